@@ -14,12 +14,12 @@ from typing import Any, Final
 from openclaw_taskmem import __version__
 from openclaw_taskmem.cli import daemon_presence
 from openclaw_taskmem.cli.client import Link, LinkError, connect_or_start
-from openclaw_taskmem.cli.settings_differences import (
+from openclaw_taskmem.config import FILE_FIRST, PREFIX, Settings, load_settings
+from openclaw_taskmem.daemon.settings_differences import (
     find_differences,
     find_misspelt_settings,
     find_unknown_settings,
 )
-from openclaw_taskmem.config import FILE_FIRST, PREFIX, Settings, load_settings
 from openclaw_taskmem.domain.reachability import ANY
 from openclaw_taskmem.domain.retention import KeepPolicy, describe_full, describe_shared
 from openclaw_taskmem.home import Home, HomeRefused

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from typing import Final, cast
 
 import click
@@ -90,7 +91,7 @@ def status(*, as_json: bool) -> None:
     home = find_home(os.environ)
     try:
         with connect(home) as link:
-            found = link.call("status", {})
+            found = link.call("status", {"environ": _select_variables(os.environ)})
     except LinkError as error:
         if error.name != "daemon_unavailable":
             raise
@@ -104,10 +105,16 @@ def status(*, as_json: bool) -> None:
         else:
             click.echo(daemon_presence.explain_presence(there, home))
         sys.exit(NOT_RUNNING)
-    from openclaw_taskmem.cli.settings_differences import describe_differences
-
-    found["differences"] = describe_differences(found, os.environ)
     print_json(found) if as_json else status_text.print_status(found)
+
+
+def _select_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that set something here; of all others only their names are told.
+
+    The daemon compares them with its own, since this would need a second to load what reads them.
+    """
+    ours, given = ("TASKMEM_", "OPENCLAW_"), environ.items()
+    return {name: v if name.startswith(ours) else "set" for name, v in given if v.strip()}
 
 
 @click.command()

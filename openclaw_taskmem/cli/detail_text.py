@@ -7,26 +7,21 @@ from datetime import datetime
 from typing import Any, Final
 
 import click
-from rich.console import RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from openclaw_taskmem.cli.command_output import get_now
 from openclaw_taskmem.cli.overview_text import format_activity
 from openclaw_taskmem.cli.tables import (
     Cell,
     Column,
-    build_table,
+    Paragraph,
+    Table,
     format_age,
     format_local_time,
     format_short_id,
-    make_console,
-    make_text,
+    make_cell,
     paint_state,
-    print_renderable,
+    print_all,
     print_table,
-    widen_console,
 )
 from openclaw_taskmem.domain.texts import format_checksum, format_count, to_printable
 
@@ -34,6 +29,8 @@ WAKES: Final = 5
 """Newest wakes of a task that are shown unless all are asked for."""
 MESSAGES: Final = 50
 """Newest messages of a task that are shown unless all are asked for."""
+INDENT: Final = 2
+"""Blanks before a line that belongs to a heading."""
 DEEPER: Final = 4
 """Blanks before the details of a row, and before the lines of a message."""
 UNJUDGED: Final = "Task memory tests that a thing exists and changed; nobody judged its content."
@@ -45,29 +42,29 @@ def print_task(found: Any, thread: Iterable[Sequence[Any]] | None = None) -> Non
     `thread`: the pages of the whole thread, oldest first; None: the newest messages are shown, and
     how to see the others is said.
     """
-    _print_all(_draw_task(found, thread, get_now()))
+    print_all(_draw_task(found, thread, get_now()))
 
 
 def print_review(found: Any) -> None:  # noqa: ANN401 - JSON
     """Print the note of a task's agent and what it made, for its review."""
     if note := found["line"]["note"]:
-        _print_all(iter((_draw_heading("Note of its agent"), *_draw_lines(note))))
+        print_all((*_draw_heading("Note of its agent"), *_draw_lines(note)))
     else:
         click.echo("Its agent left no note.")
     if found["proofs"]:
-        _print_all(_draw_made(found, get_now()))
+        print_all(_draw_made(found, get_now()))
     else:
         click.echo("Nothing was seen to be made.")
 
 
 def print_wait(found: Any) -> None:  # noqa: ANN401 - JSON
     """Print the daemon's answer about a wait."""
-    _print_all(_draw_wait(found, get_now()))
+    print_all(_draw_wait(found, get_now()))
 
 
 def print_wake(found: Any) -> None:  # noqa: ANN401 - JSON
     """Print the daemon's answer about a wake."""
-    _print_all(_draw_wake(found, get_now()))
+    print_all(_draw_wake(found, get_now()))
 
 
 PRINTERS: Final[Mapping[str, Callable[[Any], None]]] = {
@@ -95,7 +92,7 @@ def _draw_task(
     found: Any,  # noqa: ANN401 - JSON
     thread: Iterable[Sequence[Any]] | None,
     now: datetime,
-) -> Iterator[RenderableType]:
+) -> Iterator[Table | Paragraph]:
     line = found["line"]
     yield _draw_title(found["name"], line["standing"])
     at = f"step {line['step_number']} of {line['steps']}, {line['step']}" if line["step"] else None
@@ -115,17 +112,17 @@ def _draw_task(
             "asked for": found["original_request"],
         }
     )
-    yield _draw_heading(f"Plan, {line['done']} of {line['steps']} done")
+    yield from _draw_heading(f"Plan, {line['done']} of {line['steps']} done")
     for step in found["steps"]:
         is_next = not step["done"] and step["text"] and step["step"] == _find_current(found)
         mark, style = ("✓", "green") if step["done"] else ("▸" if is_next else "·", "")
-        yield _indent(make_text(Cell(f"{mark} {step['step']}. {step['text']}", style)))
+        yield _draw_text(Cell(f"{mark} {step['step']}. {step['text']}", style))
     yield from _draw_made(found, now)
     yield from _draw_waits(found["waits"], now)
     wakes = found["wakes"]
     yield from _draw_wakes(wakes if thread else wakes[:WAKES], len(wakes), now)
     if thread is not None:
-        yield _draw_heading("Thread")
+        yield from _draw_heading("Thread")
         for page in thread:
             for message in page:
                 yield from _draw_message(message, now)
@@ -133,11 +130,12 @@ def _draw_task(
     messages = found["messages"][-MESSAGES:]
     count = format_count(len(messages), "message")
     is_cut = found["earlier"] is not None or len(messages) < len(found["messages"])
-    yield _draw_heading(f"Thread, {f'the newest {count}' if is_cut else count}")
+    yield from _draw_heading(f"Thread, {f'the newest {count}' if is_cut else count}")
     for message in messages:
         yield from _draw_message(message, now)
     if is_cut or len(wakes) > WAKES:
-        yield Text(f"\nThere is more. See all: taskmem show {found['task_id']} --all", style="dim")
+        more = f"There is more. See all: taskmem show {found['task_id']} --all"
+        yield from (Paragraph(Cell("")), Paragraph(Cell(more, "dim")))
 
 
 def _find_current(found: Any) -> int | None:  # noqa: ANN401 - JSON
@@ -145,11 +143,11 @@ def _find_current(found: Any) -> int | None:  # noqa: ANN401 - JSON
     return next((step["step"] for step in found["steps"] if not step["done"]), None)
 
 
-def _draw_made(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON
+def _draw_made(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON
     """Draw what was made, with what proves it."""
     if not found["proofs"]:
         return
-    yield _draw_heading("Made")
+    yield from _draw_heading("Made")
     for proof in found["proofs"]:
         size = None if proof["size"] is None else f"{proof['size']:,} bytes"
         checksum = proof["sha256"] and format_checksum(proof["sha256"])
@@ -157,12 +155,12 @@ def _draw_made(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: 
         about = ", ".join(filter(None, (size, checksum, looked)))
         details = filter(None, (proof["tested"], about))
         yield from _draw_row(proof["what"], paint_state(proof["standing"]), *details)
-    yield _indent(make_text(Cell(UNJUDGED, "dim")))
+    yield _draw_text(Cell(UNJUDGED, "dim"))
 
 
-def _draw_waits(waits: Sequence[Any], now: datetime) -> Iterator[RenderableType]:
+def _draw_waits(waits: Sequence[Any], now: datetime) -> Iterator[Table | Paragraph]:
     if waits:
-        yield _draw_heading("Waits")
+        yield from _draw_heading("Waits")
     for wait in waits:
         began = f"{format_short_id(wait['wait_id'])}, began {_format_time(wait['created_at'], now)}"
         yield from _draw_row(
@@ -174,11 +172,11 @@ def _draw_waits(waits: Sequence[Any], now: datetime) -> Iterator[RenderableType]
         )
 
 
-def _draw_wakes(wakes: Sequence[Any], count: int, now: datetime) -> Iterator[RenderableType]:
+def _draw_wakes(wakes: Sequence[Any], count: int, now: datetime) -> Iterator[Table | Paragraph]:
     """Draw the newest wakes; `count`: how many there are."""
     if wakes:
         more = f"the last {len(wakes)} of {count}" if len(wakes) < count else str(count)
-        yield _draw_heading(f"Wakes, {more}")
+        yield from _draw_heading(f"Wakes, {more}")
     for wake in wakes:
         yield from _draw_row(
             f"{format_short_id(wake['wake_id'])}, {_format_time(wake['created_at'], now)}",
@@ -187,30 +185,28 @@ def _draw_wakes(wakes: Sequence[Any], count: int, now: datetime) -> Iterator[Ren
         )
 
 
-def _draw_row(title: str, state: Cell, *details: str) -> Iterator[RenderableType]:
+def _draw_row(title: str, state: Cell, *details: str) -> Iterator[Table | Paragraph]:
     """Draw a title with a state, and details below it."""
-    yield _indent(Text.assemble(make_text(title), "  ", make_text(state)))
+    yield Paragraph(make_cell(title), make_cell(state), INDENT)
     for each in details:
-        yield _indent(make_text(Cell(each, "dim")), DEEPER)
+        yield _draw_text(Cell(each, "dim"), DEEPER)
 
 
-def _draw_message(message: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON
+def _draw_message(message: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON
     """Draw a message of any length."""
     who, kind = message["role"], message["msg_type"]
     about = "" if kind == "text" else f", {kind}"
-    yield _indent(
-        make_text(Cell(f"{_format_time(message['created_at'], now)}  {who}{about}", "dim"))
-    )
+    yield _draw_text(Cell(f"{_format_time(message['created_at'], now)}  {who}{about}", "dim"))
     yield from _draw_lines(message["content"])
 
 
-def _draw_lines(text: str) -> Iterator[RenderableType]:
+def _draw_lines(text: str) -> Iterator[Table | Paragraph]:
     """Draw the lines of an agent or user, indented, so that none looks like ours."""
     for each in text.splitlines():
-        yield _indent(Text(to_printable(each, "\ufffd")), DEEPER)
+        yield Paragraph(Cell(to_printable(each, "\ufffd")), blanks=DEEPER)
 
 
-def _draw_wait(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON
+def _draw_wait(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON
     yield _draw_title(found["target"], found["status"])
     yield _draw_facts(
         {
@@ -224,14 +220,14 @@ def _draw_wait(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: 
             "pictures": ", ".join(found["pictures"]) or None,
         }
     )
-    yield _draw_heading("History")
+    yield from _draw_heading("History")
     for event in found["history"]:
         title, *lines = event["lines"] or [event["kind"].replace("_", " ")]
-        yield _indent(make_text(f"{_format_time(event['at'], now)}  {title}"))
+        yield _draw_text(f"{_format_time(event['at'], now)}  {title}")
         yield from _draw_lines("\n".join(lines))
 
 
-def _draw_wake(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON
+def _draw_wake(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON
     is_kept = found["state"] == "due" and found["due_at"] is None
     yield _draw_title(f"Wake for {found['cause']}", "kept" if is_kept else found["state"])
     due = found["due_at"] and _format_time(found["due_at"], now)
@@ -250,25 +246,23 @@ def _draw_wake(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: 
     )
 
 
-def _draw_title(name: str, state: str) -> RenderableType:
-    return Text.assemble(make_text(Cell(name, "bold")), "  ", make_text(paint_state(state)))
+def _draw_title(name: str, state: str) -> Table | Paragraph:
+    return Paragraph(make_cell(Cell(name, "bold")), make_cell(paint_state(state)))
 
 
-def _draw_facts(facts: Mapping[str, str | None]) -> RenderableType:
+def _draw_facts(facts: Mapping[str, str | None]) -> Table | Paragraph:
     """Draw facts with their names; None: left out."""
     rows = [[name, value] for name, value in facts.items() if value is not None]
-    table = build_table([Column("", fixed=True, style="dim"), Column("")], rows)
-    table.show_header = False
-    return _indent(table)
+    columns = [Column("", fixed=True, style="dim"), Column("")]
+    return Table(columns, rows, INDENT, titled=False)
 
 
-def _draw_heading(text: str) -> RenderableType:
-    return Text(f"\n{text}", style="bold")
+def _draw_heading(text: str) -> Iterator[Paragraph]:
+    return iter((Paragraph(Cell("")), Paragraph(Cell(text, "bold"))))
 
 
-def _indent(shown: RenderableType, blanks: int = 2) -> RenderableType:
-    # Not filled up to the width of the line, which has no end in a pipe.
-    return Padding(shown, (0, 0, 0, blanks), expand=False)
+def _draw_text(text: str | Cell, blanks: int = INDENT) -> Paragraph:
+    return Paragraph(make_cell(text), blanks=blanks)
 
 
 def _format_time(instant: str, now: datetime) -> str:
@@ -276,16 +270,3 @@ def _format_time(instant: str, now: datetime) -> str:
     at = datetime.fromisoformat(instant)
     local = format_local_time(at, now)
     return local if at > now else f"{local} ({format_age(at, now)} ago)"
-
-
-def _print_all(parts: Iterator[RenderableType]) -> None:
-    """Print the parts as they come; in a pipe, which has no width, texts need not be laid out."""
-    for part in parts:
-        console = make_console()
-        text, blanks = (part.renderable, part.left) if isinstance(part, Padding) else (part, 0)
-        if isinstance(text, Text) and not console.is_terminal:
-            click.echo(f"{' ' * blanks}{text.plain}".rstrip())
-            continue
-        if isinstance(text, Table):
-            widen_console(console, text, blanks)
-        print_renderable(part, console)

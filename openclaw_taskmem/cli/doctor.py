@@ -114,10 +114,12 @@ def is_healthy(rows: Sequence[HealthRow]) -> bool:
 
 def print_row(row: HealthRow) -> None:
     """Print a row on a terminal: in colour, and wrapped between words."""
-    from openclaw_taskmem.cli.tables import Cell, paint_state, print_beside
+    from openclaw_taskmem.cli.tables import GAP, Cell, Column, Table, paint_state, print_all
 
     state = Cell(_STATES[row.state], paint_state(row.state).style)
-    print_beside(state, list_row_lines(row), len(_INDENT))
+    rows = [(state if n == 0 else "", line) for n, line in enumerate(list_row_lines(row))]
+    columns = [Column(" " * (len(_INDENT) - len(GAP)), fixed=True), Column("")]
+    print_all([Table(columns, rows, titled=False)])
 
 
 def format_row(row: HealthRow) -> str:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import click
-from rich.console import Console, Group, RenderableType
-from rich.text import Text
 
 from openclaw_taskmem.cli.command_output import note_limit
 from openclaw_taskmem.cli.tables import (
     Cell,
     Column,
-    build_table,
+    Paragraph,
+    Table,
+    find_screen,
     format_age,
-    make_console,
-    print_renderable,
-    widen_console,
+    print_all,
 )
 from openclaw_taskmem.domain.texts import format_clock, format_count
 
@@ -41,8 +39,7 @@ _OWNER_WIDTH: Final = 150
 
 def print_overview(found: Any) -> None:  # noqa: ANN401 - JSON
     """Print the daemon's answer to `overview`."""
-    console = make_console()
-    print_renderable(draw_overview(found, console), console)
+    print_all(draw_overview(found, find_screen().columns))
 
 
 def print_tasks(found: Any, limit: int) -> None:  # noqa: ANN401 - JSON
@@ -50,61 +47,63 @@ def print_tasks(found: Any, limit: int) -> None:  # noqa: ANN401 - JSON
     if not found["tasks"]:
         click.echo(NO_TASK)
         return
-    console, now = make_console(), datetime.fromisoformat(found["now"])
     rows = [(_SECTIONS[line["section"]][1], line) for line in found["tasks"]]
-    print_renderable(_draw_lines(rows, now, console), console)
+    now = datetime.fromisoformat(found["now"])
+    print_all([_draw_lines(rows, now, find_screen().columns)])
     if len(found["tasks"]) == limit:
         note_limit(limit)
 
 
-def draw_overview(found: Any, console: Console) -> RenderableType:  # noqa: ANN401 - JSON
-    """Draw the daemon's answer to `overview`, with the columns that the console has room for."""
+def draw_overview(found: Any, width: float) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON
+    """Draw the daemon's answer to `overview`, with the columns for which there is room."""
     sections = found["sections"]
     if not any(sections.values()):
-        return Text(NO_TASK)
+        yield Paragraph(Cell(NO_TASK))
+        return
     rows: list[tuple[str, Any]] = []
     for section, (title, style) in _SECTIONS.items():
         if sections[section]:
             rows.append((style, title))
             rows += [(style, line) for line in sections[section]]
-    drawn = [_draw_lines(rows, datetime.fromisoformat(found["now"]), console)]
+    yield _draw_lines(rows, datetime.fromisoformat(found["now"]), width)
     if found["unlisted_failed"]:
         more = format_count(found["unlisted_failed"], "older failed task")
-        drawn.append(Text(f"\n{more}; all: taskmem list --all", style="dim"))
+        yield from _draw_hint(f"{more}; all: taskmem list --all")
     if found["unlisted"]:
-        more = f"\n{format_count(found['unlisted'], 'more open task')}; all: taskmem list"
-        drawn.append(Text(more, style="dim"))
+        more = format_count(found["unlisted"], "more open task")
+        yield from _draw_hint(f"{more}; all: taskmem list")
     needing = next(iter(sections["needs_you"]), None)
-    if needing and (ways := _describe_next(needing, console.width)):
-        drawn.append(Text(f"\n{ways}", style="dim"))
-    return Group(*drawn)
+    if needing and (ways := _describe_next(needing, width)):
+        yield from _draw_hint(*ways)
 
 
-def _draw_lines(rows: Sequence[tuple[str, Any]], now: datetime, console: Console) -> RenderableType:
+def _draw_hint(*lines: str) -> Iterator[Paragraph]:
+    return (Paragraph(Cell(line, "dim")) for line in ("", *lines))
+
+
+def _draw_lines(rows: Sequence[tuple[str, Any]], now: datetime, width: float) -> Table:
     """Draw a table of tasks and titles, each with its style; a title is a text."""
     columns = [
         Column("#", right=True, fixed=True, style="dim"),
         Column("", fixed=True),
         Column("task", style="bold"),
         Column("done", right=True, fixed=True),
-        Column("step") if console.width >= _STEP_WIDTH else None,
+        Column("step") if width >= _STEP_WIDTH else None,
         Column("what it does"),
-        Column("for", right=True, fixed=True) if console.width >= _AGE_WIDTH else None,
-        Column("who") if console.width >= _OWNER_WIDTH else None,
+        Column("for", right=True, fixed=True) if width >= _AGE_WIDTH else None,
+        Column("who") if width >= _OWNER_WIDTH else None,
     ]
     cells = [
         ("", "", Cell(line, style))
         if isinstance(line, str)
-        else _format_line(line, style, now, console.width)
+        else _format_line(line, style, now, width)
         for style, line in rows
     ]
     shown = [n for n, column in enumerate(columns) if column is not None]
-    table = build_table(
+    return Table(
         [column for column in columns if column is not None],
         [[row[n] for n in shown if n < len(row)] for row in cells],
     )
-    widen_console(console, table)
-    return table
 
 
 def _get_style(line: Any, style: str) -> str:  # noqa: ANN401 - JSON
@@ -112,7 +111,7 @@ def _get_style(line: Any, style: str) -> str:  # noqa: ANN401 - JSON
     return "bold red" if line["status"] == "failed" else style
 
 
-def _describe_line(line: Any, now: datetime, width: int) -> str:  # noqa: ANN401 - JSON
+def _describe_line(line: Any, now: datetime, width: float) -> str:  # noqa: ANN401 - JSON
     """Say what a task does or why it stopped, where, and by which call."""
     said = [line["says"].rstrip(".")]
     failed = line["status"] == "failed"
@@ -139,7 +138,7 @@ def _format_line(
     line: Any,  # noqa: ANN401 - JSON
     style: str,
     now: datetime,
-    width: int,
+    width: float,
 ) -> Sequence[str | Cell | None]:
     return (
         str(line["number"]),
@@ -153,7 +152,7 @@ def _format_line(
     )
 
 
-def _describe_next(line: Any, width: int) -> str:  # noqa: ANN401 - JSON
+def _describe_next(line: Any, width: float) -> list[str]:  # noqa: ANN401 - JSON
     """Say what the user may do with the first task that needs them.
 
     Commands name it by its id: numbers mean other tasks once another list is shown. One that does
@@ -168,4 +167,5 @@ def _describe_next(line: Any, width: int) -> str:  # noqa: ANN401 - JSON
     }
     found = next((way for action, way in ways.items() if action in actions), ())
     rows = [(f"{what}:", f"taskmem {command} {task}") for what, command in found]
-    return "\n".join((" " if len(" ".join(row)) <= width else "\n").join(row) for row in rows)
+    fitting = ((" ".join(row),) if len(" ".join(row)) <= width else row for row in rows)
+    return [line for lines in fitting for line in lines]

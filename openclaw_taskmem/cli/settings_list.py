@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from openclaw_taskmem.cli.settings_differences import find_misspelt_settings
 from openclaw_taskmem.config import (
     FILE_FIRST,
     PREFIX,
@@ -16,6 +15,7 @@ from openclaw_taskmem.config import (
     list_variables,
     load_settings,
 )
+from openclaw_taskmem.daemon.settings_differences import find_misspelt_settings
 from openclaw_taskmem.domain.redaction import scrub
 
 DEFAULT: Final = "default"
@@ -71,21 +71,12 @@ def _find_source(
 
 def print_settings(found: Mapping[str, Any]) -> None:
     """Print what `read_settings_list` returned; the defaults are dimmed."""
-    from openclaw_taskmem.cli.tables import (
-        Cell,
-        Column,
-        make_console,
-        make_text,
-        print_renderable,
-        print_table,
-    )
+    from openclaw_taskmem.cli.tables import Cell, Column, Paragraph, Table, make_cell, print_all
 
-    print_table(
-        [Column("setting", fixed=True), Column("value"), Column("from")],
-        [
-            [Cell(row[part] or "-", "dim" if row["from"] == DEFAULT else "") for part in row]
-            for row in found["settings"]
-        ],
-    )
-    for sentence in found["odd"]:
-        print_renderable(make_text(Cell(sentence, "yellow")), make_console())
+    rows = [
+        [Cell(row[part] or "-", "dim" if row["from"] == DEFAULT else "") for part in row]
+        for row in found["settings"]
+    ]
+    columns = [Column("setting", fixed=True), Column("value"), Column("from")]
+    odd = (Paragraph(make_cell(Cell(sentence, "yellow"))) for sentence in found["odd"])
+    print_all((Table(columns, rows), *odd))

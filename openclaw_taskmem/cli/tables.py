@@ -6,31 +6,28 @@ or a file there is no colour and no wrapping, so that each row is one line.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from itertools import zip_longest
+from math import inf
+from typing import Final, NamedTuple
 
 import click
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.containers import Lines
-from rich.measure import Measurement
-from rich.table import Column as TableColumn
-from rich.table import Table
-from rich.text import Text
+from rich.cells import cell_len, chop_cells
 
 from openclaw_taskmem.domain.texts import format_short_duration, to_one_line, to_printable
 
-UNLIMITED: Final = 100_000
-"""Columns of a line that goes into a pipe or a file."""
-GAP: Final = 2
-"""Blanks between two columns."""
-
+GAP: Final = "  "
+"""What stands between two columns."""
 NARROWEST: Final = 9
 """Columns of the narrowest column that wraps."""
 SHORT_ID: Final = 7
 """Characters of an id in a list: those that are random."""
+_COLOUR_CODES: Final = {"red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_CODES: Final = {"bold": "1", "dim": "2", **_COLOUR_CODES}
+"""What a terminal is told for each word of a style."""
 _COLOURS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
@@ -88,80 +85,149 @@ class Cell(NamedTuple):
     style: str = ""
 
 
-def make_console(*, to_error: bool = False) -> Console:
-    """Return a console for the standard output, or for the error output."""
-    stream = sys.stderr if to_error else sys.stdout
-    if stream.isatty():
-        return Console(file=stream, highlight=False, markup=False, emoji=False)
-    return Console(
-        file=stream, width=UNLIMITED, no_color=True, highlight=False, markup=False, emoji=False
-    )
+class Table(NamedTuple):
+    """A table; in a row a None cell is a dash, and missing cells are empty."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str | Cell | None]]
+    blanks: int = 0
+    """Blanks before each line."""
+    titled: bool = True
+    """Whether it begins with a line of titles."""
 
 
-def build_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell | None]]) -> Table:
-    """Build a table with a line of headers; a None cell is a dash, missing cells are empty.
+class Paragraph(NamedTuple):
+    """A text, which may begin with blanks of its own, and what stands beside its last line."""
 
-    Cells wrap between words if the terminal is too narrow; a word that is longer than its column
-    is folded, so nothing is lost.
+    text: Cell
+    beside: Cell = Cell("")
+    blanks: int = 0
+    """Blanks before each line."""
+
+
+class Screen(NamedTuple):
+    """Where lines are printed."""
+
+    columns: float
+    """Infinite in a pipe or a file."""
+    rows: float
+    codes: Mapping[str, str]
+    """The words of styles that it shows, and what it is told for each."""
+
+
+def find_screen() -> Screen:
+    """Return the standard output as it is now."""
+    if not sys.stdout.isatty():
+        return Screen(inf, inf, {})
+    import shutil
+
+    columns, rows = shutil.get_terminal_size()
+    plain = os.environ.get("TERM", "dumb") in ("dumb", "unknown")
+    codes = {} if plain else _CODES
+    if os.environ.get("NO_COLOR"):
+        codes = {word: code for word, code in codes.items() if word not in _COLOUR_CODES}
+    return Screen(columns, rows, codes)
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell | None]]) -> None:
+    """Print a table."""
+    print_all([Table(columns, rows)])
+
+
+def print_all(drawn: Iterable[Table | Paragraph]) -> None:
+    """Print tables and texts, each as it comes."""
+    screen = find_screen()
+    for each in drawn:
+        for line in lay_out(each, screen):
+            click.echo(line, color=True)
+
+
+def lay_out(drawn: Table | Paragraph, screen: Screen) -> Iterator[str]:
+    """Yield the lines of a table or a text, without blanks at their ends.
+
+    They wrap between words if the screen is too narrow; a word that is longer than its line is
+    folded, so nothing is lost.
     """
-    table = Table(box=None, padding=0, header_style="dim")
-    kinds: list[type[Text]] = [*[_SpacedText] * (len(columns) - 1), Text]
-    for column, kind in zip(columns, kinds, strict=True):
-        gap = GAP if kind is _SpacedText else 0
-        table.add_column(
-            kind(column.title),
-            justify="right" if column.right else "left",
-            no_wrap=column.fixed,
-            style=column.style,
-            min_width=None if column.fixed else NARROWEST + gap,
-            overflow="fold",
-        )
+    if isinstance(drawn, Table):
+        yield from _lay_out_table(drawn, screen)
+        return
+    room = screen.columns - drawn.blanks
+    lines = wrap_text(drawn.text.text, room)
+    beside = f"{GAP}{_paint(drawn.beside, screen)}" if drawn.beside.text else ""
+    if cell_len(lines[-1] + GAP + drawn.beside.text) > room and beside:
+        lines, beside = [*lines, ""], beside.lstrip()
+    painted = [_paint(Cell(line, drawn.text.style), screen) for line in lines]
+    for line in (*painted[:-1], painted[-1] + beside):
+        yield f"{' ' * drawn.blanks}{line}".rstrip()
+
+
+def _lay_out_table(table: Table, screen: Screen) -> Iterator[str]:
+    columns = table.columns
+    rows = [[Cell(column.title, "dim") for column in columns]] if table.titled else []
+    for row in table.rows:
+        cells = (*map(make_cell, row), *[Cell("")] * (len(columns) - len(row)))
+        found = zip(cells, columns, strict=True)
+        rows.append([Cell(cell.text, f"{column.style} {cell.style}") for cell, column in found])
+    widths = _fit_widths(rows, columns, screen.columns - table.blanks)
     for row in rows:
-        table.add_row(*(make_text(cell, kind) for cell, kind in zip(row, kinds, strict=False)))
-    return table
+        wrapped = (wrap_text(cell.text, width) for cell, width in zip(row, widths, strict=True))
+        for texts in zip_longest(*wrapped, fillvalue=""):
+            parts = [" " * table.blanks]
+            for text, cell, column, width in zip(texts, row, columns, widths, strict=True):
+                pad = " " * int(width - cell_len(text))
+                shown = _paint(Cell(text, cell.style), screen)
+                parts += (pad, shown, GAP) if column.right else (shown, pad, GAP)
+            yield "".join(parts).rstrip()
 
 
-def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell | None]]) -> None:
-    """Print a table as `build_table` makes it."""
-    table, console = build_table(columns, rows), make_console()
-    widen_console(console, table)
-    print_renderable(table, console)
+def _fit_widths(
+    rows: Sequence[Sequence[Cell]], columns: Sequence[Column], room: float
+) -> list[float]:
+    """Return the widths of columns; as long as they have no room, the widest gets narrower.
 
-
-def print_beside(title: Cell, lines: Sequence[str], blanks: int) -> None:
-    """Print a title, and lines beside it that wrap between words below each other."""
-    table = Table.grid()
-    table.add_column(width=blanks, no_wrap=True)
-    table.add_column(min_width=NARROWEST, overflow="fold")
-    for number, line in enumerate(lines):
-        table.add_row("" if number else make_text(title), make_text(line))
-    console = make_console()
-    widen_console(console, table)
-    print_renderable(table, console)
-
-
-def widen_console(console: Console, table: Table, blanks: int = 0) -> None:
-    """Give a table the width that it needs at least: the terminal may wrap, but nothing is cut.
-
-    `blanks`: by how much it is indented.
+    A terminal that is narrower than all columns at their narrowest wraps the lines itself.
     """
-    needed = sum(_measure_narrowest(column) + GAP for column in table.columns)
-    console.width = max(console.width, needed + blanks)
+    *before, last = (
+        max(cell_len(column.title), *(cell_len(row[n].text) for row in rows), 0)
+        for n, column in enumerate(columns)
+    )
+    natural = [*(width + len(GAP) for width in before), last]
+    least = [*(NARROWEST + len(GAP) for _ in before), NARROWEST]
+    widths = [
+        width if column.fixed else max(narrowest, min(width, room))
+        for width, narrowest, column in zip(natural, least, columns, strict=True)
+    ]
+    while sum(widths) > room:
+        yielding = [n for n, c in enumerate(columns) if not c.fixed and widths[n] > least[n]]
+        if not yielding:
+            break
+        widths[max(yielding, key=lambda n: (widths[n], n))] -= 1
+    return [*(width - len(GAP) for width in widths[:-1]), widths[-1]]
 
 
-def _measure_narrowest(column: TableColumn) -> int:
-    """Return the width of a column that cannot get narrower."""
-    if not column.no_wrap:
-        return NARROWEST
-    return column.width or max(cell_len(str(each)) for each in (column.header, *column.cells))
+def wrap_text(text: str, width: float) -> list[str]:
+    """Return a text as lines of a width at most."""
+    if cell_len(text) <= width:
+        return [text]
+    lines: list[str] = []
+    line: str | None = None
+    for word in text.split(" "):
+        if line is not None and cell_len(f"{line} {word}") <= width:
+            line = f"{line} {word}"
+            continue
+        if line is not None:
+            lines.append(line)
+        *full, line = chop_cells(word, int(max(1, width))) or [""]
+        lines += full
+    return [*lines, line or ""]
 
 
-def print_renderable(shown: RenderableType, console: Console) -> None:
-    """Print to the console's stream, without blanks at the ends of lines."""
-    with console.capture() as captured:
-        console.print(shown)
-    for line in captured.get().splitlines():
-        click.echo(line.rstrip(), color=True)
+def _paint(cell: Cell, screen: Screen) -> str:
+    """Return a text with what the screen is told for its style."""
+    codes = [screen.codes[word] for word in cell.style.split() if word in screen.codes]
+    if not codes or not cell.text.strip():
+        return cell.text
+    return f"\x1b[{';'.join(codes)}m{cell.text}\x1b[0m"
 
 
 def format_age(instant: str | datetime | None, now: datetime) -> str:
@@ -190,23 +256,7 @@ def paint_state(state: str) -> Cell:
     return Cell(state, _COLOURS.get(state, ""))
 
 
-class _SpacedText(Text):
-    """A text with a gap at its right; Rich's own padding takes as long again as the text."""
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """Return the narrowest and widest width, with the gap."""
-        narrowest, widest = super().__rich_measure__(console, options)
-        return Measurement(narrowest + GAP, widest + GAP)
-
-    def wrap(self, console: Console, width: int, **options: Any) -> Lines:  # noqa: ANN401 - Rich's
-        """Return the lines of the text, each with the gap."""
-        lines = super().wrap(console, max(1, width - GAP), **options)
-        for line in lines:
-            line.pad_right(GAP)
-        return lines
-
-
-def make_text(cell: str | Cell | None, kind: type[Text] = Text) -> Text:
+def make_cell(cell: str | Cell | None) -> Cell:
     """Return a text on one line, with nothing that could control a terminal; None is a dash."""
     text, style = cell if isinstance(cell, Cell) else ("-" if cell is None else cell, "")
-    return kind(to_printable(to_one_line(text), "\ufffd"), style=style)
+    return Cell(to_printable(to_one_line(text), "\ufffd"), style)

@@ -15,12 +15,13 @@ from itertools import accumulate
 from queue import SimpleQueue
 from typing import Any, Final
 
-from rich.text import Text
+import click
+from rich.cells import cell_len
 
 from openclaw_taskmem.cli.client import LinkError, connect, connect_or_start
 from openclaw_taskmem.cli.overview_text import draw_overview
 from openclaw_taskmem.cli.shell_memory import note_list
-from openclaw_taskmem.cli.tables import make_console
+from openclaw_taskmem.cli.tables import Cell, Paragraph, find_screen, lay_out
 from openclaw_taskmem.home import Home
 
 RETRY_SECONDS: Final = 1.0
@@ -143,15 +144,14 @@ def _open_screen(redraw: Callable[[], None]) -> Generator[None]:
 
 def _draw(found: dict[str, Any] | str) -> None:
     """Draw the overview, as much as there is room for, and say what is left out."""
-    console = make_console()
-    columns, rows = console.size
-    with console.capture() as captured:
-        console.print(Text(found) if isinstance(found, str) else draw_overview(found, console))
-    lines = [line.rstrip() for line in captured.get().splitlines()]
-    _write(_CLEAR + "\n".join(fit_screen(lines, columns, rows)))
+    screen = find_screen()
+    told = [Paragraph(Cell(found))] if isinstance(found, str) else None
+    drawn = told or draw_overview(found, screen.columns)
+    lines = [line for each in drawn for line in lay_out(each, screen)]
+    _write(_CLEAR + "\n".join(fit_screen(lines, screen.columns, screen.rows)))
 
 
-def fit_screen(lines: Sequence[str], columns: int, rows: int) -> list[str]:
+def fit_screen(lines: Sequence[str], columns: float, rows: float) -> list[str]:
     """Return the lines that fit, and below them how the command ends, and what is left out.
 
     A line that is wider than the screen takes several rows, as the terminal wraps it.
@@ -164,9 +164,9 @@ def fit_screen(lines: Sequence[str], columns: int, rows: int) -> list[str]:
     return [*lines[: max(0, bisect_right(used, room) - 1)], more]
 
 
-def _count_rows(line: str, columns: int) -> int:
+def _count_rows(line: str, columns: float) -> float:
     """Return how many rows of a screen a line takes, with its colours."""
-    return max(1, -(-Text.from_ansi(line).cell_len // columns))
+    return max(1, -(-cell_len(click.unstyle(line)) // columns))
 
 
 def _write(text: str) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import JsonValue
 
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.doctor_runs import DoctorRuns
 from openclaw_taskmem.daemon.picture_files import SnapshotStore
+from openclaw_taskmem.daemon.settings_differences import describe_differences
 from openclaw_taskmem.domain.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine import lookup, user_actions
 from openclaw_taskmem.engine.context import Context
@@ -59,6 +60,7 @@ class PersonCalls:
         self._context = context
         self._snapshot_store = SnapshotStore(settings.home.pictures, settings.picture_days)
         self.methods: Mapping[str, Callable[[Params], JsonValue]] = {
+            "status": self._describe_status,
             "overview": self._read_overview,
             "tasks": self._list_tasks,
             "find": self._find_by_words,
@@ -68,6 +70,15 @@ class PersonCalls:
     def close(self) -> None:
         """End what still runs for a person."""
         self._doctor.close()
+
+    def _describe_status(self, params: Params) -> JsonValue:
+        """Return the daemon's status, and how its settings differ from those of a caller."""
+        status, given = self._read_status(), params.get("environ")
+        if not isinstance(given, dict):
+            return {**status}
+        named = cast("dict[object, object]", given).items()
+        environ = {_replace_surrogates(str(name)): _replace_surrogates(str(v)) for name, v in named}
+        return {**status, "differences": [*describe_differences(status, environ)]}
 
     def _show(self, params: Params) -> JsonValue:
         before = params.get("before")
@@ -143,4 +154,8 @@ class PersonCalls:
 def _read_text(params: Params, name: str) -> str | None:
     """Return a text with lone surrogates replaced; None: there is none."""
     said = params.get(name)
-    return said.encode(errors="replace").decode() if isinstance(said, str) and said else None
+    return _replace_surrogates(said) if isinstance(said, str) and said else None
+
+
+def _replace_surrogates(text: str) -> str:
+    return text.encode(errors="replace").decode()

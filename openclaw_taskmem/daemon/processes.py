@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from pathlib import Path
 from typing import Final
@@ -19,14 +18,13 @@ _ELAPSED: Final = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)")
 _LONGEST_DAYS: Final = 36_500
 """Maximum age of a process: a hundred years."""
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
-_NO_TELLING: Final = (OSError, subprocess.SubprocessError)
 
 
 def identify_process(pid: int) -> str | None:
     """Return `<pid>:<start time>` of a process; None if it does not exist or cannot be read."""
     try:
         started = _read_start_time(pid)
-    except _NO_TELLING:
+    except OSError:
         return None
     return None if started is None else f"{pid}:{started}"
 
@@ -41,7 +39,7 @@ def is_alive(process: str) -> bool | None:
         return None
     try:
         return _read_start_time(int(number)) == started
-    except _NO_TELLING:
+    except OSError:
         return None
 
 
@@ -54,7 +52,7 @@ def read_process_age(pid: int) -> float | None:
         if not _PROC.joinpath("self", "stat").exists():
             return _parse_elapsed(_query_ps(pid, "etime="))
         started = _read_start_time_linux(pid)
-    except _NO_TELLING:
+    except OSError:
         return None
     if started is None:
         return None
@@ -98,12 +96,17 @@ def _read_start_time_linux(pid: int) -> str | None:
 
 
 def _query_ps(pid: int, column: str) -> str:
-    said = subprocess.run(  # noqa: S603 - a number, and no shell
-        ["/bin/ps", "-o", column, "-p", str(pid)],
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=_PS_SECONDS,
-        env={**os.environ, "LC_ALL": "C"},
-    ).stdout
+    import subprocess
+
+    try:
+        said = subprocess.run(  # noqa: S603 - a number, and no shell
+            ["/bin/ps", "-o", column, "-p", str(pid)],
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=_PS_SECONDS,
+            env={**os.environ, "LC_ALL": "C"},
+        ).stdout
+    except subprocess.SubprocessError as error:
+        raise OSError(str(error)) from error
     return " ".join(said.split())

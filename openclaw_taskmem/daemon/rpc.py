@@ -95,7 +95,6 @@ class Dispatcher:
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
             "call": self._call_as_person,
             "tools": lambda params: self._describe_tools(params.get("profile")),
-            "status": lambda _: self._build_status(),
             "waits": lambda params: views.list_waits(context, params),
             "wakes": lambda params: views.list_wakes(
                 context, params, self.gateways.build_hold_finder()

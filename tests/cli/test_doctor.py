@@ -23,9 +23,8 @@ from openclaw_taskmem.cli import (
     daemon_presence,
     daemon_start,
     doctor,
-    settings_differences,
 )
-from openclaw_taskmem.daemon import processes
+from openclaw_taskmem.daemon import processes, settings_differences
 from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.domain.texts import format_count
 from openclaw_taskmem.home import Home, HomeRefused, find_home

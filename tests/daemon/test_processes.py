@@ -227,7 +227,7 @@ def test_the_age_is_what_ps_writes(
     monkeypatch: pytest.MonkeyPatch, elapsed: str, seconds: int | None
 ) -> None:
     said = subprocess.CompletedProcess([], 0, stdout=f"   {elapsed}\n")
-    monkeypatch.setattr(processes.subprocess, "run", lambda *_, **__: said)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: said)
 
     assert processes.read_process_age(7) == seconds
 
@@ -242,7 +242,7 @@ def test_where_nobody_can_be_asked_there_is_no_telling(
     def fails(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(processes.subprocess, "run", fails)
+    monkeypatch.setattr(subprocess, "run", fails)
 
     assert processes.identify_process(os.getpid()) is None
     assert processes.is_alive(f"{os.getpid()}:1") is None

@@ -10,16 +10,21 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from openclaw_taskmem import __version__
+from openclaw_taskmem.home import Home
 from taskmem_hookspecs import Run, specs
+from tests.support.daemons import Daemon, environment, short_home
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("openclaw_taskmem", "hookspecs", "plugins")
 LINES = 400
+HEAVY = {"sqlalchemy", "sqlmodel", "alembic", "pydantic", "mcp", "pluggy", "asyncio"}
+"""Libraries that take longer to load than all that a command needs."""
 OF_RUNS = """
 owner token lease_until told_session attached seen_at started_at
 dialogue question heard_until budget step_calls step_bonus failed_steps recent
@@ -96,20 +101,37 @@ def test_a_face_starts_without_the_heavy_libraries(words: list[str], tmp_path: P
         check=False,
     )
     assert run.returncode in (0, 3), run.stderr
-    assert _list_heavy(run.stderr) == set()
+    assert _list_loaded(run.stderr) & HEAVY == set()
 
 
-def test_a_drawing_of_a_task_needs_no_heavy_libraries() -> None:
-    words = ["-X", "importtime", "-c", "import openclaw_taskmem.cli.detail_text"]
-    run = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
-    assert "rich" in run.stderr
-    assert _list_heavy(run.stderr) == set()
+@pytest.fixture(scope="module")
+def home_with_a_task() -> Iterator[Home]:
+    with short_home() as home:
+        daemon = Daemon(home)
+        try:
+            daemon.wait_until_it_serves()
+            daemon.register("Deploy the shop")
+            yield home
+        finally:
+            daemon.close()
 
 
-def _list_heavy(imports: str) -> set[str]:
-    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in imports.splitlines()}
-    heavy = {"sqlalchemy", "sqlmodel", "alembic", "pydantic", "mcp", "pluggy", "asyncio"}
-    return loaded & heavy
+@pytest.mark.parametrize("words", [[], ["list"], ["show", "Deploy"], ["status"], ["waits"]])
+def test_a_look_needs_no_heavy_libraries(words: list[str], home_with_a_task: Home) -> None:
+    run = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "openclaw_taskmem", *words],
+        capture_output=True,
+        text=True,
+        env=environment(home_with_a_task),
+        check=True,
+    )
+    assert "openclaw_taskmem.cli.client" in run.stderr
+    too_much = HEAVY | {"rich.console", "subprocess", "dataclasses", "tomllib"}
+    assert _list_loaded(run.stderr) & too_much == set()
+
+
+def _list_loaded(imports: str) -> set[str]:
+    return {line.rpartition("|")[2].strip() for line in imports.splitlines()}
 
 
 def test_each_promise_of_security_names_a_test_that_there_is() -> None:

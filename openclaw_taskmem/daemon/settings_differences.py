@@ -21,13 +21,13 @@ _LIKE: Final = 0.85
 
 
 def describe_differences(status: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each difference; none if the settings here are invalid.
+    """Return a sentence for each difference; none if the settings of the caller are invalid.
 
     Args:
         status: The daemon's answer to `status`.
-        environ: The caller's environment.
+        environ: The caller's environment: settings, and the names of all other variables.
     """
-    read = dict(environ)
+    read = {**environ, f"{PREFIX}HOME": str(status["home"])}
     try:
         settings = load_settings(read)
     except SettingsInvalid:
