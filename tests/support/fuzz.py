@@ -95,20 +95,27 @@ def _envelope(rng: random.Random, face: str, number: int) -> dict[str, Any]:
 def _call(rng: random.Random, face: str, ids: list[str]) -> dict[str, Any]:
     """Return the method and params of a call."""
     if face == "mcp":
-        name, arguments = _tool_call(rng, ids)
+        name, arguments = make_tool_call(rng, ids)
         return {"method": "tools/call", "params": {"name": name, "arguments": arguments}}
     if rng.random() < 0.5:
-        name, arguments = _tool_call(rng, ids)
+        name, arguments = make_tool_call(rng, ids)
         called = {"tool": name, "arguments": arguments}
         return {"method": "call", "params": {**_fields(rng, ids), **called}}
     if face == "gateway" and rng.random() < 0.5:
-        events = [_event(rng, ids) for _ in range(rng.randint(0, 4))]
+        events = [make_event(rng, ids) for _ in range(rng.randint(0, 4))]
         return {"method": "report", "params": {"events": events}}
+    method, params = make_method_call(rng, face, ids)
+    return {"method": method, "params": params}
+
+
+def make_method_call(rng: random.Random, face: str, ids: list[str]) -> tuple[str, dict[str, Any]]:
+    """Return a method of the socket other than a call of a tool or a report, and its params."""
     methods = OF_GATEWAYS if face == "gateway" else (*VIEWS, *OTHERS)
-    return {"method": rng.choice(methods), "params": _fields(rng, ids)}
+    return rng.choice(methods), _fields(rng, ids)
 
 
-def _tool_call(rng: random.Random, ids: list[str]) -> tuple[str, object]:
+def make_tool_call(rng: random.Random, ids: list[str]) -> tuple[str, object]:
+    """Return the name of a tool, and arguments of any kind."""
     tool = rng.choice(catalog.list_offered("all", recalls=True))
     known = tool.input_schema["properties"]
     given = {name: _value(rng, ids, name) for name in known if rng.random() < 0.6}
@@ -122,7 +129,8 @@ def _fields(rng: random.Random, ids: list[str]) -> dict[str, Any]:
     return {name: _value(rng, ids, name) for name in FIELDS if rng.random() < 0.4}
 
 
-def _event(rng: random.Random, ids: list[str]) -> dict[str, Any]:
+def make_event(rng: random.Random, ids: list[str]) -> dict[str, Any]:
+    """Return an event as a gateway's plug-in reports it, with values of any kind."""
     kind, form = rng.choice([*gateway_events._KINDS.items()])
     given = {name: _value(rng, ids, name) for name in form.model_fields}
     kept = {name: value for name, value in given.items() if rng.random() < 0.5}

@@ -1,0 +1,62 @@
+"""Every surface keeps its promise for the inputs in the tree, and for some that differ a little."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from openclaw_taskmem.daemon.rpc import Dispatcher
+from openclaw_taskmem.tools import views
+from tests.fuzz.daemon_home import Defect
+from tests.fuzz.surfaces import HOME, SURFACES
+
+CORPUS = Path(__file__).parent / "corpus"
+MUTANTS = 60
+"""Inputs of each surface that are made from those in the tree."""
+
+
+@pytest.fixture(autouse=True)
+def home():
+    with HOME:
+        yield
+
+
+def change_some_bytes(data: bytes, choose: Random) -> bytes:
+    """Replace, drop or insert bytes at a few places."""
+    changed = bytearray(data)
+    for _ in range(choose.randint(1, 8)):
+        at = choose.randint(0, len(changed))
+        changed[at : at + choose.randint(0, 4)] = choose.randbytes(choose.randint(0, 8))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_no_input_breaks_the_promise_of_a_surface(surface):
+    known = [file.read_bytes() for file in sorted((CORPUS / surface).iterdir())]
+    assert known
+    choose = Random(surface)  # noqa: S311 - no secret
+    for data in (
+        *known,
+        *(change_some_bytes(choose.choice(known), choose) for _ in range(MUTANTS)),
+    ):
+        SURFACES[surface](data)
+
+
+def test_an_error_inside_the_daemon_is_a_defect(monkeypatch):
+    def fail(*_):
+        raise RuntimeError("nobody expects this")
+
+    HOME.prepare()
+    monkeypatch.setattr(views, "list_waits", fail)
+    with pytest.raises(Defect, match="nobody expects this"):
+        HOME.call("client", "waits", {})
+
+
+def test_a_call_that_is_never_answered_is_a_defect(monkeypatch):
+    HOME.prepare()
+    monkeypatch.setattr(Dispatcher, "answer", lambda *_, **__: asyncio.Future())
+    with pytest.raises(Defect, match="is not answered"):
+        HOME.call("client", "waits", {})
