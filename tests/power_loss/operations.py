@@ -1,0 +1,87 @@
+"""What a process does to the files of a folder, written down as it is done."""
+
+from __future__ import annotations
+
+import mmap
+import pickle
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+CREATE: Final = "create"
+WRITE: Final = "write"
+TRUNCATE: Final = "truncate"
+SYNC: Final = "sync"
+RENAME: Final = "rename"
+DELETE: Final = "delete"
+OPEN: Final = "open"
+"""Of a file that is there: it changes nothing, and may fail."""
+
+
+class Operation(NamedTuple):
+    """One call of the system."""
+
+    kind: str
+    path: str
+    """Inside the folder."""
+    offset: int = 0
+    """Where is written; the size that is left; 1: the folder is synced too."""
+    data: bytes = b""
+    to: str = ""
+    """The new path of a file that is renamed."""
+
+
+class Journal:
+    """A file that has all operations of a process; it grows with each, and outlives the process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> list[Operation]:
+        """Return all operations, the first one first."""
+        return list(self._read())
+
+    def _read(self) -> Iterator[Operation]:
+        with self._path.open("rb") as file:
+            while True:
+                try:
+                    yield Operation(*pickle.load(file))  # noqa: S301 - our own
+                except EOFError:
+                    return
+
+
+class Control:
+    """Numbers that a test and the process that it records both see, in a file of both."""
+
+    _NAMES: Final = ("done", "kill_at", "fault", "skipped", "times", "failed")
+    done: int
+    """Operations that were done."""
+    kill_at: int
+    """The process is killed before that operation; -1: never."""
+    fault: int
+    """The errno with which an operation fails; 0: none fails."""
+    skipped: int
+    """How many operations, of those that could fail so, do not before one does."""
+    times: int
+    """How many operations fail then."""
+    failed: int
+    """How many have failed."""
+
+    def __init__(self, path: Path) -> None:
+        size = 8 * len(self._NAMES)
+        is_new = not path.exists()
+        with path.open("w+b" if is_new else "r+b") as file:
+            if is_new:
+                file.write(bytes(size))
+                file.flush()
+            self.__dict__["_memory"] = mmap.mmap(file.fileno(), size)
+        if is_new:
+            self.kill_at = -1
+
+    def __getattr__(self, name: str) -> int:
+        place = 8 * self._NAMES.index(name)
+        return int(struct.unpack_from("q", self._memory, place)[0])
+
+    def __setattr__(self, name: str, value: int) -> None:
+        struct.pack_into("q", self._memory, 8 * self._NAMES.index(name), value)

@@ -1,0 +1,75 @@
+"""No kill and no power cut takes away what was answered, whatever was being written.
+
+`python -m tests.power_loss` does the same at every write, with more tasks.
+"""
+
+from __future__ import annotations
+
+import signal
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from openclaw_taskmem.cli.client import LinkError
+from taskmem_hookspecs import StoreUnavailable
+from tests.power_loss.images import Disk
+from tests.power_loss.recovery import Recording
+from tests.power_loss.scenario import RecordedDaemon, Script, record_script
+from tests.support.daemons import Daemon, short_home
+from tests.support.waiting import status_of
+
+EVERY = 3
+"""Each content of the database is there for at least so many operations."""
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def recording():
+    """One task, from its start to its end; what is left by every third kill is checked."""
+    made = Recording(*record_script(1))
+    assert made.check_kills(EVERY) > 400
+    return made
+
+
+def test_nothing_answered_is_lost_by_kill_or_power_cut(recording):
+    assert recording.check_cuts(Random(22), EVERY) > 400  # noqa: S311 - no secret
+
+
+def test_a_log_that_is_not_synced_would_be_noticed(recording):
+    recording.forget_syncs("taskmem.db-wal")
+    with pytest.raises((AssertionError, StoreUnavailable)):
+        recording.check_cuts(Random(22), EVERY)  # noqa: S311 - no secret
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """Return the files of a home, but for SQLite's shared memory, which a start makes anew."""
+    return {
+        str(each.relative_to(folder)): each.read_bytes()
+        for each in folder.rglob("*")
+        if each.is_file() and not each.name.endswith("-shm")
+    }
+
+
+@pytest.mark.parametrize("at", [5, 236, 900])
+def test_an_image_is_what_a_real_kill_leaves(at, tmp_path):
+    """And a real daemon goes on from it."""
+    with short_home() as home:
+        daemon = RecordedDaemon(home)
+        daemon.control.kill_at = at
+        with daemon.serve() as served, suppress(LinkError, OSError, ValueError):
+            assert served == (at > 236)
+            Script(daemon).play(1)
+        assert status_of(daemon.process) == -signal.SIGKILL
+        disk = Disk()
+        done = daemon.journal.read()
+        assert len(done) == at
+        for operation in done:
+            disk.apply(operation)
+        disk.write_killed(tmp_path / "image")
+        assert read_files(tmp_path / "image") == read_files(home.folder)
+        again = Daemon(home)
+        again.wait_until_it_serves()
+        again.register()
+        assert again.stop() == 0
