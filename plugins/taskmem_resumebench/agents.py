@@ -127,7 +127,13 @@ def read_memory(
         return Knowledge(tuple(asked))
     plan = tuple(each[len(_OPEN) :] for each in steps)
     done = frozenset(each[len(_OPEN) :] for each in steps if each.startswith(_TICKED))
-    return Knowledge(plan, done=done, over=ALL_DONE in text.split("\n"))
+    return Knowledge(
+        plan,
+        done=done,
+        finished_calls=_list_calls(text, CALL_LINE),
+        cut_calls=_list_calls(text, BEGUN_LINE),
+        over=ALL_DONE in text.split("\n"),
+    )
 
 
 def write_notes(plan: Sequence[str], done: frozenset[str], *, over: bool) -> str:
@@ -148,7 +154,7 @@ def _read_packet(
     packet: Mapping[str, Any], text: str, ask_for_plan: Callable[[], Sequence[str]]
 ) -> Knowledge:
     """Return what a packet says; of `text`, the lines of a thread that follow it count, too."""
-    thread = [each.removeprefix(CALL_LINE) for each in text.split("\n") if _is_call_line(each)]
+    thread = _list_calls(text, CALL_LINE)
     progress: Mapping[str, Any] = packet["progress"]
     plan: tuple[str, ...] = tuple(packet["plan"])
     completed: Sequence[int] = progress["completed"]
@@ -169,11 +175,16 @@ def _read_packet(
 
 
 CALL_LINE: Final = "Done: "
-"""Begins the line of a finished call in the text of a thread."""
+"""Begins the line of a finished call, in notes and in the text of a thread."""
+BEGUN_LINE: Final = "Begun: "
+"""Begins the line of a call in notes of which no end was noted."""
 
 
-def _is_call_line(line: str) -> bool:
-    return line.startswith(CALL_LINE)
+def _list_calls(text: str, beginning: str) -> tuple[str, ...]:
+    """Return the calls on the lines that begin so."""
+    return tuple(
+        each.removeprefix(beginning) for each in text.split("\n") if each.startswith(beginning)
+    )
 
 
 def _is_same_call(listed: str, line: str) -> bool:

@@ -1,39 +1,44 @@
-"""Run the benchmark: every condition with the same tasks, on a real daemon."""
+"""Run the benchmark: the same tasks under every condition, on real daemons, several at a time."""
 
 from __future__ import annotations
 
-import shutil
+import resource
 import tempfile
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from queue import SimpleQueue
+from statistics import median
 from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from taskmem_resumebench.agents import AGENTS, Habits
-from taskmem_resumebench.daemon_process import DaemonProcess
-from taskmem_resumebench.figures import ConditionRun, Figures, build_report, compute_figures
-from taskmem_resumebench.gateway_link import GatewayLink
+from taskmem_resumebench.agents import AGENTS
+from taskmem_resumebench.command_memory import EXAMPLE
+from taskmem_resumebench.figures import compute_figures
 from taskmem_resumebench.generated_task import FEWEST, MOST, GeneratedTask, generate_tasks
-from taskmem_resumebench.interrupted_run import InterruptedRun, Outcome
-from taskmem_resumebench.loopback_server import LoopbackServer
-from taskmem_resumebench.memories import Memory, Notes, Nothing, Packet, PacketAndThread
-from taskmem_resumebench.step_goals import describe_goals, read_checkpoint_sizes
-from taskmem_resumebench.wake_receiver import WakeReceiver
-from taskmem_resumebench.workspace import Workspace
+from taskmem_resumebench.interrupted_run import KillPlan
+from taskmem_resumebench.lane import BenchCondition, Lane, Trial, open_lane
+from taskmem_resumebench.step_goals import describe_goals, describe_times, read_checkpoint_sizes
+
+LANES: Final = 2
+"""Trials at a time: one for each core that a newcomer surely has."""
 
 
 class Size(NamedTuple):
     """How much is run; the tasks of each are the first of the same tasks."""
 
     tasks: int
-    """Tasks of the agent that has the packet, and of the one that has a notes file."""
+    """Tasks of the amnesiac with the packet, and with each memory that costs little."""
     baseline: int
-    """Tasks of the two other conditions."""
+    """Tasks of the amnesiac with nothing, and with packet and thread."""
     others: int
     """Tasks of each other agent."""
+    few_kills: int
+    """Tasks with few interruptions, for each memory."""
     goals: int
     """Tasks of five steps, and of ten."""
     daemon_kills: int
@@ -42,144 +47,145 @@ class Size(NamedTuple):
     """Steps of a task, at most."""
 
 
-WHOLE: Final = Size(tasks=100, baseline=12, others=5, goals=20, daemon_kills=150)
-QUICK: Final = Size(tasks=4, baseline=1, others=1, goals=2, daemon_kills=60, most_steps=10)
-THREE_KILLS: Final = 3
+WHOLE: Final = Size(tasks=100, baseline=12, others=5, few_kills=20, goals=20, daemon_kills=150)
+QUICK: Final = Size(
+    tasks=3, baseline=1, others=1, few_kills=2, goals=2, daemon_kills=60, most_steps=8
+)
+MOST_KILLS: Final = 3
+"""Interruptions of a task that has few; S3 asked for as many."""
+GOAL_STEPS: Final = (5, 10)
+ONCE: Final = BenchCondition("packet", kills=KillPlan(most=1))
+THRICE: Final = BenchCondition("packet", kills=KillPlan(most=MOST_KILLS))
+Work = tuple[BenchCondition, GeneratedTask]
 
 
-class Bench:
-    """A daemon, a server and a folder, in which conditions are run one after another."""
-
-    def __init__(self, folder: Path, server: LoopbackServer, daemon: DaemonProcess) -> None:
-        """Use what is there already."""
-        self._folder, self._server, self._daemon = folder, server, daemon
-        self._count = self._interruptions = self._false_wakes = 0
-        self._at_work = ""
-        """The session in which a turn runs; empty: none."""
-        self._over: set[str] = set()
-        """Sessions whose task is over."""
-        self._daemon_kills = WHOLE.daemon_kills
-        self._recoveries: list[float] = []
-
-    def note_wake(self, session: str) -> None:
-        """Count a wake if its agent is at work, or has no work any more."""
-        self._false_wakes += session == self._at_work or session in self._over
-
-    def run_condition(
-        self, condition: str, agent: str, tasks: Sequence[GeneratedTask], daemon_kills: int
-    ) -> ConditionRun:
-        """Let one kind of agent do some tasks with one kind of memory."""
-        self._daemon_kills, self._recoveries, self._false_wakes = daemon_kills, [], 0
-        outcomes = [self.run_task(condition, AGENTS[agent], task) for task in tasks]
-        return ConditionRun(outcomes, tuple(self._recoveries), self._false_wakes)
-
-    def run_task(
-        self,
-        condition: str,
-        habits: Habits,
-        task: GeneratedTask,
-        most_kills: int | None = None,
-    ) -> Outcome:
-        """Let an agent do a task in a workspace of its own; `most_kills`: None is no limit."""
-        self._count += 1
-        folder = self._folder / f"t{self._count:05}"
-        workspace = Workspace(folder, self._server)
-        with self._open_memory(condition, folder) as memory:
-
-            def interrupt() -> str:
-                self._interruptions += 1
-                self._at_work = ""
-                memory.crash()
-                if not isinstance(memory, Packet) or self._interruptions % self._daemon_kills:
-                    return memory.resume()
-                self._daemon.kill()
-                began = time.perf_counter()
-                self._daemon.start()
-                text = memory.resume()
-                self._recoveries.append(time.perf_counter() - began)
-                return text
-
-            run = InterruptedRun(task, habits, memory, workspace, interrupt, most_kills=most_kills)
-            outcome = run.run()
-            self._at_work = ""
-            if outcome.accepted:
-                self._over.add(_name_session(folder))
-        shutil.rmtree(folder)
-        return outcome
-
-    @contextmanager
-    def _open_memory(self, condition: str, folder: Path) -> Generator[Memory]:
-        if condition == "nothing":
-            yield Nothing()
-        elif condition == "notes":
-            yield Notes(folder / "NOTES.md")
-        else:
-            kind = PacketAndThread if condition == "packet_and_thread" else Packet
-            memory = kind(self._make_gateway_opener(folder), folder)
-            try:
-                yield memory
-            finally:
-                memory.close()
-
-    def _make_gateway_opener(self, folder: Path) -> Callable[[], GatewayLink]:
-        session = _name_session(folder)
-        starts = iter(range(1_000_000))
-
-        def open_gateway() -> GatewayLink:
-            boot = f"{folder.name}-{next(starts):06}"
-            link = GatewayLink(self._daemon, boot, session, folder)
-            self._at_work = session
-            return link
-
-        return open_gateway
-
-
-def _name_session(folder: Path) -> str:
-    return f"agent:main:{folder.name}"
-
-
-def run_bench(seed: int, size: Size, tell: Callable[[str], None]) -> dict[str, JsonValue]:
-    """Run everything and return the report; `tell` is told of each part as it begins."""
-    with ExitStack() as stack:
-        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tm")))
-        work, home = root / "w", root / "h"
-        work.mkdir()
-        server = stack.enter_context(LoopbackServer())
-        daemon = stack.enter_context(DaemonProcess(home, work))
-        bench = Bench(work, server, daemon)
-        stack.enter_context(WakeReceiver(home, bench.note_wake))
-        tell(f"S3: {size.goals} tasks of 5 steps, and of 10; one task killed three times")
-        s3 = _run_goals(bench, seed, size.goals, home / "taskmem.db")
-        tasks = generate_tasks(seed, size.tasks, range(FEWEST, size.most_steps + 1))
-        found: dict[str, Figures] = {}
-        for condition, agent, count in plan_conditions(size):
-            name = condition if agent == "amnesiac" else f"{condition}/{agent}"
-            tell(f"{name}: {count} tasks")
-            run = bench.run_condition(condition, agent, tasks[:count], size.daemon_kills)
-            found[name] = compute_figures(run)
-        return build_report(seed, found, s3)
-
-
-def plan_conditions(size: Size) -> Sequence[tuple[str, str, int]]:
-    """Return what is run: the condition, the agent, and how many tasks."""
+def plan_conditions(
+    size: Size, command: Sequence[str] = ()
+) -> Sequence[tuple[BenchCondition, int]]:
+    """Return what is killed at every step: the condition, and how many tasks."""
     others = [agent for agent in AGENTS if agent != "amnesiac"] if size.others else []
+    kills = size.daemon_kills
+    yours = (("memory", size.tasks, tuple(command)),) if command else ()
     return (
-        ("nothing", "amnesiac", size.baseline),
-        ("packet", "amnesiac", size.tasks),
-        ("packet_and_thread", "amnesiac", size.baseline),
-        ("notes", "amnesiac", size.tasks),
-        *(("packet", agent, size.others) for agent in others),
-        *(("notes", agent, size.others) for agent in others),
+        (BenchCondition("packet", daemon_kills=kills), size.tasks),
+        (BenchCondition("packet_and_thread", daemon_kills=kills), size.baseline),
+        *((BenchCondition("packet", agent, daemon_kills=kills), size.others) for agent in others),
+        *((BenchCondition(name, command=each), count) for name, count, each in yours),
+        (BenchCondition("notes_before_and_after", command=EXAMPLE), size.tasks),
+        (BenchCondition("openclaw_recovery"), size.tasks),
+        (BenchCondition("notes"), size.tasks),
+        *((BenchCondition("notes", agent), size.others) for agent in others),
+        (BenchCondition("nothing"), size.baseline),
     )
 
 
-def _run_goals(bench: Bench, seed: int, count: int, database: Path) -> dict[str, JsonValue]:
-    """Run S3's tasks, each killed once, and one that is killed three times."""
+def plan_few_kills(size: Size, command: Sequence[str] = ()) -> Sequence[tuple[BenchCondition, int]]:
+    """Return what is killed three times a task at most: each memory, and how many tasks.
 
-    def run(tasks: Sequence[GeneratedTask], most_kills: int) -> list[Outcome]:
-        return [bench.run_task("packet", AGENTS["amnesiac"], each, most_kills) for each in tasks]
+    About one in twelve moments is taken, so that the kills are spread over the task.
+    """
+    return tuple(
+        (each._replace(kills=KillPlan(one_in=12, most=MOST_KILLS)), size.few_kills)
+        for each, _ in plan_conditions(size, command)
+        if each.agent == "amnesiac"
+    )
 
-    five = run(generate_tasks(seed, count, [5], revises=False), 1)
-    ten = run(generate_tasks(seed, count, [10], revises=False), 1)
-    (killed,) = run(generate_tasks(seed, 1, [8], revises=False), THREE_KILLS)
-    return describe_goals(five, ten, killed, read_checkpoint_sizes(database))
+
+def run_bench(
+    seed: int, size: Size, tell: Callable[[str], None], command: Sequence[str] = ()
+) -> dict[str, JsonValue]:
+    """Run everything and return the report; `tell` is told of each part that is done.
+
+    `command`: a program that is a memory, too.
+
+    Raises:
+        CommandFailed: The program failed.
+        DaemonNotServing: A daemon could not be started.
+    """
+    began, cpu = time.perf_counter(), _read_cpu_seconds()
+    with ExitStack() as stack:
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tm")))
+        opened = [stack.enter_context(open_lane(root / str(lane))) for lane in range(LANES)]
+        lanes = [lane for lane, _ in opened]
+        goals = _run_all(lanes, _list_goal_work(seed, size.goals), tell)
+        sizes = [each for _, database in opened for each in read_checkpoint_sizes(database)]
+        tasks = generate_tasks(seed, size.tasks, range(FEWEST, size.most_steps + 1))
+        whole, few = plan_conditions(size, command), plan_few_kills(size, command)
+        work = [(condition, task) for condition, count in (*whole, *few) for task in tasks[:count]]
+        trials = _run_all(lanes, work, tell)
+        false_wakes = {each: sum(lane.false_wakes[each] for lane in lanes) for each in trials}
+    once, (killed,) = ([trial.outcome for trial in goals[each]] for each in (ONCE, THRICE))
+
+    def describe(conditions: Sequence[tuple[BenchCondition, int]]) -> dict[str, JsonValue]:
+        return {each.name: _describe(trials[each], false_wakes[each]) for each, _ in conditions}
+
+    return {
+        "seed": seed,
+        "conditions": describe(whole),
+        "few_kills": describe(few),
+        "s3": describe_goals(once[: size.goals], once[size.goals :], killed, sizes),
+        "times": {
+            **describe_times([*once, killed]),
+            "recovery_seconds": _find_recovery_seconds(trials),
+            "seconds": round(time.perf_counter() - began, 1),
+            "cpu_seconds": round(_read_cpu_seconds() - cpu, 1),
+        },
+    }
+
+
+def _list_goal_work(seed: int, count: int) -> list[Work]:
+    """Return S3's tasks: of five steps and of ten, killed once, and one killed three times."""
+    (eight,) = generate_tasks(seed, 1, [8], revises=False)
+    tasks = [
+        task for steps in GOAL_STEPS for task in generate_tasks(seed, count, [steps], revises=False)
+    ]
+    return [*((ONCE, task) for task in tasks), (THRICE, eight)]
+
+
+def _run_all(
+    lanes: Sequence[Lane], work: Sequence[Work], tell: Callable[[str], None]
+) -> Mapping[BenchCondition, Sequence[Trial]]:
+    """Run work in the lanes, whichever is free; the trials of a condition keep their order."""
+    free: SimpleQueue[Lane] = SimpleQueue()
+    for lane in lanes:
+        free.put(lane)
+
+    def run(item: Work) -> Trial:
+        lane = free.get()
+        try:
+            return lane.run_trial(*item)
+        finally:
+            free.put(lane)
+
+    found: dict[BenchCondition, list[Trial]] = defaultdict(list)
+    left: dict[BenchCondition, int] = defaultdict(int)
+    for condition, _ in work:
+        left[condition] += 1
+    pool = ThreadPoolExecutor(len(lanes))
+    try:
+        for (condition, _), trial in zip(work, pool.map(run, work), strict=True):
+            found[condition].append(trial)
+            if len(found[condition]) == left[condition]:
+                tell(f"{condition.title}: {left[condition]} tasks")
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return found
+
+
+def _describe(trials: Sequence[Trial], false_wakes: int) -> dict[str, JsonValue]:
+    kills = sum(len(each.recovery_seconds) for each in trials)
+    return dict(compute_figures([each.outcome for each in trials], false_wakes, kills)._asdict())
+
+
+def _find_recovery_seconds(trials: Mapping[BenchCondition, Sequence[Trial]]) -> float | None:
+    """Return the median time from a killed daemon's start to what its agent is told."""
+    every = [
+        seconds for each in trials.values() for one in each for seconds in one.recovery_seconds
+    ]
+    return round(median(every), 3) if every else None
+
+
+def _read_cpu_seconds() -> float:
+    """Return what this process and those that it has waited for have spent on a processor."""
+    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, who))

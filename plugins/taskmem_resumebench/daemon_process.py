@@ -8,7 +8,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Self
 
 COMMAND: Final = (sys.executable, "-m", "openclaw_taskmem", "daemon")
@@ -27,7 +29,9 @@ class DaemonNotServing(Exception):
 class DaemonProcess:
     """The daemon of a home; over its life several processes."""
 
-    def __init__(self, home: Path, workspaces: Path) -> None:
+    def __init__(
+        self, home: Path, workspaces: Path, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Start it; `workspaces`: the folder in which its agents work."""
         home.mkdir(mode=0o700)
         self._home, self._log = home, home / "bench.log"
@@ -37,7 +41,7 @@ class DaemonProcess:
             "TASKMEM_ARTIFACT_ROOTS": str(workspaces),
             "OPENCLAW_STATE_DIR": str(home / "openclaw"),
         }
-        self._environ = {**kept, **_SETTINGS, **places}
+        self._environ = {**kept, **_SETTINGS, **places, **settings}
         self.start()
 
     def __enter__(self) -> Self:

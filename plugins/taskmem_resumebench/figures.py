@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from statistics import mean, median, quantiles
+from collections.abc import Sequence
+from statistics import mean, quantiles
 from typing import Final, NamedTuple
-
-from pydantic import JsonValue
 
 from taskmem_resumebench.interrupted_run import Outcome
 
@@ -16,6 +14,8 @@ DECIMALS: Final = 4
 class Figures(NamedTuple):
     """The figures of one condition; None: nothing to measure it by."""
 
+    tasks: int
+    interruptions: int
     success: float
     """Tasks of which everything was there once at the end, and nothing else."""
     step_accuracy: float
@@ -27,37 +27,30 @@ class Figures(NamedTuple):
     duplicated_effects: int
     revived_steps: int
     false_wakes: int
-    recovery_seconds: float | None
-    """From the start of a daemon after SIGKILL to what its agent is told; the median."""
+    daemon_kills: int
     packet_bytes: float | None
     """Of what the agent is told; the 95th percentile."""
 
 
-class ConditionRun(NamedTuple):
-    """Everything that was seen of one condition."""
-
-    outcomes: Sequence[Outcome]
-    recovery_seconds: Sequence[float] = ()
-    false_wakes: int = 0
-
-
-def compute_figures(run: ConditionRun) -> Figures:
+def compute_figures(outcomes: Sequence[Outcome], false_wakes: int, daemon_kills: int) -> Figures:
     """Return the figures of a condition."""
-    judged = [each.judgement for each in run.outcomes]
+    judged = [each.judgement for each in outcomes]
     needed = sum(each.needed for each in judged)
-    cuts = sum(each.interruptions for each in run.outcomes)
-    sizes = [size for each in run.outcomes for size in each.memory_bytes]
+    cuts = sum(each.interruptions for each in outcomes)
+    sizes = [size for each in outcomes for size in each.memory_bytes]
     return Figures(
+        tasks=len(outcomes),
+        interruptions=cuts,
         success=round(mean(each.success for each in judged), DECIMALS),
         step_accuracy=round(sum(each.right for each in judged) / needed, DECIMALS),
-        resume_rate=round(sum(each.resumed for each in run.outcomes) / cuts, DECIMALS)
+        resume_rate=round(sum(each.resumed for each in outcomes) / cuts, DECIMALS)
         if cuts
         else None,
         redo_ratio=round(sum(each.performed for each in judged) / needed, DECIMALS),
         duplicated_effects=sum(each.duplicated for each in judged),
         revived_steps=sum(each.revived for each in judged),
-        false_wakes=run.false_wakes,
-        recovery_seconds=round(median(run.recovery_seconds), 3) if run.recovery_seconds else None,
+        false_wakes=false_wakes,
+        daemon_kills=daemon_kills,
         packet_bytes=find_percentile(sizes, 95),
     )
 
@@ -67,14 +60,3 @@ def find_percentile(values: Sequence[float], percent: int) -> float | None:
     if len(values) < 2:  # noqa: PLR2004 - quantiles needs two
         return values[0] if values else None
     return round(quantiles(values, n=100, method="inclusive")[percent - 1], 3)
-
-
-def build_report(
-    seed: int, conditions: Mapping[str, Figures], s3: Mapping[str, JsonValue]
-) -> dict[str, JsonValue]:
-    """Return the report as JSON."""
-    return {
-        "seed": seed,
-        "conditions": {name: dict(found._asdict()) for name, found in conditions.items()},
-        "s3": dict(s3),
-    }

@@ -36,6 +36,15 @@ class KillMoment(StrEnum):
     AFTER_REPORT = "after the report"
 
 
+class KillPlan(NamedTuple):
+    """At which of the moments of its steps an agent is killed."""
+
+    one_in: int = 1
+    """One in so many, by their names; 1: at all."""
+    most: int | None = None
+    """Kills in one task; None: no limit."""
+
+
 class Outcome(NamedTuple):
     """What became of one task."""
 
@@ -74,14 +83,17 @@ class InterruptedRun:
         habits: Habits,
         memory: Memory,
         workspace: Workspace,
-        interrupt: Callable[[], str],
         *,
-        kills: frozenset[KillMoment] = frozenset(KillMoment),
-        most_kills: int | None = None,
+        interrupt: Callable[[int], str],
+        kills: KillPlan,
     ) -> None:
-        """Prepare it; `interrupt` crashes the memory and returns what it tells afterwards."""
+        """Prepare it.
+
+        `interrupt` crashes the memory, for the time that it is told, and returns what the memory
+        tells afterwards.
+        """
         self._task, self._habits, self._memory, self._workspace = task, habits, memory, workspace
-        self._interrupt, self._kills, self._most_kills = interrupt, kills, most_kills
+        self._interrupt, self._kills = interrupt, kills
         self._killed: set[tuple[str, KillMoment]] = set()
         self._told = self._lost_answer = self._claimed = self._wrong = False
         self._calls = self._resumed = 0
@@ -118,7 +130,7 @@ class InterruptedRun:
         if self._sizes and not self._wrong:
             self._resumed += 1
         self._wrong = False
-        text = self._interrupt()
+        text = self._interrupt(len(self._sizes) + 1)
         self._sizes.append(len(text.encode()))
         known = read_memory(text, self._task.plan, self._memory.read_plan)
         return self._recall_conversation(known)
@@ -211,10 +223,11 @@ class InterruptedRun:
         return zlib.crc32(sentence.encode()) % 2 == 1
 
     def _kill_once(self, sentence: str, moment: KillMoment) -> None:
-        """Kill the agent, unless it was killed there before."""
-        if moment not in self._kills or (sentence, moment) in self._killed:
+        """Kill the agent there, unless it was before or is not to be."""
+        if (sentence, moment) in self._killed or len(self._killed) == self._kills.most:
             return
-        if self._most_kills is not None and len(self._killed) >= self._most_kills:
+        name = f"{self._task.name} {sentence} {moment}"
+        if zlib.crc32(name.encode()) % self._kills.one_in:
             return
         self._killed.add((sentence, moment))
         raise _Killed

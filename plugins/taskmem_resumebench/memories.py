@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from taskmem_resumebench.agents import CALL_LINE, write_notes
 from taskmem_resumebench.gateway_link import CallRefused, GatewayLink
@@ -234,6 +234,3 @@ class PacketAndThread(Packet):
             if not page.get("more"):
                 return found
             page = self._link.call_tool("task_status", None, **page["more"]["arguments"])
-
-
-CONDITIONS: Final = ("nothing", "packet", "packet_and_thread", "notes")

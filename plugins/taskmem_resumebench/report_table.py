@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 _COLUMNS: Final = (
+    ("tasks", "tasks"),
+    ("interruptions", "kills"),
     ("success", "success"),
     ("step_accuracy", "steps right"),
     ("resume_rate", "resumed right"),
@@ -13,7 +15,6 @@ _COLUMNS: Final = (
     ("duplicated_effects", "doubled"),
     ("revived_steps", "revived"),
     ("false_wakes", "false wakes"),
-    ("recovery_seconds", "recovery s"),
     ("packet_bytes", "told bytes"),
 )
 _SHARES: Final = ("success", "step_accuracy", "resume_rate")
@@ -21,15 +22,30 @@ _SHARES: Final = ("success", "step_accuracy", "resume_rate")
 
 def format_report(report: Mapping[str, Any]) -> str:
     """Return the lines of a report."""
-    conditions: Mapping[str, Mapping[str, Any]] = report["conditions"]
-    rows = [
-        ["memory", *(title for _, title in _COLUMNS)],
-        *(
-            [name, *(_format_figure(key, found[key]) for key, _ in _COLUMNS)]
-            for name, found in conditions.items()
-        ),
-    ]
-    return "\n".join((*_align_rows(rows), "", *_describe_goals(report["s3"])))
+    return "\n".join(
+        (
+            "Killed at every step:",
+            *_format_conditions(report["conditions"]),
+            "",
+            "Killed three times a task, at most:",
+            *_format_conditions(report["few_kills"]),
+            "",
+            _describe_goals(report["s3"]),
+            _describe_times(report["times"]),
+        )
+    )
+
+
+def _format_conditions(conditions: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return _align_rows(
+        [
+            ["memory", *(title for _, title in _COLUMNS)],
+            *(
+                [name, *(_format_figure(key, found[key]) for key, _ in _COLUMNS)]
+                for name, found in conditions.items()
+            ),
+        ]
+    )
 
 
 def _align_rows(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -48,20 +64,23 @@ def _format_figure(key: str, value: float | None) -> str:
         return "-"
     if key in _SHARES:
         return f"{value:.1%}"
-    return f"{value:,.2f}" if key in ("redo_ratio", "recovery_seconds") else f"{value:,.0f}"
+    return f"{value:,.2f}" if key == "redo_ratio" else f"{value:,.0f}"
 
 
-def _describe_goals(s3: Mapping[str, Any]) -> list[str]:
+def _describe_goals(s3: Mapping[str, Any]) -> str:
     five, ten, sizes = s3["five_steps"], s3["ten_steps"], s3["checkpoint_bytes"]
-    times, metrics = s3["step_seconds"], s3["metrics"]
-    completed = (
+    return (
         f"5 steps: {five['completed']} of {five['tasks']} completed; "
         f"10 steps: {ten['completed']} of {ten['tasks']}; "
-        f"{s3['kills']} kills in one task: {s3['resumes']} resumes."
+        f"{s3['kills']} kills in one task: {s3['resumes']} resumes. "
+        f"A checkpoint: {sizes['median']} bytes (at most {sizes['largest']})."
     )
-    cost = (
-        f"A step: {times['median'] * 1000:.0f} ms (p95 {times['p95'] * 1000:.0f} ms); "
-        f"a task: {metrics['mean_seconds']:.1f} s; "
-        f"a checkpoint: {sizes['median']} bytes (at most {sizes['largest']})."
+
+
+def _describe_times(times: Mapping[str, Any]) -> str:
+    step, recovery = times["step_seconds"], times["recovery_seconds"]
+    after = "" if recovery is None else f"after a daemon's death: {recovery:.1f} s; "
+    return (
+        f"A step: {step['median'] * 1000:.0f} ms (p95 {step['p95'] * 1000:.0f} ms); {after}"
+        f"the whole run: {times['seconds']:.0f} s, {times['cpu_seconds']:.0f} s on a processor."
     )
-    return [completed, cost]

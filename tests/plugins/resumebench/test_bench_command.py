@@ -1,49 +1,89 @@
-"""`taskmem bench` on a real daemon: its report has the fixed shape, and the goals are met."""
+"""`taskmem bench` on real daemons: its report has the fixed shape, and the goals are met."""
 
 from __future__ import annotations
 
 import json
+import shlex
+import sys
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from taskmem_resumebench import bench_run
 from taskmem_resumebench.bench_command import command
+from taskmem_resumebench.command_memory import EXAMPLE
 from taskmem_resumebench.report_table import format_report
 
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
+
 FIGURES = {
-    *("success", "step_accuracy", "resume_rate", "redo_ratio", "duplicated_effects"),
-    *("revived_steps", "false_wakes", "recovery_seconds", "packet_bytes"),
+    *("tasks", "interruptions", "success", "step_accuracy", "resume_rate", "redo_ratio"),
+    *("duplicated_effects", "revived_steps", "false_wakes", "daemon_kills", "packet_bytes"),
 }
-TINY = bench_run.Size(tasks=1, baseline=1, others=0, goals=1, daemon_kills=12, most_steps=6)
+TINY = bench_run.Size(
+    tasks=1, baseline=1, others=0, few_kills=1, goals=1, daemon_kills=12, most_steps=6
+)
+MEMORIES = {
+    *("nothing", "notes", "notes_before_and_after", "openclaw_recovery"),
+    *("packet", "packet_and_thread"),
+}
 
 
-@pytest.mark.crash
-@pytest.mark.timeout(600)
-def test_the_packet_suffices_for_an_agent_killed_at_every_step(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(bench_run, "QUICK", TINY)
+def run_command(*arguments: str) -> Result:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bench_run, "QUICK", TINY)
+        return CliRunner().invoke(command, ["--quick", "--seed", "1", *arguments])
 
-    done = CliRunner().invoke(command, ["--quick", "--seed", "1", "--json"])
 
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    return read_report(run_command("--json"))
+
+
+def read_report(done: Result) -> dict[str, Any]:
     assert done.exit_code == 0, done.output
-    report = json.loads(done.stdout)
-    assert report.keys() == {"seed", "conditions", "s3"}
+    return json.loads(done.stdout)
+
+
+def test_the_packet_suffices_for_an_agent_killed_at_every_step(report: dict[str, Any]) -> None:
+    assert report.keys() == {"seed", "conditions", "few_kills", "s3", "times"}
     conditions = report["conditions"]
-    assert {*conditions} == {"nothing", "packet", "packet_and_thread", "notes"}
+    assert {*conditions} == {*report["few_kills"]} == MEMORIES
     assert all({*found} == FIGURES for found in conditions.values())
     for name in ("packet", "packet_and_thread"):
         found = conditions[name]
         assert (found["success"], found["resume_rate"], found["redo_ratio"]) == (1, 1, 1)
         assert (found["duplicated_effects"], found["revived_steps"]) == (0, 0)
-        assert found["recovery_seconds"] > 0
+        assert found["daemon_kills"] > 0
         assert 0 < found["packet_bytes"] <= 4096 + len("[task_resume] ")
     assert conditions["nothing"]["success"] == 0
     assert conditions["notes"]["redo_ratio"] > 1
+    assert conditions["notes_before_and_after"]["redo_ratio"] == 1
     s3 = report["s3"]
     assert s3["five_steps"]["completion_rate"] == s3["ten_steps"]["completion_rate"] == 1
     assert (s3["kills"], s3["resumes"]) == (3, 3)
     assert s3["metrics"]["completed"] == s3["metrics"]["tasks"] == 3
-    rows = [line.split()[:5] for line in format_report(report).splitlines()]
-    assert ["packet", "100.0%", "100.0%", "100.0%", "1.00"] in rows
+    assert report["times"]["recovery_seconds"] > 0
+
+
+def test_the_table_shows_each_memory(report: dict[str, Any]) -> None:
+    rows = [line.split() for line in format_report(report).splitlines()]
+
+    kills = f"{report['conditions']['packet']['interruptions']}"
+    assert ["packet", "1", kills, "100.0%", "100.0%", "100.0%", "1.00"] in [row[:7] for row in rows]
+
+
+def test_a_seed_gives_the_same_figures_and_a_program_its_own(report: dict[str, Any]) -> None:
+    again = read_report(run_command("--json", "--memory", shlex.join(EXAMPLE)))
+
+    for part in ("conditions", "few_kills"):
+        assert again[part].pop("memory") == again[part]["notes_before_and_after"]
+    assert again | {"times": 0} == report | {"times": 0}
+
+
+def test_a_program_that_ends_at_once_is_named() -> None:
+    done = run_command("--memory", shlex.join((sys.executable, "-c", "")))
+
+    assert (done.exit_code, done.exception) != (0, None)
+    assert f"Error: {sys.executable} has ended." in done.output

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from taskmem_resumebench.bench_run import Bench
+from taskmem_resumebench.lane import BenchCondition, Lane
 from taskmem_resumebench.wake_receiver import NAME, WakeReceiver
 
 SESSION = "agent:main:t00001"
@@ -38,13 +38,16 @@ def test_a_wake_is_taken_and_nothing_else_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at_work", "over", "false"), [("", (), 0), (SESSION, (), 1), ("", (SESSION,), 1)]
+    ("at_work", "over", "false"), [("", (), False), (SESSION, (), True), ("", (SESSION,), True)]
 )
-def test_a_wake_that_nobody_needs_is_false(at_work: str, over: tuple[str, ...], false: int) -> None:
-    bench = Bench(Path(), Mock(), Mock())
-    bench._at_work, bench._over = at_work, {*over}
+def test_a_wake_that_nobody_needs_is_false(
+    at_work: str, over: tuple[str, ...], false: bool
+) -> None:
+    lane = Lane(Path(), Mock(), Mock())
+    packet = BenchCondition("packet")
+    lane._at_work, lane._over, lane._conditions = at_work, {*over}, {SESSION: packet}
 
-    bench.note_wake(SESSION)
-    bench.note_wake("agent:main:t00002")
+    lane.note_wake(SESSION)
+    lane.note_wake("agent:main:t00002")
 
-    assert bench._false_wakes == false
+    assert lane.false_wakes == ({packet: 1} if false else {})

@@ -1,0 +1,136 @@
+"""A memory that is a program of yours: it is told events, and asked what the agent is told.
+
+It gets JSON on its standard input, one object a line, and answers those with `ask` by one line.
+It lives through interruptions, as a service would; `interrupted` tells it of them. What is sent
+and answered is in docs/resumebench.md.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, Final, Self, cast
+
+from taskmem_resumebench.generated_task import GeneratedTask
+from taskmem_resumebench.work_steps import Call
+
+EXAMPLE: Final = (sys.executable, "-IS", str(Path(__file__).with_name("notes_memory.py")))
+"""Notes that are written before and after each call."""
+ANSWER_SECONDS: Final = 60.0
+LONGEST_ANSWER: Final = 1 << 20
+"""Bytes of an answer."""
+
+
+class CommandFailed(Exception):
+    """The program ended, was silent, or answered something else; the message says so."""
+
+
+class CommandMemory:
+    """The program, started for one task in the task's folder."""
+
+    def __init__(self, command: Sequence[str], folder: Path) -> None:
+        """Start it.
+
+        Raises:
+            CommandFailed: It cannot be started.
+        """
+        self._name = command[0]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the user's own command
+                command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+            )
+        except OSError as error:
+            raise CommandFailed(f"{self._name} does not start: {error.strerror}.") from error
+        self._input = cast("IO[bytes]", self._process.stdin)
+        self._output = cast("IO[bytes]", self._process.stdout)
+
+    def __enter__(self) -> Self:
+        """Return it; leaving the block ends the program."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close its input, and kill it if that does not end it."""
+        self._input.close()
+        self._output.close()
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def begin(self, task: GeneratedTask) -> None:
+        """Tell of the task."""
+        self._tell("task_started", name=task.name, request=task.request, plan=task.plan)
+
+    def note_call_start(self, call: Call) -> None:
+        """Tell that a tool is called."""
+        self._tell("call_started", tool=call.tool, about=call.about)
+
+    def note_call_end(self, call: Call, *, failed: bool) -> None:
+        """Tell how the call ended."""
+        self._tell("call_ended", tool=call.tool, about=call.about, failed=failed)
+
+    def report_step(self, number: int, sentence: str) -> None:
+        """Tell what the agent reports."""
+        self._tell("step_reported", number=number, step=sentence)
+
+    def revise(self, plan: Sequence[str], words: str) -> None:
+        """Tell what the user says, and the plan that follows."""
+        self._tell("user_said", words=words, plan=plan)
+
+    def claim_end(self) -> bool:
+        """Ask whether the end is believed."""
+        return self._ask("end", "accepted") is True
+
+    def crash(self) -> None:
+        """Tell that the agent was killed."""
+        self._tell("interrupted")
+
+    def resume(self) -> str:
+        """Ask what the agent is told."""
+        return str(self._ask("told", "text"))
+
+    def read_plan(self) -> Sequence[str]:
+        """Ask for the whole plan."""
+        plan = self._ask("plan", "plan")
+        return [str(step) for step in plan] if isinstance(plan, list) else []
+
+    def _tell(self, event: str, **fields: object) -> None:
+        self._send({"event": event, **fields})
+
+    def _ask(self, question: str, field: str) -> Any:  # noqa: ANN401 - JSON
+        self._send({"ask": question})
+        line = self._read_line()
+        try:
+            return json.loads(line)[field]
+        except (ValueError, KeyError, TypeError) as error:
+            shown = line[:200].decode(errors="replace")
+            raise CommandFailed(
+                f'{self._name} was asked "{question}" and answered {shown!r}, no object with '
+                f'"{field}".'
+            ) from error
+
+    def _send(self, document: object) -> None:
+        try:
+            self._input.write(json.dumps(document).encode() + b"\n")
+        except OSError as error:
+            raise CommandFailed(f"{self._name} has ended.") from error
+
+    def _read_line(self) -> bytes:
+        """Read a line; nothing is read beyond it, for only one is asked for at a time."""
+        line = b""
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([self._output], [], [], ANSWER_SECONDS)
+            if not ready:
+                raise CommandFailed(f"{self._name} did not answer within {ANSWER_SECONDS:.0f} s.")
+            piece = self._output.read(1 << 16)
+            if not piece:
+                raise CommandFailed(f"{self._name} has ended.")
+            line += piece
+            if len(line) > LONGEST_ANSWER:
+                raise CommandFailed(f"{self._name} answered more than {LONGEST_ANSWER} bytes.")
+        return line

@@ -1,0 +1,103 @@
+"""A program as a memory: what it is told, what it answers, and what it may not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from taskmem_resumebench import command_memory
+from taskmem_resumebench.agents import Knowledge, read_memory
+from taskmem_resumebench.command_memory import EXAMPLE, CommandFailed, CommandMemory
+from taskmem_resumebench.generated_task import GeneratedTask, generate_tasks
+from taskmem_resumebench.work_steps import Call, Kind
+
+CALL = Call(Kind.LINE, "amber-1", "log.txt")
+PAYMENT = Call(Kind.PAYMENT, "amber-2")
+
+
+@pytest.fixture
+def task() -> GeneratedTask:
+    (task,) = generate_tasks(1, 1, [6])
+    return task
+
+
+@pytest.fixture
+def notes(tmp_path: Path, task: GeneratedTask) -> Iterator[CommandMemory]:
+    with CommandMemory(EXAMPLE, tmp_path) as memory:
+        memory.begin(task)
+        yield memory
+
+
+def read_told(memory: CommandMemory) -> Knowledge:
+    memory.crash()
+    return read_memory(memory.resume(), (), list)
+
+
+def ask_program(folder: Path, said: str) -> str:
+    """Start a program that does something, and ask what the agent is told."""
+    with CommandMemory((sys.executable, "-c", f"import sys, time; {said}"), folder) as memory:
+        return memory.resume()
+
+
+def test_the_example_tells_a_call_that_was_cut(notes: CommandMemory, task: GeneratedTask) -> None:
+    notes.note_call_start(CALL)
+    notes.note_call_end(CALL, failed=False)
+    notes.report_step(1, task.plan[0])
+    notes.note_call_start(PAYMENT)
+
+    assert read_told(notes) == Knowledge(
+        task.plan,
+        done=frozenset({task.plan[0]}),
+        finished_calls=(CALL.line,),
+        cut_calls=(PAYMENT.line,),
+    )
+
+
+def test_the_example_keeps_a_call_without_an_answer_as_begun(notes: CommandMemory) -> None:
+    notes.note_call_start(PAYMENT)
+    notes.note_call_end(PAYMENT, failed=True)
+
+    assert read_told(notes).cut_calls == (PAYMENT.line,)
+
+
+def test_the_example_follows_a_revised_plan(notes: CommandMemory, task: GeneratedTask) -> None:
+    assert task.revision is not None
+    notes.report_step(1, task.plan[0])
+    notes.note_call_start(CALL)
+    notes.revise(task.revision.plan, task.revision.words)
+
+    known = read_told(notes)
+
+    assert (known.plan, known.done) == (task.revision.plan, {task.plan[0]})
+    assert known.cut_calls == (CALL.line,)
+    assert [*notes.read_plan()] == [*task.revision.plan]
+    assert notes.claim_end()
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("", "has ended"),
+        ("print('so')", r"answered 'so\\n', no object with \"text\""),
+        ("print('[]')", "no object with"),
+        ("print('x' * (1 << 21)); time.sleep(60)", "more than 1048576 bytes"),
+        ("sys.stdin.read()", "did not answer within 0 s"),
+    ],
+    ids=["ended", "no JSON", "no object", "endless", "silent"],
+)
+def test_a_program_that_answers_otherwise_is_refused(
+    said: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "stdin" in said:
+        monkeypatch.setattr(command_memory, "ANSWER_SECONDS", 0.1)
+
+    with pytest.raises(CommandFailed, match=why):
+        ask_program(tmp_path, said)
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="no-such-memory does not start: No such file"):
+        CommandMemory(("no-such-memory",), tmp_path)
