@@ -175,9 +175,9 @@ class WakeUndelivered(TaskmemError):
     def __init__(self, sentence: str, retry_seconds: float | None = None) -> None:
         super().__init__(sentence)
         self.retry_seconds = retry_seconds
-        """Delay before the next try; the core waits at least 5 s.
+        """Shortest delay before the next try; the core's own delays grow with each try.
 
-        None: the transport does not know; the delays then grow with each try.
+        They start at 5 s and end at 60 s, or at 300 s if this is None: the transport does not know.
         """
 
 

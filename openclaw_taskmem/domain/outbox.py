@@ -12,7 +12,7 @@ from itertools import filterfalse
 from typing import Final
 
 from openclaw_taskmem.domain import events, packet, retries, run_registrars
-from openclaw_taskmem.domain.reachability import OWED
+from openclaw_taskmem.domain.reachability import OWED, is_kept
 from taskmem_hookspecs import Change, Event, Task, TaskStatus, Value, Wake, WakeCause, WakeState
 
 MINUTE: Final = timedelta(minutes=1)
@@ -91,6 +91,19 @@ def settle_answered(
             seen = now if acts else None
             settled.append(_close_wake(wake, WakeState.SUPERSEDED, acknowledged_at=seen))
     return tuple(settled)
+
+
+def settle_stopped(wakes: Iterable[Wake], *, ended: bool) -> tuple[Wake, ...]:
+    """Supersede the due alerts of a task that is not active any more.
+
+    `ended`: it has ended, so what was kept for its agent is superseded too.
+    """
+    return tuple(
+        _close_wake(wake, WakeState.SUPERSEDED)
+        for wake in wakes
+        if (ended and is_kept(wake))
+        or (wake.state is WakeState.DUE and run_registrars.is_alert(wake))
+    )
 
 
 def build_settled_events(wakes: Sequence[Wake], now: datetime) -> tuple[Event, ...]:

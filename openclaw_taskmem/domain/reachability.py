@@ -140,12 +140,6 @@ def settle_read(wakes: Iterable[Wake], host: str | None, now: datetime) -> tuple
     )
 
 
-def settle_ended(wakes: Iterable[Wake]) -> tuple[Wake, ...]:
-    """Supersede the wakes that were kept for the agent of a task that has ended."""
-    over = {"state": WakeState.SUPERSEDED}
-    return tuple(wake.model_copy(update=over) for wake in wakes if is_kept(wake))
-
-
 def describe_kept(wake: Wake) -> str:
     """Say whom a kept wake cannot reach, and how its agent reads it."""
     if wake.wait_id is None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sys
 from datetime import timedelta
+from typing import Final
+
+LONGEST_ASKED: Final = 60.0
+"""Seconds at which the rests stop to grow where the other side expects to work again soon."""
 
 
 def read_retry_after(error: BaseException) -> float | None:
@@ -20,16 +24,19 @@ def read_retry_after(error: BaseException) -> float | None:
 def compute_backoff(
     attempts: int, first: float, longest: float, asked: float | None = None
 ) -> timedelta:
-    """Return how long to wait after so many failed attempts; the rest doubles each time.
+    """Return how long to rest after so many failed attempts; the rest doubles each time.
 
     Args:
         attempts: Failed attempts so far.
         first: Rest after the first, in seconds.
         longest: Longest rest, in seconds.
-        asked: Rest that the other side asked for, in seconds, used instead; None: none.
+        asked: Rest that the other side asked for, in seconds: no shorter one is taken, and the
+            doubling ends at `LONGEST_ASKED`; None: it asked for none.
     """
     doublings = max(0, min(attempts - 1, 30))
-    seconds = first * 2**doublings if asked is None else max(first, asked)
+    seconds = first * 2**doublings
+    if asked is not None:
+        seconds = max(asked, min(seconds, LONGEST_ASKED))
     return timedelta(seconds=min(seconds, longest))
 
 

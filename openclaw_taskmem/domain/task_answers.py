@@ -148,14 +148,6 @@ def _describe_last_message(facts: QueryFacts) -> list[str]:
     return [f"Last message, {ago} ago: {quote_line(newest[0].content, 300)}."]
 
 
-def describe_open_waits(task: Task) -> str:
-    """Name the waits of an ended task that are still active; empty: none."""
-    if not task.linkage.active_wait_ids:
-        return ""
-    waiting = ", ".join(task.linkage.active_wait_ids)
-    return f"Still waited for: {waiting}; wait_cancel ends that."
-
-
 REVIEWED: Final = (
     "All steps are done, and the user checks the result: stop working on it, and give "
     "what they say to task_resume, as answer."

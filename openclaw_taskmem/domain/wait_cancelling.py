@@ -1,29 +1,24 @@
-"""Cancel the open waits of a task together with it."""
+"""Cancel the open waits of a task that ends."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
 
 from openclaw_taskmem.domain.waits import WaitFacts, close_wait
-from taskmem_hookspecs import Change, TaskFacts, TaskStatus, WaitOutcome, WaitStatus
-
-_REASON: Final = "Its task was cancelled."
+from taskmem_hookspecs import Change, Task, TaskFacts, WaitOutcome, WaitStatus
 
 
-def cancel_open_waits(facts: TaskFacts, change: Change, now: datetime) -> Change:
-    """Add to the change that cancels a task the end of its open waits; another stays as it is.
+def cancel_open_waits(facts: TaskFacts, task: Task, change: Change, now: datetime) -> Change:
+    """Add to the change that ends a task the end of its open waits.
 
-    The task's row in `change` is the one on which the waits' thread entries are counted.
+    `facts` is the task before it, and `task` its row in the change, on which the waits' thread
+    entries are counted.
     """
-    task = next(iter(change.tasks), facts.task)
-    if task.status is not TaskStatus.CANCELLED or facts.task.status is TaskStatus.CANCELLED:
-        return change
     after = facts.model_copy(update={"task": task})
     for wait in facts.waits:
         outcome = WaitOutcome(
             status=WaitStatus.CANCELLED,
-            observation=_REASON,
+            observation=f"Its task is {task.status}.",
             elapsed_seconds=max(0.0, (now - wait.armed_at).total_seconds()),
         )
         ended = close_wait(WaitFacts(wait=wait, task=after), outcome, wake_id="", now=now)
@@ -36,5 +31,6 @@ def cancel_open_waits(facts: TaskFacts, change: Change, now: datetime) -> Change
             name: (*getattr(change, name), *getattr(ended, name))
             for name in ("waits", "messages", "events")
         }
-        change = change.model_copy(update={**more, "tasks": ended.tasks})
-    return change
+        change = change.model_copy(update=more)
+    rows = (after.task if row.task_id == task.task_id else row for row in change.tasks)
+    return change.model_copy(update={"tasks": tuple(rows)})

@@ -28,6 +28,7 @@ from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
 from openclaw_taskmem.domain.retention import KeepPolicy
 from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
+from openclaw_taskmem.domain.wait_cancelling import cancel_open_waits
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.watching import NoWatcher, WaitWatcher
 from openclaw_taskmem.plugin_host.facade import PluginHost
@@ -42,8 +43,7 @@ from taskmem_hookspecs import (
     SessionNames,
     Task,
     TaskFacts,
-    WakeQuery,
-    WakeState,
+    TaskStatus,
     is_trial,
 )
 from taskmem_hookspecs.errors import Conflict, TaskNotFound
@@ -58,8 +58,6 @@ TRIES: Final = 8
 Within a daemon, calls on one task take turns. A conflict comes from another daemon on the same
 database, or from a pass that commits without the task's lock, such as the outbox's.
 """
-MOST_DUE: Final = 10_000
-"""Due wakes of one task that are settled when it ends, at most."""
 LOCKS: Final = 64
 """Number of locks that all tasks share; calls on different tasks rarely use the same one."""
 
@@ -226,41 +224,39 @@ class Context:
     def commit(self, change: Change) -> None:
         """Write all of a change or nothing; an empty one is ignored.
 
-        Credentials are removed, each task gets the time of its next stuck check, and due wakes of
-        tasks that end are settled. Events of the doctor's trials, and those of implicit tasks
-        other than questions, are left out.
+        Credentials are removed, and each task gets the time of its next stuck check. With the end
+        of a task its open waits end, and due wakes that it makes pointless. Events of the doctor's
+        trials, and those of implicit tasks other than questions, are left out.
 
         Raises:
             Conflict: Another writer changed one of the rows first.
         """
         if change.empty:
             return
-        change = self._settle_ended_wakes(change)
+        change = self._settle_stopped_tasks(change)
         tasks = tuple(self.schedule(task) for task in change.tasks)
         log = _list_logged_events(change)
         ready = redaction.scrub_change(change.model_copy(update={"tasks": tasks, "events": log}))
         self.store.commit(ready)
         self.nudge(_collect_due_work(ready))
 
-    def _settle_ended_wakes(self, change: Change) -> Change:
-        """Add to a change the settling of the due wakes of tasks that it ends."""
+    def _settle_stopped_tasks(self, change: Change) -> Change:
+        """Add to a change what follows from it for the waits and wakes of tasks that it stops."""
+        now = self.clock.now()
         moved = {e.task_id for e in change.events if e.kind == events.STATUS_CHANGED}
-        ended = [t.task_id for t in change.tasks if t.status.terminal]
-        settled = {wake.wake_id for wake in change.wakes}
-        kept = [
-            wake
-            for task_id in ended
-            if task_id in moved
-            for wake in self.store.find_wakes(
-                WakeQuery(states=(WakeState.DUE,), task_id=task_id, limit=MOST_DUE)
-            )
-            if wake.wake_id not in settled
-        ]
-        over = reachability.settle_ended(kept)
-        log = outbox.build_settled_events(over, self.clock.now())
-        return change.model_copy(
-            update={"wakes": (*change.wakes, *over), "events": (*change.events, *log)}
-        )
+        for task in change.tasks:
+            if task.task_id not in moved or task.status is TaskStatus.ACTIVE:
+                continue
+            facts = self.store.read_task(task.task_id)
+            changed = {wake.wake_id for wake in change.wakes}
+            left = [wake for wake in facts.wakes if wake.wake_id not in changed]
+            over = outbox.settle_stopped(left, ended=task.status.terminal)
+            log = outbox.build_settled_events(over, now)
+            more = {"wakes": (*change.wakes, *over), "events": (*change.events, *log)}
+            change = change.model_copy(update=more)
+            if task.status.terminal:
+                change = cancel_open_waits(facts, task, change, now)
+        return change
 
     @contextmanager
     def lock_subjects(self, *subjects: str) -> Generator[None]:

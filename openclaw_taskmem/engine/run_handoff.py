@@ -21,7 +21,6 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.run_events import ToldToGoOn, UserSpoke
 from openclaw_taskmem.domain.run_machine import apply_events
-from openclaw_taskmem.domain.wait_cancelling import cancel_open_waits
 from openclaw_taskmem.engine import evidence, packets
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import (
@@ -106,7 +105,6 @@ def cancel_task(
         turn = find_turn_session(context, facts.run)
         change = run_handoff.build_cancellation(facts, caller, reason, turn, now)
         task_runs.guard_review(facts.run, caller)
-        change = cancel_open_waits(facts, change, now)
         return change, change.tasks[0]
 
     return context.update_task(task_id, cancel)

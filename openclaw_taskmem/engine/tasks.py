@@ -35,7 +35,6 @@ from openclaw_taskmem.domain.task_update import (
     apply_update,
 )
 from openclaw_taskmem.domain.thread_search import SearchResult
-from openclaw_taskmem.domain.wait_cancelling import cancel_open_waits
 from openclaw_taskmem.engine import evidence, ledger, reviews, run_handoff
 from openclaw_taskmem.engine.context import TRIES, Context, Decision
 from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
@@ -266,9 +265,7 @@ def _build_update(
     change, updated = apply_update(
         facts, wish, now, sessions=context.sessions, policy=context.runs, begin=begun
     )
-    change = cancel_open_waits(facts, change, now)
-    task = next(iter(change.tasks), updated.task)
-    return change, updated.model_copy(update={"task": task})
+    return change, updated
 
 
 def _is_completion(facts: TaskFacts, updated: UpdateResult) -> bool:

@@ -205,8 +205,7 @@ def _describe_resumed_by_user(context: Context, run: Run | None, answer: str | N
 
 
 def _build_end_answer(task: Task, said: str) -> Answer:
-    message = " ".join(filter(None, (said, task_answers.describe_open_waits(task))))
-    return {"task_id": task.task_id, "status": task.status, "message": message}
+    return {"task_id": task.task_id, "status": task.status, "message": said}
 
 
 def _show_left(run: Run, left: HandoffNotes) -> dict[str, JsonValue]:

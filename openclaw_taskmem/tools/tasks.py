@@ -178,8 +178,6 @@ def _describe_next(updated: UpdateResult, wish: UpdateRequest) -> str:
         return updated.review
     if updated.unheard:
         return task_answers.describe_unheard(ends=wish.status is TaskStatus.COMPLETED)
-    if task.status.terminal and task.linkage.active_wait_ids:
-        return task_answers.describe_open_waits(task)
     goes_on = updated.may_go_on and wish.ask is None
     return task_answers.describe_next_step(task, run=updated.run) if goes_on else ""
 

@@ -206,6 +206,22 @@ def test_a_failed_delivery_stays_owed_and_waits_longer_each_time() -> None:
     assert waits == [5, 10, 20, 300, 300]
 
 
+@pytest.mark.parametrize(
+    ("asked", "rests"),
+    [(0.0, [5, 10, 60, 60]), (12.0, [12, 12, 60, 60]), (90.0, [90] * 4), (1e9, [300] * 4)],
+)
+def test_the_rest_asked_for_is_the_least_and_grows(asked: float, rests: list[float]) -> None:
+    waits = []
+    for attempts in (1, 2, 6, 60):
+        current = [stuck_wake(attempts=attempts)]
+        change = outbox.record_delivery_failure(current, "not yet", NOW, POLICY, asked)
+        due = change.wakes[0].due_at
+        assert due is not None
+        waits.append((due - NOW).total_seconds())
+
+    assert waits == rests
+
+
 def test_a_refused_wake_is_never_tried_again() -> None:
     change = outbox.record_refusal([stuck_wake()], "no such session", NOW)
 

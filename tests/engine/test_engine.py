@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -640,3 +640,21 @@ def test_a_session_that_a_message_is_on_its_way_to_comes_later(world: World) -> 
 
     assert [d.message.session_key for d in first] == ["b"]
     assert [d.message.session_key for d in rest] == ["a", "c"]
+
+
+@pytest.mark.parametrize("tool", ["task_cancel", "task_update"])
+def test_no_alert_goes_out_if_its_task_stops_at_the_claim(world: World, tool: str) -> None:
+    status = {} if tool == "task_cancel" else {"status": "paused"}
+    task = world.register()
+    world.clock.tick(400)
+    assert world.sweep() == 1
+
+    def stop_meanwhile(kind: str, now: datetime) -> str:
+        if kind == "delivery":  # named after the task was read, before the claim is written
+            world.call(tool, task_id=task, **status)
+        return new_id(kind, now)
+
+    outbox = replace(world.context, new_id=stop_meanwhile)
+
+    assert wakes.claim_deliveries(outbox) == []
+    assert [wake.state for wake in world.wakes()] == [WakeState.SUPERSEDED]

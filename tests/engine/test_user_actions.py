@@ -394,13 +394,6 @@ def test_the_last_words_are_the_reason_where_none_was_given(session: Session) ->
     assert line.says == "failed: its agent said last “There is no flour.”"
 
 
-def test_a_task_that_fails_or_is_completed_keeps_its_waits(session: Session) -> None:
-    world, task = session.world, session.works()
-    wait = world.open_wait(task)
-    session.call("task_update", task_id=task, status="failed")
-    assert world.store.read_wait(wait.wait_id).status == "watching"
-
-
 def test_a_pause_stops_no_turn_and_says_so(session: Session) -> None:
     task = session.works()
     line = overview.read_line(session.world.context, task)

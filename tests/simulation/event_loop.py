@@ -36,6 +36,8 @@ class SimulatedThread:
     def __init__(self, loop: SimulatedLoop, call: Callable[[], object]) -> None:
         self.answer: asyncio.Future[Any] = loop.create_future()
         self.pool: object = None
+        self.latest: datetime | None = None
+        """The latest instant that it has read from the clock."""
         self.loop = loop
         self._call = call
         self._greenlet = greenlet(self._run, parent=loop.hub)
@@ -299,7 +301,10 @@ class SimulatedClock:
         """Seconds by which the wall clock was set, in all."""
 
     def now(self) -> datetime:
-        return DAWN + timedelta(seconds=self.monotonic() + self.jumped)
+        now = DAWN + timedelta(seconds=self.monotonic() + self.jumped)
+        if (thread := self.loop and self.loop.thread) is not None:
+            thread.latest = max(now, thread.latest or now)
+        return now
 
     def monotonic(self) -> float:
         return self.loop.time() if self.loop is not None else 0.0

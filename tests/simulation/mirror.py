@@ -170,6 +170,9 @@ class Commit:
     runs_before: dict[str, Run | None] = field(default_factory=dict)
     bookmarks_before: dict[str, Bookmark] = field(default_factory=dict)
     now: datetime | None = None
+    decided: datetime | None = None
+    """The latest instant that whoever wrote it has read: later than `now` if the clock went back
+    since."""
     monotonic: float = 0.0
 
 

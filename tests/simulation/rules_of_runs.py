@@ -58,8 +58,8 @@ def no_lease_longer_than_one_that_begins(machine: Machine, commit: Commit) -> It
     for run in commit.change.runs:
         before = commit.runs_before[run.run_id]
         renewed = before is None or before.lease_until != run.lease_until
-        if run.lease_until is not None and renewed and commit.now is not None:
-            if run.lease_until > commit.now + longest:
+        if run.lease_until is not None and renewed and commit.decided is not None:
+            if run.lease_until > commit.decided + longest:
                 yield f"{run.run_id} is held until {run.lease_until}"
 
 

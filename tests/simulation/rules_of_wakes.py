@@ -126,15 +126,14 @@ def what_is_over_owes_no_wake(_: Machine, commit: Commit) -> Iterator[str]:
             yield f"{task.task_id} is {task.status} and owes {due}"
 
 
-def no_alert_goes_out_for_what_is_over(machine: Machine, commit: Commit) -> Iterator[str]:
-    """An alert is not sent once its task has ended or waits.
+def no_alert_goes_out_for_what_is_over(_: Machine, commit: Commit) -> Iterator[str]:
+    """An alert is not sent once its task has ended, rests or waits.
 
-    Only where no call comes between the outbox's look and its claim: a message that is on its way
-    when its task ends still arrives.
+    A message that is on its way when its task ends still arrives.
     """
     for wake in commit.change.wakes:
         before = commit.wakes_before[wake.wake_id]
-        if before is None or wake.attempts == before.attempts or machine.weather.preempts:
+        if before is None or wake.attempts == before.attempts:
             continue
         task = commit.mirror.tasks.get(wake.task_id or "")
         if is_alert(wake) and task is not None:

@@ -180,14 +180,31 @@ def test_a_list_that_may_be_cut_says_so(world: World) -> None:
     assert "larger limit" not in world.call("task_list", limit=3)["message"]
 
 
-def test_nothing_is_waited_for_any_more_by_a_cancelled_task(world: World) -> None:
-    task = world.register()
-    wait = world.open_wait(task).wait_id
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("task_cancel", {}),
+        ("task_update", {"status": "cancelled"}),
+        ("task_update", {"status": "failed", "message": "It cannot be done."}),
+        ("task_update", {"status": "completed", "completed_steps": [1, 2, 3, 4]}),
+    ],
+    ids=lambda value: str(value.get("status", "")) if isinstance(value, dict) else value,
+)
+def test_a_task_that_ends_ends_its_open_waits(
+    world: World, tool: str, given: dict[str, Any]
+) -> None:
+    task, other = world.register(), world.register()
+    first, _ = world.open_wait(task).wait_id, world.open_wait(task)
+    stays = world.open_wait(other).wait_id
+    world.call(tool, task_id=task, **given)
 
-    cancelled = world.call("task_cancel", task_id=task)
-
-    assert "Still waited for" not in cancelled["message"]
-    assert world.store.read_wait(wait).status == "cancelled"
+    ended = world.store.read_task(task)
+    assert [wait.status for wait in ended.waits] == ["cancelled", "cancelled"]
+    assert ended.task.linkage.active_wait_ids == ()
+    assert ended.task.message_count == len(world.store.read_records(Message, task))
+    assert ended.wakes == ()
+    assert world.store.read_wait(first).last_observation == f"Its task is {ended.task.status}."
+    assert world.store.read_wait(stays).status == "watching"
 
 
 @pytest.mark.parametrize("word", ["canceled", "cancelled", "Cancelled"])
