@@ -36,8 +36,6 @@ class SimulatedThread:
     def __init__(self, loop: SimulatedLoop, call: Callable[[], object]) -> None:
         self.answer: asyncio.Future[Any] = loop.create_future()
         self.pool: object = None
-        self.latest: datetime | None = None
-        """The latest instant that it has read from the clock."""
         self.loop = loop
         self._call = call
         self._greenlet = greenlet(self._run, parent=loop.hub)
@@ -299,12 +297,16 @@ class SimulatedClock:
         self.began = DAWN
         self.jumped = 0.0
         """Seconds by which the wall clock was set, in all."""
+        self.read_before: datetime | None = None
+        """The latest instant that work under way may have read before the clock was set."""
 
     def now(self) -> datetime:
-        now = DAWN + timedelta(seconds=self.monotonic() + self.jumped)
-        if (thread := self.loop and self.loop.thread) is not None:
-            thread.latest = max(now, thread.latest or now)
-        return now
+        return DAWN + timedelta(seconds=self.monotonic() + self.jumped)
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock; what is under way may have read it before."""
+        self.read_before = max(self.now(), self.read_before or DAWN)
+        self.jumped += seconds
 
     def monotonic(self) -> float:
         return self.loop.time() if self.loop is not None else 0.0

@@ -122,6 +122,7 @@ class Play:
         self.lines.append(BY_NAME[operation.kind](self, choose))
         if choose.random() < 0.5:
             self.loop.run_ready()
+            self.machine.clock.read_before = None
         else:
             self.loop.run_some(choose.randrange(60))
         if self.loop.halted and self.machine.broken is None:

@@ -150,7 +150,7 @@ class MortalStore:
         machine.commits += 1
         commit = machine.mirror.apply(change)
         commit.now, commit.monotonic = machine.clock.now(), machine.clock.monotonic()
-        commit.decided = (self._loop.thread and self._loop.thread.latest) or commit.now
+        commit.decided = max(commit.now, machine.clock.read_before or commit.now)
         for wake in change.wakes:
             machine.seen_at.setdefault(wake.wake_id, commit.monotonic)
         for wait in change.waits:

@@ -171,8 +171,8 @@ class Commit:
     bookmarks_before: dict[str, Bookmark] = field(default_factory=dict)
     now: datetime | None = None
     decided: datetime | None = None
-    """The latest instant that whoever wrote it has read: later than `now` if the clock went back
-    since."""
+    """The latest instant that whoever wrote it may have read: later than `now` if the clock went
+    back since."""
     monotonic: float = 0.0
 
 

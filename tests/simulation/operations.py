@@ -271,7 +271,7 @@ def long_time_passes(play: Play, choose: Random) -> str:
 def clock_jumps(play: Play, choose: Random) -> str:
     """Somebody sets the wall clock."""
     seconds = choose.choice((-86_400.0, -3_600.0, -30.0, 30.0, 3_600.0, 86_400.0))
-    play.machine.clock.jumped += seconds
+    play.machine.clock.jump(seconds)
     return f"the clock jumps by {seconds:g} s"
 
 
