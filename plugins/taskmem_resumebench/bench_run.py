@@ -165,8 +165,9 @@ def _run_all(
     try:
         for (condition, _), trial in zip(work, pool.map(run, work), strict=True):
             found[condition].append(trial)
-            if len(found[condition]) == left[condition]:
-                tell(f"{condition.title}: {left[condition]} tasks")
+            done, every = len(found[condition]), left[condition]
+            if done in (every, every // 4, every // 2):
+                tell(f"{condition.title}: {done} of {every} tasks")
     finally:
         pool.shutdown(cancel_futures=True)
     return found

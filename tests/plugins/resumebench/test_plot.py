@@ -1,0 +1,84 @@
+"""A report that was stored is shown again: its table, and its picture with the same figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner
+
+from taskmem_resumebench import bench_run
+from taskmem_resumebench.bench_command import command
+from taskmem_resumebench.plot import draw_plot
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def figures(success: float, doubled: int) -> dict[str, Any]:
+    return {
+        "tasks": 12,
+        "interruptions": 300,
+        "success": success,
+        "step_accuracy": 1,
+        "resume_rate": None,
+        "redo_ratio": 1.25,
+        "duplicated_effects": doubled,
+        "revived_steps": 0,
+        "false_wakes": 0,
+        "daemon_kills": 2,
+        "packet_bytes": 2000,
+    }
+
+
+REPORT = {
+    "seed": 1,
+    "conditions": {
+        "notes": figures(0.5, 1200),
+        "packet": figures(1, 0),
+        "packet/sloppy": figures(0.25, 0),
+    },
+    "few_kills": {"notes": figures(0.75, 3), "packet": figures(1, 0)},
+    "s3": {
+        "five_steps": {"completed": 1, "tasks": 1},
+        "ten_steps": {"completed": 1, "tasks": 1},
+        "kills": 3,
+        "resumes": 3,
+        "checkpoint_bytes": {"median": 142, "largest": 300},
+    },
+    "times": {
+        "step_seconds": {"median": 0.02, "p95": 0.04},
+        "recovery_seconds": 1.5,
+        "seconds": 300.0,
+        "cpu_seconds": 500.0,
+    },
+}
+
+
+def test_the_picture_has_two_bars_for_each_memory_of_the_amnesiac() -> None:
+    drawn = ET.fromstring(draw_plot(REPORT))  # noqa: S314 - our own
+
+    words = [each.text for each in drawn.iter(f"{SVG}text")]
+    assert [each for each in words if each and " doubled in " in each] == [
+        *("100%, 0 doubled in 12 tasks", "100%, 0 doubled in 12 tasks"),
+        *("50%, 1,200 doubled in 12 tasks", "75%, 3 doubled in 12 tasks"),
+    ]
+    bars = [each.get("width") for each in drawn.iter(f"{SVG}rect")][2:]
+    assert bars == ["260", "260", "260", "260", "260", "130", "260", "195"]
+
+
+def test_a_stored_report_is_shown_without_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_run, "run_bench", None)
+    stored, plot = tmp_path / "stored.json", tmp_path / "plot.svg"
+    stored.write_text(json.dumps(REPORT))
+
+    done = CliRunner().invoke(command, ["--from", str(stored), "--plot", str(plot)])
+
+    assert done.exit_code == 0, done.output
+    assert plot.read_text() == draw_plot(REPORT)
+    assert "packet/sloppy     12    300    25.0%       100.0%" in done.output
+    assert "after a daemon's death: 1.5 s; the whole run: 300 s" in done.output
