@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.targets import describe_target
+from openclaw_taskmem.domain.targets import UNTIL_BYTES, describe_target
 from openclaw_taskmem.domain.texts import (
     clip,
     format_count,
@@ -31,8 +31,6 @@ NAME_BYTES: Final = 160
 """Longest excerpt of a task's name in a line, so that there is room for what to do."""
 CALLED_BYTES: Final = 40
 """Longest excerpt of a task's name in a command; its beginning is enough."""
-UNTIL_BYTES: Final = 200
-"""Longest excerpt of a wait's condition in a line."""
 WORDS_BYTES: Final = 64_000
 """Longest question to the user, or last words of an agent."""
 COALESCED: Final = timedelta(seconds=5)

@@ -8,13 +8,19 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain import current_run, reachability
+from openclaw_taskmem.domain.activity import SAID_BYTES, Activity, find_activity, quote_words
 from openclaw_taskmem.domain.plan import compute_progress
-from openclaw_taskmem.domain.proof import Proof, describe_checks, summarize_proofs
+from openclaw_taskmem.domain.proof import (
+    NAMED,
+    Proof,
+    describe_checks,
+    summarize_proofs,
+)
 from openclaw_taskmem.domain.reachability import Unreached
 from openclaw_taskmem.domain.reader_budget import ReaderUsage, describe_usage
 from openclaw_taskmem.domain.run_checkpoints import PastCall
 from openclaw_taskmem.domain.run_policy import RunReason
-from openclaw_taskmem.domain.targets import describe_target
+from openclaw_taskmem.domain.targets import describe_target, describe_wait
 from openclaw_taskmem.domain.texts import clip, clip_step, to_plain_line
 from openclaw_taskmem.domain.user_actions import UserAction, describe_effect, list_actions
 from taskmem_hookspecs import (
@@ -29,8 +35,6 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.value import Instant
 
-CALL_BYTES: Final = 160
-"""Longest excerpt of a call or message in a line."""
 NOTE_BYTES: Final = 4_000
 """Longest note of a review that is shown."""
 
@@ -49,21 +53,6 @@ class Section(StrEnum):
     """Open, but nobody works on it and nothing is awaited."""
     ENDED = "ended"
     """It has ended in the last day."""
-
-
-class Activity(Value):
-    """A tool call or a message: what an agent does now, or was seen to do last."""
-
-    what: str
-    """The call with its subject, or the words in quotes."""
-    at: Instant
-    """When it began if it is running, else when it was last heard of."""
-    is_call: bool = True
-    """False: it is a message."""
-    running: bool = False
-    failed: bool = False
-    outcome: str = ""
-    """Excerpt of its result, of several lines; empty: it has none yet."""
 
 
 class TaskLine(Value):
@@ -91,9 +80,13 @@ class TaskLine(Value):
     note: str = ""
     """What its agent wrote to the user who is to review it; empty: nothing, or no review."""
     made: str = ""
-    """What it made and who tested that; empty: nothing, or it is not known yet."""
+    """What it made and how far that was tested; empty: nothing, or it is not known yet."""
     checked: str = ""
-    """What exactly was checked, and who judged the content; empty: nothing was."""
+    """What exactly was checked of that; empty: nothing was."""
+    judged: str = ""
+    """Who judged the content of what was checked; empty: nothing was checked."""
+    files: tuple[Proof, ...] = ()
+    """The first files that were checked."""
     unproved: str = ""
     """What it claims without proof; empty: nothing."""
     since: Instant
@@ -113,7 +106,7 @@ class TaskLine(Value):
     actions: tuple[UserAction, ...] = ()
     """What the user may do with it."""
     effects: Mapping[UserAction, str] = {}
-    """What each of these would bring about; all but what takes words is asked once more with it."""
+    """What each of these would bring about."""
 
 
 class TaskNews(Value):
@@ -170,6 +163,7 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
     task, run = news.facts.task, news.run
     standing = _describe_standing(news, now, stuck_seconds)
     made, unproved = _summarize_made(news)
+    checked = describe_checks(news.proofs or ())
     place = compute_progress(task)
     step = None if place.current is None else clip_step(to_plain_line(task.plan[place.current]))
     actions = list_actions(news.facts, asks=news.question is not None)
@@ -187,7 +181,9 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
         cost=describe_usage(news.used),
         note=clip(news.note, NOTE_BYTES),
         made=made,
-        checked=_describe_checked(news),
+        checked=checked,
+        judged=_name_judge(news) if checked else "",
+        files=tuple(each for each in news.proofs or () if each.is_checked_file)[:NAMED],
         unproved=unproved,
         standing=_name_standing(task.status, standing.section),
         since=standing.since,
@@ -200,9 +196,8 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
         options=news.options,
         actions=actions,
         effects={
-            each: said
+            each: describe_effect(news.facts, each, news.unreached, news.failure)
             for each in actions
-            if (said := describe_effect(news.facts, each, news.unreached))
         },
     )
 
@@ -222,39 +217,19 @@ def _summarize_made(news: TaskNews) -> tuple[str, str]:
     return made or ("nothing was seen to be made" if completed else ""), unproved
 
 
-def _describe_checked(news: TaskNews) -> str:
-    """Say what exactly was checked of what a task made, and who judged the content."""
-    checked = describe_checks(news.proofs or ())
-    if not checked:
-        return ""
-    judged = "nobody judged the content"
+def _name_judge(news: TaskNews) -> str:
+    """Say who judged the content of what a task made."""
     if news.facts.run is not None and news.facts.run.state is RunState.REVIEW:
-        judged = "the content is for you to judge"
-    judged = "you approved the content" if news.approved else judged
-    return f"{checked}. Only that was checked; {judged}."
+        return "the content is for you to judge"
+    return "you approved the content" if news.approved else "nobody judged the content"
 
 
 def _find_activity(news: TaskNews) -> Activity | None:
-    """Return the call that runs now, or else what its agent did last."""
-    at_work = news.facts.run is not None and current_run.is_at_work(news.facts.run)
-    running = [call for call in news.calls if call.ok is None] if at_work else []
-    call = next(reversed(running or news.calls), None)
-    if call is not None:
-        subject = f": {to_plain_line(call.about)}" if call.about else ""
-        return Activity(
-            what=clip(f"{to_plain_line(call.tool)}{subject}", CALL_BYTES),
-            at=call.at,
-            running=bool(running),
-            failed=call.ok is False,
-            outcome=call.outcome,
-        )
-    if news.words is None or news.facts.task.status is TaskStatus.FAILED:
-        return None  # the line of a failed task quotes them
-    return Activity(what=_quote_words(news.words), at=news.words.created_at, is_call=False)
-
-
-def _quote_words(words: Message) -> str:
-    return f"“{clip(to_plain_line(words.content), CALL_BYTES)}”"
+    """Return what its agent does now, or did last."""
+    run, failed = news.facts.run, news.facts.task.status is TaskStatus.FAILED
+    words = None if failed else news.words  # the line of a failed task quotes them
+    at_work = run is not None and current_run.is_at_work(run)
+    return find_activity(news.calls, words, at_work=at_work)
 
 
 def sort_lines(lines: Iterable[TaskLine]) -> Mapping[Section, Sequence[TaskLine]]:
@@ -303,7 +278,7 @@ def _judge_end(news: TaskNews, _: datetime) -> _Standing | None:
         return _Standing(Section.ENDED, str(task.status), task.updated_at)
     why = to_plain_line(news.failure)
     if not why and news.words is not None:
-        why = f"its agent said last {_quote_words(news.words)}"
+        why = f"its agent said last {quote_words(news.words)}"
     says = f"failed: {why}" if why else "failed"
     return _Standing(Section.NEEDS_YOU, says, task.updated_at)
 
@@ -387,7 +362,7 @@ def _describe_need(news: TaskNews) -> str:
         asked = news.question or run.dialogue.question or ""
         return f"asks: {to_plain_line(asked)}"
     if run.state is RunState.REVIEW:
-        note = clip(to_plain_line(news.note), CALL_BYTES)
+        note = clip(to_plain_line(news.note), SAID_BYTES)
         return f"is to be reviewed: {note}" if note else "is to be reviewed"
     return f"waits for {current_run.describe_need(run) or 'your word'}"
 
@@ -396,5 +371,5 @@ def _describe_wait(watched: Sequence[Wait], seen: Mapping[str, str]) -> str:
     """Say what a task waits for, and what was last seen there."""
     targets = ", ".join(dict.fromkeys(describe_target(wait.target) for wait in watched))
     newest = next((seen[w.wait_id] for w in watched if seen.get(w.wait_id)), None)
-    shown = f": {to_plain_line(newest)}" if newest else ""
-    return f"waits for {targets}{shown}"
+    shown = f". {to_plain_line(newest)}" if newest else ""
+    return f"waits for {describe_wait(watched[0]) if len(watched) == 1 else targets}{shown}"

@@ -59,6 +59,11 @@ class Proof(Value):
     """When Task memory looked at it; None: it did not."""
     is_file: bool = True
 
+    @property
+    def is_checked_file(self) -> bool:
+        """True if it is a file that was tested, and is there."""
+        return self.is_file and self.standing is ProofStanding.CHECKED
+
 
 _STANDINGS: Final = {
     LedgerVerdict.PROVED: ProofStanding.CHECKED,
@@ -113,15 +118,17 @@ def _describe_check(proof: Proof) -> str:
 
 
 def summarize_proofs(proofs: Sequence[Proof]) -> tuple[str, str]:
-    """Return what was made and who tested it, and what is not proved; each may be empty."""
+    """Return what was made and how far it was tested, and what is not proved; each may be empty."""
     names = {
         standing: _join_names([each for each in proofs if each.standing is standing])
         for standing in ProofStanding
     }
+    files = _join_names([each for each in proofs if each.is_checked_file])
+    others = [each for each in proofs if each.standing is ProofStanding.CHECKED]
+    others = [each for each in others if not each.is_file]
     made = [
-        f"made {names[ProofStanding.CHECKED]}, checked by Task memory"
-        if names[ProofStanding.CHECKED]
-        else "",
+        f"made {files}, seen to exist" if files else "",
+        f"checked {_join_names(others)}" if others else "",
         f"made so far {names[ProofStanding.UNCHECKED]}, not checked yet"
         if names[ProofStanding.UNCHECKED]
         else "",

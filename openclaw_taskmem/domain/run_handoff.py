@@ -56,6 +56,8 @@ NOTE_BYTES: Final = 600
 """Longest excerpt of the note with which a task is sent to the background."""
 _BY_AGENT: Final = "Moved to the background."
 _BY_USER: Final = "Moved to the background by the user."
+REASON_BYTES: Final = 280
+"""Longest excerpt, in the line for the user, of the reason for which an agent gave up."""
 REVIEWED = (RunState.QUEUED, RunState.RUNNING)
 """States from which an attached task goes to review, unless another owner holds it. A task without
 a run goes too. Source: requirement D5."""
@@ -183,7 +185,7 @@ def build_task_abort(facts: TaskFacts, run: Run, reason: str, now: datetime) -> 
     """Build the change that fails a task because its own agent gave it up."""
     task, message = _end_task(facts.task, TaskStatus.FAILED, reason, now)
     moved = apply_events(run, RunFailed(why=RunReason.ABORTED), now=now)
-    said = f"Its agent gave it up: {reason}"
+    said = f"Its agent gave up and said {quote_line(reason, REASON_BYTES)}"
     milestone = notices.build_milestone(Milestone.FAILED, task, moved.run, now, said)
     return _build_change(facts, (task, message), moved, now, (milestone,))
 

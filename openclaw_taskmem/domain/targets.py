@@ -22,6 +22,8 @@ its targets.
 """
 LABEL_BYTES: Final = 80
 """Longest excerpt of a target's name in a line for people."""
+UNTIL_BYTES: Final = 200
+"""Longest excerpt of a condition in a line for people."""
 _NAMELESS: Final = ("task", "session", "wait")
 """Schemes whose targets are named by an id."""
 FORMS: Final = (
@@ -97,3 +99,9 @@ def describe_target(text: str) -> str:
     if scheme == "pty" and colon and kind in ("file", "tmux"):
         name = rest
     return clip(to_plain_line(name.rstrip("/").rpartition("/")[2] or name), LABEL_BYTES)
+
+
+def describe_wait(wait: Wait) -> str:
+    """Say what is waited for in its user's words: `build.log until "Build finished" appears`."""
+    until = clip(to_plain_line(wait.wake_when), UNTIL_BYTES).rstrip(".")
+    return f"{describe_target(wait.target)} until {until}"

@@ -58,16 +58,17 @@ def format_short_duration(seconds: float) -> str:
     return f"{whole} s"
 
 
-def format_clock(instant: datetime, now: datetime) -> str:
-    """Format an instant in the local time zone, to the minute: the day only if it is not today.
+def format_clock(instant: datetime, now: datetime, *, seconds: bool = False) -> str:
+    """Format an instant in the local time zone: the day only if it is not today.
 
-    `14:02`, `26 Nov 14:02`, `26 Nov 2025 14:02`.
+    `14:02`, `26 Nov 14:02`, `26 Nov 2025 14:02`; with `seconds`, `14:02:09`.
     """
     local, here = instant.astimezone(), now.astimezone()
+    time = f"{local:%H:%M:%S}" if seconds else f"{local:%H:%M}"
     if local.date() == here.date():
-        return f"{local:%H:%M}"
+        return time
     year = "" if local.year == here.year else f" {local.year}"
-    return f"{local.day} {local:%b}{year} {local:%H:%M}"
+    return f"{local.day} {local:%b}{year} {time}"
 
 
 def format_checksum(sha256: str) -> str:

@@ -14,6 +14,8 @@ from typing import Any, Final, NamedTuple, cast
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.run_checkpoints import PastCall
 from openclaw_taskmem.domain.run_policy import RunReason
+from openclaw_taskmem.domain.side_effects import is_shell
+from openclaw_taskmem.domain.targets import describe_target
 from openclaw_taskmem.domain.texts import (
     format_count,
     format_duration,
@@ -23,6 +25,8 @@ from openclaw_taskmem.domain.texts import (
 from taskmem_hookspecs import (
     Event,
     Message,
+    MessageType,
+    Role,
     RunState,
     Value,
     WaitStatus,
@@ -101,17 +105,10 @@ def build_timeline(
 ) -> Sequence[TimelineEntry]:
     """Return what happened, the oldest first; entries that say nothing new are left out."""
     found = [entry for event in log if (entry := _build_entry(event)) is not None]
-    found += [
-        TimelineEntry(
-            at=message.created_at,
-            kind=EntryKind.MESSAGE,
-            title=message.role,
-            text=message.content,
-        )
-        for message in messages
-    ]
+    found += map(_build_message_entry, messages)
     found += map(_build_call_entry, calls)
-    return sorted(found, key=attrgetter("at"))
+    told = (entry for entry in found if entry.text or entry.kind is not EntryKind.MESSAGE)
+    return sorted(told, key=attrgetter("at"))
 
 
 def tell_event(event: Event) -> str:
@@ -159,6 +156,23 @@ def read_steps(data: Data, name: str) -> frozenset[int]:
     return frozenset(steps)
 
 
+def _build_message_entry(message: Message) -> TimelineEntry:
+    text = message.content
+    # Its first sentence has the names of two states; the log's entry says the new one in words.
+    if message.msg_type is MessageType.LIFECYCLE and text.startswith("Status: "):
+        text = text.partition(". ")[2]
+    return TimelineEntry(
+        at=message.created_at, kind=EntryKind.MESSAGE, title=_WRITERS[message.role], text=text
+    )
+
+
+_WRITERS: Final = {
+    Role.AGENT: "Its agent wrote",
+    Role.SYSTEM: "Task memory noted",
+    Role.USER: "You wrote",
+}
+
+
 def _build_call_entry(call: PastCall) -> TimelineEntry:
     tone, end = {
         True: (Tone.PLAIN, ""),
@@ -166,7 +180,7 @@ def _build_call_entry(call: PastCall) -> TimelineEntry:
         None: (Tone.WARN, ": its end was not seen"),
     }[call.ok]
     text = "\n".join(filter(None, (call.about, call.outcome)))
-    title = f"{call.tool}{end}"
+    title = f"{'Command' if is_shell(call.tool) else f'Tool {call.tool}'}{end}"
     return TimelineEntry(at=call.at, kind=EntryKind.CALL, title=title, text=text, tone=tone)
 
 
@@ -235,7 +249,7 @@ def _tell_run(data: Data) -> _Told | None:
 
 
 def _tell_opened(data: Data) -> _Told:
-    title = f"Waits for {data.get('target')}"
+    title = f"Waits for {describe_target(str(data.get('target')))}"
     timeout = data.get("timeout")
     limit = f"\nfor {format_duration(float(timeout))} at most" if timeout else ""
     return _Told(EntryKind.WAIT, title, f"until {data.get('wake_when')}{limit}{_tell_judges(data)}")
@@ -248,10 +262,11 @@ def _tell_rearmed(data: Data) -> _Told:
 
 
 def _tell_judges(data: Data) -> str:
-    """Say who judges each side of a condition; empty: it was not logged."""
+    """Say which sides of a condition a reader decides; empty: none, or it was not logged."""
     sides = data.get("understood")
     rows = cast("list[Data]", sides) if isinstance(sides, list) else []
-    return "".join(f"\n{row.get('side')}: judged by {row.get('judged_by')}" for row in rows)
+    asked = [row for row in rows if row.get("judged_by") != "rules"]
+    return "".join(f"\n{row.get('side')}: {row.get('judged_by')} decides" for row in asked)
 
 
 def _tell_ended(data: Data) -> _Told:
@@ -266,19 +281,30 @@ def _tell_checked(data: Data) -> _Told:
     checked = data.get("checked")
     rows = cast("list[Data]", checked) if isinstance(checked, list) else []
     good = all(row.get("verdict") == "verified" for row in rows)
-    lines = "\n".join(
-        f"{row.get('subject')}: {_VERDICTS.get(str(row.get('verdict')), 'not verified')}"
-        for row in rows
-    )
+    lines = dict.fromkeys(f"{row.get('subject')}: {_tell_verdict(row)}" for row in rows)
     return _Told(
         EntryKind.PROOF,
         "Task memory looked at what was made",
-        lines,
+        "\n".join(lines),
         Tone.GOOD if good else Tone.BAD,
     )
 
 
-_VERDICTS: Final = {"verified": "as it should be", "refuted": "not as it should be"}
+def _tell_verdict(row: Data) -> str:
+    """Say what was tested of a thing and found; of a plug-in's own kinds, only the latter."""
+    found = str(row.get("verdict"))
+    return _VERDICTS.get((str(row.get("kind")), found)) or _FOUND.get(found, "could not be tested")
+
+
+_FOUND: Final = {"verified": "tested, and found to be so", "refuted": "tested, and not so"}
+_VERDICTS: Final = {
+    ("file", "verified"): "exists, is not empty, and changed during the task",
+    ("file", "refuted"): "is missing, empty, older than the task, or another file",
+    ("command", "verified"): "ended well",
+    ("command", "refuted"): "did not end well",
+    ("url", "verified"): "answers",
+    ("url", "refuted"): "does not answer",
+}
 
 
 def _tell_refused(data: Data) -> _Told:
@@ -319,7 +345,7 @@ _WHYS: Final[Mapping[str, str]] = {
     RunReason.ROUNDS: "its agent was told to go on too often",
     RunReason.HOURS: "its agent has worked on it for too long",
     RunReason.PROVIDER: "the model's provider failed too often",
-    RunReason.ABORTED: "its agent gave it up",
+    RunReason.ABORTED: "its agent gave up",
 }
 """What people read for each reason of a run's state."""
 

@@ -7,8 +7,10 @@ from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import current_run
+from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.reachability import Unreached
-from openclaw_taskmem.domain.texts import format_duration, to_plain_line
+from openclaw_taskmem.domain.targets import describe_target
+from openclaw_taskmem.domain.texts import clip, format_duration, to_plain_line
 from taskmem_hookspecs import (
     NotAllowed,
     Run,
@@ -63,6 +65,8 @@ NEEDED_WORDS: Final = {
     UserAction.SEND_BACK: "what is to be changed",
 }
 """Actions that mean nothing without words, and what these are."""
+FAILURE_BYTES: Final = 160
+"""Longest excerpt of the reason of a failure beside the button that resumes the task."""
 _DONE: Final = {
     UserAction.ANSWER: "its agent is told your answer",
     UserAction.APPROVE: "approved, and completed",
@@ -121,15 +125,23 @@ def describe_done(action: UserAction, unreached: Unreached | None) -> str:
 
 
 def describe_effect(
-    facts: TaskFacts, action: UserAction, unreached: Unreached | None = None
+    facts: TaskFacts, action: UserAction, unreached: Unreached | None = None, failure: str = ""
 ) -> str:
-    """Say in a sentence or two what an act would bring about now; empty: it speaks for itself.
+    """Say in a sentence or two what an act would bring about now.
 
-    `unreached`: why its agent cannot be woken; None: it can.
+    Args:
+        facts: The task.
+        action: The act.
+        unreached: Why its agent cannot be woken; None: it can.
+        failure: Why it failed; empty: it did not, or no reason is known.
     """
-    if unreached is not None and action in (UserAction.RESUME, UserAction.SEND_BACK):
+    mend = ""
+    if action is UserAction.RESUME and facts.task.status is TaskStatus.FAILED:
+        why = f": {clip(to_plain_line(failure), FAILURE_BYTES)}" if failure else "."
+        mend = f"First mend what made it fail{why} Then: "
+    if unreached is not None and action in _KEPT:
         said = describe_done(action, unreached)
-        return f"{said[0].upper()}{said[1:]}"
+        return mend + (said if mend else f"{said[0].upper()}{said[1:]}")
     run = facts.run
     in_turn = run is not None and current_run.is_at_work(run)
     holder = run.owner if run is not None else None
@@ -144,20 +156,22 @@ def describe_effect(
                 f"{waits}"
             )
         case UserAction.RESUME:
-            said = "Its agent is told to go on."
+            current = compute_progress(facts.task).current
+            where = "" if current is None else f" with step {current + 1}"
+            said = f"{mend}{'its' if mend else 'Its'} agent is told to go on{where}."
         case UserAction.PAUSE:
-            turn = " The turn that works on it now is not stopped." if in_turn else ""
+            turn = " What its agent does right now is not stopped." if in_turn else ""
             said = f"Its agent is not told to go on any more.{turn}{waits}"
         case UserAction.CANCEL:
-            turn = " The turn that works on it now is stopped." if stops else ""
+            turn = " What its agent does right now is stopped." if stops else ""
             watched = _count_open_waits(facts)
             whose = " Its wait is" if watched == 1 else " Its waits are"
             ended = f"{whose} cancelled with it." if watched else ""
-            said = f"What was done so far is kept.{turn}{ended}"
+            said = f"The task ends; what was done so far is kept.{turn}{ended}"
         case UserAction.SEND_BACK:
             said = "Its agent is told your words, and goes on."
         case UserAction.ANSWER:
-            said = ""
+            said = "Its agent is told your answer, and goes on."
     return said
 
 
@@ -177,7 +191,7 @@ def _count_open_waits(facts: TaskFacts) -> int:
 
 def describe_wait_cancelling(target: str) -> str:
     """Say what the cancelling of a wait on a target would bring about."""
-    return f"{to_plain_line(target)} is not watched for it any more. No agent is woken by that."
+    return f"{describe_target(target)} is not watched for it any more. No agent is woken by that."
 
 
 def guard_wait(wait: Wait, now: datetime) -> None:

@@ -19,14 +19,11 @@ from markupsafe import Markup
 
 from openclaw_taskmem.domain import reader_budget, timeline
 from openclaw_taskmem.domain.health_faults import HealthFault, list_faults
-from openclaw_taskmem.domain.proof import Proof, list_proofs
+from openclaw_taskmem.domain.proof import list_proofs
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
+from openclaw_taskmem.domain.targets import describe_target, describe_wait
 from openclaw_taskmem.domain.text_safety import escape_hidden
-from openclaw_taskmem.domain.texts import (
-    format_clock,
-    format_iso_millis,
-    format_short_duration,
-)
+from openclaw_taskmem.domain.texts import format_clock, format_duration, format_iso_millis
 from openclaw_taskmem.domain.user_actions import READ_ONLY, describe_wait_cancelling
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.lookup import guard_home
@@ -121,6 +118,8 @@ class Site:
         self._read_status = read_status
         self._read_health = read_health
         self._templates = _load_templates()
+        self._templates.filters["session"] = self._name_session
+        self._templates.tests["offered"] = lambda proof: made_files.is_offered(proof, home)
         self._pages: Mapping[str, Callable[[Query, Viewer], Page]] = {
             "": self._show_overview,
             "task": self._show_task,
@@ -177,6 +176,10 @@ class Site:
         )
         return Page(code, HTML, text.encode())
 
+    def _name_session(self, session_key: str) -> str:
+        """Name a session for people, without its agent where the host's keys begin with that."""
+        return self._context.sessions.find_rest(session_key) or session_key
+
     def _list_faults(self) -> Sequence[HealthFault]:
         """Return what is known to be broken; the header of each page shows it."""
         plugins = cast("list[dict[str, Any]]", views.list_plugins(self._context))
@@ -200,10 +203,7 @@ class Site:
         return self._render("search.html", viewer, words=words, lines=lines, most=most)
 
     def _show_task(self, query: Query, viewer: Viewer) -> Page:
-        def opens(proof: Proof) -> bool:
-            return viewer.may_act and made_files.is_offered(proof, self._home)
-
-        values = task_page.read_task_page(self._context, query, opens)
+        values = task_page.read_task_page(self._context, query)
         return self._render("task.html", viewer, **values)
 
     def _show_calls(self, query: Query, viewer: Viewer) -> Page:
@@ -224,6 +224,7 @@ class Site:
             "wait.html",
             viewer,
             wait=wait,
+            facts=wait.task_id and self._context.find_task(wait.task_id),
             cancelling=describe_wait_cancelling(wait.target),
             observation=self._context.watching.read_observation(wait.wait_id)
             or wait.last_observation,
@@ -282,6 +283,7 @@ def _load_templates() -> Environment:
     )
     filters: dict[str, Any] = environment.filters
     filters.update(ago=_format_ago, clock=format_clock, local=_format_local, iso=format_iso_millis)
+    filters.update(target=describe_target, waiting=describe_wait)
     return environment
 
 
@@ -294,7 +296,7 @@ def _show_hidden(value: Any) -> Any:  # noqa: ANN401 - what a template shows
 
 
 def _format_ago(instant: datetime, now: datetime) -> str:
-    return format_short_duration((now - instant).total_seconds())
+    return format_duration((now - instant).total_seconds())
 
 
 def _format_local(instant: datetime) -> str:

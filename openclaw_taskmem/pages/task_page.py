@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby, islice
 from typing import Any, Final, NamedTuple
 
 from openclaw_taskmem.domain import replay, timeline
-from openclaw_taskmem.domain.proof import Proof, ProofStanding, list_proofs
+from openclaw_taskmem.domain.proof import ProofStanding, list_proofs
 from openclaw_taskmem.domain.timeline import EntryKind
 from openclaw_taskmem.engine import retention
 from openclaw_taskmem.engine.context import Context
@@ -25,6 +25,7 @@ from taskmem_hookspecs import (
     LedgerEntry,
     Message,
     PlanRevision,
+    RunState,
     TaskNotFound,
 )
 
@@ -37,12 +38,8 @@ PROOFS: Final = 100
 Query = Mapping[str, str]
 
 
-def read_task_page(
-    context: Context, query: Query, opens: Callable[[Proof], bool]
-) -> dict[str, Any]:
+def read_task_page(context: Context, query: Query) -> dict[str, Any]:
     """Return what the page of a task shows; the address may name an instant of its past.
-
-    `opens`: whether the page may open a file that the task made.
 
     Raises:
         TaskNotFound: No task has that id, or its log has no such instant.
@@ -83,7 +80,6 @@ def read_task_page(
         "proofs": [each for each in told if each.standing is not ProofStanding.NEARBY],
         "nearby": [each for each in told if each.standing is ProofStanding.NEARBY],
         "more_proofs": len(proofs) - len(told),
-        "opens": opens,
         "waits": facts.waits[::-1],
         "seen": context.watching.read_observation,
         "entries": entries,
@@ -183,24 +179,42 @@ def _build_refusal(name: str, form: str) -> InvalidArguments:
 class DrawnSpan(NamedTuple):
     """A span of a run, in percent of the whole time that is drawn."""
 
-    span: timeline.RunSpan
+    look: RunState
+    """Its state; of the time in which work went on, the state in which the run ended."""
     left: float
     width: float
 
 
-def _draw_bars(
-    bars: Sequence[timeline.RunBar],
-) -> Sequence[tuple[timeline.RunBar, Sequence[DrawnSpan]]]:
+class DrawnBar(NamedTuple):
+    """A run over time, and how it stands."""
+
+    bar: timeline.RunBar
+    last: timeline.RunSpan
+    """Its newest span, which has no length if the run has ended."""
+    spans: Sequence[DrawnSpan]
+
+
+def _draw_bars(bars: Sequence[timeline.RunBar]) -> Sequence[DrawnBar]:
     """Place the spans of the runs on a common axis."""
     spans = [span for bar in bars for span in bar.spans]
     if not spans:
         return ()
     begin = min(span.began_at for span in spans)
-    whole = max((max(span.ended_at for span in spans) - begin).total_seconds(), 1.0)
+    whole = (max(span.ended_at for span in spans) - begin).total_seconds() or 1.0
 
-    def draw(span: timeline.RunSpan) -> DrawnSpan:
+    def draw(span: timeline.RunSpan, end: RunState) -> DrawnSpan:
         left = (span.began_at - begin).total_seconds() / whole
         width = (span.ended_at - span.began_at).total_seconds() / whole
-        return DrawnSpan(span, round(100 * left, 2), round(100 * max(width, 0.004), 2))
+        ended = end.terminal and span.state is RunState.RUNNING
+        look = end if ended else span.state
+        return DrawnSpan(look, round(100 * left, 2), round(100 * max(width, 0.004), 2))
 
-    return [(bar, [draw(span) for span in bar.spans]) for bar in bars]
+    return [
+        DrawnBar(
+            bar,
+            last,
+            [draw(span, last.state) for span in bar.spans if not span.state.terminal],
+        )
+        for bar in bars
+        for last in bar.spans[-1:]
+    ]

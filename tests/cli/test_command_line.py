@@ -316,7 +316,7 @@ def wait(home: Path) -> str:
 def test_the_history_of_a_wait_has_a_line_for_each_thing(home: Path, wait: str) -> None:
     lines = taskmem(home, "show", wait).stdout.splitlines()
     opened = next(n for n, line in enumerate(lines) if line.endswith("build.log") and n > 1)
-    assert " Waits for pty:file:" in lines[opened]
+    assert lines[opened].endswith(" Waits for build.log")
     until, limit = lines[opened + 1 : opened + 3]
     assert (until, limit) == ('    until "Done" appears', "    for 5 minutes at most")
 

@@ -74,7 +74,16 @@ def line(
             "at work",
         ),
         ({"run": {"state": RunState.RUNNING}}, "at_work", "between two turns"),
-        ({"waits": (a_wait(target="pty:build"),)}, "waiting", "waits for build"),
+        (
+            {"waits": (a_wait(target="pty:build", wake_when="it ends."),)},
+            "waiting",
+            "waits for build until it ends",
+        ),
+        (
+            {"waits": tuple(a_wait(wait_id=f"w{n}", target=f"pty:{n}") for n in range(2))},
+            "waiting",
+            "waits for 0, 1",
+        ),
         ({"run": {"state": RunState.QUEUED, "role": "baker"}}, "waiting", "queued for baker"),
         ({"run": {"state": RunState.QUEUED}}, "waiting", "queued for anybody"),
         ({"run": {"state": RunState.QUEUED, "session_key": "s"}}, "waiting", "is to go on"),
@@ -109,9 +118,9 @@ def test_a_line_says_where_its_task_stands(given: dict[str, Any], section: str, 
 
 
 def test_a_wait_shows_what_was_last_seen_there() -> None:
-    wait = a_wait(wait_id="wait_1", target="pty:build")
+    wait = a_wait(wait_id="wait_1", target="pty:build", wake_when="it ends")
     found = line(waits=(wait,), news={"seen": {"wait_1": "page 4 of 8\u202e"}})
-    assert found.says == "waits for build: page 4 of 8"
+    assert found.says == "waits for build until it ends. page 4 of 8"
 
 
 def a_call(minute: int, *, ok: bool | None, about: str = "make") -> PastCall:
@@ -127,15 +136,15 @@ AT_WORK = {"state": RunState.RUNNING, "lease_until": LATER}
     [
         (
             {"run": AT_WORK, "news": {"calls": (a_call(1, ok=None), a_call(2, ok=True))}},
-            ("exec: make", 1, True, False),
+            ("make", 1, True, False),
         ),
         (
             {"run": AT_WORK, "news": {"calls": (a_call(1, ok=True), a_call(2, ok=False))}},
-            ("exec: make", 2, False, True),
+            ("make", 2, False, True),
         ),
         (
             {"status": "failed", "news": {"calls": (a_call(1, ok=None),)}},
-            ("exec: make", 1, False, False),
+            ("make", 1, False, False),
         ),
         (
             {"news": {"words": a_message(content="Step\n1 done", created_at=DAWN)}},
@@ -150,6 +159,32 @@ def test_a_line_tells_what_its_agent_does_or_did_last(
     assert found is not None
     minute = int((found.at - DAWN).total_seconds() / 60)
     assert (found.what, minute, found.running, found.failed) == activity
+
+
+@pytest.mark.parametrize(
+    ("tool", "about", "what"),
+    [("Bash", "make", "make"), ("write", "a.md", "write: a.md"), ("exec", "", "exec")],
+)
+def test_a_command_is_told_without_its_tool(tool: str, about: str, what: str) -> None:
+    call = a_call(1, ok=True, about=about).model_copy(update={"tool": tool})
+    found = line(status="failed", news={"calls": (call,)}).activity
+    assert found is not None
+    assert found.what == what
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"failure": "No flour."},
+            "First mend what made it fail: No flour. Then: its agent is told to go on with step 2.",
+        ),
+        (AWAY, "First mend what made it fail. Then: it is open again, but nobody can wake it."),
+    ],
+)
+def test_a_failed_task_says_what_to_mend_first(given: dict[str, Any], told: str) -> None:
+    failed = line(plan=("Knead", "Bake"), done=frozenset({0}), status="failed", news=given)
+    assert failed.effects[UserAction.RESUME].startswith(told)
 
 
 def test_what_is_quoted_as_the_reason_is_not_told_again() -> None:

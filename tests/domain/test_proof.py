@@ -85,5 +85,5 @@ def test_claims_are_told_apart_from_what_was_checked() -> None:
 
     made, unproved = summarize_proofs(list_proofs(entries, []))
 
-    assert made == "made a.md, b.md, c.md and 2 more, checked by Task memory; removed old.md"
+    assert made == "made a.md, b.md, c.md and 2 more, seen to exist; removed old.md"
     assert unproved == "not verified: x"

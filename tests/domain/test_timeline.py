@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.timeline import (
     build_run_bars,
     build_timeline,
 )
-from taskmem_hookspecs import Event, RunState
+from taskmem_hookspecs import Event, MessageType, Role, RunState
 from taskmem_hookspecs.testing import a_message
 from taskmem_hookspecs.testing.clock import DAWN
 
@@ -64,10 +64,13 @@ def an_entry(kind: str, minute: int = 0, **data: Any) -> Event:
                 "target": "pty:build",
                 "wake_when": "it ends",
                 "timeout": 60.0,
-                "understood": [{"side": "it ends", "judged_by": "rules"}],
+                "understood": [
+                    {"side": "it ends", "judged_by": "rules"},
+                    {"side": "it looks odd", "judged_by": "gemini"},
+                ],
             },
-            "Waits for pty:build",
-            "until it ends\nfor 1 minute at most\nit ends: judged by rules",
+            "Waits for build",
+            "until it ends\nfor 1 minute at most\nit looks odd: gemini decides",
             "plain",
         ),
         (
@@ -82,8 +85,15 @@ def an_entry(kind: str, minute: int = 0, **data: Any) -> Event:
         ),
         (
             events.EVIDENCE_CHECKED,
-            {"checked": [{"subject": "a.md", "verdict": "refuted"}]},
-            *("Task memory looked at what was made", "a.md: not as it should be", "bad"),
+            {"checked": [{"kind": "file", "subject": "a.md", "verdict": "verified"}]},
+            "Task memory looked at what was made",
+            "a.md: exists, is not empty, and changed during the task",
+            "good",
+        ),
+        (
+            events.EVIDENCE_CHECKED,
+            {"checked": [{"kind": "own", "subject": "a", "verdict": "refuted"}]},
+            *("Task memory looked at what was made", "a: tested, and not so", "bad"),
         ),
         (
             events.COMPLETION_REFUSED,
@@ -119,7 +129,20 @@ def test_messages_and_calls_stand_where_they_happened() -> None:
     assert [each.kind for each in found] == [
         *(EntryKind.WAKE, EntryKind.MESSAGE, EntryKind.CALL, EntryKind.WAKE),
     ]
-    assert (found[2].title, found[2].tone) == ("exec: its end was not seen", Tone.WARN)
+    assert (found[2].title, found[2].tone) == ("Command: its end was not seen", Tone.WARN)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("Status: active → failed. No flour.", ["No flour."]),
+        ("Status: active → completed", []),
+        ("Claimed by main.", ["Claimed by main."]),
+    ],
+)
+def test_the_names_of_states_are_not_told(content: str, told: list[str]) -> None:
+    said = a_message(content=content, role=Role.SYSTEM, msg_type=MessageType.LIFECYCLE)
+    assert [each.text for each in build_timeline((), [said], ())] == told
 
 
 def test_a_run_is_a_bar_of_its_states() -> None:

@@ -717,7 +717,7 @@ def test_what_is_handed_to_the_user_is_checked(session: Session, project: Path) 
     session.writes(project / "src/new.py")
     session.call("task_handoff", task_id=task, note="Please read\nit.")
     line = overview.read_line(session.world.context, task)
-    assert (line.made, line.note) == ("made new.py, checked by Task memory", "Please read\nit.")
+    assert (line.made, line.note) == ("made new.py, seen to exist", "Please read\nit.")
     assert line.says == "is to be reviewed: Please read it."
 
 
@@ -757,7 +757,7 @@ def test_what_somebody_else_changed_is_listed_apart(session: Session, project: P
     assert answer["also_changed"] == [{"path": other, "change": "created"}]
     assert "Also changed in its folders meanwhile, and named by nobody: …" in answer["message"]
     line = read_line(session.world.context, task)
-    assert line.made == "made app.bin, checked by Task memory"
+    assert line.made == "made app.bin, seen to exist"
     assert "today.md" not in line.checked
     assert not any("today.md" in line for line in session.lines)
 
@@ -811,7 +811,7 @@ def test_what_somebody_else_changes_holds_no_approval_back(session: Session, pro
     write_fresh(project / "diary/today.md", "Another text.")
 
     assert approve(session, task, shown) == '"Deploy": approved, and completed.'
-    assert "you approved the content" in read_line(session.world.context, task).checked
+    assert read_line(session.world.context, task).judged == "you approved the content"
 
 
 # --- hosts without hooks -------------------------------------------------------------

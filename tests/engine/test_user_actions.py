@@ -349,8 +349,8 @@ def test_effects_are_told_as_they_come_about(session: Session) -> None:
     wait = world.open_wait(task)
     line = overview.read_line(world.context, task)
     assert line.effects[UserAction.CANCEL] == (
-        "What was done so far is kept. The turn that works on it now is stopped. Its wait is "
-        "cancelled with it."
+        "The task ends; what was done so far is kept. What its agent does right now is stopped. "
+        "Its wait is cancelled with it."
     )
 
     act(session, task, "cancel")
@@ -398,7 +398,7 @@ def test_a_pause_stops_no_turn_and_says_so(session: Session) -> None:
     task = session.works()
     line = overview.read_line(session.world.context, task)
     assert line.effects[UserAction.PAUSE] == (
-        "Its agent is not told to go on any more. The turn that works on it now is not stopped."
+        "Its agent is not told to go on any more. What its agent does right now is not stopped."
     )
 
     act(session, task, "pause")

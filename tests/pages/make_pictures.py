@@ -20,8 +20,8 @@ from tests.support.showcase import Showcase, play_showcase
 
 WIDE, TALL, NARROW = (1040, 780), (1040, 1350), (360, 780)
 """Windows that are looked at, in pixels."""
-COLOURS = 64
-"""Colours of a picture: few make it small."""
+COLOURS = 256
+"""Colours of a picture: with fewer, a green dot becomes grey."""
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 
 
@@ -51,9 +51,11 @@ def make_pictures(daemon: Daemon, shown: Showcase) -> None:
             page.goto(root + path)
             expect(page.locator("#live")).to_have_text("live")
             picture = PICTURES / f"{name}.png"
-            page.screenshot(path=picture)
+            page.screenshot(path=picture, full_page=True)
             with Image.open(picture) as taken:
-                taken.convert("RGB").quantize(COLOURS).save(picture, optimize=True)
+                taken.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(
+                    picture, optimize=True
+                )
         browser.close()
 
 

@@ -33,8 +33,11 @@ def test_what_needs_the_user_stands_first(page: Page) -> None:
     expect(row(page, "Nightly backup")).to_contain_text("The safe refuses the key")
     expect(row(page, "Nightly backup")).to_contain_text("Stopped at step 2 of 2")
     expect(row(page, "Nightly backup")).to_contain_text("rsync error: exit code 255")
-    expect(row(page, "Translate the guide")).to_contain_text("Step 2 of 4: Translate chapter 1")
-    expect(row(page, "Translate the guide")).to_contain_text("runs now exec: pandoc chapter1.md")
+    expect(row(page, "Translate the guide")).to_contain_text(
+        "Agent main in session guide: at work. Step 2 of 4: Translate"
+    )
+    doing = re.compile(r"Runs now, for \d+ seconds?: pandoc chapter1.md")
+    expect(row(page, "Translate the guide")).to_contain_text(doing)
     expect(row(page, "Test the checkout")).to_contain_text("Which browser shall the tests use?")
     expect(row(page, "Deploy coursefolio")).to_contain_text('Last line: "page 4 of 8"')
 
@@ -91,15 +94,117 @@ def test_a_task_shows_what_was_made_and_its_proof(
     page.goto(f"{root}task?id={showcase.tasks['certificates']}")
     made = page.get_by_role("region", name="Made")
     expect(made).to_contain_text("fullchain.pem")
-    expect(made).to_contain_text("exists, created during the task, 33 bytes")
     expect(made).to_contain_text("by Task memory")
-    checked = "checked: fullchain.pem exists, created during the task, 33 bytes, sha256 "
-    expect(page.locator(".task > .checked")).to_contain_text(checked)
+    facts = "exists, created during the task, 33 bytes"
+    assert page.locator("main").inner_text().count(facts) == 1
+    expect(made).to_contain_text(facts)
+    expect(page.locator(".task > .made")).to_have_text(
+        "made fullchain.pem, seen to exist; nobody judged the content"
+    )
     page.goto(root)
     certificates = row(page, "Renew the certificates")
-    expect(certificates).to_contain_text("made fullchain.pem, checked by Task memory")
-    expect(certificates).to_contain_text(checked)
-    expect(certificates).to_contain_text("Only that was checked; nobody judged the content.")
+    expect(certificates).to_contain_text("made fullchain.pem, seen to exist")
+    expect(certificates).to_contain_text(f"fullchain.pem {facts}, sha256 ")
+    expect(certificates).to_contain_text("Only that was tested; nobody judged the content.")
+
+
+def test_a_task_at_work_says_who_does_what(page: Page, root: str, showcase: Showcase) -> None:
+    green = "rgb(29, 107, 54)"
+    guide = row(page, "Translate the guide")
+    expect(guide.locator(".dot")).to_have_css("background-color", green)
+    expect(guide.locator(".dot")).to_have_css("opacity", "1")
+    assert guide.locator(".dot").evaluate("dot => dot.getAnimations().length") == 0
+    page.goto(f"{root}task?id={showcase.tasks['guide']}")
+    expect(page.locator(".dot")).to_have_css("background-color", green)
+    said = "Agent main in session guide: at work. Step 2 of 4: Translate chapter 1"
+    expect(page.locator(".task > .says")).to_have_text(said)
+    expect(page.locator(".task > .activity")).to_contain_text(
+        re.compile(r"Runs now, for \d+ seconds?: pandoc")
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("backup", {"Resume": "First mend what made it fail: Its agent gave up and said"}),
+        (
+            "browser",
+            {
+                "Firefox": "Its agent is told your answer, and goes on.",
+                "Pause": "Its agent is not told to go on any more.",
+                "Cancel": "The task ends; what was done so far is kept.",
+            },
+        ),
+        (
+            "report",
+            {
+                "Approve": "Its work is accepted, and the task is completed.",
+                "Send back": "Its agent is told your words, and goes on.",
+            },
+        ),
+        ("wait", {"Cancel the wait": "build.log is not watched for it any more."}),
+    ],
+)
+def test_each_button_says_beside_it_what_it_brings_about(
+    page: Page, root: str, showcase: Showcase, path: str, said: dict[str, str]
+) -> None:
+    wait = f"wait?id={showcase.wait}"
+    page.goto(root + (wait if path == "wait" else f"task?id={showcase.tasks[path]}"))
+    for name, effect in said.items():
+        button = page.locator(".actions").get_by_role("button", name=name, exact=True)
+        expect(button).to_have_accessible_description(re.compile(re.escape(effect)))
+        expect(page.locator(".effect", has_text=effect)).to_be_visible()
+
+
+def test_approving_and_sending_back_are_told_apart(page: Page) -> None:
+    report = row(page, "Quarterly report")
+    send, approve = (report.get_by_role("button", name=each) for each in ("Send back", "Approve"))
+    look = "button => getComputedStyle(button).backgroundColor"
+    assert send.evaluate(look) != approve.evaluate(look)
+    send.click()
+    expect(page.locator("#toast")).to_contain_text("Write it into the field first")
+    expect(report.get_by_role("textbox")).to_be_focused()
+    page.keyboard.type("More blue.")
+    approve.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("What you wrote (“More blue.”) is not sent.")
+    dialog.get_by_role("button", name="Back").click()
+    report.get_by_role("textbox").fill("")
+
+
+WHOLE = 99
+"""Percent of the axis that its only run reaches at least."""
+
+
+def test_a_run_is_drawn_by_how_it_ended(page: Page, root: str, showcase: Showcase) -> None:
+    for name, state, colour, told in (
+        ("backup", "failed", "rgb(179, 38, 30)", "work that failed"),
+        ("certificates", "completed", "rgb(29, 107, 54)", "work that was completed"),
+    ):
+        page.goto(f"{root}task?id={showcase.tasks[name]}")
+        runs = page.get_by_role("region", name="Runs")
+        drawn = runs.locator(".bars rect").last
+        expect(drawn).to_have_css("fill", colour)
+        assert drawn.evaluate("each => each.x.baseVal.value + each.width.baseVal.value") > WHOLE
+        expect(runs.locator(".end")).to_contain_text(re.compile(rf"from [\d:]+ to [\d:]+: {state}"))
+        expect(runs.locator(".legend")).to_contain_text(told)
+
+
+def test_a_story_says_its_order_and_its_seconds(page: Page, root: str, showcase: Showcase) -> None:
+    page.goto(f"{root}task?id={showcase.tasks['backup']}")
+    story = page.get_by_role("region", name="What happened, the newest first")
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", story.locator(".at").first.inner_text())
+    expect(story.locator(".told").last).to_contain_text("Registered with 2 steps")
+    expect(page.get_by_label("Move it to the left to see the task as it was")).to_be_visible()
+    expect(story).not_to_contain_text("→")
+
+
+def test_a_wait_is_named_by_what_it_waits_for(page: Page, root: str, showcase: Showcase) -> None:
+    page.goto(f"{root}wait?id={showcase.wait}")
+    expect(page.locator("h1")).to_have_text('Waits for build.log until "Build finished" appears')
+    expect(page.locator(".says")).to_contain_text(re.compile(r"For \d+ \w+, since [\d:]+; until"))
+    page.get_by_role("link", name="Deploy coursefolio").click()
+    expect(page.locator("h1")).to_have_text("Deploy coursefolio")
 
 
 def test_what_only_changed_in_the_folder_is_listed_apart(
@@ -124,7 +229,7 @@ def test_a_review_shows_the_note_and_opens_the_file(
     approve = page.get_by_role("button", name="Approve")
     told = "Its work is accepted, and the task is completed."
     expect(approve).to_have_accessible_description(re.compile(told))
-    review.get_by_role("link", name="report.md").click()
+    page.locator(".actions").get_by_role("link", name="report.md").click()
     expect(page.locator("pre.shown")).to_contain_text("# Third quarter")
     expect(page.locator(".sum")).to_contain_text("exists, created during the task")
 
@@ -133,9 +238,9 @@ def test_the_story_of_a_task_is_filtered_by_kind(page: Page, root: str, showcase
     page.goto(f"{root}task?id={showcase.tasks['deploy']}")
     story = page.locator(".timeline .entry:visible")
     expect(story.filter(has_text="Waits for")).to_have_count(1)
-    page.get_by_label("wait", exact=True).uncheck()
+    page.get_by_label("waits", exact=True).uncheck()
     expect(story.filter(has_text="Waits for")).to_have_count(0)
-    expect(story.filter(has_text="exec")).to_have_count(1)
+    expect(story.filter(has_text="Command")).to_have_count(1)
 
 
 def test_older_calls_are_on_a_page_of_their_own(page: Page, root: str, showcase: Showcase) -> None:

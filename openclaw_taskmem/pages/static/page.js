@@ -95,11 +95,12 @@
   });
 
   function tickAges() {
-    const units = [["d", 86_400], ["h", 3_600], ["min", 60], ["s", 1]];
-    for (const each of document.querySelectorAll("time[data-ago]")) {
+    const units = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
+    for (const each of document.querySelectorAll("time[data-age]")) {
       const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(each.dateTime)) / 1000));
-      const [unit, size] = units.find(([, size]) => seconds >= size) ?? ["s", 1];
-      const text = `${Math.floor(seconds / size)} ${unit}`;
+      const [unit, size] = units.find(([, size]) => seconds >= size) ?? units.at(-1);
+      const count = Math.floor(seconds / size);
+      const text = `${count} ${unit}${count === 1 ? "" : "s"}`;
       if (each.textContent !== text) each.textContent = text;
     }
   }
@@ -153,12 +154,17 @@
     if (reply) {
       const input = reply.querySelector("input");
       const words = button.dataset.words ?? input.value.trim();
-      if (!words) return input.focus();
+      if (!words) {
+        say(`Write it into the field first: ${input.placeholder.toLowerCase()}. Nothing was sent.`);
+        return input.focus();
+      }
       return act(reply.dataset, words, button);
     }
     const wish = { ...button.dataset }; // while the dialog is open, the button may become another
     if (!wish.action) return;
-    if (wish.ask && !(await confirmAct(wish.title, wish.ask, button.textContent))) return;
+    const typed = button.closest(".actions")?.querySelector(".reply input")?.value.trim();
+    const unsent = typed ? ` What you wrote (“${typed}”) is not sent.` : "";
+    if (wish.ask && !(await confirmAct(wish.title, wish.ask + unsent, button.textContent))) return;
     await act(wish, "", button);
   });
 
