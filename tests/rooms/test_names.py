@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("openclaw_taskmem", "hookspecs", "plugins")
@@ -125,11 +127,42 @@ SHORT = 40
 """Lines of a file below which its first line says why it is one."""
 
 
-def definitions(roots: tuple[str, ...]) -> Iterator[tuple[str, ast.AST]]:
-    for root in roots:
-        for path in sorted((ROOT / root).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                yield str(path.relative_to(ROOT)), node
+class Statement(NamedTuple):
+    """One that a rule is about: a function, a class, or a text that stands alone."""
+
+    kind: type[ast.AST]
+    words: str
+    """Its name, or the text."""
+    at: str
+
+
+@cache
+def list_statements(root: str) -> list[Statement]:
+    """List those of a folder's files; each file is parsed once for all rules."""
+    found = []
+    for path in sorted((ROOT / root).rglob("*.py")):
+        for node in walk_statements(ast.parse(path.read_text("utf-8"))):
+            at = f"{path.relative_to(ROOT)}:{node.lineno}"
+            match node:
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    found.append(Statement(ast.FunctionDef, node.name, at))
+                case ast.ClassDef():
+                    found.append(Statement(ast.ClassDef, node.name, at))
+                case ast.Expr(ast.Constant(str(text))):
+                    found.append(Statement(ast.Constant, text, at))
+    return found
+
+
+def walk_statements(node: ast.AST) -> Iterator[ast.stmt]:
+    for field in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for each in getattr(node, field, ()):
+            if isinstance(each, ast.stmt):
+                yield each
+            yield from walk_statements(each)
+
+
+def pick_statements(kind: type[ast.AST], roots: tuple[str, ...]) -> Iterator[Statement]:
+    return (each for root in roots for each in list_statements(root) if each.kind is kind)
 
 
 def is_lone_participle(name: str) -> bool:
@@ -141,29 +174,25 @@ def is_lone_participle(name: str) -> bool:
 
 def test_no_function_is_a_lone_participle() -> None:
     found = [
-        f"{path}:{node.lineno} {node.name}"
-        for path, node in definitions(ALL)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and is_lone_participle(node.name)
+        f"{each.at} {each.words}"
+        for each in pick_statements(ast.FunctionDef, ALL)
+        if is_lone_participle(each.words)
     ]
     assert found == [], "a function is a verb and a noun; a verb that only looks so goes to VERBS"
 
 
 def test_a_class_name_exists_once_in_the_product() -> None:
     places: dict[str, list[str]] = defaultdict(list)
-    for path, node in definitions(PRODUCT):
-        if isinstance(node, ast.ClassDef):
-            places[node.name].append(f"{path}:{node.lineno}")
+    for each in pick_statements(ast.ClassDef, PRODUCT):
+        places[each.words].append(each.at)
     assert {name: at for name, at in places.items() if len(at) > 1} == {}
 
 
 def test_test_names_fit_into_60_characters() -> None:
     long = [
-        f"{path}:{node.lineno} {node.name}"
-        for path, node in definitions(("tests",))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.name.startswith("test_")
-        and len(node.name) > LONGEST_TEST_NAME
+        f"{each.at} {each.words}"
+        for each in pick_statements(ast.FunctionDef, ("tests",))
+        if each.words.startswith("test_") and len(each.words) > LONGEST_TEST_NAME
     ]
     assert long == []
 
@@ -182,12 +211,5 @@ def test_a_short_file_says_why_it_is_a_file() -> None:
 
 
 def test_a_table_in_a_docstring_has_a_line_for_each_row() -> None:
-    joined = [
-        f"{path}:{node.lineno}"
-        for path, node in definitions(PRODUCT)
-        if isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-        and "| |" in node.value.value
-    ]
+    joined = [each.at for each in pick_statements(ast.Constant, PRODUCT) if "| |" in each.words]
     assert joined == []
