@@ -26,21 +26,21 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def recording():
+def whole_recording():
     """One task, from its start to its end; what is left by every third kill is checked."""
     made = Recording(*record_script(1))
     assert made.check_kills(EVERY) > 400
     return made
 
 
-def test_nothing_answered_is_lost_by_kill_or_power_cut(recording):
-    assert recording.check_cuts(Random(22), EVERY) > 400  # noqa: S311 - no secret
+def test_nothing_answered_is_lost_by_kill_or_power_cut(whole_recording):
+    assert whole_recording.check_cuts(Random(22), EVERY) > 400  # noqa: S311 - no secret
 
 
-def test_a_log_that_is_not_synced_would_be_noticed(recording):
-    recording.forget_syncs("taskmem.db-wal")
+def test_a_log_that_is_not_synced_would_be_noticed(whole_recording):
+    whole_recording.forget_syncs("taskmem.db-wal")
     with pytest.raises((AssertionError, StoreUnavailable)):
-        recording.check_cuts(Random(22), EVERY)  # noqa: S311 - no secret
+        whole_recording.check_cuts(Random(22), EVERY)  # noqa: S311 - no secret
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
