@@ -84,15 +84,16 @@ def filter_by_home(home: str | None, rows: Iterable[OwnedT]) -> list[OwnedT]:
 
 def filter_by_query(query: Value, rows: Iterable[AskedT]) -> list[AskedT]:
     """Return the rows that match the query's fields that rows have too; None matches any row."""
+    wanted = [
+        (_PLURALS[name], value)
+        if name in _PLURALS
+        else (name, (value, None) if name in _OR_NONE else (value,))
+        for name, value in query
+        if value is not None
+    ]
 
     def is_asked_for(row: AskedT) -> bool:
-        for name, value in query:
-            field = _PLURALS.get(name, name)
-            if value is not None and hasattr(row, field):
-                one = (value, None) if name in _OR_NONE else (value,)
-                if getattr(row, field) not in (one if field == name else value):
-                    return False
-        return True
+        return all(getattr(row, field) in values for field, values in wanted if hasattr(row, field))
 
     return [row for row in rows if is_asked_for(row)]
 
