@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
 from taskmem_hookspecs.changes import Change, DroppedRows
@@ -189,6 +190,16 @@ class TaskStore(Protocol):
         """Return the size of all rows; deleted rows count as free.
 
         `home`: homes other than this one make the store shared; None: do not check.
+        """
+        ...
+
+    def back_up(self, file: Path) -> None:
+        """Write all rows, as they are at one instant, to a new file that a SQLite URL opens.
+
+        Others go on reading and writing meanwhile.
+
+        Raises:
+            NotAllowed: The rows are on a server, which has its own tools; the text names them.
         """
         ...
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from openclaw_taskmem import __version__
-from openclaw_taskmem.cli import daemon_commands, list_commands, task_commands
+from openclaw_taskmem.cli import backup_commands, daemon_commands, list_commands, task_commands
 from openclaw_taskmem.cli.client import LinkError
 from openclaw_taskmem.cli.command_output import AS_JSON, fail
 from openclaw_taskmem.domain.texts import clip, to_printable
@@ -25,8 +25,8 @@ _GROUPS: Final = {
     "See": ("list", "show", "watch", "ui", "waits", "wakes", "runs", "events", "open"),
     "Act": ("answer", "approve", "send-back", "resume", "pause", "cancel", "accept"),
     "Set up, and look after": (
-        *("setup", "doctor", "status", "settings", "record", "daemon", "log", "plugins"),
-        *("demo", "bench"),
+        *("setup", "doctor", "status", "settings", "record", "backup", "restore", "daemon", "log"),
+        *("plugins", "demo", "bench"),
     ),
     "For agents and scripts": ("run", "wait", "call", "tools", "mcp"),
 }
@@ -113,8 +113,9 @@ def cli(context: click.Context, *, as_json: bool) -> None:
         task_commands.print_overview(as_json=as_json)
 
 
-for _command in (*task_commands.COMMANDS, *list_commands.COMMANDS, *daemon_commands.COMMANDS):
-    cli.add_command(_command)
+for _module in (task_commands, list_commands, daemon_commands, backup_commands):
+    for _command in _module.COMMANDS:
+        cli.add_command(_command)
 
 
 def main() -> None:

@@ -56,12 +56,19 @@ def explain_not_a_person(environ: Mapping[str, str]) -> str | None:
     Any program with a shell can make a terminal: this only prevents mistakes, and the log names the
     process that asked.
     """
-    host = find_host_variable(environ) or (SESSION if environ.get(SESSION) else None)
-    if host is not None:
-        return (
-            f"{host} is set, so an agent's host runs this, and only a person may: call it "
-            "in a terminal of your own."
-        )
+    if why := explain_agents_shell(environ):
+        return why
     if not sys.stdin.isatty():
         return "Only a person at a terminal may do this; call it in one."
     return None
+
+
+def explain_agents_shell(environ: Mapping[str, str]) -> str | None:
+    """Return why a command seems to come from an agent's host; None: it does not."""
+    host = find_host_variable(environ) or (SESSION if environ.get(SESSION) else None)
+    if host is None:
+        return None
+    return (
+        f"{host} is set, so an agent's host runs this, and only a person may: call it "
+        "in a terminal of your own."
+    )

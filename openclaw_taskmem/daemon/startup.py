@@ -10,6 +10,7 @@ import gc
 import sys
 from collections.abc import MutableMapping
 
+from openclaw_taskmem.daemon.home_exchange import finish_exchange
 from openclaw_taskmem.daemon.lock import Lock, LockHeld
 from openclaw_taskmem.home import HomeRefused, find_home
 
@@ -40,6 +41,7 @@ def main(environ: MutableMapping[str, str]) -> int:
 
 
 def _run_with_lock(environ: MutableMapping[str, str], lock: Lock) -> int:
+    finish_exchange(find_home(environ).folder)
     from openclaw_taskmem.daemon.main import run_daemon
     from taskmem_hookspecs.errors import TaskmemError
 

@@ -36,7 +36,7 @@ _CORRECT: Final = (
     "Correct these columns, or delete these rows, with SQL while no daemon runs, or "
     "put a copy of the database back: taskmem daemon stop"
 )
-_RESTORE: Final = "Stop the daemon, and put a copy of it back: taskmem daemon stop"
+_RESTORE: Final = "Put a back-up back, if you have one: taskmem restore --replace FILE"
 
 
 class DatabaseCheck:

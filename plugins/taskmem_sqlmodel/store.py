@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import deque
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, cast
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 from taskmem_hookspecs import (
     Change,
     Event,
     EventQuery,
+    NotAllowed,
     Run,
     RunNotFound,
     RunQuery,
@@ -189,6 +193,22 @@ class SqlStore(CountMixin, RetentionMixin):
             if value is not None and name != "limit"
         }
         return self._read_all(kind, statement, query.limit, **named)
+
+    def back_up(self, file: Path) -> None:
+        """Write all rows, as they are at one instant, to a new SQLite file."""
+        if self._database.dialect != "sqlite":
+            raise NotAllowed(
+                "The database is on a PostgreSQL server: back it up with `pg_dump --format=custom "
+                "--file=FILE DATABASE`, and put it back with `pg_restore` while no daemon uses it."
+            )
+        with self._open_snapshot() as connection, translate_errors():
+            # The driver's connection is inside the snapshot; all pages are one step.
+            source = cast("sqlite3.Connection", connection.connection.driver_connection)
+            try:
+                with closing(sqlite3.connect(file)) as copy:
+                    source.backup(copy)
+            except sqlite3.Error as error:
+                raise DBAPIError.instance(None, None, error, sqlite3.Error) from error
 
     @contextmanager
     def _open_snapshot(self) -> Generator[sa.Connection]:

@@ -5,10 +5,17 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from taskmem_hookspecs.changes import Change
-from taskmem_hookspecs.errors import Conflict, RunNotFound, TaskNotFound, WaitNotFound
+from taskmem_hookspecs.errors import (
+    Conflict,
+    NotAllowed,
+    RunNotFound,
+    TaskNotFound,
+    WaitNotFound,
+)
 from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
     Bookmark,
@@ -242,6 +249,10 @@ class MemoryStore(Dropping):
             append_lines(self._messages, change.messages, "message_id")
             append_lines(self._revisions, change.revisions, "revision_id")
             append_lines(self._events, change.events, "event_id")
+
+    def back_up(self, file: Path) -> None:
+        """Refuse: there is nothing that outlives the process."""
+        raise NotAllowed(f"These rows are in memory only, and are not written to {file}.")
 
     def close(self) -> None:
         """Do nothing; there is no resource to release."""

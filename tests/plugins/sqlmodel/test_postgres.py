@@ -15,6 +15,7 @@ from taskmem_hookspecs import (
     Change,
     Conflict,
     InvalidArguments,
+    NotAllowed,
     RunQuery,
     StoreBusy,
     StoreTooNew,
@@ -57,6 +58,14 @@ def test_a_version_from_later_is_refused(url):
         connection.execute("UPDATE alembic_version SET version_num = '0099'")
     with pytest.raises(StoreTooNew, match="0099"):
         task_store(url)
+
+
+def test_a_back_up_is_left_to_the_servers_own_tools(url, tmp_path):
+    store = task_store(url)
+    with pytest.raises(NotAllowed, match="pg_dump"):
+        store.back_up(tmp_path / "copy.db")
+    store.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_several_open_a_new_database_at_once(url):

@@ -1,0 +1,137 @@
+"""Write a home into one archive, and unpack such an archive.
+
+It is a compressed tar file with the database, pictures, settings and identity of the home. The last
+member lists the others, so that an archive that was cut short is noticed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from openclaw_taskmem.home import Home
+
+FORMAT: Final = 1
+"""Version of the form of archives."""
+DATABASE: Final = "taskmem.db"
+_LIST: Final = "backup.json"
+_SINGLE: Final = (DATABASE, "config.toml", "home.id")
+_PICTURES: Final = "pictures"
+_OWNER_ONLY: Final = 0o600
+_PART: Final = 1024 * 1024
+"""Bytes that are copied at once."""
+_LEVEL: Final = 1
+"""Of compression: the fastest."""
+
+
+class ArchiveRefused(Exception):
+    """A file is no whole archive of a home; `str()` says why."""
+
+
+def write_archive(home: Home, database: Path, file: Path, about: dict[str, Any]) -> None:
+    """Write a home into a new archive that only its owner may read.
+
+    Args:
+        home: The home.
+        database: A copy of its database.
+        file: The archive.
+        about: What its list says besides the names and sizes of its members.
+
+    Raises:
+        OSError: It cannot be written, or is there already.
+    """
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+    sizes: dict[str, int] = {}
+    with os.fdopen(descriptor, "wb") as raw:
+        with tarfile.open(fileobj=raw, mode="w:gz", compresslevel=_LEVEL) as archive:
+            with database.open("rb") as copy:
+                sizes[DATABASE] = database.stat().st_size
+                archive.addfile(_describe_member(DATABASE, sizes[DATABASE]), copy)
+            for name, content in _iterate_files(home):
+                sizes[name] = len(content)
+                archive.addfile(_describe_member(name, len(content)), io.BytesIO(content))
+            listed = json.dumps({**about, "format": FORMAT, "files": sizes}).encode()
+            archive.addfile(_describe_member(_LIST, len(listed)), io.BytesIO(listed))
+        raw.flush()
+        os.fsync(raw.fileno())
+
+
+def _iterate_files(home: Home) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and content of each file but the database."""
+    single = [home.folder / name for name in _SINGLE if name != DATABASE]
+    for path in (*single, *sorted(home.pictures.rglob("*"))):
+        try:
+            if path.is_file() and not path.is_symlink():
+                yield path.relative_to(home.folder).as_posix(), path.read_bytes()
+        except FileNotFoundError:
+            continue  # its days are up
+
+
+def _describe_member(name: str, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, _OWNER_ONLY
+    return member
+
+
+def unpack_archive(file: Path, folder: Path) -> dict[str, Any]:
+    """Unpack an archive into an empty folder, and return its list.
+
+    Raises:
+        ArchiveRefused: It is no archive of a home, damaged, or not whole.
+        OSError: It cannot be read, or what is in it not be written.
+    """
+    sizes: dict[str, int] = {}
+    listed: dict[str, Any] | None = None
+    try:
+        with gzip.open(file) as stream:
+            with tarfile.open(fileobj=stream, mode="r|") as archive:
+                for member in archive:
+                    content = archive.extractfile(member) if member.isreg() else None
+                    if content is None or listed is not None:
+                        raise ArchiveRefused(f"{file} holds {member.name!r}, as no back-up does.")
+                    if member.name == _LIST:
+                        listed = json.loads(content.read())
+                        continue
+                    _require_known_name(file, member.name)
+                    sizes[member.name] = _write_file(folder / member.name, content)
+            # The checksum is behind the last byte.
+            while stream.read(_PART):
+                pass
+    except (tarfile.TarError, zlib.error, EOFError, ValueError) as error:
+        raise ArchiveRefused(f"{file} is no back-up, or is damaged ({error}).") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        # A wrong checksum, or another kind of file.
+        raise ArchiveRefused(f"{file} is no back-up, or is damaged ({error}).") from error
+    if listed is None or listed.get("files") != sizes or DATABASE not in sizes:
+        raise ArchiveRefused(f"{file} is not whole.")
+    if listed.get("format") != FORMAT:
+        raise ArchiveRefused(f"{file} is of a newer version; update openclaw-taskmem.")
+    return listed
+
+
+def _require_known_name(file: Path, name: str) -> None:
+    parts = PurePosixPath(name).parts
+    is_picture = len(parts) > 1 and parts[0] == _PICTURES and ".." not in parts
+    if name not in _SINGLE and not is_picture:
+        raise ArchiveRefused(f"{file} holds {name!r}, as no back-up does.")
+
+
+def _write_file(path: Path, content: Any) -> int:  # noqa: ANN401 - a file of an archive
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+    written = 0
+    with os.fdopen(descriptor, "wb") as target:
+        while part := content.read(_PART):
+            written += target.write(part)
+        target.flush()
+        os.fsync(target.fileno())
+    return written

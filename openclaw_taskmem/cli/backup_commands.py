@@ -1,0 +1,220 @@
+"""The commands `taskmem backup` and `taskmem restore`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+import click
+
+from openclaw_taskmem import __version__
+from openclaw_taskmem.cli.client import LinkError
+from openclaw_taskmem.cli.command_output import fail, get_now
+from openclaw_taskmem.home import Home, find_home
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from openclaw_taskmem.config import Settings
+    from openclaw_taskmem.daemon.lock import Lock
+    from openclaw_taskmem.plugin_host.facade import PluginHost
+    from taskmem_hookspecs import Checkup, HealthRow, TaskStore
+
+_MIB: Final = 1024 * 1024
+_TRIES: Final = 5
+"""How often a daemon is stopped that a client started again at once."""
+_STAMP: Final = "%Y%m%dT%H%M%SZ"
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+def backup(file: Path) -> None:
+    """Write this home into one file, while agents go on working."""
+    from openclaw_taskmem.cli.backup_archive import write_archive
+
+    home = find_home(os.environ)
+    if os.path.lexists(file):
+        fail(f"{file} is there already; name a file that is not.")
+    file = file.absolute()
+    if not file.parent.is_dir():
+        fail(f"There is no folder {file.parent}; name a file in one that is there.")
+    with (
+        _translate_errors(),
+        tempfile.TemporaryDirectory(prefix=".taskmem-backup-", dir=file.parent) as folder,
+    ):
+        settings = _load_settings(home)
+        if not (settings.database_url or home.database.exists()):
+            fail(f"There is no {home.database} yet, so there is nothing to back up.")
+        copy, partial = Path(folder) / "copy.db", Path(folder) / "archive"
+        at = get_now()
+        with _open_store(_load_plugins(settings), settings.database) as store:
+            store.back_up(copy)
+        about = {"version": __version__, "made_at": at.isoformat(), "home": str(home.folder)}
+        write_archive(home, copy, partial, about)
+        partial.rename(file)
+    click.echo(
+        f"Backed up {home.folder} to {file} ({file.stat().st_size / _MIB:,.1f} MiB): tasks, waits, "
+        "wakes, pictures of waits and settings, but not what taskmem record recorded.\n"
+        f"Put it back with: taskmem restore {file}"
+    )
+
+
+@click.command()
+@click.option("--replace", is_flag=True, help="Stop the daemon, and set aside what is there.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def restore(*, replace: bool, file: Path) -> None:
+    """Put a file that `taskmem backup` wrote back into this home.
+
+    Wakes that were sent before the back-up are not sent again.
+    """
+    from openclaw_taskmem.cli.backup_archive import unpack_archive
+    from openclaw_taskmem.cli.hosts import explain_agents_shell
+    from openclaw_taskmem.daemon.home_exchange import begin_exchange
+
+    if why := explain_agents_shell(os.environ):
+        fail(why)
+    home = find_home(os.environ)
+    home.prepare()
+    if not replace:
+        _require_free(home)
+    with (
+        _translate_errors(),
+        tempfile.TemporaryDirectory(
+            prefix="restore-", dir=home.folder, ignore_cleanup_errors=True
+        ) as folder,
+    ):
+        fresh = Path(folder) / "home"
+        fresh.mkdir(mode=0o700)
+        listed = unpack_archive(file, fresh)
+        _check_content(fresh)
+        lock = _take_lock(home, replace=replace)
+        try:
+            aside = begin_exchange(home.folder, fresh, get_now().strftime(_STAMP))
+        finally:
+            lock.release()
+    click.echo(f"Restored {home.folder} as it was at {listed.get('made_at')}.")
+    if any(aside.iterdir()):
+        click.echo(f"What was there is in {aside}; remove it when you no longer need it.")
+    else:
+        aside.rmdir()
+    click.echo("Agents find it at their next call, or start it with: taskmem daemon --detach")
+
+
+def _require_free(home: Home) -> None:
+    from openclaw_taskmem.daemon.lock import find_holder
+
+    held = find_holder(home.lock)
+    what = f"is served by process {held.pid}" if held else "is not empty"
+    if held or home.database.exists():
+        fail(
+            f"{home.folder} {what}, and nothing was changed. With --replace the daemon is stopped, "
+            "and what is there is kept beside the restored files."
+        )
+
+
+def _take_lock(home: Home, *, replace: bool) -> Lock:
+    """Take the home's lock; `replace`: stop a daemon that holds it."""
+    from openclaw_taskmem.cli.daemon_stop import stop_daemon
+    from openclaw_taskmem.daemon.lock import Lock, LockHeld
+
+    pid = None
+    for _ in range(_TRIES if replace else 1):
+        if replace:
+            sentence, status = stop_daemon(home)
+            if status:
+                fail(f"{sentence} Nothing was changed.")
+        try:
+            return Lock(home.lock)
+        except LockHeld as held:
+            pid = held.pid
+    raise LinkError(
+        "home_served",
+        f"Process {pid} serves {home.folder}, and nothing was changed. Stop the hosts that start "
+        "it, then try again.",
+    )
+
+
+def _check_content(fresh: Path) -> None:
+    """Check the settings and the database that were unpacked, and let no sent wake be sent again.
+
+    Raises:
+        SettingsInvalid, TaskmemError: They cannot be used; the text says why.
+    """
+    from taskmem_hookspecs import HealthState
+
+    settings = _load_settings(find_home({"TASKMEM_HOME": str(fresh)}))
+    if settings.database_url:
+        fail(
+            "TASKMEM_DATABASE_URL is set, in your shell or in the settings that were backed up, "
+            "so the restored database would not be used, and nothing was changed. Unset it, then "
+            "try again."
+        )
+    plugins = _load_plugins(settings)
+    row = _check_database(plugins, settings.database)
+    if row.state is HealthState.FAIL:
+        fail(f"{row.detail} Nothing was changed.")
+    with _open_store(plugins, settings.database) as store:
+        _stop_resending(store)
+
+
+def _stop_resending(store: TaskStore) -> None:
+    from taskmem_hookspecs import Change, WakeQuery, WakeState
+
+    sent = store.find_wakes(WakeQuery(states=(WakeState.SENT,)))
+    again = [wake.model_copy(update={"due_at": None}) for wake in sent if wake.due_at]
+    store.commit(Change(wakes=tuple(again)))
+
+
+def _check_database(plugins: PluginHost, url: str) -> HealthRow:
+    import asyncio
+    from types import SimpleNamespace
+
+    checkup = SimpleNamespace(status=None, transport=None, database=url, rows=())
+
+    async def check() -> HealthRow:
+        for _, each in plugins.find_health_checks():
+            if each.name == "database":
+                async for row in each.look(cast("Checkup", checkup)):
+                    return row
+        raise LinkError("plugin_failed", "No plug-in checks databases; reinstall openclaw-taskmem.")
+
+    return asyncio.run(check())
+
+
+def _load_settings(home: Home) -> Settings:
+    from openclaw_taskmem.config import load_settings
+
+    return load_settings({**os.environ, "TASKMEM_HOME": str(home.folder)})
+
+
+def _load_plugins(settings: Settings) -> PluginHost:
+    from openclaw_taskmem.plugin_host.facade import PluginHost
+
+    return PluginHost(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
+
+
+@contextmanager
+def _open_store(plugins: PluginHost, url: str) -> Generator[TaskStore]:
+    store = plugins.open_store(url)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@contextmanager
+def _translate_errors() -> Generator[None]:
+    """End the command with a sentence where an archive, settings or a database cannot be used."""
+    from openclaw_taskmem.cli.backup_archive import ArchiveRefused
+    from taskmem_hookspecs import TaskmemError
+
+    try:
+        yield
+    except (ArchiveRefused, TaskmemError) as error:
+        fail(f"{error} Nothing was changed.")
+
+
+COMMANDS: Final = (backup, restore)

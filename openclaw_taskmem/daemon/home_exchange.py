@@ -1,0 +1,70 @@
+"""Exchange the content of a home for that of a back-up, so that a crash in between loses nothing.
+
+The content that takes its place lies in a folder of the home. Renaming that folder decides each of
+the two steps; what a crash cut short is finished by `finish_exchange`, which every daemon calls
+before it opens anything.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+ARRIVING: Final = "arriving-"
+"""Prefix of the folder with the new content while the old is set aside."""
+ENTERING: Final = "entering-"
+"""Prefix of the same folder while its content takes its place."""
+ASIDE: Final = "replaced-"
+"""Prefix of the folder with the old content."""
+REPLACED: Final = (
+    *("taskmem.db-wal", "taskmem.db-shm", "taskmem.db"),
+    *("pictures", "recall", "config.toml", "home.id"),
+)
+"""What a back-up replaces, or what is made anew from that; all else in the home stays."""
+
+
+def begin_exchange(folder: Path, fresh: Path, stamp: str) -> Path:
+    """Replace the content of a home that no daemon serves; return the folder with the old one.
+
+    Args:
+        folder: The home.
+        fresh: The folder with the new content, in the home.
+        stamp: What tells this exchange from others, such as its time.
+    """
+    finish_exchange(folder)
+    _sync(fresh)
+    fresh.rename(folder / f"{ARRIVING}{stamp}")
+    _sync(folder)
+    finish_exchange(folder)
+    return folder / f"{ASIDE}{stamp}"
+
+
+def finish_exchange(folder: Path) -> None:
+    """Finish an exchange that was cut short in a home whose lock this process holds."""
+    for arriving in folder.glob(f"{ARRIVING}*"):
+        stamp = arriving.name.removeprefix(ARRIVING)
+        aside = folder / f"{ASIDE}{stamp}"
+        aside.mkdir(mode=0o700, exist_ok=True)
+        _move_all(folder, aside)
+        arriving.rename(folder / f"{ENTERING}{stamp}")
+        _sync(folder)
+    for entering in folder.glob(f"{ENTERING}*"):
+        _move_all(entering, folder)
+        entering.rmdir()
+        _sync(folder)
+
+
+def _move_all(source: Path, target: Path) -> None:
+    for name in REPLACED:
+        if os.path.lexists(source / name):
+            (source / name).rename(target / name)
+    _sync(target)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

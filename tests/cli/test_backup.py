@@ -1,0 +1,178 @@
+"""A home is written into one file and put back; what is not whole replaces nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from openclaw_taskmem.cli.command_line import cli
+from openclaw_taskmem.cli.hosts import HOSTS
+from openclaw_taskmem.home import Home
+from taskmem_hookspecs import Change, WakeQuery, WakeState
+from taskmem_hookspecs.testing import a_message, a_task, a_wait, a_wake, an_event
+from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing.holdings import read_all_rows
+from taskmem_hookspecs.value import Value
+from taskmem_sqlmodel.store import SqlStore
+
+ROWS = Change(
+    tasks=(a_task(),),
+    messages=(a_message(),),
+    waits=(a_wait(task_id="task_1"),),
+    wakes=(a_wake(task_id="task_1", state=WakeState.SENT, sent_at=DAWN),),
+    events=(an_event(task_id="task_1"),),
+)
+PICTURE = "pictures/wait_1/last.png"
+
+
+@pytest.fixture
+def filled_home(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A home with a task, a wait, a wake, a picture and settings."""
+    for name in (*HOSTS, "TASKMEM_SESSION_KEY", "TASKMEM_DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    home.prepare()
+    write_rows(home, ROWS)
+    (home.folder / PICTURE).parent.mkdir(parents=True)
+    (home.folder / PICTURE).write_bytes(b"a picture")
+    home.config.write_text("stuck_threshold_seconds = 120\n")
+    return home
+
+
+def write_rows(home: Home, change: Change) -> None:
+    store = SqlStore(f"sqlite:///{home.database}")
+    store.commit(change)
+    store.close()
+
+
+def read_rows(home: Home) -> Mapping[str, list[Value]]:
+    store = SqlStore(f"sqlite:///{home.database}")
+    rows = read_all_rows(store)
+    store.close()
+    return rows
+
+
+def run(home: Home, *words: str | Path, **environ: str) -> Result:
+    variables = {"TASKMEM_HOME": str(home.folder), **environ}
+    return CliRunner(env=variables).invoke(cli, [*map(str, words)])
+
+
+def back_up(home: Home, file: Path) -> Path:
+    done = run(home, "backup", file)
+    assert done.exit_code == 0, done.output
+    return file
+
+
+def test_a_home_is_put_back_as_it_was(filled_home: Home, tmp_path: Path) -> None:
+    before, file = read_rows(filled_home), back_up(filled_home, tmp_path / "file")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [*tmp_path.iterdir()] == [file]
+    other = Home(tmp_path / "other", tmp_path / "other" / "daemon.sock")
+    assert run(other, "restore", file).exit_code == 0
+    after = read_rows(other)
+    assert {**after, "wakes": []} == {**before, "wakes": []}
+    assert (other.folder / PICTURE).read_bytes() == b"a picture"
+    assert other.config.read_text() == filled_home.config.read_text()
+    assert {path.name for path in other.folder.iterdir()} == {
+        *("taskmem.db", "pictures", "config.toml", "daemon.lock"),
+    }
+
+
+def test_what_was_sent_before_a_back_up_is_not_sent_again(
+    filled_home: Home, tmp_path: Path
+) -> None:
+    file = back_up(filled_home, tmp_path / "file")
+    assert run(filled_home, "restore", "--replace", file).exit_code == 0
+    store = SqlStore(f"sqlite:///{filled_home.database}")
+    [wake] = store.find_wakes(WakeQuery())
+    store.close()
+    assert (wake.state, wake.due_at) == (WakeState.SENT, None)
+
+
+def test_what_is_there_is_replaced_only_when_asked_and_kept(
+    filled_home: Home, tmp_path: Path
+) -> None:
+    file = back_up(filled_home, tmp_path / "file")
+    write_rows(filled_home, Change(tasks=(a_task(task_id="task_2"),)))
+    refused = run(filled_home, "restore", file)
+    assert refused.exit_code == 1
+    assert "--replace" in refused.output
+    assert len(read_rows(filled_home)["tasks"]) == 2
+    assert run(filled_home, "restore", "--replace", file).exit_code == 0
+    assert len(read_rows(filled_home)["tasks"]) == 1
+    [aside] = filled_home.folder.glob("replaced-*")
+    assert len(read_rows(Home(aside, aside / "daemon.sock"))["tasks"]) == 2
+
+
+@pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.9, 0.999])
+def test_an_archive_that_was_cut_short_replaces_nothing(
+    filled_home: Home, tmp_path: Path, share: float
+) -> None:
+    file = back_up(filled_home, tmp_path / "file")
+    file.write_bytes(file.read_bytes()[: int(file.stat().st_size * share)])
+    require_refusal(filled_home, file)
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil", "/etc/evil", "pictures/../../evil", "daemon.lock", "pictures"]
+)
+def test_an_archive_with_other_files_replaces_nothing(
+    filled_home: Home, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "file"
+    with tarfile.open(file, "w:gz") as archive:
+        for each, text in ((name, b"x"), ("backup.json", json.dumps({"format": 1}).encode())):
+            member = tarfile.TarInfo(each)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
+    require_refusal(filled_home, file)
+
+
+def test_an_archive_with_a_damaged_database_replaces_nothing(
+    filled_home: Home, tmp_path: Path
+) -> None:
+    good = back_up(filled_home, tmp_path / "good")
+    with tarfile.open(good) as archive, tarfile.open(tmp_path / "file", "w:gz") as worse:
+        for member in archive:
+            content = archive.extractfile(member)
+            assert content is not None
+            text = content.read()
+            if member.name == "taskmem.db":
+                text = text[:4096] + bytes(len(text) - 4096)
+            worse.addfile(member, io.BytesIO(text))
+    require_refusal(filled_home, tmp_path / "file")
+
+
+def require_refusal(home: Home, file: Path) -> None:
+    before = read_rows(home)
+    refused = run(home, "restore", "--replace", file)
+    assert refused.exit_code == 1
+    assert "Nothing was changed." in refused.output
+    assert read_rows(home) == before
+    assert not [*home.folder.glob("replaced-*"), *home.folder.glob("restore-*")]
+
+
+def test_only_a_person_puts_a_home_back(filled_home: Home, tmp_path: Path) -> None:
+    file = back_up(filled_home, tmp_path / "file")
+    refused = run(filled_home, "restore", "--replace", file, CLAUDECODE="1")
+    assert refused.exit_code == 1
+    assert "only a person may" in refused.output
+
+
+def test_a_back_up_takes_the_place_of_no_file(filled_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert run(filled_home, "backup", tmp_path / "file").exit_code == 1
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_home_without_a_database_has_nothing_to_back_up(home: Home, tmp_path: Path) -> None:
+    refused = run(home, "backup", tmp_path / "file")
+    assert "nothing to back up" in refused.output
+    assert not home.folder.exists()
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,65 @@
+"""A home's content is exchanged as a whole, wherever a crash cuts that short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from openclaw_taskmem.daemon.home_exchange import begin_exchange, finish_exchange
+
+OLD = {"taskmem.db": "old", "taskmem.db-wal": "old", "config.toml": "old", "home.id": "old"}
+NEW = {"taskmem.db": "new", "home.id": "new", "pictures/wait_1/first.png": "new"}
+STAYS = {"daemon.lock": "", "terminals/build": "stays"}
+
+
+class Crash(Exception):
+    """The power went."""
+
+
+def write_files(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def read_files(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("crash_at", range(11))
+def test_whatever_cuts_an_exchange_short_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_at: int
+) -> None:
+    home = write_files(tmp_path / "home", {**OLD, **STAYS})
+    fresh = write_files(home / "restore-1", NEW)
+    rename, left = Path.rename, crash_at
+
+    def rename_or_crash(path: Path, target: Path) -> Path:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Crash
+        return rename(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", rename_or_crash)
+        try:
+            begin_exchange(home, fresh, "now")
+        except Crash:
+            cut = True
+        else:
+            cut = False
+    finish_exchange(home)
+    aside = {f"replaced-now/{name}": text for name, text in OLD.items()}
+    waiting = {f"restore-1/{name}": text for name, text in NEW.items()}
+    began = crash_at > 0
+    expected = {**NEW, **aside} if began else {**OLD, **waiting}
+    assert read_files(home) == {**expected, **STAYS}
+    assert cut is (crash_at < 9)
+    assert not [*home.glob("arriving-*"), *home.glob("entering-*")]
