@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
+
+if TYPE_CHECKING:
+    from taskmem_resumebench.bench_run import Size
+    from taskmem_resumebench.chat_endpoint import ChatEndpoint
+
+KEY: Final = "TASKMEM_BENCH_MODEL_KEY"
 
 
 @click.command("bench")
 @click.option("--seed", default=1, show_default=True, help="Which tasks are generated.")
 @click.option("--quick", is_flag=True, help="A few tasks, within a minute.")
 @click.option("--memory", metavar="COMMAND", help="Measure a program of yours, too.")
+@click.option("--model", metavar="URL", help="Let a model decide: an OpenAI-compatible address.")
+@click.option("--model-name", default="default", metavar="NAME", help="Which model, at --model.")
 @click.option(
     "--from",
     "stored",
@@ -29,6 +38,8 @@ def command(
     seed: int,
     quick: bool,
     memory: str | None,
+    model: str | None,
+    model_name: str,
     stored: IO[str] | None,
     plot: IO[str] | None,
     as_json: bool,
@@ -37,27 +48,45 @@ def command(
 
     Scripted agents do generated tasks and are killed at every step, with and without Task memory.
     It runs daemons and homes of its own; yours are left alone.
+
+    With --model a language model decides instead of the scripts. Its key is read from
+    TASKMEM_BENCH_MODEL_KEY.
     """
+    from taskmem_resumebench import bench_run
+    from taskmem_resumebench.chat_endpoint import ChatEndpoint
     from taskmem_resumebench.plot import draw_plot
     from taskmem_resumebench.report_table import format_report
 
-    report = (
-        json.load(stored) if stored else _run_bench(seed, shlex.split(memory or ""), quick=quick)
-    )
+    yours = shlex.split(memory or "")
+    if stored:
+        report = json.load(stored)
+    elif model is None:
+        report = _run_bench(seed, bench_run.QUICK if quick else bench_run.WHOLE, yours, None)
+    else:
+        size = bench_run.QUICK._replace(others=0) if quick else bench_run.MODEL
+        endpoint = ChatEndpoint(model, model_name, os.environ.get(KEY, ""))
+        report = {"model": model_name, **_run_bench(seed, size, yours, endpoint)}
     if plot is not None:
         plot.write(draw_plot(report))
     click.echo(json.dumps(report, indent=2) if as_json else format_report(report))
 
 
-def _run_bench(seed: int, memory: Sequence[str], *, quick: bool) -> Mapping[str, Any]:
+def _run_bench(
+    seed: int, size: Size, memory: Sequence[str], model: ChatEndpoint | None
+) -> Mapping[str, Any]:
     from taskmem_resumebench import bench_run
+    from taskmem_resumebench.chat_endpoint import EndpointFailed
     from taskmem_resumebench.command_memory import CommandFailed
     from taskmem_resumebench.daemon_process import DaemonNotServing
+    from taskmem_resumebench.model_mind import ModelMind
+
+    def tell(line: str) -> None:
+        click.echo(line, err=True)
 
     if shutil.which("git") is None:
         raise click.ClickException("The generated tasks need git; install it, and run this again.")
-    size = bench_run.QUICK if quick else bench_run.WHOLE
+    minds = None if model is None else lambda task: ModelMind(task, model.ask)
     try:
-        return bench_run.run_bench(seed, size, lambda line: click.echo(line, err=True), memory)
-    except (CommandFailed, DaemonNotServing) as error:
+        return bench_run.run_bench(seed, size, tell, memory, minds)
+    except (CommandFailed, DaemonNotServing, EndpointFailed) as error:
         raise click.ClickException(str(error)) from error

@@ -20,7 +20,7 @@ from taskmem_resumebench.agents import AGENTS
 from taskmem_resumebench.command_memory import EXAMPLE
 from taskmem_resumebench.figures import compute_figures
 from taskmem_resumebench.generated_task import FEWEST, MOST, GeneratedTask, generate_tasks
-from taskmem_resumebench.interrupted_run import KillPlan
+from taskmem_resumebench.interrupted_run import KillPlan, Mind
 from taskmem_resumebench.lane import BenchCondition, Lane, Trial, open_lane
 from taskmem_resumebench.step_goals import describe_goals, describe_times, read_checkpoint_sizes
 
@@ -51,6 +51,10 @@ WHOLE: Final = Size(tasks=100, baseline=12, others=5, few_kills=20, goals=20, da
 QUICK: Final = Size(
     tasks=3, baseline=1, others=1, few_kills=2, goals=2, daemon_kills=60, most_steps=8
 )
+MODEL: Final = Size(
+    tasks=3, baseline=3, others=0, few_kills=3, goals=1, daemon_kills=60, most_steps=10
+)
+"""For a language model, of which each step costs money."""
 MOST_KILLS: Final = 3
 """Interruptions of a task that has few; S3 asked for as many."""
 GOAL_STEPS: Final = (5, 10)
@@ -92,11 +96,16 @@ def plan_few_kills(size: Size, command: Sequence[str] = ()) -> Sequence[tuple[Be
 
 
 def run_bench(
-    seed: int, size: Size, tell: Callable[[str], None], command: Sequence[str] = ()
+    seed: int,
+    size: Size,
+    tell: Callable[[str], None],
+    command: Sequence[str] = (),
+    make_mind: Callable[[GeneratedTask], Mind] | None = None,
 ) -> dict[str, JsonValue]:
     """Run everything and return the report; `tell` is told of each part that is done.
 
-    `command`: a program that is a memory, too.
+    `command`: a program that is a memory, too. `make_mind`: makes what decides for an agent; None:
+    the scripts do.
 
     Raises:
         CommandFailed: The program failed.
@@ -107,6 +116,8 @@ def run_bench(
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tm")))
         opened = [stack.enter_context(open_lane(root / str(lane))) for lane in range(LANES)]
         lanes = [lane for lane, _ in opened]
+        for lane in lanes:
+            lane.make_mind = make_mind
         goals = _run_all(lanes, _list_goal_work(seed, size.goals), tell)
         sizes = [each for _, database in opened for each in read_checkpoint_sizes(database)]
         tasks = generate_tasks(seed, size.tasks, range(FEWEST, size.most_steps + 1))

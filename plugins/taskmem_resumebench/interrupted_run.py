@@ -7,7 +7,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from taskmem_resumebench.agents import (
     Decision,
@@ -74,6 +74,47 @@ class _Killed(Exception):
     """The agent was killed."""
 
 
+class Mind(Protocol):
+    """What decides for an agent; `ScriptedMind`, or a model."""
+
+    def wake(self, text: str) -> None:
+        """Begin anew, knowing what the memory tells."""
+        ...
+
+    def decide(self, known: Knowledge, read_gate: Callable[[], str]) -> Decision | None:
+        """Decide what to do next; None: all is done."""
+        ...
+
+    def hear_user(self, words: str) -> None:
+        """Hear the user."""
+        ...
+
+    def hear_result(self, words: str) -> None:
+        """Hear what became of the deed that was decided on."""
+        ...
+
+
+class ScriptedMind:
+    """Decides by `decide`, from what is known; it hears nothing besides."""
+
+    def __init__(self, habits: Habits) -> None:
+        """Have some habits."""
+        self._habits = habits
+
+    def wake(self, text: str) -> None:
+        """Do nothing, as in what follows."""
+
+    def decide(self, known: Knowledge, read_gate: Callable[[], str]) -> Decision | None:
+        """Decide by the habits."""
+        return decide(known, self._habits, read_gate)
+
+    def hear_user(self, words: str) -> None:  # noqa: D102
+        pass
+
+    def hear_result(self, words: str) -> None:  # noqa: D102
+        pass
+
+
 class InterruptedRun:
     """One agent at one task, with one memory."""
 
@@ -86,14 +127,16 @@ class InterruptedRun:
         *,
         interrupt: Callable[[int], str],
         kills: KillPlan,
+        mind: Mind | None = None,
     ) -> None:
-        """Prepare it.
+        """Prepare it; without a `mind` the agent is a script with its habits.
 
         `interrupt` crashes the memory, for the time that it is told, and returns what the memory
         tells afterwards.
         """
         self._task, self._habits, self._memory, self._workspace = task, habits, memory, workspace
         self._interrupt, self._kills = interrupt, kills
+        self._mind = mind or ScriptedMind(habits)
         self._killed: set[tuple[str, KillMoment]] = set()
         self._told = self._lost_answer = self._claimed = self._wrong = False
         self._calls = self._resumed = 0
@@ -132,6 +175,7 @@ class InterruptedRun:
         self._wrong = False
         text = self._interrupt(len(self._sizes) + 1)
         self._sizes.append(len(text.encode()))
+        self._mind.wake(text)
         known = read_memory(text, self._task.plan, self._memory.read_plan)
         return self._recall_conversation(known)
 
@@ -147,7 +191,7 @@ class InterruptedRun:
         while self._calls < MOST_CALLS:
             known = self._hear_user(known)
             known = self._claim_early(known)
-            decision = decide(known, self._habits, lambda: self._workspace.gate)
+            decision = self._mind.decide(known, lambda: self._workspace.gate)
             if decision is None:
                 self._accepted = known.over or self._memory.claim_end()
                 return
@@ -156,6 +200,7 @@ class InterruptedRun:
             match decision.deed:
                 case Deed.LOOK if not self._workspace.count_effects(decision.call):
                     known = known.note_absent(decision.call.line)
+                    self._mind.hear_result("It is not there.")
                 case Deed.PERFORM:
                     known = self._perform(known, decision)
                 case _:
@@ -172,6 +217,7 @@ class InterruptedRun:
             return known
         self._told = True
         self._memory.revise(revision.plan, revision.words)
+        self._mind.hear_user(revision.words)
         self._recent.append(_Said(plan=revision.plan))
         return known._replace(plan=revision.plan)
 
@@ -201,13 +247,15 @@ class InterruptedRun:
         if not self._is_odd(sentence):
             self._kill_once(sentence, KillMoment.AFTER_CALL)
         if failed:
+            self._mind.hear_result("No answer came in time: it may or may not have been done.")
             return known.note_failure(call.line)
         return self._report(known, decision)
 
     def _report(self, known: Knowledge, decision: Decision) -> Knowledge:
         """Note that a step is done, and tell the memory if that is the agent's habit."""
-        if self._habits.reports:
+        if self._habits.reports and decision.sentence in known.plan:
             self._memory.report_step(known.find_number(decision.sentence), decision.sentence)
+        self._mind.hear_result("Done, and noted.")
         if self._habits.answers_others:
             reply = Call(Kind.REPLY, f"note-{self._calls}")
             self._memory.note_call_start(reply)

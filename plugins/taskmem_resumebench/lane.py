@@ -20,7 +20,7 @@ from taskmem_resumebench.command_memory import CommandMemory
 from taskmem_resumebench.daemon_process import DaemonProcess
 from taskmem_resumebench.gateway_link import GatewayLink
 from taskmem_resumebench.generated_task import GeneratedTask
-from taskmem_resumebench.interrupted_run import InterruptedRun, KillPlan, Outcome
+from taskmem_resumebench.interrupted_run import InterruptedRun, KillPlan, Mind, Outcome
 from taskmem_resumebench.loopback_server import LoopbackServer
 from taskmem_resumebench.memories import Memory, Notes, Nothing, Packet, PacketAndThread
 from taskmem_resumebench.openclaw_recovery import OpenClawRecovery
@@ -66,6 +66,8 @@ class Lane:
 
     def __init__(self, folder: Path, server: LoopbackServer, daemon: DaemonProcess) -> None:
         """Use what is there already."""
+        self.make_mind: Callable[[GeneratedTask], Mind] | None = None
+        """Makes what decides for agents; None: the scripts do."""
         self._folder, self._server, self._daemon = folder, server, daemon
         self._count = 0
         self._conditions: dict[str, BenchCondition] = {}
@@ -111,6 +113,7 @@ class Lane:
                 Workspace(folder, self._server),
                 interrupt=interrupt,
                 kills=condition.kills,
+                mind=self.make_mind(task) if self.make_mind else None,
             )
             outcome = run.run()
             self._at_work = ""
