@@ -72,4 +72,4 @@ def test_a_scenario_shows_a_rule_that_is_broken(
 ) -> None:
     mutation(monkeypatch)
 
-    assert [wrong for e in scenarios() for wrong in counts(Player(e).play())]
+    assert any(counts(Player(each).play()) for each in scenarios())
