@@ -41,7 +41,7 @@ class FoundPages(NamedTuple):
 
     pages: list[PageMatch]
     terms: str
-    """What to match for the words of the question that some page has."""
+    """What to match for the words, and joined words, of the question that some page has."""
 
 
 class PastTaskSearch:
@@ -85,7 +85,8 @@ class PastTaskSearch:
                 term for term, count in known.values() if count <= max(COMMON * total, SEARCHED)
             ]
             used = rare or [term for term, _ in known.values()]
-            used += [term for word in joined if self._count_pages(term := _quote(word))]
+            whole = [term for word in joined if self._count_pages(term := _quote(word))]
+            used += whole
             if not used:
                 return FoundPages([], "")
             pages = self._find_best_pages(" OR ".join(used), max(COMPARED, limit), may_recall)
@@ -93,7 +94,7 @@ class PastTaskSearch:
             weights = weigh_words(counts, total)
             shares = {term: weights[word] for word, (term, _) in known.items()}
             covered = self._measure_coverage(shares, sum(weights.values()) or 1.0, pages)
-            return FoundPages(covered, " OR ".join(shares))
+            return FoundPages(covered, " OR ".join((*shares, *whole)))
 
     def read_matches(self, terms: str, pages: Sequence[PageMatch]) -> Mapping[int, TaskMatch]:
         """Return what is shown of pages that were found by terms, by their numbers."""

@@ -75,6 +75,13 @@ async def test_a_question_finds_the_task_and_the_message(home):
     assert best.summary.startswith("Renew the TLS certificate of the mail server: Dovecot went on")
 
 
+async def test_words_that_are_known_only_joined_find_the_task(home):
+    task_id = home.world.register("Add an SSH key")
+    await home.catch_up()
+    assert [found.task_id for found in home.ask("ss h cey")] == [task_id]
+    assert home.source.advice() is None
+
+
 @pytest.mark.parametrize(
     "query",
     [
