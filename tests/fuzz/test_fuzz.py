@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from openclaw_taskmem.daemon.rpc import Dispatcher
 from openclaw_taskmem.tools import views
+from tests.fuzz.corpus_files import read_inputs
 from tests.fuzz.daemon_home import Defect
 from tests.fuzz.surfaces import HOME, SURFACES
 
-CORPUS = Path(__file__).parent / "corpus"
 MUTANTS = 60
 """Inputs of each surface that are made from those in the tree."""
 
@@ -35,7 +34,7 @@ def change_some_bytes(data: bytes, choose: Random) -> bytes:
 
 @pytest.mark.parametrize("surface", SURFACES)
 def test_no_input_breaks_the_promise_of_a_surface(surface):
-    known = [file.read_bytes() for file in sorted((CORPUS / surface).iterdir())]
+    known = read_inputs(surface)
     assert known
     choose = Random(surface)  # noqa: S311 - no secret
     for data in (
