@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
 from tests.e2e.shared_house import Story, use
+from tests.support.daemons import TURNED
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -20,7 +21,7 @@ SETTINGS = {
     "TASKMEM_IDLE_PAUSES": "1,1,1",
     "TASKMEM_QUESTION_SECONDS": "1",
     "TASKMEM_STUCK_INTERVAL_SECONDS": "1",
-    "PYTHONPATH": str(Path(__file__).with_name("turned")),
+    **TURNED,
 }
 
 

@@ -17,7 +17,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
-from tests.support.daemons import COMMAND, Daemon, environment, short_home
+from tests.support.daemons import COMMAND, TURNED, Daemon, environment, short_home
 from tests.support.required import do_without
 from tests.support.showcase import Showcase, play_showcase
 from tests.support.waiting import PATIENCE
@@ -73,7 +73,7 @@ def serve_pages(
 def showcase() -> Iterator[Showcase]:
     """A home in which much goes on."""
     with short_home() as home, tempfile.TemporaryDirectory() as folder:
-        daemon = Daemon(home)
+        daemon = Daemon(home, **TURNED)
         daemon.wait_until_it_serves()
         try:
             with play_showcase(daemon, Path(folder)) as played:

@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import expect, sync_playwright
 
 from tests.pages.conftest import serve_pages
-from tests.support.daemons import Daemon, short_home
+from tests.support.daemons import TURNED, Daemon, short_home
 from tests.support.showcase import Showcase, play_showcase
 
 WIDE, TALL, NARROW = (1040, 780), (1040, 1350), (360, 780)
@@ -62,7 +62,7 @@ def make_pictures(daemon: Daemon, shown: Showcase) -> None:
 def main() -> None:
     """Play the showcase, and make the pictures."""
     with short_home() as home, tempfile.TemporaryDirectory() as folder:
-        daemon = Daemon(home)
+        daemon = Daemon(home, **TURNED)
         daemon.wait_until_it_serves()
         with play_showcase(daemon, Path(folder)) as shown:
             make_pictures(daemon, shown)

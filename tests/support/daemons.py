@@ -30,6 +30,8 @@ QUIET = {
 """The settings of a daemon that does nothing by itself."""
 SOON = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "0.05"}
 """The settings of a daemon that finds tasks stuck at once."""
+TURNED = {"PYTHONPATH": str(Path(__file__).with_name("turned"))}
+"""The settings of a daemon whose clock is turned by the file `turned` of its home."""
 NO_KEYS = {"GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""}
 """The settings of a daemon that can ask no model."""
 
