@@ -23,6 +23,7 @@ from taskmem_resumebench.generated_task import FEWEST, MOST, GeneratedTask, gene
 from taskmem_resumebench.interrupted_run import KillPlan, Mind
 from taskmem_resumebench.lane import BenchCondition, Lane, Trial, open_lane
 from taskmem_resumebench.step_goals import describe_goals, describe_times, read_checkpoint_sizes
+from taskmem_resumebench.wake_sample import EACH, measure_wakes
 
 LANES: Final = 2
 """Trials at a time: one for each core that a newcomer surely has."""
@@ -114,6 +115,8 @@ def run_bench(
     began, cpu = time.perf_counter(), _read_cpu_seconds()
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tm")))
+        wakes = measure_wakes(root / "wakes")
+        tell(f"wakes: {EACH} agents of each kind")
         opened = [stack.enter_context(open_lane(root / str(lane))) for lane in range(LANES)]
         lanes = [lane for lane, _ in opened]
         for lane in lanes:
@@ -134,9 +137,11 @@ def run_bench(
         "seed": seed,
         "conditions": describe(whole),
         "few_kills": describe(few),
+        "wakes": dict(wakes.count()._asdict()),
         "s3": describe_goals(once[: size.goals], once[size.goals :], killed, sizes),
         "times": {
             **describe_times([*once, killed]),
+            "wake_late_seconds": dict(wakes.describe_lateness()),
             "recovery_seconds": _find_recovery_seconds(trials),
             "seconds": round(time.perf_counter() - began, 1),
             "cpu_seconds": round(_read_cpu_seconds() - cpu, 1),

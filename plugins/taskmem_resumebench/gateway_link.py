@@ -27,8 +27,13 @@ class CallRefused(Exception):
 class GatewayLink:
     """A gateway with one session, in which an agent works."""
 
-    def __init__(self, daemon: DaemonProcess, boot: str, session: str, folder: Path) -> None:
-        """Say hello as a gateway that has just started, and begin a turn of the user's."""
+    def __init__(
+        self, daemon: DaemonProcess, boot: str, session: str, folder: Path, *, age: int = 0
+    ) -> None:
+        """Say hello as a gateway, and begin a turn of the user's.
+
+        `age`: the milliseconds since the gateway's start.
+        """
         self._session, self._folder = session, str(folder)
         self._socket = daemon.connect()
         self._lines = self._socket.makefile("rb")
@@ -37,7 +42,7 @@ class GatewayLink:
         hello = {
             "kind": "gateway",
             "boot": boot,
-            "age": 0,
+            "age": age,
             "transport": "openclaw-plugin",
             "version": "0",
             "main": session,

@@ -30,6 +30,7 @@ def format_report(report: Mapping[str, Any]) -> str:
             "Killed three times a task, at most:",
             *_format_conditions(report["few_kills"]),
             "",
+            *_describe_wakes(report),
             _describe_goals(report["s3"]),
             _describe_times(report["times"]),
         )
@@ -65,6 +66,17 @@ def _format_figure(key: str, value: float | None) -> str:
     if key in _SHARES:
         return f"{value:.1%}"
     return f"{value:,.2f}" if key == "redo_ratio" else f"{value:,.0f}"
+
+
+def _describe_wakes(report: Mapping[str, Any]) -> list[str]:
+    """Describe the wakes of silent agents; reports of before 2026-11-28 have none."""
+    wakes, late = report.get("wakes"), report["times"].get("wake_late_seconds")
+    if wakes is None or late is None:
+        return []
+    after = "" if late["median"] is None else f" {late['median']:.1f} s late"
+    others = f"{wakes['false']} of {wakes['others']} others."
+    woken = f"Wakes: {wakes['came']} of {wakes['due']} silent agents{after}"
+    return [f"{woken}, {wakes['doubled']} twice; {others}"]
 
 
 def _describe_goals(s3: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from taskmem_resumebench import bench_run
 from taskmem_resumebench.bench_command import command
 from taskmem_resumebench.command_memory import EXAMPLE
 from taskmem_resumebench.report_table import format_report
+from taskmem_resumebench.wake_sample import EACH
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
@@ -47,7 +48,7 @@ def read_report(done: Result) -> dict[str, Any]:
 
 
 def test_the_packet_suffices_for_an_agent_killed_at_every_step(report: dict[str, Any]) -> None:
-    assert report.keys() == {"seed", "conditions", "few_kills", "s3", "times"}
+    assert report.keys() == {*("seed", "conditions", "few_kills", "wakes", "s3", "times")}
     conditions = report["conditions"]
     assert {*conditions} == {*report["few_kills"]} == MEMORIES
     assert all({*found} == FIGURES for found in conditions.values())
@@ -65,6 +66,12 @@ def test_the_packet_suffices_for_an_agent_killed_at_every_step(report: dict[str,
     assert (s3["kills"], s3["resumes"]) == (3, 3)
     assert s3["metrics"]["completed"] == s3["metrics"]["tasks"] == 3
     assert report["times"]["recovery_seconds"] > 0
+
+
+def test_only_who_is_silent_is_woken_and_once(report: dict[str, Any]) -> None:
+    wakes = {"due": EACH, "came": EACH, "doubled": 0, "false": 0, "others": 3 * EACH}
+    assert report["wakes"] == wakes
+    assert report["times"]["wake_late_seconds"]["median"] > -1
 
 
 def test_the_table_shows_each_memory(report: dict[str, Any]) -> None:

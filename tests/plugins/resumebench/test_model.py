@@ -238,7 +238,7 @@ def test_a_model_that_asks_without_end_is_stopped(task: GeneratedTask) -> None:
     assert asked == MOST_REQUESTS
 
 
-def test_a_model_that_is_killed_at_every_step_reads_what_it_is_told(
+def test_a_model_killed_at_every_step_reads_what_it_is_told(
     tmp_path: Path, task: GeneratedTask
 ) -> None:
     told: list[str] = []
@@ -267,7 +267,7 @@ def test_a_model_that_is_killed_at_every_step_reads_what_it_is_told(
     assert any("What is known of your work:\n- [x] " in each for each in told)
 
 
-def test_the_command_lets_a_model_decide_with_the_key_of_the_environment(
+def test_the_key_of_a_model_is_read_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, task: GeneratedTask
 ) -> None:
     minds: list[Any] = []

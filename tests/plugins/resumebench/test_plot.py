@@ -41,6 +41,7 @@ REPORT = {
         "packet/sloppy": figures(0.25, 0),
     },
     "few_kills": {"notes": figures(0.75, 3), "packet": figures(1, 0)},
+    "wakes": {"due": 8, "came": 8, "doubled": 1, "false": 2, "others": 24},
     "s3": {
         "five_steps": {"completed": 1, "tasks": 1},
         "ten_steps": {"completed": 1, "tasks": 1},
@@ -50,6 +51,7 @@ REPORT = {
     },
     "times": {
         "step_seconds": {"median": 0.02, "p95": 0.04},
+        "wake_late_seconds": {"median": 0.25, "p95": 0.5},
         "recovery_seconds": 1.5,
         "seconds": 300.0,
         "cpu_seconds": 500.0,
@@ -57,7 +59,7 @@ REPORT = {
 }
 
 
-def test_the_picture_has_two_bars_for_each_memory_of_the_amnesiac() -> None:
+def test_the_picture_has_two_bars_for_each_memory() -> None:
     drawn = ET.fromstring(draw_plot(REPORT))  # noqa: S314 - our own
 
     words = [each.text for each in drawn.iter(f"{SVG}text")]
@@ -81,4 +83,5 @@ def test_a_stored_report_is_shown_without_a_run(
     assert done.exit_code == 0, done.output
     assert plot.read_text() == draw_plot(REPORT)
     assert "packet/sloppy     12    300    25.0%       100.0%" in done.output
+    assert "Wakes: 8 of 8 silent agents 0.2 s late, 1 twice; 2 of 24 others." in done.output
     assert "after a daemon's death: 1.5 s; the whole run: 300 s" in done.output
