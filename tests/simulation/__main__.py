@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
 
 from tests.simulation import invariants
+from tests.simulation.database import STORES
 from tests.simulation.history import Outcome, play_history
 from tests.simulation.operations import draw_operations
 from tests.simulation.search import LENGTH, list_histories, shorten
@@ -21,9 +25,13 @@ def main() -> int:
     """Play histories, and print the first that breaks an invariant."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first history's; 1")
-    parser.add_argument("--operations", type=int, default=LENGTH, help=f"in all; {LENGTH}")
+    parser.add_argument("--operations", type=int, help=f"in all; {LENGTH}, or any number")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="time for all; no limit")
     parser.add_argument("--jobs", type=int, default=1, help="processes; 1")
+    parser.add_argument("--store", choices=STORES, default="sqlite", help="sqlite, or memory")
     given = parser.parse_args()
+    if given.operations is None:
+        given.operations = LENGTH if math.isinf(given.seconds) else sys.maxsize
     if os.environ.get("PYTHONHASHSEED") != "0":
         # The order of sets of texts follows from it.
         os.execve(  # noqa: S606 - itself
@@ -31,44 +39,70 @@ def main() -> int:
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             {**os.environ, "PYTHONHASHSEED": "0"},
         )
-    done = commits = deaths = 0
-    simulated = spent = said = 0.0
-    for seed, outcome, seconds in play(given.seed, given.operations, given.jobs):
-        done, commits = done + outcome.operations, commits + outcome.commits
-        simulated, deaths = simulated + outcome.seconds, deaths + outcome.deaths
-        spent += seconds
+    began, said, tally = time.monotonic(), 0.0, Tally()
+    for seed, outcome, seconds in play(given.seed, given.operations, given.jobs, given.store):
+        tally.add(seed, outcome, seconds)
         if outcome.broken is not None:
             print(f"Seed {seed} breaks {outcome.broken.rule}; it is shortened.", flush=True)
-            print(shorten(seed, outcome, invariants.ALL))
+            print(shorten(seed, outcome, invariants.ALL, store=given.store))
             return 1
-        if spent - said > REPORT_SECONDS * given.jobs or done >= given.operations:
-            said = spent
-            print(
-                f"{done:,} operations to seed {seed}, {done / spent:,.0f} a second of CPU; "
-                f"{commits:,} commits, {deaths:,} crashes, {simulated / 86_400:,.1f} days",
-                flush=True,
-            )
+        passed = time.monotonic() - began
+        if passed > given.seconds:
+            break
+        if passed - said > REPORT_SECONDS:
+            said = passed
+            print(tally, flush=True)
+    print(tally)
     return 0
 
 
-def play(first: int, operations: int, jobs: int) -> Iterator[tuple[int, Outcome, float]]:
+@dataclass
+class Tally:
+    """What was played so far."""
+
+    seed: int = 0
+    operations: int = 0
+    commits: int = 0
+    deaths: int = 0
+    simulated: float = 0.0
+    spent: float = 0.0
+
+    def add(self, seed: int, outcome: Outcome, spent: float) -> None:
+        """Count one more history."""
+        self.seed = seed
+        self.operations += outcome.operations
+        self.commits += outcome.commits
+        self.deaths += outcome.deaths
+        self.simulated += outcome.seconds
+        self.spent += spent
+
+    def __str__(self) -> str:
+        """Return what a person reads meanwhile."""
+        rate, days = self.operations / max(self.spent, 0.001), self.simulated / 86_400
+        return (
+            f"{self.operations:,} operations to seed {self.seed}, {rate:,.0f} a second of CPU; "
+            f"{self.commits:,} commits, {self.deaths:,} crashes, {days:,.1f} days"
+        )
+
+
+def play(
+    first: int, operations: int, jobs: int, store: str
+) -> Iterator[tuple[int, Outcome, float]]:
     """Play histories in order of their seeds; yield also the CPU time that each took."""
-    histories = list_histories(first, operations)
+    histories = ((*each, store) for each in list_histories(first, operations))
     if jobs == 1:
         yield from map(play_one, histories)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        try:
-            yield from pool.map(play_one, histories)
-        finally:
-            pool.shutdown(cancel_futures=True)
+        while some := list(islice(histories, jobs * 4)):
+            yield from pool.map(play_one, some)
 
 
-def play_one(history: tuple[int, int]) -> tuple[int, Outcome, float]:
+def play_one(history: tuple[int, int, str]) -> tuple[int, Outcome, float]:
     """Play one history, in whichever process."""
-    seed, count = history
+    seed, count, store = history
     began = time.process_time()
-    outcome = play_history(seed, draw_operations(seed, count), invariants.ALL)
+    outcome = play_history(seed, draw_operations(seed, count), invariants.ALL, store)
     return seed, outcome, time.process_time() - began
 
 

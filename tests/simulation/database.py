@@ -1,14 +1,22 @@
-"""The real SQL store on a database in memory, which outlives the daemons that use it."""
+"""What outlives the daemons that use it: the real SQL store on a database in memory, or rows.
+
+The rows are those of the store that the contract brings along. It keeps the same contract, a commit
+to it is written whole or not at all, and it is several times as fast.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from collections import deque
+from contextlib import suppress
 from functools import cache
+from typing import Final, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
+from taskmem_hookspecs import Change, TaskStore
+from taskmem_hookspecs.testing import MemoryStore
 from taskmem_sqlmodel import schema
 from taskmem_sqlmodel.database import Database, _open_transaction
 from taskmem_sqlmodel.group_commit import GroupCommit
@@ -25,7 +33,40 @@ class _KeptConnection(sqlite3.Connection):
             self.rollback()
 
 
-class MemoryDatabase:
+class Durable(Protocol):
+    """What a daemon that dies leaves."""
+
+    def open_store(self) -> TaskStore:
+        """Open the store as a new daemon does."""
+        ...
+
+    def write_half(self, store: TaskStore, change: Change, steps: int) -> bool:
+        """Begin to write, and be interrupted after so many steps; return whether it was done."""
+        ...
+
+    def drop(self) -> None:
+        """Free its memory."""
+        ...
+
+
+class Rows:
+    """Rows in dicts."""
+
+    def __init__(self) -> None:
+        self._store = MemoryStore()
+
+    def open_store(self) -> TaskStore:
+        return self._store
+
+    def write_half(self, store: TaskStore, change: Change, steps: int) -> bool:
+        del store, change, steps
+        return False
+
+    def drop(self) -> None:
+        """There is nothing to free."""
+
+
+class SqlDatabase:
     """A database in memory. A daemon that dies loses its open transaction, and nothing else."""
 
     def __init__(self) -> None:
@@ -41,6 +82,16 @@ class MemoryDatabase:
         store = _StoreOfDatabase(Database(_build_engine()))
         self._stores.append(store)
         return store
+
+    def write_half(self, store: TaskStore, change: Change, steps: int) -> bool:
+        """Begin to write, and be interrupted after so many steps; return whether it was done."""
+        self.raw.set_progress_handler(lambda: 1, steps)
+        done = False
+        with suppress(Exception):
+            store.commit(change)
+            done = True
+        self.raw.set_progress_handler(None, 0)
+        return done
 
     def close_stores(self) -> None:
         """Close the connections of daemons that have ended."""
@@ -85,3 +136,6 @@ def _make_template() -> bytes:
     with Database(_build_engine()).connect_writer() as connection, connection.begin():
         schema.bring_to_head(connection)
     return _ENGINE_USES[0].serialize()
+
+
+STORES: Final = {"sqlite": SqlDatabase, "memory": Rows}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from random import Random
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
+from openclaw_taskmem.domain import redaction
 from openclaw_taskmem.plugin_host import facade
 from taskmem_hookspecs import TaskmemError
 from tests.simulation.daemon import Daemon, run_inline
@@ -21,6 +23,7 @@ from tests.simulation.rules import Rules
 REST_SECONDS: Final = 900.0
 """How long nothing fails before all must have come to its end."""
 DAEMON_LOG: Final = logging.getLogger("openclaw_taskmem")
+_SCRUB: Final = lru_cache(100_000)(redaction._scrub_plain)
 Answering = Callable[[], Awaitable[Any]]
 
 
@@ -57,8 +60,8 @@ class UnexpectedErrors(logging.Handler):
 class Play:
     """A history while it is played."""
 
-    def __init__(self, seed: int, rules: Rules) -> None:
-        self.machine = Machine(Weather.draw(Random(seed)), rules)
+    def __init__(self, seed: int, rules: Rules, store: str) -> None:
+        self.machine = Machine(Weather.draw(Random(seed)), rules, store)
         self.outside = Outside(self.machine.clock)
         self.machine.targets = self.outside.targets
         self.gateway = Gateway()
@@ -160,14 +163,19 @@ class Play:
         self.machine.database.drop()
 
 
-def play_history(seed: int, operations: Sequence[Operation], rules: Rules) -> Outcome:
+def play_history(
+    seed: int, operations: Sequence[Operation], rules: Rules, store: str = "sqlite"
+) -> Outcome:
     """Play operations until the last one, or until an invariant is broken."""
     logging.disable(logging.WARNING)
     gc.disable()
     DAEMON_LOG.propagate = False
     try:
-        with patch.object(facade, "run_with_timeout", run_inline):
-            play = Play(seed, rules)
+        with (
+            patch.object(facade, "run_with_timeout", run_inline),
+            patch.object(redaction, "_scrub_plain", _SCRUB),
+        ):
+            play = Play(seed, rules, store)
             try:
                 for operation in operations:
                     play.perform(operation)

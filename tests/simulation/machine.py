@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import datetime
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -13,7 +12,7 @@ from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from taskmem_hookspecs import Change, Owner, StoreBusy, StoreFull, StoreUnavailable, TaskStore
-from tests.simulation.database import MemoryDatabase
+from tests.simulation.database import STORES, Durable
 from tests.simulation.event_loop import SimulatedClock, SimulatedLoop
 from tests.simulation.mirror import Mirror
 from tests.simulation.outside import ScriptedTarget
@@ -63,11 +62,11 @@ class Weather(NamedTuple):
 class Machine:
     """What outlives a daemon."""
 
-    def __init__(self, weather: Weather, rules: Rules) -> None:
+    def __init__(self, weather: Weather, rules: Rules, store: str) -> None:
         self.weather = weather
         self.rules = rules
         self.clock = SimulatedClock()
-        self.database = MemoryDatabase()
+        self.database: Durable = STORES[store]()
         self.mirror = Mirror()
         self.loop = SimulatedLoop(in_order=weather.in_order)
         self.clock.loop = self.loop
@@ -174,12 +173,9 @@ class MortalStore:
 
     def _write_half(self, change: Change) -> None:
         """Begin to write, and be interrupted by the end of the process."""
-        raw = self._machine.database.raw
-        raw.set_progress_handler(lambda: 1, self._loop.choose.randrange(20, 400))
-        with suppress(Exception):
-            self._store.commit(change)
+        steps = self._loop.choose.randrange(20, 400)
+        if self._machine.database.write_half(self._store, change, steps):
             self._machine.mirror.apply(change)
-        raw.set_progress_handler(None, 0)
 
     def _die(self) -> None:
         self._machine.fate = None

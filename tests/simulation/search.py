@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from tests.simulation.history import Outcome, play_history
@@ -21,6 +21,7 @@ class Failure(NamedTuple):
     operations: tuple[Operation, ...]
     """The fewest operations found that break the same invariant."""
     short: Outcome
+    store: str
 
     def __str__(self) -> str:
         """Return what a person needs to repeat it."""
@@ -31,7 +32,7 @@ class Failure(NamedTuple):
                 f"{self.short.broken.rule} is broken: {self.short.broken.why}",
                 f"after these operations, shortened from {self.whole.operations}:",
                 *lines,
-                f"Repeat it: PYTHONHASHSEED=0 python -m tests.simulation --seed {self.seed}",
+                f"Repeat it: python -m tests.simulation --store {self.store} --seed {self.seed}",
             )
         )
 
@@ -43,14 +44,16 @@ def list_histories(first: int, operations: int, length: int = LENGTH) -> Iterato
 
 
 def play_seeds(
-    first: int, operations: int, rules: Rules, length: int = LENGTH
+    first: int, operations: int, rules: Rules, length: int = LENGTH, store: str = "sqlite"
 ) -> Iterator[tuple[int, Outcome]]:
     """Play one history after another, until that many operations are done."""
     for seed, count in list_histories(first, operations, length):
-        yield seed, play_history(seed, draw_operations(seed, count), rules)
+        yield seed, play_history(seed, draw_operations(seed, count), rules, store)
 
 
-def shorten(seed: int, whole: Outcome, rules: Rules, length: int = LENGTH) -> Failure:
+def shorten(
+    seed: int, whole: Outcome, rules: Rules, length: int = LENGTH, store: str = "sqlite"
+) -> Failure:
     """Leave out operations for as long as the same invariant stays broken.
 
     Each operation has a seed of its own, so those that are left do what they did.
@@ -63,20 +66,15 @@ def shorten(seed: int, whole: Outcome, rules: Rules, length: int = LENGTH) -> Fa
         smaller = False
         while start > -size:
             tried = kept[: max(start, 0)] + kept[max(start, 0) + size :]
-            outcome = play_history(seed, tried, rules)
+            outcome = play_history(seed, tried, rules, store)
             if _is_same(outcome, whole):
                 kept, short, smaller = tried[: outcome.operations], outcome, True
             start -= size
         if size == 1 and not smaller:
-            return Failure(seed, whole, tuple(kept), short)
+            return Failure(seed, whole, tuple(kept), short, store)
         size = max(1, size // 2)
 
 
 def _is_same(outcome: Outcome, whole: Outcome) -> bool:
     broken, wanted = outcome.broken, whole.broken
     return broken is not None and wanted is not None and broken.rule == wanted.rule
-
-
-def replay(seed: int, operations: Sequence[Operation], rules: Rules) -> Outcome:
-    """Play chosen operations on the machine of a seed."""
-    return play_history(seed, operations, rules)

@@ -18,22 +18,26 @@ from tests.simulation.mirror import Commit
 from tests.simulation.operations import draw_operations
 from tests.simulation.rules import Rules
 from tests.simulation.rules_of_service import ANSWER_RULES, PLAY_RULES, REST_RULES
-from tests.simulation.search import play_seeds, replay, shorten
+from tests.simulation.search import play_seeds, shorten
 
 ROOT = Path(__file__).parents[2]
 OPERATIONS = 120
+SECONDS = "TASKMEM_SIMULATION_SECONDS"
+"""For how long each store is simulated; not set: for a few operations."""
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.mark.parametrize("seed", [1, 1_001])
-def test_the_daemon_keeps_every_invariant(seed: int) -> None:
-    words = ("-m", "tests.simulation", "--seed", str(seed), "--operations", str(OPERATIONS))
+@pytest.mark.parametrize(("store", "seed"), [("sqlite", 1), ("memory", 1_001)])
+def test_the_daemon_keeps_every_invariant(store: str, seed: int) -> None:
+    seconds = os.environ.get(SECONDS)
+    most = ("--operations", str(OPERATIONS)) if seconds is None else ("--seconds", seconds)
+    words = ("-m", "tests.simulation", "--store", store, "--seed", str(seed), *most)
     environ = {**os.environ, "PYTHONHASHSEED": "0"}
     done = subprocess.run(
         [sys.executable, *words], check=False, capture_output=True, cwd=ROOT, env=environ, text=True
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
-    assert f"{OPERATIONS:,} operations" in done.stdout
+    assert " operations to seed" in done.stdout
 
 
 def test_a_seed_is_the_same_history_each_time() -> None:
@@ -58,12 +62,11 @@ def no_task_is_ever_paused(_: Machine, commit: Commit) -> Iterator[str]:
 
 def test_what_breaks_a_rule_is_found_and_shortened() -> None:
     rules = Rules((no_task_is_ever_paused,))
-    found = ((seed, one) for seed, one in play_seeds(1, 2_000, rules, 100) if one.broken)
-    seed, whole = next(found)
-    failure = shorten(seed, whole, rules, 100)
-    assert replay(seed, failure.operations, rules) == failure.short
-    assert failure.short.broken == replay(seed, failure.operations, rules).broken
+    played = play_seeds(1, 2_000, rules, 100, "memory")
+    seed, whole = next((seed, outcome) for seed, outcome in played if outcome.broken)
+    failure = shorten(seed, whole, rules, 100, "memory")
+    assert play_history(seed, failure.operations, rules, "memory") == failure.short
     assert 2 <= len(failure.operations) <= 4
     assert failure.operations[0].kind == "register"
     assert "no_task_is_ever_paused is broken" in str(failure)
-    assert f"--seed {seed}" in str(failure)
+    assert f"--store memory --seed {seed}" in str(failure)
