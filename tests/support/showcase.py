@@ -125,8 +125,11 @@ class Showcase:
     def _fail(self, name: str, title: str, session: str) -> None:
         self.pass_time(463)
         task = self.begin(name, title, session, "Dump the database", "Copy it to the safe")
-        self._gateway.report_tool_call(session, about="pg_dump shop > dump.sql", outcome="")
+        dumped = {"about": "pg_dump shop > dump.sql", "folders": [str(self.folder)]}
+        self._gateway.report_call_start(session, command=True, **dumped)
+        (self.folder / "dump.sql").write_text("CREATE TABLE orders (id integer);\n")
         self.pass_time(449)
+        self._gateway.report_call_end(session, command=True, outcome="", **dumped)
         self.call(session, "task_update", task_id=task, message="Step 1 done: dump.sql, 214 MB.")
         copy = {"about": "rsync dump.sql backup@safe:", "outcome": REFUSED, "exit_code": 255}
         self._gateway.report_tool_call(session, **copy)
