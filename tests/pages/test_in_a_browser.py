@@ -191,7 +191,7 @@ def test_a_run_is_drawn_by_how_it_ended(page: Page, root: str, showcase: Showcas
         expect(drawn).to_have_css("fill", colour)
         assert drawn.evaluate("each => each.x.baseVal.value + each.width.baseVal.value") > WHOLE
         expect(runs.locator(".end")).to_contain_text(re.compile(rf"from {AT} to {AT}: {state}"))
-        expect(runs.locator(".legend")).to_contain_text(told)
+        expect(runs.locator(".legend")).to_have_text(told)
 
 
 def test_a_story_says_its_order_and_its_seconds(page: Page, root: str, showcase: Showcase) -> None:
