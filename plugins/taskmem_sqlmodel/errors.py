@@ -28,6 +28,14 @@ _REFUSED: Final = (
     "room left, by a quota perhaps, or the disk fails; free some space, or see in the "
     "system's log whether it fails, then try again."
 )
+_UNSURE: Final = (
+    "The disk failed, or is full, so what was to be written may be kept or not; read again, "
+    "then try again, and see in the system's log whether the disk fails."
+)
+_UNOPENED: Final = (
+    "The database cannot be opened, and nothing was written: too many files are open, the "
+    "disk fails, or its owner may not read it; put that right, then try again."
+)
 _MOVED: Final = "Another wrote first, and nothing was written; read again, then try again."
 _DANGLING: Final = (
     "The task or wait that this belongs to does not exist, and nothing was "
@@ -55,6 +63,9 @@ _MEANINGS: Final[dict[str, tuple[type[TaskmemError], str]]] = {
     # reported as these.
     "SQLITE_IOERR_WRITE": (StoreFull, _REFUSED),
     "SQLITE_IOERR_SHMSIZE": (StoreFull, _REFUSED),
+    # After a failed sync, the transaction is undone, but its pages stay in the log for a while.
+    "SQLITE_IOERR": (StoreUnavailable, _UNSURE),
+    "SQLITE_CANTOPEN": (StoreUnavailable, _UNOPENED),
     "SQLITE_CORRUPT": (StoreUnavailable, _DAMAGED),
     "SQLITE_NOTADB": (StoreUnavailable, _DAMAGED),
     "SQLITE_READONLY": (StoreUnavailable, _READ_ONLY),

@@ -1,4 +1,4 @@
-"""Kill and cut the power at every write: `python -m tests.power_loss --tasks N --cuts M`."""
+"""Kill, cut the power and fail at every write: `python -m tests.power_loss --tasks N --cuts M`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import sys
 import time
 from random import Random
 
+from tests.power_loss import faulted_starts
+from tests.power_loss.faults import FAULTS, FaultedCalls
 from tests.power_loss.recovery import Recording
-from tests.power_loss.scenario import record_script
+from tests.power_loss.scenario import RecordedDaemon, record_script
+from tests.support.daemons import short_home
 
 
 def main() -> int:
@@ -23,7 +26,23 @@ def main() -> int:
     report(f"{recording.check_kills():,} kills; all of it is there")
     choose = Random(given.seed)  # noqa: S311 - no secret
     report(f"{recording.check_cuts(choose, times=given.cuts):,} power cuts; all of it is there")
+    failed = fail_calls()
+    report(f"{failed:,} calls during which an operation failed; all that was answered is there")
+    starts = faulted_starts.fail_starts(every=1)
+    report(f"{starts.total():,} starts during which an operation failed; each next one serves")
     return 0
+
+
+def fail_calls() -> int:
+    """Let each operation of a daemon at work fail; return how many did."""
+    with short_home() as home:
+        daemon = RecordedDaemon(home)
+        with daemon.serve():
+            calls = FaultedCalls(daemon)
+            calls.run(FAULTS)
+            daemon.process.kill()
+        calls.check_all()
+    return calls.failed
 
 
 def report(line: str) -> None:

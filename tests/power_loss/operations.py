@@ -6,8 +6,9 @@ import mmap
 import pickle
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 CREATE: Final = "create"
 WRITE: Final = "write"
@@ -37,18 +38,21 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._place = 0
 
     def read(self) -> list[Operation]:
-        """Return all operations, the first one first."""
-        return list(self._read())
-
-    def _read(self) -> Iterator[Operation]:
+        """Return the operations since the last call; from the first one if there was none."""
         with self._path.open("rb") as file:
-            while True:
-                try:
-                    yield Operation(*pickle.load(file))  # noqa: S301 - our own
-                except EOFError:
-                    return
+            file.seek(self._place)
+            found = list(_load_all(file))
+            self._place = file.tell()
+        return found
+
+
+def _load_all(file: BinaryIO) -> Iterator[Operation]:
+    with suppress(EOFError):
+        while True:
+            yield Operation(*pickle.load(file))  # noqa: S301 - our own
 
 
 class Control:

@@ -299,12 +299,20 @@ def test_one_who_is_interrupted_while_waiting_calls_the_next(store, monkeypatch,
     assert store.count().events == 1
 
 
-def test_a_disk_that_fails_is_not_only_told_to_be_full():
-    failing = sqlite3.OperationalError("disk I/O error")
-    failing.sqlite_errorname = "SQLITE_IOERR_WRITE"
+FAILURES = {
+    "SQLITE_IOERR_WRITE": (StoreFull, "nothing was kept: .* or the disk fails"),
+    "SQLITE_IOERR_FSYNC": (StoreUnavailable, "may be kept or not; read again"),
+    "SQLITE_CANTOPEN": (StoreUnavailable, "nothing was written: too many files are open"),
+}
 
-    with pytest.raises(StoreFull, match="or the disk fails"), translate_errors():
-        raise OperationalError("INSERT", {}, failing)
+
+@pytest.mark.parametrize(("code", "meaning"), FAILURES.items(), ids=FAILURES)
+def test_a_failure_says_whether_anything_may_be_kept(code, meaning):
+    failing = sqlite3.OperationalError("disk I/O error")
+    failing.sqlite_errorname = code
+    kind, said = meaning
+    with pytest.raises(kind, match=said), translate_errors():
+        raise OperationalError("COMMIT", {}, failing)
 
 
 # --- killed -----------------------------------------------------------------
