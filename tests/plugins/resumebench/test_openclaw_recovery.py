@@ -42,6 +42,13 @@ def test_the_transcript_tells_results_and_a_call_without_one(
     )
 
 
+def test_a_call_whose_answer_was_lost_may_have_been_made(session: OpenClawRecovery) -> None:
+    session.note_call_start(PAYMENT)
+    session.note_call_end(PAYMENT, failed=True)
+
+    assert resume(session).cut_calls == (PAYMENT.line,)
+
+
 def test_a_session_that_was_recovered_too_often_is_given_up(session: OpenClawRecovery) -> None:
     session.note_call_start(CALL)
     for _ in range(MOST_RECOVERIES):
