@@ -6,6 +6,8 @@ import json
 import os
 import shlex
 import shutil
+import signal
+import sys
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -85,6 +87,7 @@ def _run_bench(
 
     if shutil.which("git") is None:
         raise click.ClickException("The generated tasks need git; install it, and run this again.")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends its daemons
     minds = None if model is None else lambda task: ModelMind(task, model.ask)
     try:
         return bench_run.run_bench(seed, size, tell, memory, minds)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import signal
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,3 +99,16 @@ def test_a_program_that_ends_at_once_is_named() -> None:
 
     assert (done.exit_code, done.exception) != (0, None)
     assert f"Error: {sys.executable} has ended." in done.output
+
+
+def test_a_run_that_is_ended_leaves_nothing_behind() -> None:
+    words = (sys.executable, "-m", "openclaw_taskmem", "bench", "--quick")
+    with tempfile.TemporaryDirectory(prefix="tm") as folder:
+        environ = {**os.environ, "TMPDIR": folder}
+        with subprocess.Popen(words, env=environ, stderr=subprocess.PIPE) as run:
+            assert run.stderr is not None
+            assert b"wakes" in run.stderr.readline()
+            run.terminate()
+
+        assert run.returncode == 128 + signal.SIGTERM
+        assert [*Path(folder).iterdir()] == []
