@@ -64,7 +64,7 @@ FAILED = line(
     status="failed",
     standing="failed",
     activity={
-        "what": "exec: rsync dump.sql backup@safe:",
+        "what": "rsync dump.sql backup@safe:",
         "at": "2026-11-26T21:59:00.000Z",
         "is_call": True,
         "running": False,
@@ -81,7 +81,7 @@ WORKS = line(
     "at work",
     owner="translator (codex)",
     activity={
-        "what": "exec: pandoc chapter2.md",
+        "what": "pandoc chapter2.md",
         "at": "2026-11-27T05:58:00.000Z",
         "is_call": True,
         "running": True,
@@ -89,7 +89,7 @@ WORKS = line(
         "outcome": "",
     },
 )
-WAITS = line(4, "Build", "waiting", 'waits for build.log: Last line: "page 4 of 8".')
+WAITS = line(4, "Build", "waiting", 'waits for build.log until it ends. Last line: "page 4 of 8".')
 DONE = line(
     5,
     "Café ☕ 日本語",
@@ -98,7 +98,7 @@ DONE = line(
     status="completed",
     done=4,
     step=None,
-    made="made chapter-1.md, checked by Task memory",
+    made="made chapter-1.md, seen to exist",
     checked="chapter-1.md exists, created during the task, 14 KB. Only that was checked.",
     unproved="not verified: chapter-2.md",
 )
