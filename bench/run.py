@@ -27,6 +27,7 @@ from look import look_at_pages
 from machine import describe_machine
 from notices import tell_notices
 from packets import resume_packet, thread_query
+from peers.compare import compare_peers
 from reading import read_conditions
 from recall_tasks import recall_tasks
 from recording import record_browser, record_scenes, record_still_screen
@@ -90,9 +91,12 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         tell_presence,
         kill_role,
         kill_daemon,
+        compare_peers,
     )
 }
-ONLY_WHEN_ASKED = tuple(bench.__name__ for bench in (start_uncached, stop_gateway, tell_presence))
+ONLY_WHEN_ASKED = tuple(
+    bench.__name__ for bench in (start_uncached, stop_gateway, tell_presence, compare_peers)
+)
 
 
 def main(names: list[str]) -> int:

@@ -1,0 +1,110 @@
+"""What others keep tasks with, beside us: the same operations, in one run and in turns.
+
+Five peers are installed from their registries, into a folder that is removed unless
+`TASKMEM_BENCH_PEERS` names one. What cannot be installed is said, and left out.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Protocol
+
+from figures import TENTHS, Figure, amount, millis, sample_in_turns
+from homes import COMMAND, build_environment, daemon, fill_home, find_disk, make_home
+from peers.installing import BEADS, InProcess, install_modules, install_servers
+from peers.servers import PLAN, PeerHost, Server
+
+TASKS = 20_000
+SAMPLES = 40
+WARM = 3
+OPERATIONS = ("update", "list", "get")
+OURS = "taskmem"
+
+
+class Timed(Protocol):
+    """A store of tasks whose operations are timed."""
+
+    name: str
+
+    def time(self, operation: str, number: int) -> float:
+        """Do an operation, and return the seconds it took."""
+        ...
+
+
+def compare_peers() -> Iterator[Figure | str]:
+    """Compare a durable update, a list and a look at one of 20,000 tasks with peers."""
+    with ExitStack() as stack:
+        stores: list[Timed] = [_open_ours(stack)]
+        for found in _open_peers(stack):
+            if isinstance(found, str):
+                yield found
+            else:
+                stores.append(found)
+        ways = {
+            f"{operation}, {store.name}": _make_timer(store, operation)
+            for operation in OPERATIONS
+            for store in stores
+        }
+        sample_in_turns(WARM, **ways)
+        times = sample_in_turns(SAMPLES, **ways)
+        sizes = {each.name: each.sizes for each in stores if isinstance(each, PeerHost)}
+    for name, taken in times.items():
+        yield millis(name, taken)
+    for operation in OPERATIONS:
+        ours = times[f"{operation}, {OURS}"]
+        for store in stores[1:]:
+            theirs = times[f"{operation}, {store.name}"]
+            yield _compute_ratio(f"{operation}: {store.name} : {OURS}", theirs, ours)
+    for name, size in sizes.items():
+        yield amount(f"answer to a list, {name}", [size["list"] / 1000], "KB")
+
+
+def _make_timer(store: Timed, operation: str) -> Callable[[int], float]:
+    return lambda number: store.time(operation, number)
+
+
+def _compute_ratio(what: str, theirs: Sequence[float], ours: Sequence[float]) -> Figure:
+    """Return how many times as long as ours theirs takes; the worst is our worst tenth."""
+    size = len(ours) // TENTHS
+    slices = [slice(i * size, (i + 1) * size) for i in range(TENTHS)]
+    return Figure(
+        what=what,
+        median=median(theirs) / median(ours),
+        worst=min(median(theirs[part]) / median(ours[part]) for part in slices),
+        worst_is="worst tenth",
+        unit="x",
+        samples=len(ours),
+    )
+
+
+def _open_ours(stack: ExitStack) -> PeerHost:
+    home = stack.enter_context(make_home())
+    ids = fill_home(home, TASKS)
+    stack.enter_context(daemon(home))
+
+    def build(operation: str, number: int) -> tuple[str, Mapping[str, object]]:
+        task = {"task_id": ids[number * 7919 % TASKS]}
+        if operation == "update":
+            return "task_update", {**task, "message": PLAN.format(number)}
+        return ("task_list", {}) if operation == "list" else ("task_status", task)
+
+    env = {**build_environment(home), "TASKMEM_TOOLS": "all"}
+    ours = Server(OURS, (COMMAND, "mcp"), env, build)
+    return stack.enter_context(PeerHost(ours))
+
+
+def _open_peers(stack: ExitStack) -> Iterator[Timed | str]:
+    """Open each peer with its tasks in it; a sentence for one that cannot be had."""
+    kept = os.environ.get("TASKMEM_BENCH_PEERS")
+    made = kept or stack.enter_context(tempfile.TemporaryDirectory(dir=find_disk()))
+    stored = stack.enter_context(tempfile.TemporaryDirectory(prefix="tmb", dir=find_disk()))
+    for found in install_servers(Path(made), Path(stored), TASKS):
+        yield found if isinstance(found, str) else stack.enter_context(PeerHost(found))
+    for module in install_modules(Path(made), Path(stored), TASKS):
+        yield stack.enter_context(module) if isinstance(module, InProcess) else module
+    yield BEADS
