@@ -11,6 +11,12 @@ from tests.support.stage import Stage
 
 
 @pytest.fixture
+def own_process(monkeypatch):
+    """Start each daemon as a user's is, and fork none: for tests of a process's life."""
+    monkeypatch.setattr(Daemon, "own_process", True)
+
+
+@pytest.fixture
 def home():
     """A home of its own, with a path that a socket takes."""
     with short_home() as found:

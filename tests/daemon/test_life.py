@@ -32,6 +32,8 @@ from tests.support.daemons import (
 from tests.support.databases import look
 from tests.support.waiting import PATIENCE, ProcessOutput, status_of, until
 
+pytestmark = pytest.mark.usefixtures("own_process")
+
 NONE_RUNS = {"daemon": 0, "status": 3}
 """Exit statuses where no daemon runs."""
 OPENING = b'{"taskmem": 1, "face": "client"}\n'

@@ -18,6 +18,7 @@ from openclaw_taskmem.cli.client import Link, connect
 from openclaw_taskmem.cli.hosts import HOSTS
 from openclaw_taskmem.daemon.lock import find_holder
 from openclaw_taskmem.home import Home, find_home
+from tests.support.forked_daemons import ForkedDaemon, fork_daemon, list_forked
 from tests.support.waiting import PATIENCE, ProcessOutput, status_of, until
 
 PYTHON = (sys.executable, "-m", "openclaw_taskmem")
@@ -74,7 +75,7 @@ def _started_for(home: Home) -> set[int]:
         with suppress(OSError):
             if told in environ.read_bytes().split(b"\0"):
                 found.add(int(environ.parent.name))
-    return found - {os.getpid()}
+    return (found | list_forked(home.folder)) - {os.getpid()}
 
 
 def environment(home: Home, **settings: str) -> dict[str, str]:
@@ -91,6 +92,9 @@ def environment(home: Home, **settings: str) -> dict[str, str]:
 class Daemon:
     """One daemon of a home; over its life perhaps several processes."""
 
+    own_process = False
+    """Whether each is started as a user's is, and none is forked; `own_process` sets it."""
+
     def __init__(self, home: Home, **settings: str) -> None:
         """Start it; it does not serve yet."""
         self.home = home
@@ -100,7 +104,10 @@ class Daemon:
 
     def launch(self) -> None:
         """Start a process, and do not wait for it."""
-        self.process = launch(self.home, cwd=self.cwd, **self.settings)
+        # Settings of Python are read as it starts.
+        python = any(name.startswith("PYTHON") for name in self.settings)
+        begin = launch if python or self.own_process else _fork
+        self.process = begin(self.home, cwd=self.cwd, **self.settings)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self.out = ProcessOutput(self.process.stdout)
@@ -199,6 +206,11 @@ def launch(
         start_new_session=True,
         umask=umask,
     )
+
+
+def _fork(home: Home, cwd: Path, **settings: str) -> ForkedDaemon:
+    """Start a daemon likewise, without loading its modules anew."""
+    return fork_daemon(cwd, environment(home, **settings))
 
 
 def refused_start(home: Home, **settings: str) -> tuple[int, str]:
