@@ -69,7 +69,7 @@ def _format_figure(key: str, value: float | None) -> str:
 
 
 def _describe_wakes(report: Mapping[str, Any]) -> list[str]:
-    """Describe the wakes of silent agents; reports of before 2026-11-28 have none."""
+    """Describe the wakes of silent agents, which the stored run has none of."""
     wakes, late = report.get("wakes"), report["times"].get("wake_late_seconds")
     if wakes is None or late is None:
         return []
@@ -90,9 +90,12 @@ def _describe_goals(s3: Mapping[str, Any]) -> str:
 
 
 def _describe_times(times: Mapping[str, Any]) -> str:
+    cpu = f"the whole run: {times['cpu_seconds']:.0f} s on a processor"
+    if "seconds" not in times:  # it was busy with other work
+        return f"{cpu.capitalize()}."
     step, recovery = times["step_seconds"], times["recovery_seconds"]
     after = "" if recovery is None else f"after a daemon's death: {recovery:.1f} s; "
     return (
         f"A step: {step['median'] * 1000:.0f} ms (p95 {step['p95'] * 1000:.0f} ms); {after}"
-        f"the whole run: {times['seconds']:.0f} s, {times['cpu_seconds']:.0f} s on a processor."
+        f"{cpu}, {times['seconds']:.0f} s in all."
     )
