@@ -15,6 +15,7 @@ from openclaw_taskmem.config import Settings, load_settings
 from openclaw_taskmem.daemon.main import _join_database
 from openclaw_taskmem.daemon.plugin_loops import _run_guarded
 from openclaw_taskmem.daemon.reader_pool import Readers
+from openclaw_taskmem.daemon.relay_exits import RelayExits
 from openclaw_taskmem.daemon.role_queue_watch import Queues
 from openclaw_taskmem.daemon.rpc import Dispatcher
 from openclaw_taskmem.daemon.scheduler import BackgroundLoops
@@ -66,7 +67,7 @@ class Daemon:
         plugin_host = PluginHost(entries=[], extra=plugins)
         plugin_loops: Any = _OwnLoop()
         history = StoredHistory(scoped)
-        readers = Readers((), plugin_host, plugin_loops, clock, seconds=20.0)
+        readers = Readers((machine.reader,), plugin_host, plugin_loops, clock, seconds=20.0)
         supervisor = _Supervisor(
             plugin_host,
             clock,
@@ -99,6 +100,7 @@ class Daemon:
             stuck=machine.stuck,
             outbox=machine.outbox,
             runs=machine.runs,
+            keep=machine.keep,
             sessions=SESSIONS,
             lives=lives,
             new_id=machine.new_id,
@@ -108,16 +110,18 @@ class Daemon:
             locks=tuple(_locks(loop)),
         )
         dispatcher = Dispatcher(context, settings, supervisor, free, readers)
+        passes = ThreadPool(4, "loops")
         loops = BackgroundLoops(
             context,
             transport,
-            ThreadPool(4, "loops"),
+            passes,
             longest=machine.weather.longest,
             holds=dispatcher.gateways.build_hold_finder,
             gateways=list_gateways,
             host=host,
         )
         self.context, self.supervisor, self.dispatcher = context, supervisor, dispatcher
+        self.readers, self.relay_exits = readers, RelayExits(context, passes)
         self.up = False
         self._serving = loop.create_task(self._serve(context, readers, loops))
 

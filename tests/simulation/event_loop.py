@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
@@ -256,14 +257,15 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def bury(self) -> None:
         """Drop all tasks and threads of a loop that has halted."""
         self.halted = True
-        with self.enter_loop():
+        with self.enter_loop(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # some have not begun
             for thread in [*self._threads]:
                 thread.kill()
             for task in asyncio.all_tasks(self):
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 _close(task.get_coro())
-        self._ready.clear()
-        self._timers.clear()
+            self._ready.clear()
+            self._timers.clear()
 
     def _run_one(self) -> bool:
         if self.halted:
@@ -297,6 +299,8 @@ class SimulatedClock:
         self.began = DAWN
         self.jumped = 0.0
         """Seconds by which the wall clock was set, in all."""
+        self.set_back_at = -1.0
+        """When the wall clock was last set back, by the monotonic clock."""
         self.read_before: datetime | None = None
         """The latest instant that work under way may have read before the clock was set."""
 
@@ -307,6 +311,7 @@ class SimulatedClock:
         """Set the wall clock; what is under way may have read it before."""
         self.read_before = max(self.now(), self.read_before or DAWN)
         self.jumped += seconds
+        self.set_back_at = self.monotonic() if seconds < 0 else self.set_back_at
 
     def monotonic(self) -> float:
         return self.loop.time() if self.loop is not None else 0.0

@@ -60,7 +60,7 @@ class UnexpectedErrors(logging.Handler):
 class Play:
     """A history while it is played."""
 
-    def __init__(self, seed: int, rules: Rules, store: str) -> None:
+    def __init__(self, seed: int, rules: Rules, store: str = "sqlite") -> None:
         self.machine = Machine(Weather.draw(Random(seed)), rules, store)
         self.outside = Outside(self.machine.clock)
         self.machine.targets = self.outside.targets
@@ -154,6 +154,7 @@ class Play:
         self.deaths += 1
         self.loop.bury()
         self.outside.forget_daemon()
+        self.machine.reader.refused_at = None
         store = self.machine.database.open_store()
         self.machine.rules.check_database(self.machine, store)
 

@@ -6,10 +6,15 @@ from typing import Final
 
 from tests.simulation.rules import Rules
 from tests.simulation.rules_of_runs import RUN_RULES
-from tests.simulation.rules_of_service import ANSWER_RULES, PLAY_RULES, REST_RULES
+from tests.simulation.rules_of_service import (
+    ANSWER_RULES,
+    DROP_RULES,
+    PLAY_RULES,
+    REST_RULES,
+)
 from tests.simulation.rules_of_tasks import TASK_RULES
 from tests.simulation.rules_of_waits import WAIT_RULES
 from tests.simulation.rules_of_wakes import WAKE_RULES
 
 COMMIT_RULES: Final = (*TASK_RULES, *WAIT_RULES, *WAKE_RULES, *RUN_RULES)
-ALL: Final = Rules(COMMIT_RULES, ANSWER_RULES, PLAY_RULES, REST_RULES)
+ALL: Final = Rules(COMMIT_RULES, ANSWER_RULES, PLAY_RULES, REST_RULES, DROP_RULES)

@@ -9,13 +9,23 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain.retention import KeepPolicy
 from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
-from taskmem_hookspecs import Change, Owner, StoreBusy, StoreFull, StoreUnavailable, TaskStore
+from taskmem_hookspecs import (
+    Change,
+    Owner,
+    RunState,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    TaskStore,
+)
 from tests.simulation.database import STORES, Durable
 from tests.simulation.event_loop import SimulatedClock, SimulatedLoop
-from tests.simulation.mirror import Mirror
+from tests.simulation.mirror import Commit, Mirror
 from tests.simulation.outside import ScriptedTarget
+from tests.simulation.reader import ScriptedReader
 from tests.simulation.rules import Rules
 
 FAULTS: Final = (StoreBusy, StoreFull, StoreUnavailable)
@@ -44,6 +54,8 @@ class Weather(NamedTuple):
     lease: float
     ack: float
     longest: float
+    keep_hours: float
+    """After how many hours what has ended is dropped."""
 
     @classmethod
     def draw(cls, choose: Random) -> Weather:
@@ -56,6 +68,7 @@ class Weather(NamedTuple):
             lease=choose.choice((120.0, 600.0)),
             ack=choose.choice((60.0, 600.0)),
             longest=choose.choice((60.0, 600.0)),
+            keep_hours=choose.choice((1.0, 3.0, 2_160.0)),
         )
 
 
@@ -75,6 +88,8 @@ class Machine:
         )
         self.outbox = OutboxPolicy(ack_seconds=weather.ack)
         self.runs = RunPolicy(lease_seconds=weather.lease)
+        self.keep = KeepPolicy(days=weather.keep_hours / 24)
+        self.reader = ScriptedReader(self)
         self.broken: Broken | None = None
         self.fate: tuple[str, int] | None = None
         """Where the daemon dies, and in how many commits; None: it lives."""
@@ -89,6 +104,10 @@ class Machine:
         self.holders: dict[tuple[str, int], Owner] = {}
         """Who first held each token of a task."""
         self.targets: Mapping[str, ScriptedTarget] = {}
+        self.queued: dict[str | None, float] = {}
+        """When a run was last seen to be queued for each role, by the monotonic clock."""
+        self.uncounted = 0
+        """Questions to readers that the store did not take down."""
         self._numbers = itertools.count(1)
 
     def new_id(self, kind: str, _now: datetime) -> str:
@@ -100,6 +119,19 @@ class Machine:
         self.loop = SimulatedLoop(self.clock.monotonic(), in_order=self.weather.in_order)
         self.clock.loop = self.loop
         return self.loop
+
+    def note_instants(self, commit: Commit) -> None:
+        """Note when a commit was made, and when what it writes was first seen."""
+        commit.now, commit.monotonic = self.clock.now(), self.clock.monotonic()
+        commit.decided = max(commit.now, self.clock.read_before or commit.now)
+        for wake in commit.change.wakes:
+            self.seen_at.setdefault(wake.wake_id, commit.monotonic)
+        for run in (*commit.change.runs, *filter(None, commit.runs_before.values())):
+            if run.state is RunState.QUEUED:
+                self.queued[run.role] = commit.monotonic
+        for wait in commit.change.waits:
+            armed = commit.monotonic, self.clock.jumped
+            self.armed.setdefault((wait.wait_id, wait.round), armed)
 
     def report(self, rule: str, why: str) -> None:
         """Note that an invariant is broken, and stop everything."""
@@ -127,14 +159,20 @@ class MortalStore:
 
     def drop_ended(self, *values: Any) -> Any:
         self._reach()
-        dropped = self._store.drop_ended(*values)
+        machine, dropped = self._machine, self._store.drop_ended(*values)
         if dropped.rows:
-            self._machine.mirror = Mirror.read_store(self._store, self._machine.mirror)
+            before = machine.mirror
+            machine.mirror = Mirror.read_store(self._store, before)
+            machine.rules.check_drop(machine, before)
         return dropped
 
     def commit(self, change: Change) -> None:
         machine = self._machine
-        self._reach()
+        try:
+            self._reach()
+        except FAULTS:
+            machine.uncounted += any(mark.name == "readers" for mark in change.bookmarks)
+            raise
         where = None
         if machine.fate is not None:
             where, left = machine.fate
@@ -148,13 +186,7 @@ class MortalStore:
         self._store.commit(change)
         machine.commits += 1
         commit = machine.mirror.apply(change)
-        commit.now, commit.monotonic = machine.clock.now(), machine.clock.monotonic()
-        commit.decided = max(commit.now, machine.clock.read_before or commit.now)
-        for wake in change.wakes:
-            machine.seen_at.setdefault(wake.wake_id, commit.monotonic)
-        for wait in change.waits:
-            armed = commit.monotonic, machine.clock.jumped
-            machine.armed.setdefault((wait.wait_id, wait.round), armed)
+        machine.note_instants(commit)
         if change.forget_before is not None and change.forget_before > machine.clock.began:
             machine.mirror = Mirror.read_store(self._store, machine.mirror)
         machine.rules.check_commit(machine, commit)

@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from openclaw_taskmem.daemon.rpc import RelayHost
+from taskmem_hookspecs import Question
 from tests.simulation.machine import FAULTS
 from tests.simulation.outside import READY, SESSIONS, TARGETS
 from tests.simulation.rules_of_tasks import SECRET
@@ -118,7 +119,8 @@ def revise(play: Play, choose: Random) -> str:
 
 def wait(play: Play, choose: Random) -> str:
     """An agent begins to wait."""
-    target = choose.choice((*(f"pty:{name}" for name in TARGETS), "pty:nowhere", "nothing"))
+    named = (*(f"pty:{name}" for name in TARGETS), "pty:nowhere", "nothing")
+    target = choose.choice((*named, "queue:dev", "queue:agent"))
     timeout = choose.choice((5, 60, 300, 1800))
     given: dict[str, Any] = {
         "target": target,
@@ -126,6 +128,8 @@ def wait(play: Play, choose: Random) -> str:
         "timeout": timeout,
         "poll_interval": max(2.0, timeout / 10),
     }
+    if target.startswith("queue:"):
+        del given["wake_when"]
     if choose.random() < 0.8:
         given["task_id"] = pick_task(play, choose)
     return call(play, choose, "smart_wait", **given)
@@ -170,7 +174,38 @@ def worker_ends(play: Play, choose: Random) -> str:
     ended = play.workers[at]
     play.outside.ended_processes.add(ended)
     play.workers[at] = f"{at + 1}:{play.number()}"
+    if choose.random() < 0.8:  # else its relay was killed, and nobody saw its connection close
+        with play.loop.enter_loop():
+            play.daemon.relay_exits.watch_process(ended)
     return f"{ended} ends"
+
+
+def machine_reboots(play: Play, choose: Random) -> str:
+    """Everything ends: workers, the gateway, what is watched, and the daemon."""
+    play.outside.ended_processes.update(play.workers)
+    play.workers = [f"{at + 1}:{play.number()}" for at in range(len(play.workers))]
+    for target in play.outside.targets.values():
+        target.gone = True
+    play.gateway.boot, play.gateway.number = play.gateway.boot + 1, 0
+    play.gateway.running.clear()
+    play.gateway_began = play.machine.clock.monotonic()
+    play.loop.die()
+    return "the machine reboots"
+
+
+def ask_reader(play: Play, choose: Random) -> str:
+    """A judge asks a reader, sometimes to confirm a yes."""
+    confirms = choose.random() < 0.2
+    question = Question(instruction="?", parts=("A",), answer_schema={}, confirms=confirms)
+    play.begin(partial(play.daemon.readers.read, question), "read", {})
+    return f"a reader is asked{' to confirm' if confirms else ''}"
+
+
+def reader_changes(play: Play, choose: Random) -> str:
+    """The reader's mood changes."""
+    moods = ("answers", "answers", "slow", "hangs", "fails", "says nothing", "refuses")
+    play.machine.reader.mood = choose.choice(moods)
+    return f"the reader {play.machine.reader.mood}"
 
 
 def evidence_changes(play: Play, choose: Random) -> str:
@@ -313,6 +348,9 @@ KINDS: Final[Mapping[Callable[[Any, Random], str], int]] = {
     hand_around: 8,
     step_ends: 4,
     worker_ends: 1,
+    machine_reboots: 1,
+    ask_reader: 6,
+    reader_changes: 1,
     evidence_changes: 2,
     gateway_connects: 2,
     turn_goes_on: 24,

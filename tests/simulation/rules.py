@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from taskmem_hookspecs import TaskStore
-from tests.simulation.mirror import Commit
+from tests.simulation.mirror import Commit, Mirror
 
 if TYPE_CHECKING:
     from tests.simulation.history import Play
@@ -16,6 +16,8 @@ OfCommit = Callable[["Machine", Commit], Iterator[str]]
 """Looked at in every commit, at once; yields what is wrong."""
 OfPlay = Callable[["Play"], Iterator[str]]
 """Looked at after every operation."""
+OfDrop = Callable[["Machine", Mirror], Iterator[str]]
+"""Looked at when old rows were dropped, with the rows before."""
 OfAnswer = Callable[["Machine", str, Mapping[str, Any], Any], Iterator[str]]
 """Looked at when a call is answered."""
 
@@ -29,11 +31,13 @@ class Rules:
         of_answers: Sequence[OfAnswer] = (),
         of_plays: Sequence[OfPlay] = (),
         of_rest: Sequence[OfPlay] = (),
+        of_drops: Sequence[OfDrop] = (),
     ) -> None:
         self._of_commits = of_commits
         self._of_answers = of_answers
         self._of_plays = of_plays
         self._of_rest = of_rest
+        self._of_drops = of_drops
 
     def check_commit(self, machine: Machine, commit: Commit) -> None:
         """Look at one commit."""
@@ -46,6 +50,11 @@ class Rules:
         """Look at the answer to a call."""
         for rule in self._of_answers:
             _report(machine, rule, rule(machine, tool, given, answer))
+
+    def check_drop(self, machine: Machine, before: Mirror) -> None:
+        """Look at what retention has left."""
+        for rule in self._of_drops:
+            _report(machine, rule, rule(machine, before))
 
     def check_play(self, play: Play) -> None:
         """Look at everything after an operation."""

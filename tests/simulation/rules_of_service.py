@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.reachability import is_kept
-from taskmem_hookspecs import WaitStatus, WakeState
+from openclaw_taskmem.domain.reachability import OWED, is_kept
+from openclaw_taskmem.engine.role_queues import find_claimable
+from taskmem_hookspecs import RunState, WaitStatus, WakeState
 from tests.simulation.machine import Machine
+from tests.simulation.mirror import Mirror
 from tests.simulation.rules_of_wakes import is_overdue
 
 if TYPE_CHECKING:
@@ -94,17 +97,90 @@ def readers_reach_the_end_of_the_log(play: Play) -> Iterator[str]:
     """No entry is left in the log that plug-ins have not been told of."""
     mark = play.machine.mirror.bookmarks.get("told")
     log = play.machine.mirror.events
-    left = [event.kind for event in log[int(mark.value) if mark else 0 :]]
+    upto = int(mark.value) if mark else 0
+    left = [event.kind for event in log if (event.event_id or 0) > upto]
     if not events.TOLD.isdisjoint(left):
         yield f"the hooks have not been told of {left}"
 
 
+def no_run_is_held_by_a_process_that_is_gone(play: Play) -> Iterator[str]:
+    """What a worker held that has ended is queued again."""
+    for run in play.machine.mirror.runs.values():
+        process = run.owner.process if run.owner is not None else None
+        if run.state is RunState.RUNNING and process in play.outside.ended_processes:
+            yield f"{run.run_id} is held by {process}, which has ended"
+
+
+def waits_for_a_queue_end_when_work_is_queued(play: Play) -> Iterator[str]:
+    """Nobody waits for work that could be claimed."""
+    for wait in play.machine.mirror.waits.values():
+        role = wait.target.removeprefix("queue:")
+        if wait.status is WaitStatus.WATCHING and role != wait.target:
+            if (task := find_claimable(play.daemon.context, role)) is not None:
+                yield f"{wait.wait_id} waits for {role}, and {task.task_id} is queued"
+
+
+def each_question_is_counted_before_it_is_asked(play: Play) -> Iterator[str]:
+    """No crash lets a reader be asked more often than the home knows."""
+    yield from play.machine.reader.uncounted
+
+
+def a_reader_that_refused_is_left_alone(play: Play) -> Iterator[str]:
+    """Whoever refuses the key is not asked again within the hour."""
+    yield from play.machine.reader.pestered
+
+
+def no_reader_is_asked_beyond_its_limit(play: Play) -> Iterator[str]:
+    """A day has no more questions than its budget."""
+    reader = play.machine.reader
+    for day, spent in reader.read_days().items():
+        if spent[reader.name].asked > reader.calls_per_day:
+            yield f"{spent[reader.name].asked} questions are counted on {day}"
+
+
+def what_is_open_is_never_dropped(machine: Machine, before: Mirror) -> Iterator[str]:
+    """Retention takes no task, thread or run, and nothing that is open or of an open task."""
+    after = machine.mirror
+    if (gone := before.tasks.keys() - after.tasks.keys()) or before.runs.keys() - after.runs.keys():
+        yield f"the tasks {sorted(gone)}, or runs, are dropped"
+    if {k: len(v) for k, v in before.messages.items() if v} != {
+        k: len(v) for k, v in after.messages.items() if v
+    }:
+        yield "entries of a thread are dropped"
+    open_ = {task_id for task_id, task in before.tasks.items() if not task.status.terminal}
+    for wait in before.waits.values():
+        if wait.wait_id not in after.waits:
+            if wait.status is WaitStatus.WATCHING or wait.task_id in open_:
+                yield f"{wait.wait_id} is dropped, and is {wait.status}"
+    for wake in before.wakes.values():
+        if wake.wake_id not in after.wakes and (wake.state in OWED or wake.task_id in open_):
+            yield f"{wake.wake_id} is dropped, and is {wake.state}"
+    kept = {event.event_id for event in after.events}
+    for event in before.events:
+        if event.event_id not in kept and event.task_id in open_:
+            yield f"the event {event.event_id} of {event.task_id} is dropped"
+
+
+def nothing_young_is_dropped(machine: Machine, before: Mirror) -> Iterator[str]:
+    """Retention takes only what is older than it is told."""
+    cut = machine.clock.now() - timedelta(days=machine.keep.days)
+    cut = max(cut, (machine.clock.read_before or cut) - timedelta(days=machine.keep.days))
+    rows = [(w.wake_id, w.created_at, machine.mirror.wakes) for w in before.wakes.values()]
+    for row_id, at, kept in rows:
+        if row_id not in kept and at > cut:
+            yield f"{row_id} of {at} is dropped, and only what is before {cut} may be"
+
+
+DROP_RULES: Final = (what_is_open_is_never_dropped, nothing_young_is_dropped)
 ANSWER_RULES: Final = (what_was_answered_was_written,)
 PLAY_RULES: Final = (
     the_daemon_serves,
     nothing_fails_unheard,
     no_error_is_unexpected,
     one_message_at_a_time_to_a_session,
+    each_question_is_counted_before_it_is_asked,
+    a_reader_that_refused_is_left_alone,
+    no_reader_is_asked_beyond_its_limit,
 )
 REST_RULES: Final = (
     every_due_wake_is_delivered_or_kept,
@@ -112,4 +188,6 @@ REST_RULES: Final = (
     every_silent_task_is_looked_at,
     hooks_hear_of_every_task,
     readers_reach_the_end_of_the_log,
+    no_run_is_held_by_a_process_that_is_gone,
+    waits_for_a_queue_end_when_work_is_queued,
 )

@@ -92,8 +92,8 @@ def readers_never_go_back(_: Machine, commit: Commit) -> Iterator[str]:
             before = commit.bookmarks_before.get(mark.name)
             if before is not None and int(mark.value) < int(before.value):
                 yield f"{mark.name} goes back from {before.value} to {mark.value}"
-            if int(mark.value) > len(commit.mirror.events):
-                yield f"{mark.name} is {mark.value} of {len(commit.mirror.events)}"
+            if int(mark.value) > commit.mirror.last_event:
+                yield f"{mark.name} is {mark.value} of {commit.mirror.last_event}"
 
 
 TASK_RULES: Final = (

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from taskmem_hookspecs import MessageType, Wait, WaitStatus
+from taskmem_hookspecs import MessageType, RunState, Wait, WaitStatus
 from tests.simulation.machine import Machine
 from tests.simulation.mirror import Commit
 from tests.simulation.outside import READY
+
+QUEUE: Final = "queue:"
 
 
 def active_wait_ids_equal_open_waits(_: Machine, commit: Commit) -> Iterator[str]:
@@ -76,11 +78,26 @@ def each_ended_wait_leaves_one_message(_: Machine, commit: Commit) -> Iterator[s
 def no_wait_resolves_on_what_nobody_showed(machine: Machine, commit: Commit) -> Iterator[str]:
     """A wait that is met has seen its word, from the place where it began."""
     for wait in list_ended(commit):
-        if wait.status is WaitStatus.RESOLVED:
+        if wait.status is WaitStatus.RESOLVED and not wait.target.startswith(QUEUE):
             target = machine.targets[wait.target.removeprefix("pty:")]
             start = (wait.start or "0").split("\x1e")[-1]
             if READY not in target.lines[int(start) :]:
                 yield f"{wait.wait_id} is met by {target.lines[int(start) :]}"
+
+
+def no_wait_resolves_on_an_empty_queue(machine: Machine, commit: Commit) -> Iterator[str]:
+    """A wait for a role is met by a run that was queued since it began, or before."""
+    for wait in list_ended(commit):
+        if wait.status is WaitStatus.RESOLVED and wait.target.startswith(QUEUE):
+            role, (armed, _) = (
+                wait.target.removeprefix(QUEUE),
+                machine.armed[wait.wait_id, wait.round],
+            )
+            runs = commit.mirror.runs.values()
+            queued = any(r.state is RunState.QUEUED and r.role in (role, None) for r in runs)
+            seen = max(machine.queued.get(role, -1.0), machine.queued.get(None, -1.0))
+            if not queued and seen < armed:
+                yield f"{wait.wait_id} is met, and nothing was queued for {role}"
 
 
 def no_wait_times_out_early(machine: Machine, commit: Commit) -> Iterator[str]:
@@ -124,6 +141,7 @@ WAIT_RULES: Final = (
     each_ended_wait_owes_one_wake,
     each_ended_wait_leaves_one_message,
     no_wait_resolves_on_what_nobody_showed,
+    no_wait_resolves_on_an_empty_queue,
     no_wait_times_out_early,
     no_wait_outlives_its_task,
 )
