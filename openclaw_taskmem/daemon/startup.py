@@ -58,6 +58,16 @@ def _report_os_error(error: OSError) -> int:
             f"The daemon cannot start: there is no room left on its disk "
             f"({error.strerror}). Free some space there, then try again."
         )
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return _print_error(
+            f"The daemon cannot start: too many files are open ({error.strerror}). End a "
+            "program that holds many, or raise the limit (ulimit -n), then try again."
+        )
+    if error.errno == errno.EIO:
+        return _print_error(
+            f"The daemon cannot start: the disk fails ({error.strerror}: {error.filename}). See "
+            "the system's log, or set TASKMEM_HOME to a folder on another disk."
+        )
     if error.errno in (errno.ENOLCK, errno.ENOTSUP):
         return _print_error(
             f"The daemon cannot start: the file system of {error.filename} has no "

@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -41,6 +42,7 @@ class Recording:
     def __init__(self, operations: Sequence[Operation], answers: Sequence[Answered]) -> None:
         self.operations = operations
         self.answers = answers
+        self._ended = SystemClock().now()
         self._order: dict[str, int] = {}
         """When each content of the database was first there."""
         self._recovered: set[str] = set()
@@ -107,11 +109,11 @@ class Recording:
         database.close()
         if digest not in self._recovered:
             self._recovered.add(digest)
-            recover(path, home)
+            recover(path, home, self._ended)
         return digest
 
 
-def recover(path: Path, home: str) -> None:
+def recover(path: Path, home: str, now: datetime) -> None:
     """Start what a daemon starts, twice: nothing is told twice, and all tasks go on."""
     with closing(sqlite3.connect(path)) as raw:
         assert raw.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -123,14 +125,13 @@ def recover(path: Path, home: str) -> None:
             "SELECT task_id FROM tasks AS t WHERE message_count != "
             "(SELECT count(*) FROM task_messages AS m WHERE m.task_id = t.task_id)"
         ).fetchall()
-    first = _start(path, home)
-    again = _start(path, home)
+    first = _start(path, home, now)
+    again = _start(path, home, now)
     assert not first & again, "a wake goes out twice"
 
 
-def _start(path: Path, home: str) -> set[str]:
+def _start(path: Path, home: str, now: datetime) -> set[str]:
     """Start, deliver, and go on with each task; return the wakes that went out."""
-    now = SystemClock().now()
     with closing(SqlStore(f"sqlite:///{path}")) as store:
         world = World(store, FakeClock(now), home=home, sole=True)
         due = {wake.wake_id for wake in world.wakes(WakeState.DUE)}
