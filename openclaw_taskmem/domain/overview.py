@@ -195,10 +195,7 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
         files_id=news.files_id,
         options=news.options,
         actions=actions,
-        effects={
-            each: describe_effect(news.facts, each, news.unreached, news.failure)
-            for each in actions
-        },
+        effects={each: describe_effect(news.facts, each, news.unreached) for each in actions},
     )
 
 

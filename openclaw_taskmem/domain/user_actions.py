@@ -10,7 +10,7 @@ from openclaw_taskmem.domain import current_run
 from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.reachability import Unreached
 from openclaw_taskmem.domain.targets import describe_target
-from openclaw_taskmem.domain.texts import clip, format_duration, to_plain_line
+from openclaw_taskmem.domain.texts import format_duration, to_plain_line
 from taskmem_hookspecs import (
     NotAllowed,
     Run,
@@ -65,8 +65,6 @@ NEEDED_WORDS: Final = {
     UserAction.SEND_BACK: "what is to be changed",
 }
 """Actions that mean nothing without words, and what these are."""
-FAILURE_BYTES: Final = 160
-"""Longest excerpt of the reason of a failure beside the button that resumes the task."""
 _DONE: Final = {
     UserAction.ANSWER: "its agent is told your answer",
     UserAction.APPROVE: "approved, and completed",
@@ -125,7 +123,7 @@ def describe_done(action: UserAction, unreached: Unreached | None) -> str:
 
 
 def describe_effect(
-    facts: TaskFacts, action: UserAction, unreached: Unreached | None = None, failure: str = ""
+    facts: TaskFacts, action: UserAction, unreached: Unreached | None = None
 ) -> str:
     """Say in a sentence or two what an act would bring about now.
 
@@ -133,12 +131,10 @@ def describe_effect(
         facts: The task.
         action: The act.
         unreached: Why its agent cannot be woken; None: it can.
-        failure: Why it failed; empty: it did not, or no reason is known.
     """
     mend = ""
     if action is UserAction.RESUME and facts.task.status is TaskStatus.FAILED:
-        why = f": {clip(to_plain_line(failure), FAILURE_BYTES)}" if failure else "."
-        mend = f"First mend what made it fail{why} Then: "
+        mend = "First mend what made it fail; then "
     if unreached is not None and action in _KEPT:
         said = describe_done(action, unreached)
         return mend + (said if mend else f"{said[0].upper()}{said[1:]}")
@@ -191,7 +187,7 @@ def _count_open_waits(facts: TaskFacts) -> int:
 
 def describe_wait_cancelling(target: str) -> str:
     """Say what the cancelling of a wait on a target would bring about."""
-    return f"{describe_target(target)} is not watched for it any more. No agent is woken by that."
+    return f"{describe_target(target)} is not watched for it any more. Its task stays as it is."
 
 
 def guard_wait(wait: Wait, now: datetime) -> None:

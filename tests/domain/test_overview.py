@@ -177,9 +177,9 @@ def test_a_command_is_told_without_its_tool(tool: str, about: str, what: str) ->
     [
         (
             {"failure": "No flour."},
-            "First mend what made it fail: No flour. Then: its agent is told to go on with step 2.",
+            "First mend what made it fail; then its agent is told to go on with step 2.",
         ),
-        (AWAY, "First mend what made it fail. Then: it is open again, but nobody can wake it."),
+        (AWAY, "First mend what made it fail; then it is open again, but nobody can wake it."),
     ],
 )
 def test_a_failed_task_says_what_to_mend_first(given: dict[str, Any], told: str) -> None:

@@ -62,7 +62,7 @@ def test_the_tab_follows_a_task_and_a_button_resumes_its_session(story: Story, p
     expect.set_options(timeout=MILLIS)
     story.follow(works)
     tab = open_tab(page, story)
-    expect(tab.locator("#live")).to_have_text("live")
+    expect(tab.locator("#live")).to_have_text("page is live")
     story.say("Please tidy up.")
 
     row = tab.locator(".row", has_text="Tidy the attic")

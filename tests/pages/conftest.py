@@ -118,7 +118,7 @@ def opened_pages(chromium: Browser, pages: ServedPages) -> Iterator[OpenPages]:
     context = chromium.new_context(viewport={"width": 1200, "height": 900})
     page = context.new_page()
     page.goto(pages.link)
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("page is live")
     yield OpenPages(page.url, page)
     context.close()
 
@@ -139,7 +139,7 @@ def page(opened_pages: OpenPages) -> Iterator[Page]:
     page.set_viewport_size({"width": 1200, "height": 900})
     page.emulate_media(color_scheme="light")
     page.goto(opened_pages.root)
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("page is live")
     yield page
     assert faults == []
 

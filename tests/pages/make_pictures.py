@@ -33,7 +33,7 @@ def make_pictures(daemon: Daemon, shown: Showcase) -> None:
         )
         page = browser.new_page(viewport={"width": 1040, "height": 720})
         page.goto(pages.link)
-        expect(page.locator("#live")).to_have_text("live")
+        expect(page.locator("#live")).to_have_text("page is live")
         root = page.url
         tasks = {name: f"task?id={task}" for name, task in shown.tasks.items()}
         looks = {
@@ -49,7 +49,7 @@ def make_pictures(daemon: Daemon, shown: Showcase) -> None:
             page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
             page.set_viewport_size({"width": width, "height": height})
             page.goto(root + path)
-            expect(page.locator("#live")).to_have_text("live")
+            expect(page.locator("#live")).to_have_text("page is live")
             picture = PICTURES / f"{name}.png"
             page.screenshot(path=picture, full_page=True)
             with Image.open(picture) as taken:

@@ -110,6 +110,14 @@ def test_a_task_shows_what_was_made_and_its_proof(
     expect(certificates).to_contain_text("Only that was tested; nobody judged the content.")
 
 
+def test_the_overview_offers_what_the_person_is_asked_for(page: Page, root: str) -> None:
+    page.goto(root)
+    pressed = page.locator(".needs_you button")
+    assert sorted(pressed.all_inner_texts()) == sorted(
+        ["Resume", "Firefox", "Chromium", "Answer", "Approve", "Send back"]
+    )
+
+
 def test_a_task_at_work_says_who_does_what(page: Page, root: str, showcase: Showcase) -> None:
     green = "rgb(29, 107, 54)"
     guide = row(page, "Translate the guide")
@@ -128,7 +136,7 @@ def test_a_task_at_work_says_who_does_what(page: Page, root: str, showcase: Show
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("backup", {"Resume": "First mend what made it fail: Its agent gave up and said"}),
+        ("backup", {"Resume": "First mend what made it fail; then its agent is told"}),
         (
             "browser",
             {
@@ -144,7 +152,7 @@ def test_a_task_at_work_says_who_does_what(page: Page, root: str, showcase: Show
                 "Send back": "Its agent is told your words, and goes on.",
             },
         ),
-        ("wait", {"Cancel the wait": "build.log is not watched for it any more."}),
+        ("wait", {"Cancel the wait": "is not watched for it any more. Its task stays as it is."}),
     ],
 )
 def test_each_button_says_beside_it_what_it_brings_about(
@@ -279,7 +287,7 @@ def test_a_moved_slider_gives_up_what_it_asked_before(
     page: Page, root: str, showcase: Showcase
 ) -> None:
     page.goto(f"{root}task?id={showcase.tasks['deploy']}")
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("page is live")
     page.route("**/task?id=*&at=*", lambda _: None, times=1)  # it is never answered
     slider = page.locator("#slider")
     with page.expect_request("**/task?id=*&at=*"):
@@ -287,7 +295,7 @@ def test_a_moved_slider_gives_up_what_it_asked_before(
     with page.expect_event("requestfailed"):
         slider.press("ArrowRight")
     expect(page.locator("#h-replay")).to_contain_text("As it was on")
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("page is live")
 
 
 def test_search_finds_tasks_by_what_was_said(page: Page) -> None:
@@ -304,7 +312,7 @@ def test_keys_move_between_rows_and_open_them(page: Page) -> None:
     page.keyboard.press("k")
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("Nightly backup")
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("page is live")
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("next and previous row")
     page.keyboard.press("Escape")
@@ -317,12 +325,12 @@ def test_two_servers_do_not_get_in_each_others_way(showcase: Showcase, chromium:
     with serve_pages(showcase.daemon) as one, serve_pages(showcase.daemon) as two:
         page = chromium.new_page()
         page.goto(one.link)
-        expect(page.locator("#live")).to_have_text("live")
+        expect(page.locator("#live")).to_have_text("page is live")
         first = page.url
         page.goto(two.link)
-        expect(page.locator("#live")).to_have_text("live")
+        expect(page.locator("#live")).to_have_text("page is live")
         page.goto(first)
-        expect(page.locator("#live")).to_have_text("live")
+        expect(page.locator("#live")).to_have_text("page is live")
         assert page.context.cookies() == []
         page.close()
 
@@ -510,7 +518,7 @@ def test_what_was_done_is_not_told_as_failed(page: Page, root: str, showcase: Sh
     expect(page.locator("#live")).to_have_text("not connected")
     page.unroute("**/task?id=*")
     expect(page.locator(".title .state")).to_have_text("idle")
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("page is live")
 
 
 HIDE = "(hidden) => Object.defineProperty(document, 'hidden', {value: hidden, configurable: true})"
@@ -525,7 +533,7 @@ def test_a_page_that_was_hidden_shows_the_present(page: Page, showcase: Showcase
     page.evaluate(HIDE, False)
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(row(page, "While nobody looked")).to_have_count(1)
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("page is live")
     page.unroute("**/changes?*")
     showcase.daemon.ask("act", id=task, action="cancel")
 
@@ -534,7 +542,7 @@ def test_the_page_survives_a_restart_of_the_daemon(page: Page, showcase: Showcas
     showcase.daemon.stop()
     expect(page.locator("#live")).to_have_text("not connected")
     showcase.daemon.restart()
-    expect(page.locator("#live")).to_have_text("live")
+    expect(page.locator("#live")).to_have_text("page is live")
     task = showcase.daemon.register("After the restart")
     expect(row(page, "After the restart")).to_have_count(1)
     showcase.daemon.ask("act", id=task, action="cancel")
@@ -558,6 +566,6 @@ def test_no_page_has_a_fault_of_accessibility(
     others = (f"calls?id={ids[0]}", find_report(showcase), f"wait?id={showcase.wait}")
     for path in ("", *tasks, *others, "waits", "health", "search?q=zzz"):
         page.goto(root + path)
-        expect(page.locator("#live")).to_have_text("live")
+        expect(page.locator("#live")).to_have_text("page is live")
         found = Axe().run(page)
         assert found.violations_count == 0, f"{path}: {found.generate_report()}"

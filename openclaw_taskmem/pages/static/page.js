@@ -74,7 +74,7 @@
         if (!answer.ok) throw new Error(answer.statusText);
         latest = (await answer.json()).seen;
         await catchUp();
-        showLive("on", "live");
+        showLive("on", "page is live");
       } catch {
         latest = "";
         showLive("off", "not connected");
@@ -88,7 +88,7 @@
     showLive("wait", "updating");
     try {
       await catchUp();
-      showLive("on", "live");
+      showLive("on", "page is live");
     } catch {
       showLive("off", "not connected"); // the next change shows it
     }
@@ -252,6 +252,6 @@
   setInterval(tickAges, 1_000);
   tickAges();
   applyFilters();
-  showLive("on", "live"); // the page comes from there
+  showLive("on", "page is live"); // the page comes from there
   follow();
 })();
