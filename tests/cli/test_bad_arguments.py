@@ -47,7 +47,7 @@ PLACES = (
     f'call task_register {{"name":"{HERE}"}}',
     f"log -n {HERE}",
     f"daemon {HERE}",
-    f"backup /nowhere/{HERE}",
+    f"backup /nowhere/at/{HERE}",
     f"restore {HERE}",
     f"setup {HERE}",
     *(f"record {each}" for each in (HERE, f"pause {HERE}", f"exclude {HERE}", f"forget {HERE}")),
