@@ -37,6 +37,7 @@ from scenarios import run_scenarios
 from screen_history import recall_screen
 from sdk_client import update_by_sdk_client
 from seeing import see_idle, see_looks, see_scenes
+from soak import soak_gateway
 from starts import start_commands, start_daemon, start_mcp, start_uncached
 from stops import stop_gateway
 from stuck import find_stuck
@@ -92,10 +93,12 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         kill_role,
         kill_daemon,
         compare_peers,
+        soak_gateway,
     )
 }
 ONLY_WHEN_ASKED = tuple(
-    bench.__name__ for bench in (start_uncached, stop_gateway, tell_presence, compare_peers)
+    bench.__name__
+    for bench in (start_uncached, stop_gateway, tell_presence, compare_peers, soak_gateway)
 )
 
 

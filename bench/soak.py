@@ -1,0 +1,119 @@
+"""An hour in which the real gateway is restarted every minute: what is lost, doubled or left."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from threading import Event, Thread
+
+from at_home import open_house
+from figures import Figure, amount
+from machine import measure_memory
+
+from openclaw_taskmem.cli.client import LinkError
+from tests.e2e.house import House, woken_by
+from tests.e2e.room import until
+from tests.e2e.scripted_model import Call, ModelRequest, Reply
+from tests.e2e.taskmem import PLUGIN
+
+MINUTES = int(os.environ.get("TASKMEM_SOAK_MINUTES", "60"))
+"""Restarts of the gateway, one a minute."""
+SESSIONS = [f"agent:main:soak-{number}" for number in range(4)]
+PAUSE_SECONDS = 8.0
+"""Between the ends of two waits; they also end while there is no gateway."""
+SENT_AGAIN_SECONDS = 900.0
+"""In which a wake that no turn took is sent again."""
+SETTLED_MINUTES = 5
+"""After which the daemon's memory is first read: it has loaded all that it needs by then."""
+
+
+class Soak:
+    """The agents that wait, the waits that end, and what arrived."""
+
+    def __init__(self, house: House) -> None:
+        self.house = house
+        self.arrivals: Counter[str] = Counter()
+        self.waits: dict[str, str] = {}
+        """The task of each wait that has ended."""
+        self.tasks = [self._register(session) for session in SESSIONS]
+        self._numbers = count(1)
+        self._over = Event()
+        self._worker = Thread(target=self._end_waits)
+        house.model.decide = self.answer
+
+    def _register(self, session: str) -> str:
+        given = {"name": f"Watch {session}", "plan": ["Watch"], "session_key": session}
+        return str(self.house.call("task_register", **given)["task_id"])
+
+    def answer(self, request: ModelRequest) -> Reply:
+        """Say in the task's thread which wake came, as an agent does."""
+        woken = woken_by(request)
+        self.arrivals.update(woken)
+        if not woken:
+            return "Done."
+        return [
+            Call("task_update", {"task_id": self.waits[each], "message": f"Woken by {each}."})
+            for each in woken
+            if each in self.waits
+        ] or "Done."
+
+    def start(self) -> None:
+        """Let waits begin and end until it is over."""
+        self._worker.start()
+
+    def finish(self) -> None:
+        """Let no other wait begin."""
+        self._over.set()
+        self._worker.join()
+
+    def _end_waits(self) -> None:
+        while not self._over.wait(PAUSE_SECONDS):
+            number = next(self._numbers)
+            at = number % len(SESSIONS)
+            phrase = f"build {number} is ready"
+            with suppress(LinkError):  # the daemon is told again with the next
+                wait_id = self.house.open_wait(phrase, SESSIONS[at])
+                self.waits[wait_id] = self.tasks[at]
+                self.house.end(phrase)
+
+
+def soak_gateway() -> Iterator[Figure | str]:
+    """Restart the gateway once a minute, while waits end in four sessions."""
+    with open_house(plugin=PLUGIN) as (house, model):
+        model.most = 1_000_000
+        for session in SESSIONS:
+            house.gateway.say("hello", session)
+        run = Soak(house)
+        before = len(house.taskmem.room.processes())
+        run.start()
+        sizes: list[float] = []
+        for minute in range(MINUTES):
+            began = time.monotonic()
+            house.gateway.restart()
+            house.taskmem.wait_for_plugin()
+            model.requests.clear()
+            time.sleep(max(0.0, 60 - (time.monotonic() - began)))
+            if minute >= min(SETTLED_MINUTES, MINUTES - 1):
+                sizes.append(measure_memory(house.ask("status")["pid"])[1])
+        run.finish()
+        until(lambda: not list_open_wakes(house), "every wake is acknowledged", SENT_AGAIN_SECONDS)
+        waits = [*run.waits]
+        lost = [each for each in waits if not run.arrivals[each]]
+        doubled = [each for each in waits if run.arrivals[each] > 1]
+        until(lambda: len(house.taskmem.room.processes()) <= before, "processes have ended", 60)
+        left = len(house.taskmem.room.processes()) - before
+    yield amount("wakes that were owed", [len(waits)], "")
+    yield amount(f"of these lost, in {MINUTES} restarts", [len(lost)], "", 0)
+    yield amount("of these that came twice", [len(doubled)], "", 0)
+    yield amount("memory of the daemon, from minute 5 to the end", [sizes[-1] - sizes[0]], "MB", 5)
+    yield amount("processes left behind", [left], "", 0)
+    yield f"Lost: {lost or 'none'}. Twice: {doubled or 'none'}. Memory: {sizes}."
+
+
+def list_open_wakes(house: House) -> list[str]:
+    """Return the ends of waits that no agent has acknowledged."""
+    return [wake["wake_id"] for wake in house.ask("wakes") if wake["wait_id"]]
