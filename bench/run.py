@@ -44,6 +44,7 @@ from stuck import find_stuck
 from told import tell_presence
 from updates import update_crowd, update_over_mcp
 from waits import wait_idle, wait_latency, wait_many, wait_restart, wait_timeouts
+from year import year_home
 
 BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
     bench.__name__: bench
@@ -94,11 +95,15 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         kill_daemon,
         compare_peers,
         soak_gateway,
+        year_home,
     )
 }
 ONLY_WHEN_ASKED = tuple(
     bench.__name__
-    for bench in (start_uncached, stop_gateway, tell_presence, compare_peers, soak_gateway)
+    for bench in (
+        *(start_uncached, stop_gateway, tell_presence),
+        *(compare_peers, soak_gateway, year_home),
+    )
 )
 
 

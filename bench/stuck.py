@@ -33,7 +33,7 @@ def find_stuck() -> Iterator[Figure | str]:
         fill_home(few, FEW, "agent:main:main")
         fill_home(many, MANY, "agent:main:main")
         plans = _list_query_plans(many)
-        small, large = _make_pass_timer(stack, few), _make_pass_timer(stack, many)
+        small, large = make_pass_timer(stack, few), make_pass_timer(stack, many)
         first = large(0)
         times = sample_in_turns(SAMPLES, few=small, many=large)
     yield millis("a stuck pass, 100,000 active tasks, a daemon's first", [first])
@@ -43,7 +43,8 @@ def find_stuck() -> Iterator[Figure | str]:
     yield from plans
 
 
-def _make_pass_timer(stack: ExitStack, home: Home) -> Callable[[int], float]:
+def make_pass_timer(stack: ExitStack, home: Home) -> Callable[[int], float]:
+    """Return what times one pass over a home, in this process."""
     store = open_store(home)
     stack.callback(store.close)
     context = Context(

@@ -44,9 +44,9 @@ def update_over_mcp() -> Iterator[Figure]:
         for host in hosts.values():
             stack.enter_context(host).shake_hands()
         ways = {
-            "echo": _make_update_timer(hosts["echo"], "echo", many_ids),
-            "few": _make_update_timer(hosts["few"], "task_update", few_ids),
-            "many": _make_update_timer(hosts["many"], "task_update", many_ids),
+            "echo": make_update_timer(hosts["echo"], "echo", many_ids),
+            "few": make_update_timer(hosts["few"], "task_update", few_ids),
+            "many": make_update_timer(hosts["many"], "task_update", many_ids),
             "sqlite": stack.enter_context(_Sqlite(many.folder / "floor.db")).insert,
         }
         sample_in_turns(WARM, **ways)
@@ -68,7 +68,8 @@ def update_over_mcp() -> Iterator[Figure]:
     yield ratio("task_update with 20,000 tasks : with 10", large, small, 1.25)
 
 
-def _make_update_timer(host: Host, tool: str, ids: Sequence[str]) -> Callable[[int], float]:
+def make_update_timer(host: Host, tool: str, ids: Sequence[str]) -> Callable[[int], float]:
+    """Return what times one update of the next of some tasks."""
     numbers = count()
 
     def one(_: int) -> float:
@@ -124,7 +125,7 @@ def _run_round(hosts: Sequence[Host], ids: Sequence[str], seconds: float) -> lis
     took: list[list[float]] = [[] for _ in hosts]
 
     def work(place: int) -> None:
-        one = _make_update_timer(hosts[place], "task_update", [ids[place * 31]])
+        one = make_update_timer(hosts[place], "task_update", [ids[place * 31]])
         while time.perf_counter() < end:
             took[place].append(one(0))
 
