@@ -37,7 +37,7 @@ SHARE = float(os.environ.get("TASKMEM_BENCH_YEAR", "1"))
 TASKS, AGENTS, DAYS = int(20_000 * SHARE), 10, 365
 MESSAGES, EVENTS, WAITS = 50, 250, 10
 """Of each task: a million messages, five million events, 200,000 waits, and as many wakes."""
-SAMPLES, STARTS, UPDATES = 40, 12, 1_000
+SAMPLES, STARTS, UPDATES = 30, 10, 1_000
 MIB = 1024 * 1024
 SAID = (
     "Read through the build log of try {}: the linker flag was wrong, so I changed "

@@ -352,4 +352,3 @@ class Counts(Value):
     waits: Mapping[WaitStatus, int]
     wakes: Mapping[WakeState, int]
     runs: Mapping[RunState, int]
-    events: int

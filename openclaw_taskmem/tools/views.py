@@ -58,14 +58,14 @@ Kept = Callable[[Wait], View]
 
 def summarize_store(context: Context) -> View:
     """Return how many rows of each kind there are, by state, and the database's size."""
-    found = context.store.count()
+    found, newest = context.store.count(), context.store.find_events(EventQuery(limit=1))
     return {
         "tasks": {state.value: number for state, number in found.tasks.items()},
         "waits": {state.value: number for state, number in found.waits.items()},
         "wakes": _count_wakes(context, found.wakes),
         "runs": {state.value: number for state, number in found.runs.items()},
         "hostless": count_hostless(context),
-        "events": found.events,
+        "events": newest[0].event_id if newest else 0,
         "activity": [*list_activity(context)],
         "plugins": len([p for p in context.plugin_host.plugins if p.state == "on"]),
         "keeps": {

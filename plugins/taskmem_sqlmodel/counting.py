@@ -11,11 +11,12 @@ import sqlalchemy as sa
 
 from taskmem_hookspecs import Counts, Maker, RunState, Task, TaskStatus, Wait, WaitStatus, WakeState
 from taskmem_sqlmodel.columns import CodePointText
-from taskmem_sqlmodel.read_statements import EVENTS, RUNS, TASKS, WAITS, WAKES, is_of_home
+from taskmem_sqlmodel.read_statements import RUNS, TASKS, WAITS, WAKES, is_of_home
 from taskmem_sqlmodel.tables import IMPLICIT, OPEN_TASK, OPEN_WAIT
 
 
-def _select_counts(column: sa.Column[Any]) -> sa.Executable:
+def select_counts(column: sa.Column[Any]) -> sa.Executable:
+    """Return the statement that counts rows by state; an index ends with it."""
     return sa.select(column, sa.func.count()).group_by(column)
 
 
@@ -25,13 +26,11 @@ _IMPLICIT_STATUS: Final = TASKS.c.status.concat(sa.literal_column("''"))
 IMPLICIT_TASKS: Final = (
     sa.select(_IMPLICIT_STATUS, sa.func.count()).where(_IMPLICIT).group_by(_IMPLICIT_STATUS)
 )
-_IMPLICIT_RUNS: Final = (
+IMPLICIT_RUNS: Final = (
     sa.select(RUNS.c.state, sa.func.count())
-    .join(TASKS, TASKS.c.task_id == RUNS.c.task_id)
-    .where(_IMPLICIT)
+    .where(RUNS.c.task_id.in_(sa.select(TASKS.c.task_id).where(_IMPLICIT)))
     .group_by(RUNS.c.state)
 )
-_EVENTS: Final = sa.select(sa.func.count()).select_from(EVENTS)
 
 
 _AGENT: Final = sa.bindparam("agent", type_=CodePointText)
@@ -74,7 +73,7 @@ class CountMixin:
         raise NotImplementedError
 
     def count(self) -> Counts:
-        """Return the number of tasks, waits, wakes and runs by state, and of events."""
+        """Return the number of tasks, waits, wakes and runs by state."""
         with self._open_snapshot() as connection:
             return _read_counts(connection)
 
@@ -101,14 +100,13 @@ def _read_counts(connection: sa.Connection) -> Counts:
     def count(statement: sa.Executable) -> Counter[str]:
         return Counter({row[0]: row[1] for row in connection.execute(statement)})
 
-    tasks = count(_select_counts(TASKS.c.status)) - count(IMPLICIT_TASKS)
-    waits = count(_select_counts(WAITS.c.status))
-    wakes = count(_select_counts(WAKES.c.state))
-    runs = count(_select_counts(RUNS.c.state)) - count(_IMPLICIT_RUNS)
+    tasks = count(select_counts(TASKS.c.status)) - count(IMPLICIT_TASKS)
+    waits = count(select_counts(WAITS.c.status))
+    wakes = count(select_counts(WAKES.c.state))
+    runs = count(select_counts(RUNS.c.state)) - count(IMPLICIT_RUNS)
     return Counts(
         tasks={status: tasks[status] for status in TaskStatus},
         waits={status: waits[status] for status in WaitStatus},
         wakes={state: wakes[state] for state in WakeState},
         runs={state: runs[state] for state in RunState},
-        events=connection.execute(_EVENTS).scalar_one(),
     )

@@ -49,7 +49,7 @@ class Runs(Base, table=True):
             "lease_until IS NOT NULL", "runs_leased_at_home", "home", "lease_until", "run_id"
         ),
         sa.Index("runs_by_task", "task_id", "created_at", "run_id"),
-        sa.Index("runs_by_age", "created_at", "run_id"),
+        sa.Index("runs_by_age", "created_at", "run_id", "state"),
     )
 
     run_id: str = Field(primary_key=True, sa_type=CodePointText)

@@ -240,7 +240,7 @@ class Waits(Base, table=True):
     __table_args__ = (
         build_enum_check("status", WaitStatus),
         sa.Index("waits_by_task", "task_id", "created_at", "wait_id"),
-        sa.Index("waits_by_age", "created_at", "wait_id"),
+        sa.Index("waits_by_age", "created_at", "wait_id", "status"),
         build_partial_index("status = 'watching'", "waits_watching", "created_at", "wait_id"),
         build_partial_index(
             "status = 'watching'", "waits_watching_of_task", "task_id", "created_at", "wait_id"
@@ -292,7 +292,7 @@ class Wakes(Base, table=True):
     __table_args__ = (
         build_enum_check("cause", WakeCause),
         build_enum_check("state", WakeState),
-        sa.Index("wakes_by_age", "created_at", "wake_id"),
+        sa.Index("wakes_by_age", "created_at", "wake_id", "state"),
         sa.Index("wakes_by_task", "task_id", "created_at", "wake_id"),
         build_partial_index(OPEN_WAKE, "wakes_open", "task_id", "created_at", "wake_id"),
         build_partial_index(OPEN_WAKE, "wakes_open_of_wait", "wait_id", "created_at", "wake_id"),

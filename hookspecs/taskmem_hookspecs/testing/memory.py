@@ -206,7 +206,6 @@ class MemoryStore(Dropping):
                 waits={status: waits[status] for status in WaitStatus},
                 wakes={state: wakes[state] for state in WakeState},
                 runs={state: runs[state] for state in RunState},
-                events=len(self._events),
             )
 
     def count_open(

@@ -162,6 +162,21 @@ def test_implicit_tasks_are_counted_without_a_look_at_others(database):
     assert "INDEX tasks_implicit" in first
 
 
+def test_runs_of_implicit_tasks_are_counted_without_a_look_at_others(database):
+    plan = plan_of(database, counting.IMPLICIT_RUNS)
+    assert not [step for step in plan if step.startswith("SCAN runs")]
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("TASKS", "status"), ("WAITS", "status"), ("WAKES", "state"), ("RUNS", "state")],
+)
+def test_rows_are_counted_by_state_in_an_index_alone(database, table, column):
+    counted = getattr(read_statements, table).c[column]
+    first, *_ = plan_of(database, counting.select_counts(counted))
+    assert "USING COVERING INDEX" in first
+
+
 @pytest.mark.parametrize("index", DUES)
 def test_what_is_due_is_read_from_an_index_in_order(database, index):
     query = DUES[index]

@@ -133,7 +133,7 @@ CREATE TABLE runs (
 	FOREIGN KEY(task_id) REFERENCES tasks (task_id)
 );
 
-CREATE INDEX runs_by_age ON runs (created_at, run_id);
+CREATE INDEX runs_by_age ON runs (created_at, run_id, state);
 
 CREATE INDEX runs_by_task ON runs (task_id, created_at, run_id);
 
@@ -250,7 +250,7 @@ CREATE TABLE waits (
 	FOREIGN KEY(task_id) REFERENCES tasks (task_id)
 );
 
-CREATE INDEX waits_by_age ON waits (created_at, wait_id);
+CREATE INDEX waits_by_age ON waits (created_at, wait_id, status);
 
 CREATE INDEX waits_by_task ON waits (task_id, created_at, wait_id);
 
@@ -295,7 +295,7 @@ CREATE TABLE wakes (
 	FOREIGN KEY(run_id) REFERENCES runs (run_id)
 );
 
-CREATE INDEX wakes_by_age ON wakes (created_at, wake_id);
+CREATE INDEX wakes_by_age ON wakes (created_at, wake_id, state);
 
 CREATE INDEX wakes_by_task ON wakes (task_id, created_at, wake_id);
 
