@@ -13,7 +13,16 @@ from datetime import UTC, datetime
 from typing import IO, cast
 
 from figures import Figure, amount, millis, sample_in_turns
-from homes import COMMAND, build_environment, daemon, fill_home, make_home, open_store, run_taskmem
+from homes import (
+    COMMAND,
+    build_environment,
+    daemon,
+    fill_home,
+    make_home,
+    open_store,
+    run_taskmem,
+    wait_for_index,
+)
 from machine import measure_memory
 from playwright.sync_api import Page, sync_playwright
 
@@ -46,7 +55,7 @@ def look_at_pages() -> Iterator[Figure]:
         ids = fill_home(home, TASKS)
         _write_messages(home, ids)
         pid = stack.enter_context(daemon(home))
-        _wait_for_index(home)
+        wait_for_index(home)
         time.sleep(SETTLED)
         before, _ = measure_memory(pid)
         with _serve_pages(home) as (link, server), _open_chromium() as page:
@@ -98,14 +107,6 @@ def _write_messages(home: Home, ids: Sequence[str]) -> None:
         )
         store.commit(Change(messages=tuple(said)))
     store.close()
-
-
-def _wait_for_index(home: Home) -> None:
-    """Wait until the index of past tasks says nothing of itself any more."""
-    asked = {"tool": "memory_recall", "arguments": {"query": "the shop"}}
-    with connect(home) as link:
-        while "is being made" in str(link.call("call", asked)):
-            time.sleep(SETTLED)
 
 
 def _measure_closed(home: Home, pid: int) -> float:

@@ -15,13 +15,24 @@ from statistics import median
 from typing import Protocol
 
 from figures import TENTHS, Figure, amount, millis, sample_in_turns
-from homes import COMMAND, build_environment, daemon, fill_home, find_disk, make_home
+from homes import (
+    COMMAND,
+    build_environment,
+    daemon,
+    fill_home,
+    find_disk,
+    make_home,
+    wait_for_index,
+)
+from machine import measure_cpu_seconds
 from peers.installing import BEADS, InProcess, install_modules, install_servers
 from peers.servers import PLAN, PeerHost, Server
 
 TASKS = 20_000
-SAMPLES = 40
+SAMPLES = 20
 WARM = 3
+CPU_SECONDS = 0.5
+"""Processor time of updates that is waited for, so that the system's ticks do not count."""
 OPERATIONS = ("update", "list", "get")
 OURS = "taskmem"
 
@@ -30,6 +41,8 @@ class Timed(Protocol):
     """A store of tasks whose operations are timed."""
 
     name: str
+    pids: tuple[int, ...]
+    """The processes that do the work."""
 
     def time(self, operation: str, number: int) -> float:
         """Do an operation, and return the seconds it took."""
@@ -52,6 +65,7 @@ def compare_peers() -> Iterator[Figure | str]:
         }
         sample_in_turns(WARM, **ways)
         times = sample_in_turns(SAMPLES, **ways)
+        cpu = {store.name: _measure_cpu(store) for store in stores}
         sizes = {each.name: each.sizes for each in stores if isinstance(each, PeerHost)}
     for name, taken in times.items():
         yield millis(name, taken)
@@ -60,12 +74,27 @@ def compare_peers() -> Iterator[Figure | str]:
         for store in stores[1:]:
             theirs = times[f"{operation}, {store.name}"]
             yield _compute_ratio(f"{operation}: {store.name} : {OURS}", theirs, ours)
+    for name, spent in cpu.items():
+        yield amount(f"CPU of an update, {name}", [spent], "ms")
     for name, size in sizes.items():
         yield amount(f"answer to a list, {name}", [size["list"] / 1000], "KB")
 
 
 def _make_timer(store: Timed, operation: str) -> Callable[[int], float]:
     return lambda number: store.time(operation, number)
+
+
+def _measure_cpu(store: Timed) -> float:
+    """Return the milliseconds of processor that an update takes, however long it waits for one."""
+
+    def sum_up() -> float:
+        return sum(map(measure_cpu_seconds, store.pids))
+
+    begun, number = sum_up(), 0
+    while number < WARM or sum_up() - begun < CPU_SECONDS:
+        store.time("update", number)
+        number += 1
+    return 1000 * (sum_up() - begun) / number
 
 
 def _compute_ratio(what: str, theirs: Sequence[float], ours: Sequence[float]) -> Figure:
@@ -85,7 +114,8 @@ def _compute_ratio(what: str, theirs: Sequence[float], ours: Sequence[float]) ->
 def _open_ours(stack: ExitStack) -> PeerHost:
     home = stack.enter_context(make_home())
     ids = fill_home(home, TASKS)
-    stack.enter_context(daemon(home))
+    pid = stack.enter_context(daemon(home))
+    wait_for_index(home)
 
     def build(operation: str, number: int) -> tuple[str, Mapping[str, object]]:
         task = {"task_id": ids[number * 7919 % TASKS]}
@@ -94,8 +124,9 @@ def _open_ours(stack: ExitStack) -> PeerHost:
         return ("task_list", {}) if operation == "list" else ("task_status", task)
 
     env = {**build_environment(home), "TASKMEM_TOOLS": "all"}
-    ours = Server(OURS, (COMMAND, "mcp"), env, build)
-    return stack.enter_context(PeerHost(ours))
+    ours = stack.enter_context(PeerHost(Server(OURS, (COMMAND, "mcp"), env, build)))
+    ours.pids += (pid,)
+    return ours
 
 
 def _open_peers(stack: ExitStack) -> Iterator[Timed | str]:

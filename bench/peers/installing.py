@@ -74,6 +74,7 @@ class InProcess:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self.pids = (self._process.pid,)
         assert self._read() == "ready"  # noqa: S101 - it says nothing else
 
     def __enter__(self) -> Self:

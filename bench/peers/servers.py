@@ -32,6 +32,7 @@ class PeerHost(Host):
         """Start it."""
         super().__init__(server.command, server.env)
         self.name = server.name
+        self.pids: tuple[int, ...] = (self.process.pid,)
         self._build = server.build
         self.sizes: dict[str, int] = {}
         """Bytes of the last answer to each operation."""
