@@ -104,7 +104,7 @@ class StorageUse:
     """True if it is too large and nothing more may be dropped."""
     shared: bool = False
     """True if other homes have rows in it; then nothing is dropped to make room."""
-    dropped: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter[str])
     """Rows of each kind dropped since the daemon started."""
 
 

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
@@ -16,6 +17,7 @@ import click
 if TYPE_CHECKING:
     from taskmem_resumebench.bench_run import Size
     from taskmem_resumebench.chat_endpoint import ChatEndpoint
+    from taskmem_resumebench.generated_task import GeneratedTask
 
 KEY: Final = "TASKMEM_BENCH_MODEL_KEY"
 
@@ -87,8 +89,16 @@ def _run_bench(
 
     if shutil.which("git") is None:
         raise click.ClickException("The generated tasks need git; install it, and run this again.")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends its daemons
-    minds = None if model is None else lambda task: ModelMind(task, model.ask)
+
+    def end_daemons(*_: object) -> None:
+        sys.exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, end_daemons)
+
+    def make_mind(endpoint: ChatEndpoint, task: GeneratedTask) -> ModelMind:
+        return ModelMind(task, endpoint.ask)
+
+    minds = None if model is None else partial(make_mind, model)
     try:
         return bench_run.run_bench(seed, size, tell, memory, minds)
     except (CommandFailed, DaemonNotServing, EndpointFailed) as error:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
 MOST_TRIES: Final = 5
@@ -111,4 +111,4 @@ def _read_message(text: bytes) -> dict[str, Any]:
         raise _Busy("an answer without a message") from error
     if not isinstance(message, dict):
         raise _Busy("an answer without a message")
-    return message
+    return cast("dict[str, Any]", message)

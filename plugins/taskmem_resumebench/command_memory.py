@@ -97,7 +97,8 @@ class CommandMemory:
     def read_plan(self) -> Sequence[str]:
         """Ask for the whole plan."""
         plan = self._ask("plan", "plan")
-        return [str(step) for step in plan] if isinstance(plan, list) else []
+        steps: list[Any] = plan if isinstance(plan, list) else []
+        return [str(step) for step in steps]
 
     def _tell(self, event: str, **fields: object) -> None:
         self._send({"event": event, **fields})

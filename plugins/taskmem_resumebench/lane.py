@@ -10,7 +10,7 @@ import shutil
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -157,7 +157,7 @@ class Lane:
 
 
 @contextmanager
-def open_lane(root: Path) -> Iterator[tuple[Lane, Path]]:
+def open_lane(root: Path) -> Generator[tuple[Lane, Path]]:
     """Open a lane in a folder; yields it, and its daemon's database."""
     work, home = root / "w", root / "h"
     work.mkdir(parents=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from taskmem_resumebench.agents import Decision, Deed, Knowledge
 from taskmem_resumebench.generated_task import GeneratedTask
@@ -90,7 +90,7 @@ class ModelMind:
 
     def _read_calls(self, calls: object, gate: str) -> Decision | None:
         """Read the first call; the rest are refused, as is one that asks for nothing known."""
-        listed = calls if isinstance(calls, list) else []
+        listed: list[Any] = calls if isinstance(calls, list) else []
         for extra in listed[1:]:
             self._answer(_read_id(extra), "Not done: one call at a time.")
         try:
@@ -112,4 +112,4 @@ class ModelMind:
 
 
 def _read_id(call: object) -> str:
-    return str(call.get("id", "")) if isinstance(call, dict) else ""
+    return str(cast("dict[str, Any]", call).get("id", "")) if isinstance(call, dict) else ""

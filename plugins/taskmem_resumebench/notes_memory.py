@@ -28,7 +28,8 @@ def take_event(event: dict[str, Any], notes: str) -> str:
             return notes.replace(_write_call("Begun", event), "") + _write_call("Done", event)
         case "step_reported":
             return notes.replace(f"- [ ] {event['step']}\n", f"- [x] {event['step']}\n")
-    return notes
+        case _:
+            return notes
 
 
 def answer_question(question: str, notes: str) -> dict[str, Any]:
@@ -38,7 +39,8 @@ def answer_question(question: str, notes: str) -> dict[str, Any]:
             return {"text": notes}
         case "plan":
             return {"plan": [each[6:] for each in notes.splitlines() if each.startswith("- [")]}
-    return {"accepted": True}
+        case _:
+            return {"accepted": True}
 
 
 def _write_plan(plan: list[str], notes: str) -> str:

@@ -126,5 +126,7 @@ def _play(link: GatewayLink, kind: str, folder: Path) -> None:
             link.call_tool("smart_wait", None, target=target, wake_when=wanted, **who)
         case "over":
             link.call_tool("task_update", None, status="cancelled", message="Not needed.", **who)
+        case _:
+            pass
     if kind != "at-work":
         link.end_turn("So much for now.")
