@@ -97,7 +97,7 @@ class CommandMemory:
     def read_plan(self) -> Sequence[str]:
         """Ask for the whole plan."""
         plan = self._ask("plan", "plan")
-        steps: list[Any] = plan if isinstance(plan, list) else []
+        steps = cast("list[object]", plan) if isinstance(plan, list) else []
         return [str(step) for step in steps]
 
     def _tell(self, event: str, **fields: object) -> None:

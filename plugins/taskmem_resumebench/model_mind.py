@@ -90,7 +90,7 @@ class ModelMind:
 
     def _read_calls(self, calls: object, gate: str) -> Decision | None:
         """Read the first call; the rest are refused, as is one that asks for nothing known."""
-        listed: list[Any] = calls if isinstance(calls, list) else []
+        listed = cast("list[dict[str, Any]]", calls) if isinstance(calls, list) else []
         for extra in listed[1:]:
             self._answer(_read_id(extra), "Not done: one call at a time.")
         try:

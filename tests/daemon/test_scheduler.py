@@ -114,10 +114,10 @@ def test_a_wake_that_nobody_has_tried_to_send_is_not_unsent(world: World) -> Non
 
 @pytest.mark.parametrize(
     ("said", "rests"),
-    [(0.0, 5), (60.0, 60), (3600.0, 300), (None, 160), ("soon", 160)],
-    ids=["at once", "in a minute", "in an hour", "it does not know", "a word"],
+    [(0.0, 60), (90.0, 90), (3600.0, 300), (None, 160), ("soon", 160)],
+    ids=["at once", "in a minute and a half", "in an hour", "it does not know", "a word"],
 )
-async def test_a_transport_that_says_when_it_works_is_tried_then(
+async def test_a_transport_is_not_tried_before_it_says_it_works(
     world: World, gateway: Gateway, said: Any, rests: int
 ) -> None:
     gateway.fails = lambda _: WakeUndelivered("gateway down")

@@ -162,7 +162,7 @@ def test_implicit_tasks_are_counted_without_a_look_at_others(database):
     assert "INDEX tasks_implicit" in first
 
 
-def test_runs_of_implicit_tasks_are_counted_without_a_look_at_others(database):
+def test_runs_of_implicit_tasks_are_counted_without_others(database):
     plan = plan_of(database, counting.IMPLICIT_RUNS)
     assert not [step for step in plan if step.startswith("SCAN runs")]
 
