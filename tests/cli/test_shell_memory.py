@@ -200,6 +200,8 @@ def test_what_an_act_brings_about_is_said_before_it_is_done(
 
     said = shell.type("cancel Bread", "n\n")
 
-    assert said.startswith("Bread: What was done so far is kept. Its wait is cancelled with it.")
+    assert said.startswith(
+        "Bread: The task ends; what was done so far is kept. Its wait is cancelled with it."
+    )
     assert "Aborted" in said
     assert list_cancelled(daemon) == []
