@@ -27,17 +27,17 @@ def open_langgraph(folder: Path, tasks: int) -> Mapping[str, Callable[[int], obj
     def name(number: int) -> dict[str, dict[str, str]]:
         return {"configurable": {"thread_id": f"task {number}", "checkpoint_ns": ""}}
 
-    def put(number: int) -> None:
+    def put_checkpoint(number: int) -> None:
         kept = empty_checkpoint()
         kept["channel_values"] = {"messages": [PLAN.format(number)]}
         saver.put(name(number % tasks), kept, {"source": "loop", "step": number}, {"messages": 1})
 
     database.execute("PRAGMA synchronous = OFF")
     for number in range(tasks):
-        put(number)
+        put_checkpoint(number)
     database.execute("PRAGMA synchronous = FULL")  # its default
     return {
-        "update": lambda number: put(number * 7919),
+        "update": lambda number: put_checkpoint(number * 7919),
         "list": lambda _: list(saver.list(None, limit=10)),
         "get": lambda number: saver.get_tuple(name(number * 7919 % tasks)),
     }

@@ -75,7 +75,7 @@ class InProcess:
             text=True,
         )
         self.pids = (self._process.pid,)
-        assert self._read() == "ready"  # noqa: S101 - it says nothing else
+        assert self._read_line() == "ready"  # noqa: S101 - it says nothing else
 
     def __enter__(self) -> Self:
         """Answer itself; leaving the block ends it."""
@@ -90,9 +90,9 @@ class InProcess:
         assert self._process.stdin is not None  # noqa: S101 - it is a pipe
         self._process.stdin.write(f"{operation} {number}\n")
         self._process.stdin.flush()
-        return float(self._read())
+        return float(self._read_line())
 
-    def _read(self) -> str:
+    def _read_line(self) -> str:
         assert self._process.stdout is not None  # noqa: S101 - it is a pipe
         return self._process.stdout.readline().strip()
 

@@ -114,7 +114,7 @@ class FaultedCalls:
             return
         with closing(connect_read_only(self._daemon.home.database)) as database:
             assert count_text(database, outcome.text) == 0, outcome
-        for operation in self._daemon.journal.read():
+        for operation in self._daemon.journal.read_operations():
             self._disk.apply(operation)
         with tempfile.TemporaryDirectory() as folder:
             self._disk.write_killed(Path(folder))

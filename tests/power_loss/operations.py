@@ -40,7 +40,7 @@ class Journal:
         self._path = path
         self._place = 0
 
-    def read(self) -> list[Operation]:
+    def read_operations(self) -> list[Operation]:
         """Return the operations since the last call; from the first one if there was none."""
         with self._path.open("rb") as file:
             file.seek(self._place)

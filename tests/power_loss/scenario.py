@@ -201,7 +201,7 @@ def record_script(tasks: int) -> tuple[list[Operation], list[Answered]]:
         script = Script(daemon)
         with daemon.serve():
             script.play(tasks)
-        return daemon.journal.read(), script.answers
+        return daemon.journal.read_operations(), script.answers
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:

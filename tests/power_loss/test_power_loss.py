@@ -86,7 +86,7 @@ def test_an_image_is_what_a_real_kill_leaves(at, tmp_path):
             Script(daemon).play(1)
         assert status_of(daemon.process) == -signal.SIGKILL
         disk = Disk()
-        done = daemon.journal.read()
+        done = daemon.journal.read_operations()
         assert len(done) == at
         for operation in done:
             disk.apply(operation)

@@ -5,18 +5,12 @@ from __future__ import annotations
 import pytest
 
 from taskmem_resumebench.agents import Knowledge, read_memory
-from taskmem_resumebench.generated_task import GeneratedTask, generate_tasks
+from taskmem_resumebench.generated_task import GeneratedTask
 from taskmem_resumebench.openclaw_recovery import MOST_RECOVERIES, OpenClawRecovery
 from taskmem_resumebench.work_steps import Call, Kind
 
 CALL = Call(Kind.LINE, "amber-1", "log.txt")
 PAYMENT = Call(Kind.PAYMENT, "amber-2")
-
-
-@pytest.fixture
-def task() -> GeneratedTask:
-    (task,) = generate_tasks(1, 1, [6])
-    return task
 
 
 @pytest.fixture
