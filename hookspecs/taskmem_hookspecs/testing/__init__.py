@@ -72,7 +72,7 @@ __all__ = [
 
 _SUITES = {
     "StoreSuite": (
-        *("stores", "store_commits", "store_dropping", "store_queries"),
+        *("stores", "store_backups", "store_commits", "store_dropping", "store_queries"),
         *("store_waits", "store_runs", "store_homes", "store_implicit"),
     ),
     "TransportSuite": ("transports",),

@@ -18,6 +18,7 @@ from taskmem_hookspecs.model import Bookmark, Message
 from taskmem_hookspecs.queries import EventQuery, TaskQuery
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.testing.holdings import read_all_rows, read_bookmark
+from taskmem_hookspecs.testing.store_backups import StoreBackUps
 from taskmem_hookspecs.testing.store_commits import StoreCommits
 from taskmem_hookspecs.testing.store_dropping import StoreDropping
 from taskmem_hookspecs.testing.store_homes import StoreHomes
@@ -44,9 +45,16 @@ ROUNDS: Final = 5
 
 
 class StoreSuite(
-    StoreCommits, StoreQuestions, StoreWaits, StoreRuns, StoreHomes, StoreImplicit, StoreDropping
+    StoreCommits,
+    StoreQuestions,
+    StoreWaits,
+    StoreRuns,
+    StoreHomes,
+    StoreImplicit,
+    StoreDropping,
+    StoreBackUps,
 ):
-    """Subclass it in your tests and implement `make_store`.
+    """Subclass it in your tests and implement `make_store`, and `open_back_up` if it writes any.
 
     Tests may run in several processes at once; give each folder a store of its own.
     """
