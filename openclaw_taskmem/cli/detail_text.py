@@ -115,8 +115,8 @@ def _draw_task(
     yield from _draw_heading(f"Plan, {line['done']} of {line['steps']} done")
     for step in found["steps"]:
         is_next = not step["done"] and step["text"] and step["step"] == _find_current(found)
-        mark, style = ("✓", "green") if step["done"] else ("▸" if is_next else "·", "")
-        yield _draw_text(Cell(f"{mark} {step['step']}. {step['text']}", style))
+        mark = "✓" if step["done"] else "▸" if is_next else "·"
+        yield _draw_text(f"{mark} {step['step']}. {step['text']}")
     yield from _draw_made(found, now)
     yield from _draw_waits(found["waits"], now)
     wakes = found["wakes"]

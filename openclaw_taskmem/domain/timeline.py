@@ -208,9 +208,9 @@ def _tell_registered(data: Data) -> _Told:
 
 def _tell_updated(data: Data) -> _Told | None:
     marked, unmarked = read_steps(data, "marked"), read_steps(data, "unmarked")
-    said = [f"Done: step {format_step_numbers(marked)}"] if marked else []
+    said = [f"Ticked by its agent: step {format_step_numbers(marked)}"] if marked else []
     said += [f"Reopened: step {format_step_numbers(unmarked)}"] if unmarked else []
-    return _Told(EntryKind.PLAN, "; ".join(said), tone=Tone.GOOD) if said else None
+    return _Told(EntryKind.PLAN, "; ".join(said)) if said else None
 
 
 def _tell_revised(data: Data) -> _Told:
@@ -298,7 +298,7 @@ def _tell_verdict(row: Data) -> str:
 
 _FOUND: Final = {"verified": "tested, and found to be so", "refuted": "tested, and not so"}
 _VERDICTS: Final = {
-    ("file", "verified"): "exists, is not empty, and changed during the task",
+    ("file", "verified"): "exists, is not empty, and was created or changed during the task",
     ("file", "refuted"): "is missing, empty, older than the task, or another file",
     ("command", "verified"): "ended well",
     ("command", "refuted"): "did not end well",

@@ -31,8 +31,8 @@ def an_entry(kind: str, minute: int = 0, **data: Any) -> Event:
     ("kind", "data", "title", "text", "tone"),
     [
         (events.TASK_REGISTERED, {"steps": 2}, "Registered with 2 steps", "", "plain"),
-        (events.TASK_UPDATED, {"marked": [0, 1]}, "Done: step 1-2", "", "good"),
-        (events.TASK_UPDATED, {"unmarked": [2]}, "Reopened: step 3", "", "good"),
+        (events.TASK_UPDATED, {"marked": [0, 1]}, "Ticked by its agent: step 1-2", "", "plain"),
+        (events.TASK_UPDATED, {"unmarked": [2]}, "Reopened: step 3", "", "plain"),
         (
             events.STATUS_CHANGED,
             {"to": "failed", "why": "round_limit"},
@@ -87,7 +87,7 @@ def an_entry(kind: str, minute: int = 0, **data: Any) -> Event:
             events.EVIDENCE_CHECKED,
             {"checked": [{"kind": "file", "subject": "a.md", "verdict": "verified"}]},
             "Task memory looked at what was made",
-            "a.md: exists, is not empty, and changed during the task",
+            "a.md: exists, is not empty, and was created or changed during the task",
             "good",
         ),
         (
