@@ -149,6 +149,19 @@ def suppress_alert(
     return facts.task.model_copy(update={"held_until": now + HOLD_FOR_GO_ON})
 
 
+def restore_last_alert(task: Task, wakes: Sequence[Wake], now: datetime) -> Task | None:
+    """Return the task with the instant of its last alert; None: it has it.
+
+    It loses it where the clock is set back (`startup.reschedule_tasks`); once it is set forward
+    again, the alerts of `wakes` still have theirs.
+    """
+    alerts = (wake.created_at for wake in wakes if run_registrars.is_alert(wake))
+    latest = max((at for at in alerts if at <= now), default=None)
+    if latest is None or latest <= (task.last_stuck_alert_at or latest):
+        return None
+    return task.model_copy(update={"last_stuck_alert_at": latest})
+
+
 def build_alert(
     facts: TaskFacts,
     verdict: StuckVerdict,
@@ -214,7 +227,7 @@ def alert_registrar(
     *,
     wake_id: str,
     reaches: Callable[[str | None, str | None], bool],
-    list_wakes: Callable[[], Sequence[Wake]],
+    wakes: Sequence[Wake],
     now: datetime,
     policy: StuckPolicy,
 ) -> Change | None:
@@ -222,7 +235,7 @@ def alert_registrar(
 
     None: the task was not handed to a role, or a session has claimed it. A queued run has the
     threshold to be claimed first. `reaches` tells whether a host and session can be woken;
-    `list_wakes` lists the task's wakes in any state, newest first. If the registrar cannot be
+    `wakes` are the task's in any state, newest first. If the registrar cannot be
     woken, the user is notified.
     """
     run = facts.run
@@ -234,7 +247,7 @@ def alert_registrar(
         return Change(tasks=(task.model_copy(update={"held_until": claimed_by}),))
     said, alerted = _describe_unclaimed(run, verdict, now), _count_alert(task, now)
     session = task.registrar_session
-    gone = run_registrars.was_refused(list_wakes())
+    gone = run_registrars.was_refused(wakes)
     if session is not None and not gone and reaches(task.registrar_host, session):
         return _wake_registrar(facts, alerted, said, wake_id, now)
     line = f"{notices.format_task_name(task)} {said}"

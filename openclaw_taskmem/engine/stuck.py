@@ -76,12 +76,15 @@ def _check_task(
     threshold = context.stuck.threshold_seconds
     if (held := stuck.suppress_alert(facts, now, context.outbox, threshold)) is not None:
         return Change(tasks=(held,)), None
+    wakes = context.store.find_wakes(WakeQuery(task_id=task_id, limit=RECENT))
+    if (alerted := stuck.restore_last_alert(facts.task, wakes, now)) is not None:
+        return Change(tasks=(alerted,)), None
     given = stuck.alert_registrar(
         facts,
         verdict,
         wake_id=context.new_id("wake", now),
         reaches=context.reaches,
-        list_wakes=partial(context.store.find_wakes, WakeQuery(task_id=task_id, limit=RECENT)),
+        wakes=wakes,
         now=now,
         policy=context.stuck,
     )

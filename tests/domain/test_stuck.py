@@ -176,7 +176,7 @@ def test_review_wake_is_no_alert_of_an_unclaimed_task(state: WakeState) -> None:
         verdict,
         wake_id="wake_9",
         reaches=lambda *_: True,
-        list_wakes=lambda: (review,),
+        wakes=(review,),
         now=LATER,
         policy=POLICY,
     )

@@ -456,6 +456,19 @@ def test_a_clock_that_went_back_hides_no_silence(world: World) -> None:
 
 
 @pytest.mark.parametrize("force", [True, False], ids=["seen", "before the start"])
+def test_alert_keeps_cooldown_when_the_clock_goes_back_and_on(world: World, *, force: bool) -> None:
+    startup.reschedule_tasks(world.context)
+    world.register()
+    assert len(world.pass_time(THRESHOLD)) == 1
+    world.clock.jump(-86_400)
+    startup.reschedule_tasks(world.context, force=force)
+    world.clock.jump(86_400)
+
+    assert world.pass_time(world.context.stuck.cooldown_seconds - 1) == []
+    assert len(world.pass_time(1)) == 1
+
+
+@pytest.mark.parametrize("force", [True, False], ids=["seen", "before the start"])
 def test_wake_sent_by_a_fast_clock_is_resent_counting_from_now(
     world: World, *, force: bool
 ) -> None:

@@ -299,8 +299,6 @@ class SimulatedClock:
         self.began = DAWN
         self.jumped = 0.0
         """Seconds by which the wall clock was set, in all."""
-        self.set_back_at = -1.0
-        """When the wall clock was last set back, by the monotonic clock."""
         self.read_before: datetime | None = None
         """The latest instant that work under way may have read before the clock was set."""
 
@@ -311,7 +309,6 @@ class SimulatedClock:
         """Set the wall clock; what is under way may have read it before."""
         self.read_before = max(self.now(), self.read_before or DAWN)
         self.jumped += seconds
-        self.set_back_at = self.monotonic() if seconds < 0 else self.set_back_at
 
     def monotonic(self) -> float:
         return self.loop.time() if self.loop is not None else 0.0

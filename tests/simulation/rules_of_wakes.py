@@ -38,11 +38,7 @@ def no_alert_while_a_wait_is_open(_: Machine, commit: Commit) -> Iterator[str]:
 
 
 def at_most_one_alert_per_cooldown(machine: Machine, commit: Commit) -> Iterator[str]:
-    """Two alerts of a task lie a cooldown apart by the wall clock or the machine's own.
-
-    Where the wall clock was set back between them, a threshold: how long ago the first was is not
-    known any more once it is set forward again (decision 8).
-    """
+    """Two alerts of a task lie a cooldown apart by the wall clock or the machine's own."""
     for wake in list_new_alerts(commit):
         own = commit.mirror.list_wakes(wake.task_id or "")
         others = [w for w in own if w.cause is WakeCause.STUCK and w.wake_id != wake.wake_id]
@@ -50,10 +46,7 @@ def at_most_one_alert_per_cooldown(machine: Machine, commit: Commit) -> Iterator
             last = others[-1]
             wall = (wake.created_at - last.created_at).total_seconds()
             passed = commit.monotonic - machine.seen_at[last.wake_id]
-            least = machine.stuck.cooldown_seconds
-            if machine.clock.set_back_at >= machine.seen_at[last.wake_id]:
-                least = min(least, machine.stuck.threshold_seconds)
-            if max(wall, passed) < least - 0.001:
+            if max(wall, passed) < machine.stuck.cooldown_seconds - 0.001:
                 yield f"{wake.wake_id} follows {last.wake_id} after {wall:.0f} s"
 
 
