@@ -197,12 +197,12 @@ def test_a_daemon_that_was_stopped_keeps_all_and_alerts_nobody(start):
     daemon = start(TASKMEM_STUCK_THRESHOLD_SECONDS="4", TASKMEM_LEASE_SECONDS="4")
     with short_home() as home, closing(Daemon(home, **longer)) as other:
         other.wait_until_it_serves()
-        agents = Agents(daemon)
-        with Lines(daemon.home) as by_mcp, agents.at_work():
+        # An agent that has registered calls at once: here, four seconds are silence.
+        with Lines(daemon.home) as by_mcp, (agents := Agents(daemon)).at_work():
             agents.wait_for_answers(20)
             with stop_process(daemon.process):
-                given = {"name": "By MCP", "plan": ["Build"]}
-                number = by_mcp.send("tools/call", name="task_register", arguments=given)
+                given = {"task_id": agents.tasks[0], "message": "By MCP"}
+                number = by_mcp.send("tools/call", name="task_update", arguments=given)
                 # Once the other's is silent for too long, so would be all of these.
                 assert other.out.wait_for(other.register())
             agents.wait_for_answers(20)
@@ -211,4 +211,5 @@ def test_a_daemon_that_was_stopped_keeps_all_and_alerts_nobody(start):
             assert {e["kind"] for e in log} == {"task_registered", "task_updated"}
             assert daemon.wakes() == []
     assert agents.refusals == []
-    assert read_messages(daemon.home) == agents.answered_messages
+    told = agents.answered_messages | {(agents.tasks[0], "By MCP")}
+    assert read_messages(daemon.home) == told
