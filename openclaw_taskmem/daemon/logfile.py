@@ -36,8 +36,8 @@ def set_up_logging() -> None:
     handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
     handler.addFilter(RepeatLimit())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    logging.getLogger("alembic").setLevel(logging.WARNING)
-    logging.getLogger("watchfiles").setLevel(logging.WARNING)
+    for library in ("alembic", "httpx", "watchfiles"):
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 class LogLines(logging.Formatter):
