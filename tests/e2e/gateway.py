@@ -210,6 +210,11 @@ class Gateway:
         """What it printed and logged last."""
         return f"{last_lines(self.output, 10)}\n{last_lines(self.log, 40)}"
 
+    def listens(self) -> bool:
+        """Whether something listens on its port."""
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
     def _ready(self) -> bool:
         assert self._process is not None
         status = self._process.poll()

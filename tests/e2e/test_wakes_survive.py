@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 RESTARTS = int(os.environ.get("TASKMEM_RESTARTS", "4"))
 """Graceful restarts of the gateway; TASKMEM_RESTARTS makes more of them."""
+OTHER = "agent:main:other"
 RESUMED = "Your previous turn was interrupted by a gateway restart"
 
 
@@ -214,3 +215,47 @@ def test_plugin_upgrade_disturbs_no_agent_with_an_open_task(house: House, tmp_pa
     assert house.arrivals(wait) == 1
     [task] = until(lambda: house.call("task_list")["tasks"], "it is registered")
     assert task["name"] == "Reap"
+
+
+SLOW = """
+import { existsSync } from "node:fs";
+import { setTimeout as rest } from "node:timers/promises";
+async function start({ stateDir }) {
+  while (!existsSync(`${stateDir}/go`)) await rest(50);
+}
+export default { id: "slow", register: (api) => api.registerService({ id: "slow", start }) };
+"""
+
+
+def add_slow_plugin(house: House, folder: Path) -> Path:
+    """Have a plug-in start before ours; it takes until there is the file that is returned."""
+    folder.mkdir()
+    schema = {"type": "object", "additionalProperties": False, "properties": {}}
+    manifest = {"id": "slow", "activation": {"onStartup": True}, "configSchema": schema}
+    package = {"name": "slow", "type": "module", "openclaw": {"extensions": ["./index.js"]}}
+    (folder / "openclaw.plugin.json").write_text(json.dumps(manifest))
+    (folder / "package.json").write_text(json.dumps(package))
+    (folder / "index.js").write_text(SLOW)
+
+    def load_first(found: dict) -> None:
+        found["plugins"]["load"]["paths"].insert(0, str(folder))
+        found["plugins"]["entries"] = {"slow": {"enabled": True}, **found["plugins"]["entries"]}
+
+    house.gateway.reconfigure(load_first)
+    return house.gateway.room.state / "go"
+
+
+def test_wake_awaits_a_gateway_that_loads_the_plugin_late(house: House, tmp_path: Path):
+    house.gateway.say("hello", OTHER)
+    house.gateway.stop()
+    go = add_slow_plugin(house, tmp_path / "slow")
+    house.gateway.start(house.gateway.listens)
+    wait = house.wake("late", OTHER)
+
+    def is_held() -> bool:
+        return "is still starting" in (house.wake_of(wait)["last_error"] or "")
+
+    until(is_held, "it waits for the plug-in", shown=lambda: house.wake_of(wait))
+    go.touch()
+    assert house.reaches(wait, "acknowledged", 240)["transport"] == "openclaw-plugin"
+    assert house.arrivals(wait) == 1

@@ -6,11 +6,10 @@ started. The plug-in reports when a turn has taken the wake.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_openclaw import configuration, plugin_socket
@@ -22,7 +21,7 @@ NEWS: Final = "The agent goes on."
 RECOVERY_SECONDS: Final = 5.0
 """Delay before the retry if OpenClaw is about to recover the session. Seconds."""
 GLANCE_SECONDS: Final = 2.0
-"""Time limit to connect to the gateway. Seconds."""
+"""Time limit for the gateway to say whether it has started. Seconds."""
 
 
 class PluginTransport(ReachMixin):
@@ -99,8 +98,9 @@ class PluginTransport(ReachMixin):
     async def _build_absence_error(self, said: str) -> WakeUndelivered:
         """Return the error for a plug-in that does not listen.
 
-        If the configuration may want the plug-in, no other transport is tried: it would deliver
-        before the gateway has settled, and without acknowledgement.
+        If the configuration may want the plug-in, no other transport is tried until the gateway
+        has started and the plug-in could have listened since: it would deliver before the gateway
+        has settled, without acknowledgement, and perhaps without beginning a turn.
         """
         sentence = f"{said[:1].upper()}{said[1:]}"
         if not configuration.may_want_plugin(self._environ):
@@ -109,7 +109,8 @@ class PluginTransport(ReachMixin):
         port = None
         if config is not None:
             port = configuration.find_local_port(config, self._environ)
-        if port is not None and not await _is_listening(port):
+        phase = "started" if port is None else await _read_phase(port)
+        if phase == "away":
             return WakeUndelivered(
                 f"No gateway listens at 127.0.0.1:{port}; see that it is started."
             )
@@ -119,19 +120,28 @@ class PluginTransport(ReachMixin):
             return WakeUndelivered(
                 "The gateway has only just loaded the plug-in.", retry_seconds=0.0
             )
+        if phase == "starting":
+            return WakeUndelivered("The gateway is still starting, and loads the plug-in last.")
         return TransportUnavailable(
             f"{sentence}, though one runs and is to load it; see: taskmem doctor."
         )
 
 
-async def _is_listening(port: int) -> bool:
-    """Return whether something listens on a loopback port; a busy listener counts."""
+async def _read_phase(port: int) -> Literal["away", "starting", "started"]:
+    """Ask the gateway on a loopback port how far its start is.
+
+    One that is about to stop, or too busy to answer, counts as starting; one that does not say,
+    as started. Source: "HTTP probes" in OpenClaw's docs/gateway/health.md.
+    """
+    import httpx
+
     try:
-        async with asyncio.timeout(GLANCE_SECONDS):
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except TimeoutError:
-        return True
-    except OSError:
-        return False
-    writer.close()
-    return True
+        async with httpx.AsyncClient(timeout=GLANCE_SECONDS, trust_env=False) as client:
+            answer = await client.get(f"http://127.0.0.1:{port}/startupz")
+    except httpx.ConnectError:
+        return "away"
+    except httpx.TimeoutException:
+        return "starting"
+    except httpx.HTTPError:
+        return "started"
+    return "starting" if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE else "started"

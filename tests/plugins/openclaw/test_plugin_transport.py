@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -11,6 +12,7 @@ from openclaw_taskmem.home import find_home
 from taskmem_hookspecs import WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw import plugin_socket
+from taskmem_openclaw.transports import plugin
 from taskmem_openclaw.transports.auto import TransportUnavailable
 from taskmem_openclaw.transports.plugin import NEWS, PluginTransport
 from tests.support.gateways import MAIN
@@ -275,6 +277,24 @@ def closed_port():
         yield bound.getsockname()[1]
 
 
+@asynccontextmanager
+async def open_gateway(*said):
+    """A gateway on loopback that says these things in turn when it is asked about its start."""
+    answers = [*said]
+
+    async def answer(reader, writer):
+        assert await reader.readline() == b"GET /startupz HTTP/1.1\r\n"
+        writer.write(answers.pop(0))
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+STARTED = b"HTTP/1.1 200 OK\r\n\r\n"
+STARTING = b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
+
+
 def configure(gateway, port, *, plugins=None, **more):
     """Write OpenClaw's configuration: it wants the plug-in, unless told otherwise."""
     if plugins is None:
@@ -304,7 +324,7 @@ async def test_absent_gateway_is_reported_and_no_other_way_is_tried(gateway, clo
     )
 
 
-async def test_wake_awaits_a_loading_gateway_and_stays_owed_at_first(gateway, port, monkeypatch):
+async def test_wake_awaits_a_loading_gateway_and_stays_owed_at_first(gateway, monkeypatch):
     """What comes while it starts is owed still: the daemon knows when it may go."""
     knocked = asyncio.Event()
     knock = asyncio.open_unix_connection
@@ -317,21 +337,47 @@ async def test_wake_awaits_a_loading_gateway_and_stays_owed_at_first(gateway, po
 
     monkeypatch.setattr(plugin_socket, "GLANCE", 0.01)
     monkeypatch.setattr(asyncio, "open_unix_connection", knock_and_tell)
-    configure(gateway, port)
-    delivery = asyncio.create_task(patient(gateway).deliver(a_wake()))
-    await knocked.wait()
-    await asyncio.to_thread(gateway.open)
-    with pytest.raises(WakeUndelivered, match="only just loaded") as raised:
-        await await_in_time(delivery)
+    async with open_gateway(STARTED) as port:
+        configure(gateway, port)
+        delivery = asyncio.create_task(patient(gateway).deliver(a_wake()))
+        await knocked.wait()
+        await asyncio.to_thread(gateway.open)
+        with pytest.raises(WakeUndelivered, match="only just loaded") as raised:
+            await await_in_time(delivery)
     assert not isinstance(raised.value, TransportUnavailable)
     assert raised.value.retry_seconds == 0.0
     assert gateway.asked == []
 
 
-async def test_wanted_plugin_that_never_comes_counts_as_not_there(gateway, port):
+@pytest.mark.parametrize(
+    "said",
+    [STARTED, b"HTTP/1.1 404 Not Found\r\n\r\n", b"\x15\x03\x03\x00\x02\x02\x46", b""],
+    ids=["started", "older", "speaks TLS", "hangs up"],
+)
+async def test_wanted_plugin_that_never_comes_counts_as_not_there(gateway, said):
+    async with open_gateway(said) as port:
+        configure(gateway, port)
+        with pytest.raises(TransportUnavailable, match="though one runs and is to load it"):
+            await await_in_time(patient(gateway, 0.05).deliver(a_wake()))
+
+
+async def test_gateway_that_starts_slowly_is_reached_no_other_way(gateway):
+    """Also where its start ends meanwhile: the plug-in has all its time after that."""
+    async with open_gateway(STARTING, STARTED) as port:
+        configure(gateway, port)
+        with pytest.raises(WakeUndelivered, match="is still starting") as raised:
+            await await_in_time(patient(gateway, 0.05).deliver(a_wake()))
+        assert not isinstance(raised.value, TransportUnavailable)
+        with pytest.raises(TransportUnavailable):
+            await await_in_time(patient(gateway, 0.05).deliver(a_wake()))
+
+
+async def test_gateway_too_busy_to_answer_is_reached_no_other_way(gateway, port, monkeypatch):
+    monkeypatch.setattr(plugin, "GLANCE_SECONDS", 0.05)
     configure(gateway, port)
-    with pytest.raises(TransportUnavailable, match="though one runs and is to load it"):
+    with pytest.raises(WakeUndelivered, match="is still starting") as raised:
         await await_in_time(patient(gateway, 0.05).deliver(a_wake()))
+    assert not isinstance(raised.value, TransportUnavailable)
 
 
 @pytest.mark.parametrize(
