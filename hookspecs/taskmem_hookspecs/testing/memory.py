@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +83,10 @@ class MemoryStore(Dropping):
             if task_id not in self._tasks:
                 raise TaskNotFound(f"There is no task {task_id}; list the tasks.")
             made = [a for _, a in sorted(self._artifacts.items()) if a.task_id == task_id]
-            waits = [w for w in sort_newest_first(self._waits) if w.task_id == task_id]
-            wakes = [w for w in sort_newest_first(self._wakes) if w.task_id == task_id]
+            own_waits = [w for w in self._waits.values() if w.task_id == task_id]
+            waits = sort_newest_first(own_waits, "wait_id")
+            own_wakes = [w for w in self._wakes.values() if w.task_id == task_id]
+            wakes = sort_newest_first(own_wakes, "wake_id")
             open_wakes = [w for w in wakes if w.state in (WakeState.DUE, WakeState.SENT)]
             return TaskFacts(
                 task=self._tasks[task_id],
@@ -137,7 +141,8 @@ class MemoryStore(Dropping):
         """Return the tasks that match a query."""
         with self._lock:
             tasks = filter_by_query(query, self._tasks.values())
-            said = {m.task_id for m in self._messages if is_within(query.holding, m.content)}
+            messages = self._messages if query.holding is not None else ()
+            said = {m.task_id for m in messages if is_within(query.holding, m.content)}
         tasks = [
             t for t in tasks if is_within(query.named, t.task_id) or is_within(query.named, t.name)
         ]
@@ -154,12 +159,14 @@ class MemoryStore(Dropping):
     def find_waits(self, query: WaitQuery) -> Sequence[Wait]:
         """Return the waits that match a query."""
         with self._lock:
-            return filter_by_query(query, sort_newest_first(self._waits))[: query.limit]
+            waits = filter_by_query(query, self._waits.values())
+        return sort_newest_first(waits, "wait_id")[: query.limit]
 
     def find_wakes(self, query: WakeQuery) -> Sequence[Wake]:
         """Return the wakes that match a query."""
         with self._lock:
-            wakes = filter_by_query(query, sort_newest_first(self._wakes))
+            wakes = filter_by_query(query, self._wakes.values())
+        wakes = sort_newest_first(wakes, "wake_id")
         if since := query.sent_since:
             wakes = select_due(wakes, FOREVER, "sent_at", "wake_id")
             wakes = [w for w in wakes if w.sent_at and w.sent_at >= since]
@@ -171,8 +178,9 @@ class MemoryStore(Dropping):
     def find_runs(self, query: RunQuery) -> Sequence[Run]:
         """Return the runs that match a query."""
         with self._lock:
-            runs = filter_by_query(query, sort_newest_first(self._runs))
+            runs = filter_by_query(query, self._runs.values())
             tasks = dict(self._tasks)
+        runs = sort_newest_first(runs, "run_id")
         if query.implicit is not None:
             runs = [r for r in runs if tasks[r.task_id].implicit is query.implicit]
         if query.oldest_first:
@@ -187,10 +195,9 @@ class MemoryStore(Dropping):
     def find_events(self, query: EventQuery) -> Sequence[Event]:
         """Return the events that match a query."""
         with self._lock:
-            events = filter_by_query(query, self._events)
-        if query.after is None:
-            return take_newest(events, query.limit)
-        return [e for e in events if e.event_id > (query.after or 0)][: query.limit]
+            first = bisect_right(self._events, query.after or 0, key=attrgetter("event_id"))
+            events = filter_by_query(query, self._events[first:])
+        return take_newest(events, query.limit) if query.after is None else events[: query.limit]
 
     def count(self) -> Counts:
         """Return the number of rows, by state, without implicit tasks and their runs."""

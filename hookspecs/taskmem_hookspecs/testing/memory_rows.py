@@ -88,14 +88,15 @@ def filter_by_query(query: Value, rows: Iterable[AskedT]) -> list[AskedT]:
         (_PLURALS[name], value)
         if name in _PLURALS
         else (name, (value, None) if name in _OR_NONE else (value,))
-        for name, value in query
+        for name, value in vars(query).items()
         if value is not None
     ]
 
-    def is_asked_for(row: AskedT) -> bool:
-        return all(getattr(row, field) in values for field, values in wanted if hasattr(row, field))
-
-    return [row for row in rows if is_asked_for(row)]
+    found = list(rows)
+    for field, values in wanted:
+        if found and hasattr(found[0], field):
+            found = [row for row in found if getattr(row, field) in values]
+    return found
 
 
 def is_within(part: str | None, text: str) -> bool:
@@ -114,10 +115,9 @@ def is_by(maker: Maker, host: str | None, session_key: str | None) -> bool:
     return host in maker.hosts and (maker.agent is None or own)
 
 
-def sort_newest_first(rows: Mapping[str, AgedT]) -> list[AgedT]:
-    """Return the rows by `created_at`, then by id, newest first."""
-    aged = sorted(rows.items(), key=lambda p: (p[1].created_at, p[0]), reverse=True)
-    return [row for _, row in aged]
+def sort_newest_first(rows: Iterable[AgedT], key: str) -> list[AgedT]:
+    """Return the rows by `created_at`, then by the id in the field `key`, newest first."""
+    return sorted(rows, key=attrgetter("created_at", key), reverse=True)
 
 
 def select_due(rows: Iterable[OwnedT], by: datetime, at: str, key: str) -> list[OwnedT]:
