@@ -76,7 +76,7 @@ class DaemonHome:
     def renew(self) -> None:
         """Drop the home, and make one with three tasks of a session."""
         self._drop()
-        self._play = play = Play(1, Rules(()))
+        self._play = play = Play(1, Rules({}))
         self._server = SocketServer(play.daemon.dispatcher, lambda _: None)
         self._left = MOST_CALLS
         self._number = 0

@@ -14,9 +14,9 @@ from itertools import islice
 
 from tests.simulation import invariants
 from tests.simulation.database import STORES
+from tests.simulation.drawing import LENGTH, draw_operations
 from tests.simulation.history import Outcome, play_history
-from tests.simulation.operations import draw_operations
-from tests.simulation.search import LENGTH, list_histories, shorten
+from tests.simulation.search import list_histories, shorten
 
 REPORT_SECONDS = 10.0
 

@@ -13,7 +13,7 @@ import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
-from contextvars import Context
+from contextvars import Context, copy_context
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, Final
@@ -97,6 +97,41 @@ class SimulatedLock:
             self._loop.resume(self._waiting.popleft())
 
 
+class _Call:
+    """A call that the loop will make: what asyncio's handles do, without their checks."""
+
+    __slots__ = ("_args", "_call", "_context", "_loop", "ended")
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        call: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+    ) -> None:
+        self._loop = loop
+        self._call = call
+        self._args = args
+        self._context = context or copy_context()
+        self.ended = False
+        """True once it was cancelled."""
+
+    def cancel(self) -> None:
+        self.ended = True
+
+    def cancelled(self) -> bool:
+        return self.ended
+
+    def run(self) -> None:
+        try:
+            self._context.run(self._call, *self._args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            said = f"Exception in callback {self._call!r}"
+            self._loop.call_exception_handler({"message": said, "exception": error})
+
+
 class SimulatedLoop(asyncio.AbstractEventLoop):
     """An event loop whose threads and timers belong to it."""
 
@@ -113,8 +148,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._in_order = in_order
         self._now = start
         self._order = itertools.count()
-        self._ready: deque[asyncio.Handle] = deque()
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._ready: deque[_Call] = deque()
+        self._timers: list[tuple[float, int, _Call]] = []
         self._runnable: list[SimulatedThread] = []
         self._threads: dict[SimulatedThread, None] = {}
         self._queued: defaultdict[object, deque[SimulatedThread]] = defaultdict(deque)
@@ -142,8 +177,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def call_soon(
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+    ) -> Any:
+        handle = _Call(self, callback, args, context)
         self._ready.append(handle)
         return handle
 
@@ -151,18 +186,15 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def call_later(
         self, delay: float, callback: Callable[..., object], *args: Any, context: Any = None
-    ) -> asyncio.TimerHandle:
+    ) -> Any:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
-    ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
+    ) -> Any:
+        handle = _Call(self, callback, args, context)
         heapq.heappush(self._timers, (when, next(self._order), handle))
         return handle
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """A cancelled timer is dropped at its time."""
 
     def run_in_executor(
         self, executor: Any, func: Callable[..., Any], *args: Any
@@ -227,16 +259,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def run_some(self, steps: int) -> None:
         """Run that many steps, or fewer if there are no more."""
         with self.enter_loop():
-            while steps > 0 and self._run_one():
-                steps -= 1
+            self._run_up_to(steps)
 
     def run_ready(self) -> None:
         """Run until everything waits for time to pass."""
         with self.enter_loop():
-            for _ in range(MOST_STEPS):
-                if not self._run_one():
-                    return
-        raise LoopSpins(f"it does not rest within {MOST_STEPS} steps")
+            if self._run_up_to(MOST_STEPS):
+                raise LoopSpins(f"it does not rest within {MOST_STEPS} steps")
 
     def advance(self, seconds: float) -> None:
         """Let time pass, and run what it makes due."""
@@ -267,27 +296,29 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self._ready.clear()
             self._timers.clear()
 
-    def _run_one(self) -> bool:
-        if self.halted:
-            return False
-        ready, runnable = self._ready, self._runnable
-        while self._timers and self._timers[0][0] <= self._now:
-            handle = heapq.heappop(self._timers)[2]
-            if not handle.cancelled():
-                ready.append(handle)
-        if runnable and (not ready or self.choose.random() < 0.5):
-            at = self.choose.randrange(len(runnable)) if len(runnable) > 1 else 0
-            self.thread = runnable.pop(at)
-            self.thread.step()
-            self.thread = None
-            return True
-        if not ready:
-            return False
-        if not self._in_order and len(ready) > 1:
-            ready.rotate(-self.choose.randrange(len(ready)))
-        handle = ready.popleft()
-        if not handle.cancelled():
-            handle._run()
+    def _run_up_to(self, steps: int) -> bool:
+        """Run up to so many steps; return whether all were needed."""
+        ready, runnable, timers = self._ready, self._runnable, self._timers
+        draw, pick = self.choose.random, self.choose.randrange
+        for _ in range(steps):
+            if self.halted:
+                return False
+            while timers and timers[0][0] <= self._now:
+                handle = heapq.heappop(timers)[2]
+                if not handle.ended:
+                    ready.append(handle)
+            if runnable and (not ready or draw() < 0.5):
+                self.thread = runnable.pop(pick(len(runnable)) if len(runnable) > 1 else 0)
+                self.thread.step()
+                self.thread = None
+                continue
+            if not ready:
+                return False
+            if not self._in_order and len(ready) > 1:
+                ready.rotate(-pick(len(ready)))
+            handle = ready.popleft()
+            if not handle.ended:
+                handle.run()
         return True
 
 

@@ -14,9 +14,9 @@ from openclaw_taskmem.domain import redaction
 from openclaw_taskmem.plugin_host import facade
 from taskmem_hookspecs import TaskmemError
 from tests.simulation.daemon import Daemon, run_inline
+from tests.simulation.drawing import BY_NAME, Operation
 from tests.simulation.event_loop import LoopSpins, SimulatedLoop
 from tests.simulation.machine import FAULTS, Broken, Machine, Weather
-from tests.simulation.operations import BY_NAME, Operation
 from tests.simulation.outside import Gateway, Outside
 from tests.simulation.rules import Rules
 
@@ -123,11 +123,11 @@ class Play:
         choose = Random(operation.seed)
         self.loop.choose = choose
         self.lines.append(BY_NAME[operation.kind](self, choose))
-        if choose.random() < 0.5:
+        if choose.random() < self.machine.weather.settles:
             self.loop.run_ready()
             self.machine.clock.read_before = None
         else:
-            self.loop.run_some(choose.randrange(60))
+            self.loop.run_some(choose.randrange(40))
         if self.loop.halted and self.machine.broken is None:
             self._bury()
             self.start_daemon()

@@ -47,6 +47,8 @@ class Weather(NamedTuple):
 
     in_order: bool
     """Callbacks run in order, as in asyncio; else in any."""
+    settles: float
+    """Chance that all that an operation begins has ended before the next."""
     preempts: float
     """Chance that a thread pauses before it reaches the store."""
     threshold: float
@@ -62,12 +64,13 @@ class Weather(NamedTuple):
         """Choose the weather of a history."""
         return cls(
             in_order=choose.random() < 0.5,
+            settles=choose.choice((0.05, 0.2, 0.5)),
             preempts=choose.choice((0.0, 0.1, 0.5)),
             threshold=choose.choice((30.0, 120.0, 300.0)),
             cooldown=choose.choice((180.0, 600.0, 900.0)),
             lease=choose.choice((120.0, 600.0)),
             ack=choose.choice((60.0, 600.0)),
-            longest=choose.choice((60.0, 600.0)),
+            longest=choose.choice((60.0, 600.0, 3_600.0)),
             keep_hours=choose.choice((1.0, 3.0, 2_160.0)),
         )
 

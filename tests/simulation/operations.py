@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import accumulate
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from openclaw_taskmem.daemon.rpc import RelayHost
 from taskmem_hookspecs import Question
@@ -21,13 +19,6 @@ STEPS: Final = ("Build the image", "Push it", "Run it", "Verify the site", "Anno
 STATUSES: Final = ("active", "paused", "completed", "failed", "cancelled", "canceled", "done")
 MOST_TASKS: Final = 12
 """Tasks in one history: what time costs grows with them."""
-
-
-class Operation(NamedTuple):
-    """One thing that happens, and the seed of all that is left to chance in it."""
-
-    kind: str
-    seed: int
 
 
 def call(play: Play, choose: Random, tool: str, **given: Any) -> str:
@@ -65,7 +56,7 @@ def find_owner(play: Play, subject: str | None) -> tuple[str | None, str | None]
 
 
 def pick_task(play: Play, choose: Random) -> str:
-    """Choose a task, mostly one that there is, and mostly a late one."""
+    """Choose a task, nearly always one that there is, and mostly a late one."""
     known = list(play.machine.mirror.tasks)
     if not known or choose.random() < 0.02:
         return "task_99999"
@@ -103,10 +94,14 @@ def update(play: Play, choose: Random) -> str:
         given["message"] = f"note {play.number()}.{key}"
     if choose.random() < 0.4:
         given["completed_steps"] = [choose.randrange(6)]
-    if choose.random() < 0.15:
+    if choose.random() < 0.2 or len(given) == 1:
         given["status"] = choose.choice(STATUSES)
     if choose.random() < 0.1:
         given["query"] = "where am I?"
+    if choose.random() < 0.1:
+        given |= {"ask": "Go on?", "ask_options": ["yes", "no"]}
+    if choose.random() < 0.1:
+        given["token"] = choose.randrange(4)
     return call(play, choose, "task_update", **given)
 
 
@@ -119,7 +114,7 @@ def revise(play: Play, choose: Random) -> str:
 
 def wait(play: Play, choose: Random) -> str:
     """An agent begins to wait."""
-    named = (*(f"pty:{name}" for name in TARGETS), "pty:nowhere", "nothing")
+    named = (*(f"pty:{name}" for name in TARGETS * 3), "pty:nowhere", "nothing")
     target = choose.choice((*named, "queue:dev", "queue:agent"))
     timeout = choose.choice((5, 60, 300, 1800))
     given: dict[str, Any] = {
@@ -137,21 +132,32 @@ def wait(play: Play, choose: Random) -> str:
 
 def refine_wait(play: Play, choose: Random) -> str:
     """An agent arms a wait again."""
+    if not play.machine.mirror.waits:
+        return wait(play, choose)
     wait_id, timeout = pick_wait(play, choose), choose.choice((5, 60, 600))
     return call(play, choose, "wait_update", wait_id=wait_id, timeout=timeout)
 
 
 def cancel_wait(play: Play, choose: Random) -> str:
     """An agent gives a wait up."""
+    if not play.machine.mirror.waits:
+        return wait(play, choose)
     return call(play, choose, "wait_cancel", wait_id=pick_wait(play, choose))
 
 
 def hand_around(play: Play, choose: Random) -> str:
     """An agent or a person moves the work to somebody else, or ends it."""
     tool = choose.choice(
-        ("task_claim", "task_claim", "task_handoff", "task_reset", "task_cancel", "task_resume")
+        (
+            *("task_claim", "task_handoff", "task_reset", "task_resume") * 2,
+            *("task_cancel", "task_abort", "task_background"),
+        )
     )
     given: dict[str, Any] = {"task_id": pick_task(play, choose)}
+    if tool == "task_abort":
+        given["reason"] = "It cannot be done."
+    if tool == "task_resume":
+        given |= choose.choice(({}, {"answer": f"answer {play.number()}"}, {"reopen": True}))
     if tool == "task_handoff":
         given["to"] = choose.choice(("user", "dev", "main"))
     if tool == "task_claim" and choose.random() < 0.5:
@@ -277,12 +283,14 @@ def target_shows(play: Play, choose: Random) -> str:
     """A target shows a line, or comes and goes."""
     target = play.outside.targets[choose.choice(TARGETS)]
     chance = choose.random()
-    if chance < 0.5:
+    if target.gone:
+        target.gone = chance < 0.3
+    elif chance < 0.5:
         target.show(READY)
     elif chance < 0.7:
         target.show("working")
     elif chance < 0.8:
-        target.gone = not target.gone
+        target.gone = True
         target.stir()
     else:
         target.mood = choose.choice(("works", "works", "fails", "hangs"))
@@ -291,7 +299,7 @@ def target_shows(play: Play, choose: Random) -> str:
 
 def time_passes(play: Play, choose: Random) -> str:
     """Time passes, and everything that it makes due runs."""
-    seconds = choose.choice((0.5, 2.0, 10.0, 31.0, 61.0, 130.0, 310.0, 905.0))
+    seconds = choose.choice((0.5, 0.5, 2.0, 2.0, 10.0, 31.0, 61.0, 130.0, 310.0, 905.0))
     play.loop.advance(seconds)
     return f"{seconds:g} s pass"
 
@@ -331,47 +339,3 @@ def store_fails(play: Play, choose: Random) -> str:
     """The store fails for a while."""
     play.machine.fault = (choose.choice(FAULTS), choose.randrange(1, 12))
     return f"the store fails {play.machine.fault[1]} times: {play.machine.fault[0].__name__}"
-
-
-def nothing(play: Play, choose: Random) -> str:
-    """Whatever is under way goes on."""
-    return "time to think"
-
-
-KINDS: Final[Mapping[Callable[[Any, Random], str], int]] = {
-    register: 8,
-    update: 30,
-    revise: 4,
-    wait: 8,
-    refine_wait: 3,
-    cancel_wait: 3,
-    hand_around: 8,
-    step_ends: 4,
-    worker_ends: 1,
-    machine_reboots: 1,
-    ask_reader: 6,
-    reader_changes: 1,
-    evidence_changes: 2,
-    gateway_connects: 2,
-    turn_goes_on: 24,
-    target_shows: 8,
-    time_passes: 20,
-    long_time_passes: 1,
-    clock_jumps: 1,
-    gateway_changes: 4,
-    dies: 3,
-    store_fails: 1,
-    nothing: 6,
-}
-"""What happens, and how often."""
-BY_NAME: Final = {kind.__name__: kind for kind in KINDS}
-
-
-def draw_operations(seed: int, count: int) -> list[Operation]:
-    """Choose what happens in a history; fewer operations are the first of more."""
-    choose = Random(seed)
-    names, weights = list(BY_NAME), list(accumulate(KINDS.values()))
-    return [
-        Operation(choose.choices(names, cum_weights=weights)[0], choose.getrandbits(32))
-        for _ in range(count)
-    ]

@@ -85,12 +85,15 @@ def _list_touched(commit: Commit) -> list[str]:
     return sorted(touched | {task.task_id for task in commit.change.tasks})
 
 
-RUN_RULES: Final = (
-    one_open_run_per_task,
-    ended_runs_stay_ended,
-    fencing_token_never_decreases,
-    one_holder_per_run,
-    no_lease_longer_than_one_that_begins,
-    open_runs_have_open_tasks,
-    checkpoints_are_counted_without_a_gap,
-)
+RUN_RULES: Final = {
+    "tasks": (one_open_run_per_task, open_runs_have_open_tasks),
+    "runs": (
+        one_open_run_per_task,
+        ended_runs_stay_ended,
+        fencing_token_never_decreases,
+        one_holder_per_run,
+        no_lease_longer_than_one_that_begins,
+        open_runs_have_open_tasks,
+        checkpoints_are_counted_without_a_gap,
+    ),
+}

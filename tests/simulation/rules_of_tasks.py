@@ -96,13 +96,17 @@ def readers_never_go_back(_: Machine, commit: Commit) -> Iterator[str]:
                 yield f"{mark.name} is {mark.value} of {commit.mirror.last_event}"
 
 
-TASK_RULES: Final = (
-    ended_tasks_stay_ended,
-    step_marks_are_never_lost,
-    marks_lie_within_the_plan,
-    messages_are_counted,
-    every_active_task_has_a_due_time,
-    completed_implies_verified_or_accepted,
-    no_secret_is_stored,
-    readers_never_go_back,
-)
+TASK_RULES: Final = {
+    "tasks": (
+        ended_tasks_stay_ended,
+        step_marks_are_never_lost,
+        marks_lie_within_the_plan,
+        every_active_task_has_a_due_time,
+        completed_implies_verified_or_accepted,
+        no_secret_is_stored,
+    ),
+    "messages": (messages_are_counted, no_secret_is_stored),
+    "events": (no_secret_is_stored,),
+    "wakes": (no_secret_is_stored,),
+    "bookmarks": (readers_never_go_back,),
+}

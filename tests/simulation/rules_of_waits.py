@@ -133,15 +133,17 @@ def _has_moved(wait: Wait, before: Wait | None) -> bool:
     return before is None or (wait.status, wait.round) != (before.status, before.round)
 
 
-WAIT_RULES: Final = (
-    active_wait_ids_equal_open_waits,
-    last_wait_state_is_true,
-    ended_waits_stay_ended,
-    wait_rounds_grow_by_one,
-    each_ended_wait_owes_one_wake,
-    each_ended_wait_leaves_one_message,
-    no_wait_resolves_on_what_nobody_showed,
-    no_wait_resolves_on_an_empty_queue,
-    no_wait_times_out_early,
-    no_wait_outlives_its_task,
-)
+WAIT_RULES: Final = {
+    "tasks": (active_wait_ids_equal_open_waits, no_wait_outlives_its_task),
+    "waits": (
+        active_wait_ids_equal_open_waits,
+        last_wait_state_is_true,
+        ended_waits_stay_ended,
+        wait_rounds_grow_by_one,
+        each_ended_wait_owes_one_wake,
+        each_ended_wait_leaves_one_message,
+        no_wait_resolves_on_what_nobody_showed,
+        no_wait_resolves_on_an_empty_queue,
+        no_wait_times_out_early,
+    ),
+}

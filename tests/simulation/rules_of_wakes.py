@@ -170,18 +170,20 @@ def is_overdue(wake: Wake, now: datetime, seconds: float) -> bool:
     return wake.due_at is not None and (now - wake.due_at).total_seconds() > seconds
 
 
-WAKE_RULES: Final = (
-    no_alert_for_a_terminal_task,
-    no_alert_while_a_wait_is_open,
-    at_most_one_alert_per_cooldown,
-    no_alert_before_the_threshold,
-    settled_wakes_stay_settled,
-    no_cause_owes_two_wakes,
-    only_due_wakes_are_claimed,
-    nothing_is_sent_that_was_not_claimed,
-    owed_wakes_have_a_time,
-    packets_are_whole,
-    what_is_over_owes_no_wake,
-    no_alert_goes_out_for_what_is_over,
-    nobody_is_told_to_go_on_with_what_ended,
-)
+WAKE_RULES: Final = {
+    "tasks": (what_is_over_owes_no_wake,),
+    "wakes": (
+        no_alert_for_a_terminal_task,
+        no_alert_while_a_wait_is_open,
+        at_most_one_alert_per_cooldown,
+        no_alert_before_the_threshold,
+        settled_wakes_stay_settled,
+        no_cause_owes_two_wakes,
+        only_due_wakes_are_claimed,
+        nothing_is_sent_that_was_not_claimed,
+        owed_wakes_have_a_time,
+        packets_are_whole,
+        no_alert_goes_out_for_what_is_over,
+        nobody_is_told_to_go_on_with_what_ended,
+    ),
+}

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from tests.simulation.drawing import LENGTH, Operation, draw_operations
 from tests.simulation.history import Outcome, play_history
-from tests.simulation.operations import Operation, draw_operations
 from tests.simulation.rules import Rules
-
-LENGTH: Final = 250
-"""Operations of one history. Short ones are fast, and explain themselves."""
 
 
 class Failure(NamedTuple):

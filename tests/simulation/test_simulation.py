@@ -12,10 +12,10 @@ import pytest
 
 from taskmem_hookspecs import TaskStatus
 from tests.simulation import invariants
+from tests.simulation.drawing import draw_operations
 from tests.simulation.history import play_history
 from tests.simulation.machine import Machine
 from tests.simulation.mirror import Commit
-from tests.simulation.operations import draw_operations
 from tests.simulation.rules import Rules
 from tests.simulation.rules_of_service import (
     ANSWER_RULES,
@@ -53,7 +53,8 @@ def test_a_seed_is_the_same_history_each_time() -> None:
 
 
 def test_every_invariant_has_a_name_and_a_sentence() -> None:
-    rules = (*invariants.COMMIT_RULES, *ANSWER_RULES, *PLAY_RULES, *REST_RULES, *DROP_RULES)
+    of_commits = {rule for group in invariants.COMMIT_RULES.values() for rule in group}
+    rules = (*of_commits, *ANSWER_RULES, *PLAY_RULES, *REST_RULES, *DROP_RULES)
     assert len({rule.__name__ for rule in rules}) == len(rules) >= 55
     assert all((rule.__doc__ or "").partition("\n")[0].endswith(".") for rule in rules)
 
@@ -66,7 +67,7 @@ def no_task_is_ever_paused(_: Machine, commit: Commit) -> Iterator[str]:
 
 
 def test_what_breaks_a_rule_is_found_and_shortened() -> None:
-    rules = Rules((no_task_is_ever_paused,))
+    rules = Rules({"tasks": (no_task_is_ever_paused,)})
     played = play_seeds(1, 2_000, rules, 100, "memory")
     seed, whole = next((seed, outcome) for seed, outcome in played if outcome.broken)
     failure = shorten(seed, whole, rules, 100, "memory")
