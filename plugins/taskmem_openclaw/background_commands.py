@@ -262,19 +262,20 @@ def _read_session_end(shown: Mapping[str, Any]) -> ExecEnd | None:
     if shown.get("status") == "running":
         return None
     status, number = shown.get("exitCode"), _read_signal(shown.get("exitSignal"))
-    if number is not None:
-        name = signal.Signals(number).name
-        match shown.get("exitReason"):
-            case "overall-timeout" | "no-output-timeout":
-                how = f"OpenClaw ended the command by {name}, for its time was up."
-            case "manual-cancel":
-                how = f"The command was stopped on request, by {name}."
-            case _:
-                how = f"The command was ended by {name}."
-        return ExecEnd(how, -number)
-    if isinstance(status, int):
-        return ExecEnd(_describe_status(status), status)
-    return ExecEnd("The command ended; how is not known.", None)
+    by = "" if number is None else f" by {signal.Signals(number).name}"
+    match shown.get("exitReason"):
+        # It may have caught the signal, and its own status then says nothing.
+        case "overall-timeout" | "no-output-timeout":
+            how = f"OpenClaw ended the command{by}, for its time was up."
+        case "manual-cancel":
+            how = f"The command was stopped on request{by and ','}{by}."
+        case _ if by:
+            how = f"The command was ended{by}."
+        case _ if isinstance(status, int):
+            return ExecEnd(_describe_status(status), status)
+        case _:
+            how = "The command ended; how is not known."
+    return ExecEnd(how, None if number is None else -number)
 
 
 def _read_signal(value: object) -> int | None:

@@ -133,7 +133,15 @@ def test_a_person_would_read_it_so():
         (
             a_shown_output(status="completed", exitSignal="SIGTERM", exitReason="manual-cancel"),
             -15,
-            "stopped on request",
+            "stopped on request, by SIGTERM.",
+        ),
+        *(
+            (a_shown_output(status="failed", exitCode=0, exitReason=reason), None, said)
+            for reason, said in {
+                "overall-timeout": "OpenClaw ended the command, for its time was up.",
+                "no-output-timeout": "its time was up",
+                "manual-cancel": "stopped on request.",
+            }.items()
         ),
         (a_shown_output(status="failed", exitSignal="SIGNONE"), None, "how is not known"),
         (row("completed", "Command completed"), 0, "ended with status 0"),
