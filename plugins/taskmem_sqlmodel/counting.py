@@ -12,12 +12,21 @@ import sqlalchemy as sa
 from taskmem_hookspecs import Counts, Maker, RunState, Task, TaskStatus, Wait, WaitStatus, WakeState
 from taskmem_sqlmodel.columns import CodePointText
 from taskmem_sqlmodel.read_statements import RUNS, TASKS, WAITS, WAKES, is_of_home
-from taskmem_sqlmodel.tables import IMPLICIT, OPEN_TASK, OPEN_WAIT
+from taskmem_sqlmodel.run_tables import RARER_RUN
+from taskmem_sqlmodel.tables import IMPLICIT, OPEN_TASK, OPEN_WAIT, RARER_WAIT, RARER_WAKE
 
 
-def select_counts(column: sa.Column[Any]) -> sa.Executable:
-    """Return the statement that counts rows by state; an index ends with it."""
-    return sa.select(column, sa.func.count()).group_by(column)
+@cache
+def select_counts(column: sa.Column[Any], some: str = "") -> sa.Executable:
+    """Return the statement that counts rows by state; `some`: the condition of an index by it."""
+    counts = sa.select(column, sa.func.count()).group_by(column)
+    return counts.where(sa.text(some)) if some else counts
+
+
+@cache
+def select_number(table: sa.Table) -> sa.Select[Any]:
+    """Return the statement that counts all rows, many times as fast as by state."""
+    return sa.select(sa.func.count()).select_from(table)
 
 
 _IMPLICIT: Final = sa.text(f"tasks.{IMPLICIT}")
@@ -94,16 +103,22 @@ class CountMixin:
 def _read_counts(connection: sa.Connection) -> Counts:
     """Count all rows, then subtract implicit tasks and their runs.
 
-    Implicit tasks are few and have their own index, so this is faster than a filter.
+    Implicit tasks are few and have their own index, so this is faster than a filter. What is in the
+    state in which most are is all that is in no other.
     """
 
     def count(statement: sa.Executable) -> Counter[str]:
         return Counter({row[0]: row[1] for row in connection.execute(statement)})
 
+    def count_all(column: sa.Column[Any], usual: str, rarer: str) -> Counter[str]:
+        counts = count(select_counts(column, rarer))
+        number: int = connection.execute(select_number(column.table)).scalar_one()
+        return counts + Counter({usual: number - counts.total()})
+
     tasks = count(select_counts(TASKS.c.status)) - count(IMPLICIT_TASKS)
-    waits = count(select_counts(WAITS.c.status))
-    wakes = count(select_counts(WAKES.c.state))
-    runs = count(select_counts(RUNS.c.state)) - count(IMPLICIT_RUNS)
+    waits = count_all(WAITS.c.status, WaitStatus.RESOLVED, RARER_WAIT)
+    wakes = count_all(WAKES.c.state, WakeState.ACKNOWLEDGED, RARER_WAKE)
+    runs = count_all(RUNS.c.state, RunState.COMPLETED, RARER_RUN) - count(IMPLICIT_RUNS)
     return Counts(
         tasks={status: tasks[status] for status in TaskStatus},
         waits={status: waits[status] for status in WaitStatus},

@@ -33,6 +33,9 @@ OPEN_RUN: Final = "state IN ('queued', 'running', 'blocked', 'review')"
 QUEUED_RUN: Final = "state = 'queued'"
 """Condition: the run can be claimed."""
 
+RARER_RUN: Final = "state <> 'completed'"
+"""Condition: the run is not in the state in which most are."""
+
 
 class Runs(Base, table=True):
     """One attempt at a task. Source: seeds 002 and 004."""
@@ -49,7 +52,8 @@ class Runs(Base, table=True):
             "lease_until IS NOT NULL", "runs_leased_at_home", "home", "lease_until", "run_id"
         ),
         sa.Index("runs_by_task", "task_id", "created_at", "run_id"),
-        sa.Index("runs_by_age", "created_at", "run_id", "state"),
+        sa.Index("runs_by_age", "created_at", "run_id"),
+        build_partial_index(RARER_RUN, "runs_rarer", "state"),
     )
 
     run_id: str = Field(primary_key=True, sa_type=CodePointText)

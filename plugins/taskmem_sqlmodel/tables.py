@@ -232,6 +232,8 @@ def revision_params(revision: PlanRevision) -> Params:
 
 OPEN_WAIT: Final = "status = 'watching'"
 """Condition: the wait is watched."""
+RARER_WAIT: Final = "status <> 'resolved'"
+"""Condition: the wait is not in the state in which most are."""
 
 
 class Waits(Base, table=True):
@@ -240,7 +242,8 @@ class Waits(Base, table=True):
     __table_args__ = (
         build_enum_check("status", WaitStatus),
         sa.Index("waits_by_task", "task_id", "created_at", "wait_id"),
-        sa.Index("waits_by_age", "created_at", "wait_id", "status"),
+        sa.Index("waits_by_age", "created_at", "wait_id"),
+        build_partial_index(RARER_WAIT, "waits_rarer", "status"),
         build_partial_index("status = 'watching'", "waits_watching", "created_at", "wait_id"),
         build_partial_index(
             "status = 'watching'", "waits_watching_of_task", "task_id", "created_at", "wait_id"
@@ -284,6 +287,8 @@ def wait_params(wait: Wait) -> Params:
 
 OPEN_WAKE: Final = "state IN ('due', 'sent')"
 """Condition: the wake is due, or sent and not acknowledged."""
+RARER_WAKE: Final = "state <> 'acknowledged'"
+"""Condition: the wake is not in the state in which most are."""
 
 
 class Wakes(Base, table=True):
@@ -292,7 +297,8 @@ class Wakes(Base, table=True):
     __table_args__ = (
         build_enum_check("cause", WakeCause),
         build_enum_check("state", WakeState),
-        sa.Index("wakes_by_age", "created_at", "wake_id", "state"),
+        sa.Index("wakes_by_age", "created_at", "wake_id"),
+        build_partial_index(RARER_WAKE, "wakes_rarer", "state"),
         sa.Index("wakes_by_task", "task_id", "created_at", "wake_id"),
         build_partial_index(OPEN_WAKE, "wakes_open", "task_id", "created_at", "wake_id"),
         build_partial_index(OPEN_WAKE, "wakes_open_of_wait", "wait_id", "created_at", "wake_id"),

@@ -207,8 +207,8 @@ class StoreDropping:
         assert not store.measure().shared
 
     def test_room_that_was_given_back_counts_as_free(self, store: TaskStore) -> None:
-        many = tuple(an_event(data={"x": "y" * 1_000}) for _ in range(200))
+        many = tuple(an_event(data={"x": "y" * 1_000}) for _ in range(400))
         store.commit(Change(events=many))
         taken = store.measure().bytes
-        assert store.drop_ended(LATER, MANY).rows == {"events": 199}
+        assert store.drop_ended(LATER, MANY).rows == {"events": 399}
         assert store.measure().bytes < taken / 2

@@ -144,10 +144,11 @@ def _make_waits() -> None:
             "status IN ('watching', 'resolved', 'timeout', 'cancelled', 'error')",
             name="status_is_known",
         ),
-        _build_index("waits_by_age", "created_at wait_id status"),
+        _build_index("waits_by_age", "created_at wait_id"),
         _build_index("waits_by_task", "task_id created_at wait_id"),
         _build_index("waits_ended_of_task", "task_id changed_at wait_id", "status <> 'watching'"),
         _build_index("waits_open_of_maker", "host session_key home status", "status = 'watching'"),
+        _build_index("waits_rarer", "status", "status <> 'resolved'"),
         _build_index("waits_watching", "created_at wait_id", "status = 'watching'"),
         _build_index("waits_watching_of_task", "task_id created_at wait_id", "status = 'watching'"),
     )
@@ -201,7 +202,7 @@ def _make_runs() -> None:
             name="state_is_known",
         ),
         sa.CheckConstraint("news IN ('none', 'result', 'call')", name="news_is_known"),
-        _build_index("runs_by_age", "created_at run_id state"),
+        _build_index("runs_by_age", "created_at run_id"),
         _build_index("runs_by_task", "task_id created_at run_id"),
         _build_index("runs_leased", "lease_until run_id", "lease_until IS NOT NULL"),
         _build_index("runs_leased_at_home", "home lease_until run_id", "lease_until IS NOT NULL"),
@@ -209,6 +210,7 @@ def _make_runs() -> None:
         _build_index("runs_open_of_session", "session_key task_id", _OPEN_RUN),
         _build_index("runs_open_of_task", "task_id", _OPEN_RUN, unique=True),
         _build_index("runs_queued", "created_at run_id", "state = 'queued'"),
+        _build_index("runs_rarer", "state", "state <> 'completed'"),
     )
 
 
@@ -243,7 +245,7 @@ def _make_wakes() -> None:
             "state IN ('due', 'sent', 'acknowledged', 'unanswered', 'refused', 'superseded')",
             name="state_is_known",
         ),
-        _build_index("wakes_by_age", "created_at wake_id state"),
+        _build_index("wakes_by_age", "created_at wake_id"),
         _build_index("wakes_by_task", "task_id created_at wake_id"),
         _build_index("wakes_by_wait", "wait_id", "wait_id IS NOT NULL"),
         _build_index("wakes_due", "due_at wake_id", "due_at IS NOT NULL"),
@@ -251,6 +253,7 @@ def _make_wakes() -> None:
         _build_index("wakes_open", "task_id created_at wake_id", _OPEN_WAKE),
         _build_index("wakes_open_by_age", "created_at wake_id home", _OPEN_WAKE),
         _build_index("wakes_open_of_wait", "wait_id created_at wake_id", _OPEN_WAKE),
+        _build_index("wakes_rarer", "state", "state <> 'acknowledged'"),
         _build_index("wakes_sent", "sent_at", "sent_at IS NOT NULL"),
     )
 

@@ -133,7 +133,7 @@ CREATE TABLE runs (
 	FOREIGN KEY(task_id) REFERENCES tasks (task_id)
 );
 
-CREATE INDEX runs_by_age ON runs (created_at, run_id, state);
+CREATE INDEX runs_by_age ON runs (created_at, run_id);
 
 CREATE INDEX runs_by_task ON runs (task_id, created_at, run_id);
 
@@ -148,6 +148,8 @@ CREATE INDEX runs_open_of_session ON runs (session_key, task_id) WHERE state IN 
 CREATE UNIQUE INDEX runs_open_of_task ON runs (task_id) WHERE state IN ('queued', 'running', 'blocked', 'review');
 
 CREATE INDEX runs_queued ON runs (created_at, run_id) WHERE state = 'queued';
+
+CREATE INDEX runs_rarer ON runs (state) WHERE state <> 'completed';
 
 CREATE TABLE task_messages (
 	id INTEGER NOT NULL, 
@@ -250,13 +252,15 @@ CREATE TABLE waits (
 	FOREIGN KEY(task_id) REFERENCES tasks (task_id)
 );
 
-CREATE INDEX waits_by_age ON waits (created_at, wait_id, status);
+CREATE INDEX waits_by_age ON waits (created_at, wait_id);
 
 CREATE INDEX waits_by_task ON waits (task_id, created_at, wait_id);
 
 CREATE INDEX waits_ended_of_task ON waits (task_id, changed_at, wait_id) WHERE status <> 'watching';
 
 CREATE INDEX waits_open_of_maker ON waits (host, session_key, home, status) WHERE status = 'watching';
+
+CREATE INDEX waits_rarer ON waits (status) WHERE status <> 'resolved';
 
 CREATE INDEX waits_watching ON waits (created_at, wait_id) WHERE status = 'watching';
 
@@ -295,7 +299,7 @@ CREATE TABLE wakes (
 	FOREIGN KEY(run_id) REFERENCES runs (run_id)
 );
 
-CREATE INDEX wakes_by_age ON wakes (created_at, wake_id, state);
+CREATE INDEX wakes_by_age ON wakes (created_at, wake_id);
 
 CREATE INDEX wakes_by_task ON wakes (task_id, created_at, wake_id);
 
@@ -310,5 +314,7 @@ CREATE INDEX wakes_open ON wakes (task_id, created_at, wake_id) WHERE state IN (
 CREATE INDEX wakes_open_by_age ON wakes (created_at, wake_id, home) WHERE state IN ('due', 'sent');
 
 CREATE INDEX wakes_open_of_wait ON wakes (wait_id, created_at, wake_id) WHERE state IN ('due', 'sent');
+
+CREATE INDEX wakes_rarer ON wakes (state) WHERE state <> 'acknowledged';
 
 CREATE INDEX wakes_sent ON wakes (sent_at) WHERE sent_at IS NOT NULL;
