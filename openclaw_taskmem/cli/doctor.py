@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.cli import core_checks, daemon_presence
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
 from openclaw_taskmem.cli.command_output import interrupt_on_sigterm
+from openclaw_taskmem.cli.home_size import check_home_size
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.texts import format_count, to_one_line, to_printable
@@ -240,9 +241,10 @@ def run_all_checks(
             yield row
             yield from _check_wakes(answers, clock)
             yield from _check_hosts(status)
-            if status is not None and "keeps" in status:
-                yield from core_checks.check_retention(cast("Mapping[str, Any]", status["keeps"]))
         yield from answers.failures
+    if status is not None and "keeps" in status:
+        yield from core_checks.check_retention(cast("Mapping[str, Any]", status["keeps"]))
+    yield check_home_size(home)
     found = _Checkup(home, before, status, transport, settings.database)
     yield from _run_plugin_checks(plugin_host, found, proof=proof)
     # Last, as a gateway that was still loading is connected by now, and names its model.

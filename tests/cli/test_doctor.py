@@ -23,6 +23,7 @@ from openclaw_taskmem.cli import (
     daemon_presence,
     daemon_start,
     doctor,
+    home_size,
 )
 from openclaw_taskmem.daemon import processes, settings_differences
 from openclaw_taskmem.daemon.lock import Lock
@@ -546,6 +547,43 @@ def test_a_database_that_can_make_room_has_no_row(taken):
     assert list(core_checks.check_retention(keeps)) == []
 
 
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("sizes", "free", "said", "cure"),
+    [
+        ({}, 5000, "takes 0 MiB, and 5,000 MiB are free", None),
+        ({"database": 2000, "logs": 0.4}, 5000, "2,000 MiB (database 2,000 MiB), and", None),
+        ({"logs": 3, "database": 2046}, 5000, "(database 2,046 MiB, logs 3 MiB)", "KEEP_DAYS"),
+        ({"recordings of the screen": 9000, "logs": 3}, 5000, "takes 9,003 MiB", None),
+        ({"other files": 2049}, 5000, "takes 2,049 MiB", "du -ah"),
+        ({"logs": 3}, 1023, "1,023 MiB are free", "Make room on the disk"),
+    ],
+)
+def test_a_large_home_or_a_full_disk_is_a_warning(home, sizes, free, said, cure):
+    taken = {part: int(size * MIB) for part, size in sizes.items()}
+    row = home_size.build_size_row(home, taken, free * MIB)
+    assert (row.id, row.state) == ("kept.home", WARN if cure else OK)
+    assert said in row.detail
+    assert cure is None or cure in row.cure
+
+
+def test_what_a_home_holds_is_measured_by_part(home):
+    assert home_size.check_home_size(home).state in (OK, WARN)
+    home.prepare()
+    for name in ("taskmem.db-wal", "recall/past_tasks.db", "replaced-1/taskmem.db", "odd/a/b"):
+        path = home.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * len(name))
+    assert home_size.measure_parts(home.folder) == {
+        "database": len("taskmem.db-wal"),
+        "index of past tasks": len("recall/past_tasks.db"),
+        "set aside by restore": len("replaced-1/taskmem.db"),
+        "other files": len("odd/a/b"),
+    }
+
+
 def test_a_clock_that_goes_on_is_fine():
     assert core_checks.check_clock(None, NOW).state is OK
     assert core_checks.check_clock(time_ago(days=9), NOW).state is OK
@@ -683,14 +721,14 @@ def checkup_row():
 def test_a_check_of_a_plugin_is_given_what_it_looks_with(monkeypatch, served_home):
     check = Curious()
     rows = list_rows(monkeypatch, served_home.home, [check])
-    assert rows[8] == checkup_row()
+    assert rows[9] == checkup_row()
     # A gateway that is busy loading has the other checks' time to name its model.
     assert [row.id for row in rows] == [
         *("home", "settings", "daemon", "plugins", "clock"),
-        *("transport", "wakes.owed", "wakes.unanswered", "curious"),
+        *("transport", "wakes.owed", "wakes.unanswered", "kept.home", "curious"),
         *("reader.gemini", "reader.host", "readers"),
     ]
-    assert [row.state for row in rows if row != checkup_row()] == [OK] * 8 + [OFF] * 3
+    assert [row.state for row in rows if row != checkup_row()] == [OK] * 9 + [OFF] * 3
     assert check.checkup.status["pid"] == served_home.process.pid
     assert check.checkup.transport == "stdout"
     assert check.checkup.database.endswith("/taskmem.db")
@@ -734,8 +772,9 @@ def test_a_daemon_that_answers_nothing_is_named_once(monkeypatch, home):
         rows = list_rows(monkeypatch, home)
     finally:
         daemon.die()
-    assert [row.id for row in rows if row.state is FAIL] == ["daemon.answers"]
-    assert "There is no store" in rows[-1].detail
+    [row] = [row for row in rows if row.state is FAIL]
+    assert row.id == "daemon.answers"
+    assert "There is no store" in row.detail
 
 
 def test_a_plugin_that_cannot_name_its_checks_has_a_row(monkeypatch, home):

@@ -13,7 +13,8 @@ from unittest.mock import patch
 
 import click
 
-from openclaw_taskmem.cli import detail_text, doctor, list_commands, overview_text
+from openclaw_taskmem.cli import detail_text, doctor, home_size, list_commands, overview_text
+from openclaw_taskmem.home import locate_home
 from taskmem_hookspecs import HealthRow, HealthState
 
 NOW = "2026-11-27T06:00:00.000Z"
@@ -208,6 +209,11 @@ CHECKS = [
         detail="3 wakes are owed, the oldest since 2026-11-27T05:00:00.000Z: refused",
         effect="The agents that they are for do not go on.",
         cure="Mend what fails; they go out by themselves. See: taskmem wakes",
+    ),
+    home_size.build_size_row(
+        locate_home({"TASKMEM_HOME": "/home/user/.taskmem"}),
+        {"database": 2100 * home_size.MIB, "logs": 9 * home_size.MIB, "pictures of waits": 40},
+        64_000 * home_size.MIB,
     ),
     HealthRow(id="openclaw.tools", state=HealthState.WARN, detail="\x1b[31mOne is hidden."),
 ]

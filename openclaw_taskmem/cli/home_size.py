@@ -1,0 +1,85 @@
+"""The doctor's check of how large the home is, and how much is free on its disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from openclaw_taskmem.cli.core_checks import build_ok_row, build_warn_row
+from openclaw_taskmem.home import Home
+from taskmem_hookspecs import HealthRow
+
+MIB: Final = 1024 * 1024
+LARGE: Final = 2048 * MIB
+"""Bytes above which a home is large, without what was recorded of the screen."""
+SCARCE: Final = 1024 * MIB
+"""Free bytes below which room on the disk is scarce."""
+_SCREEN: Final = "recordings of the screen"
+_OTHER: Final = "other files"
+_PARTS: Final = {
+    "taskmem.db": "database",
+    "recall": "index of past tasks",
+    "terminals": "recordings of commands",
+    "recordings": _SCREEN,
+    "pictures": "pictures of waits",
+    "daemon.log": "logs",
+    "replaced-": "set aside by restore",
+}
+"""What the home consists of, by the beginning of names in it."""
+_RESTART: Final = "then run: taskmem daemon restart"
+_CURES: Final = {
+    "database": f"Set TASKMEM_KEEP_DAYS or TASKMEM_KEEP_MB lower, {_RESTART}",
+    "index of past tasks": "It grows with the tasks; without them it is of no use.",
+    "recordings of commands": "End commands under taskmem run that you no longer need.",
+    "pictures of waits": f"Set TASKMEM_PICTURE_DAYS lower, {_RESTART}",
+    "set aside by restore": "Remove the folders replaced-… in it that you no longer need.",
+}
+
+
+def check_home_size(home: Home) -> HealthRow:
+    """Return the row on the room that a home takes and has."""
+    folder = next(each for each in (home.folder, *home.folder.parents) if each.exists())
+    return build_size_row(home, measure_parts(home.folder), shutil.disk_usage(folder).free)
+
+
+def measure_parts(folder: Path) -> Mapping[str, int]:
+    """Return the bytes of each part of a home; files that come and go meanwhile are left out."""
+    sizes: Counter[str] = Counter()
+    for where, _, names in os.walk(folder):
+        for name in names:
+            path = Path(where, name)
+            first = path.relative_to(folder).parts[0]
+            part = next((p for begun, p in _PARTS.items() if first.startswith(begun)), _OTHER)
+            try:
+                sizes[part] += path.lstat().st_size
+            except OSError:
+                continue
+    return sizes
+
+
+def build_size_row(home: Home, sizes: Mapping[str, int], free: int) -> HealthRow:
+    """Return the row on a home of such a size; it warns if that, or what is free, is a trouble."""
+    largest = sorted(sizes, key=lambda part: -sizes[part])
+    parts = [f"{part} {_format_size(sizes[part])}" for part in largest if sizes[part] >= MIB]
+    listed = f" ({', '.join(parts)})" if parts else ""
+    detail = (
+        f"The home takes {_format_size(sum(sizes.values()))}{listed}, and {_format_size(free)} are "
+        "free on its disk."
+    )
+    own = [part for part in largest if part != _SCREEN]
+    if free < SCARCE:
+        cure = f"Make room on the disk of {home.folder}."
+        effect = "When it is full, no report of an agent can be stored."
+        return build_warn_row("kept.home", detail, cure, effect)
+    if sum(sizes[part] for part in own) > LARGE:
+        cure = _CURES.get(own[0], f"Look at what takes it: du -ah {home.folder}")
+        return build_warn_row("kept.home", detail, cure)
+    return build_ok_row("kept.home", detail)
+
+
+def _format_size(size: int) -> str:
+    return f"{size / MIB:,.0f} MiB"
