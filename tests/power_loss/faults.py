@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from openclaw_taskmem.cli.client import Link, LinkError, connect
 from tests.power_loss.images import Disk
@@ -21,14 +21,27 @@ ONCE, EVER = 1, 1_000_000
 _NAMES: Final = {"store_full", "store_unavailable", "store_busy"}
 _ROWS: Final = (
     "SELECT count(*) FROM (SELECT name AS text FROM tasks "
-    "UNION ALL SELECT content FROM task_messages UNION ALL SELECT wake_when FROM waits) "
-    "WHERE instr(text, ?) > 0"
+    "UNION ALL SELECT content FROM task_messages UNION ALL SELECT wake_when FROM waits "
+    "UNION ALL SELECT owner FROM runs) WHERE instr(text, ?) > 0"
 )
+
+
+class _Kind(NamedTuple):
+    """A kind of call."""
+
+    tool: str
+    name: str
+    """The argument that holds its text."""
+    prepare: Callable[[], Mapping[str, object]]
+    """Makes what it needs, while nothing fails; returns the other arguments."""
+    words: str = "{}"
+    """The argument, around the text."""
 
 
 class Outcome(NamedTuple):
     """What became of a call during which operations failed."""
 
+    tool: str
     text: str
     """What the call would have written; nothing else has it."""
     said: str
@@ -50,58 +63,38 @@ class FaultedCalls:
     def run(self, faults: tuple[int, ...], every: int = 1) -> None:
         """Let each n-th operation of each kind of call fail."""
         with closing(connect(self._daemon.home)) as link:
-            self._call(link, "task_register", name="At work", plan=PLAN)
-            [task] = link.call("tasks", {}, PATIENCE)["tasks"]
-            for make in self._list_calls(link, task["task_id"]):
+            for kind in _list_kinds(link, self._log):
                 for fault in faults:
                     for times in (ONCE, EVER):
-                        self._fail_each(link, make, fault, times, every)
+                        self._fail_each(link, kind, fault, times, every)
 
-    def _list_calls(self, link: Link, task: str) -> Iterator[Callable[[str], None]]:
-        yield lambda text: self._call(link, "task_register", name=text, plan=PLAN)
-        yield lambda text: self._call(
-            link, "task_update", task_id=task, message=f"{text}{'x' * 20_000}"
-        )
-        yield lambda text: self._call(
-            link,
-            "smart_wait",
-            task_id=task,
-            target=f"pty:file:{self._log}",
-            wake_when=f'"{text}" appears',
-            timeout=3600,
-        )
-
-    def _call(self, link: Link, tool: str, **arguments: object) -> None:
-        link.call("call", {"tool": tool, "arguments": arguments}, PATIENCE)
-
-    def _fail_each(
-        self, link: Link, make: Callable[[str], None], fault: int, times: int, every: int
-    ) -> None:
+    def _fail_each(self, link: Link, kind: _Kind, fault: int, times: int, every: int) -> None:
         control = self._daemon.control
         skipped = 0
         while True:
             if fault == errno.EMFILE:
                 # Only a connection that is closed is opened: a failed write closes it.
-                self._make_one(make, errno.EIO, 0, ONCE)
+                self._make_one(link, kind, errno.EIO, 0, ONCE)
             before = control.failed
-            self._make_one(make, fault, skipped, times)
+            self._make_one(link, kind, fault, skipped, times)
             if control.failed == before:
                 return
             self.failed += 1
             skipped += every
 
-    def _make_one(self, make: Callable[[str], None], fault: int, skipped: int, times: int) -> None:
+    def _make_one(self, link: Link, kind: _Kind, fault: int, skipped: int, times: int) -> None:
         """Make a call while operations fail; check at once what it left."""
         control = self._daemon.control
-        text, name, said = f"<{len(self.outcomes)}>", "", ""
+        text, name, said = f"n{len(self.outcomes)}e", "", ""
+        given = {**kind.prepare(), kind.name: kind.words.format(text)}
         control.skipped, control.times, control.fault = skipped, times, fault
         try:
-            make(text)
+            _call(link, kind.tool, **given)
         except LinkError as error:
             name, said = error.name, str(error)
         finally:
             control.fault = 0
-        self.outcomes.append(Outcome(text, said))
+        self.outcomes.append(Outcome(kind.tool, text, said))
         if name:
             assert name in _NAMES, said
             assert said.endswith("."), said
@@ -128,6 +121,44 @@ class FaultedCalls:
             for outcome in self.outcomes:
                 found = count_text(database, outcome.text)
                 assert found == 1 or (outcome.said and found == 0), outcome
+
+
+def _list_kinds(link: Link, log: Path) -> list[_Kind]:
+    """Return each kind of call that writes a text; it is in one row afterwards."""
+
+    def register() -> dict[str, object]:
+        task = _call(link, "task_register", name="At work", plan=PLAN)
+        return {"task_id": task["task_id"]}
+
+    def claim() -> dict[str, object]:
+        task = register()
+        return {**task, "token": _call(link, "task_claim", role="at", **task)["token"]}
+
+    def wait() -> dict[str, object]:
+        return {
+            "wait_id": _call(link, "smart_wait", wake_when='"old" appears', **watched)["wait_id"]
+        }
+
+    task = register()
+    watched = {**task, "target": f"pty:file:{log}", "timeout": 3600}
+    appears = '"{}" appears'
+    return [
+        _Kind("task_register", "name", lambda: {"plan": PLAN}),
+        _Kind("task_update", "message", lambda: task, "{}" + "x" * 20_000),
+        _Kind("smart_wait", "wake_when", lambda: watched, appears),
+        _Kind("wait_update", "wake_when", wait, appears),
+        _Kind("task_plan_update", "reason", lambda: {**task, "new_plan": [*PLAN, "Rest"]}),
+        _Kind("task_claim", "role", register),
+        _Kind("task_handoff", "note", claim),
+        _Kind("task_step_done", "note", claim),
+        _Kind("task_abort", "reason", claim),
+        _Kind("task_cancel", "reason", register),
+        _Kind("task_update", "message", lambda: {**register(), "status": "completed"}),
+    ]
+
+
+def _call(link: Link, tool: str, **arguments: object) -> Any:
+    return link.call("call", {"tool": tool, "arguments": arguments}, PATIENCE)
 
 
 def count_text(database: sqlite3.Connection, text: str) -> int:

@@ -52,7 +52,7 @@ def test_an_operation_that_fails_is_told_and_loses_nothing():
         daemon = RecordedDaemon(home)
         with daemon.serve():
             calls = FaultedCalls(daemon)
-            calls.run(FAULTS, every=11)
+            calls.run(FAULTS, every=29)
             daemon.process.kill()
         assert calls.failed > 40
         calls.check_all()
