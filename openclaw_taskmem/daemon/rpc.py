@@ -293,7 +293,7 @@ class Dispatcher:
             if task_id is not None and not gateway_reports.needs_user_answer(
                 self._context, task_id
             ):
-                runs.resume_task(self._context, task_id, caller)
+                runs.take_up_task(self._context, task_id, caller)
             text = gateway_reports.prepend_waiting_tasks(
                 self._context, session_key, text, caller.host
             )

@@ -241,7 +241,7 @@ def _resume_task(
         return _repeat_question(context, listed, caller, named=named)
     if answer is not None and listed.run and current_run.can_take_answer(listed.run):
         person = Caller(person=True, session_key=caller.session_key, home=caller.home)
-        runs.resume_task(context, task.task_id, person, answer=answer)
+        runs.take_up_task(context, task.task_id, person, answer=answer)
         said, asked = quote_line(to_plain_line(answer), NAMED_BYTES), listed.question
         text = f"{notices.format_task_name(task)}: its agent is told your answer: {said}."
         question = "" if asked is None else f" It had asked: {_quote_question(asked)}"

@@ -74,6 +74,16 @@ CANDIDATES: Final = 16
 NOT_TAKEN: Final = "it was not taken up again"
 
 
+class TakenUp(NamedTuple):
+    """A task that was taken up again."""
+
+    facts: TaskFacts
+    answer: str | None
+    """The user's answer for its agent, with who relayed it; None: there was none."""
+    asked: bool
+    """Whether its agent had asked the user."""
+
+
 def resume_task(
     context: Context,
     task_id: str | None,
@@ -81,9 +91,26 @@ def resume_task(
     answer: str | None = None,
     *,
     reopen: bool = False,
-    guard: Callable[[TaskFacts], None] = admit_any,
 ) -> tuple[Task, Run | None, str]:
-    """Resume a task; return it, its run and the packet for its agent.
+    """Resume a task as `take_up_task` does; return it, its run and the packet for its agent."""
+    facts, answer, asked = take_up_task(context, task_id, caller, answer, reopen=reopen)
+    wake_id = f"resume_{facts.task.task_id}"
+    if _is_parent_session(facts.run, caller):
+        return (facts.task, facts.run, packet.build_away_reminder(facts.task, wake_id, AWAY))
+    text = packets.render_resume_text(context, facts, wake_id, GO_ON, answer=answer, asked=asked)
+    return facts.task, facts.run, text
+
+
+def take_up_task(
+    context: Context,
+    task_id: str | None,
+    caller: Caller,
+    answer: str | None = None,
+    *,
+    reopen: bool = False,
+    guard: Callable[[TaskFacts], None] = admit_any,
+) -> TakenUp:
+    """Resume a task, without a packet for its agent.
 
     A calling agent claims the run. If a person calls, or the parent session of a background run,
     the run's own session is woken instead. An `answer` (None: none) is delivered to the agent that
@@ -143,11 +170,7 @@ def resume_task(
     facts = context.store.read_task(wanted)
     if answer is not None:
         note_heard(context, wanted, answer, caller)
-    wake_id = f"resume_{wanted}"
-    if _is_parent_session(facts.run, caller):
-        return (facts.task, facts.run, packet.build_away_reminder(facts.task, wake_id, AWAY))
-    text = packets.render_resume_text(context, facts, wake_id, GO_ON, answer=answer, asked=asked)
-    return facts.task, facts.run, text
+    return TakenUp(facts, answer, asked)
 
 
 class ClaimResult(NamedTuple):

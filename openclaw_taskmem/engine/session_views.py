@@ -88,7 +88,7 @@ def take_answer(context: Context, key: str, said: str) -> None:
         note_heard(context, task_id, said, Caller(person=True))
         if entry is not None:
             # The question stays open until its run goes on.
-            runs.resume_task(context, task_id, Caller(person=True))
+            runs.take_up_task(context, task_id, Caller(person=True))
             context.commit(Change(events=(entry,)))
 
 

@@ -42,7 +42,7 @@ def act_on_task(context: Context, task_id: str, request: ActRequest) -> str:
     write = partial(_write_status, context, task_id, words=words, caller=person, guard=guard)
     match action:
         case UserAction.ANSWER | UserAction.SEND_BACK | UserAction.RESUME:
-            runs.resume_task(context, task_id, person, answer=words, guard=guard)
+            runs.take_up_task(context, task_id, person, answer=words, guard=guard)
         case UserAction.APPROVE:
             write(TaskStatus.COMPLETED, reviewed=True)
         case UserAction.PAUSE:

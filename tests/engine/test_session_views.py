@@ -456,7 +456,7 @@ def test_a_question_stays_open_until_its_run_goes_on(
     task = interrupt_task(session)
     asked = question(session)
     with monkeypatch.context() as patched:
-        patched.setattr(session_views.runs, "resume_task", busy)
+        patched.setattr(session_views.runs, "take_up_task", busy)
         with pytest.raises(StoreBusy):
             session_views.take_answer(session.world.context, asked.key, RESUME)
 
