@@ -125,7 +125,7 @@ def _build_server(call_tool: CallTool, tools: Sequence[Tool]) -> Server[dict[str
         content = [types.TextContent(type="text", text=text)]
         return types.CallToolResult(content=list(content), is_error=failed)
 
-    return Server(
+    server = Server(
         "taskmem",
         version=__version__,
         title="Task memory",
@@ -133,3 +133,5 @@ def _build_server(call_tool: CallTool, tools: Sequence[Tool]) -> Server[dict[str
         on_list_tools=on_list_tools,
         on_call_tool=on_call_tool,
     )
+    server.middleware.clear()  # it would build a span for each message, which nobody collects
+    return server

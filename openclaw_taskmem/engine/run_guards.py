@@ -266,6 +266,8 @@ def begin_caller_run(
         return begin_session_run(context, task, now)
     if caller.is_user:
         return begin_run_for_last_role(context, task, now)
+    if caller.gateway_owner is None:
+        return None
     return task_runs.begin_for_caller(
         task,
         caller,
