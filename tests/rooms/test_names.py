@@ -96,6 +96,7 @@ VERBS = frozenset(
     [
         "anything",
         "bring",
+        "cancelled",  # asyncio's own name for it
         "cling",
         "embed",
         "exceed",
