@@ -116,7 +116,7 @@ class DaemonHome:
         dispatcher: Any = play.daemon.dispatcher
         answering = dispatcher.answer
         if face == "gateway":
-            answering = partial(dispatcher.answer_gateway, play.gateway.connection)
+            answering = partial(dispatcher.answer_gateway, play.gateways[0].connection)
         making: Any = self._server._answer_line(line, answers, answering, ())  # type: ignore[arg-type]
         with play.loop.enter_loop():
             task: asyncio.Task[None] = play.loop.create_task(making)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Generator
@@ -21,6 +22,8 @@ from typing import Any, Final
 from greenlet import GreenletExit, getcurrent, greenlet
 
 DAWN: Final = datetime(2026, 2, 16, 6, 0, tzinfo=UTC)
+TICKS: Final = 64
+"""Instants of a second, each a whole number of microseconds: sums of times are exact."""
 MOST_STEPS: Final = 200_000
 """Steps without any time passing after which the loop is said to spin."""
 THREADS: Final = 32
@@ -193,7 +196,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
     ) -> Any:
         handle = _Call(self, callback, args, context)
-        heapq.heappush(self._timers, (when, next(self._order), handle))
+        heapq.heappush(self._timers, (_ceil_to_tick(when), next(self._order), handle))
         return handle
 
     def run_in_executor(
@@ -267,15 +270,15 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             if self._run_up_to(MOST_STEPS):
                 raise LoopSpins(f"it does not rest within {MOST_STEPS} steps")
 
-    def advance(self, seconds: float) -> None:
-        """Let time pass, and run what it makes due."""
-        end = self._now + seconds
+    def advance(self, seconds: float, more: float = 0.0) -> None:
+        """Let time pass, and run what it makes due; then some more that runs nothing yet."""
+        end = max(self._now, _ceil_to_tick(self._now + seconds))
         self.run_ready()
         while not self.halted and self._timers and self._timers[0][0] <= end:
             self._now = max(self._now, self._timers[0][0])
             self.run_ready()
         if not self.halted:
-            self._now = end
+            self._now = end + more
 
     def die(self) -> None:
         """Stop as a killed process does; called anywhere, does not return in a thread."""
@@ -320,6 +323,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             if not handle.ended:
                 handle.run()
         return True
+
+
+def _ceil_to_tick(seconds: float) -> float:
+    return math.ceil(seconds * TICKS) / TICKS
 
 
 class SimulatedClock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,13 +18,24 @@ from tests.simulation.daemon import Daemon, run_inline
 from tests.simulation.drawing import BY_NAME, Operation
 from tests.simulation.event_loop import LoopSpins, SimulatedLoop
 from tests.simulation.machine import FAULTS, Broken, Machine, Weather
-from tests.simulation.outside import Gateway, Outside
+from tests.simulation.outside import GATEWAYS, Gateway, Outside
 from tests.simulation.rules import Rules
 
 REST_SECONDS: Final = 900.0
 """How long nothing fails before all must have come to its end."""
 DAEMON_LOG: Final = logging.getLogger("openclaw_taskmem")
 _SCRUB: Final = lru_cache(100_000)(redaction._scrub_plain)
+MAKES: Final = {"task_register": "task_id", "smart_wait": "wait_id"}
+"""Tools whose caller's agent has what they make, and where their answers name it."""
+MOVES: Final = (
+    "task_claim",
+    "task_handoff",
+    "task_resume",
+    "task_reset",
+    "task_update",
+    "smart_wait",
+)
+"""Tools that may give a task to their caller's agent."""
 Answering = Callable[[], Awaitable[Any]]
 
 
@@ -64,13 +76,13 @@ class Play:
         self.machine = Machine(Weather.draw(Random(seed)), rules, store)
         self.outside = Outside(self.machine.clock)
         self.machine.targets = self.outside.targets
-        self.gateway = Gateway()
+        hosts = GATEWAYS if self.machine.weather.two_gateways else (None,)
+        self.outside.hosts, self.gateways = hosts, [Gateway(host) for host in hosts]
         self.log = UnexpectedErrors(self)
         DAEMON_LOG.addHandler(self.log)
         self.operations = self.answers = self.deaths = 0
         self.workers = ["1:1", "2:1", "3:1"]
         """The processes of agents that have no gateway."""
-        self.gateway_began = 0.0
         self.lines: list[str] = []
         self._number = 0
         self._calls: list[Any] = []
@@ -88,7 +100,8 @@ class Play:
 
     def start_daemon(self) -> None:
         """Start a daemon on what the last one left, until it lives long enough to serve."""
-        self.gateway.connected = False
+        for gateway in self.gateways:
+            gateway.connected = False
         while True:
             self.daemon = Daemon(
                 self.machine,
@@ -104,16 +117,40 @@ class Play:
                 return
             self._bury()
 
-    def begin(self, answer: Answering, tool: str, given: Any) -> None:
-        """Have the daemon answer a call."""
+    def begin(
+        self, answer: Answering, tool: str, given: Any, gateway: Gateway | None = None
+    ) -> None:
+        """Have the daemon answer a call, of an agent in a gateway or of somebody else."""
+        if gateway is not None and tool in MOVES:
+            self.outside.gateways_of[given.get("task_id")].add(gateway.host)
         with self.loop.enter_loop():
-            self.loop.create_task(self._answer(answer, tool, given))
+            self.loop.create_task(self._answer(answer, tool, given, gateway))
 
-    async def _answer(self, answering: Answering, tool: str, given: Any) -> None:
+    def greet(self, gateway: Gateway, answering: Answering) -> None:
+        """Have a gateway say that it is there; its plug-in says nothing else until it is heard."""
+        with self.loop.enter_loop():
+            gateway.connected, gateway.greeted = True, asyncio.Event()
+            self.loop.create_task(self._greet(gateway, gateway.greeted, answering))
+
+    async def _greet(self, gateway: Gateway, greeted: asyncio.Event, answering: Answering) -> None:
+        try:
+            await answering()
+        except TaskmemError:
+            gateway.connected = gateway.connected and gateway.greeted is not greeted
+        else:
+            greeted.set()
+
+    async def _answer(
+        self, answering: Answering, tool: str, given: Any, gateway: Gateway | None
+    ) -> None:
+        if gateway is not None:
+            await gateway.greeted.wait()
         try:
             answer = await answering()
         except TaskmemError:
             return
+        if gateway is not None and tool in MAKES:
+            self.outside.gateways_of[answer[MAKES[tool]]].add(gateway.host)
         self.answers += 1
         self.machine.rules.check_answer(self.machine, tool, given, answer)
 
@@ -141,7 +178,8 @@ class Play:
         for target in outside.targets.values():
             target.mood = "works"
         with self.loop.enter_loop():
-            self.daemon.dispatcher.forget_gateway(self.gateway.connection)
+            for gateway in self.gateways:
+                self.daemon.dispatcher.forget_gateway(gateway.connection)
         self.lines.append("nothing fails any more")
         self.loop.advance(REST_SECONDS)
         if machine.broken is None:

@@ -32,7 +32,7 @@ def person_looks(play: Play, choose: Random) -> str:
 
 def gateway_asks(play: Play, choose: Random) -> str:
     """The gateway's plug-in asks about a session before a turn, a tool call or the last words."""
-    gateway, session = play.gateway, choose.choice(SESSIONS)
+    gateway, session = choose.choice(play.gateways), choose.choice(SESSIONS)
     method = choose.choice(("packet", "packet", "question", "budget", "finalize", "command"))
     params: dict[str, Any] = {"session_key": session}
     if method == "packet" and choose.random() < 0.5:
@@ -43,4 +43,4 @@ def gateway_asks(play: Play, choose: Random) -> str:
         params["command"] = choose.choice(COMMANDS)
     asked = partial(play.daemon.dispatcher.answer_gateway, gateway.connection, method, params)
     play.begin(asked, method, {})
-    return f"the gateway asks for the {method} of {session}: {params}"
+    return f"{gateway.connection} asks for the {method} of {session}: {params}"

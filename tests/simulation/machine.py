@@ -56,6 +56,7 @@ class Weather(NamedTuple):
     lease: float
     ack: float
     longest: float
+    two_gateways: bool
     keep_hours: float
     """After how many hours what has ended is dropped."""
 
@@ -71,6 +72,7 @@ class Weather(NamedTuple):
             lease=choose.choice((120.0, 600.0)),
             ack=choose.choice((60.0, 600.0)),
             longest=choose.choice((60.0, 600.0, 3_600.0)),
+            two_gateways=choose.random() < 0.3,
             keep_hours=choose.choice((1.0, 3.0, 2_160.0)),
         )
 

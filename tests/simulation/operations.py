@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from openclaw_taskmem.daemon.rpc import RelayHost
 from taskmem_hookspecs import Question
+from tests.simulation.event_loop import TICKS
 from tests.simulation.machine import FAULTS
 from tests.simulation.outside import READY, SESSIONS, TARGETS
 from tests.simulation.rules_of_tasks import SECRET
 
 if TYPE_CHECKING:
     from tests.simulation.history import Play
+    from tests.simulation.outside import Gateway
 
 STEPS: Final = ("Build the image", "Push it", "Run it", "Verify the site", "Announce it")
 STATUSES: Final = ("active", "paused", "completed", "failed", "cancelled", "canceled", "done")
@@ -37,9 +39,11 @@ def call(play: Play, choose: Random, tool: str, **given: Any) -> str:
         host = RelayHost(process=process, folder="/simulated", client="claude-code")
         play.begin(partial(dispatcher.call_tool, tool, given, host), tool, given)
     elif session is not None:
-        play.begin(
-            partial(dispatcher.answer_gateway, play.gateway.connection, "call", params), tool, given
-        )
+        gateway = find_gateway(play, choose, given.get("task_id") or given.get("wait_id"))
+        if not gateway.connected:
+            gateway_connects(play, choose, gateway)
+        asked = partial(dispatcher.answer_gateway, gateway.connection, "call", params)
+        play.begin(asked, tool, given, gateway)
     else:
         play.begin(partial(dispatcher.answer, "call", params), tool, given)
     return f"{tool} by {process or session or 'a person'}: {given}"
@@ -53,6 +57,14 @@ def find_owner(play: Play, subject: str | None) -> tuple[str | None, str | None]
         return (row and row.session_key), None
     owners = [run.owner for run in mirror.list_runs(row.task_id or "") if run.owner is not None]
     return None, owners[-1].process if owners else None
+
+
+def find_gateway(play: Play, choose: Random, subject: str | None) -> Gateway:
+    """Return the gateway that a task or wait belongs to, mostly; else any."""
+    mirror = play.machine.mirror
+    row: Any = mirror.tasks.get(subject or "") or mirror.waits.get(subject or "")
+    own = [each for each in play.gateways if row is not None and each.host == row.host]
+    return own[0] if own and choose.random() < 0.9 else choose.choice(play.gateways)
 
 
 def pick_task(play: Play, choose: Random) -> str:
@@ -187,14 +199,13 @@ def worker_ends(play: Play, choose: Random) -> str:
 
 
 def machine_reboots(play: Play, choose: Random) -> str:
-    """Everything ends: workers, the gateway, what is watched, and the daemon."""
+    """Everything ends: workers, gateways, what is watched, and the daemon."""
     play.outside.ended_processes.update(play.workers)
     play.workers = [f"{at + 1}:{play.number()}" for at in range(len(play.workers))]
     for target in play.outside.targets.values():
         target.gone = True
-    play.gateway.boot, play.gateway.number = play.gateway.boot + 1, 0
-    play.gateway.running.clear()
-    play.gateway_began = play.machine.clock.monotonic()
+    for gateway in play.gateways:
+        gateway.start_anew(play.machine.clock.monotonic())
     play.loop.die()
     return "the machine reboots"
 
@@ -220,63 +231,65 @@ def evidence_changes(play: Play, choose: Random) -> str:
     return f"the files are there: {play.outside.shelf.holds}"
 
 
-def report(play: Play, choose: Random, *events: dict[str, Any]) -> str:
-    """The gateway's plug-in reports events; a report may be lost, or come twice."""
+def report(play: Play, choose: Random, gateway: Gateway, *events: dict[str, Any]) -> str:
+    """A gateway's plug-in reports events; a report may be lost, or come twice."""
     chance = choose.random()
-    numbered = play.gateway.number_events(*events)
+    numbered = gateway.number_events(*events)
     params = {"events": numbered}
     for _ in range(0 if chance < 0.05 else 2 if chance < 0.15 else 1):
-        dispatcher, connection = play.daemon.dispatcher, play.gateway.connection
-        play.begin(partial(dispatcher.answer_gateway, connection, "report", params), "report", {})
+        dispatcher, connection = play.daemon.dispatcher, gateway.connection
+        asked = partial(dispatcher.answer_gateway, connection, "report", params)
+        play.begin(asked, "report", {}, gateway)
     return f"reported {'not' if chance < 0.05 else ''}: {numbered}"
 
 
-def gateway_connects(play: Play, choose: Random) -> str:
-    """The gateway starts anew, or connects again after a crash of the daemon."""
-    gateway, clock = play.gateway, play.machine.clock
+def gateway_connects(play: Play, choose: Random, gateway: Gateway | None = None) -> str:
+    """A gateway starts anew, or connects again after a crash of the daemon."""
+    gateway, clock = gateway or choose.choice(play.gateways), play.machine.clock
     if gateway.connected or choose.random() < 0.3:
         with play.loop.enter_loop():
             play.daemon.dispatcher.forget_gateway(gateway.connection)
-        gateway.boot, gateway.number = gateway.boot + 1, 0
-        gateway.running.clear()
-        play.gateway_began = clock.monotonic()
-    gateway.connected = True
+        gateway.start_anew(clock.monotonic())
     event = {
         "kind": "gateway",
-        "boot": f"boot_{gateway.boot}",
-        "age": (clock.monotonic() - play.gateway_began) * 1000,
+        "boot": f"boot_{gateway.connection}",
+        "host": gateway.host,
+        "age": (clock.monotonic() - gateway.began) * 1000,
         "transport": "simulated",
         "version": "1",
         "main": SESSIONS[0],
         "fingerprints": {"main": "as it was"},
     }
-    return report(play, choose, event)
+    params = {"events": gateway.number_events(event)}
+    answer = play.daemon.dispatcher.answer_gateway
+    play.greet(gateway, partial(answer, gateway.connection, "report", params))
+    return f"{gateway.connection} connects"
 
 
 def turn_goes_on(play: Play, choose: Random) -> str:
     """A turn of a session begins, calls a tool, or ends."""
-    gateway, session = play.gateway, choose.choice(SESSIONS)
+    gateway, session = choose.choice(play.gateways), choose.choice(SESSIONS)
     if not gateway.connected:
-        return gateway_connects(play, choose)
+        return gateway_connects(play, choose, gateway)
     of_session = {"session_key": session, "agent_id": session.split(":")[1]}
-    taken = list(play.outside.inbox[session])
-    play.outside.inbox[session].clear()
+    taken = list(play.outside.inbox[gateway.host, session])
+    play.outside.inbox[gateway.host, session].clear()
     deliveries = [wake.delivery_id for wake in taken if wake.delivery_id]
     if session not in gateway.running:
         gateway.running[session] = None
         origin = "taskmem" if taken else choose.choice(("user", "user", "heartbeat", "other"))
         begun = {"kind": "turn_started", "origin": origin, **of_session}
         answered = {"kind": "answered", "session_key": session, "deliveries": deliveries}
-        return report(play, choose, begun, *([answered] if deliveries else []))
+        return report(play, choose, gateway, begun, *([answered] if deliveries else []))
     if choose.random() < 0.5:
         named = {"call_id": f"call_{play.number()}", "tool": "exec", "about": "ls", **of_session}
         ended = {"kind": "tool_called", "outcome": "done", **named}
-        return report(play, choose, {"kind": "tool_started", **named}, ended)
+        return report(play, choose, gateway, {"kind": "tool_started", **named}, ended)
     del gateway.running[session]
     how = choose.choice(({}, {}, {"aborted": True}, {"error": "529 overloaded"}, {"cut": True}))
     said = choose.choice(("Going on.", "Shall I?", ""))
     over = {"kind": "turn_ended", "said": said, "calls": choose.randrange(3), **of_session, **how}
-    return report(play, choose, over)
+    return report(play, choose, gateway, over)
 
 
 def target_shows(play: Play, choose: Random) -> str:
@@ -304,6 +317,23 @@ def time_passes(play: Play, choose: Random) -> str:
     return f"{seconds:g} s pass"
 
 
+def something_is_due(play: Play, choose: Random) -> str:
+    """Time passes until one of the next things is due, which then meets what happens next."""
+    mirror, now = play.machine.mirror, play.machine.clock.now()
+    dues = [
+        *(task.stuck_due_at for task in mirror.tasks.values()),
+        *(wake.due_at for wake in mirror.wakes.values()),
+        *(run.lease_until for run in mirror.runs.values()),
+        *(wait.deadline_at for wait in mirror.waits.values()),
+    ]
+    ahead = sorted({(at - now).total_seconds() for at in dues if at is not None and at > now})
+    if not ahead or ahead[0] > 1_000.0:
+        return time_passes(play, choose)
+    seconds = choose.choice(ahead[:3])
+    play.loop.advance(seconds - 1 / TICKS, 1 / TICKS)
+    return f"{seconds:g} s pass, and something is due"
+
+
 def long_time_passes(play: Play, choose: Random) -> str:
     """Nobody does anything for hours."""
     seconds = choose.choice((1_800.0, 3_600.0, 7_200.0))
@@ -319,7 +349,7 @@ def clock_jumps(play: Play, choose: Random) -> str:
 
 
 def gateway_changes(play: Play, choose: Random) -> str:
-    """The gateway's mood changes."""
+    """What gateways do with wakes changes."""
     moods = ("takes", "takes", "takes", "slow", "hangs", "fails", "asks to wait", "refuses")
     play.outside.mood = choose.choice((*moods, "breaks", "loses the reply", "doubles"))
     return f"the gateway {play.outside.mood}"

@@ -23,6 +23,8 @@ from taskmem_hookspecs import (
 )
 from tests.simulation.event_loop import SimulatedClock
 
+GATEWAYS: Final = ("openclaw:desk", "openclaw:laptop")
+"""Two gateways whose sessions have the same keys."""
 SESSIONS: Final = ("agent:main:main", "agent:dev:main", "agent:dev:phone")
 TARGETS: Final = ("build", "deploy", "tests")
 READY: Final = "READY"
@@ -102,11 +104,17 @@ class ScriptedJudge:
 
 
 class Gateway:
-    """The OpenClaw gateway, as its plug-in reports it."""
+    """An OpenClaw gateway, as its plug-in reports it."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str | None = None) -> None:
+        self.host = host
+        """Its name, as in `Wake.host`; None: it gives none, and is the only one."""
         self.boot = 0
+        self.began = 0.0
+        """When it started, by the monotonic clock."""
         self.connected = False
+        self.greeted = asyncio.Event()
+        """Set once the daemon has heard that it is there."""
         self.number = 0
         self.running: dict[str, None] = {}
         """The sessions in which a turn runs."""
@@ -114,7 +122,12 @@ class Gateway:
     @property
     def connection(self) -> str:
         """What tells its connections apart."""
-        return f"gateway {self.boot}"
+        return f"{self.host} {self.boot}"
+
+    def start_anew(self, now: float) -> None:
+        """Start at an instant of the monotonic clock, and know nothing of before."""
+        self.boot, self.number, self.began = self.boot + 1, 0, now
+        self.running.clear()
 
     def number_events(self, *events: dict[str, Any]) -> list[dict[str, Any]]:
         """Number events as the plug-in does."""
@@ -146,11 +159,18 @@ class Outside:
         self.targets = {name: ScriptedTarget(name) for name in TARGETS}
         self.mood = "takes"
         """What the gateway does with a wake."""
-        self.running: defaultdict[str | None, int] = defaultdict(int)
-        """By session: its deliveries under way."""
+        self.running: defaultdict[tuple[str | None, str | None], int] = defaultdict(int)
+        """By gateway and session: its deliveries under way."""
         self.most_at_once = 0
         self.taken: list[Wake] = []
-        self.inbox: defaultdict[str | None, deque[Wake]] = defaultdict(deque)
+        self.inbox: defaultdict[tuple[str | None, str | None], deque[Wake]] = defaultdict(deque)
+        """What agents were told and have not seen yet, by gateway and session."""
+        self.hosts: tuple[str | None, ...] = (None,)
+        """The names of the gateways."""
+        self.gateways_of: defaultdict[str | None, set[str | None]] = defaultdict(set)
+        """By task or wait: the gateways whose agents made it or asked to have it."""
+        self.strays: list[str] = []
+        """What went to a gateway that has nothing to do with it."""
         self.heard: list[tuple[str, str]] = []
         """What hooks were told: the hook, and the id of what it is about."""
         self.said: list[str] = []
@@ -209,7 +229,7 @@ class Outside:
         return session_key is not None
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
-        session = wake.session_key
+        session = wake.host if len(self.hosts) > 1 else self.hosts[0], wake.session_key
         self.running[session] += 1
         self.most_at_once = max(self.most_at_once, self.running[session])
         try:
@@ -232,12 +252,22 @@ class Outside:
         elif mood == "breaks":
             raise RuntimeError("The simulation says so.")
         self.taken.append(wake)
-        self.inbox[wake.session_key].append(wake)
+        inbox = self.inbox[self._find_gateway(wake), wake.session_key]
+        inbox.append(wake)
         if mood == "loses the reply":
             raise WakeUndelivered("The connection was lost.")
         if mood == "doubles":
-            self.inbox[wake.session_key].append(wake)
+            inbox.append(wake)
         return WakeReceipt(delivered_at=self.clock.now())
+
+    def _find_gateway(self, wake: Wake) -> str | None:
+        """Return the gateway that a wake goes to."""
+        if len(self.hosts) == 1:
+            return self.hosts[0]
+        made = self.gateways_of.get(wake.task_id or wake.wait_id)
+        if made and wake.host not in made:
+            self.strays.append(f"{wake.wake_id} goes to {wake.host}, and is of {sorted(made)}")
+        return wake.host
 
     # --- the host --------------------------------------------------------------
 

@@ -59,6 +59,11 @@ def one_message_at_a_time_to_a_session(play: Play) -> Iterator[str]:
         yield f"{play.outside.most_at_once} messages were on their way to one session"
 
 
+def each_wake_goes_to_a_gateway_of_its_own(play: Play) -> Iterator[str]:
+    """Of two gateways, one gets the wakes of what its agents made or were given."""
+    yield from play.outside.strays
+
+
 def every_due_wake_is_delivered_or_kept(play: Play) -> Iterator[str]:
     """Once the gateway takes wakes, none is left that is due."""
     now = play.machine.clock.now()
@@ -178,6 +183,7 @@ PLAY_RULES: Final = (
     nothing_fails_unheard,
     no_error_is_unexpected,
     one_message_at_a_time_to_a_session,
+    each_wake_goes_to_a_gateway_of_its_own,
     each_question_is_counted_before_it_is_asked,
     a_reader_that_refused_is_left_alone,
     no_reader_is_asked_beyond_its_limit,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
@@ -85,6 +86,18 @@ def only_due_wakes_are_claimed(_: Machine, commit: Commit) -> Iterator[str]:
         due = before.due_at is not None and commit.now is not None and before.due_at <= commit.now
         if before.state not in OWED or not due or wake.attempts != before.attempts + 1:
             yield f"{wake.wake_id} goes out: it was {before.state}, due {before.due_at}"
+
+
+def one_message_is_for_one_gateway(_: Machine, commit: Commit) -> Iterator[str]:
+    """Wakes that go out together are for the same gateway, or say nothing of one."""
+    hosts: defaultdict[str, set[str]] = defaultdict(set)
+    for wake in commit.change.wakes:
+        before = commit.wakes_before[wake.wake_id]
+        if before is not None and wake.attempts > before.attempts and wake.host is not None:
+            hosts[wake.delivery_id or ""].add(wake.host)
+    for delivery, named in hosts.items():
+        if len(named) > 1:
+            yield f"{delivery} goes to {sorted(named)}"
 
 
 def nothing_is_sent_that_was_not_claimed(_: Machine, commit: Commit) -> Iterator[str]:
@@ -180,6 +193,7 @@ WAKE_RULES: Final = {
         settled_wakes_stay_settled,
         no_cause_owes_two_wakes,
         only_due_wakes_are_claimed,
+        one_message_is_for_one_gateway,
         nothing_is_sent_that_was_not_claimed,
         owed_wakes_have_a_time,
         packets_are_whole,
