@@ -34,6 +34,7 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 def backup(file: Path) -> None:
     """Write this home into one file, while agents go on working."""
     from openclaw_taskmem.cli.backup_archive import write_archive
+    from openclaw_taskmem.daemon.home_exchange import sync_folder
 
     home = find_home(os.environ)
     if os.path.lexists(file):
@@ -55,6 +56,7 @@ def backup(file: Path) -> None:
         about = {"version": __version__, "made_at": at.isoformat(), "home": str(home.folder)}
         write_archive(home, copy, partial, about)
         partial.rename(file)
+        sync_folder(file.parent)
     click.echo(
         f"Backed up {home.folder} to {file} ({file.stat().st_size / _MIB:,.1f} MiB): tasks, waits, "
         "wakes, pictures of waits and settings, but not what taskmem record recorded.\n"

@@ -33,9 +33,10 @@ def begin_exchange(folder: Path, fresh: Path, stamp: str) -> Path:
         stamp: What tells this exchange from others, such as its time.
     """
     finish_exchange(folder)
-    _sync(fresh)
+    for each in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
+        sync_folder(each)
     fresh.rename(folder / f"{ARRIVING}{stamp}")
-    _sync(folder)
+    sync_folder(folder)
     finish_exchange(folder)
     return folder / f"{ASIDE}{stamp}"
 
@@ -48,21 +49,22 @@ def finish_exchange(folder: Path) -> None:
         aside.mkdir(mode=0o700, exist_ok=True)
         _move_all(folder, aside)
         arriving.rename(folder / f"{ENTERING}{stamp}")
-        _sync(folder)
+        sync_folder(folder)
     for entering in folder.glob(f"{ENTERING}*"):
         _move_all(entering, folder)
         entering.rmdir()
-        _sync(folder)
+        sync_folder(folder)
 
 
 def _move_all(source: Path, target: Path) -> None:
     for name in REPLACED:
         if os.path.lexists(source / name):
             (source / name).rename(target / name)
-    _sync(target)
+    sync_folder(target)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder outlive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -85,6 +85,8 @@ class SnapshotStore:
         try:
             with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
                 file.write(jpeg)
+                file.flush()
+                os.fsync(file.fileno())
             os.utime(fresh, (taken_at.timestamp(), taken_at.timestamp()))
             fresh.replace(folder / _format_name(moment))
         except BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import stat
 import tarfile
 from collections.abc import Mapping
@@ -82,6 +83,15 @@ def test_a_home_is_put_back_as_it_was(filled_home: Home, tmp_path: Path) -> None
     assert {path.name for path in other.folder.iterdir()} == {
         *("taskmem.db", "pictures", "config.toml", "daemon.lock"),
     }
+
+
+def test_a_back_up_that_was_told_outlives_a_power_cut(
+    filled_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_ino))
+    file = back_up(filled_home, tmp_path / "file")
+    assert synced == [file.stat().st_ino, tmp_path.stat().st_ino]
 
 
 def test_what_was_sent_before_a_back_up_is_not_sent_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,23 @@ def test_whatever_cuts_an_exchange_short_nothing_is_lost(
     assert read_files(home) == {**expected, **STAYS}
     assert cut is (crash_at < 9)
     assert not [*home.glob("arriving-*"), *home.glob("entering-*")]
+
+
+def test_every_folder_is_on_the_disk_before_it_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = write_files(tmp_path / "home", OLD)
+    fresh = write_files(home / "restore-1", NEW)
+    folders = {each.stat().st_ino for each in (fresh, *fresh.glob("pictures/**"))}
+    synced: set[int] = set()
+    rename = Path.rename
+
+    def check_rename(path: Path, target: Path) -> Path:
+        assert folders <= synced
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.add(os.fstat(handle).st_ino))
+    monkeypatch.setattr(Path, "rename", check_rename)
+    begin_exchange(home, fresh, "now")
+    assert len(folders) == 3
+    assert home.stat().st_ino in synced

@@ -98,6 +98,22 @@ def test_an_end_before_it_is_in_place_leaves_the_one_before(
     assert read_pictures(snapshot_store, "wait_1") == {"last": NEW}
 
 
+def test_a_picture_is_on_the_disk_before_it_takes_its_place(
+    snapshot_store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[object] = []
+    replace = Path.replace
+
+    def note_replace(path: Path, target: Path) -> Path:
+        done.append("replaced")
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", lambda handle: done.append(os.fstat(handle).st_size))
+    monkeypatch.setattr(Path, "replace", note_replace)
+    snapshot_store.write("wait_1", SnapshotMoment.LAST, NEW, DAWN)
+    assert done == [len(NEW), "replaced"]
+
+
 def test_full_disk_keeps_old_picture_and_no_partial_file(
     snapshot_store: SnapshotStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
