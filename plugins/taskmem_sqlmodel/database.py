@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from collections.abc import Generator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -29,9 +30,6 @@ _OWNER_ONLY: Final = 0o600
 
 _WRITERS_LOCK: Final = 0x7461736B6D656D
 """Key of PostgreSQL's advisory lock for writers: `taskmem` in ASCII."""
-
-_FIRST: Final = "taskmem_first"
-"""The execution option with the statement that opens a transaction."""
 
 
 @dataclass(frozen=True)
@@ -74,22 +72,33 @@ class Database:
         return self.engine.dialect.name
 
     def connect_reader(self) -> sa.Connection:
-        """Open a connection for reading."""
-        if self.dialect == "sqlite":
-            return self._connect(**{_FIRST: "BEGIN"})
-        return self._connect(isolation_level="REPEATABLE READ")
+        """Open a connection for reading.
 
-    def connect_writer(self) -> sa.Connection:
-        """Open a connection for writing."""
-        first = (
-            "BEGIN IMMEDIATE"
-            if self.dialect == "sqlite"
-            else f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})"
-        )
-        return self._connect(**{_FIRST: first})
+        On SQLite, one statement sees a snapshot by itself; several need `begin_snapshot`.
+        """
+        connection = self.engine.connect()
+        if self.dialect != "sqlite":
+            connection.execution_options(isolation_level="REPEATABLE READ")
+        return connection
 
-    def _connect(self, **options: Any) -> sa.Connection:  # noqa: ANN401 - SQLAlchemy's
-        return self.engine.connect().execution_options(**options)
+    @contextmanager
+    def begin_snapshot(self, reader: sa.Connection) -> Generator[None]:
+        """Run the block in a transaction in which all statements see one snapshot."""
+        with reader.begin():
+            if self.dialect == "sqlite":
+                reader.exec_driver_sql("BEGIN")
+            yield
+
+    @contextmanager
+    def begin_write(self, writer: sa.Connection) -> Generator[None]:
+        """Run the block in a transaction that no other writer shares."""
+        with writer.begin():
+            writer.exec_driver_sql(
+                "BEGIN IMMEDIATE"
+                if self.dialect == "sqlite"
+                else f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})"
+            )
+            yield
 
 
 def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
@@ -122,7 +131,7 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
             database = Database(_build_postgresql_engine(address, busy_timeout))
             ready = _is_newest(database.engine)
         if not ready:
-            with database.connect_writer() as connection, connection.begin():
+            with database.engine.connect() as connection, database.begin_write(connection):
                 schema.bring_to_head(connection)
         if path is None:
             return database
@@ -232,7 +241,6 @@ def _build_sqlite_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
 
-    event.listen(engine, "begin", _open_transaction)
     return engine
 
 
@@ -254,15 +262,9 @@ def _switch_to_wal(database: Database, tries: int = 100) -> None:
     except OperationalError:
         if not tries:
             raise
-        with database.connect_writer() as connection, connection.begin():
+        with database.engine.connect() as connection, database.begin_write(connection):
             pass
         _switch_to_wal(database, tries - 1)
-
-
-def _open_transaction(connection: sa.Connection) -> None:
-    first = connection.get_execution_options().get(_FIRST)
-    if first:
-        connection.exec_driver_sql(first)
 
 
 # --- PostgreSQL -------------------------------------------------------------
@@ -272,7 +274,7 @@ def _build_postgresql_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
     wanted = address.normalized_query.get("options", ())
     options = (f"-c lock_timeout={int(busy_timeout * 1000)}", *wanted)
     try:
-        engine = sa.create_engine(
+        return sa.create_engine(
             address, poolclass=NullPool, connect_args={"options": " ".join(options)}
         )
     except ModuleNotFoundError as error:
@@ -280,5 +282,3 @@ def _build_postgresql_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
             f"PostgreSQL needs a driver that is not installed ({error.name}); install "
             "openclaw-taskmem[postgres], then start again."
         ) from error
-    event.listen(engine, "begin", _open_transaction)
-    return engine

@@ -190,16 +190,17 @@ class RetentionMixin:
         given = {"before": before, "limit": limit, "home": home, "upto": upto}
         dropped: dict[str, int] = {}
         last = after
-        self._database.require_in_place()
-        with translate_errors(), self._database.connect_writer() as writer:
+        database = self._database
+        database.require_in_place()
+        with translate_errors(), database.engine.connect() as writer:
             for table, _, _ in _OLD:
-                with self._database.connect_reader() as reader, reader.begin():
+                with database.connect_reader() as reader, database.begin_snapshot(reader):
                     keys = _choose_keys(reader, table, {**given, "after": after})
                 if table is EVENTS and keys:
                     ((last,),) = keys[-1:]
                 for start in range(0, len(keys), AT_ONCE):
                     some = {**given, "keys": keys[start : start + AT_ONCE]}
-                    with self._database.guard_write(), writer.begin():
+                    with database.guard_write(), database.begin_write(writer):
                         gone = writer.execute(_DROP[table], some).rowcount
                     dropped[table.name] = dropped.get(table.name, 0) + gone
             self._release_pages(writer)
@@ -208,23 +209,29 @@ class RetentionMixin:
 
     def _release_pages(self, writer: sa.Connection) -> None:
         """Shorten a SQLite file by free pages beyond the spare ones."""
-        if self._database.dialect != "sqlite":
+        database = self._database
+        if database.dialect != "sqlite":
             return
         for _ in range(MOST_RELEASES):
-            with self._database.connect_reader() as reader, reader.begin():
+            with database.connect_reader() as reader, database.begin_snapshot(reader):
                 many = count_excess_pages(
                     _read_pragma(reader, "page_count"), _read_pragma(reader, "freelist_count")
                 )
             if not many:
                 return
-            with self._database.guard_write():
+            with database.guard_write():
                 # Each page is a step; `execute` would make only the first.
                 writer.connection.cursor().executescript(f"PRAGMA incremental_vacuum({many})")
 
     def measure(self, home: str | None = None) -> StoreSize:
         """Return the bytes in use without free pages, and whether other homes have rows."""
-        self._database.require_in_place()
-        with translate_errors(), self._database.connect_reader() as reader, reader.begin():
+        database = self._database
+        database.require_in_place()
+        with (
+            translate_errors(),
+            database.connect_reader() as reader,
+            database.begin_snapshot(reader),
+        ):
             shared = home is not None and reader.execute(_OTHERS, {"home": home})
             return StoreSize(
                 bytes=self._count_bytes(reader), shared=bool(shared and shared.scalar_one())

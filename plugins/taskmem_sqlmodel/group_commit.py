@@ -93,8 +93,8 @@ class GroupCommit:
 
     def _write_all(self, changes: Sequence[Change]) -> Sequence[Exception | None]:
         if self._connection is None:
-            self._connection = self._database.connect_writer()
-        with self._connection.begin():
+            self._connection = self._database.engine.connect()
+        with self._database.begin_write(self._connection):
             if len(changes) == 1:
                 self._write(self._connection, changes[0])
                 return [None]

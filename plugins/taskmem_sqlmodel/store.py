@@ -169,7 +169,7 @@ class SqlStore(CountMixin, RetentionMixin):
         self._database.close()
 
     def _read(self, statement: sa.Executable, **named: Any) -> Sequence[tables.Row]:  # noqa: ANN401 - what SQLAlchemy takes
-        with self._open_snapshot() as connection:
+        with self._lend_reader() as connection, connection.begin():
             return fetch_rows(connection, statement, named)
 
     def _read_all(
@@ -212,7 +212,13 @@ class SqlStore(CountMixin, RetentionMixin):
 
     @contextmanager
     def _open_snapshot(self) -> Generator[sa.Connection]:
-        """Lend a pooled connection inside one snapshot; after an error it is closed, not reused."""
+        """Lend a pooled connection inside one snapshot."""
+        with self._lend_reader() as connection, self._database.begin_snapshot(connection):
+            yield connection
+
+    @contextmanager
+    def _lend_reader(self) -> Generator[sa.Connection]:
+        """Lend a pooled connection; after an error it is closed, not reused."""
         self._database.require_in_place()
         with translate_errors():
             try:
@@ -220,8 +226,7 @@ class SqlStore(CountMixin, RetentionMixin):
             except IndexError:
                 connection = self._database.connect_reader()
             try:
-                with connection.begin():
-                    yield connection
+                yield connection
             except BaseException:
                 connection.close()
                 raise

@@ -18,7 +18,7 @@ from sqlalchemy.pool import NullPool
 from taskmem_hookspecs import Change, TaskStore
 from taskmem_hookspecs.testing import MemoryStore
 from taskmem_sqlmodel import schema
-from taskmem_sqlmodel.database import Database, _open_transaction
+from taskmem_sqlmodel.database import Database
 from taskmem_sqlmodel.group_commit import GroupCommit
 from taskmem_sqlmodel.row_reading import BrokenRowFilter
 from taskmem_sqlmodel.store import SqlStore
@@ -124,16 +124,15 @@ def _connect() -> _KeptConnection:
 
 @cache
 def _build_engine() -> sa.Engine:
-    engine = sa.create_engine("sqlite://", poolclass=NullPool, creator=lambda: _ENGINE_USES[0])
-    sa.event.listen(engine, "begin", _open_transaction)
-    return engine
+    return sa.create_engine("sqlite://", poolclass=NullPool, creator=lambda: _ENGINE_USES[0])
 
 
 @cache
 def _make_template() -> bytes:
     """Return the bytes of a database without rows."""
     _ENGINE_USES[:] = [_connect()]
-    with Database(_build_engine()).connect_writer() as connection, connection.begin():
+    database = Database(_build_engine())
+    with database.engine.connect() as connection, database.begin_write(connection):
         schema.bring_to_head(connection)
     return _ENGINE_USES[0].serialize()
 
