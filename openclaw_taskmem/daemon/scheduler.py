@@ -20,7 +20,6 @@ from openclaw_taskmem.domain.retries import read_retry_after
 from openclaw_taskmem.domain.wake_holds import Hold
 from openclaw_taskmem.engine import (
     hook_events,
-    host_notifications,
     idleness,
     retention,
     run_recovery,
@@ -30,6 +29,7 @@ from openclaw_taskmem.engine import (
     wakes,
 )
 from openclaw_taskmem.engine.context import Context, DueWork
+from openclaw_taskmem.engine.host_notifications import NotificationKind
 from taskmem_hookspecs import (
     AgentHost,
     TaskmemError,
@@ -89,10 +89,10 @@ class BackgroundLoops:
         self._outbox = WakeableTimer(context.clock, longest)
         self._tell = WakeableTimer(context.clock, longest)
         self._leases = WakeableTimer(context.clock, SWEEP_SECONDS)
-        self._notifiers = [
-            (WakeableTimer(context.clock, longest), Notifier(context, host, apart, outgoing))
-            for outgoing in host_notifications.NotificationKind
-        ]
+        self._notifiers = {
+            kind: (WakeableTimer(context.clock, longest), Notifier(context, host, apart, kind))
+            for kind in NotificationKind
+        }
         self._finding = asyncio.Lock()
         """Held while stuck tasks and interrupted runs are found, so that the wakes of one session
         go out together."""
@@ -122,18 +122,20 @@ class BackgroundLoops:
             self._leases.wake(due.lapse_at)
         if due.hooks_due:
             self._tell.wake(self._context.clock.now())
-        if due.lines_due or due.views_due:
-            self._wake_notifiers(timedelta() if due.lines_due else SHOWN)
+        if due.lines_due:
+            self._wake_notifiers(NotificationKind.LINES, NotificationKind.STOPS)
+        if due.views_due:
+            self._wake_notifiers(NotificationKind.VIEWS, rest=SHOWN)
 
     def recheck_holds(self) -> None:
         """Check again which sessions may be disturbed; called on the event loop."""
         self._outbox.wake(self._context.clock.now())
-        self._wake_notifiers()
+        self._wake_notifiers(*NotificationKind)
 
-    def _wake_notifiers(self, rest: timedelta = timedelta()) -> None:
+    def _wake_notifiers(self, *kinds: NotificationKind, rest: timedelta = timedelta()) -> None:
         at = self._context.clock.now() + rest
-        for alarm, _ in self._notifiers:
-            alarm.wake(at)
+        for kind in kinds:
+            self._notifiers[kind][0].wake(at)
 
     async def run(self) -> None:
         """Run all loops until cancelled."""
@@ -145,7 +147,7 @@ class BackgroundLoops:
                 group.create_task(self._run_forever(self._outbox, self._run_outbox_pass))
                 group.create_task(self._run_forever(self._tell, self._run_hook_pass))
                 group.create_task(self._run_forever(self._leases, self._run_leases_pass))
-                for alarm, notifier in self._notifiers:
+                for alarm, notifier in self._notifiers.values():
                     group.create_task(self._run_forever(alarm, notifier.run_pass))
         finally:
             await self._stop_deliveries()

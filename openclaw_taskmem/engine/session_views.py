@@ -36,8 +36,8 @@ _WAITING: Final = tuple(state for state in RunState if state.is_waiting)
 def find_viewing_session(context: Context, task_id: str) -> str | None:
     """Return the session whose user sees a task; None: no gateway session does."""
     with suppress(TaskNotFound):
-        task = context.store.read_task(task_id).task
-        run = find_last_run(context, task_id)
+        facts = context.store.read_task(task_id)
+        task, run = facts.task, facts.run or find_last_run(context, task_id)
         if task.implicit or not context.store.serves(run.home if run else task.home):
             return None
         session = (run.told_session or run.session_key) if run else None
