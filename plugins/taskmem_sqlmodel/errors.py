@@ -24,9 +24,9 @@ _FULL: Final = (
     "free some space on its disk, then try again."
 )
 _REFUSED: Final = (
-    "The disk did not take what was to be written, and nothing was kept: there is no "
-    "room left, by a quota perhaps, or the disk fails; free some space, or see in the "
-    "system's log whether it fails, then try again."
+    "The disk did not take all that was to be written, so it may be kept or not: there is no "
+    "room left, by a quota perhaps, or the disk fails; read again, free some space, or see in "
+    "the system's log whether it fails, then try again."
 )
 _UNSURE: Final = (
     "The disk failed, or is full, so what was to be written may be kept or not; read again, "
@@ -60,7 +60,8 @@ _MEANINGS: Final[dict[str, tuple[type[TaskmemError], str]]] = {
     "SQLITE_LOCKED": (StoreBusy, _BUSY),
     "SQLITE_FULL": (StoreFull, _FULL),
     # SQLite reports FULL only for ENOSPC. A quota, a file-size limit and a failing disk are
-    # reported as these.
+    # reported as these. A failed write of the last page may be a whole one, if an earlier page had
+    # the same rest; and the index of the log grows only after the pages were synced.
     "SQLITE_IOERR_WRITE": (StoreFull, _REFUSED),
     "SQLITE_IOERR_SHMSIZE": (StoreFull, _REFUSED),
     # After a failed sync, the transaction is undone, but its pages stay in the log for a while.

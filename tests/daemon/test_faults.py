@@ -82,9 +82,9 @@ def test_a_full_disk_is_told_and_the_next_call_after_it_works(daemon):
         answered, refusal = write_until_refused(daemon, task_id)
         assert refusal.name == "store_full"
         assert str(refusal) == (
-            "The disk did not take what was to be written, and nothing was kept: "
-            "there is no room left, by a quota perhaps, or the disk fails; free some "
-            "space, or see in the system's log whether it fails, then try again."
+            "The disk did not take all that was to be written, so it may be kept or not: there is "
+            "no room left, by a quota perhaps, or the disk fails; read again, free some space, or "
+            "see in the system's log whether it fails, then try again."
         )
         # What needs no room is answered all the while.
         assert daemon.ask("show", id=task_id)["name"] == "Deploy"
