@@ -260,7 +260,7 @@ def build_run_reset(
     wakes: tuple[Wake, ...] = ()
     if sessions.is_own(queued.session_key):
         queued = apply_events(queued, ToldToGoOn(), now=now).run
-        wakes = (run_wakes.make_wake(queued, wake_id, text, now),)
+        wakes = (run_wakes.make_wake(queued, wake_id, text, now, last_owner=run.owner),)
     task, message = _add_message(facts.task, "Its run was reset.", now)
     gone = run_wakes.supersede_open_wakes(facts)
     return Change(

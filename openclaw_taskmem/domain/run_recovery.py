@@ -274,7 +274,7 @@ def _resume_run(facts: TaskFacts, run: Run, wake_id: str, text: str, now: dateti
     return Change(
         tasks=(task,),
         runs=(again,),
-        wakes=(*gone, run_wakes.make_wake(again, wake_id, text, now)),
+        wakes=(*gone, run_wakes.make_wake(again, wake_id, text, now, last_owner=run.owner)),
         events=(*moved.events, notice, *outbox.build_settled_events(gone, now)),
     )
 

@@ -8,16 +8,28 @@ from typing import Final
 
 from openclaw_taskmem.domain import outbox, run_registrars
 from openclaw_taskmem.domain.reachability import OWED
-from taskmem_hookspecs import Run, TaskFacts, Wake, WakeCause, WakeState
+from taskmem_hookspecs import Owner, Run, TaskFacts, Wake, WakeCause, WakeState
 
 ANSWER: Final = "answer:"
 """Prefix of the keys of wakes that carry a user's answer."""
 
 
 def make_wake(
-    run: Run, wake_id: str, text: str, now: datetime, rest: timedelta = timedelta()
+    run: Run,
+    wake_id: str,
+    text: str,
+    now: datetime,
+    rest: timedelta = timedelta(),
+    *,
+    last_owner: Owner | None = None,
 ) -> Wake:
-    """Build the wake that tells a run's agent to go on, due after `rest`."""
+    """Build the wake that tells a run's agent to go on, due after `rest`.
+
+    `last_owner`: who had the run before it was queued again. Its gateway has the session, which
+    may have the same key in another gateway.
+    """
+    owner = run.owner or last_owner
+    same = owner is not None and owner.session_key == run.session_key
     return Wake(
         wake_id=wake_id,
         key=f"run:{run.run_id}:{run.limits.rounds}",
@@ -25,6 +37,7 @@ def make_wake(
         task_id=run.task_id,
         run_id=run.run_id,
         session_key=run.session_key,
+        host=owner.host if owner is not None and same else None,
         home=run.home,
         text=text,
         created_at=now,

@@ -296,6 +296,14 @@ def test_a_session_that_is_resumed_is_told_and_so_is_the_user(run: Run) -> None:
     assert line(change) == "Deploy the site: resuming after an interruption."
 
 
+def test_a_resume_goes_to_the_gateway_of_the_last_owner() -> None:
+    """Two gateways may have a session of that key, and the task may come from neither."""
+    run = a_leased_run(owner=MAIN.model_copy(update={"host": "openclaw:desk"}))
+    change = write_lapse(run, LapseVerdict(action=LapseAction.RESUME), session_key=None)
+
+    assert [wake.host for wake in change.wakes] == ["openclaw:desk"]
+
+
 def test_a_run_that_is_resumed_is_as_old_as_it_was() -> None:
     """Being told to go on is no sign of its owner."""
     change = write_lapse(a_leased_run(seen_at=DAWN), LapseVerdict(action=LapseAction.RESUME))
