@@ -24,6 +24,10 @@ _KINDS: Final = {
 }
 
 
+STARTING: Final = timedelta(minutes=2)
+"""How long after its start a gateway on a busy machine may not be able to begin turns yet."""
+
+
 class OutboxPolicy(Value):
     """Intervals and limits of deliveries. Times in seconds."""
 
@@ -256,15 +260,19 @@ def record_delivery_failure(
     now: datetime,
     policy: OutboxPolicy,
     retry_seconds: float | None = None,
+    *,
+    gateway_started_at: datetime | None = None,
 ) -> Change:
     """Build the change after a failed delivery: the wakes stay due, with the error.
 
-    `retry_seconds`: after how many the transport expects to work; None: not known.
+    `retry_seconds`: after how many the transport expects to work; None: not known. The rests do not
+    grow while a gateway is `STARTING`; `gateway_started_at` None: none has started.
     """
+    starting = gateway_started_at and gateway_started_at <= now < gateway_started_at + STARTING
     due_again = tuple(
         wake.model_copy(
             update={
-                "due_at": now + policy.retry_after(wake.attempts, retry_seconds),
+                "due_at": now + policy.retry_after(1 if starting else wake.attempts, retry_seconds),
                 "last_error": error,
             }
         )

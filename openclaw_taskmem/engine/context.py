@@ -204,6 +204,8 @@ class Context:
 
     Dropped when the gateway disconnects.
     """
+    gateway_starts: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    """By host: when its gateway last started."""
     uncovered: dict[tuple[str | None, str], tuple[UncoveredCallEntry, ...]] = field(
         default_factory=dict[tuple[str | None, str], tuple[UncoveredCallEntry, ...]]
     )

@@ -51,6 +51,7 @@ def handle_gateway_start(
     known = (context.store.read_bookmark(BOOT) or "").splitlines()
     if presence.boot in known:
         return
+    context.gateway_starts[presence.host] = presence.started_at
     due = presence.started_at + wake_holds.SETTLES
     open_wakes = _find_owed_wakes(context)
     sent = [

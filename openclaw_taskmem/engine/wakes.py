@@ -214,7 +214,14 @@ def settle_failed(
     """
 
     def decide_failure(current: Sequence[Wake], now: datetime) -> Change:
-        change = outbox.record_delivery_failure(current, error, now, context.outbox, retry_seconds)
+        change = outbox.record_delivery_failure(
+            current,
+            error,
+            now,
+            context.outbox,
+            retry_seconds,
+            gateway_started_at=max(context.gateway_starts.values(), default=None),
+        )
         if change.events:
             log.warning("wake %s was not delivered: %s", delivery.message.key, error)
         return change

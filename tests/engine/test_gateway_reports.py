@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.gateway_presence import GatewayPresence
-from openclaw_taskmem.domain.outbox import Delivery
+from openclaw_taskmem.domain.outbox import STARTING, Delivery
 from openclaw_taskmem.domain.wake_holds import SETTLES
 from openclaw_taskmem.engine import gateway_reports, wakes
 from taskmem_hookspecs import Change, EventQuery, StoreBusy, Wake, WakeState
@@ -100,6 +100,24 @@ def test_wake_retried_for_lack_of_a_gateway_is_due_at_its_start(world: World) ->
     assert due[tired.message.session_key] == presence.started_at + SETTLES
     assert due[fresh.message.session_key] == world.clock.now() + timedelta(seconds=4)
     assert {wake.last_error for wake in world.wakes()} == {"gateway down"}
+
+
+def test_wake_that_a_starting_gateway_does_not_take_rests_briefly(world: World) -> None:
+    """However long it was away: it takes turns only some time after its start."""
+    fall_silent(world, MAIN)
+    tired = only_wake(world).model_copy(update={"attempts": 9})
+    world.context.commit(Change(wakes=(tired,)))
+    presence = start(world)
+    rests: list[float] = []
+    for age in (SETTLES, STARTING - timedelta(seconds=6), STARTING):
+        world.clock.tick((presence.started_at + age - world.clock.now()).total_seconds())
+        [delivery] = world.claim()
+        wakes.settle_failed(world.context, delivery, "no turn could be started")
+        due_at = only_wake(world).due_at
+        assert due_at is not None
+        rests.append((due_at - world.clock.now()).total_seconds())
+
+    assert rests == [5, 5, 300]
 
 
 def test_wake_already_on_its_way_is_unchanged_by_a_gateway_start(world: World) -> None:
