@@ -44,7 +44,7 @@ class Soak:
         self.tasks = [self._register(session) for session in SESSIONS]
         self._numbers = count(1)
         self._over = Event()
-        self._worker = Thread(target=self._end_waits)
+        self._worker = Thread(target=self._end_waits, daemon=True)
         house.model.decide = self.answer
 
     def _register(self, session: str) -> str:
