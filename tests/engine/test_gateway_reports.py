@@ -102,7 +102,7 @@ def test_wake_retried_for_lack_of_a_gateway_is_due_at_its_start(world: World) ->
     assert {wake.last_error for wake in world.wakes()} == {"gateway down"}
 
 
-def test_wake_that_a_starting_gateway_does_not_take_rests_briefly(world: World) -> None:
+def test_wake_a_starting_gateway_does_not_take_rests_briefly(world: World) -> None:
     """However long it was away: it takes turns only some time after its start."""
     fall_silent(world, MAIN)
     tired = only_wake(world).model_copy(update={"attempts": 9})
