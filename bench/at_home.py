@@ -101,6 +101,7 @@ def open_house(
         taskmem = Taskmem(
             room,
             {
+                "OPENCLAW_CONFIG_PATH": str(room.config),
                 "TASKMEM_WAKE_TRANSPORT": "auto",
                 "TASKMEM_STUCK_THRESHOLD_SECONDS": "36000",
                 **(settings or {}),
