@@ -119,7 +119,7 @@ def read_memory(
         asked: The steps of the user's request.
         ask_for_plan: Asks the memory for the whole plan, where the text shows it shortened.
     """
-    line = next((each for each in text.split("\n") if each.startswith(_PACKETS)), None)
+    line = next((each for each in text.split("\n") if each.startswith(PACKETS)), None)
     if line is not None:
         return _read_packet(json.loads(line.partition(" ")[2]), text, ask_for_plan)
     steps = [each for each in text.split("\n") if each.startswith(_BOXES)]
@@ -144,7 +144,7 @@ def write_notes(plan: Sequence[str], done: frozenset[str], *, over: bool) -> str
 
 ALL_DONE: Final = "All done."
 """The line of a notes file that says so."""
-_PACKETS: Final = ("[task_resume] ", "[task_stuck_resume] ")
+PACKETS: Final = ("[task_resume] ", "[task_stuck_resume] ")
 _OPEN: Final = "- [ ] "
 _TICKED: Final = "- [x] "
 _BOXES: Final = (_OPEN, _TICKED)

@@ -28,6 +28,7 @@ KEY: Final = "TASKMEM_BENCH_MODEL_KEY"
 @click.option("--memory", metavar="COMMAND", help="Measure a program of yours, too.")
 @click.option("--model", metavar="URL", help="Let a model decide: an OpenAI-compatible address.")
 @click.option("--model-name", default="default", metavar="NAME", help="Which model, at --model.")
+@click.option("--gateway", is_flag=True, help="Run a few tasks in the real OpenClaw instead.")
 @click.option(
     "--from",
     "stored",
@@ -44,6 +45,7 @@ def command(
     memory: str | None,
     model: str | None,
     model_name: str,
+    gateway: bool,
     stored: IO[str] | None,
     plot: IO[str] | None,
     as_json: bool,
@@ -55,6 +57,10 @@ def command(
 
     With --model a language model decides instead of the scripts. Its key is read from
     TASKMEM_BENCH_MODEL_KEY.
+
+    With --gateway the agents work in the OpenClaw that is on the PATH, with folders of its own,
+    which is killed three times a task. Each start takes it 10 to 30 s of a processor: three
+    tasks take about ten minutes, and one with --quick three.
     """
     from taskmem_resumebench import bench_run
     from taskmem_resumebench.chat_endpoint import ChatEndpoint
@@ -62,8 +68,12 @@ def command(
     from taskmem_resumebench.report_table import format_report
 
     yours = shlex.split(memory or "")
+    if gateway and (memory or model or plot):
+        raise click.UsageError("--gateway goes with none of --memory, --model and --plot.")
     if stored:
         report = json.load(stored)
+    elif gateway:
+        report = _run_in_gateway(seed, quick=quick)
     elif model is None:
         report = _run_bench(seed, bench_run.QUICK if quick else bench_run.WHOLE, yours, None)
     else:
@@ -71,6 +81,8 @@ def command(
         endpoint = ChatEndpoint(model, model_name, os.environ.get(KEY, ""))
         report = {"model": model_name, **_run_bench(seed, size, yours, endpoint)}
     if plot is not None:
+        if "gateway" in report:
+            raise click.UsageError("There is no picture of a run with --gateway.")
         plot.write(draw_plot(report))
     click.echo(json.dumps(report, indent=2) if as_json else format_report(report))
 
@@ -84,22 +96,46 @@ def _run_bench(
     from taskmem_resumebench.daemon_process import DaemonNotServing
     from taskmem_resumebench.model_mind import ModelMind
 
-    def tell(line: str) -> None:
-        click.echo(line, err=True)
-
-    if shutil.which("git") is None:
-        raise click.ClickException("The generated tasks need git; install it, and run this again.")
-
-    def end_daemons(*_: object) -> None:
-        sys.exit(128 + signal.SIGTERM)
-
-    signal.signal(signal.SIGTERM, end_daemons)
+    _prepare_run()
 
     def make_mind(endpoint: ChatEndpoint, task: GeneratedTask) -> ModelMind:
         return ModelMind(task, endpoint.ask)
 
     minds = None if model is None else partial(make_mind, model)
     try:
-        return bench_run.run_bench(seed, size, tell, memory, minds)
+        return bench_run.run_bench(seed, size, _tell, memory, minds)
     except (CommandFailed, DaemonNotServing, EndpointFailed) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _run_in_gateway(seed: int, *, quick: bool) -> Mapping[str, Any]:
+    from taskmem_resumebench import gateway_run
+    from taskmem_resumebench.daemon_process import DaemonNotServing
+    from taskmem_resumebench.gateway_process import GatewayFailed
+
+    _prepare_run()
+    openclaw = shutil.which("openclaw")
+    if openclaw is None:
+        raise click.ClickException(
+            "--gateway needs OpenClaw: run `npm install -g openclaw`, and then this again."
+        )
+    size = gateway_run.QUICK if quick else gateway_run.GatewaySize()
+    try:
+        return gateway_run.run_on_gateway(seed, size, openclaw, _tell)
+    except (DaemonNotServing, GatewayFailed) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _prepare_run() -> None:
+    """Look for git, and let SIGTERM end what is started."""
+    if shutil.which("git") is None:
+        raise click.ClickException("The generated tasks need git; install it, and run this again.")
+
+    def end_processes(*_: object) -> None:
+        sys.exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, end_processes)
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)

@@ -112,7 +112,7 @@ def run_bench(
         CommandFailed: The program failed.
         DaemonNotServing: A daemon could not be started.
     """
-    began, cpu = time.perf_counter(), _read_cpu_seconds()
+    began, cpu = time.perf_counter(), read_cpu_seconds()
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tm")))
         wakes = measure_wakes(root / "wakes")
@@ -131,7 +131,9 @@ def run_bench(
     once, (killed,) = ([trial.outcome for trial in goals[each]] for each in (ONCE, THRICE))
 
     def describe(conditions: Sequence[tuple[BenchCondition, int]]) -> dict[str, JsonValue]:
-        return {each.name: _describe(trials[each], false_wakes[each]) for each, _ in conditions}
+        return {
+            each.name: describe_trials(trials[each], false_wakes[each]) for each, _ in conditions
+        }
 
     return {
         "seed": seed,
@@ -144,7 +146,7 @@ def run_bench(
             "wake_late_seconds": dict(wakes.describe_lateness()),
             "recovery_seconds": _find_recovery_seconds(trials),
             "seconds": round(time.perf_counter() - began, 1),
-            "cpu_seconds": round(_read_cpu_seconds() - cpu, 1),
+            "cpu_seconds": round(read_cpu_seconds() - cpu, 1),
         },
     }
 
@@ -189,7 +191,8 @@ def _run_all(
     return found
 
 
-def _describe(trials: Sequence[Trial], false_wakes: int) -> dict[str, JsonValue]:
+def describe_trials(trials: Sequence[Trial], false_wakes: int | None) -> dict[str, JsonValue]:
+    """Return the figures of trials under one condition."""
     kills = sum(len(each.recovery_seconds) for each in trials)
     return dict(compute_figures([each.outcome for each in trials], false_wakes, kills)._asdict())
 
@@ -202,7 +205,7 @@ def _find_recovery_seconds(trials: Mapping[BenchCondition, Sequence[Trial]]) -> 
     return round(median(every), 3) if every else None
 
 
-def _read_cpu_seconds() -> float:
+def read_cpu_seconds() -> float:
     """Return what this process and those that it has waited for have spent on a processor."""
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, who))

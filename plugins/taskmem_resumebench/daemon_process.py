@@ -33,7 +33,7 @@ class DaemonProcess:
         self, home: Path, workspaces: Path, settings: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         """Start it; `workspaces`: the folder in which its agents work."""
-        home.mkdir(mode=0o700)
+        home.mkdir(mode=0o700, exist_ok=True)
         self._home, self._log = home, home / "bench.log"
         kept = {name: v for name, v in os.environ.items() if not name.startswith(_FOREIGN)}
         places = {

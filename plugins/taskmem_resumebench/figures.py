@@ -26,13 +26,15 @@ class Figures(NamedTuple):
     """Calls that had their effect, for each that was needed."""
     duplicated_effects: int
     revived_steps: int
-    false_wakes: int
+    false_wakes: int | None
     daemon_kills: int
     packet_bytes: float | None
     """Of what the agent is told; the 95th percentile."""
 
 
-def compute_figures(outcomes: Sequence[Outcome], false_wakes: int, daemon_kills: int) -> Figures:
+def compute_figures(
+    outcomes: Sequence[Outcome], false_wakes: int | None, daemon_kills: int
+) -> Figures:
     """Return the figures of a condition."""
     judged = [each.judgement for each in outcomes]
     needed = sum(each.needed for each in judged)

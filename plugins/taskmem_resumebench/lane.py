@@ -18,7 +18,9 @@ from typing import Final, NamedTuple
 from taskmem_resumebench.agents import AGENTS
 from taskmem_resumebench.command_memory import CommandMemory
 from taskmem_resumebench.daemon_process import DaemonProcess
+from taskmem_resumebench.gateway_agent import GatewayAgent
 from taskmem_resumebench.gateway_link import GatewayLink
+from taskmem_resumebench.gateway_process import GatewayProcess
 from taskmem_resumebench.generated_task import GeneratedTask
 from taskmem_resumebench.interrupted_run import InterruptedRun, KillPlan, Mind, Outcome
 from taskmem_resumebench.loopback_server import LoopbackServer
@@ -68,6 +70,8 @@ class Lane:
         """Use what is there already."""
         self.make_mind: Callable[[GeneratedTask], Mind] | None = None
         """Makes what decides for agents; None: the scripts do."""
+        self.gateway: GatewayProcess | None = None
+        """The real gateway in which agents work; None: what one would say is said instead."""
         self._folder, self._server, self._daemon = folder, server, daemon
         self._count = 0
         self._conditions: dict[str, BenchCondition] = {}
@@ -143,11 +147,13 @@ class Lane:
                 with CommandMemory(condition.command, folder) as command:
                     yield command
 
-    def _make_gateway_opener(self, folder: Path) -> Callable[[], GatewayLink]:
+    def _make_gateway_opener(self, folder: Path) -> Callable[[], GatewayLink | GatewayAgent]:
         session = _name_session(folder)
         starts = iter(range(1_000_000))
 
-        def open_gateway() -> GatewayLink:
+        def open_gateway() -> GatewayLink | GatewayAgent:
+            if self.gateway is not None:
+                return GatewayAgent(self.gateway, session, folder)
             boot = f"{folder.name}-{next(starts):06}"
             link = GatewayLink(self._daemon, boot, session, folder)
             self._at_work = session

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from taskmem_resumebench.agents import CALL_LINE, write_notes
+from taskmem_resumebench.gateway_agent import GatewayAgent
 from taskmem_resumebench.gateway_link import CallRefused, GatewayLink
 from taskmem_resumebench.generated_task import GeneratedTask
 from taskmem_resumebench.work_steps import Call
@@ -128,7 +129,7 @@ class Notes(Nothing):
 class Packet:
     """Task memory in a gateway: its tools, what its hooks see, and the packet on `continue`."""
 
-    def __init__(self, open_link: Callable[[], GatewayLink], folder: Path) -> None:
+    def __init__(self, open_link: Callable[[], GatewayLink | GatewayAgent], folder: Path) -> None:
         """Work in a gateway's session; `open_link` is the start of a gateway."""
         self._open_link, self._folder = open_link, folder
         self._link = open_link()

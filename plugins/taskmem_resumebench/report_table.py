@@ -22,6 +22,15 @@ _SHARES: Final = ("success", "step_accuracy", "resume_rate")
 
 def format_report(report: Mapping[str, Any]) -> str:
     """Return the lines of a report."""
+    if "gateway" in report:
+        return "\n".join(
+            (
+                "In the real OpenClaw gateway, which is killed:",
+                *_format_conditions(report["gateway"]),
+                "",
+                _describe_times(report["times"]),
+            )
+        )
     return "\n".join(
         (
             "Killed at every step:",
@@ -93,6 +102,8 @@ def _describe_times(times: Mapping[str, Any]) -> str:
     cpu = f"the whole run: {times['cpu_seconds']:.0f} s on a processor"
     if "seconds" not in times:  # it was busy with other work
         return f"{cpu.capitalize()}."
+    if "step_seconds" not in times:
+        return f"{cpu.capitalize()}, {times['seconds']:.0f} s in all."
     step, recovery = times["step_seconds"], times["recovery_seconds"]
     after = "" if recovery is None else f"after a daemon's death: {recovery:.1f} s; "
     return (

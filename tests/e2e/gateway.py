@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
-import socket
 import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
@@ -14,13 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
+from taskmem_resumebench.gateway_process import (
+    find_free_port,
+    is_ready,
+    list_places,
+    make_configuration,
+    write_program,
+)
 from tests.e2e.openclaw import OpenClaw
 from tests.e2e.room import Room, last_lines, until
 from tests.e2e.rpc import CallRefused, Rpc, open_rpc
-from tests.e2e.scripted_model import MODEL, text_of
+from tests.e2e.scripted_model import text_of
 
 MAIN_SESSION = "agent:main:main"
 
@@ -34,13 +37,6 @@ TURN_LIMIT = 180
 """Seconds for one whole agent turn, the command's own start included."""
 
 
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @dataclass
 class Gateway:
     """The gateway of one room; it can be stopped and started again."""
@@ -52,13 +48,14 @@ class Gateway:
     """As `openclaw mcp set NAME JSON` would save them."""
     plugins: Mapping[str, Any] = field(default_factory=dict)
     """The `plugins` of its configuration."""
-    port: int = field(default_factory=free_port)
+    port: int = field(default_factory=find_free_port)
     token: str = field(default_factory=lambda: token_hex(16))
     _process: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
         self.room.config.write_text(json.dumps(self._config(), indent=2))
-        self._write_program()
+        places = list_places(self.room.home, self.room.state, self.room.config)
+        write_program(self.room.openclaw, self.openclaw.command(), places)
 
     @property
     def log(self) -> Path:
@@ -219,58 +216,12 @@ class Gateway:
         assert self._process is not None
         status = self._process.poll()
         assert status is None, f"the gateway ended with status {status}"
-        try:
-            with urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as reply:
-                return bool(json.load(reply)["ready"])
-        except (URLError, OSError):
-            return False
-
-    def _write_program(self) -> None:
-        """Write the small executable that runs OpenClaw in this room."""
-        settings = {
-            "HOME": self.room.home,
-            "OPENCLAW_HOME": self.room.home,
-            "OPENCLAW_STATE_DIR": self.room.state,
-            "OPENCLAW_CONFIG_PATH": self.room.config,
-            "OPENCLAW_DISABLE_BONJOUR": 1,
-            "OPENCLAW_NO_RESPAWN": 1,
-            "NO_COLOR": 1,
-        }
-        lines = [f"export {key}={shlex.quote(str(settings[key]))}" for key in settings]
-        command = shlex.join(self.openclaw.command())
-        text = "\n".join(("#!/bin/sh", *lines, f'exec {command} "$@"\n'))
-        self.room.openclaw.write_text(text)
-        self.room.openclaw.chmod(0o700)
+        return is_ready(self.port)
 
     def _config(self) -> dict[str, Any]:
         """What a user's configuration would hold, and no more."""
-        model = {
-            "id": MODEL,
-            "name": "Scripted",
-            "reasoning": False,
-            "input": ["text"],
-            "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
-            "contextWindow": 128_000,
-            "maxTokens": 4096,
-        }
-        provider = {
-            "baseUrl": self.model_url,
-            "apiKey": "not-a-secret",
-            "api": "openai-completions",
-            "models": [model],
-        }
         return {
-            "gateway": {
-                "mode": "local",
-                "bind": "loopback",
-                "port": self.port,
-                "auth": {"mode": "token", "token": self.token},
-            },
-            "models": {"mode": "merge", "providers": {"local": provider}},
-            "agents": {"defaults": {"model": {"primary": f"local/{MODEL}"}}},
+            **make_configuration(self.model_url, self.port, self.token, self.log),
             "mcp": {"servers": self.mcp_servers},
             "plugins": self.plugins,
-            "tools": {"exec": {"applyPatch": {"workspaceOnly": False}}},
-            "logging": {"file": str(self.log), "level": "info"},
-            "update": {"checkOnStart": False},
         }

@@ -14,16 +14,8 @@ from itertools import count
 from threading import Condition, Thread
 from typing import Any, Self
 
-MODEL = "scripted"
-
-
-@dataclass(frozen=True)
-class Call:
-    """One tool call that the model asks for."""
-
-    tool: str
-    args: dict[str, Any]
-
+from taskmem_resumebench.chat_server import MODEL, stream_answer, stream_deltas
+from taskmem_resumebench.chat_server import ToolCall as Call
 
 MOST_REQUESTS = 80
 """What the script of one test asks for at most."""
@@ -179,41 +171,13 @@ class ScriptedModel:
             self._news.notify_all()
         return number, reply
 
-    @staticmethod
-    def chunks(number: int, reply: str | Sequence[Call] | StreamedText) -> Iterator[dict[str, Any]]:
-        """The pieces in which an answer is streamed."""
-        head = {
-            "id": f"chatcmpl-{number}",
-            "object": "chat.completion.chunk",
-            "created": number,
-            "model": MODEL,
-        }
-        for delta, reason in _deltas(reply, number):
-            choice = {"index": 0, "delta": delta, "finish_reason": reason}
-            yield {**head, "choices": [choice]}
-        usage = {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010}
-        yield {**head, "choices": [], "usage": usage}
 
-
-def _deltas(
-    reply: str | Sequence[Call] | StreamedText, number: int
-) -> Iterator[tuple[dict[str, Any], str | None]]:
-    """The pieces of one streamed answer, each with its reason to end."""
-    if isinstance(reply, StreamedText):
-        for piece in reply.pieces:
-            yield {"role": "assistant", "content": piece}, None
-        yield {}, "stop"
-        return
-    if isinstance(reply, str):
-        yield {"role": "assistant", "content": reply}, None
-        yield {}, "stop"
-        return
-    yield {"role": "assistant", "content": ""}, None
-    for index, call in enumerate(reply):
-        function = {"name": call.tool, "arguments": json.dumps(call.args)}
-        piece = {"index": index, "id": f"call_{number}_{index}", "type": "function"}
-        yield {"tool_calls": [{**piece, "function": function}]}, None
-    yield {}, "tool_calls"
+def stream_reply(number: int, reply: str | Sequence[Call] | StreamedText) -> Iterator[Any]:
+    """The pieces in which an answer is streamed."""
+    if not isinstance(reply, StreamedText):
+        return stream_answer(number, reply)
+    deltas = ({"role": "assistant", "content": piece} for piece in reply.pieces)
+    return stream_deltas(number, deltas, "stop")
 
 
 def _handler_for(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
@@ -235,7 +199,7 @@ def _handler_for(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
                 return
             self._start("text/event-stream")
             try:
-                for chunk in model.chunks(number, reply):
+                for chunk in stream_reply(number, reply):
                     self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
                 self.wfile.write(b"data: [DONE]\n\n")
             except ConnectionError:

@@ -1,0 +1,27 @@
+"""The command `./call` of an agent in a real gateway (a file of its own, which its shell runs).
+
+It connects to the benchmark, which lets the call have its effect or kills the gateway, and ends as
+the benchmark says: well, or by a signal, as a command of which no answer came.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+
+DONE = "done"
+
+
+def main(port: str) -> None:
+    """Connect, and end as the benchmark answers."""
+    with socket.create_connection(("127.0.0.1", int(port))) as link:
+        answer = link.makefile().readline().strip()
+    if answer != DONE:
+        os.kill(os.getpid(), signal.SIGKILL)
+    print(answer)  # noqa: T201 - the call's result
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
