@@ -23,6 +23,7 @@ CALL_SECONDS: Final = 600.0
 """However busy the machine is."""
 _NO_MODEL: Final = "http://127.0.0.1:9/v1"
 """Before the first start, which names the model."""
+_STARTS: Final = 3
 _GLANCE: Final = 0.1
 
 
@@ -123,12 +124,23 @@ class GatewayProcess:
     def start(self, model_url: str) -> None:
         """Start it with a model, and wait until it is ready for turns.
 
+        One that ends meanwhile is started again, as a service's manager does: OpenClaw refuses to
+        start while a process that its predecessor left still writes to its databases.
+
         Raises:
-            GatewayFailed: It ended, or is not ready in time.
+            GatewayFailed: It ended each time, or is not ready in time.
         """
         found = json.loads(self._configuration.read_text())
         found["models"]["providers"]["local"]["baseUrl"] = model_url
         self._configure(found)
+        for _ in range(_STARTS):
+            self._launch()
+            if self._wait_until_ready():
+                return
+        said = self._output.read_text(errors="replace")[-2000:]
+        raise GatewayFailed(f"OpenClaw's gateway does not start. {said}")
+
+    def _launch(self) -> None:
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - the user's own OpenClaw
                 [str(self.program), "gateway", "run"],
@@ -139,13 +151,17 @@ class GatewayProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def _wait_until_ready(self) -> bool:
+        """Wait until it is ready; return False if it ends, or takes too long and is killed."""
         due = time.monotonic() + START_SECONDS  # noqa: TID251 - a process is waited for
         while not is_ready(self._port):
             late = time.monotonic() > due  # noqa: TID251 - likewise
-            if late or self._process.poll() is not None:
-                said = self._output.read_text(errors="replace")[-2000:]
-                raise GatewayFailed(f"OpenClaw's gateway does not start. {said}")
+            if late or self._process is None or self._process.poll() is not None:
+                self.kill()
+                return False
             time.sleep(_GLANCE)
+        return True
 
     def kill(self) -> None:
         """Kill it by SIGKILL, with everything in its process group; none that runs is fine."""
