@@ -19,9 +19,22 @@ from tests.e2e.house import House
 from tests.e2e.openclaw import OpenClaw, Unavailable, cache_folder, obtain
 from tests.e2e.room import Room
 from tests.e2e.scripted_model import ScriptedModel
-from tests.e2e.shared_house import Scripts, Story, shared_house
+from tests.e2e.shared_house import Scripts, SharedGateway, Story, shared_house
 from tests.e2e.taskmem import Taskmem, plugins
 from tests.support.required import do_without
+
+SHARED = pytest.StashKey[SharedGateway]()
+
+
+def shares_gateway(item: pytest.Item | None) -> bool:
+    """Whether a test's module shares a gateway with others: it says `SHARES_GATEWAY`."""
+    module = item and item.getparent(pytest.Module)
+    return getattr(module and module.obj, "SHARES_GATEWAY", False)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let modules that share a gateway follow one another."""
+    items.sort(key=lambda item: not shares_gateway(item))
 
 
 @pytest.fixture(scope="session")
@@ -127,6 +140,8 @@ def pytest_runtest_makereport(
     """Attach the logs to a failure."""
     report = yield
     if report.failed:
+        if SHARED in item.session.stash:
+            item.session.stash[SHARED].is_spoiled = True
         parts = dict(getattr(item, "funcargs", {}))
         house = getattr(parts.get("story"), "house", parts.get("house"))
         if isinstance(house, House):
@@ -140,19 +155,47 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """End the shared gateway, unless the next test has it, too."""
+    try:
+        return (yield)
+    finally:
+        if SHARED in item.session.stash and not shares_gateway(nextitem):
+            item.session.stash[SHARED].close()
+
+
+@pytest.fixture(scope="session")
+def shared_gateway(
+    openclaw: OpenClaw, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SharedGateway]:
+    """The gateway that modules with `SHARES_GATEWAY` have one after another."""
+    shared = SharedGateway(openclaw, lambda: tmp_path_factory.mktemp("home"))
+    request.session.stash[SHARED] = shared
+    yield shared
+    shared.close()
+
+
 @pytest.fixture(scope="module")
 def home(
     openclaw: OpenClaw, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[House, Scripts]]:
     """One gateway for all stories of a module, with its `SETTINGS`.
 
-    A module's `configure` changes its configuration before it starts. On SQLite,
-    unless the module's mark `ON_BOTH` asks for PostgreSQL besides.
+    With `SHARES_GATEWAY`, modules before had it, too. A module's `configure` changes the
+    configuration of one that it has alone. On SQLite, unless the module's mark `ON_BOTH`
+    asks for PostgreSQL besides.
     """
     settings = dict(request.module.SETTINGS)
     if getattr(request, "param", None) == "postgresql":
         cluster = request.getfixturevalue("postgres")
         settings["TASKMEM_DATABASE_URL"] = cluster.new_database()
+    if shares_gateway(request.node):
+        house, scripts = request.getfixturevalue("shared_gateway").give(settings)
+        yield house, scripts
+        errors, house.model.errors = house.model.errors, []
+        assert not errors, errors
+        return
     folder = tmp_path_factory.mktemp("home")
     configure = getattr(request.module, "configure", None)
     with shared_house(openclaw, folder, settings, configure) as found:
@@ -164,4 +207,4 @@ def story(home: tuple[House, Scripts], request: pytest.FixtureRequest) -> Story:
     """A session of the test's own in the gateway of its module."""
     house, scripts = home
     name = re.sub(r"\W", "_", request.node.name.removeprefix("test_")[:40].lower())
-    return Story(house, scripts, f"agent:main:{name}")
+    return Story(house, scripts, f"agent:main:{name}_{house.gateway.room.number}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,6 +28,9 @@ from tests.e2e.rpc import CallRefused, Rpc, open_rpc
 from tests.e2e.scripted_model import text_of
 
 MAIN_SESSION = "agent:main:main"
+
+PAGES = {"AGENTS.md", "BOOTSTRAP.md", "IDENTITY.md", "SOUL.md", "USER.md"}
+"""What OpenClaw makes in a workspace once: it makes none anew for a gateway that runs."""
 
 READY_LIMIT = 240
 """Seconds; on an idle machine the gateway is ready after about 15."""
@@ -116,12 +120,24 @@ class Gateway:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
+    @property
+    def _agent_settings(self) -> Path:
+        return self.room.state / "agents" / "main" / "agent" / "settings.json"
+
     def retry_once(self) -> None:
         """Let its agent ask a provider that fails once more, and not for minutes."""
-        folder = self.room.state / "agents" / "main" / "agent"
-        folder.mkdir(parents=True, exist_ok=True)
+        self._agent_settings.parent.mkdir(parents=True, exist_ok=True)
         settings = {"retry": {"provider": {"maxRetries": 1}}}
-        (folder / "settings.json").write_text(json.dumps(settings))
+        self._agent_settings.write_text(json.dumps(settings))
+
+    def clear_workspace(self) -> None:
+        """Remove what its agent has made, and the agent's settings; its own pages stay."""
+        self._agent_settings.unlink(missing_ok=True)
+        for made in (self.room.state / "workspace").glob("[!.]*"):
+            if made.is_dir():
+                shutil.rmtree(made)
+            elif made.name not in PAGES:
+                made.unlink()
 
     def kill(self) -> None:
         """Kill it and all that it started, at once; none that runs is fine."""

@@ -44,10 +44,13 @@ class Room:
 
     root: Path
     mark: str = field(default_factory=lambda: token_hex(8))
+    number: int = 0
+    """How many have used it before; each has a taskmem of its own."""
 
     def __post_init__(self) -> None:
-        for folder in (self.home, self.state, self.taskmem):
-            folder.mkdir(parents=True)
+        for folder in (self.home, self.state):
+            folder.mkdir(parents=True, exist_ok=self.number > 0)
+        self.taskmem.mkdir()
 
     @property
     def home(self) -> Path:
@@ -67,7 +70,7 @@ class Room:
     @property
     def taskmem(self) -> Path:
         """The state folder of taskmem."""
-        return self.root / "taskmem"
+        return self.root / f"taskmem{self.number or ''}"
 
     @property
     def openclaw(self) -> Path:

@@ -1,11 +1,12 @@
-"""One gateway for the stories of a module, each with a session and a script."""
+"""One gateway for the stories of a module or more, each with a session and a script."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
 from typing import Any, Self
@@ -22,6 +23,8 @@ from tests.e2e.taskmem import Taskmem, plugins
 SESSION = re.compile(r"^Runtime: .*\| session=(agent:[\w:.-]+)", re.MULTILINE)
 
 Script = Callable[[ModelRequest], Reply]
+MOST_REQUESTS = 2_000
+"""More than the stories of a module ask of the model."""
 
 
 def session_of(request: ModelRequest) -> str | None:
@@ -218,6 +221,12 @@ def text_in(asked: dict[str, Any]) -> str:
     return str(asked["questions"][0]["question"])
 
 
+def complete_settings(room: Room, settings: Mapping[str, str]) -> dict[str, str]:
+    """Add to the settings of a module what every daemon of a gateway needs."""
+    own = {"OPENCLAW_CONFIG_PATH": str(room.config)}
+    return {"TASKMEM_WAKE_TRANSPORT": "auto", **own, **settings}
+
+
 @contextmanager
 def shared_house(
     openclaw: OpenClaw,
@@ -228,9 +237,8 @@ def shared_house(
     """A gateway with the plug-in, its daemon, and a model that follows scripts."""
     room = Room(folder)
     scripts = Scripts()
-    with ScriptedModel(decide=scripts, most=2_000) as model:
-        own = {"OPENCLAW_CONFIG_PATH": str(room.config)}
-        taskmem = Taskmem(room, {"TASKMEM_WAKE_TRANSPORT": "auto", **own, **settings})
+    with ScriptedModel(decide=scripts, most=MOST_REQUESTS) as model:
+        taskmem = Taskmem(room, complete_settings(room, settings))
         gateway = Gateway(openclaw, room, model.url, plugins=plugins(taskmem))
         if configure is not None:
             gateway.reconfigure(lambda found: configure(found, folder))
@@ -245,3 +253,61 @@ def shared_house(
         left = room.left_behind()
         assert not left, f"processes left behind: {left}"
         assert not model.errors, model.errors
+
+
+class SharedGateway:
+    """One gateway for module after module: it takes half a minute of CPU until it works.
+
+    Each finds a taskmem without any task, with its own settings, and a workspace and a
+    configuration as they were. Sessions are told apart by their names.
+    """
+
+    def __init__(self, openclaw: OpenClaw, make_folder: Callable[[], Path]) -> None:
+        self._openclaw, self._make_folder = openclaw, make_folder
+        self._stack = ExitStack()
+        self._house: House | None = None
+        self._config: dict[str, Any] = {}
+        self.is_spoiled = False
+        """Whether a test has failed with it: the next module gets another."""
+
+    def give(self, settings: Mapping[str, str]) -> tuple[House, Scripts]:
+        """Give it to a module; one that has ended, or that a test failed with, is replaced."""
+        used = self._house
+        if used is not None and not (self.is_spoiled or used.gateway.has_ended):
+            self._house, scripts = self._renew(used, settings)
+        else:
+            self.close()
+            house = shared_house(self._openclaw, self._make_folder(), settings)
+            self._house, scripts = self._stack.enter_context(house)
+            self._config = json.loads(self._house.gateway.room.config.read_text())
+        return self._house, scripts
+
+    def close(self) -> None:
+        """End it; none that runs is fine."""
+        self._house, self.is_spoiled = None, False
+        self._stack.close()
+
+    def _renew(self, used: House, settings: Mapping[str, str]) -> tuple[House, Scripts]:
+        gateway, model, taskmem = used.gateway, used.model, used.taskmem
+        before = replace(taskmem)
+        room = replace(taskmem.room, number=taskmem.room.number + 1)
+        gateway.room = taskmem.room = room
+        taskmem.settings = complete_settings(room, settings)
+        taskmem.run("daemon", "--detach")
+        gateway.clear_workspace()
+        scripts = model.decide = Scripts()
+        model.requests.clear()
+        model.most += MOST_REQUESTS
+        house = House(gateway, model, taskmem, self._make_folder())
+        self._config["plugins"]["entries"]["taskmem"]["config"]["home"] = str(room.taskmem)
+
+        def has_come() -> bool:
+            # A gateway refuses a change of a plug-in while a turn runs, and forgets it.
+            room.config.write_text(json.dumps(self._config, indent=2))
+            with suppress(AssertionError):
+                return bool(until(lambda: house.ask("status")["gateways"], "it has come", 20))
+            return False
+
+        until(has_come, "the gateway has taken the change", shown=gateway.report)
+        before.stop()
+        return house, scripts

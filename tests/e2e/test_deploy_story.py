@@ -17,6 +17,8 @@ from tests.e2e.taskmem import PROGRAM
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
+SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+SHARES_GATEWAY = True
 NAME = "Deploy coursefolio to production"
 PLAN = [
     "1. Build Docker image",
@@ -38,12 +40,6 @@ when("started")
 print("Container coursefolio-web-1  Healthy", flush=True)
 when("over")
 """
-
-
-@pytest.fixture
-def settings():
-    """No silence of this test's length counts as stuck."""
-    return {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
 
 
 @dataclass

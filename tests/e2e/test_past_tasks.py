@@ -15,6 +15,7 @@ from tests.e2e.shared_house import Story, use
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+SHARES_GATEWAY = True
 SAID = "Dovecot kept the old chain until it was restarted."
 RIVAL = """
 const execute = async () => ({ content: [{ type: "text", text: '{"rival":true}' }] });

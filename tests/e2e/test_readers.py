@@ -27,16 +27,16 @@ from tests.support.screens import Screen, require_screen
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
+SETTINGS = {
+    "TASKMEM_STUCK_THRESHOLD_SECONDS": "3600",
+    "GEMINI_API_KEY": "",
+    "GOOGLE_API_KEY": "",
+}
+SHARES_GATEWAY = True
 FREE = "the users are served by the new version only"
 SHIFTED = "traffic shifted: v2 serves 100 %"
 IDS = re.compile(r"The condition with the id (\d+):\n([^\n]*)")
 NOTHING_MORE = {"expect_text": None, "look_again_seconds": None}
-
-
-@pytest.fixture
-def settings():
-    """No silence of this test's length counts as stuck, and no key is there."""
-    return {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600", "GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""}
 
 
 def is_reading(request: ModelRequest) -> bool:
@@ -66,7 +66,7 @@ def judge(request: ModelRequest, *, holds: bool) -> str:
     )
 
 
-def test_free_english_on_a_terminal_is_read_by_the_hosts_model(house: House, taskmem: Taskmem):
+def test_free_english_on_a_terminal_is_read_by_the_hosts_model(house: House):
     def decide(request: ModelRequest) -> Reply:
         if not is_reading(request):
             return "All is well."
@@ -113,7 +113,7 @@ def test_free_english_on_a_terminal_is_read_by_the_hosts_model(house: House, tas
     assert host["limit"] == 200
     assert host["tokens_in"] == 1000 * len(questions)
     assert host["model"] == "local/scripted"
-    assert "host (local/scripted)" in taskmem.run("status")
+    assert "host (local/scripted)" in house.taskmem.run("status")
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def picture_house(
     with Screen((800, 600)) as screen:
         gateway = Gateway(openclaw, room, model.url, plugins=plugins(taskmem))
         gateway.reconfigure(_let_it_see)
-        taskmem.settings |= {
+        taskmem.settings |= SETTINGS | {
             "TASKMEM_WAKE_TRANSPORT": "auto",
             "OPENCLAW_CONFIG_PATH": str(room.config),
             "TASKMEM_DISPLAY": screen.display,

@@ -8,7 +8,6 @@ from shutil import which
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect, sync_playwright
 
-from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
 from tests.e2e.shared_house import Story
 from tests.support.required import do_without
@@ -16,6 +15,7 @@ from tests.support.required import do_without
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+SHARES_GATEWAY = True
 MILLIS = 60_000
 
 
@@ -73,5 +73,6 @@ def test_the_tab_follows_a_task_and_a_button_resumes_its_session(story: Story, p
     expect(tab.locator(".list.ended")).to_contain_text("Tidy the attic")
     tab.get_by_role("link", name="Tidy the attic").click()
     expect(tab.locator(".plan .done")).to_have_count(2)
+    expect(tab.locator("#live")).to_have_text("page is live")  # it hears clicks
     tab.locator(".session").first.click()
-    until(lambda: "/chat" in page.url or "session" in page.url, "the chat of the session opens")
+    page.wait_for_url(lambda url: "/chat" in url or "session" in url)

@@ -26,6 +26,7 @@ from tests.support.waiting import PATIENCE
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+SHARES_GATEWAY = True
 CLAUDE_CODE = {"CLAUDECODE": "1"}
 """What Claude Code sets for all that it starts."""
 
