@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -55,7 +55,7 @@ def claim_deliveries(
             sessions[wake.session_key].append(wake)
     claimed: list[Delivery] = []
     under_way = Counter(map(context.sessions.find_agent, on_the_way))
-    messages = chain.from_iterable(map(reachability.split_by_host, sessions.values()))
+    messages = chain.from_iterable(_split_by_host(context, own) for own in sessions.values())
     for wakes in messages:
         key = wakes[0].session_key
         if under_way.total() >= AT_ONCE:
@@ -72,6 +72,15 @@ def claim_deliveries(
             claimed.append(delivery)
             under_way[context.sessions.find_agent(key)] += 1
     return claimed
+
+
+def _split_by_host(context: Context, wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:
+    """Yield a session's wakes by host; those that name none are of their task's."""
+    if len({wake.host for wake in wakes}) > 1:
+        found = (wake.host or _find_host(_read_wake_facts(context, wake)) for wake in wakes)
+        pairs = zip(wakes, found, strict=True)
+        wakes = [wake.model_copy(update={"host": host}) for wake, host in pairs]
+    return reachability.split_by_host(wakes)
 
 
 def _is_reached(context: Context, wake: Wake) -> bool:

@@ -8,6 +8,8 @@ import pytest
 
 from openclaw_taskmem.domain.wake_holds import Hold
 from openclaw_taskmem.engine import wakes
+from taskmem_hookspecs import Change, WakeCause
+from taskmem_hookspecs.testing import a_task, a_wake
 from tests.support.world import World
 
 THRESHOLD = 300
@@ -126,3 +128,19 @@ def test_a_message_has_one_line_for_people_which_is_not_stored(world: World) -> 
     line = "build: Build finished after 0 s; on to step 1 of 4."
     assert delivery.message.line == line
     assert [wake.line for wake in world.wakes()] == [None]
+
+
+def test_each_gateways_session_gets_one_message_at_a_time(world: World) -> None:
+    """A wake that names no gateway goes with those of its task's, if there are two."""
+    desk, laptop = "openclaw:desk", "openclaw:laptop"
+    task = a_task(session_key="a", host=desk)
+    named = {"wake_1": None, "wake_2": desk, "wake_3": laptop}
+    owed = [
+        a_wake(wake_id=key, host=host, session_key="a", task_id="task_1", cause=WakeCause.RUN)
+        for key, host in named.items()
+    ]
+    world.context.commit(Change(tasks=(task,), wakes=tuple(owed)))
+
+    claimed = wakes.claim_deliveries(world.context)
+
+    assert [d.message.host for d in claimed] == [desk, laptop]

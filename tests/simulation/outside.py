@@ -265,7 +265,7 @@ class Outside:
         if len(self.hosts) == 1:
             return self.hosts[0]
         made = self.gateways_of.get(wake.task_id or wake.wait_id)
-        if made and wake.host not in made:
+        if made and wake.host in self.hosts and wake.host not in made:
             self.strays.append(f"{wake.wake_id} goes to {wake.host}, and is of {sorted(made)}")
         return wake.host
 

@@ -60,7 +60,7 @@ def one_message_at_a_time_to_a_session(play: Play) -> Iterator[str]:
 
 
 def each_wake_goes_to_a_gateway_of_its_own(play: Play) -> Iterator[str]:
-    """Of two gateways, one gets the wakes of what its agents made or were given."""
+    """Of two gateways, one that a wake names has agents that made or were given its task."""
     yield from play.outside.strays
 
 
