@@ -122,7 +122,10 @@ class Play:
     ) -> None:
         """Have the daemon answer a call, of an agent in a gateway or of somebody else."""
         if gateway is not None and tool in MOVES:
-            self.outside.gateways_of[given.get("task_id")].add(gateway.host)
+            if "task_id" in given:
+                self.outside.gateways_of[given["task_id"]].add(gateway.host)
+            elif tool == "task_claim":
+                self.outside.claims[gateway.host] += 1
         with self.loop.enter_loop():
             self.loop.create_task(self._answer(answer, tool, given, gateway))
 
@@ -145,10 +148,15 @@ class Play:
     ) -> None:
         if gateway is not None:
             await gateway.greeted.wait()
+        claims = gateway is not None and tool == "task_claim" and "task_id" not in given
         try:
             answer = await answering()
         except TaskmemError:
+            self.outside.claims[gateway and gateway.host] -= claims
             return
+        if gateway is not None and claims:
+            self.outside.gateways_of[answer["task_id"]].add(gateway.host)
+            self.outside.claims[gateway.host] -= 1
         if gateway is not None and tool in MAKES:
             self.outside.gateways_of[answer[MAKES[tool]]].add(gateway.host)
         self.answers += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from typing import Any, Final
 
 from taskmem_hookspecs import (
@@ -169,6 +169,8 @@ class Outside:
         """The names of the gateways."""
         self.gateways_of: defaultdict[str | None, set[str | None]] = defaultdict(set)
         """By task or wait: the gateways whose agents made it or asked to have it."""
+        self.claims: Counter[str | None] = Counter()
+        """By gateway: claims of whatever is queued whose answers nobody has."""
         self.strays: list[str] = []
         """What went to a gateway that has nothing to do with it."""
         self.heard: list[tuple[str, str]] = []
@@ -265,7 +267,8 @@ class Outside:
         if len(self.hosts) == 1:
             return self.hosts[0]
         made = self.gateways_of.get(wake.task_id or wake.wait_id)
-        if made and wake.host in self.hosts and wake.host not in made:
+        known = wake.host not in self.hosts or self.claims[wake.host] > 0
+        if made and not known and wake.host not in made:
             self.strays.append(f"{wake.wake_id} goes to {wake.host}, and is of {sorted(made)}")
         return wake.host
 
