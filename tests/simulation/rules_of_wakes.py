@@ -42,7 +42,7 @@ def at_most_one_alert_per_cooldown(machine: Machine, commit: Commit) -> Iterator
     """Two alerts of a task lie a cooldown apart by the wall clock or the machine's own."""
     for wake in list_new_alerts(commit):
         own = commit.mirror.list_wakes(wake.task_id or "")
-        others = [w for w in own if w.cause is WakeCause.STUCK and w.wake_id != wake.wake_id]
+        others = [w for w in own if is_alert(w) and w.wake_id != wake.wake_id]
         if others:
             last = others[-1]
             wall = (wake.created_at - last.created_at).total_seconds()
