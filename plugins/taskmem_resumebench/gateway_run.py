@@ -17,7 +17,7 @@ from taskmem_resumebench.daemon_process import DaemonProcess
 from taskmem_resumebench.gateway_process import GatewayFailed, GatewayProcess
 from taskmem_resumebench.generated_task import GeneratedTask, generate_tasks
 from taskmem_resumebench.interrupted_run import KillPlan
-from taskmem_resumebench.lane import BenchCondition, Lane
+from taskmem_resumebench.lane import BenchCondition, Lane, Trial
 from taskmem_resumebench.loopback_server import LoopbackServer
 
 SETUP: Final = (sys.executable, "-m", "openclaw_taskmem", "setup", "openclaw")
@@ -69,7 +69,7 @@ def run_on_gateway(
         settings = {**gateway.environ, "TASKMEM_OPENCLAW_BIN": str(gateway.program)}
         _set_up_plugin({**settings, "TASKMEM_HOME": str(home)})
         tell("OpenClaw is set up")
-        trials = []
+        trials: list[Trial] = []
         with LoopbackServer() as server, DaemonProcess(home, work, settings) as daemon:
             lane = Lane(work, server, daemon)
             lane.gateway = gateway

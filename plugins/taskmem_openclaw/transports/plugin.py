@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, Final, Literal
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
@@ -144,4 +145,4 @@ async def _read_phase(port: int) -> Literal["away", "starting", "started"]:
         return "starting"
     except httpx.HTTPError:
         return "started"
-    return "starting" if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE else "started"
+    return "starting" if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE else "started"
