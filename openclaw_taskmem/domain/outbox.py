@@ -143,8 +143,8 @@ def claim_due_wakes(
     ended = {wake.wake_id for wake in settled}
     open_ = [wake for wake in due if wake.wake_id not in ended]
     log = build_settled_events(settled, now)
-    # Ignore instants in the future: the clock was ahead.
-    lately = [at for at in sent if at <= now]
+    # Ignore instants in the future: the clock was ahead. A minute ago is over.
+    lately = [at for at in sent if now - MINUTE < at <= now]
     if len(lately) >= policy.per_minute:
         free = lately[-policy.per_minute] + MINUTE
         held = [wake for wake in open_ if wake.cause is not WakeCause.RUN]

@@ -263,3 +263,10 @@ def test_a_failure_does_not_rearm_a_stuck_wake_that_was_sent() -> None:
     sent = stuck_wake(state=WakeState.SENT, due_at=None)
 
     assert outbox.record_delivery_failure([sent], "late", NOW, POLICY).wakes == ()
+
+
+def test_messages_of_just_a_minute_ago_do_not_count() -> None:
+    """Else the wake is put off until now, over and over."""
+    before = (NOW - outbox.MINUTE,) * POLICY.per_minute
+
+    assert claim(stuck_wake(), sent=before).delivery is not None

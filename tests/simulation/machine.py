@@ -71,7 +71,7 @@ class Weather(NamedTuple):
             cooldown=choose.choice((180.0, 600.0, 900.0)),
             lease=choose.choice((120.0, 600.0)),
             ack=choose.choice((60.0, 600.0)),
-            longest=choose.choice((60.0, 600.0, 3_600.0)),
+            longest=choose.choice((60.0, 600.0, 600.0)),
             two_gateways=choose.random() < 0.3,
             keep_hours=choose.choice((1.0, 3.0, 2_160.0)),
         )
