@@ -60,7 +60,7 @@ _MEANINGS: Final[dict[str, tuple[type[TaskmemError], str]]] = {
     "SQLITE_LOCKED": (StoreBusy, _BUSY),
     "SQLITE_FULL": (StoreFull, _FULL),
     # SQLite reports FULL only for ENOSPC. A quota, a file-size limit and a failing disk are
-    # reported as these. A failed write of the last page may be a whole one, if an earlier page had
+    # reported as these. A failed write of the last page may be whole, where an earlier page had
     # the same rest; and the index of the log grows only after the pages were synced.
     "SQLITE_IOERR_WRITE": (StoreFull, _REFUSED),
     "SQLITE_IOERR_SHMSIZE": (StoreFull, _REFUSED),

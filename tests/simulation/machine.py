@@ -103,9 +103,9 @@ class Machine:
         self.commits = 0
         self.seen_at: dict[str, float] = {}
         """When each wake was first written, by the monotonic clock."""
-        self.armed: dict[tuple[str, int], tuple[float, float]] = {}
-        """When each round of a wait began, by the monotonic clock, and how far the wall clock was
-        set by then."""
+        self.armed: dict[tuple[str, int], tuple[float, int]] = {}
+        """When each round of a wait began, by the monotonic clock, and how often the wall clock had
+        been set by then."""
         self.holders: dict[tuple[str, int], Owner] = {}
         """Who first held each token of a task."""
         self.targets: Mapping[str, ScriptedTarget] = {}
@@ -135,7 +135,7 @@ class Machine:
             if run.state is RunState.QUEUED:
                 self.queued[run.role] = commit.monotonic
         for wait in commit.change.waits:
-            armed = commit.monotonic, self.clock.jumped
+            armed = commit.monotonic, self.clock.jumps
             self.armed.setdefault((wait.wait_id, wait.round), armed)
 
     def report(self, rule: str, why: str) -> None:

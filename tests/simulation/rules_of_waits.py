@@ -103,8 +103,8 @@ def no_wait_resolves_on_an_empty_queue(machine: Machine, commit: Commit) -> Iter
 def no_wait_times_out_early(machine: Machine, commit: Commit) -> Iterator[str]:
     """A wait lasts as long as was asked for, unless the clock was set meanwhile."""
     for wait in list_ended(commit):
-        armed, jumped = machine.armed[wait.wait_id, wait.round]
-        if wait.status is WaitStatus.TIMEOUT and jumped == machine.clock.jumped:
+        armed, jumps = machine.armed[wait.wait_id, wait.round]
+        if wait.status is WaitStatus.TIMEOUT and jumps == machine.clock.jumps:
             passed = commit.monotonic - armed
             if passed < wait.timeout_seconds - 1.0:
                 yield f"{wait.wait_id} ends after {passed:.1f} of {wait.timeout_seconds:g} s"
