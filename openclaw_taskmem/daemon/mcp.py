@@ -133,5 +133,5 @@ def _build_server(call_tool: CallTool, tools: Sequence[Tool]) -> Server[dict[str
         on_list_tools=on_list_tools,
         on_call_tool=on_call_tool,
     )
-    server.middleware.clear()  # it would build a span for each message, which nobody collects
+    server.middleware = []  # the SDK's own builds a span for each message, which nobody collects
     return server

@@ -45,13 +45,13 @@ def handle_gateway_start(
     Wakes whose delivery failed while it was away become due soon. Runs of the earlier start are
     given time to be resumed by the gateway (`give_gateway_runs_recovery_time`), answers on which
     no agent has acted are sent again, and users are notified of what waits for them. A known boot
-    has only reconnected; nothing is done. `others`: boots of other connected gateways, whose runs
-    are left alone.
+    has only reconnected; only its start is noted. `others`: boots of other connected gateways,
+    whose runs are left alone.
     """
+    context.gateway_starts[presence.host] = presence.started_at
     known = (context.store.read_bookmark(BOOT) or "").splitlines()
     if presence.boot in known:
         return
-    context.gateway_starts[presence.host] = presence.started_at
     due = presence.started_at + wake_holds.SETTLES
     open_wakes = _find_owed_wakes(context)
     sent = [

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import chain
 from typing import Final
 
 from openclaw_taskmem.domain import outbox, reachability, wake_lines
@@ -55,7 +54,8 @@ def claim_deliveries(
             sessions[wake.session_key].append(wake)
     claimed: list[Delivery] = []
     under_way = Counter(map(context.sessions.find_agent, on_the_way))
-    messages = chain.from_iterable(_split_by_host(context, own) for own in sessions.values())
+    # Read before anything is claimed: what is claimed must be returned.
+    messages = [own for each in sessions.values() for own in _split_by_host(context, each)]
     for wakes in messages:
         key = wakes[0].session_key
         if under_way.total() >= AT_ONCE:
@@ -76,7 +76,7 @@ def claim_deliveries(
 
 def _split_by_host(context: Context, wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:
     """Yield a session's wakes by host; those that name none are of their task's."""
-    if len({wake.host for wake in wakes}) > 1:
+    if len(wakes) > 1 and any(wake.host is None for wake in wakes):
         found = (wake.host or _find_host(_read_wake_facts(context, wake)) for wake in wakes)
         pairs = zip(wakes, found, strict=True)
         wakes = [wake.model_copy(update={"host": host}) for wake, host in pairs]
@@ -221,6 +221,9 @@ def settle_failed(
 
     `retry_seconds`: in how many seconds the transport expects to work again; None: unknown.
     """
+    starts, host = context.gateway_starts, delivery.message.host
+    latest = max(starts.values(), default=None)
+    started_at = starts.get(host or "") if reachability.is_named_gateway(host) else latest
 
     def decide_failure(current: Sequence[Wake], now: datetime) -> Change:
         change = outbox.record_delivery_failure(
@@ -229,7 +232,7 @@ def settle_failed(
             now,
             context.outbox,
             retry_seconds,
-            gateway_started_at=max(context.gateway_starts.values(), default=None),
+            gateway_started_at=started_at,
         )
         if change.events:
             log.warning("wake %s was not delivered: %s", delivery.message.key, error)

@@ -59,8 +59,8 @@ def command(
     TASKMEM_BENCH_MODEL_KEY.
 
     With --gateway the agents work in the OpenClaw that is on the PATH, with folders of its own,
-    which is killed three times a task. Each start takes it 10 to 30 s of a processor: three
-    tasks take about ten minutes, and one with --quick three.
+    which is killed at most three times a task, with --quick once. Each start takes it about half
+    a minute of a processor: three tasks take about a quarter of an hour.
     """
     from taskmem_resumebench import bench_run
     from taskmem_resumebench.chat_endpoint import ChatEndpoint

@@ -60,8 +60,9 @@ _MEANINGS: Final[dict[str, tuple[type[TaskmemError], str]]] = {
     "SQLITE_LOCKED": (StoreBusy, _BUSY),
     "SQLITE_FULL": (StoreFull, _FULL),
     # SQLite reports FULL only for ENOSPC. A quota, a file-size limit and a failing disk are
-    # reported as these. A failed write of the last page may be whole, where an earlier page had
-    # the same rest; and the index of the log grows only after the pages were synced.
+    # reported as these. After such a write a commit was there once, after a kill; we suppose that
+    # half of its last page was written over a page that ended alike. By SQLite's source, the index
+    # of the log grows only after the pages were synced.
     "SQLITE_IOERR_WRITE": (StoreFull, _REFUSED),
     "SQLITE_IOERR_SHMSIZE": (StoreFull, _REFUSED),
     # After a failed sync, the transaction is undone, but its pages stay in the log for a while.

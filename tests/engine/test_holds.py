@@ -130,16 +130,34 @@ def test_a_message_has_one_line_for_people_which_is_not_stored(world: World) -> 
     assert [wake.line for wake in world.wakes()] == [None]
 
 
-def test_each_gateways_session_gets_one_message_at_a_time(world: World) -> None:
+@pytest.mark.parametrize(
+    "owed",
+    [
+        (("task_1", None), ("task_1", "openclaw:desk"), ("task_2", "openclaw:laptop")),
+        (("task_1", None), ("task_2", None)),
+    ],
+    ids=["one unnamed", "all unnamed"],
+)
+def test_each_gateways_session_gets_one_message_at_a_time(
+    world: World, owed: tuple[tuple[str, str | None], ...]
+) -> None:
     """A wake that names no gateway goes with those of its task's, if there are two."""
     desk, laptop = "openclaw:desk", "openclaw:laptop"
-    task = a_task(session_key="a", host=desk)
-    named = {"wake_1": None, "wake_2": desk, "wake_3": laptop}
-    owed = [
-        a_wake(wake_id=key, host=host, session_key="a", task_id="task_1", cause=WakeCause.RUN)
-        for key, host in named.items()
+    tasks = (
+        a_task(session_key="a", host=desk),
+        a_task(task_id="task_2", session_key="a", host=laptop),
+    )
+    unsent = [
+        a_wake(
+            wake_id=f"wake_{number}",
+            host=host,
+            session_key="a",
+            task_id=task_id,
+            cause=WakeCause.RUN,
+        )
+        for number, (task_id, host) in enumerate(owed)
     ]
-    world.context.commit(Change(tasks=(task,), wakes=tuple(owed)))
+    world.context.commit(Change(tasks=tasks, wakes=tuple(unsent)))
 
     claimed = wakes.claim_deliveries(world.context)
 

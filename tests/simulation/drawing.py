@@ -1,4 +1,4 @@
-"""Draw the operations of a history from a deck, so that each history has every kind."""
+"""Draw the operations of a history from a deck, so that nearly each has every kind."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class StoreBackUps:
     def test_a_back_up_is_of_one_instant(self, store: TaskStore, tmp_path: Path) -> None:
         ids = ("task_1", "task_2")
         store.commit(Change(tasks=tuple(a_task(task_id=each, name="0") for each in ids)))
-        over, failures = threading.Event(), list[Exception]()
+        over, begun, failures = threading.Event(), threading.Event(), list[Exception]()
 
         def write() -> None:
             version = 0
@@ -63,9 +63,12 @@ class StoreBackUps:
                 except Exception as error:  # noqa: BLE001 - the test looks at it
                     failures.append(error)
                     return
+                finally:
+                    begun.set()
 
         writer = threading.Thread(target=write)
         writer.start()
+        begun.wait()
         files = [tmp_path / f"{number}.db" for number in range(BACK_UPS)]
         try:
             written = [file for file in files if not is_refused(store, file)]

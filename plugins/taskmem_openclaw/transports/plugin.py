@@ -122,7 +122,10 @@ class PluginTransport(ReachMixin):
                 "The gateway has only just loaded the plug-in.", retry_seconds=0.0
             )
         if phase == "starting":
-            return WakeUndelivered("The gateway is still starting, and loads the plug-in last.")
+            return WakeUndelivered(
+                "The gateway is still starting, stops, or is too busy to answer; the wake follows "
+                "when its plug-in listens. If that does not come, see: taskmem doctor."
+            )
         return TransportUnavailable(
             f"{sentence}, though one runs and is to load it; see: taskmem doctor."
         )
