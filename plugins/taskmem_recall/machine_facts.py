@@ -64,8 +64,8 @@ class MachineFacts(NamedTuple):
     load: float = 0.0
     """Programs that want a processor, for each processor, in the last minute."""
     is_on_battery: bool = False
-    is_locked: bool | None = False
-    """Whether the user's session says that its screen is locked; None: it cannot be told."""
+    is_locked: bool = False
+    """Whether the user's session says that its screen is locked."""
     free_bytes: int = 1 << 62
     reads_text: bool = True
     """Whether something reads text on this machine."""
@@ -81,12 +81,6 @@ class Rest(NamedTuple):
         return f"The recording rests: {self.why}. {self.follows}"
 
 
-_LOCK_UNKNOWN: Final = Rest(
-    "loginctl does not say whether the screen is locked",
-    "It goes on when it does; see: loginctl list-sessions",
-)
-
-
 def find_rest(facts: MachineFacts, most_load: float = LOAD) -> Rest | None:
     """Return why the recorder rests; None: it can record."""
     if not facts.reads_text:
@@ -100,9 +94,8 @@ def find_rest(facts: MachineFacts, most_load: float = LOAD) -> Rest | None:
             f"It goes on when {FREE_BYTES >> 20} MiB are free; make room, or use: "
             "taskmem record forget",
         )
-    if facts.is_locked is not False:
-        locked = Rest("the screen is locked", "It goes on when it is unlocked.")
-        return locked if facts.is_locked else _LOCK_UNKNOWN
+    if facts.is_locked:
+        return Rest("the screen is locked", "It goes on when it is unlocked.")
     if facts.is_on_battery:
         return Rest("the machine runs on battery", "It goes on with the charger.")
     if facts.load > most_load:
@@ -137,20 +130,20 @@ def read_facts(folder: Path, *, reads_text: bool) -> MachineFacts:
     )
 
 
-def is_session_locked(environ: Mapping[str, str], logind: Path = _LOGIND) -> bool | None:
-    """Return whether a graphical session of this user is locked; None: logind does not answer.
+def is_session_locked(environ: Mapping[str, str]) -> bool:
+    """Return whether a graphical session of this user is locked, as logind says.
 
     Desktops that draw their lock themselves, such as GNOME, tell only this way.
     """
     program = shutil.which("loginctl", path=environ.get("PATH"))
-    if program is None or not logind.exists():
+    if program is None or not _LOGIND.exists():
         return False
     try:
         listed = _run_program(program, "list-sessions", "--no-legend")
         sessions = parse_sessions(listed, os.getuid())
         told = _run_program(program, "show-session", *sessions, *_SHOWN) if sessions else ""
     except (OSError, subprocess.SubprocessError):
-        return None
+        return False
     return has_locked_session(told)
 
 

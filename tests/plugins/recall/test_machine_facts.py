@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from taskmem_recall.machine_facts import (
@@ -15,7 +13,6 @@ from taskmem_recall.machine_facts import (
     find_rest,
     has_locked_session,
     is_on_battery,
-    is_session_locked,
     parse_sessions,
     read_facts,
 )
@@ -33,7 +30,6 @@ def test_a_machine_that_is_well_records() -> None:
         (MachineFacts(load=3.0), "busy", "below 2"),
         (MachineFacts(is_on_battery=True), "battery", "charger"),
         (MachineFacts(is_locked=True), "locked", "unlocked"),
-        (MachineFacts(is_locked=None), "does not say", "loginctl list-sessions"),
         (MachineFacts(free_bytes=FREE_BYTES - 1), "disk", "make room"),
         (MachineFacts(reads_text=False), "reads text", "tesseract-ocr"),
     ],
@@ -105,21 +101,3 @@ def test_a_locked_session_is_found_among_those_of_the_user() -> None:
     assert not has_locked_session("Type=x11\nLockedHint=no\n")
     assert not has_locked_session("Type=tty\nLockedHint=yes\n\nType=x11\nLockedHint=no\n")
     assert not has_locked_session("")
-
-
-@pytest.mark.parametrize(
-    ("script", "found"),
-    [
-        (f'[ $1 = show-session ] || echo 2 {os.getuid()}\necho "Type=x11\nLockedHint=yes"', True),
-        ("[ $1 = list-sessions ] || exit 1", False),
-        (f"[ $1 = show-session ] && exit 1\necho 2 {os.getuid()}", None),
-        ("exit 1", None),
-    ],
-    ids=["locked", "no session", "ended meanwhile", "does not answer"],
-)
-def test_what_logind_cannot_say_of_a_lock_is_unknown(tmp_path, script, found) -> None:
-    program = tmp_path / "loginctl"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o700)
-    assert is_session_locked({"PATH": str(tmp_path)}, tmp_path) is found
-    assert is_session_locked({"PATH": str(tmp_path)}, tmp_path / "none") is False
