@@ -9,8 +9,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from threading import Thread
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
+
+from taskmem_resumebench.loopback_server import BackgroundServer
 
 MODEL: Final = "scripted"
 _HEAD: Final = {"object": "chat.completion.chunk", "model": MODEL}
@@ -59,30 +60,20 @@ def stream_deltas(
     yield {**head, "choices": [], "usage": _USAGE}
 
 
-class ChatServer:
+class ChatServer(BackgroundServer):
     """Serves until its block is left; `answer` is called on a thread for each request."""
 
     def __init__(self, answer: Callable[[dict[str, Any]], Answer]) -> None:
         """Listen on a free port."""
-        self._server = _ModelServer(("127.0.0.1", 0), _ModelVisit)
-        self._server.answer, self._server.numbers = answer, count(1)
-        self._thread = Thread(target=self._server.serve_forever, args=(0.05,))
-
-    def __enter__(self) -> Self:
-        """Begin to serve."""
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End it."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        server = _ModelServer(("127.0.0.1", 0), _ModelVisit)
+        server.answer, server.numbers = answer, count(1)
+        super().__init__(server)
+        self._port = server.server_port
 
     @property
     def url(self) -> str:
         """The base address that a client is configured with."""
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
+        return f"http://127.0.0.1:{self._port}/v1"
 
 
 class _ModelServer(ThreadingHTTPServer):

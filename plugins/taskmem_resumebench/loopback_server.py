@@ -6,6 +6,7 @@ an entry was made.
 
 from __future__ import annotations
 
+import socketserver
 import threading
 from collections import Counter
 from http.client import HTTPConnection
@@ -45,15 +46,13 @@ class _Server(ThreadingHTTPServer):
     lock: threading.Lock
 
 
-class LoopbackServer:
-    """Serves until its block is left; requests are made over one connection."""
+class BackgroundServer:
+    """Serves on a thread until its block is left."""
 
-    def __init__(self) -> None:
-        """Listen on a free port."""
-        self._server = _Server(("127.0.0.1", 0), _Visit)
-        self._server.ledger, self._server.lock = Counter(), threading.Lock()
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-        self._link = HTTPConnection("127.0.0.1", self._server.server_address[1])
+    def __init__(self, server: socketserver.BaseServer) -> None:
+        """Set the server, which listens already."""
+        self._server = server
+        self._thread = threading.Thread(target=server.serve_forever, args=(0.05,))
 
     def __enter__(self) -> Self:
         """Begin to serve."""
@@ -62,10 +61,25 @@ class LoopbackServer:
 
     def __exit__(self, *_: object) -> None:
         """End it."""
-        self._link.close()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+class LoopbackServer(BackgroundServer):
+    """Serves until its block is left; requests are made over one connection."""
+
+    def __init__(self) -> None:
+        """Listen on a free port."""
+        server = _Server(("127.0.0.1", 0), _Visit)
+        server.ledger, server.lock = Counter(), threading.Lock()
+        super().__init__(server)
+        self._link = HTTPConnection("127.0.0.1", server.server_address[1])
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self._link.close()
+        super().__exit__()
 
     def add_entry(self, path: str) -> None:
         """Make an entry in the ledger."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import socketserver
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
+
+from taskmem_resumebench.loopback_server import BackgroundServer
 
 NAME: Final = "openclaw.sock"
 """The socket's name, beside the daemon's."""
@@ -35,22 +36,11 @@ class _WakeServer(socketserver.ThreadingUnixStreamServer):
     note_wake: Callable[[str], None]
 
 
-class WakeReceiver:
+class WakeReceiver(BackgroundServer):
     """Takes the wakes of a home until its block is left."""
 
     def __init__(self, home: Path, note_wake: Callable[[str], None]) -> None:
         """Listen; `note_wake` is called with the session of each wake."""
-        self._server = _WakeServer(str(home / NAME), _WakeVisit)
-        self._server.note_wake = note_wake
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-
-    def __enter__(self) -> Self:
-        """Begin to serve."""
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End it."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        server = _WakeServer(str(home / NAME), _WakeVisit)
+        server.note_wake = note_wake
+        super().__init__(server)
