@@ -20,8 +20,8 @@
     ├── UnknownTool           no tool has that name
     ├── Conflict              (store) another writer was first; read again
     ├── StoreBusy             (store) locked by another process; nothing was written
-    ├── StoreFull             (store) the disk is full; nothing was written
-    ├── StoreUnavailable      (store) cannot be reached or read
+    ├── StoreFull             (store) the disk is full; what was written may be kept
+    ├── StoreUnavailable      (store) cannot be reached, read or written
     │   └── StoreTooNew       (store) written by a newer version; left untouched
     ├── WakeUndelivered       (transport) not delivered; try again later
     ├── WakeRefused           (transport) will never be delivered; do not try again
@@ -158,11 +158,17 @@ class StoreBusy(TaskmemError):
 
 
 class StoreFull(TaskmemError):
-    """The disk has no room left for the database; nothing was written."""
+    """The disk has no room left for the database.
+
+    Rows may be kept unless the sentence says that nothing was written; SQLite may have kept them.
+    """
 
 
 class StoreUnavailable(TaskmemError):
-    """The database cannot be reached or read."""
+    """The database cannot be reached, read or written.
+
+    Rows may be kept unless the sentence says that nothing was written.
+    """
 
 
 class StoreTooNew(StoreUnavailable):

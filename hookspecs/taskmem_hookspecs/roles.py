@@ -155,7 +155,8 @@ class TaskStore(Protocol):
             Conflict: A version has changed, a wake's key or a checkpoint's number exists, or a task
                 would have two open runs; nothing was written.
             TaskNotFound: A row refers to a task or run that does not exist; nothing was written.
-            StoreFull: The disk is full; nothing was written.
+            StoreFull, StoreUnavailable: The disk is full or fails, or the database cannot be
+                reached; rows may be kept unless the sentence says that nothing was written.
         """
         ...
 

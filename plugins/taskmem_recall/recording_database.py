@@ -107,7 +107,7 @@ class RecordingDatabase:
 
         Raises:
             StoreBusy: Another process has it locked.
-            StoreFull: The disk has no room left; nothing was written.
+            StoreFull: The disk has no room left.
             StoreUnavailable: It cannot be written.
         """
         with self._lock, self._name_errors():

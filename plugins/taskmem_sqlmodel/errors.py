@@ -23,6 +23,10 @@ _FULL: Final = (
     "There is no room left for the database, and nothing was written; "
     "free some space on its disk, then try again."
 )
+_FILLED: Final = (
+    "There is no room left for the database, so what was to be written may be kept or not; read "
+    "again, free some space on its disk, then try again."
+)
 _REFUSED: Final = (
     "The disk did not take all that was to be written, so it may be kept or not: there is no "
     "room left, by a quota perhaps, or the disk fails; read again, free some space, or see in "
@@ -58,11 +62,11 @@ _MEANINGS: Final[dict[str, tuple[type[TaskmemError], str]]] = {
     # SQLite, by the name of the extended code, or of the primary one before it.
     "SQLITE_BUSY": (StoreBusy, _BUSY),
     "SQLITE_LOCKED": (StoreBusy, _BUSY),
-    "SQLITE_FULL": (StoreFull, _FULL),
-    # SQLite reports FULL only for ENOSPC. A quota, a file-size limit and a failing disk are
-    # reported as these. After such a write a commit was there once, after a kill; we suppose that
-    # half of its last page was written over a page that ended alike. By SQLite's source, the index
-    # of the log grows only after the pages were synced.
+    # SQLite reports FULL for ENOSPC, and a quota, a file-size limit and a failing disk as the two
+    # below. After such a write a commit was there once, after a kill; we suppose that half of its
+    # last page was written over a page that ended alike. By SQLite's source, the index of the log
+    # grows only after the pages were synced.
+    "SQLITE_FULL": (StoreFull, _FILLED),
     "SQLITE_IOERR_WRITE": (StoreFull, _REFUSED),
     "SQLITE_IOERR_SHMSIZE": (StoreFull, _REFUSED),
     # After a failed sync, the transaction is undone, but its pages stay in the log for a while.

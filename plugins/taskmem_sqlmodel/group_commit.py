@@ -75,8 +75,8 @@ class GroupCommit:
 
         Raises:
             StoreBusy: Another process did not release its lock; nothing was written.
-            StoreFull: The disk is full; nothing was written.
-            StoreUnavailable: The database cannot be reached or written; nothing was written.
+            StoreFull, StoreUnavailable: The disk is full or fails, or the database cannot be
+                reached; rows may be kept unless the sentence says that nothing was written.
         """
         try:
             with self._database.guard_write(), translate_errors():

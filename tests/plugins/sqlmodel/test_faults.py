@@ -301,6 +301,7 @@ def test_one_who_is_interrupted_while_waiting_calls_the_next(store, monkeypatch,
 
 
 FAILURES = {
+    "SQLITE_FULL": (StoreFull, "no room left .* may be kept or not; read again, free some space"),
     "SQLITE_IOERR_WRITE": (StoreFull, "may be kept or not: .* or the disk fails; read again"),
     "SQLITE_IOERR_SHMSIZE": (StoreFull, "may be kept or not: .* or the disk fails; read again"),
     "SQLITE_IOERR_FSYNC": (StoreUnavailable, "may be kept or not; read again"),
@@ -315,6 +316,13 @@ def test_a_failure_says_whether_anything_may_be_kept(code, meaning):
     kind, said = meaning
     with pytest.raises(kind, match=said), translate_errors():
         raise OperationalError("COMMIT", {}, failing)
+
+
+def test_a_full_disk_of_postgresql_keeps_nothing():
+    failing = sqlite3.OperationalError("could not extend file")
+    failing.sqlstate = "53100"
+    with pytest.raises(StoreFull, match="nothing was written"), translate_errors():
+        raise OperationalError("INSERT", {}, failing)
 
 
 # --- killed -----------------------------------------------------------------
