@@ -95,7 +95,7 @@ def run_doctor(
                 say(format_row(row))
             else:
                 say_row(row)
-    say(format_json(found) if as_json else format_summary(found))
+    say(format_json(found) if as_json else format_summary(found, verbose=verbose))
     return 0 if is_healthy(found) else 1
 
 
@@ -138,17 +138,31 @@ def list_row_lines(row: HealthRow) -> list[str]:
     return [detail, *(_format_plain(each) for each in (row.effect, row.cure) if each)]
 
 
-def format_summary(rows: Sequence[HealthRow]) -> str:
-    """Return the last line for people."""
+def format_summary(rows: Sequence[HealthRow], *, verbose: bool) -> str:
+    """Return the last line for people; it names what is off and missed.
+
+    `verbose`: every row was shown.
+    """
     counts = {state: sum(row.state is state for row in rows) for state in HealthState}
-    failing, odd = counts[HealthState.FAIL], counts[HealthState.WARN]
-    off = f", {counts[HealthState.OFF]} of them off" if counts[HealthState.OFF] else ""
-    looked = f"{format_count(len(rows), 'link')} {'was' if len(rows) == 1 else 'were'} looked at"
-    if not failing and not odd:
-        return f"{looked}{off}. All is well."
+    failing, odd, off = (
+        counts[state] for state in (HealthState.FAIL, HealthState.WARN, HealthState.OFF)
+    )
     parts = [f"{failing} failed"] if failing else []
     parts += [format_count(odd, "warning")] if odd else []
-    return f"{looked}{off}: {', '.join(parts)}."
+    missed = [
+        _format_plain(each)
+        for row in rows
+        if row.state is HealthState.OFF and row.effect
+        for each in (row.effect, row.cure)
+        if each
+    ]
+    looked = f"{format_count(len(rows), 'link')} {'was' if len(rows) == 1 else 'were'} looked at"
+    if off:
+        looked += f", {off} of them off{'' if verbose else ' (-v shows them)'}"
+    if parts:
+        looked += f": {', '.join(parts)}"
+    well = ["All is well."] if not missed else ["What is on works."]
+    return " ".join((f"{looked}.", *(well if not parts else ()), *missed))
 
 
 def format_json(rows: Sequence[HealthRow]) -> str:

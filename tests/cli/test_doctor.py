@@ -32,6 +32,7 @@ from openclaw_taskmem.home import Home, HomeRefused, find_home
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.manager import Plugin
 from taskmem_hookspecs import HealthRow, HealthState, TaskmemError, hookimpl
+from taskmem_openclaw.doctor.health import build_unused_row
 from tests.cli.fake_daemon import FakeDaemon
 from tests.support.daemons import COMMAND, QUIET, Daemon, environment, short_home
 from tests.support.waiting import PATIENCE
@@ -451,7 +452,7 @@ def test_open_tasks_without_any_host_are_a_warning(status, detail):
     assert [row.state for row in rows] == ([] if detail is None else [WARN])
     if detail is not None:
         assert rows[0].detail.startswith(detail)
-        assert "All is well" not in doctor.format_summary(rows)
+        assert "All is well" not in doctor.format_summary(rows, verbose=True)
 
 
 def owed_row(*wakes):
@@ -636,8 +637,10 @@ def test_the_document_and_the_last_line_say_the_same(rows):
     states = [row.state for row in rows]
     assert [row["state"] for row in whole["rows"]] == states
     assert whole["ok"] is (FAIL not in states)
-    last = doctor.format_summary(rows)
-    assert ("All is well." in last) is (set(states) <= {OK, OFF})
+    last = doctor.format_summary(rows, verbose=True)
+    missed = [row for row in rows if row.state is OFF and row.effect]
+    assert ("All is well." in last) is (set(states) <= {OK, OFF} and not missed)
+    assert ("What is on works." in last) is (set(states) <= {OK, OFF} and bool(missed))
     assert (f"{states.count(OFF)} of them off" in last) is (OFF in states)
     assert (f"{states.count(FAIL)} failed" in last) is (FAIL in states)
     assert (format_count(states.count(WARN), "warning") in last) is (WARN in states)
@@ -662,9 +665,29 @@ def test_what_is_wrong_stands_below_its_subject(monkeypatch, verbose):
     whole = ["The daemon", "ok       home: Yours.", "off      clock: None."]
     whole += [*wrong, "ok       home: This one."]
     end = ["Third", "failed   party: Broken."]
-    end += ["5 links were looked at, 1 of them off: 1 failed, 1 warning."]
+    more = "" if verbose else " (-v shows them)"
+    end += [f"5 links were looked at, 1 of them off{more}: 1 failed, 1 warning."]
     assert said == [*(whole if verbose else wrong), *end]
     assert status == 1
+
+
+def test_where_nothing_wakes_an_agent_the_last_line_says_so():
+    unused = build_unused_row(others=False)
+    rows = [core_checks.build_ok_row("home", "Yours."), unused]
+    said = "Nothing can wake an agent yet. Run: taskmem setup openclaw"
+    assert doctor.format_summary(rows, verbose=False) == (
+        f"2 links were looked at, 1 of them off (-v shows them). What is on works. {said}"
+    )
+    rows.append(core_checks.build_warn_row("clock", "Slow.", None))
+    assert doctor.format_summary(rows, verbose=True).endswith(f"off: 1 warning. {said}")
+
+
+def test_hosts_without_wakes_are_told_what_their_agents_run():
+    last = doctor.format_summary([build_unused_row(others=True)], verbose=True)
+    assert last.endswith(
+        "No wake reaches the hosts that are set up: their agents run taskmem wait ID."
+    )
+    assert "setup openclaw" not in last
 
 
 def test_a_row_shows_no_password():
@@ -879,7 +902,7 @@ def test_the_command_starts_a_daemon_and_finds_all_of_it_well():
     assert "was started just now" in rows["daemon"]["detail"]
     assert "0700" not in rows["home"]["detail"]
     assert "database" in rows
-    assert "not set up" in rows["openclaw.used"]["detail"]
+    assert rows["openclaw.used"]["effect"] == "Nothing can wake an agent yet."
 
 
 def test_ctrl_c_ends_it_with_no_traceback():

@@ -66,7 +66,7 @@ class OpenClawCheck:
         others = any(row.id.startswith("hosts.") for row in checkup.rows)
         unused = not gateways and not named and (others or program is None)
         if unused and links.is_absent(self._environ):
-            yield off("used", "OpenClaw is not set up; taskmem setup openclaw does it.")
+            yield build_unused_row(others=others)
             return
         yield await check_version(binary, program, self._environ, found=bool(gateways))
         file = configuration.find_config_file(self._environ)
@@ -89,6 +89,15 @@ class OpenClawCheck:
         asking = GatewayProbe(facts, self._environ, self._transport)
         async for row in asking.check_ways(program):
             yield row
+
+
+def build_unused_row(*, others: bool) -> HealthRow:
+    """Say that nothing can wake an agent; `others`: hosts other than OpenClaw are set up."""
+    detail = "OpenClaw is not set up."
+    if others:
+        why = "No wake reaches the hosts that are set up: their agents run taskmem wait ID."
+        return off("used", detail, why)
+    return off("used", detail, "Nothing can wake an agent yet.", links.SETUP)
 
 
 # --- the command and the configuration ----------------------------------------

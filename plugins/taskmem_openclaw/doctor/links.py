@@ -98,9 +98,10 @@ def ok(name: str, detail: str) -> HealthRow:
     return HealthRow(id=f"openclaw.{name}", state=HealthState.OK, detail=detail)
 
 
-def off(name: str, detail: str) -> HealthRow:
+def off(name: str, detail: str, effect: str | None = None, cure: str | None = None) -> HealthRow:
     """Return a row for a link that is not in use."""
-    return HealthRow(id=f"openclaw.{name}", state=HealthState.OFF, detail=detail)
+    row = ok(name, detail)
+    return row.model_copy(update={"state": HealthState.OFF, "effect": effect, "cure": cure})
 
 
 def warn(name: str, detail: str, cure: str | None) -> HealthRow:

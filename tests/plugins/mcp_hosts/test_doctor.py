@@ -127,7 +127,8 @@ def test_where_only_others_are_set_up_openclaw_is_not_missed(environ):
     set_up(environ, "claude")
     [row] = openclaw(environ).values()
     assert (row.id, row.state) == ("openclaw.used", OFF)
-    assert "taskmem setup openclaw" in row.detail
+    assert "taskmem wait ID" in row.effect
+    assert row.cure is None
 
 
 def test_who_has_no_openclaw_is_not_told_that_it_fails(environ):
