@@ -15,7 +15,7 @@ from figures import Figure, amount
 from machine import measure_memory
 
 from openclaw_taskmem.cli.client import LinkError
-from tests.e2e.house import House, woken_by
+from tests.e2e.house import RESOLVED, House, woken_by
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
 from tests.e2e.taskmem import PLUGIN
@@ -39,6 +39,9 @@ class Soak:
     def __init__(self, house: House) -> None:
         self.house = house
         self.arrivals: Counter[str] = Counter()
+        """How many turns each wait's end has begun."""
+        self.seen: set[str] = set()
+        """The ended waits that a model was told of, also in a turn that went on after a restart."""
         self.waits: dict[str, str] = {}
         """The task of each wait that has ended."""
         self.tasks = [self._register(session) for session in SESSIONS]
@@ -55,6 +58,7 @@ class Soak:
         """Say in the task's thread which wake came, as an agent does."""
         woken = woken_by(request)
         self.arrivals.update(woken)
+        self.seen.update(RESOLVED.findall(request.turn.text))
         if not woken:
             return "Done."
         return [
@@ -104,7 +108,7 @@ def soak_gateway() -> Iterator[Figure | str]:
         run.finish()
         until(lambda: not list_open_wakes(house), "every wake is acknowledged", SENT_AGAIN_SECONDS)
         waits = [*run.waits]
-        lost = [each for each in waits if not run.arrivals[each]]
+        lost = [each for each in waits if each not in run.seen]
         doubled = [each for each in waits if run.arrivals[each] > 1]
         until(lambda: len(house.taskmem.room.processes()) <= before, "processes have ended", 60)
         left = len(house.taskmem.room.processes()) - before
