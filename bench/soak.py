@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,11 +16,13 @@ from figures import Figure, amount
 from machine import measure_memory
 
 from openclaw_taskmem.cli.client import LinkError
-from tests.e2e.house import RESOLVED, House, woken_by
+from tests.e2e.house import RESOLVED, House
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
 from tests.e2e.taskmem import PLUGIN
 
+WOKEN = re.compile(r"Woken by (wait_\w+)\.")
+"""What an agent says of a wake in its task's thread."""
 MINUTES = int(os.environ.get("TASKMEM_SOAK_MINUTES", "60"))
 """Restarts of the gateway, one a minute."""
 SESSIONS = [f"agent:main:soak-{number}" for number in range(4)]
@@ -40,8 +43,8 @@ class Soak:
         self.house = house
         self.arrivals: Counter[str] = Counter()
         """How many turns each wait's end has begun."""
-        self.seen: set[str] = set()
-        """The ended waits that a model was told of, also in a turn that went on after a restart."""
+        self.repeated: list[str] = []
+        """The ends that began another turn after their agent had told of them in its thread."""
         self.waits: dict[str, str] = {}
         """The task of each wait that has ended."""
         self.tasks = [self._register(session) for session in SESSIONS]
@@ -55,17 +58,27 @@ class Soak:
         return str(self.house.call("task_register", **given)["task_id"])
 
     def answer(self, request: ModelRequest) -> Reply:
-        """Say in the task's thread which wake came, as an agent does."""
-        woken = woken_by(request)
-        self.arrivals.update(woken)
-        self.seen.update(RESOLVED.findall(request.turn.text))
-        if not woken:
-            return "Done."
+        """Tell each wake in its task's thread once, also in a turn that a restart had cut."""
+        woken = [each for each in RESOLVED.findall(request.turn.text) if each in self.waits]
+        tasks = {each: self.waits[each] for each in dict.fromkeys(woken)}
+        told = {each for each, task in tasks.items() if self.count_told(task)[each]}
+        if request.opens_turn:
+            self.arrivals.update([*tasks])
+            self.repeated.extend(told)
         return [
-            Call("task_update", {"task_id": self.waits[each], "message": f"Woken by {each}."})
-            for each in woken
-            if each in self.waits
+            Call("task_update", {"task_id": task, "message": f"Woken by {each}."})
+            for each, task in tasks.items()
+            if each not in told
         ] or "Done."
+
+    def count_told(self, task_id: str) -> Counter[str]:
+        """Count how often the task's thread tells of each wake."""
+        found = self.house.ask("show", id=task_id)
+        messages = found["messages"]
+        while found["earlier"] is not None:
+            found = self.house.ask("show", id=task_id, before=found["earlier"])
+            messages += found["messages"]
+        return Counter(each for message in messages for each in WOKEN.findall(message["content"]))
 
     def start(self) -> None:
         """Let waits begin and end until it is over."""
@@ -108,16 +121,25 @@ def soak_gateway() -> Iterator[Figure | str]:
         run.finish()
         until(lambda: not list_open_wakes(house), "every wake is acknowledged", SENT_AGAIN_SECONDS)
         waits = [*run.waits]
-        lost = [each for each in waits if each not in run.seen]
-        doubled = [each for each in waits if run.arrivals[each] > 1]
+        if model.errors:
+            raise model.errors[0]
+        told: Counter[str] = Counter()
+        for task in run.tasks:
+            told.update(run.count_told(task))
+        lost = [each for each in waits if not told[each]]
+        doubled = [*run.repeated, *(each for each in waits if told[each] > 1)]
+        cut = [each for each in waits if run.arrivals[each] > 1 and each not in doubled]
+        continued = [each for each in waits if not run.arrivals[each] and told[each]]
         until(lambda: len(house.taskmem.room.processes()) <= before, "processes have ended", 60)
         left = len(house.taskmem.room.processes()) - before
     yield amount("wakes that were owed", [len(waits)], "")
     yield amount(f"of these lost, in {MINUTES} restarts", [len(lost)], "", 0)
-    yield amount("of these that came twice", [len(doubled)], "", 0)
+    yield amount("of these doubled", [len(doubled)], "", 0)
     yield amount("memory of the daemon, from minute 5 to the end", [sizes[-1] - sizes[0]], "MB", 5)
     yield amount("processes left behind", [left], "", 0)
-    yield f"Lost: {lost or 'none'}. Twice: {doubled or 'none'}. Memory: {sizes}."
+    yield amount("came again, as a restart had cut the turn before its agent acted", [len(cut)], "")
+    yield amount("came in a turn that went on after a restart", [len(continued)], "")
+    yield f"Lost: {lost or 'none'}. Doubled: {doubled or 'none'}. Memory: {sizes}."
 
 
 def list_open_wakes(house: House) -> list[str]:
