@@ -7,6 +7,7 @@ before it opens anything.
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
@@ -64,9 +65,13 @@ def _move_all(source: Path, target: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder outlive a power cut."""
+    """Have the names in a folder outlive a power cut, if its file system can do that."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        # Some network and FUSE file systems sync files, but no folder.
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
+            raise
     finally:
         os.close(descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -92,6 +93,23 @@ def test_a_back_up_that_was_told_outlives_a_power_cut(
     monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_ino))
     file = back_up(filled_home, tmp_path / "file")
     assert synced == [file.stat().st_ino, tmp_path.stat().st_ino]
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.EIO])
+def test_only_a_folder_that_cannot_be_synced_is_excused(
+    number: int, filled_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync = os.fsync
+
+    def refuse_folders(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(number, os.strerror(number))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", refuse_folders)
+    done = run(filled_home, "backup", tmp_path / "file")
+    assert (done.exit_code == 0) == (number != errno.EIO), done.output
+    assert done.output.startswith("Backed up") == (number != errno.EIO)
 
 
 def test_what_was_sent_before_a_back_up_is_not_sent_again(
