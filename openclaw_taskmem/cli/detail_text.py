@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import click
 
@@ -116,7 +117,8 @@ def _draw_task(
     for step in found["steps"]:
         is_next = not step["done"] and step["text"] and step["step"] == _find_current(found)
         mark = "✓" if step["done"] else "▸" if is_next else "·"
-        yield _draw_text(f"{mark} {step['step']}. {step['text']}")
+        number = f"{step['step']}. "
+        yield _draw_text(f"{mark} {number}{step['text'].removeprefix(number)}")
     yield from _draw_made(found, now)
     yield from _draw_waits(found["waits"], now)
     wakes = found["wakes"]
@@ -181,7 +183,7 @@ def _draw_wakes(wakes: Sequence[Any], count: int, now: datetime) -> Iterator[Tab
         yield from _draw_row(
             f"{format_short_id(wake['wake_id'])}, {_format_time(wake['created_at'], now)}",
             paint_state(wake["state"]),
-            wake["last_error"] or wake["text"],
+            wake["last_error"] or describe_wake_text(wake["text"]),
         )
 
 
@@ -236,7 +238,7 @@ def _draw_wake(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noq
             "id": found["wake_id"],
             "about": ", ".join(filter(None, (found["task_id"], found["wait_id"]))),
             "to": " in ".join(filter(None, (found["session_key"], found["host"]))) or None,
-            "says": found["text"],
+            "says": describe_wake_text(found["text"]),
             "owed since": _format_time(found["created_at"], now),
             "tries": str(found["attempts"]),
             "last sent": found["sent_at"] and _format_time(found["sent_at"], now),
@@ -244,6 +246,24 @@ def _draw_wake(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noq
             "next try": found["held"] or due or "never",
         }
     )
+    if (packet := _parse_packet(found["text"])) is not None:
+        yield from _draw_heading("Packet, as its agent reads it")
+        yield from _draw_lines(json.dumps(packet, ensure_ascii=False, indent=2))
+
+
+def describe_wake_text(text: str) -> str:
+    """Return what a wake says; of a packet, what it is and why it was sent."""
+    packet = _parse_packet(text)
+    return text if packet is None else f"the packet of its task: {packet.get('reason')}"
+
+
+def _parse_packet(text: str) -> dict[str, Any] | None:
+    """Return the packet in a wake's text; None: it says a sentence."""
+    try:
+        found = json.loads(text.partition(" ")[2])
+    except ValueError:
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
 def _draw_title(name: str, state: str) -> Table | Paragraph:

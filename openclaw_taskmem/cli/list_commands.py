@@ -49,6 +49,24 @@ def _print_list(
         note_limit(limit)
 
 
+def _list_rows(
+    name: str,
+    print_rows: Callable[[list[Any], int], None],
+    *,
+    as_json: bool,
+    ended_too: bool,
+    limit: int,
+) -> None:
+    """Print what the daemon lists: what is open, or with `ended_too` all of it."""
+    found = cast("list[Any]", call_daemon(name, all=ended_too, limit=limit))
+    if as_json:
+        print_json(found)
+    elif not (found or ended_too) and call_daemon(name, all=True, limit=1):
+        click.echo(f"No {name} are open. To see those that have ended: taskmem {name} --all")
+    else:
+        print_rows(found, limit)
+
+
 @click.command()
 @AS_JSON
 @ENDED_TOO
@@ -62,11 +80,7 @@ def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
         changes = follow_waits.WaitChangeReporter(print_line, as_json=as_json, ended_too=ended_too)
         with connect_or_start(find_home(os.environ), os.environ) as link:
             follow_waits.report_all_changes(link, changes, limit=limit)
-    found = cast("list[Any]", call_daemon("waits", all=ended_too, limit=limit))
-    if as_json:
-        print_json(found)
-        return
-    print_waits(found, limit)
+    _list_rows("waits", print_waits, as_json=as_json, ended_too=ended_too, limit=limit)
 
 
 def print_waits(found: list[Any], limit: int) -> None:
@@ -109,11 +123,7 @@ def wait(*, wait_id: str) -> None:
 @LIMIT
 def wakes(*, as_json: bool, ended_too: bool, limit: int) -> None:
     """List wakes that are due, or sent and not yet acknowledged."""
-    found = cast("list[Any]", call_daemon("wakes", all=ended_too, limit=limit))
-    if as_json:
-        print_json(found)
-        return
-    print_wakes(found, limit)
+    _list_rows("wakes", print_wakes, as_json=as_json, ended_too=ended_too, limit=limit)
 
 
 def print_wakes(found: list[Any], limit: int) -> None:
@@ -123,10 +133,11 @@ def print_wakes(found: list[Any], limit: int) -> None:
 
 
 def _format_wake(wake: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSON
+    from openclaw_taskmem.cli.detail_text import describe_wake_text
     from openclaw_taskmem.cli.tables import format_age, format_short_id, paint_state
 
     kept = wake["state"] == "due" and wake["due_at"] is None
-    says = wake.get("held") if kept else wake["last_error"] or wake["text"]
+    says = wake.get("held") if kept else wake["last_error"] or describe_wake_text(wake["text"])
     return (
         format_short_id(wake["wake_id"]),
         paint_state("kept" if kept else wake["state"]),
@@ -142,11 +153,7 @@ def _format_wake(wake: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - J
 @LIMIT
 def runs(*, as_json: bool, ended_too: bool, limit: int) -> None:
     """List runs: who works on which task."""
-    found = cast("list[Any]", call_daemon("runs", all=ended_too, limit=limit))
-    if as_json:
-        print_json(found)
-        return
-    print_runs(found, limit)
+    _list_rows("runs", print_runs, as_json=as_json, ended_too=ended_too, limit=limit)
 
 
 def print_runs(found: list[Any], limit: int) -> None:

@@ -67,10 +67,21 @@ def print_overview(*, as_json: bool = False) -> None:
     if as_json:
         print_json(found)
         return
-    note_list(line for lines in found["sections"].values() for line in lines)
+    lines = [line for lines in found["sections"].values() for line in lines]
+    note_list(lines)
     from openclaw_taskmem.cli import overview_text
 
-    overview_text.print_overview(found)
+    if lines or not _note_ended():
+        overview_text.print_overview(found)
+
+
+def _note_ended(*, implicit: bool = False) -> bool:
+    """Say that every task has ended, and how to see them; False: there is none."""
+    if not call_daemon("tasks", all=True, implicit=implicit, limit=1)["tasks"]:
+        return False
+    more = " --implicit" if implicit else ""
+    click.echo(f"No task is open. To see those that have ended: taskmem list --all{more}")
+    return True
 
 
 @click.command()
@@ -138,7 +149,8 @@ def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None
     note_list(found["tasks"])
     from openclaw_taskmem.cli.overview_text import print_tasks
 
-    print_tasks(found, limit)
+    if found["tasks"] or ended_too or not _note_ended(implicit=implicit):
+        print_tasks(found, limit)
 
 
 def iterate_thread(task_id: str, found: Any) -> Iterator[list[Any]]:  # noqa: ANN401 - JSON

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from openclaw_taskmem.cli import detail_text, shell_memory, task_commands
+from openclaw_taskmem.cli import detail_text, list_commands, shell_memory, task_commands
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.hosts import HOSTS
 from openclaw_taskmem.daemon.picture_files import SnapshotMoment, SnapshotStore
@@ -215,6 +215,36 @@ def test_a_list_that_may_go_on_says_so(home: Path, words: list[str]) -> None:
     told = f"At most 1 are shown; for more: taskmem {' '.join(words)} --limit 10\n"
     assert whole.stderr == ""
     assert cut.stderr == ("" if words == ["waits"] else told)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "No task is open. To see those that have ended: taskmem list --all"),
+        ("list", "No task is open. To see those that have ended: taskmem list --all"),
+        ("list --implicit", "ended: taskmem list --all --implicit"),
+        ("waits", "No waits are open. To see those that have ended: taskmem waits --all"),
+        ("wakes", "No wakes are open. To see those that have ended: taskmem wakes --all"),
+        ("runs", "No runs are open. To see those that have ended: taskmem runs --all"),
+    ],
+)
+@pytest.mark.parametrize("ended", [True, False])
+def test_an_empty_list_tells_whether_all_has_ended(
+    words: str, said: str, ended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call_daemon(method: str, **asked: Any) -> Any:
+        if method == "overview":
+            return {"sections": {"ended": []}}
+        rows = [{}] if ended and asked["all"] and asked["limit"] == 1 else []
+        return {"tasks": rows} if method == "tasks" else rows
+
+    for module in (list_commands, task_commands):
+        monkeypatch.setattr(module, "call_daemon", call_daemon)
+    monkeypatch.setattr(shell_memory, "note_list", lambda _: None)
+    shown = CliRunner().invoke(cli, words.split())
+    assert shown.exit_code == 0
+    assert shown.output.endswith(f"{said}\n") is ended
+    assert shown.output.startswith(("There is no task.", f"No {words}.\n")) is not ended
 
 
 def test_text_from_an_agent_cannot_steer_a_terminal(home: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.cli import detail_text, task_commands
+from openclaw_taskmem.cli import detail_text, list_commands, task_commands
 from tests.support.printed_lists import TASK
 
 
@@ -90,3 +90,32 @@ def test_each_page_is_printed_before_the_next_is_read(
 
     detail_text.print_task(TASK, iterate_pages())
     assert [f"message {n}" in text for n, text in enumerate(printed)] == [True] * 3
+
+
+def test_a_step_that_gives_its_own_number_has_it_once(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ["1. Build it", "Scan it", "5. Push it"]
+    steps = [{"step": n, "text": text, "done": n == 1} for n, text in enumerate(texts, 1)]
+    detail_text.print_task({**TASK, "steps": steps})
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    # A number that is another one says something.
+    assert {"✓ 1. Build it", "▸ 2. Scan it", "· 3. 5. Push it"} <= {*lines}
+
+
+PACKET = '[task_stuck_resume] {"v": 1, "name": "Deploy\\u001b[31m", "reason": "no updates for 3 s"}'
+
+
+def test_a_packet_is_named_and_drawn_by_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    wake = {**TASK["wakes"][0], "text": PACKET}
+    detail_text.print_task({**TASK, "wakes": [wake]})
+    list_commands.print_wakes([wake], 100)
+    shown = capsys.readouterr().out
+    assert shown.count("the packet of its task: no updates for 3 s\n") == 2
+    assert '"v"' not in shown
+
+    empty = dict.fromkeys(("task_id", "wait_id", "session_key", "host", "sent_at", "held"))
+    detail_text.print_wake({**empty, **wake})
+    *_, heading, opening, _, name, _, closing = capsys.readouterr().out.splitlines()
+    assert heading == "Packet, as its agent reads it"
+    assert (opening.strip(), closing.strip()) == ("{", "}")
+    assert name.strip().startswith('"name": "Deploy')
+    assert "\x1b" not in name

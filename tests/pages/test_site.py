@@ -47,6 +47,7 @@ def render(world: World, path: str, *states: str, **query: str) -> str:
     ("states", "said"),
     [
         (("ok", "ok"), "All is well."),
+        (("ok", "off"), "What is on works. 1 is off."),
         (("ok", "warn"), " 1 warning."),
         (("fail", "warn", "warn", "off"), "Something is broken; see below. 2 warnings. 1 is off."),
     ],
@@ -92,6 +93,16 @@ def test_a_task_page_tells_how_many_files_it_leaves_out(monkeypatch: pytest.Monk
     shown = render(world, "task", id=task)
     assert re.findall(r'<code class="path">(.*)</code>', shown) == ["/w/a.md", "/w/d.md"]
     assert f"2 more: <code>taskmem show {task}</code>" in shown
+
+
+def test_a_step_that_gives_its_own_number_is_shown_without_it() -> None:
+    world = World()
+    task = world.register(plan=["1. Build <it>", "7. Push it"])
+    shown = render(world, "task", id=task)
+    assert re.findall(r"<li class=.*?>(?:<span.*</span>)?([^<].*)</li>", shown)[:2] == [
+        "Build <it>",
+        "7. Push it",
+    ]
 
 
 def test_every_entry_of_a_story_is_on_one_of_its_pages() -> None:
