@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain.packet import LIMIT
@@ -77,15 +77,18 @@ def no_cause_owes_two_wakes(_: Machine, commit: Commit) -> Iterator[str]:
             yield f"{same} have the key {wake.key}"
 
 
-def only_due_wakes_are_claimed(_: Machine, commit: Commit) -> Iterator[str]:
-    """A wake goes out if it is owed and its time has come, and under one delivery at a time."""
+def only_due_wakes_are_claimed(machine: Machine, commit: Commit) -> Iterator[str]:
+    """A wake goes out if it is owed and its time had come when its claim began, once at a time."""
     for wake in commit.change.wakes:
         before = commit.wakes_before[wake.wake_id]
         if before is None or wake.attempts == before.attempts:
             continue
-        due = before.due_at is not None and commit.now is not None and before.due_at <= commit.now
-        if before.state not in OWED or not due or wake.attempts != before.attempts + 1:
+        began = wake.due_at and wake.due_at - timedelta(seconds=machine.outbox.claim_seconds)
+        come = before.due_at and began and commit.decided and before.due_at <= began
+        if before.state not in OWED or wake.attempts != before.attempts + 1:
             yield f"{wake.wake_id} goes out: it was {before.state}, due {before.due_at}"
+        elif not come or began > commit.decided:
+            yield f"{wake.wake_id} was due {before.due_at}, and is claimed until {wake.due_at}"
 
 
 def one_message_is_for_one_gateway(_: Machine, commit: Commit) -> Iterator[str]:
