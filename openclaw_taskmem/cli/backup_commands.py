@@ -34,7 +34,7 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 def backup(file: Path) -> None:
     """Write this home into one file, while agents go on working."""
     from openclaw_taskmem.cli.backup_archive import write_archive
-    from openclaw_taskmem.daemon.home_exchange import sync_folder
+    from taskmem_hookspecs.files import sync_folder
 
     home = find_home(os.environ)
     if os.path.lexists(file):

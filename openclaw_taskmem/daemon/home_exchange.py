@@ -7,10 +7,11 @@ before it opens anything.
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 from typing import Final
+
+from taskmem_hookspecs.files import sync_folder
 
 ARRIVING: Final = "arriving-"
 """Prefix of the folder with the new content while the old is set aside."""
@@ -62,16 +63,3 @@ def _move_all(source: Path, target: Path) -> None:
         if os.path.lexists(source / name):
             (source / name).rename(target / name)
     sync_folder(target)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names in a folder outlive a power cut, if its file system can do that."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # Some network and FUSE file systems sync files, but no folder.
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
-            raise
-    finally:
-        os.close(descriptor)

@@ -17,6 +17,7 @@ from typing import Final, Self
 
 from pydantic import ValidationError, model_validator
 
+from taskmem_hookspecs.files import sync_folder
 from taskmem_hookspecs.value import Instant, Value
 
 FOLDER: Final = "recordings"
@@ -203,12 +204,14 @@ def load_state(home: Path) -> RecordingState:
 
 
 def save_state(home: Path, state: RecordingState) -> None:
-    """Write the state of a home's recorder, readable by its owner only.
+    """Write the state of a home's recorder, readable by its owner only; it outlives a power cut.
 
     Raises:
-        OSError: It cannot be written; the old state stays.
+        OSError: It cannot be written, or not synced; then the old state may stay.
     """
-    write_private_file(home / FOLDER, FILE, state.model_dump_json(indent=2).encode())
+    folder = home / FOLDER
+    write_private_file(folder, FILE, state.model_dump_json(indent=2).encode(), is_synced=True)
+    sync_folder(folder)
 
 
 def replace_damaged_state(home: Path, now: datetime) -> Path:
@@ -245,7 +248,7 @@ def lock_state(home: Path) -> Generator[None]:
         os.close(handle)
 
 
-def write_private_file(folder: Path, name: str, content: bytes) -> None:
+def write_private_file(folder: Path, name: str, content: bytes, *, is_synced: bool = False) -> None:
     """Write a file of the recordings in one step, with mode 0600 in a folder of mode 0700.
 
     Raises:
@@ -256,6 +259,9 @@ def write_private_file(folder: Path, name: str, content: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as out:
             out.write(content)
+            if is_synced:
+                out.flush()
+                os.fsync(out.fileno())
         Path(draft).replace(folder / name)
     except BaseException:
         Path(draft).unlink(missing_ok=True)

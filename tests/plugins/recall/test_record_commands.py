@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -259,6 +260,15 @@ def test_a_damaged_state_is_kept_beside_the_new_one(home, person, switch, status
     assert kept.read_text() == damaged
     assert str(kept) in said
     assert "taskmem record exclude title" in said
+
+
+def test_a_switch_that_was_told_outlives_a_power_cut(home, person, monkeypatch) -> None:
+    record(person, "on")
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_ino))
+    record(person, "off")
+    folder = home / FOLDER
+    assert synced == [(folder / FILE).stat().st_ino, folder.stat().st_ino]
 
 
 def test_a_damaged_state_stays_if_it_cannot_be_replaced(home, person, monkeypatch) -> None:
