@@ -258,7 +258,7 @@ def run_all_checks(
         yield from answers.failures
     if status is not None and "keeps" in status:
         yield from core_checks.check_retention(cast("Mapping[str, Any]", status["keeps"]))
-    yield check_home_size(home)
+    yield check_home_size(home, has_database=not settings.database_url)
     found = _Checkup(home, before, status, transport, settings.database)
     yield from _run_plugin_checks(plugin_host, found, proof=proof)
     # Last, as a gateway that was still loading is connected by now, and names its model.

@@ -30,20 +30,30 @@ _PARTS: Final = {
     "replaced-": "set aside by restore",
 }
 """What the home consists of, by the beginning of names in it."""
+_FULL: Final = "When it is full, no report of an agent can be stored."
+_FULL_BESIDE: Final = (
+    "When it is full, no picture of a wait, recording or past task can be stored, nor any report "
+    "of an agent if the database is on this disk, too."
+)
 _RESTART: Final = "then run: taskmem daemon restart"
 _CURES: Final = {
     "database": f"Set TASKMEM_KEEP_DAYS or TASKMEM_KEEP_MB lower, {_RESTART}",
-    "index of past tasks": "It grows with the tasks; without them it is of no use.",
+    "index of past tasks": "Remove the folder recall in it: that is a copy of the tasks, which is "
+    "made anew, and grows with the tasks that are kept.",
     "recordings of commands": "End commands under taskmem run that you no longer need.",
     "pictures of waits": f"Set TASKMEM_PICTURE_DAYS lower, {_RESTART}",
     "set aside by restore": "Remove the folders replaced-… in it that you no longer need.",
 }
 
 
-def check_home_size(home: Home) -> HealthRow:
-    """Return the row on the room that a home takes and has."""
+def check_home_size(home: Home, *, has_database: bool) -> HealthRow:
+    """Return the row on the room that a home takes and has.
+
+    `has_database`: its tasks are kept in the home.
+    """
     folder = next(each for each in (home.folder, *home.folder.parents) if each.exists())
-    return build_size_row(home, measure_parts(home.folder), shutil.disk_usage(folder).free)
+    free = shutil.disk_usage(folder).free
+    return build_size_row(home, measure_parts(home.folder), free, has_database=has_database)
 
 
 def measure_parts(folder: Path) -> Mapping[str, int]:
@@ -61,7 +71,9 @@ def measure_parts(folder: Path) -> Mapping[str, int]:
     return sizes
 
 
-def build_size_row(home: Home, sizes: Mapping[str, int], free: int) -> HealthRow:
+def build_size_row(
+    home: Home, sizes: Mapping[str, int], free: int, *, has_database: bool = True
+) -> HealthRow:
     """Return the row on a home of such a size; it warns if that, or what is free, is a trouble."""
     largest = sorted(sizes, key=lambda part: -sizes[part])
     parts = [f"{part} {_format_size(sizes[part])}" for part in largest if sizes[part] >= MIB]
@@ -73,7 +85,7 @@ def build_size_row(home: Home, sizes: Mapping[str, int], free: int) -> HealthRow
     own = [part for part in largest if part != _SCREEN]
     if free < SCARCE:
         cure = f"Make room on the disk of {home.folder}."
-        effect = "When it is full, no report of an agent can be stored."
+        effect = _FULL if has_database else _FULL_BESIDE
         return build_warn_row("kept.home", detail, cure, effect)
     if sum(sizes[part] for part in own) > LARGE:
         cure = _CURES.get(own[0], f"Look at what takes it: du -ah {home.folder}")

@@ -559,6 +559,7 @@ MIB = 2**20
         ({"logs": 3, "database": 2046}, 5000, "(database 2,046 MiB, logs 3 MiB)", "KEEP_DAYS"),
         ({"recordings of the screen": 9000, "logs": 3}, 5000, "takes 9,003 MiB", None),
         ({"other files": 2049}, 5000, "takes 2,049 MiB", "du -ah"),
+        ({"index of past tasks": 2049}, 5000, "takes 2,049 MiB", "Remove the folder recall in it"),
         ({"logs": 3}, 1023, "1,023 MiB are free", "Make room on the disk"),
     ],
 )
@@ -570,9 +571,16 @@ def test_a_large_home_or_a_full_disk_is_a_warning(home, sizes, free, said, cure)
     assert cure is None or cure in row.cure
 
 
+@pytest.mark.parametrize(("has_database", "said"), [(True, "no report"), (False, "if the datab")])
+def test_what_a_full_disk_stops_depends_on_the_database(home, has_database, said):
+    row = home_size.build_size_row(home, {}, 0, has_database=has_database)
+    assert said in row.effect
+
+
 def test_what_a_home_holds_is_measured_by_part(home):
     assert home_size.measure_parts(home.folder) == {}
-    assert home_size.check_home_size(home).detail.startswith("The home takes 0 MiB, and ")
+    row = home_size.check_home_size(home, has_database=True)
+    assert row.detail.startswith("The home takes 0 MiB, and ")
     home.prepare()
     for name in ("taskmem.db-wal", "recall/past_tasks.db", "replaced-1/taskmem.db", "odd/a/b"):
         path = home.folder / name
