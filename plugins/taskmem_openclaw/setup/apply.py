@@ -30,7 +30,12 @@ from taskmem_openclaw.setup.merge_patches import (
     is_same_json,
     undo_patch,
 )
-from taskmem_openclaw.setup.openclaw import ConfigReadOnly, OpenClaw, OpenClawSetupFailed
+from taskmem_openclaw.setup.openclaw import (
+    ConfigAlone,
+    ConfigReadOnly,
+    OpenClaw,
+    OpenClawSetupFailed,
+)
 from taskmem_openclaw.setup.setup_record import SetupRecord, SetupStep
 
 _NAMES: Final = (plan.PLUGIN, plan.BUNDLE)
@@ -223,7 +228,9 @@ def apply_removal(move: SetupPlan) -> None:
 
 
 def list_commands(move: SetupPlan) -> list[str]:
-    """Return the commands that would be run, in order."""
+    """Return the commands that would be run, in order; where there is no command, none."""
+    if isinstance(move.host, ConfigAlone):
+        return []
     lines = [openclaw.build_uninstall_arguments(name) for name in move.uninstall]
     if shipped := move.install:
         lines.append(openclaw.build_install_arguments(str(shipped.folder), link=shipped.link))

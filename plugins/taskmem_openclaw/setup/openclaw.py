@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from taskmem_hookspecs.installing import make_setup_folder, write_file
 from taskmem_openclaw.configuration import parse_json
-from taskmem_openclaw.setup.merge_patches import Document, is_object
+from taskmem_openclaw.setup.merge_patches import Document, apply_patch, is_object
 
 OLDEST: Final = (2026, 9)
 """The first version whose plug-in interface has everything that the plug-in uses."""
@@ -44,6 +44,10 @@ AtWork = Callable[[str], AbstractContextManager[object]]
 
 class OpenClawSetupFailed(Exception):
     """A step failed; `str()` says why, and what to do next."""
+
+
+class OpenClawMissing(OpenClawSetupFailed):
+    """OpenClaw's command cannot be started."""
 
 
 class ConfigReadOnly(OpenClawSetupFailed):
@@ -166,6 +170,28 @@ class OpenClaw(NamedTuple):
         )
 
 
+class ConfigAlone(OpenClaw):
+    """The configuration of an OpenClaw whose command is gone; ours is taken out of its file."""
+
+    def patch(self, patch: Mapping[str, Any]) -> None:
+        """Apply a merge patch to the file.
+
+        Raises:
+            OpenClawSetupFailed: The file has comments, which would be lost.
+            OSError: It cannot be written.
+        """
+        if not self.is_plain_json:
+            raise OpenClawSetupFailed(
+                f"{self.config} is no plain JSON, and only OpenClaw's command may change it; "
+                "take out by hand what --dry-run shows."
+            )
+        text = json.dumps(apply_patch(self.read(), patch), indent=2, ensure_ascii=False)
+        write_file(self.config, f"{text}\n".encode())
+
+    def uninstall(self, name: str) -> None:
+        """Leave what only the command knows; the file's entries are patched."""
+
+
 def find_openclaw(environ: Mapping[str, str], home: Path) -> OpenClaw:
     """Find OpenClaw's command and configuration.
 
@@ -238,7 +264,7 @@ def _run_program(
             start_new_session=True,
         )
     except OSError as error:
-        raise OpenClawSetupFailed(
+        raise OpenClawMissing(
             f"{program} cannot be started ({_describe_error(error)}); install OpenClaw, or set "
             "TASKMEM_OPENCLAW_BIN to its command."
         ) from error

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, NoReturn
 import click
 
 from taskmem_hookspecs.installing import NotOurs, describe_data, find_home
-from taskmem_openclaw import plugin_socket
+from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.setup import apply, openclaw, package_files, plan, setup_record
 from taskmem_openclaw.setup.apply import SetupPlan
 from taskmem_openclaw.setup.edits import ConfigChange, apply_changes, find_value
@@ -98,7 +98,7 @@ def _apply_setup(move: SetupPlan) -> bool:
 def undo_setup(*, dry_run: bool) -> None:
     """Undo the last set-up."""
     with _explain_errors():
-        host, record, now = _find_openclaw()
+        host, record, now = _find_openclaw(takes_out=True)
         move = apply.plan_undo(host, record, now)
         for path in move.kept:
             click.echo(f"left alone: {path} was changed since by somebody else")
@@ -114,7 +114,7 @@ def undo_setup(*, dry_run: bool) -> None:
 def remove_setup(*, dry_run: bool) -> None:
     """Remove every trace except the data."""
     with _explain_errors():
-        host, record, now = _find_openclaw()
+        host, record, now = _find_openclaw(takes_out=True)
         wishes = package_files.build_desired_state(now, record.folder)
         move = apply.plan_removal(host, record, now, wishes)
         copies = package_files.find_skill_copies(host.config, now)
@@ -139,9 +139,19 @@ def remove_setup(*, dry_run: bool) -> None:
             click.echo(line)
 
 
-def _find_openclaw() -> tuple[openclaw.OpenClaw, setup_record.SetupRecord, Document]:
-    host = openclaw.find_openclaw(os.environ, find_home())
-    click.echo(f"OpenClaw {host.version}, configured by {host.config}")
+def _find_openclaw(
+    *, takes_out: bool = False
+) -> tuple[openclaw.OpenClaw, setup_record.SetupRecord, Document]:
+    """Return OpenClaw, our record and its configuration; `takes_out`: its command may be gone."""
+    try:
+        host = openclaw.find_openclaw(os.environ, find_home())
+        click.echo(f"OpenClaw {host.version}, configured by {host.config}")
+    except openclaw.OpenClawMissing:
+        if not takes_out:
+            raise
+        config = configuration.find_config_file(os.environ)
+        host = openclaw.ConfigAlone("openclaw", "", config, find_home(), os.environ)
+        click.echo(f"OpenClaw's command is not here; this is about its configuration {config}")
     host = host._replace(at_work=_show_progress)
     return host, setup_record.load_record(host.home, host.config), host.read()
 

@@ -28,6 +28,46 @@ def test_no_openclaw_is_one_sentence(set_up_openclaw, monkeypatch):
     )
 
 
+@pytest.fixture
+def leftover(openclaw, set_up_openclaw, monkeypatch):
+    """The configuration that an OpenClaw leaves whose command was removed after set-up."""
+    openclaw.write(BEFORE)
+    set_up_openclaw("--yes")
+    openclaw.program.unlink()
+    monkeypatch.setenv("OPENCLAW_CONFIG_PATH", str(openclaw.folder / "openclaw.json"))
+    return openclaw
+
+
+@pytest.mark.parametrize("how", ["--remove", "--undo"])
+def test_what_was_set_up_is_taken_out_without_openclaw(leftover, set_up_openclaw, how):
+    assert "entries" in leftover.config["plugins"]
+    shown = set_up_openclaw(how, "--dry-run")
+    assert shown.status == 0, shown.text
+    assert '-      "taskmem": {' in shown.text
+    assert "would run" not in shown.text
+    assert "entries" in leftover.config["plugins"]
+
+    said = set_up_openclaw(how)
+    assert said.status == 0, said.text
+    assert "OpenClaw's command is not here; this is about its configuration" in said.text
+    assert leftover.config == BEFORE
+
+
+def test_comments_are_not_lost_for_want_of_openclaw(leftover, set_up_openclaw):
+    file = leftover.folder / "openclaw.json"
+    text = f"// mine\n{file.read_text()}"
+    file.write_text(text)
+    assert "take out by hand what --dry-run shows" in set_up_openclaw("--remove").sentence
+    assert file.read_text() == text
+
+
+def test_where_there_never_was_an_openclaw_nothing_is_left(set_up_openclaw, monkeypatch, tmp_path):
+    monkeypatch.setenv("TASKMEM_OPENCLAW_BIN", "/nowhere/openclaw")
+    monkeypatch.setenv("OPENCLAW_CONFIG_PATH", str(tmp_path / "openclaw.json"))
+    assert "no trace of taskmem" in set_up_openclaw("--remove").text
+    assert not (tmp_path / "openclaw.json").exists()
+
+
 @pytest.mark.parametrize(
     ("out", "status", "word"),
     [
