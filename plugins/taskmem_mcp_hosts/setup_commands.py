@@ -22,7 +22,7 @@ def _add_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--remove", is_flag=True, help="Remove everything except the data."),
         click.option(
             "--project",
-            metavar="DIR",
+            metavar="FOLDER",
             type=click.Path(exists=True, file_okay=False, path_type=Path),
             help="For the project in this folder only.",
         ),

@@ -17,6 +17,10 @@ _COLUMNS: Final = (
     ("false_wakes", "false wakes"),
     ("packet_bytes", "told bytes"),
 )
+_EXPLAINED: Final = (
+    "packet is Task memory. What every row is told, who its agents are, and what the columns count "
+    "stands in docs/reliability.md."
+)
 _SHARES: Final = ("success", "step_accuracy", "resume_rate")
 
 
@@ -39,6 +43,7 @@ def format_report(report: Mapping[str, Any]) -> str:
             "Killed three times a task, at most:",
             *_format_conditions(report["few_kills"]),
             "",
+            _EXPLAINED,
             *_describe_wakes(report),
             _describe_goals(report["s3"]),
             _describe_times(report["times"]),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from taskmem_resumebench.plot import draw_plot
+from taskmem_resumebench.report_table import format_report
 
 ROOT = Path(__file__).resolve().parents[3]
 STORED = ROOT / "bench" / "results" / "resumebench-seed-1.json"
@@ -71,6 +72,15 @@ def test_the_page_shows_what_was_measured(part: str, title: str, report: dict[st
     rows = list_rows(ROOT / "docs" / "reliability.md", title)
 
     assert [*rows] == [format_row(name, found) for name, found in report[part].items()]
+
+
+def test_the_report_names_the_page_that_explains_its_rows(report: dict[str, Any]) -> None:
+    assert "packet is Task memory." in format_report(report)
+    assert "docs/reliability.md" in format_report(report)
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    names = {part for name in report["conditions"] for part in name.split("/", 1)}
+    explained = (f"| `{name}` | " in page or f"| {name} | " in page for name in names)
+    assert all(explained)
 
 
 def test_the_readme_shows_what_was_measured(report: dict[str, Any]) -> None:
