@@ -81,7 +81,9 @@ def rate(what: str, values: Sequence[float], unit: str) -> Figure:
     )
 
 
-def ratio(what: str, ours: Sequence[float], theirs: Sequence[float], limit: float) -> Figure:
+def ratio(
+    what: str, ours: Sequence[float], theirs: Sequence[float], limit: float | None = None
+) -> Figure:
     """Return the ratio of two medians whose samples were taken in turns.
 
     The worst is that of the worst tenth of the run.

@@ -7,9 +7,10 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
-from threading import Event, Thread
+from threading import Event
 
 from at_home import open_house
 from figures import Figure, amount
@@ -41,16 +42,18 @@ class Soak:
 
     def __init__(self, house: House) -> None:
         self.house = house
-        self.arrivals: Counter[str] = Counter()
-        """How many turns each wait's end has begun."""
+        self.restarts = 0
+        """How often the gateway was restarted so far."""
+        self.arrivals: dict[str, list[int]] = {}
+        """For each turn that a wait's end has begun, the restarts before it."""
         self.repeated: list[str] = []
         """The ends that began another turn after their agent had told of them in its thread."""
         self.waits: dict[str, str] = {}
-        """The task of each wait that has ended."""
+        """The task of each wait, ended or about to end."""
         self.tasks = [self._register(session) for session in SESSIONS]
         self._numbers = count(1)
         self._over = Event()
-        self._worker = Thread(target=self._end_waits, daemon=True)
+        self._executor = ThreadPoolExecutor(1)
         house.model.decide = self.answer
 
     def _register(self, session: str) -> str:
@@ -63,7 +66,8 @@ class Soak:
         tasks = {each: self.waits[each] for each in dict.fromkeys(woken)}
         told = {each for each, task in tasks.items() if self.count_told(task)[each]}
         if request.opens_turn:
-            self.arrivals.update([*tasks])
+            for each in tasks:
+                self.arrivals.setdefault(each, []).append(self.restarts)
             self.repeated.extend(told)
         return [
             Call("task_update", {"task_id": task, "message": f"Woken by {each}."})
@@ -82,12 +86,13 @@ class Soak:
 
     def start(self) -> None:
         """Let waits begin and end until it is over."""
-        self._worker.start()
+        self._ending = self._executor.submit(self._end_waits)
 
     def finish(self) -> None:
-        """Let no other wait begin."""
+        """Let no other wait begin; raise what kept waits from ending."""
         self._over.set()
-        self._worker.join()
+        self._executor.shutdown()
+        self._ending.result()
 
     def _end_waits(self) -> None:
         while not self._over.wait(PAUSE_SECONDS):
@@ -110,26 +115,32 @@ def soak_gateway() -> Iterator[Figure | str]:
         before = len(house.taskmem.room.processes())
         run.start()
         sizes: list[float] = []
+        pids: set[int] = set()
         for minute in range(MINUTES):
             began = time.monotonic()
             house.gateway.restart()
+            run.restarts += 1
             house.taskmem.wait_for_plugin()
             model.requests.clear()
             time.sleep(max(SERVES_SECONDS, 60 - (time.monotonic() - began)))
+            pids.add(house.ask("status")["pid"])
             if minute >= min(SETTLED_MINUTES, MINUTES - 1):
-                sizes.append(measure_memory(house.ask("status")["pid"])[1])
+                sizes.append(measure_memory(max(pids))[1])
         run.finish()
         until(lambda: not list_open_wakes(house), "every wake is acknowledged", SENT_AGAIN_SECONDS)
         waits = [*run.waits]
+        if len(waits) < MINUTES:
+            raise RuntimeError(f"Only {len(waits)} waits ended: that says nothing.")
         if model.errors:
             raise model.errors[0]
         told: Counter[str] = Counter()
         for task in run.tasks:
             told.update(run.count_told(task))
         lost = [each for each in waits if not told[each]]
-        doubled = [*run.repeated, *(each for each in waits if told[each] > 1)]
-        cut = [each for each in waits if run.arrivals[each] > 1 and each not in doubled]
-        continued = [each for each in waits if not run.arrivals[each] and told[each]]
+        again = {each for each, begun in run.arrivals.items() if len(begun) > 1}
+        uncut = {each for each in again if len({*run.arrivals[each]}) < len(run.arrivals[each])}
+        doubled = {*run.repeated, *uncut, *(each for each in waits if told[each] > 1)}
+        continued = [each for each in waits if each not in run.arrivals and told[each]]
         until(lambda: len(house.taskmem.room.processes()) <= before, "processes have ended", 60)
         left = len(house.taskmem.room.processes()) - before
     yield amount("wakes that were owed", [len(waits)], "")
@@ -137,9 +148,14 @@ def soak_gateway() -> Iterator[Figure | str]:
     yield amount("of these doubled", [len(doubled)], "", 0)
     yield amount("memory of the daemon, from minute 5 to the end", [sizes[-1] - sizes[0]], "MB", 5)
     yield amount("processes left behind", [left], "", 0)
-    yield amount("came again, as a restart had cut the turn before its agent acted", [len(cut)], "")
+    yield amount("times that the daemon was started anew", [len(pids) - 1], "", 0)
+    yield amount(
+        "came again, as a restart had cut the turn before its agent acted",
+        [len(again - doubled)],
+        "",
+    )
     yield amount("came in a turn that went on after a restart", [len(continued)], "")
-    yield f"Lost: {lost or 'none'}. Doubled: {doubled or 'none'}. Memory: {sizes}."
+    yield f"Lost: {lost or 'none'}. Doubled: {sorted(doubled) or 'none'}. Memory: {sizes}."
 
 
 def list_open_wakes(house: House) -> list[str]:

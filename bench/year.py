@@ -9,7 +9,8 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -83,6 +84,7 @@ def year_home() -> Iterator[Figure | str]:
             for name, home in (("fresh", fresh), ("old", old))
         }
         yield from _compare("task_update over MCP", sample_in_turns(UPDATES, **updates))
+        yield _time_back_up(old, updates["old"])
         timers = {
             name: make_pass_timer(stack, home) for name, home in (("fresh", fresh), ("old", old))
         }
@@ -93,6 +95,19 @@ def _compare(what: str, times: dict[str, list[float]]) -> Iterator[Figure]:
     yield millis(f"{what}, fresh", times["fresh"])
     yield millis(f"{what}, after the year", times["old"])
     yield ratio(f"{what}: after the year : fresh", times["old"], times["fresh"], LIMIT)
+
+
+def _time_back_up(home: Home, update: Callable[[int], float]) -> Figure:
+    """Measure `taskmem backup` while an agent reports without a pause."""
+    file = home.folder.parent / f"{home.folder.name}-back-up"
+    updates = 0
+    with ThreadPoolExecutor(1) as executor:
+        backing_up = executor.submit(run_taskmem, home, ("backup", str(file)))
+        while not backing_up.done():
+            update(updates)
+            updates += 1
+    file.unlink()
+    return amount(f"taskmem backup, and {updates:,} updates meanwhile", [backing_up.result()], "s")
 
 
 def _connect_host(home: Home) -> Host:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import median
 from typing import Protocol
 
-from figures import TENTHS, Figure, amount, millis, sample_in_turns
+from figures import Figure, amount, millis, ratio, sample_in_turns
 from homes import (
     COMMAND,
     build_environment,
@@ -35,6 +34,8 @@ CPU_SECONDS = 0.5
 """Processor time of updates that is waited for, so that the system's ticks do not count."""
 OPERATIONS = ("update", "list", "get")
 OURS = "taskmem"
+GOALS = {"server-memory": 30, "task-master": 80, "shrimp": 180}
+"""How many times as long as ours an update of theirs is to take."""
 
 
 class Timed(Protocol):
@@ -73,7 +74,9 @@ def compare_peers() -> Iterator[Figure | str]:
         ours = times[f"{operation}, {OURS}"]
         for store in stores[1:]:
             theirs = times[f"{operation}, {store.name}"]
-            yield _compute_ratio(f"{operation}: {store.name} : {OURS}", theirs, ours)
+            goal = GOALS.get(store.name) if operation == "update" else None
+            what = f"{operation}: {OURS} : {store.name}"
+            yield ratio(what, ours, theirs, None if goal is None else 1 / goal)
     for name, spent in cpu.items():
         yield amount(f"CPU of an update, {name}", [spent], "ms")
     for name, size in sizes.items():
@@ -95,20 +98,6 @@ def _measure_cpu(store: Timed) -> float:
         store.time("update", number)
         number += 1
     return 1000 * (sum_up() - begun) / number
-
-
-def _compute_ratio(what: str, theirs: Sequence[float], ours: Sequence[float]) -> Figure:
-    """Return how many times as long as ours theirs takes; the worst is our worst tenth."""
-    size = len(ours) // TENTHS
-    slices = [slice(i * size, (i + 1) * size) for i in range(TENTHS)]
-    return Figure(
-        what=what,
-        median=median(theirs) / median(ours),
-        worst=min(median(theirs[part]) / median(ours[part]) for part in slices),
-        worst_is="worst tenth",
-        unit="x",
-        samples=len(ours),
-    )
 
 
 def _open_ours(stack: ExitStack) -> PeerHost:
