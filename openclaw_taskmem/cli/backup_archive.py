@@ -110,7 +110,7 @@ def unpack_archive(file: Path, folder: Path) -> dict[str, Any]:
         if error.errno is not None:
             raise
         # A wrong checksum, or another kind of file.
-        raise ArchiveRefused(f"{file} is no back-up, or is damaged ({error}).") from error
+        raise ArchiveRefused(f"{file} is no back-up, or is damaged.") from error
     if listed is None or listed.get("files") != sizes or DATABASE not in sizes:
         raise ArchiveRefused(f"{file} is not whole.")
     if listed.get("format") != FORMAT:

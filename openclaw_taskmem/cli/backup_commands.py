@@ -53,7 +53,11 @@ def backup(file: Path) -> None:
         at = get_now()
         with _open_store(_load_plugins(settings), settings.database) as store:
             store.back_up(copy)
-        about = {"version": __version__, "made_at": at.isoformat(), "home": str(home.folder)}
+        about = {
+            "version": __version__,
+            "made_at": at.isoformat(timespec="seconds"),
+            "home": str(home.folder),
+        }
         write_archive(home, copy, partial, about)
         partial.rename(file)
         sync_folder(file.parent)
@@ -80,8 +84,6 @@ def restore(*, replace: bool, file: Path) -> None:
         fail(why)
     home = find_home(os.environ)
     home.prepare()
-    if not replace:
-        _require_free(home)
     with (
         _translate_errors(),
         tempfile.TemporaryDirectory(
@@ -92,6 +94,8 @@ def restore(*, replace: bool, file: Path) -> None:
         fresh.mkdir(mode=0o700)
         listed = unpack_archive(file, fresh)
         _check_content(fresh)
+        if not replace:
+            _require_free(home)
         lock = _take_lock(home, replace=replace)
         try:
             aside = begin_exchange(home.folder, fresh, get_now().strftime(_STAMP))
@@ -112,8 +116,8 @@ def _require_free(home: Home) -> None:
     what = f"is served by process {held.pid}" if held else "is not empty"
     if held or home.database.exists():
         fail(
-            f"{home.folder} {what}, and nothing was changed. With --replace the daemon is stopped, "
-            "and what is there is kept beside the restored files."
+            f"The file is whole, but {home.folder} {what}, and nothing was changed. With --replace "
+            "the daemon is stopped, and what is there is kept beside the restored files."
         )
 
 

@@ -263,6 +263,8 @@ def connect_or_start(
         from openclaw_taskmem.cli.daemon_start import DaemonStart
     try:
         start = DaemonStart(home, environ, command)
+        if face == "client" and sys.stderr.isatty():
+            print("The daemon starts …", file=sys.stderr)  # noqa: T201 - a person waits for it
         for _ in start.iterate_attempts():
             with suppress(_DaemonAbsent):
                 link = _open_link(home, face)

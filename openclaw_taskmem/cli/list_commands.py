@@ -79,6 +79,8 @@ def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
 
         changes = follow_waits.WaitChangeReporter(print_line, as_json=as_json, ended_too=ended_too)
         with connect_or_start(find_home(os.environ), os.environ) as link:
+            if sys.stderr.isatty():
+                click.echo("Each change of a wait is printed here; Ctrl-C ends.", err=True)
             follow_waits.report_all_changes(link, changes, limit=limit)
     _list_rows("waits", print_waits, as_json=as_json, ended_too=ended_too, limit=limit)
 

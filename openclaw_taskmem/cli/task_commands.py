@@ -170,14 +170,15 @@ def iterate_thread(task_id: str, found: Any) -> Iterator[list[Any]]:  # noqa: AN
 
 
 @click.command()
-@click.argument("what", shell_complete=complete_tasks)
+@click.argument("what", metavar="TASK|WAIT|WAKE", shell_complete=complete_tasks)
 @AS_JSON
 @click.option("--all", "whole", is_flag=True, help="Show the whole thread and all wakes of a task.")
 @click.option("--pictures", is_flag=True, help="Print where a wait's pictures are.")
 def show(*, what: str, as_json: bool, whole: bool, pictures: bool) -> None:
     """Show a task with the newest part of its thread, a wait or a wake.
 
-    WHAT is a task's number in the last list, its name or a part of that, or any id or its end.
+    Name a task by its number in the last list, its name or a part of that; each also by its id
+    or the end of it.
     """
     from openclaw_taskmem.cli.shell_memory import find_reference, note_question
 
@@ -283,7 +284,7 @@ def resume(*, task: str, words: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.argument("what", shell_complete=complete_tasks)
+@click.argument("what", metavar="TASK|WAIT", shell_complete=complete_tasks)
 @click.argument("reason", nargs=-1)
 @YES
 def cancel(*, what: str, reason: tuple[str, ...], yes: bool) -> None:

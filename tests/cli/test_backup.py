@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import re
 import stat
 import tarfile
 from collections.abc import Mapping
@@ -76,7 +77,9 @@ def test_a_home_is_put_back_as_it_was(filled_home: Home, tmp_path: Path) -> None
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [*tmp_path.iterdir()] == [file]
     other = Home(tmp_path / "other", tmp_path / "other" / "daemon.sock")
-    assert run(other, "restore", file).exit_code == 0
+    done = run(other, "restore", file)
+    assert done.exit_code == 0
+    assert re.search(r" as it was at [\d-]{10}T[\d:]{8}\+00:00\.$", done.output, re.MULTILINE)
     after = read_rows(other)
     assert {**after, "wakes": []} == {**before, "wakes": []}
     assert (other.folder / PICTURE).read_bytes() == b"a picture"
@@ -130,6 +133,7 @@ def test_what_is_there_is_replaced_only_when_asked_and_kept(
     write_rows(filled_home, Change(tasks=(a_task(task_id="task_2"),)))
     refused = run(filled_home, "restore", file)
     assert refused.exit_code == 1
+    assert "The file is whole, but" in refused.output
     assert "--replace" in refused.output
     assert len(read_rows(filled_home)["tasks"]) == 2
     assert run(filled_home, "restore", "--replace", file).exit_code == 0
@@ -184,6 +188,13 @@ def require_refusal(home: Home, file: Path) -> None:
     assert "Nothing was changed." in refused.output
     assert read_rows(home) == before
     assert not [*home.folder.glob("replaced-*"), *home.folder.glob("restore-*")]
+
+
+def test_a_wrong_file_is_told_before_what_is_in_its_way(filled_home: Home, tmp_path: Path) -> None:
+    wrong = tmp_path / "notes.txt"
+    wrong.write_text("wake me")
+    refused = run(filled_home, "restore", wrong)
+    assert refused.output == f"{wrong} is no back-up, or is damaged. Nothing was changed.\n"
 
 
 def test_only_a_person_puts_a_home_back(filled_home: Home, tmp_path: Path) -> None:

@@ -230,6 +230,15 @@ def test_a_daemon_is_started_when_none_runs(home, stand_in, piped_stdin):
         }
 
 
+@pytest.mark.parametrize("face", ["client", "mcp"])
+def test_who_waits_at_a_terminal_hears_once_of_the_start(home, stand_in, monkeypatch, capsys, face):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for _ in range(2):
+        connect_or_start(home, environ(), face, STAND_IN).close()
+    said = "The daemon starts …\n" if face == "client" else ""
+    assert capsys.readouterr() == ("", said)
+
+
 def test_a_socket_that_nobody_listens_on_is_as_good_as_none(home, daemon, stand_in):
     daemon().die(leave_socket=True)
     assert home.socket.is_socket()

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
+from openclaw_taskmem.cli import follow_waits as follow_waits_module
+from openclaw_taskmem.cli import list_commands
 from openclaw_taskmem.cli.follow_waits import WaitChangeReporter, follow_waits
 
 
@@ -63,6 +69,19 @@ def test_as_json_each_line_is_a_document() -> None:
     (line,) = follow_lists([wait(last_observation=None)], as_json=True)
 
     assert json.loads(line)["wait_id"] == "wait_1"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_who_follows_at_a_terminal_is_told_that_it_goes_on(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(list_commands, "connect_or_start", lambda *_: nullcontext())
+    monkeypatch.setattr(follow_waits_module, "report_all_changes", lambda *_, **__: sys.exit(0))
+    with pytest.raises(SystemExit):
+        list_commands.waits.main(["--follow"])
+    said = "Each change of a wait is printed here; Ctrl-C ends.\n" if terminal else ""
+    assert capsys.readouterr() == ("", said)
 
 
 def test_an_answer_without_news_is_not_told() -> None:
