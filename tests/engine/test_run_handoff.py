@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openclaw_taskmem.domain.turns import Origin
-from taskmem_hookspecs import RunState, WakeState
+from taskmem_hookspecs import Change, RunState, WakeState
 from taskmem_hookspecs.errors import RunNotReady
 from tests.support.sessions import Session
 from tests.support.world import PERSON
@@ -115,3 +115,16 @@ def test_reset_run_is_woken_once_with_the_key_of_its_new_round(
     [wake] = session.world.wakes(WakeState.DUE)
     assert run.limits.rounds == rounds + 1
     assert wake.key == f"run:{run.run_id}:{run.limits.rounds}"
+
+
+def test_a_reset_run_is_resumed_in_the_gateway_that_had_it_last(session: Session) -> None:
+    """Two gateways may have a session of that key, and the task may come from neither."""
+    task = session.takes_up()
+    run = session.run(task)
+    there = session.owner.model_copy(update={"host": "openclaw:desk"})
+    session.world.context.commit(Change(runs=(run.model_copy(update={"owner": there}),)))
+
+    session.world.call("task_reset", PERSON, task_id=task)
+
+    [wake] = session.world.wakes(WakeState.DUE)
+    assert (wake.session_key, wake.host) == (session.key, "openclaw:desk")
