@@ -181,9 +181,11 @@ class WakeUndelivered(TaskmemError):
     def __init__(self, sentence: str, retry_seconds: float | None = None) -> None:
         super().__init__(sentence)
         self.retry_seconds = retry_seconds
-        """Shortest delay before the next try; the core's own delays grow with each try.
+        """Seconds in which the transport expects to work again; None: it does not know.
 
-        They start at 5 s and end at 60 s, or at 300 s if this is None: the transport does not know.
+        The core rests at least so long before the next try, and at most 300 s. Its own rests begin
+        at 5 s and double with each try, up to 60 s; if this is None, up to 300 s. In the first two
+        minutes after a gateway's start they do not grow.
         """
 
 

@@ -1,4 +1,4 @@
-"""Have what is written outlive a power cut."""
+"""Have files outlive a power cut (a file of its own: the core and plug-ins share it)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""One start of the real gateway, and the agent in it: what `GatewayLink` says, by tool calls.
+"""Start the real gateway once, and have its agent make the calls that a run wants, as its model.
 
-The gateway asks its model what to do next. The model is here: a request waits for the run, which
-answers it with the next call of its scripted agent. A call of the task is a command in OpenClaw's
-own `exec`: `./call` with the step's words. It tells the run of itself and waits for its end, so
-that a run can kill the gateway between two calls and inside each.
+It does what `GatewayLink` does without a gateway. The gateway asks its model what to do next. The
+model is here: a request waits for the run, which answers it with the next call of its scripted
+agent. A call of the task is a command in OpenClaw's own `exec`: `./call` with the step's words. It
+tells the run of itself and waits for its end, so that a run can kill the gateway between two calls
+and inside each.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class _Request(NamedTuple):
 
 
 class GatewayAgent:
-    """The agent of one session, from the gateway's start to its death."""
+    """Makes the calls of one session's agent, from the gateway's start until it is killed."""
 
     def __init__(self, gateway: GatewayProcess, session: str, folder: Path) -> None:
         """Start the gateway.
@@ -151,7 +152,7 @@ class GatewayAgent:
 
 
 def is_in_session(body: Mapping[str, Any], session: str) -> bool:
-    """Whether a request is made in a session, which OpenClaw tells its model."""
+    """Return True if OpenClaw asks its model in a session; its instructions name the session."""
     told = f"| session={session}"
     lines = (line for each in body["messages"] for line in read_text(each).split("\n"))
     return any(line.startswith("Runtime: ") and f"{line} ".find(f"{told} ") > 0 for line in lines)

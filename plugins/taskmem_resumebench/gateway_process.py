@@ -87,7 +87,7 @@ def write_program(file: Path, command: Sequence[str], places: Mapping[str, str])
 
 
 def is_ready(port: int) -> bool:
-    """Whether the gateway at a port is ready for turns."""
+    """Return True if the gateway at a port says that it is ready for turns."""
     try:
         with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as reply:
             return bool(json.load(reply)["ready"])

@@ -127,10 +127,13 @@ class Notes(Nothing):
 
 
 class Packet:
-    """Task memory in a gateway: its tools, what its hooks see, and the packet on `continue`."""
+    """Keeps an agent's task in Task memory: the agent calls its tools, the gateway its hooks.
+
+    An agent that begins anew is told the packet.
+    """
 
     def __init__(self, open_link: Callable[[], GatewayLink | GatewayAgent], folder: Path) -> None:
-        """Work in a gateway's session; `open_link` is the start of a gateway."""
+        """Start the gateway, for an agent that works in a folder; `open_link` starts it."""
         self._open_link, self._folder = open_link, folder
         self._link = open_link()
         self._task_id = ""
@@ -197,12 +200,12 @@ class Packet:
         self._said = []
 
     def resume(self) -> str:
-        """Start the gateway anew; the user says "continue", and the packet stands before it."""
+        """Start the gateway anew; return the packet that it tells the agent."""
         self._link = self._open_link()
         return self._link.fetch_packet()
 
     def read_plan(self) -> Sequence[str]:
-        """Ask `task_status` for it."""
+        """Return the whole plan, by asking `task_status`."""
         return [str(step["text"]) for step in self._ask_status()["steps"]]
 
     def close(self) -> None:

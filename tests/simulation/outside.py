@@ -267,8 +267,8 @@ class Outside:
         if len(self.hosts) == 1:
             return self.hosts[0]
         made = self.gateways_of.get(wake.task_id or wake.wait_id)
-        known = wake.host not in self.hosts or self.claims[wake.host] > 0
-        if made and not known and wake.host not in made:
+        excused = wake.host not in self.hosts or self.claims[wake.host] > 0
+        if made and not excused and wake.host not in made:
             self.strays.append(f"{wake.wake_id} goes to {wake.host}, and is of {sorted(made)}")
         return wake.host
 
