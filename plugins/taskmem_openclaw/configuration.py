@@ -27,10 +27,50 @@ class Webhooks(NamedTuple):
 
 
 def find_config_file(environ: Mapping[str, str]) -> Path:
-    """Return the path of the configuration file, which need not exist."""
+    """Return the path of the configuration file, which need not exist.
+
+    Where OpenClaw's variable is not set, it is the file that was set up with this home: whoever
+    started the daemon may not have had the variable.
+    """
     if own := environ.get("OPENCLAW_CONFIG_PATH"):
         return Path(own).expanduser()
+    return _find_config_of_home(environ) or _find_default_config(environ)
+
+
+def build_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of OpenClaw's command: it finds the same configuration.
+
+    The database URL is left out, since it may contain a password.
+    """
+    kept = {k: v for k, v in environ.items() if k != "TASKMEM_DATABASE_URL"}
+    of_home = None if kept.get("OPENCLAW_CONFIG_PATH") else _find_config_of_home(environ)
+    return kept if of_home is None else kept | {"OPENCLAW_CONFIG_PATH": str(of_home)}
+
+
+def find_other_config(home: Path, config: Path) -> Path | None:
+    """Return the configuration of another OpenClaw that was set up with this home.
+
+    None: there is none, or its file no longer exists.
+    """
+    for file in sorted((home / "setup").glob("openclaw-*.json")):
+        try:
+            found: object = json.loads(file.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            continue
+        other = _to_object(found).get("config")
+        if isinstance(other, str) and other != str(config) and Path(other).exists():
+            return Path(other)
+    return None
+
+
+def _find_default_config(environ: Mapping[str, str]) -> Path:
     return find_state_folder(environ) / "openclaw.json"
+
+
+def _find_config_of_home(environ: Mapping[str, str]) -> Path | None:
+    """Return the file that was set up with this home; None: it is the default, or there is none."""
+    home = environ.get("TASKMEM_HOME")
+    return find_other_config(Path(home), _find_default_config(environ)) if home else None
 
 
 def find_state_folder(environ: Mapping[str, str]) -> Path:

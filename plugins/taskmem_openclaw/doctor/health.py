@@ -162,12 +162,11 @@ async def _run_openclaw(
     program: str, arguments: Sequence[str], environ: Mapping[str, str]
 ) -> str | None:
     """Return the output of OpenClaw's command; None: it failed or timed out."""
-    kept = {k: v for k, v in environ.items() if k != "TASKMEM_DATABASE_URL"}
     try:
         process = await asyncio.create_subprocess_exec(
             program,
             *arguments,
-            env=kept,
+            env=configuration.build_environment(environ),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

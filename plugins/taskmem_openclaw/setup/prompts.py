@@ -49,7 +49,7 @@ def set_up(choice: SetupChoice) -> None:
     """Set up OpenClaw, then run the doctor as proof."""
     with _explain_errors():
         host, record, now = _find_openclaw()
-        if other := setup_record.find_other_config(host.home, host.config):
+        if other := configuration.find_other_config(host.home, host.config):
             raise openclaw.OpenClawSetupFailed(
                 f"{host.home} is the home of another OpenClaw ({other}), and two "
                 "cannot share one; set TASKMEM_HOME to another folder for this one."

@@ -54,22 +54,6 @@ def load_record(home: Path, config: Path) -> SetupRecord:
     return SetupRecord(str(config), folder, fingerprint, tuple(_parse_steps(found["steps"])))
 
 
-def find_other_config(home: Path, config: Path) -> str | None:
-    """Return the configuration of another OpenClaw that was set up with this home.
-
-    None: there is none, or its file no longer exists.
-    """
-    for file in sorted((home / "setup").glob("openclaw-*.json")):
-        try:
-            found: object = json.loads(file.read_bytes())
-        except (OSError, ValueError, RecursionError):
-            continue
-        other = str(found.get("config")) if is_object(found) else str(config)
-        if other != str(config) and Path(other).exists():
-            return other
-    return None
-
-
 def save_record(home: Path, record: SetupRecord) -> None:
     """Save the record; delete the file if nothing is set up.
 

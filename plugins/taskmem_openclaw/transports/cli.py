@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
+from taskmem_openclaw import configuration
 from taskmem_openclaw.transports.own_agents import ReachMixin, require_own_gateway
 
 SECONDS: Final = 120.0
@@ -187,17 +188,12 @@ def build_command(binary: str, wake: Wake, *, brief: bool = False) -> list[str]:
     return arguments
 
 
-def _build_environment() -> dict[str, str]:
-    """Return the environment without the database URL, which may contain a password."""
-    return {k: v for k, v in os.environ.items() if k != "TASKMEM_DATABASE_URL"}
-
-
 async def _start_process(arguments: list[str], sink: int) -> Process:
     """Start a command; if cancelled meanwhile, kill its process group."""
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(
             *arguments,
-            env=_build_environment(),
+            env=configuration.build_environment(os.environ),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,

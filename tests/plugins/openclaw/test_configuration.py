@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from taskmem_openclaw import configuration
 from taskmem_openclaw.configuration import Webhooks
+from taskmem_openclaw.setup.setup_record import SetupRecord, save_record
 
 SAID = "secret"
 ON = '{hooks: {enabled: true, token: "secret"}}'
@@ -47,6 +48,24 @@ def test_a_tilde_is_the_users_home(monkeypatch):
     assert configuration.find_config_file({}) == Path("/h/.openclaw/openclaw.json")
     named = {"OPENCLAW_STATE_DIR": "~/state"}
     assert configuration.find_config_file(named) == Path("/h/state/openclaw.json")
+
+
+def test_it_is_the_file_that_was_set_up_with_the_home(config, tmp_path):
+    """A shell that has not OpenClaw's variable may start the daemon."""
+    file = config("{plugins: {entries: {taskmem: {enabled: true}}}}")["OPENCLAW_CONFIG_PATH"]
+    environ = {"HOME": str(tmp_path), "TASKMEM_HOME": str(tmp_path / "home")}
+    assert not configuration.may_want_plugin(environ)
+    assert "OPENCLAW_CONFIG_PATH" not in configuration.build_environment(environ)
+
+    save_record(tmp_path / "home", SetupRecord(file, folder="/plugin"))
+    assert configuration.may_want_plugin(environ)
+    assert configuration.build_environment(environ)["OPENCLAW_CONFIG_PATH"] == file
+    own = {**environ, "OPENCLAW_CONFIG_PATH": "/c/x"}
+    assert configuration.find_config_file(own) == Path("/c/x")
+
+    Path(file).unlink()
+    default = tmp_path / ".openclaw" / "openclaw.json"
+    assert configuration.find_config_file(environ) == default
 
 
 # --- what it says -------------------------------------------------------------
