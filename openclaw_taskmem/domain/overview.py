@@ -263,7 +263,8 @@ def _describe_standing(news: TaskNews, now: datetime, stuck_seconds: float) -> _
     if run is not None:
         return _Standing(Section.AT_WORK, "between two turns", run.seen_at)
     if not silent:
-        return _Standing(Section.AT_WORK, "at work, as last heard", task.updated_at)
+        why = "" if news.unreached is None else f" ({to_plain_line(news.unreached.why)})"
+        return _Standing(Section.AT_WORK, f"at work, as last heard{why}", task.updated_at)
     return _Standing(Section.IDLE, "silent", task.updated_at)
 
 

@@ -108,6 +108,11 @@ def line(
         ({"status": "paused", "news": AWAY}, "idle", "paused"),
         ({"updated_at": NOW - timedelta(seconds=STUCK_SECONDS)}, "idle", "silent"),
         ({"updated_at": NOW}, "at_work", "at work, as last heard"),
+        (
+            {"updated_at": NOW, "news": AWAY},
+            "at_work",
+            "at work, as last heard (nobody can wake it)",
+        ),
         ({"status": "completed"}, "ended", "completed"),
         ({"status": "cancelled"}, "ended", "cancelled"),
     ],
