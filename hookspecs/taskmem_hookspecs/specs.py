@@ -87,7 +87,8 @@ def build_resume_packet(facts: ResumeFacts) -> ResumePacket | None:
 def task_store(url: str) -> TaskStore | None:
     """Called once, at start. Stops at the first result that is not None.
 
-    `url` is a database URL such as `sqlite:////home/me/taskmem.db`.
+    `url` is a database URL such as `sqlite:////home/me/taskmem.db`. With `mode=ro` in its query,
+    the database is neither created nor migrated; `taskmem backup` asks so.
     """
 
 

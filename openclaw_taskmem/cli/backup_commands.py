@@ -51,7 +51,7 @@ def backup(file: Path) -> None:
             fail(f"There is no {home.database} yet, so there is nothing to back up.")
         copy, partial = Path(folder) / "copy.db", Path(folder) / "archive"
         at = get_now()
-        with _open_store(_load_plugins(settings), settings.database) as store:
+        with _open_store(_load_plugins(settings), _require_unchanged(settings.database)) as store:
             store.back_up(copy)
         about = {
             "version": __version__,
@@ -59,13 +59,39 @@ def backup(file: Path) -> None:
             "home": str(home.folder),
         }
         write_archive(home, copy, partial, about)
-        partial.rename(file)
+        try:
+            _publish_archive(partial, file)
+        except FileExistsError:
+            fail(f"{file} is there already; name a file that is not.")
         sync_folder(file.parent)
     click.echo(
         f"Backed up {home.folder} to {file} ({file.stat().st_size / _MIB:,.1f} MiB): tasks, waits, "
         "wakes, pictures of waits and settings, but not what taskmem record recorded.\n"
         f"Put it back with: taskmem restore {file}"
     )
+
+
+def _require_unchanged(url: str) -> str:
+    """Return the URL at which a database is read as it is: an older daemon may be serving it."""
+    if not url.startswith(("sqlite", "postgresql")):
+        return url
+    return f"{url}{'&' if '?' in url else '?'}mode=ro"
+
+
+def _publish_archive(partial: Path, file: Path) -> None:
+    """Give a finished archive its name.
+
+    Raises:
+        FileExistsError: There is a file of that name by now.
+    """
+    try:
+        os.link(partial, file)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without links; so an empty file takes the name first.
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        partial.replace(file)
 
 
 @click.command()
@@ -159,10 +185,11 @@ def _check_content(fresh: Path) -> None:
             "try again."
         )
     plugins = _load_plugins(settings)
-    row = _check_database(plugins, settings.database)
-    if row.state is HealthState.FAIL:
-        fail(f"{row.detail} Nothing was changed.")
+    # The check refuses the schema of an older version; opening the database migrates it.
     with _open_store(plugins, settings.database) as store:
+        row = _check_database(plugins, settings.database)
+        if row.state is HealthState.FAIL:
+            fail(f"{row.detail} Nothing was changed.")
         _stop_resending(store)
 
 

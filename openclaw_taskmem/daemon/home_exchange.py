@@ -8,6 +8,7 @@ before it opens anything.
 from __future__ import annotations
 
 import os
+from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
@@ -32,9 +33,11 @@ def begin_exchange(folder: Path, fresh: Path, stamp: str) -> Path:
     Args:
         folder: The home.
         fresh: The folder with the new content, in the home.
-        stamp: What tells this exchange from others, such as its time.
+        stamp: The time of this exchange, for the name of the folder with the old content.
     """
     finish_exchange(folder)
+    stamps = chain((stamp,), (f"{stamp}-{number}" for number in count(2)))
+    stamp = next(each for each in stamps if not os.path.lexists(folder / f"{ASIDE}{each}"))
     for each in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
         sync_folder(each)
     fresh.rename(folder / f"{ARRIVING}{stamp}")

@@ -105,7 +105,8 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
     """Open a database; create or migrate it if needed.
 
     Args:
-        url: `sqlite:////path/to/file.db`, or `postgresql://…`.
+        url: `sqlite:////path/to/file.db`, or `postgresql://…`. With `mode=ro` in its query, the
+            database is read as it is, and neither created nor migrated.
         busy_timeout: How long to wait for another process's lock. Seconds.
 
     Raises:
@@ -115,10 +116,16 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
         StoreUnavailable: The database cannot be reached or read.
     """
     address = _parse_address(url)
+    stays = address.query.get("mode") == "ro"
+    address = address.difference_update_query(["mode"])
     path: Path | None = None
     with translate_errors():
         if address.get_backend_name() == "sqlite":
             path = _parse_path(address)
+            if stays:
+                reader = open_read_only(path, busy_timeout)
+                _is_newest(reader)
+                return Database(reader)
             _prepare_file(path)
             ready = _is_newest(open_read_only(path, busy_timeout))
             _restrict_to_owner(path)
@@ -129,7 +136,7 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
             _switch_to_wal(database)
         else:
             database = Database(_build_postgresql_engine(address, busy_timeout))
-            ready = _is_newest(database.engine)
+            ready = _is_newest(database.engine) or stays
         if not ready:
             with database.engine.connect() as connection, database.begin_write(connection):
                 schema.bring_to_head(connection)

@@ -7,14 +7,18 @@ import io
 import json
 import os
 import re
+import sqlite3
 import stat
 import tarfile
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from openclaw_taskmem.cli import backup_archive
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.hosts import HOSTS
 from openclaw_taskmem.home import Home
@@ -24,6 +28,7 @@ from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.holdings import read_all_rows
 from taskmem_hookspecs.value import Value
 from taskmem_sqlmodel.store import SqlStore
+from tests.support.schemas import add_next_schema
 
 ROWS = Change(
     tasks=(a_task(),),
@@ -208,6 +213,48 @@ def test_a_back_up_takes_the_place_of_no_file(filled_home: Home, tmp_path: Path)
     (tmp_path / "file").write_text("mine")
     assert run(filled_home, "backup", tmp_path / "file").exit_code == 1
     assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_of_two_back_ups_to_one_file_one_is_refused(
+    filled_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    write = backup_archive.write_archive
+
+    def write_late(*given: Any) -> None:
+        write(*given)
+        (tmp_path / "file").write_text("the other's")
+
+    def refuse_links(*_: Path) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    if not has_links:
+        monkeypatch.setattr(os, "link", refuse_links)
+    assert back_up(filled_home, tmp_path / "first").stat().st_size
+    monkeypatch.setattr(backup_archive, "write_archive", write_late)
+    refused = run(filled_home, "backup", tmp_path / "file")
+    assert refused.exit_code == 1
+    assert "is there already" in refused.output
+    assert (tmp_path / "file").read_text() == "the other's"
+    assert {each.name for each in tmp_path.glob("*") if each.is_file()} == {"first", "file"}
+
+
+def test_a_back_up_leaves_a_database_of_an_older_version(
+    filled_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = dump_database(filled_home.database)
+    with monkeypatch.context() as patched:
+        add_next_schema(patched, tmp_path / "newer")
+        back_up(filled_home, tmp_path / "file")
+        assert dump_database(filled_home.database) == before
+        done = run(filled_home, "restore", "--replace", tmp_path / "file")
+        assert done.exit_code == 0, done.output
+        assert dump_database(filled_home.database) != before
+
+
+def dump_database(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return list(connection.iterdump())
 
 
 def test_a_home_without_a_database_has_nothing_to_back_up(home: Home, tmp_path: Path) -> None:

@@ -33,6 +33,19 @@ def read_files(folder: Path) -> dict[str, str]:
     }
 
 
+def test_two_exchanges_of_one_second_keep_both_contents(tmp_path: Path) -> None:
+    home = write_files(tmp_path / "home", {"taskmem.db": "first"})
+    for number in (1, 2):
+        fresh = write_files(home / "restore", {"taskmem.db": f"back-up {number}"})
+        aside = begin_exchange(home, fresh, "now")
+    assert aside == home / "replaced-now-2"
+    assert read_files(home) == {
+        "taskmem.db": "back-up 2",
+        "replaced-now/taskmem.db": "first",
+        "replaced-now-2/taskmem.db": "back-up 1",
+    }
+
+
 @pytest.mark.parametrize("crash_at", range(11))
 def test_whatever_cuts_an_exchange_short_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_at: int

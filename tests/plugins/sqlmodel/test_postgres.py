@@ -61,11 +61,13 @@ def test_a_version_from_later_is_refused(url):
 
 
 def test_a_back_up_is_left_to_the_servers_own_tools(url, tmp_path):
-    store = task_store(url)
+    store = task_store(f"{url}{'&' if '?' in url else '?'}mode=ro")
     with pytest.raises(NotAllowed, match="pg_dump"):
         store.back_up(tmp_path / "copy.db")
     store.close()
     assert list(tmp_path.iterdir()) == []
+    with other(url) as connection:
+        assert connection.execute("SELECT to_regclass('alembic_version')").fetchone() == (None,)
 
 
 def test_several_open_a_new_database_at_once(url):
