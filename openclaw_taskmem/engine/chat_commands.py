@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
@@ -39,6 +40,10 @@ from taskmem_hookspecs import (
     WaitStatus,
 )
 
+LISTED: Final = "listed"
+"""Name of the bookmark with the numbered tasks of each session, in JSON; listed last is last."""
+MOST_LISTED: Final = 100
+"""Sessions whose numbers are kept."""
 _OVER: Final = tuple(state for state in RunState if state.terminal)
 
 
@@ -126,21 +131,30 @@ def _number_tasks(
     """Return the registered tasks by the numbers that people know.
 
     A number keeps its task until the list is asked for again (`anew`); new tasks get numbers after
-    it.
+    it, or until many other sessions were listed.
     """
     named = {each.task.task_id: each for each in listed if not each.task.implicit}
-    name = f"listed:{session}"
-    before = context.store.read_bookmark(name) or ""
-    known = [] if anew else before.split()
-    order = [*dict.fromkeys((*known, *named))]
-    if named and (after := " ".join(order)) != before:
-        mark = context.store.make_bookmark(name, after)
-        context.commit(Change(bookmarks=(mark,)))
+    order = [*named]
+    if session is not None and named:
+        with context.lock_subjects(LISTED):
+            order = _store_order(context, session, order, anew=anew)
     return [
         named[task_id].model_copy(update={"number": number})
         for number, task_id in enumerate(order, 1)
         if task_id in named
     ]
+
+
+def _store_order(context: Context, session: str, named: list[str], *, anew: bool) -> list[str]:
+    """Store the order of a session's tasks as the one that was listed last, and return it."""
+    lists: dict[str, list[str]] = json.loads(context.store.read_bookmark(LISTED) or "{}")
+    known = lists.pop(session, [])
+    order = [*dict.fromkeys(named if anew else (*known, *named))]
+    if anew or order != known:
+        kept = dict([*lists.items(), (session, order)][-MOST_LISTED:])
+        mark = context.store.make_bookmark(LISTED, json.dumps(kept))
+        context.commit(Change(bookmarks=(mark,)))
+    return order
 
 
 def _list_own(context: Context, session: str, host: str | None) -> list[Task]:

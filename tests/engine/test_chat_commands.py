@@ -10,7 +10,7 @@ import pytest
 from openclaw_taskmem.domain import notices
 from openclaw_taskmem.domain.chat_commands import Command
 from openclaw_taskmem.domain.gateway_presence import RunningWork
-from openclaw_taskmem.engine import host_notifications
+from openclaw_taskmem.engine import chat_commands, host_notifications
 from openclaw_taskmem.engine.chat_commands import CommandReply, run_command
 from openclaw_taskmem.engine.host_notifications import NotificationKind
 from taskmem_hookspecs import Change, RunState, TaskStatus
@@ -20,6 +20,12 @@ from tests.support.sessions import Session
 
 def says(session: Session, command: str, words: str = "") -> CommandReply:
     return run_command(session.world.context, Command(command), words, session.caller)
+
+
+def list_numbered(session: Session) -> list[str]:
+    """Return the sessions whose tasks have numbers."""
+    found = session.world.context.store.read_bookmark(chat_commands.LISTED)
+    return [*json.loads(found or "{}")]
 
 
 def packet_of(reply: CommandReply) -> dict[str, object]:
@@ -186,6 +192,21 @@ def test_task_number_keeps_its_meaning_until_the_next_list(session: Session) -> 
 
     assert session.world.task(second).status is TaskStatus.CANCELLED
     assert says(session, "tasks").text.startswith("1. First: failed")
+
+
+def test_numbers_are_kept_of_the_sessions_that_were_listed_last(
+    session: Session, other: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in (session, other):
+        each.takes_up()
+        says(each, "tasks")
+    says(session, "tasks")
+    assert list_numbered(session) == [other.key, session.key]
+
+    monkeypatch.setattr(chat_commands, "MOST_LISTED", 1)
+    says(other, "tasks")
+
+    assert list_numbered(session) == [other.key]
 
 
 def test_resume_of_a_background_task_is_answered_without_a_turn(session: Session) -> None:
