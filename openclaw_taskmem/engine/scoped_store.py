@@ -158,10 +158,10 @@ class ScopedStore:
         return self.whole.measure(self.scope)
 
     def _stamp(self, row: RowT) -> RowT:
-        unset = [name for name in _OWNERS if getattr(row, name, "") is None]
-        if row.version or not unset:
+        if row.version:
             return row
-        return row.model_copy(update=dict.fromkeys(unset, self.home))
+        unset = [name for name in _OWNERS if getattr(row, name, "") is None]
+        return row.model_copy(update=dict.fromkeys(unset, self.home)) if unset else row
 
     def _stamp_event(self, event: Event) -> Event:
         if event.data.get("home", "") is not None:

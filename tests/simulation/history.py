@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from openclaw_taskmem.domain import redaction
+from openclaw_taskmem.engine import runs
 from openclaw_taskmem.plugin_host import facade
 from taskmem_hookspecs import TaskmemError
 from tests.simulation.daemon import Daemon, run_inline
@@ -24,7 +25,7 @@ from tests.simulation.rules import Rules
 REST_SECONDS: Final = 900.0
 """How long nothing fails before all must have come to its end."""
 DAEMON_LOG: Final = logging.getLogger("openclaw_taskmem")
-_SCRUB: Final = lru_cache(100_000)(redaction._scrub_plain)
+_SCRUB: Final = lru_cache(100_000)(redaction.scrub)
 MAKES: Final = {"task_register": "task_id", "smart_wait": "wait_id"}
 """Tools whose caller's agent has what they make, and where their answers name it."""
 MOVES: Final = (
@@ -220,7 +221,8 @@ def play_history(
     try:
         with (
             patch.object(facade, "run_with_timeout", run_inline),
-            patch.object(redaction, "_scrub_plain", _SCRUB),
+            patch.object(redaction, "scrub", _SCRUB),
+            patch.object(runs, "random", Random(seed)),
         ):
             play = Play(seed, rules, store)
             try:

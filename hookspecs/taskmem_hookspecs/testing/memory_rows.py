@@ -94,7 +94,7 @@ def filter_by_query(query: Value, rows: Iterable[AskedT]) -> list[AskedT]:
 
     found = list(rows)
     for field, values in wanted:
-        if found and hasattr(found[0], field):
+        if found and field in vars(found[0]):
             found = [row for row in found if getattr(row, field) in values]
     return found
 
