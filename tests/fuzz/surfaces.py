@@ -12,6 +12,7 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
+from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -31,6 +32,9 @@ from tests.support.world import World
 SESSION: Final = "agent:main:main"
 PATHS: Final = ("", "task", "wait", "health", "search", "at", "file", "picture", "style.css", "x")
 QUERY: Final = ("id", "q", "kinds", "at", "before", "name", "all", "n", "live")
+BROUGHT: Final = "brought"
+MARK: Final = f"""\"' {BROUGHT}=1><{BROUGHT} {BROUGHT}=1>"""
+"""Becomes a tag or an attribute wherever it is not escaped."""
 MOST_RESULTS: Final = 3
 _CONTROLS: Final = {*map(chr, range(32)), "\x7f", "\u202e"} - {"\n", "\t"}
 
@@ -130,17 +134,35 @@ def take_reports(data: bytes) -> None:
         HOME.call("gateway", "report", {"events": events})
 
 
+class _MarkFinder(HTMLParser):
+    """Finds tags and attributes that the mark brought."""
+
+    found = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found = self.found or BROUGHT in (tag, *(name for name, _ in attrs))
+
+
 def render_pages(data: bytes) -> None:
-    """Ask for any page; it is answered, and nothing of the question is markup."""
+    """Ask for any page; a page answers, and nothing that anybody wrote is markup."""
     choose = BytesRandom(data)
     HOME.prepare()
     path = choose.choice(PATHS)
     query = {choose.choice(QUERY): choose.choice((*HOME.ids, *fuzz.TEXTS)) for _ in range(2)}
-    mark = choose.take_text()
-    query[choose.choice(QUERY)] = f"<img onerror={mark}>"
+    task_id = choose.choice(HOME.ids)
+    mark = f"{MARK}{choose.take_text()}"
+    query[choose.choice(QUERY)] = mark
+    said = {"tool": "task_update", "arguments": {"task_id": task_id, "message": mark}}
+    HOME.call("gateway", "call", {**said, "session_key": SESSION})
     page = HOME.call("client", "page", {"path": path or mark, "query": query, "may_act": True})
-    if "body" in page and b"<img onerror" in base64.b64decode(page["body"]):
-        raise Defect(f"{path} {query} is markup")
+    if "body" not in page:
+        raise Defect(f"{path} {query} is answered by {page}")
+    if page["content_type"].startswith("text/html"):
+        finder = _MarkFinder()
+        finder.feed(base64.b64decode(page["body"]).decode())
+        finder.close()
+        if finder.found:
+            raise Defect(f"{path} {query} is markup")
 
 
 def build_packets(data: bytes) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -18,15 +19,11 @@ from taskmem_hookspecs import (
     Message,
     PlanRevision,
     Run,
-    RunQuery,
     Task,
-    TaskQuery,
     TaskStore,
     Wait,
-    WaitQuery,
     WaitStatus,
     Wake,
-    WakeQuery,
 )
 from taskmem_hookspecs.testing.holdings import read_all_rows
 
@@ -136,29 +133,22 @@ class Mirror:
         found = (self.wakes.get(wake_id) for wake_id in self.wakes_of.get(subject, ()))
         return [wake for wake in found if wake is not None]
 
+    def _number_rows(self) -> dict[str, Any]:
+        """Return what has no id of its own, by its place."""
+        found: dict[str, Any] = {f"event {event.event_id}": event for event in self.events}
+        places: Counter[str] = Counter()
+        for row in (*itertools.chain(*self.messages.values()), *self.revisions):
+            what = f"{type(row).__name__} of {row.task_id}"
+            places[what] += 1
+            found[f"{what}, {places[what]}"] = row
+        return found
+
     def compare(self, store: TaskStore) -> Iterator[str]:
         """Yield what a store holds otherwise."""
-        stored: Mapping[str, Sequence[Any]] = {
-            "tasks": store.find_tasks(TaskQuery()),
-            "waits": store.find_waits(WaitQuery()),
-            "wakes": store.find_wakes(WakeQuery()),
-            "runs": store.find_runs(RunQuery()),
-        }
-        for kind, rows in stored.items():
-            found = {getattr(row, _IDS[kind]): row for row in rows}
-            yield from _differ(getattr(self, kind), found)
-        for task_id in self.tasks:
-            held = [m.content for m in store.read_records(Message, task_id)]
-            if held != [m.content for m in self.messages[task_id]]:
-                yield f"the thread of {task_id} is {held}"
-        for run_id in self.runs:
-            kept = [c.number for c in store.read_records(Checkpoint, run_id, ALL)]
-            if kept != sorted(number for run, number in self.checkpoints if run == run_id):
-                yield f"{run_id} has the checkpoints {kept}"
-        stored_log = store.find_events(EventQuery(limit=ALL))
-        log = [(e.event_id, e.kind, e.task_id, e.wait_id) for e in stored_log]
-        if log != [(e.event_id, e.kind, e.task_id, e.wait_id) for e in self.events]:
-            yield f"the log has other than {len(self.events)} entries, or other numbers: {len(log)}"
+        stored = Mirror.read_store(store, self)
+        for kind in (*_IDS, "artifacts", "checkpoints"):
+            yield from _differ(getattr(self, kind), getattr(stored, kind))
+        yield from _differ(self._number_rows(), stored._number_rows())
         for name, mark in self.bookmarks.items():
             if [b.value for b in store.read_records(Bookmark, name)] != [mark.value]:
                 yield f"the bookmark {name} is not {mark.value!r}"
@@ -195,7 +185,8 @@ def _differ(mirror: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterator[st
 
 def _plain(row: Any) -> dict[str, Any]:
     fields: dict[str, Any] = dict(vars(row))
-    fields.pop("line", None)
+    for given_by_store in ("line", "message_id", "revision_id"):
+        fields.pop(given_by_store, None)
     if isinstance(row, Task) and row.linkage.last_wait_event_at is not None:
         whole = row.linkage.last_wait_event_at.replace(microsecond=0)
         fields["linkage"] = row.linkage.model_copy(update={"last_wait_event_at": whole})

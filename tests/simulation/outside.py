@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter, defaultdict, deque
 from typing import Any, Final
 
+from openclaw_taskmem.domain import events
 from taskmem_hookspecs import (
     Finding,
     Frame,
@@ -162,7 +163,6 @@ class Outside:
         self.running: defaultdict[tuple[str | None, str | None], int] = defaultdict(int)
         """By gateway and session: its deliveries under way."""
         self.most_at_once = 0
-        self.taken: list[Wake] = []
         self.inbox: defaultdict[tuple[str | None, str | None], deque[Wake]] = defaultdict(deque)
         """What agents were told and have not seen yet, by gateway and session."""
         self.hosts: tuple[str | None, ...] = (None,)
@@ -173,9 +173,8 @@ class Outside:
         """By gateway: claims of whatever is queued whose answers nobody has."""
         self.strays: list[str] = []
         """What went to a gateway that has nothing to do with it."""
-        self.heard: list[tuple[str, str]] = []
-        """What hooks were told: the hook, and the id of what it is about."""
-        self.said: list[str] = []
+        self.heard: set[tuple[str, str]] = set()
+        """What hooks were told: the kind of event, and the id of what it is about."""
         self.ended_processes: set[str] = set()
         self.shelf = Shelf()
 
@@ -202,15 +201,15 @@ class Outside:
 
     @hookimpl
     def on_task_registered(self, task: Any) -> None:
-        self.heard.append(("registered", task.task_id))
+        self.heard.add((events.TASK_REGISTERED, task.task_id))
 
     @hookimpl
     def on_wait_resolved(self, wait: Any) -> None:
-        self.heard.append(("wait", f"{wait.wait_id}"))
+        self.heard.add((events.WAIT_ENDED, wait.wait_id))
 
     @hookimpl
     def on_stuck(self, task: Any) -> None:
-        self.heard.append(("stuck", task.task_id))
+        self.heard.add((events.STUCK, task.task_id))
 
     @hookimpl
     def evidence_verifier(self, kind: str) -> Any:
@@ -253,7 +252,6 @@ class Outside:
             raise WakeRefused("There is no such session.")
         elif mood == "breaks":
             raise RuntimeError("The simulation says so.")
-        self.taken.append(wake)
         inbox = self.inbox[self._find_gateway(wake), wake.session_key]
         inbox.append(wake)
         if mood == "loses the reply":
@@ -277,7 +275,6 @@ class Outside:
     async def say(self, notice: Any) -> None:
         if self.mood == "fails":
             raise WakeUndelivered("The gateway is down.")
-        self.said.append(notice.key)
 
     async def show(self, view: Any) -> None:
         if self.mood == "fails":

@@ -24,7 +24,10 @@ LATE: Final = 60.0
 def what_was_answered_was_written(
     machine: Machine, tool: str, given: Mapping[str, Any], answer: Any
 ) -> Iterator[str]:
-    """Whatever an answer says was done is committed before the answer goes out."""
+    """A task, wait, entry or claim that an answer tells is committed before the answer goes out.
+
+    Status and steps may be others' by then; the invariants of commits are about them.
+    """
     mirror = machine.mirror
     if tool == "task_register" and answer["task_id"] not in mirror.tasks:
         yield f"{answer['task_id']} was registered, and is not stored"
@@ -35,6 +38,12 @@ def what_was_answered_was_written(
         words = given["message"].partition(".")[0]
         if not any(f"{words}." in content for content in said):
             yield f"{given['task_id']} took {words!r}, and does not hold it"
+    if tool == "task_update" and answer.get("message_count", 0) > len(
+        mirror.messages[given["task_id"]]
+    ):
+        yield f"{given['task_id']} has not the {answer['message_count']} entries that were told"
+    if tool == "task_claim" and (answer["task_id"], answer["token"]) not in machine.holders:
+        yield f"{answer['task_id']} was claimed with the token {answer['token']}: nobody holds it"
 
 
 def the_daemon_serves(play: Play) -> Iterator[str]:
@@ -90,11 +99,18 @@ def every_silent_task_is_looked_at(play: Play) -> Iterator[str]:
             yield f"{task.task_id} is due for a look since {due}, and it is {now}"
 
 
-def hooks_hear_of_every_task(play: Play) -> Iterator[str]:
-    """Plug-ins are told of each task at least once, also after a crash."""
-    heard = {about for hook, about in play.outside.heard if hook == "registered"}
-    known = [t.task_id for t in play.machine.mirror.tasks.values() if not t.implicit]
-    if missing := [task_id for task_id in known if task_id not in heard]:
+def hooks_hear_of_every_task_end_and_silence(play: Play) -> Iterator[str]:
+    """Plug-ins are told of tasks, ended waits and stuck tasks at least once, also after a crash."""
+    mirror = play.machine.mirror
+    told = {task_id for task_id, task in mirror.tasks.items() if not task.implicit}
+    owed = {(events.TASK_REGISTERED, task_id) for task_id in told}
+    for event in mirror.events:
+        if event.task_id is None or event.task_id in told:
+            if event.kind == events.WAIT_ENDED:
+                owed.add((event.kind, event.wait_id or ""))
+            elif event.kind == events.STUCK:
+                owed.add((event.kind, event.task_id or ""))
+    if missing := sorted(owed - play.outside.heard):
         yield f"nobody was told of {missing}"
 
 
@@ -167,13 +183,34 @@ def what_is_open_is_never_dropped(machine: Machine, before: Mirror) -> Iterator[
 
 
 def nothing_young_is_dropped(machine: Machine, before: Mirror) -> Iterator[str]:
-    """Retention takes only what is older than it is told."""
+    """Retention takes only what is older than it is told, by each of its dates."""
     cut = machine.clock.now() - timedelta(days=machine.keep.days)
     cut = max(cut, (machine.clock.read_before or cut) - timedelta(days=machine.keep.days))
-    rows = [(w.wake_id, w.created_at, machine.mirror.wakes) for w in before.wakes.values()]
-    for row_id, at, kept in rows:
-        if row_id not in kept and at > cut:
-            yield f"{row_id} of {at} is dropped, and only what is before {cut} may be"
+    kept = _list_dated(machine.mirror)
+    for kind, rows in _list_dated(before).items():
+        for row_id in rows.keys() - kept[kind].keys():
+            at = max(filter(None, (getattr(rows[row_id], name) for name in _DATES[kind])))
+            if at > cut:
+                yield f"{row_id} of {at} is dropped, and only what is before {cut} may be"
+
+
+_DATES: Final = {
+    "waits": ("created_at", "changed_at"),
+    "wakes": ("created_at", "sent_at", "acknowledged_at"),
+    "checkpoints": ("at",),
+    "events": ("at",),
+}
+
+
+def _list_dated(mirror: Mirror) -> dict[str, Mapping[Any, Any]]:
+    """Return all rows that retention may take, by kind and id."""
+    log = {event.event_id: event for event in mirror.events}
+    return {
+        "waits": mirror.waits,
+        "wakes": mirror.wakes,
+        "checkpoints": mirror.checkpoints,
+        "events": log,
+    }
 
 
 DROP_RULES: Final = (what_is_open_is_never_dropped, nothing_young_is_dropped)
@@ -192,7 +229,7 @@ REST_RULES: Final = (
     every_due_wake_is_delivered_or_kept,
     every_wait_ends_by_its_deadline,
     every_silent_task_is_looked_at,
-    hooks_hear_of_every_task,
+    hooks_hear_of_every_task_end_and_silence,
     readers_reach_the_end_of_the_log,
     no_run_is_held_by_a_process_that_is_gone,
     waits_for_a_queue_end_when_work_is_queued,
