@@ -6,7 +6,7 @@ import errno
 import sqlite3
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -69,24 +69,19 @@ class FaultedCalls:
                         self._fail_each(link, kind, fault, times, every)
 
     def _fail_each(self, link: Link, kind: _Kind, fault: int, times: int, every: int) -> None:
-        control = self._daemon.control
         skipped = 0
-        while True:
-            if fault == errno.EMFILE:
-                # Only a connection that is closed is opened: a failed write closes it.
-                self._make_one(link, kind, errno.EIO, 0, ONCE)
-            before = control.failed
-            self._make_one(link, kind, fault, skipped, times)
-            if control.failed == before:
-                return
+        while self._make_one(link, kind, fault, skipped, times):
             self.failed += 1
             skipped += every
 
-    def _make_one(self, link: Link, kind: _Kind, fault: int, skipped: int, times: int) -> None:
-        """Make a call while operations fail; check at once what it left."""
+    def _make_one(self, link: Link, kind: _Kind, fault: int, skipped: int, times: int) -> bool:
+        """Make a call while operations fail; check what it left; return whether any failed."""
         control = self._daemon.control
         text, name, said = f"n{len(self.outcomes)}e", "", ""
         given = {**kind.prepare(), kind.name: kind.words.format(text)}
+        if fault == errno.EMFILE:
+            self._close_connection(link)
+        before = control.failed
         control.skipped, control.times, control.fault = skipped, times, fault
         try:
             _call(link, kind.tool, **given)
@@ -100,6 +95,15 @@ class FaultedCalls:
             assert said.endswith("."), said
             assert "\n" not in said, said
             self._check_refusal(self.outcomes[-1])
+        return control.failed > before
+
+    def _close_connection(self, link: Link) -> None:
+        """Let a write fail, which closes the connection: only then is anything opened."""
+        control = self._daemon.control
+        control.skipped, control.times, control.fault = 0, ONCE, errno.EIO
+        with suppress(LinkError):
+            _call(link, "task_register", name="Not kept", plan=PLAN)
+        control.fault = 0
 
     def _check_refusal(self, outcome: Outcome) -> None:
         """Whoever was told that nothing is kept finds nothing, after a kill either."""
