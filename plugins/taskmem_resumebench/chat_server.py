@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from taskmem_resumebench.loopback_server import BackgroundServer
 
@@ -65,7 +65,7 @@ class ChatServer(BackgroundServer):
 
     def __init__(self, answer: Callable[[dict[str, Any]], Answer]) -> None:
         """Listen on a free port."""
-        server = _ModelServer(("127.0.0.1", 0), _ModelVisit)
+        server = _ModelServer(("127.0.0.1", 0), _AnsweredVisit)
         server.answer, server.numbers = answer, count(1)
         super().__init__(server)
         self._port = server.server_port
@@ -83,8 +83,8 @@ class _ModelServer(ThreadingHTTPServer):
     numbers: Iterator[int]
 
 
-class _ModelVisit(BaseHTTPRequestHandler):
-    server: _ModelServer  # pyright: ignore[reportIncompatibleVariableOverride]
+class ModelVisit(BaseHTTPRequestHandler):
+    """A client's request; what is answered to a POST is its subclass's."""
 
     def do_GET(self) -> None:
         """List the model."""
@@ -92,13 +92,17 @@ class _ModelVisit(BaseHTTPRequestHandler):
         listing = {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
         self.wfile.write(json.dumps(listing).encode())
 
-    def do_POST(self) -> None:
-        """Answer a request."""
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        answer = self.server.answer(asked)
+    def read_body(self) -> dict[str, Any]:
+        """Return what was sent."""
+        return cast(
+            "dict[str, Any]", json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        )
+
+    def send_pieces(self, pieces: Iterable[Mapping[str, Any]]) -> None:
+        """Stream an answer; one that nobody reads any more is given up."""
         self._start("text/event-stream")
         try:
-            for piece in stream_answer(next(self.server.numbers), answer):
+            for piece in pieces:
                 self.wfile.write(b"data: " + json.dumps(piece).encode() + b"\n\n")
             self.wfile.write(b"data: [DONE]\n\n")
         except ConnectionError:
@@ -112,3 +116,12 @@ class _ModelVisit(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its caller's name
         """Say nothing."""
+
+
+class _AnsweredVisit(ModelVisit):
+    server: _ModelServer  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def do_POST(self) -> None:
+        """Answer a request."""
+        answer = self.server.answer(self.read_body())
+        self.send_pieces(stream_answer(next(self.server.numbers), answer))

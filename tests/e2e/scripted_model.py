@@ -14,8 +14,9 @@ from itertools import count
 from threading import Condition, Thread
 from typing import Any, Self
 
-from taskmem_resumebench.chat_server import MODEL, stream_answer, stream_deltas
+from taskmem_resumebench.chat_server import ModelVisit, stream_answer, stream_deltas
 from taskmem_resumebench.chat_server import ToolCall as Call
+from taskmem_resumebench.gateway_agent import read_text as text_of
 
 MOST_REQUESTS = 80
 """What the script of one test asks for at most."""
@@ -88,14 +89,6 @@ class ModelRequest:
 def without_packets(text: str) -> str:
     """A text without its lines that are packets."""
     return "\n".join(line for line in text.splitlines() if "[task_" not in line)
-
-
-def text_of(message: dict[str, Any]) -> str:
-    """The text of a message, whose content is a string or a list of parts."""
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.get("text", "") for part in content)
 
 
 @dataclass
@@ -181,29 +174,14 @@ def stream_reply(number: int, reply: str | Sequence[Call] | StreamedText) -> Ite
 
 
 def _handler_for(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Stay silent: the requests themselves are kept."""
-
-        def do_GET(self) -> None:
-            self._start("application/json")
-            listing = {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
-            self.wfile.write(json.dumps(listing).encode())
-
-        def do_POST(self) -> None:
-            size = int(self.headers["Content-Length"])
-            body = json.loads(self.rfile.read(size))
-            number, reply = model.decide_reply(body, self.headers.get("Authorization", ""))
+    class Handler(ModelVisit):
+        def do_POST(self) -> None:  # noqa: N802 - its caller's name
+            key = self.headers.get("Authorization", "")
+            number, reply = model.decide_reply(self.read_body(), key)
             if isinstance(reply, Fault):
                 self._refuse(reply)
-                return
-            self._start("text/event-stream")
-            try:
-                for chunk in stream_reply(number, reply):
-                    self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
-                self.wfile.write(b"data: [DONE]\n\n")
-            except ConnectionError:
-                """The gateway gave the turn up; the request is kept all the same."""
+            else:
+                self.send_pieces(stream_reply(number, reply))
 
         def _refuse(self, fault: Fault) -> None:
             error = {"message": fault.said, "type": "scripted", "code": fault.status}
@@ -213,11 +191,5 @@ def _handler_for(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)
-
-        def _start(self, content_type: str) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Connection", "close")
-            self.end_headers()
 
     return Handler
