@@ -24,6 +24,8 @@ class Habits(NamedTuple):
     """It says in the middle that all is done."""
     looks: bool = True
     """It looks what became of a call before it repeats it."""
+    careful: bool = False
+    """After an interruption it looks whether its next step was done, whatever its memory says."""
     answers_others: bool = False
     """It answers messages of others between its calls."""
     keeps: int = 0
@@ -37,6 +39,7 @@ AGENTS: Final = {
     "stubborn": Habits(looks=False),
     "distractible": Habits(answers_others=True),
     "bounded": Habits(keeps=3),
+    "careful": Habits(careful=True),
 }
 
 
@@ -51,7 +54,7 @@ class Knowledge(NamedTuple):
     cut_calls: tuple[str, ...] = ()
     """Calls of unknown outcome, likewise."""
     incomplete: bool = False
-    """There are finished calls that are not listed."""
+    """There may be finished calls that are not listed."""
     over: bool = False
     """There is nothing to do any more."""
 

@@ -61,6 +61,8 @@ MOST_KILLS: Final = 3
 GOAL_STEPS: Final = (5, 10)
 ONCE: Final = BenchCondition("packet", kills=KillPlan(most=1))
 THRICE: Final = BenchCondition("packet", kills=KillPlan(most=MOST_KILLS))
+LOOKERS: Final = ("amnesiac", "careful")
+"""The agents whose memories are compared: one looks where it is told to, one in any case."""
 Work = tuple[BenchCondition, GeneratedTask]
 
 
@@ -68,7 +70,8 @@ def plan_conditions(
     size: Size, command: Sequence[str] = ()
 ) -> Sequence[tuple[BenchCondition, int]]:
     """Return what is killed at every step: the condition, and how many tasks."""
-    others = [agent for agent in AGENTS if agent != "amnesiac"] if size.others else []
+    others = [agent for agent in AGENTS if agent not in LOOKERS] if size.others else []
+    lookers = LOOKERS if size.others else ("amnesiac",)
     kills = size.daemon_kills
     yours = (("memory", size.tasks, tuple(command)),) if command else ()
     return (
@@ -77,8 +80,8 @@ def plan_conditions(
         *((BenchCondition("packet", agent, daemon_kills=kills), size.others) for agent in others),
         *((BenchCondition(name, command=each), count) for name, count, each in yours),
         (BenchCondition("notes_before_and_after", command=EXAMPLE), size.tasks),
-        (BenchCondition("openclaw_recovery"), size.tasks),
-        (BenchCondition("notes"), size.tasks),
+        *((BenchCondition("openclaw_recovery", agent), size.tasks) for agent in lookers),
+        *((BenchCondition("notes", agent), size.tasks) for agent in lookers),
         *((BenchCondition("notes", agent), size.others) for agent in others),
         (BenchCondition("nothing"), size.baseline),
     )
@@ -92,7 +95,7 @@ def plan_few_kills(size: Size, command: Sequence[str] = ()) -> Sequence[tuple[Be
     return tuple(
         (each._replace(kills=KillPlan(one_in=12, most=MOST_KILLS)), size.few_kills)
         for each, _ in plan_conditions(size, command)
-        if each.agent == "amnesiac"
+        if each.agent in LOOKERS
     )
 
 
@@ -127,7 +130,10 @@ def run_bench(
         whole, few = plan_conditions(size, command), plan_few_kills(size, command)
         work = [(condition, task) for condition, count in (*whole, *few) for task in tasks[:count]]
         trials = _run_all(lanes, work, tell)
-        false_wakes = {each: sum(lane.false_wakes[each] for lane in lanes) for each in trials}
+        false_wakes = {
+            each: sum(lane.false_wakes[each] for lane in lanes) if each.has_daemon else None
+            for each in trials
+        }
     once, (killed,) = ([trial.outcome for trial in goals[each]] for each in (ONCE, THRICE))
 
     def describe(conditions: Sequence[tuple[BenchCondition, int]]) -> dict[str, JsonValue]:

@@ -64,7 +64,8 @@ class CommandMemory:
 
     def begin(self, task: GeneratedTask) -> None:
         """Tell of the task."""
-        self._tell("task_started", name=task.name, request=task.request, plan=task.plan)
+        said = {"request": task.request, "plan": task.plan, "artifacts": task.artifacts}
+        self._tell("task_started", name=task.name, **said)
 
     def note_call_start(self, call: Call) -> None:
         """Tell that a tool is called."""

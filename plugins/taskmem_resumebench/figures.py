@@ -21,12 +21,15 @@ class Figures(NamedTuple):
     step_accuracy: float
     """Needed effects that were there exactly once."""
     resume_rate: float | None
-    """Interruptions after which nothing was made again or revived, until the next."""
+    """Interruptions after which nothing was made again or revived, until the next or the end."""
     redo_ratio: float
     """Calls that had their effect, for each that was needed."""
+    looks: float
+    """How often an agent looked whether a call had its effect, in a task."""
     duplicated_effects: int
     revived_steps: int
     false_wakes: int | None
+    """None: no daemon had to do with it."""
     daemon_kills: int
     packet_bytes: float | None
     """Of what the agent is told; the 95th percentile."""
@@ -49,6 +52,7 @@ def compute_figures(
         if cuts
         else None,
         redo_ratio=round(sum(each.performed for each in judged) / needed, DECIMALS),
+        looks=round(mean(each.looks for each in outcomes), DECIMALS),
         duplicated_effects=sum(each.duplicated for each in judged),
         revived_steps=sum(each.revived for each in judged),
         false_wakes=false_wakes,

@@ -1,8 +1,9 @@
 """One start of an agent's gateway: what its plug-in says to the daemon, over the daemon's socket.
 
 It says what `plugins/taskmem_openclaw/gateway/` says for real agents: turns and calls, as hooks
-show them, and the calls of Task memory's own tools. Closing it is the death of the gateway and its
-agents: nothing more is said.
+show them, and the calls of Task memory's own tools. Unlike the plug-in it waits for the daemon's
+answer to each report, also to that of a call's start before the call has its effect. Closing it is
+the death of the gateway and its agents: nothing more is said.
 """
 
 from __future__ import annotations
@@ -114,6 +115,7 @@ class GatewayLink:
         }
 
     def _report(self, *events: Mapping[str, object]) -> None:
+        """Report events, and wait until the daemon has them."""
         who = {**self._who, "fingerprint": _FINGERPRINT}
         told = [event if event["kind"] == "gateway" else {**who, **event} for event in events]
         self._ask("report", events=told)

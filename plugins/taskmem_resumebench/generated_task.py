@@ -15,6 +15,8 @@ from taskmem_resumebench.work_steps import GATE, Call, Kind, format_choice, form
 FEWEST: Final = 5
 MOST: Final = 30
 """Steps of a task."""
+REPORT: Final = "report.txt"
+"""The file that the last step of each task makes."""
 _WORDS: Final = (
     *("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "inlet", "jade"),
     *("kelp", "lotus", "maple", "north", "ocean", "pearl", "quartz", "river", "slate", "thyme"),
@@ -60,6 +62,11 @@ class GeneratedTask(NamedTuple):
     """The effects that must be there at the end, each once."""
 
     @property
+    def artifacts(self) -> tuple[str, ...]:
+        """The files that an agent names as what its task makes."""
+        return (REPORT,)
+
+    @property
     def request(self) -> str:
         """The user's words."""
         steps = "\n".join(f"{number}. {step}" for number, step in enumerate(self.plan, 1))
@@ -93,7 +100,7 @@ def _generate_task(chance: Random, number: int, size: int, *, revises: bool) -> 
             steps.append(_make_choice(call, word, marks[size + 2], right=chance.choice(_COIN)))
         else:
             steps.append(_make_step(call))
-    report = _make_step(Call(Kind.FILE, f"report-{number}", "report.txt"))
+    report = _make_step(Call(Kind.FILE, f"report-{number}", REPORT))
     steps.append(report)
     revision, needed = None, tuple(step.call for step in steps)
     if revises:

@@ -1,4 +1,4 @@
-"""Let an agent do a task, and kill it at every boundary of its calls and inside each of them."""
+"""Let an agent do a task, and kill it at three moments of each step."""
 
 from __future__ import annotations
 
@@ -53,7 +53,12 @@ class Outcome(NamedTuple):
     """Whether the agent ended the task, and its memory believed it."""
     interruptions: int
     resumed: int
-    """Interruptions after which no call was made again or revived until the next."""
+    """Interruptions after which no call was made again or revived until the next.
+
+    The last one counts only if every effect is there at the end.
+    """
+    looks: int
+    """How often the agent looked whether a call had its effect."""
     memory_bytes: tuple[int, ...]
     """Of what the memory told, at each interruption."""
     step_seconds: tuple[float, ...]
@@ -102,10 +107,10 @@ class ScriptedMind:
         self._habits = habits
 
     def wake(self, text: str) -> None:
-        """Do nothing, as in what follows."""
+        """Ignore what the memory tells, which `decide` is given as `known`."""
 
     def decide(self, known: Knowledge, read_gate: Callable[[], str]) -> Decision | None:
-        """Decide by the habits."""
+        """Choose the agent's next deed by its habits, from what it knows."""
         return decide(known, self._habits, read_gate)
 
     def hear_user(self, words: str) -> None:  # noqa: D102
@@ -139,7 +144,7 @@ class InterruptedRun:
         self._mind = mind or ScriptedMind(habits)
         self._killed: set[tuple[str, KillMoment]] = set()
         self._told = self._lost_answer = self._claimed = self._wrong = False
-        self._calls = self._resumed = 0
+        self._calls = self._resumed = self._looks = 0
         self._accepted = False
         self._sizes: list[int] = []
         self._step_seconds: list[float] = []
@@ -156,27 +161,33 @@ class InterruptedRun:
                 break
             except _Killed:
                 known = self._resume()
+        judgement = judge_workspace(self._task, self._workspace.made, self._workspace.count_effects)
+        ended_well = not judgement.missing and not self._wrong and bool(self._sizes)
         return Outcome(
-            judgement=judge_workspace(
-                self._task, self._workspace.made, self._workspace.count_effects
-            ),
+            judgement=judgement,
             accepted=self._accepted,
             interruptions=len(self._sizes),
-            resumed=self._resumed + (not self._wrong and bool(self._sizes)),
+            resumed=self._resumed + ended_well,
+            looks=self._looks,
             memory_bytes=tuple(self._sizes),
             step_seconds=tuple(self._step_seconds),
             seconds=time.perf_counter() - began,
         )
 
     def _resume(self) -> Knowledge:
-        """Kill the agent, and return what it knows when it begins anew."""
+        """Kill the agent, and return what it knows when it begins anew.
+
+        If it is told nothing, the user says again what was said in the middle.
+        """
         if self._sizes and not self._wrong:
             self._resumed += 1
         self._wrong = False
         text = self._interrupt(len(self._sizes) + 1)
         self._sizes.append(len(text.encode()))
         self._mind.wake(text)
+        self._told = self._told and bool(text)
         known = read_memory(text, self._task.plan, self._memory.read_plan)
+        known = known._replace(incomplete=known.incomplete or self._habits.careful)
         return self._recall_conversation(known)
 
     def _recall_conversation(self, known: Knowledge) -> Knowledge:
@@ -197,6 +208,7 @@ class InterruptedRun:
                 return
             began = time.perf_counter()
             before = known
+            self._looks += decision.deed is Deed.LOOK
             match decision.deed:
                 case Deed.LOOK if not self._workspace.count_effects(decision.call):
                     known = known.note_absent(decision.call.line)

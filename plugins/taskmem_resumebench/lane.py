@@ -30,6 +30,8 @@ from taskmem_resumebench.wake_receiver import WakeReceiver
 from taskmem_resumebench.workspace import Workspace
 
 NEVER: Final = 10**9
+PACKETS: Final = {"packet": Packet, "packet_and_thread": PacketAndThread}
+"""The memories that are Task memory's."""
 
 
 class BenchCondition(NamedTuple):
@@ -47,6 +49,11 @@ class BenchCondition(NamedTuple):
     def name(self) -> str:
         """The memory, and the agent unless it is the amnesiac."""
         return self.memory if self.agent == "amnesiac" else f"{self.memory}/{self.agent}"
+
+    @property
+    def has_daemon(self) -> bool:
+        """Whether a daemon has to do with it, and so might wake its agent."""
+        return self.memory in PACKETS
 
     @property
     def title(self) -> str:
@@ -136,9 +143,8 @@ class Lane:
                 yield Notes(folder / "NOTES.md")
             case "openclaw_recovery":
                 yield OpenClawRecovery()
-            case "packet" | "packet_and_thread" as name:
-                kind = PacketAndThread if name == "packet_and_thread" else Packet
-                memory = kind(self._make_gateway_opener(folder), folder)
+            case name if name in PACKETS:
+                memory = PACKETS[name](self._make_gateway_opener(folder), folder)
                 try:
                     yield memory
                 finally:

@@ -57,7 +57,7 @@ class Nothing:
     """No memory: the agent has the user's request alone."""
 
     def begin(self, task: GeneratedTask) -> None:
-        """Do nothing, as in all that follows."""
+        """Ignore the task, as the methods below ignore what they are given."""
 
     def note_call_start(self, call: Call) -> None:  # noqa: D102
         pass
@@ -142,7 +142,7 @@ class Packet:
 
     def begin(self, task: GeneratedTask) -> None:
         """Register the task."""
-        artifacts = [str(self._folder / "report.txt")]
+        artifacts = [str(self._folder / each) for each in task.artifacts]
         made = self._link.call_tool(
             "task_register",
             task.request,

@@ -1,9 +1,10 @@
-"""OpenClaw's own restart recovery, as its documentation describes it (2026.9.6).
+"""A model of OpenClaw's own restart recovery, as its documentation describes it (2026.9.6).
 
 A turn that a restart has cut goes on from the stored transcript: the user's messages, and each
 call with its result; a call without one is to be treated as of unknown outcome. After three
-recoveries of one turn the session is given up, and the user has to begin another, which knows
-nothing. Nothing here is OpenClaw's code, and its transcript is never compacted.
+recoveries of one turn the session is given up, and the user begins another: it knows what the user
+asks for, and nothing of what was done. Nothing here is OpenClaw's code, and its transcript is never
+compacted.
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ class Judgement(NamedTuple):
     """Effects that the task asks for."""
     right: int
     """Of these, the ones that are there exactly once."""
+    missing: int
+    """Of these, the ones that are not there."""
     duplicated: int
     """Effects too many."""
     revived: int
@@ -44,6 +46,7 @@ def judge_workspace(
     return Judgement(
         needed=len(needed),
         right=sum(there[call] == 1 for call in needed),
+        missing=sum(there[call] == 0 for call in needed),
         duplicated=sum(times - 1 for times in there.values() if times > 1),
         revived=sum(times for call, times in there.items() if call not in needed),
         performed=sum(made.values()),

@@ -12,7 +12,8 @@ _LABELS: Final = {
     "packet_and_thread": "Task memory: packet and thread",
     "memory": "your memory",
     "notes_before_and_after": "notes, before and after each call",
-    "openclaw_recovery": "OpenClaw's restart recovery",
+    "openclaw_recovery": "a model of OpenClaw's recovery",
+    "notes/careful": "notes, and a look at the next step",
     "notes": "notes, after each step",
     "nothing": "nothing",
 }

@@ -12,6 +12,7 @@ _COLUMNS: Final = (
     ("step_accuracy", "steps right"),
     ("resume_rate", "resumed right"),
     ("redo_ratio", "redo"),
+    ("looks", "looks"),
     ("duplicated_effects", "doubled"),
     ("revived_steps", "revived"),
     ("false_wakes", "false wakes"),
@@ -22,6 +23,7 @@ _EXPLAINED: Final = (
     "stands in docs/reliability.md."
 )
 _SHARES: Final = ("success", "step_accuracy", "resume_rate")
+_DECIMALS: Final = {"redo_ratio": 2, "looks": 1}
 
 
 def format_report(report: Mapping[str, Any]) -> str:
@@ -44,7 +46,7 @@ def format_report(report: Mapping[str, Any]) -> str:
             *_format_conditions(report["few_kills"]),
             "",
             _EXPLAINED,
-            *_describe_wakes(report),
+            _describe_wakes(report),
             _describe_goals(report["s3"]),
             _describe_times(report["times"]),
         )
@@ -56,7 +58,7 @@ def _format_conditions(conditions: Mapping[str, Mapping[str, Any]]) -> list[str]
         [
             ["memory", *(title for _, title in _COLUMNS)],
             *(
-                [name, *(_format_figure(key, found[key]) for key, _ in _COLUMNS)]
+                [name, *(_format_figure(key, found.get(key)) for key, _ in _COLUMNS)]
                 for name, found in conditions.items()
             ),
         ]
@@ -79,18 +81,16 @@ def _format_figure(key: str, value: float | None) -> str:
         return "-"
     if key in _SHARES:
         return f"{value:.1%}"
-    return f"{value:,.2f}" if key == "redo_ratio" else f"{value:,.0f}"
+    return f"{value:,.{_DECIMALS.get(key, 0)}f}"
 
 
-def _describe_wakes(report: Mapping[str, Any]) -> list[str]:
-    """Describe the wakes of silent agents, which the stored run has none of."""
-    wakes, late = report.get("wakes"), report["times"].get("wake_late_seconds")
-    if wakes is None or late is None:
-        return []
+def _describe_wakes(report: Mapping[str, Any]) -> str:
+    """Describe the wakes of silent agents."""
+    wakes, late = report["wakes"], report["times"]["wake_late_seconds"]
     after = "" if late["median"] is None else f" {late['median']:.1f} s late"
     others = f"{wakes['false']} of {wakes['others']} others."
     woken = f"Wakes: {wakes['came']} of {wakes['due']} silent agents{after}"
-    return [f"{woken}, {wakes['doubled']} twice; {others}"]
+    return f"{woken}, {wakes['doubled']} twice; {others}"
 
 
 def _describe_goals(s3: Mapping[str, Any]) -> str:
@@ -105,8 +105,6 @@ def _describe_goals(s3: Mapping[str, Any]) -> str:
 
 def _describe_times(times: Mapping[str, Any]) -> str:
     cpu = f"the whole run: {times['cpu_seconds']:.0f} s on a processor"
-    if "seconds" not in times:  # it was busy with other work
-        return f"{cpu.capitalize()}."
     if "step_seconds" not in times:
         return f"{cpu.capitalize()}, {times['seconds']:.0f} s in all."
     step, recovery = times["step_seconds"], times["recovery_seconds"]

@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 FIGURES = {
     *("tasks", "interruptions", "success", "step_accuracy", "resume_rate", "redo_ratio"),
     *("duplicated_effects", "revived_steps", "false_wakes", "daemon_kills", "packet_bytes"),
+    "looks",
 }
 TINY = bench_run.Size(
     tasks=1, baseline=1, others=0, few_kills=1, goals=1, daemon_kills=12, most_steps=6
@@ -63,6 +64,8 @@ def test_the_packet_suffices_for_an_agent_killed_at_every_step(report: dict[str,
         assert (found["duplicated_effects"], found["revived_steps"]) == (0, 0)
         assert found["daemon_kills"] > 0
         assert 0 < found["packet_bytes"] <= 4096 + len("[task_resume] ")
+        assert found["false_wakes"] == 0
+    assert conditions["notes"]["false_wakes"] is None
     assert conditions["nothing"]["success"] == 0
     assert conditions["notes"]["redo_ratio"] > 1
     assert conditions["notes_before_and_after"]["redo_ratio"] == 1

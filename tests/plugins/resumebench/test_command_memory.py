@@ -50,6 +50,16 @@ def test_the_example_tells_a_call_that_was_cut(notes: CommandMemory, task: Gener
     )
 
 
+def test_a_program_is_told_which_files_the_task_makes(tmp_path: Path, task: GeneratedTask) -> None:
+    read = "said = json.loads(sys.stdin.readline())"
+    program = f"import json, sys; {read}; print(json.dumps({{'text': said['artifacts']}}))"
+
+    with CommandMemory((sys.executable, "-c", program), tmp_path) as memory:
+        memory.begin(task)
+
+        assert memory.resume() == "['report.txt']"
+
+
 def test_the_example_keeps_a_call_without_an_answer_as_begun(notes: CommandMemory) -> None:
     notes.note_call_start(PAYMENT)
     notes.note_call_end(PAYMENT, failed=True)

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from taskmem_resumebench import bench_run
 from taskmem_resumebench.bench_command import command
 from taskmem_resumebench.plot import draw_plot
-from taskmem_resumebench.report_table import format_report
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -26,9 +25,10 @@ def figures(success: float, doubled: int) -> dict[str, Any]:
         "step_accuracy": 1,
         "resume_rate": None,
         "redo_ratio": 1.25,
+        "looks": 4.25,
         "duplicated_effects": doubled,
         "revived_steps": 0,
-        "false_wakes": 0,
+        "false_wakes": None,
         "daemon_kills": 2,
         "packet_bytes": 2000,
     }
@@ -83,16 +83,12 @@ def test_a_stored_report_is_shown_without_a_run(
 
     assert done.exit_code == 0, done.output
     assert plot.read_text() == draw_plot(REPORT)
-    assert "packet/sloppy     12    300    25.0%       100.0%" in done.output
+    assert (
+        "packet/sloppy     12    300    25.0%       100.0%              -  1.25    4.2"
+        in done.output
+    )
     assert "Wakes: 8 of 8 silent agents 0.2 s late, 1 twice; 2 of 24 others." in done.output
     assert (
         "after a daemon's death: 1.5 s; the whole run: 500 s on a processor, 300 s in all."
         in done.output
     )
-
-
-def test_a_report_without_times_of_the_wall_is_shown() -> None:
-    report = {**REPORT, "times": {"cpu_seconds": 500.0}}
-    del report["wakes"]
-
-    assert format_report(report).endswith("The whole run: 500 s on a processor.")

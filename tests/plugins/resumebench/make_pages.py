@@ -1,0 +1,124 @@
+"""Writes the figures of ResumeBench's stored run into the pages, and draws its picture.
+
+Run it by hand after `taskmem bench --json > bench/results/resumebench-seed-1.json`, in the root:
+`python -m tests.plugins.resumebench.make_pages`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from taskmem_resumebench.plot import draw_plot
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+STORED: Final = ROOT / "bench" / "results" / "resumebench-seed-1.json"
+RELIABILITY: Final = ROOT / "docs" / "reliability.md"
+PICTURE: Final = ROOT / "docs" / "pictures" / "resumebench.svg"
+README: Final = ROOT / "README.md"
+_TABLES: Final = {
+    "conditions": "Killed at every step:",
+    "few_kills": "Killed three times a task, at most:",
+}
+_TIMES: Final = "The run took "
+"""Begins the line with the times of the run, and with the wakes of silent agents."""
+_README_TITLE: Final = "| told after a kill | right | 3 kills | doubled |"
+_README_NAMES: Final = {
+    "packet": "Task memory",
+    "notes_before_and_after": "notes before and after each call",
+    "openclaw_recovery": "a model of OpenClaw's recovery",
+    "notes/careful": "notes, by an agent that looks before it goes on",
+    "notes": "notes after each step",
+}
+_COLUMNS: Final = {
+    "tasks": ("tasks", "d"),
+    "interruptions": ("interruptions", ",d"),
+    "success": ("success", ".1%"),
+    "step_accuracy": ("effects right", ".1%"),
+    "resume_rate": ("resumed right", ".1%"),
+    "redo_ratio": ("redo", ",.2f"),
+    "looks": ("looks", ",.1f"),
+    "duplicated_effects": ("doubled", ",d"),
+    "revived_steps": ("revived", ",d"),
+    "false_wakes": ("false wakes", ",d"),
+    "packet_bytes": ("told", ",.0f"),
+}
+
+
+def render_pages(report: Mapping[str, Any]) -> Mapping[Path, str]:
+    """Return the text of each page, with the figures of a report."""
+    page = RELIABILITY.read_text()
+    for part, title in _TABLES.items():
+        page = _replace_block(page, f"{title}\n\n", _format_table(report[part]))
+    page = _replace_line(page, _TIMES, _format_times(report))
+    readme = _replace_block(README.read_text(), f"{_README_TITLE}\n", _format_readme(report))
+    return {RELIABILITY: page, README: readme, PICTURE: draw_plot(report)}
+
+
+def _replace_block(text: str, before: str, lines: Sequence[str]) -> str:
+    """Put lines where some stand between a text and the next empty line."""
+    head, before, rest = text.partition(before)
+    _, after, tail = rest.partition("\n\n")
+    return "".join((head, before, "\n".join(lines), after, tail))
+
+
+def _replace_line(text: str, beginning: str, line: str) -> str:
+    """Put a line where another begins so."""
+    return "\n".join(line if each.startswith(beginning) else each for each in text.split("\n"))
+
+
+def _format_table(conditions: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    titles = (title for title, _ in _COLUMNS.values())
+    return [
+        _format_row("memory", *titles),
+        _format_row("---", *("---:" for _ in _COLUMNS)),
+        *(
+            _format_row(
+                f"`{name}`",
+                *(_format_figure(found.get(key), form) for key, (_, form) in _COLUMNS.items()),
+            )
+            for name, found in conditions.items()
+        ),
+    ]
+
+
+def _format_readme(report: Mapping[str, Any]) -> list[str]:
+    def format_memory(name: str) -> str:
+        every, few = report["conditions"][name], report["few_kills"][name]
+        shares = (f"{found['success']:.0%}" for found in (every, few))
+        return _format_row(_README_NAMES[name], *shares, f"{every['duplicated_effects']:,}")
+
+    return [_format_row(*["---"] * 4), *map(format_memory, _README_NAMES)]
+
+
+def _format_times(report: Mapping[str, Any]) -> str:
+    times, wakes = report["times"], report["wakes"]
+    return (
+        f"{_TIMES}{times['seconds']:.0f} s, and {times['cpu_seconds']:.0f} s of processor on two "
+        f"cores. Of the agents that fell silent {wakes['came']} of {wakes['due']} were woken, "
+        f"{wakes['doubled']} twice, {times['wake_late_seconds']['median']:.1f} s late (median); of "
+        f"the {wakes['others']} others {wakes['false']}."
+    )
+
+
+def _format_figure(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _format_row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def write_pages(pages: Mapping[Path, str]) -> Iterable[str]:
+    """Write the pages; yields the names of those that were others before."""
+    for path, text in pages.items():
+        if path.read_text() != text:
+            path.write_text(text)
+            yield path.relative_to(ROOT).as_posix()
+
+
+if __name__ == "__main__":
+    for name in write_pages(render_pages(json.loads(STORED.read_text()))):
+        print(name)  # noqa: T201
