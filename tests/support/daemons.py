@@ -33,6 +33,8 @@ SOON = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "0.05"}
 """The settings of a daemon that finds tasks stuck at once."""
 TURNED = {"PYTHONPATH": str(Path(__file__).with_name("turned"))}
 """The settings of a daemon whose clock is turned by the file `turned` of its home."""
+OPENING = b'{"taskmem": 1, "face": "client"}\n'
+"""The first line of a client."""
 NO_KEYS = {"GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""}
 """The settings of a daemon that can ask no model."""
 
@@ -269,6 +271,12 @@ def change(home: Home, statement: str) -> None:
     """Write into the database of a home as no part of the product does."""
     with closing(sqlite3.connect(home.database, isolation_level=None)) as found:
         found.execute(statement)
+
+
+def read_next_line(connection: socket.socket) -> bytes:
+    """Return the next line that comes over a raw connection; empty when it was closed."""
+    with connection.makefile("rb") as lines:
+        return lines.readline()
 
 
 @contextmanager
