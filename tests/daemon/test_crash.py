@@ -17,7 +17,7 @@ from openclaw_taskmem.cli.client import LinkError, connect, connect_or_start
 from tests.support.daemons import Daemon, environment
 from tests.support.waiting import PATIENCE
 
-BATCHES = 8
+BATCHES = 4
 KILLS = int(os.environ.get("TASKMEM_CRASH_KILLS", "12"))
 """In each batch; TASKMEM_CRASH_KILLS makes more of them."""
 KILLS_ON_A_SERVER = 8
