@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import ssl
 from contextlib import asynccontextmanager
 
 import pytest
@@ -322,6 +323,18 @@ async def test_absent_gateway_is_reported_and_no_other_way_is_tried(gateway, clo
     assert str(raised.value) == (
         f"No gateway listens at 127.0.0.1:{closed_port}; see that it is started."
     )
+
+
+async def test_asking_a_gateway_on_loopback_loads_no_certificates(
+    gateway, closed_port, monkeypatch
+):
+    def refuse(*_given, **_more):
+        raise AssertionError("certificates are loaded")
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", refuse)
+    configure(gateway, closed_port)
+    with pytest.raises(WakeUndelivered, match="No gateway listens"):
+        await await_in_time(patient(gateway).deliver(a_wake()))
 
 
 async def test_wake_awaits_a_loading_gateway_and_stays_owed_at_first(gateway, monkeypatch):
