@@ -217,9 +217,7 @@ def _fork(home: Home, cwd: Path, **settings: str) -> ForkedDaemon:
 
 def refused_start(home: Home, **settings: str) -> tuple[int, str]:
     """Start a daemon that ends at once; return its status and what it complained."""
-    process = launch(home, **settings)
-    assert process.stdout is not None
-    assert process.stderr is not None
+    process = _fork(home, home.folder.parent, **settings)
     with process.stdout:
         said = ProcessOutput(process.stderr)
         serves = said.wait_for(" serves ")
