@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 _MIB: Final = 1024 * 1024
 _TRIES: Final = 5
 """How often a daemon is stopped that a client started again at once."""
+_PATIENCE: Final = 600.0
+"""Seconds that a plug-in may take here, where nobody else waits for it."""
+_NO_CHECK: Final = (
+    "No plug-in has answered how to check a database, so nothing was changed. Try again; if that "
+    "does not help, reinstall openclaw-taskmem."
+)
 _STAMP: Final = "%Y%m%dT%H%M%SZ"
 
 
@@ -139,7 +145,7 @@ def _require_free(home: Home) -> None:
     from openclaw_taskmem.daemon.lock import find_holder
 
     held = find_holder(home.lock)
-    what = f"is served by process {held.pid}" if held else "is not empty"
+    what = "is in use" if held else "is not empty"
     if held or home.database.exists():
         fail(
             f"The file is whole, but {home.folder} {what}, and nothing was changed. With --replace "
@@ -152,20 +158,20 @@ def _take_lock(home: Home, *, replace: bool) -> Lock:
     from openclaw_taskmem.cli.daemon_stop import stop_daemon
     from openclaw_taskmem.daemon.lock import Lock, LockHeld
 
-    pid = None
     for _ in range(_TRIES if replace else 1):
         if replace:
             sentence, status = stop_daemon(home)
             if status:
                 fail(f"{sentence} Nothing was changed.")
         try:
-            return Lock(home.lock)
-        except LockHeld as held:
-            pid = held.pid
+            # Without a name in the file, nobody takes this process for a daemon and ends it.
+            return Lock(home.lock, named=False)
+        except LockHeld:
+            continue
     raise LinkError(
         "home_served",
-        f"Process {pid} serves {home.folder}, and nothing was changed. Stop the hosts that start "
-        "it, then try again.",
+        f"Another process uses {home.folder}, and nothing was changed. Wait for another taskmem "
+        "restore, or stop the hosts that start a daemon, then try again.",
     )
 
 
@@ -212,7 +218,7 @@ def _check_database(plugins: PluginHost, url: str) -> HealthRow:
             if each.name == "database":
                 async for row in each.look(cast("Checkup", checkup)):
                     return row
-        raise LinkError("plugin_failed", "No plug-in checks databases; reinstall openclaw-taskmem.")
+        raise LinkError("plugin_failed", _NO_CHECK)
 
     return asyncio.run(check())
 
@@ -226,7 +232,7 @@ def _load_settings(home: Home) -> Settings:
 def _load_plugins(settings: Settings) -> PluginHost:
     from openclaw_taskmem.plugin_host.facade import PluginHost
 
-    return PluginHost(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
+    return PluginHost(seconds=_PATIENCE, disabled=settings.disabled_plugins)
 
 
 @contextmanager

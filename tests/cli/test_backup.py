@@ -10,7 +10,8 @@ import re
 import sqlite3
 import stat
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from openclaw_taskmem.cli import backup_archive
+from openclaw_taskmem.cli import backup_archive, daemon_stop
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.hosts import HOSTS
+from openclaw_taskmem.daemon import home_exchange
 from openclaw_taskmem.home import Home
+from openclaw_taskmem.plugin_host import facade
+from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from taskmem_hookspecs import Change, WakeQuery, WakeState
 from taskmem_hookspecs.testing import a_message, a_task, a_wait, a_wake, an_event
 from taskmem_hookspecs.testing.clock import DAWN
@@ -145,6 +149,54 @@ def test_what_is_there_is_replaced_only_when_asked_and_kept(
     assert len(read_rows(filled_home)["tasks"]) == 1
     [aside] = filled_home.folder.glob("replaced-*")
     assert len(read_rows(Home(aside, aside / "daemon.sock"))["tasks"]) == 2
+
+
+def test_a_restore_at_work_is_not_ended_by_another(
+    filled_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = back_up(filled_home, tmp_path / "file")
+    exchange, seen = home_exchange.begin_exchange, list[Result]()
+
+    def be_passed(*given: Any) -> Path:
+        seen.append(run(filled_home, "restore", "--replace", file))
+        seen.append(run(filled_home, "restore", file))
+        return exchange(*given)
+
+    def refuse_signals(*given: int) -> None:
+        raise AssertionError(given)
+
+    monkeypatch.setattr(daemon_stop, "STEPS", 2)
+    monkeypatch.setattr(os, "kill", refuse_signals)
+    monkeypatch.setattr(home_exchange, "begin_exchange", be_passed)
+    assert run(filled_home, "restore", "--replace", file).exit_code == 0
+    with_replace, without = seen
+    assert (with_replace.exit_code, without.exit_code) == (1, 1)
+    assert "is taskmem restore at work" in with_replace.output
+    assert "is in use, and nothing was changed" in without.output
+
+
+def test_a_busy_machine_fails_no_restore(
+    filled_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def need_a_minute(call: Callable[[], object], seconds: float, _name: str) -> object:
+        if seconds < 60:
+            raise TookTooLong(seconds, Future())
+        return call()
+
+    monkeypatch.setattr(facade, "run_with_timeout", need_a_minute)
+    file = back_up(filled_home, tmp_path / "file")
+    done = run(filled_home, "restore", "--replace", file)
+    assert done.exit_code == 0, done.output
+
+
+def test_a_database_that_nobody_checked_replaces_nothing(
+    filled_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = back_up(filled_home, tmp_path / "file")
+    monkeypatch.setattr(facade.PluginHost, "find_health_checks", lambda *_: [])
+    refused = run(filled_home, "restore", "--replace", file)
+    assert refused.exit_code == 1
+    assert "has answered how to check a database, so nothing was changed" in refused.output
 
 
 @pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.9, 0.999])
