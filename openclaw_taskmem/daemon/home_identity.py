@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from taskmem_hookspecs.errors import SettingsInvalid
+from taskmem_hookspecs.files import sync_folder
 
 _MACHINE = Path("/etc/machine-id")
 
@@ -86,6 +87,7 @@ def _write_identity(mark: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     new.replace(mark)
+    sync_folder(mark.parent)
 
 
 def _derive_identity(mark: Path) -> str:

@@ -146,6 +146,16 @@ def test_an_identity_that_is_there_is_not_written_again(tmp_path: Path) -> None:
     assert mark.stat().st_ino == before
 
 
+def test_an_identity_outlives_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = a_home(tmp_path / "home")
+    synced: list[tuple[int, bool]] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: synced.append((os.fstat(handle).st_ino, mark.exists()))
+    )
+    ensure_identity(mark, shares=True)
+    assert synced == [(mark.stat().st_ino, False), (mark.parent.stat().st_ino, True)]
+
+
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:
     ensure_identity(tmp_path / "a", shares=True)
 

@@ -45,6 +45,9 @@ class _Naming:
     name: str | None
     old: str | None = None
 
+    def is_in(self, folder: Path) -> bool:
+        return any(Path(name).parent == folder for name in (self.name, self.old) if name)
+
     def apply(self, names: dict[str, _File]) -> None:
         if self.old is not None:
             names.pop(self.old, None)
@@ -70,7 +73,10 @@ class Disk:
             return
         file = self._names.get(path)
         if file is None:
-            # A socket, or a file that is no longer there and still written to.
+            # A folder, a socket, or a file that is no longer there and still written to.
+            if kind == SYNC and operation.offset:
+                named = [n for n, each in enumerate(self._pending, 1) if each.is_in(Path(path))]
+                self._keep_names(max(named, default=0))
             return
         if kind == WRITE:
             file.do(operation.offset, operation.data)

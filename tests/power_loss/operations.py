@@ -18,6 +18,8 @@ RENAME: Final = "rename"
 DELETE: Final = "delete"
 OPEN: Final = "open"
 """Of a file that is there: it changes nothing, and may fail."""
+HOME: Final = "."
+"""The path of the folder itself."""
 
 
 class Operation(NamedTuple):
@@ -27,7 +29,7 @@ class Operation(NamedTuple):
     path: str
     """Inside the folder."""
     offset: int = 0
-    """Where is written; the size that is left; 1: the folder is synced too."""
+    """Where is written; the size that is left; 1: names in the folder are synced, too."""
     data: bytes = b""
     to: str = ""
     """The new path of a file that is renamed."""

@@ -23,6 +23,7 @@ from typing import Any, Final
 from tests.power_loss.operations import (
     CREATE,
     DELETE,
+    HOME,
     OPEN,
     RENAME,
     SYNC,
@@ -88,6 +89,8 @@ class Recorder:
         self._lock = threading.RLock()
         self._open: dict[int, str] = {}
         """The path of each open file of SQLite, by its address, or of Python, by its number."""
+        self._made: set[str] = set()
+        """The files that SQLite made and has not synced yet."""
         self._tables: dict[int, _Methods] = {}
         self._fronts: list[object] = []
         """What SQLite may call as long as this process lives."""
@@ -131,6 +134,8 @@ class Recorder:
             text = os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), text)  # noqa: PTH115, PTH118
         folder, name = os.path.split(os.path.abspath(text))  # noqa: PTH100
         whole = os.path.join(os.path.realpath(folder), name)  # noqa: PTH118
+        if whole == self._folder:
+            return HOME
         inside = whole.startswith(f"{self._folder}/")
         return whole[len(self._folder) + 1 :] if inside else ""
 
@@ -159,6 +164,8 @@ class Recorder:
             )
             if not code:
                 self._put_before(file, name)
+                if is_new:
+                    self._made.add(name)
             return code
 
         def delete_file(given: int, path: int, is_synced: int) -> int:
@@ -228,12 +235,13 @@ class Recorder:
         def sync(file: int, flags: int) -> int:
             name = self._open[-file]
             # SQLite syncs the folder too, once, of a log or journal that it has made.
-            whole = name.endswith(("-wal", "-journal"))
-            return int(
-                self.perform(
-                    Operation(SYNC, name, whole), lambda: really_sync(file, flags), fail_as(SYNC)
-                )
-            )
+            whole = name in self._made and name.endswith(("-wal", "-journal"))
+
+            def do() -> int:
+                self._made.discard(name)
+                return really_sync(file, flags)
+
+            return int(self.perform(Operation(SYNC, name, whole), do, fail_as(SYNC)))
 
         def map_shared(file: int, page: int, size: int, extend: int, out: int) -> int:
             return int(
@@ -324,9 +332,11 @@ class Recorder:
 
     def _front_sync(self, real: Any) -> Any:
         def front(number: Any) -> None:
-            name = self._name(number if isinstance(number, int) else number.fileno())
+            place = number if isinstance(number, int) else number.fileno()
+            name = self._name(place)
             if name:
-                self._call(Operation(SYNC, name), lambda: real(number))
+                is_folder = stat.S_ISDIR(os.fstat(place).st_mode)
+                self._call(Operation(SYNC, name, is_folder), lambda: real(number))
             else:
                 real(number)
 

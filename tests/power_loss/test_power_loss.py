@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -18,6 +19,7 @@ from openclaw_taskmem.cli.client import LinkError
 from taskmem_hookspecs import StoreUnavailable
 from tests.power_loss.faults import FAULTS, FaultedCalls
 from tests.power_loss.images import Disk
+from tests.power_loss.operations import CREATE, HOME, SYNC, Operation
 from tests.power_loss.recovery import Recording
 from tests.power_loss.scenario import ROOT, RecordedDaemon, Script, record_script
 from tests.support.daemons import Daemon, short_home
@@ -34,6 +36,28 @@ def whole_recording():
     made = Recording(*record_script(1))
     assert made.check_kills(EVERY) > 400
     return made
+
+
+def test_a_folder_is_synced_once_for_each_new_log(whole_recording):
+    made, synced = (
+        Counter(each.path for each in whole_recording.operations if is_such(each))
+        for is_such in (
+            lambda each: each.kind == CREATE,
+            lambda each: each.kind == SYNC and each.offset and each.path.endswith("-wal"),
+        )
+    )
+    assert synced
+    assert synced <= made
+
+
+@pytest.mark.parametrize(("path", "is_safe"), [("a", True), (HOME, True), ("other", False)])
+def test_a_new_name_outlives_a_cut_once_it_is_synced(tmp_path, path, is_safe):
+    disk = Disk()
+    for each in (Operation(CREATE, "a"), Operation(SYNC, path, path != "a")):
+        disk.apply(each)
+    for seed in range(20):
+        disk.write_cut(tmp_path / f"{seed}", Random(seed))  # noqa: S311 - no secret
+    assert all((tmp_path / f"{seed}" / "a").exists() for seed in range(20)) is is_safe
 
 
 def test_nothing_answered_is_lost_by_kill_or_power_cut(whole_recording):
