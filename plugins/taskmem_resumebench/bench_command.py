@@ -32,7 +32,7 @@ KEY: Final = "TASKMEM_BENCH_MODEL_KEY"
 @click.option(
     "--from",
     "stored",
-    type=click.File(),
+    type=click.File("rb"),
     metavar="FILE",
     help="Show the report that --json has printed, and run nothing.",
 )
@@ -46,7 +46,7 @@ def command(
     model: str | None,
     model_name: str,
     gateway: bool,
-    stored: IO[str] | None,
+    stored: IO[bytes] | None,
     plot: IO[str] | None,
     as_json: bool,
 ) -> None:
@@ -71,7 +71,7 @@ def command(
     if gateway and (memory or model or plot):
         raise click.UsageError("--gateway goes with none of --memory, --model and --plot.")
     if stored:
-        report = json.load(stored)
+        report = _read_stored(stored)
     elif gateway:
         report = _run_in_gateway(seed, quick=quick)
     elif model is None:
@@ -85,6 +85,18 @@ def command(
             raise click.UsageError("There is no picture of a run with --gateway.")
         plot.write(draw_plot(report))
     click.echo(json.dumps(report, indent=2) if as_json else format_report(report))
+
+
+def _read_stored(file: IO[bytes]) -> Mapping[str, Any]:
+    from taskmem_resumebench.stored_report import NotAReport, read_report
+
+    try:
+        return read_report(file)
+    except NotAReport as error:
+        raise click.ClickException(
+            f"{file.name} is not a result of `taskmem bench`; make one with "
+            "`taskmem bench --json > FILE`."
+        ) from error
 
 
 def _run_bench(

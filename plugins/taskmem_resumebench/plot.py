@@ -28,7 +28,7 @@ _ROW, _TOP = 40, 62
 
 def draw_plot(report: Mapping[str, Any]) -> str:
     """Return the picture of a report: two bars for each memory, with what was done twice."""
-    names = [name for name in _LABELS if name in report["conditions"]]
+    names = [name for name in _LABELS if all(name in report[part] for part, _, _ in _PARTS)]
     height = _TOP + _ROW * len(names)
     lines = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" role="img">',

@@ -35,7 +35,7 @@ def test_a_gateway_goes_with_no_other_memory_or_agent(option: str) -> None:
 
 def test_a_gateways_report_has_no_picture(tmp_path: Path) -> None:
     report, picture = tmp_path / "report.json", tmp_path / "picture.svg"
-    report.write_text(json.dumps({"gateway": {}}))
+    report.write_text(json.dumps({"gateway": {}, "times": {"seconds": 2, "cpu_seconds": 1}}))
 
     done = CliRunner().invoke(command, ["--from", str(report), "--plot", str(picture)])
 
@@ -57,11 +57,11 @@ def test_its_tasks_are_the_first_short_ones_of_all(size: GatewaySize) -> None:
 def test_its_report_is_one_table_without_false_wakes() -> None:
     shares = dict.fromkeys(("success", "step_accuracy", "resume_rate", "redo_ratio"), 1.0)
     counts = {"tasks": 3, "interruptions": 9, "duplicated_effects": 0, "revived_steps": 0}
-    figures = {**shares, **counts, "false_wakes": None, "packet_bytes": 900.0}
+    figures = {**shares, **counts, "looks": 1.5, "false_wakes": None, "packet_bytes": 900.0}
     times = {"seconds": 600.0, "cpu_seconds": 300.0}
 
     report = {"seed": 1, "gateway": {"packet": figures}, "times": times}
     assert format_report(report).splitlines()[2].split() == [
-        *("packet", "3", "9", "100.0%", "100.0%", "100.0%", "1.00", "0", "0", "-", "900"),
+        *("packet", "3", "9", "100.0%", "100.0%", "100.0%", "1.00", "1.5", "0", "0", "-", "900"),
     ]
     assert "300 s on a processor, 600 s in all." in format_report(report)

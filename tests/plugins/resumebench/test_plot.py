@@ -92,3 +92,43 @@ def test_a_stored_report_is_shown_without_a_run(
         "after a daemon's death: 1.5 s; the whole run: 500 s on a processor, 300 s in all."
         in done.output
     )
+
+
+def test_a_row_that_one_part_lacks_is_not_drawn() -> None:
+    assert "50%" not in draw_plot({**REPORT, "few_kills": {"packet": figures(1, 0)}})
+
+
+TIMES = REPORT["times"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{}", "[]", "null", '"gateway"', "5", "\xff", "[" * 100_000),
+        json.dumps(REPORT)[:-1],
+        *(
+            json.dumps(REPORT | part)
+            for part in (
+                {"times": None},
+                {"times": TIMES | {"seconds": None}},
+                {"times": TIMES | {"seconds": float("nan")}},
+                {"times": TIMES | {"seconds": 10**400}},
+                {"few_kills": {"packet": figures(1e308, 0)}},
+                {"few_kills": {"packet": figures(1, 10**400)}},
+                {"gateway": {}},
+            )
+        ),
+    ],
+    ids=lambda text: text[-12:],
+)
+def test_a_file_that_is_no_report_is_refused(text: str, tmp_path: Path) -> None:
+    stored = tmp_path / "stored.json"
+    stored.write_bytes(text.encode("latin-1"))
+
+    done = CliRunner().invoke(command, ["--from", str(stored)])
+
+    assert done.exit_code == 1
+    assert done.output == (
+        f"Error: {stored} is not a result of `taskmem bench`; make one with "
+        "`taskmem bench --json > FILE`.\n"
+    )
