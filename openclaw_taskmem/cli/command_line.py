@@ -10,7 +10,7 @@ import click
 from openclaw_taskmem import __version__
 from openclaw_taskmem.cli import backup_commands, daemon_commands, list_commands, task_commands
 from openclaw_taskmem.cli.client import LinkError
-from openclaw_taskmem.cli.command_output import AS_JSON, fail
+from openclaw_taskmem.cli.command_output import AS_JSON, exit_on_signals, fail
 from openclaw_taskmem.domain.texts import clip, to_printable
 from openclaw_taskmem.home import HomeRefused
 
@@ -120,4 +120,5 @@ for _module in (task_commands, list_commands, daemon_commands, backup_commands):
 
 def main() -> None:
     """Run a command by click; `cli.main` calls this for all but the relay and the daemon."""
+    exit_on_signals()
     cli(prog_name="taskmem")

@@ -7,8 +7,6 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 
@@ -21,6 +19,7 @@ from openclaw_taskmem.home import find_home
 
 AS_JSON: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 ENDED_TOO: Final = click.option("--all", "ended_too", is_flag=True, help="Include ended ones.")
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 def fail(sentence: str, status: int = 1) -> NoReturn:
@@ -48,18 +47,21 @@ def require_person() -> None:
         fail(why)
 
 
-@contextmanager
-def interrupt_on_sigterm() -> Generator[None]:
-    """Treat SIGTERM like Ctrl-C, so that a command cleans up."""
+def exit_on_signals() -> None:
+    """Let SIGTERM and SIGHUP raise `SystemExit` in this process, so that its command cleans up.
 
-    def interrupt(_number: int, _frame: object) -> None:
-        signal.raise_signal(signal.SIGINT)
+    While it does, further ones are ignored: a terminal that closes sends several. A signal that is
+    ignored already, as under nohup, stays so.
+    """
 
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    def end(number: int, _frame: object) -> None:
+        for each in _ENDING:
+            signal.signal(each, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    for each in _ENDING:
+        if signal.getsignal(each) is signal.SIG_DFL:
+            signal.signal(each, end)
 
 
 def print_json(document: object) -> None:

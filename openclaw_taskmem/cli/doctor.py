@@ -17,7 +17,6 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.cli import core_checks, daemon_presence
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
-from openclaw_taskmem.cli.command_output import interrupt_on_sigterm
 from openclaw_taskmem.cli.home_size import check_home_size
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.domain.redaction import scrub
@@ -79,10 +78,7 @@ def run_doctor(
     # A plug-in's error is shown as a row, so keep it off stderr.
     logging.getLogger("openclaw_taskmem").addHandler(logging.NullHandler())
     found: list[HealthRow] = []
-    with (
-        interrupt_on_sigterm(),
-        closing(run_all_checks(environ, SystemClock(), proof=proof)) as rows,
-    ):
+    with closing(run_all_checks(environ, SystemClock(), proof=proof)) as rows:
         subject = ""
         for row in rows:
             found.append(row)

@@ -14,7 +14,6 @@ from openclaw_taskmem.cli.command_output import (
     ENDED_TOO,
     call_daemon,
     fail,
-    interrupt_on_sigterm,
     print_json,
     require_person,
 )
@@ -126,7 +125,7 @@ def ui(*, no_open: bool) -> None:
     if not may_act:
         click.echo(READ_ONLY)
 
-    with interrupt_on_sigterm(), ExitStack() as stack:
+    with ExitStack() as stack:
         if not no_open and may_act and has_window_browser(os.environ):
             webbrowser.open(stack.enter_context(server.write_redirect()).as_uri())
         asyncio.run(server.serve())

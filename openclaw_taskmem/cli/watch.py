@@ -122,17 +122,11 @@ def _open_screen(redraw: Callable[[], None]) -> Generator[None]:
         enter()
         redraw()
 
-    def end(number: int, _frame: object) -> None:
-        raise SystemExit(128 + number)
-
     def resize(_number: int, _frame: object) -> None:
         redraw()
 
-    handlers = {signal.SIGTSTP: stop, signal.SIGTERM: end, signal.SIGHUP: end}
-    before = {
-        number: signal.signal(number, handler)
-        for number, handler in {**handlers, signal.SIGWINCH: resize}.items()
-    }
+    handlers = {signal.SIGTSTP: stop, signal.SIGWINCH: resize}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     enter()
     try:
         yield

@@ -6,8 +6,6 @@ import json
 import os
 import shlex
 import shutil
-import signal
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -108,7 +106,7 @@ def _run_bench(
     from taskmem_resumebench.daemon_process import DaemonNotServing
     from taskmem_resumebench.model_mind import ModelMind
 
-    _prepare_run()
+    _require_git()
 
     def make_mind(endpoint: ChatEndpoint, task: GeneratedTask) -> ModelMind:
         return ModelMind(task, endpoint.ask)
@@ -125,7 +123,7 @@ def _run_in_gateway(seed: int, *, quick: bool) -> Mapping[str, Any]:
     from taskmem_resumebench.daemon_process import DaemonNotServing
     from taskmem_resumebench.gateway_process import GatewayFailed
 
-    _prepare_run()
+    _require_git()
     openclaw = shutil.which("openclaw")
     if openclaw is None:
         raise click.ClickException(
@@ -138,15 +136,10 @@ def _run_in_gateway(seed: int, *, quick: bool) -> Mapping[str, Any]:
         raise click.ClickException(str(error)) from error
 
 
-def _prepare_run() -> None:
-    """Look for git, and let SIGTERM end what is started."""
+def _require_git() -> None:
+    """Refuse to run where there is no git."""
     if shutil.which("git") is None:
         raise click.ClickException("The generated tasks need git; install it, and run this again.")
-
-    def end_processes(*_: object) -> None:
-        sys.exit(128 + signal.SIGTERM)
-
-    signal.signal(signal.SIGTERM, end_processes)
 
 
 def _tell(line: str) -> None:

@@ -7,8 +7,11 @@ import io
 import json
 import os
 import re
+import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -32,7 +35,9 @@ from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.holdings import read_all_rows
 from taskmem_hookspecs.value import Value
 from taskmem_sqlmodel.store import SqlStore
+from tests.support.daemons import environment
 from tests.support.schemas import add_next_schema
+from tests.support.waiting import until
 
 ROWS = Change(
     tasks=(a_task(),),
@@ -173,6 +178,19 @@ def test_a_restore_at_work_is_not_ended_by_another(
     assert (with_replace.exit_code, without.exit_code) == (1, 1)
     assert "is taskmem restore at work" in with_replace.output
     assert "is in use, and nothing was changed" in without.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_restore_that_is_ended_leaves_no_copy(
+    home: Home, tmp_path: Path, number: signal.Signals
+) -> None:
+    os.mkfifo(tmp_path / "file")  # it has no end
+    words = (sys.executable, "-m", "openclaw_taskmem", "restore", str(tmp_path / "file"))
+    with subprocess.Popen(words, env=environment(home)) as process:
+        until(lambda: [*home.folder.glob("restore-*/home")], "it has begun")
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+    assert [*home.folder.iterdir()] == []
 
 
 def test_a_busy_machine_fails_no_restore(

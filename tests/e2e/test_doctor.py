@@ -172,7 +172,7 @@ def test_an_examination_that_is_broken_off_leaves_nothing_behind(
         assert any(MARK in key for key in sessions(at_home))
         os.kill(doctor.pid, number)
         answer.set()
-        assert doctor.wait(60) == 130
+        assert doctor.wait(60) == 128 + number
     until(lambda: not any(MARK in key for key in sessions(at_home)), "the session is gone")
     assert list(room.taskmem.glob("doctor-*")) == []
     assert taskmem.waits() == []

@@ -104,14 +104,15 @@ def test_a_program_that_ends_at_once_is_named() -> None:
     assert f"Error: {sys.executable} has ended." in done.output
 
 
-def test_a_run_that_is_ended_leaves_nothing_behind() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_ended_leaves_nothing_behind(number: signal.Signals) -> None:
     words = (sys.executable, "-m", "openclaw_taskmem", "bench", "--quick")
     with tempfile.TemporaryDirectory(prefix="tm") as folder:
         environ = {**os.environ, "TMPDIR": folder}
         with subprocess.Popen(words, env=environ, stderr=subprocess.PIPE) as run:
             assert run.stderr is not None
             assert b"wakes" in run.stderr.readline()
-            run.terminate()
+            run.send_signal(number)
 
-        assert run.returncode == 128 + signal.SIGTERM
+        assert run.returncode == 128 + number
         assert [*Path(folder).iterdir()] == []
