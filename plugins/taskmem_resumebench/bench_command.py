@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
@@ -61,28 +62,65 @@ def command(
     a minute of a processor: three tasks take about a quarter of an hour.
     """
     from taskmem_resumebench import bench_run
-    from taskmem_resumebench.chat_endpoint import ChatEndpoint
     from taskmem_resumebench.plot import draw_plot
     from taskmem_resumebench.report_table import format_report
 
-    yours = shlex.split(memory or "")
     if gateway and (memory or model or plot):
         raise click.UsageError("--gateway goes with none of --memory, --model and --plot.")
+    yours = () if memory is None else _read_command(memory)
+    endpoint = None if model is None else _read_endpoint(model, model_name)
+    if plot is not None and not _can_write(plot.name):
+        raise click.BadParameter(f"{plot.name!r} cannot be written.", param_hint="--plot")
     if stored:
         report = _read_stored(stored)
     elif gateway:
         report = _run_in_gateway(seed, quick=quick)
-    elif model is None:
+    elif endpoint is None:
         report = _run_bench(seed, bench_run.QUICK if quick else bench_run.WHOLE, yours, None)
     else:
         size = bench_run.QUICK._replace(others=0) if quick else bench_run.MODEL
-        endpoint = ChatEndpoint(model, model_name, os.environ.get(KEY, ""))
         report = {"model": model_name, **_run_bench(seed, size, yours, endpoint)}
-    if plot is not None:
-        if "gateway" in report:
-            raise click.UsageError("There is no picture of a run with --gateway.")
-        plot.write(draw_plot(report))
+    if plot is not None and "gateway" in report:
+        raise click.UsageError("There is no picture of a run with --gateway.")
     click.echo(json.dumps(report, indent=2) if as_json else format_report(report))
+    if plot is not None:
+        plot.write(draw_plot(report))
+
+
+def _read_command(memory: str) -> Sequence[str]:
+    """Split the command of --memory, whose program is there; it is run in other folders."""
+    try:
+        words = shlex.split(memory)
+    except ValueError as error:
+        raise click.BadParameter(
+            "A quotation mark is not closed.", param_hint="--memory"
+        ) from error
+    program = shutil.which(words[0]) if words else None
+    if program is None:
+        named = words[0] if words else memory
+        raise click.BadParameter(f"{named!r} is no program to run.", param_hint="--memory")
+    return [str(Path(program).absolute()), *words[1:]]
+
+
+def _read_endpoint(model: str, name: str) -> ChatEndpoint:
+    from taskmem_resumebench.chat_endpoint import ChatEndpoint, is_address
+
+    if not is_address(model):
+        raise click.BadParameter(
+            "Give an HTTP address, such as http://127.0.0.1:8080/v1.", param_hint="--model"
+        )
+    key = os.environ.get(KEY, "")
+    if not (key.isascii() and key.isprintable()):
+        raise click.UsageError(f"{KEY} has characters that no key has, such as a line break.")
+    return ChatEndpoint(model, name, key)
+
+
+def _can_write(name: str) -> bool:
+    """Return True if a file can be made or overwritten, as far as its folder tells."""
+    file = Path(name)
+    if os.access(file, os.F_OK):
+        return os.access(file, os.W_OK) and not file.is_dir()
+    return os.access(file.parent, os.W_OK | os.X_OK) and file.parent.is_dir()
 
 
 def _read_stored(file: IO[bytes]) -> Mapping[str, Any]:

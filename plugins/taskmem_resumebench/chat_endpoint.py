@@ -104,6 +104,18 @@ class ChatEndpoint(NamedTuple):
         return text
 
 
+def is_address(url: str) -> bool:
+    """Return True if an endpoint can be asked at an address of HTTP."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").encode("idna")
+        port = parts.port
+    except ValueError:
+        return False
+    said = parts.scheme in {"http", "https"} and host != b"" and port != 0
+    return said and parts.path.isascii()
+
+
 def _read_message(text: bytes) -> dict[str, Any]:
     try:
         message = json.loads(text)["choices"][0]["message"]
