@@ -337,6 +337,8 @@ class SimulatedClock:
         self.began = DAWN
         self.jumped = 0.0
         """Seconds by which the wall clock was set, in all."""
+        self.advanced = 0.0
+        """Seconds by which it was set forward, in all."""
         self.jumps = 0
         """How often it was set."""
         self.read_before: datetime | None = None
@@ -349,6 +351,7 @@ class SimulatedClock:
         """Set the wall clock; what is under way may have read it before."""
         self.read_before = max(self.now(), self.read_before or DAWN)
         self.jumped += seconds
+        self.advanced += max(0.0, seconds)
         self.jumps += 1
 
     def monotonic(self) -> float:

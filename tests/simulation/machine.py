@@ -101,8 +101,9 @@ class Machine:
         self.fault: tuple[type[Exception], int] | None = None
         """With what the store fails, and how many times more."""
         self.commits = 0
-        self.seen_at: dict[str, float] = {}
-        """When each wake was first written, by the monotonic clock."""
+        self.seen_at: dict[str, tuple[float, float]] = {}
+        """When each wake was first written, by the monotonic clock, and by how much the wall clock
+        had been set forward by then."""
         self.armed: dict[tuple[str, int], tuple[float, int]] = {}
         """When each round of a wait began, by the monotonic clock, and how often the wall clock had
         been set by then."""
@@ -130,7 +131,7 @@ class Machine:
         commit.now, commit.monotonic = self.clock.now(), self.clock.monotonic()
         commit.decided = max(commit.now, self.clock.read_before or commit.now)
         for wake in commit.change.wakes:
-            self.seen_at.setdefault(wake.wake_id, commit.monotonic)
+            self.seen_at.setdefault(wake.wake_id, (commit.monotonic, self.clock.advanced))
         for run in (*commit.change.runs, *filter(None, commit.runs_before.values())):
             if run.state is RunState.QUEUED:
                 self.queued[run.role] = commit.monotonic

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from openclaw_taskmem.domain import events
+from openclaw_taskmem.engine.event_cursors import REPORTED, EventCursor
 from taskmem_hookspecs import TaskStatus, Verdict
 from tests.simulation.machine import Machine
 from tests.simulation.mirror import Commit
@@ -96,6 +97,19 @@ def readers_never_go_back(_: Machine, commit: Commit) -> Iterator[str]:
                 yield f"{mark.name} is {mark.value} of {commit.mirror.last_event}"
 
 
+def no_report_counts_twice(_: Machine, commit: Commit) -> Iterator[str]:
+    """Of what a start of a gateway reports, nothing is handled after what came later."""
+    for mark in commit.change.bookmarks:
+        before = commit.bookmarks_before.get(mark.name)
+        if mark.name.partition(":")[0] != REPORTED or before is None:
+            continue
+        cursors = map(EventCursor.model_validate_json, before.value.splitlines())
+        done = {cursor.boot: cursor.number for cursor in cursors}
+        for cursor in map(EventCursor.model_validate_json, mark.value.splitlines()):
+            if cursor.number < done.get(cursor.boot, 0):
+                yield f"event {cursor.number} of {cursor.boot} follows {done[cursor.boot]}"
+
+
 TASK_RULES: Final = {
     "tasks": (
         ended_tasks_stay_ended,
@@ -108,5 +122,5 @@ TASK_RULES: Final = {
     "messages": (messages_are_counted, no_secret_is_stored),
     "events": (no_secret_is_stored,),
     "wakes": (no_secret_is_stored,),
-    "bookmarks": (readers_never_go_back,),
+    "bookmarks": (readers_never_go_back, no_report_counts_twice),
 }

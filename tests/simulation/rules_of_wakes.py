@@ -39,14 +39,20 @@ def no_alert_while_a_wait_is_open(_: Machine, commit: Commit) -> Iterator[str]:
 
 
 def at_most_one_alert_per_cooldown(machine: Machine, commit: Commit) -> Iterator[str]:
-    """Two alerts of a task lie a cooldown apart by the wall clock or the machine's own."""
+    """Two alerts of a task lie a cooldown apart by the wall clock or the machine's own.
+
+    Of one that lies in the future, since the clock was set back, nobody knows when it was: what the
+    clock was set forward since then has passed.
+    """
     for wake in list_new_alerts(commit):
         own = commit.mirror.list_wakes(wake.task_id or "")
         others = [w for w in own if is_alert(w) and w.wake_id != wake.wake_id]
         if others:
             last = others[-1]
             wall = (wake.created_at - last.created_at).total_seconds()
-            passed = commit.monotonic - machine.seen_at[last.wake_id]
+            seen, advanced = machine.seen_at[last.wake_id]
+            passed = commit.monotonic - seen
+            passed += machine.clock.advanced - advanced if wall < 0 else 0.0
             if max(wall, passed) < machine.stuck.cooldown_seconds - 0.001:
                 yield f"{wake.wake_id} follows {last.wake_id} after {wall:.0f} s"
 
@@ -142,6 +148,17 @@ def what_is_over_owes_no_wake(_: Machine, commit: Commit) -> Iterator[str]:
             yield f"{task.task_id} is {task.status} and owes {due}"
 
 
+def what_stops_owes_no_alert(_: Machine, commit: Commit) -> Iterator[str]:
+    """Nobody is told that a task is stuck once it has ended or rests."""
+    for task in commit.change.tasks:
+        before = commit.tasks_before[task.task_id]
+        if before is None or task.status is before.status or task.status is TaskStatus.ACTIVE:
+            continue
+        own = commit.mirror.list_wakes(task.task_id)
+        if due := [w.wake_id for w in own if w.state is WakeState.DUE and is_alert(w)]:
+            yield f"{task.task_id} is {task.status}, and owes {due}"
+
+
 def no_alert_goes_out_for_what_is_over(_: Machine, commit: Commit) -> Iterator[str]:
     """An alert is not sent once its task has ended, rests or waits.
 
@@ -187,7 +204,7 @@ def is_overdue(wake: Wake, now: datetime, seconds: float) -> bool:
 
 
 WAKE_RULES: Final = {
-    "tasks": (what_is_over_owes_no_wake,),
+    "tasks": (what_is_over_owes_no_wake, what_stops_owes_no_alert),
     "wakes": (
         no_alert_for_a_terminal_task,
         no_alert_while_a_wait_is_open,
