@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import os
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
+
+from pydantic import AwareDatetime, BaseModel, ValidationError
 
 from openclaw_taskmem.home import Home
 
@@ -35,14 +37,26 @@ class ArchiveRefused(Exception):
     """A file is no whole archive of a home; `str()` says why."""
 
 
-def write_archive(home: Home, database: Path, file: Path, about: dict[str, Any]) -> None:
+class ArchiveList(BaseModel):
+    """The last member of an archive."""
+
+    version: str
+    """Of the program that wrote it."""
+    made_at: AwareDatetime
+    home: str
+    format: int = FORMAT
+    files: dict[str, int] = {}
+    """Sizes of the other members, by name."""
+
+
+def write_archive(home: Home, database: Path, file: Path, about: ArchiveList) -> None:
     """Write a home into a new archive that only its owner may read.
 
     Args:
         home: The home.
         database: A copy of its database.
         file: The archive.
-        about: What its list says besides the names and sizes of its members.
+        about: Its list, to which the other members are added.
 
     Raises:
         OSError: It cannot be written, or is there already.
@@ -57,7 +71,7 @@ def write_archive(home: Home, database: Path, file: Path, about: dict[str, Any])
             for name, content in _iterate_files(home):
                 sizes[name] = len(content)
                 archive.addfile(_describe_member(name, len(content)), io.BytesIO(content))
-            listed = json.dumps({**about, "format": FORMAT, "files": sizes}).encode()
+            listed = about.model_copy(update={"files": sizes}).model_dump_json().encode()
             archive.addfile(_describe_member(_LIST, len(listed)), io.BytesIO(listed))
         raw.flush()
         os.fsync(raw.fileno())
@@ -68,7 +82,8 @@ def _iterate_files(home: Home) -> Iterator[tuple[str, bytes]]:
     single = [home.folder / name for name in _SINGLE if name != DATABASE]
     for path in (*single, *sorted(home.pictures.rglob("*"))):
         try:
-            if path.is_file() and not path.is_symlink():
+            # The daemon, too, follows a link in the place of the settings.
+            if path.is_file() and (path == home.config or not path.is_symlink()):
                 yield path.relative_to(home.folder).as_posix(), path.read_bytes()
         except FileNotFoundError:
             continue  # its days are up
@@ -80,42 +95,54 @@ def _describe_member(name: str, size: int) -> tarfile.TarInfo:
     return member
 
 
-def unpack_archive(file: Path, folder: Path) -> dict[str, Any]:
+def unpack_archive(file: Path, folder: Path) -> ArchiveList:
     """Unpack an archive into an empty folder, and return its list.
 
     Raises:
         ArchiveRefused: It is no archive of a home, damaged, or not whole.
-        OSError: It cannot be read, or what is in it not be written.
+        OSError: A file cannot be opened.
     """
     sizes: dict[str, int] = {}
-    listed: dict[str, Any] | None = None
+    listed: ArchiveList | None = None
+    with _translate_errors(file), gzip.open(file) as stream:
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                content = archive.extractfile(member) if member.isreg() else None
+                if content is None or listed is not None:
+                    raise ArchiveRefused(f"{file} holds {member.name!r}, as no back-up does.")
+                if member.name == _LIST:
+                    listed = ArchiveList.model_validate_json(content.read())
+                    continue
+                _require_known_name(file, member.name)
+                sizes[member.name] = _write_file(folder / member.name, content)
+        # The checksum is behind the last byte.
+        while stream.read(_PART):
+            pass
+    if listed is None or listed.files != sizes or DATABASE not in sizes:
+        raise ArchiveRefused(f"{file} is not whole.")
+    if listed.format != FORMAT:
+        raise ArchiveRefused(f"{file} is of a newer version; update openclaw-taskmem.")
+    return listed
+
+
+@contextmanager
+def _translate_errors(file: Path) -> Generator[None]:
+    """Refuse an archive that cannot be read, or whose content cannot be written."""
     try:
-        with gzip.open(file) as stream:
-            with tarfile.open(fileobj=stream, mode="r|") as archive:
-                for member in archive:
-                    content = archive.extractfile(member) if member.isreg() else None
-                    if content is None or listed is not None:
-                        raise ArchiveRefused(f"{file} holds {member.name!r}, as no back-up does.")
-                    if member.name == _LIST:
-                        listed = json.loads(content.read())
-                        continue
-                    _require_known_name(file, member.name)
-                    sizes[member.name] = _write_file(folder / member.name, content)
-            # The checksum is behind the last byte.
-            while stream.read(_PART):
-                pass
+        yield
+    except ValidationError as error:
+        raise ArchiveRefused(f"{file} is no back-up, or its {_LIST} is damaged.") from error
     except (tarfile.TarError, zlib.error, EOFError, ValueError) as error:
         raise ArchiveRefused(f"{file} is no back-up, or is damaged ({error}).") from error
     except OSError as error:
-        if error.errno is not None:
+        if error.filename is not None:
             raise
+        if error.errno is not None:
+            raise ArchiveRefused(
+                f"{file} cannot be read, or its content not be written ({error.strerror})."
+            ) from error
         # A wrong checksum, or another kind of file.
         raise ArchiveRefused(f"{file} is no back-up, or is damaged.") from error
-    if listed is None or listed.get("files") != sizes or DATABASE not in sizes:
-        raise ArchiveRefused(f"{file} is not whole.")
-    if listed.get("format") != FORMAT:
-        raise ArchiveRefused(f"{file} is of a newer version; update openclaw-taskmem.")
-    return listed
 
 
 def _require_known_name(file: Path, name: str) -> None:

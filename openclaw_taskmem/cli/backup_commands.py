@@ -39,7 +39,7 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 @click.argument("file", type=click.Path(path_type=Path))
 def backup(file: Path) -> None:
     """Write this home into one file, while agents go on working."""
-    from openclaw_taskmem.cli.backup_archive import write_archive
+    from openclaw_taskmem.cli.backup_archive import ArchiveList, write_archive
     from taskmem_hookspecs.files import sync_folder
 
     home = find_home(os.environ)
@@ -53,17 +53,19 @@ def backup(file: Path) -> None:
         tempfile.TemporaryDirectory(prefix=".taskmem-backup-", dir=file.parent) as folder,
     ):
         settings = _load_settings(home)
+        if "database_url" in settings.in_file:
+            fail(
+                f"{home.config} names the database (database_url), so a back-up could not be put "
+                "back. Back that database up with its own tools, or name it in "
+                "TASKMEM_DATABASE_URL instead."
+            )
         if not (settings.database_url or home.database.exists()):
             fail(f"There is no {home.database} yet, so there is nothing to back up.")
         copy, partial = Path(folder) / "copy.db", Path(folder) / "archive"
-        at = get_now()
+        at = get_now().replace(microsecond=0)
         with _open_store(_load_plugins(settings), _require_unchanged(settings.database)) as store:
             store.back_up(copy)
-        about = {
-            "version": __version__,
-            "made_at": at.isoformat(timespec="seconds"),
-            "home": str(home.folder),
-        }
+        about = ArchiveList(version=__version__, made_at=at, home=str(home.folder))
         write_archive(home, copy, partial, about)
         try:
             _publish_archive(partial, file)
@@ -125,7 +127,7 @@ def restore(*, replace: bool, file: Path) -> None:
         fresh = Path(folder) / "home"
         fresh.mkdir(mode=0o700)
         listed = unpack_archive(file, fresh)
-        _check_content(fresh)
+        _check_content(fresh, file)
         if not replace:
             _require_free(home)
         lock = _take_lock(home, replace=replace)
@@ -133,7 +135,7 @@ def restore(*, replace: bool, file: Path) -> None:
             aside = begin_exchange(home.folder, fresh, get_now().strftime(_STAMP))
         finally:
             lock.release()
-    click.echo(f"Restored {home.folder} as it was at {listed.get('made_at')}.")
+    click.echo(f"Restored {home.folder} as it was at {listed.made_at.isoformat()}.")
     if any(aside.iterdir()):
         click.echo(f"What was there is in {aside}; remove it when you no longer need it.")
     else:
@@ -175,15 +177,21 @@ def _take_lock(home: Home, *, replace: bool) -> Lock:
     )
 
 
-def _check_content(fresh: Path) -> None:
+def _check_content(fresh: Path, file: Path) -> None:
     """Check the settings and the database that were unpacked, and let no sent wake be sent again.
 
     Raises:
         SettingsInvalid, TaskmemError: They cannot be used; the text says why.
     """
     from taskmem_hookspecs import HealthState
+    from taskmem_hookspecs.errors import SettingsInvalid
 
-    settings = _load_settings(find_home({"TASKMEM_HOME": str(fresh)}))
+    home = find_home({"TASKMEM_HOME": str(fresh)})
+    try:
+        settings = _load_settings(home)
+    except SettingsInvalid as error:
+        text = str(error).replace(str(home.config), f"{home.config.name} in {file}")
+        raise SettingsInvalid(text) from error
     if settings.database_url:
         fail(
             "TASKMEM_DATABASE_URL is set, in your shell or in the settings that were backed up, "

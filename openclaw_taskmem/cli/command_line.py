@@ -89,7 +89,8 @@ class _ErrorReportingGroup(click.Group):
         except OSError as error:
             if error.filename is None:
                 raise
-            fail(f"{error.strerror}: {error.filename}; see whose file that is.")
+            hint = "; see whose file that is" if isinstance(error, PermissionError) else ""
+            fail(f"{error.strerror}: {error.filename}{hint}.")
         except RecursionError:
             fail("That is nested without end; flatten it and call again.")
         except KeyboardInterrupt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import json
 import os
@@ -256,13 +257,80 @@ def test_an_archive_with_a_damaged_database_replaces_nothing(
     require_refusal(filled_home, tmp_path / "file")
 
 
-def require_refusal(home: Home, file: Path) -> None:
+def require_refusal(home: Home, file: Path, why: str = "") -> None:
     before = read_rows(home)
     refused = run(home, "restore", "--replace", file)
     assert refused.exit_code == 1
+    assert why in refused.output
     assert "Nothing was changed." in refused.output
     assert read_rows(home) == before
     assert not [*home.folder.glob("replaced-*"), *home.folder.glob("restore-*")]
+
+
+def rewrite_archive(source: Path, target: Path, changed: str, text: bytes) -> None:
+    """Write an archive with another content of one member; its list is not adapted."""
+    with tarfile.open(source) as archive, tarfile.open(target, "w:gz") as worse:
+        for member in archive:
+            content = archive.extractfile(member)
+            assert content is not None
+            given = text if member.name == changed else content.read()
+            member.size = len(given)
+            worse.addfile(member, io.BytesIO(given))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"[]", b'"x"', b"{}", b'{"version": "1", "home": "/", "made_at": "\\ud800", "files": {}}'],
+)
+def test_an_archive_with_a_wrong_list_replaces_nothing(
+    filled_home: Home, tmp_path: Path, text: bytes
+) -> None:
+    good, bad = back_up(filled_home, tmp_path / "good"), tmp_path / "file"
+    rewrite_archive(good, bad, "backup.json", text)
+    require_refusal(filled_home, bad, f"{bad} is no back-up, or its backup.json is damaged.")
+
+
+def test_wrong_settings_in_an_archive_are_named_there(filled_home: Home, tmp_path: Path) -> None:
+    filled_home.config.write_text("stuck_threshold_seconds = 120\n")
+    good, bad = back_up(filled_home, tmp_path / "good"), tmp_path / "file"
+    rewrite_archive(good, bad, "config.toml", b"stuck_threshold_seconds = xyz\n")
+    require_refusal(filled_home, bad, f"config.toml in {bad} cannot be read")
+
+
+def test_a_file_that_cannot_be_read_is_told_as_such(
+    filled_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_to_read(*_: object) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    file = back_up(filled_home, tmp_path / "file")
+    with monkeypatch.context() as patched:
+        patched.setattr(gzip.GzipFile, "read", fail_to_read)
+        require_refusal(filled_home, file, f"{file} cannot be read")
+
+
+def test_settings_behind_a_link_are_backed_up(filled_home: Home, tmp_path: Path) -> None:
+    filled_home.config.rename(tmp_path / "settings")
+    filled_home.config.symlink_to(tmp_path / "settings")
+    file = back_up(filled_home, tmp_path / "file")
+    other = Home(tmp_path / "other", tmp_path / "other" / "daemon.sock")
+    assert run(other, "restore", file).exit_code == 0
+    assert other.config.read_text() == (tmp_path / "settings").read_text()
+    assert not other.config.is_symlink()
+
+
+def test_what_could_not_be_put_back_is_not_backed_up(filled_home: Home, tmp_path: Path) -> None:
+    filled_home.config.write_text(f'database_url = "sqlite:///{tmp_path}/other.db"\n')
+    refused = run(filled_home, "backup", tmp_path / "file")
+    assert refused.exit_code == 1
+    assert "names the database (database_url)" in refused.output
+    assert not [*tmp_path.glob("file"), *tmp_path.glob(".taskmem-backup-*")]
+
+
+def test_a_name_that_is_too_long_is_nobody_elses_file(filled_home: Home, tmp_path: Path) -> None:
+    file = tmp_path / ("x" * 300)
+    refused = run(filled_home, "backup", file)
+    assert (refused.exit_code, refused.output) == (1, f"File name too long: {file}.\n")
 
 
 def test_a_wrong_file_is_told_before_what_is_in_its_way(filled_home: Home, tmp_path: Path) -> None:
