@@ -120,7 +120,7 @@ def _can_write(name: str) -> bool:
     file = Path(name)
     if os.access(file, os.F_OK):
         return os.access(file, os.W_OK) and not file.is_dir()
-    return os.access(file.parent, os.W_OK | os.X_OK) and file.parent.is_dir()
+    return os.access(file.parent, os.W_OK | os.X_OK)
 
 
 def _read_stored(file: IO[bytes]) -> Mapping[str, Any]:

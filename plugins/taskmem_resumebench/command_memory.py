@@ -8,19 +8,24 @@ and answered is in docs/resumebench.md.
 from __future__ import annotations
 
 import json
+import os
 import select
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, Self, cast
 
 from taskmem_resumebench.generated_task import GeneratedTask
+from taskmem_resumebench.process_group import kill_group
 from taskmem_resumebench.work_steps import Call
 
 EXAMPLE: Final = (sys.executable, "-IS", str(Path(__file__).with_name("notes_memory.py")))
 """Notes that are written before and after each call."""
 ANSWER_SECONDS: Final = 60.0
+"""For a whole answer, and for taking in what is said."""
 LONGEST_ANSWER: Final = 1 << 20
 """Bytes of an answer."""
 
@@ -32,35 +37,44 @@ class CommandFailed(Exception):
 class CommandMemory:
     """The program, started for one task in the task's folder."""
 
-    def __init__(self, command: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        read_clock: Callable[[], float] = time.monotonic,  # noqa: TID251 - a process is waited for
+    ) -> None:
         """Start it.
 
         Raises:
             CommandFailed: It cannot be started.
         """
-        self._name = command[0]
+        self._name, self._read_clock = command[0], read_clock
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the user's own command
-                command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+                command,
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
             )
         except OSError as error:
             raise CommandFailed(f"{self._name} does not start: {error.strerror}.") from error
         self._input = cast("IO[bytes]", self._process.stdin)
         self._output = cast("IO[bytes]", self._process.stdout)
+        os.set_blocking(self._input.fileno(), False)
 
     def __enter__(self) -> Self:
         """Return it; leaving the block ends the program."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close its input, and kill it if that does not end it."""
+        """Close its input, which ends it, and kill what is left of it."""
         self._input.close()
         self._output.close()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        kill_group(self._process)
 
     def begin(self, task: GeneratedTask) -> None:
         """Tell of the task."""
@@ -108,27 +122,32 @@ class CommandMemory:
         self._send({"ask": question})
         line = self._read_line()
         try:
-            return json.loads(line)[field]
-        except (ValueError, KeyError, TypeError) as error:
+            answer = json.loads(line)[field]
+            json.dumps(answer, ensure_ascii=False).encode()  # halves of characters cannot be told
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             shown = line[:200].decode(errors="replace")
             raise CommandFailed(
                 f'{self._name} was asked "{question}" and answered {shown!r}, no object with '
                 f'"{field}".'
             ) from error
+        return answer
 
     def _send(self, document: object) -> None:
+        left = json.dumps(document).encode() + b"\n"
+        due = self._read_clock() + ANSWER_SECONDS
         try:
-            self._input.write(json.dumps(document).encode() + b"\n")
+            while left:
+                self._wait_for(self._input, due)
+                left = left[self._input.write(left) or 0 :]
         except OSError as error:
             raise CommandFailed(f"{self._name} has ended.") from error
 
     def _read_line(self) -> bytes:
         """Read a line; nothing is read beyond it, for only one is asked for at a time."""
         line = b""
+        due = self._read_clock() + ANSWER_SECONDS
         while not line.endswith(b"\n"):
-            ready, _, _ = select.select([self._output], [], [], ANSWER_SECONDS)
-            if not ready:
-                raise CommandFailed(f"{self._name} did not answer within {ANSWER_SECONDS:.0f} s.")
+            self._wait_for(self._output, due)
             piece = self._output.read(1 << 16)
             if not piece:
                 raise CommandFailed(f"{self._name} has ended.")
@@ -136,3 +155,12 @@ class CommandMemory:
             if len(line) > LONGEST_ANSWER:
                 raise CommandFailed(f"{self._name} answered more than {LONGEST_ANSWER} bytes.")
         return line
+
+    def _wait_for(self, pipe: IO[bytes], due: float) -> None:
+        """Wait until a pipe can be written to or read from."""
+        left = due - self._read_clock()
+        writes = pipe is self._input
+        readers, writers = ((), (pipe,)) if writes else ((pipe,), ())
+        if left <= 0 or not any(select.select(readers, writers, (), left)):
+            verb = "read" if writes else "answer"
+            raise CommandFailed(f"{self._name} did not {verb} within {ANSWER_SECONDS:.0f} s.")

@@ -6,17 +6,16 @@ import json
 import os
 import secrets
 import shlex
-import signal
 import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.request import urlopen
 
 from taskmem_resumebench.chat_server import MODEL
+from taskmem_resumebench.process_group import kill_group
 
 START_SECONDS: Final = 600.0
 CALL_SECONDS: Final = 600.0
@@ -167,9 +166,7 @@ class GatewayProcess:
         """Kill it by SIGKILL, with everything in its process group; none that runs is fine."""
         process, self._process = self._process, None
         if process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            kill_group(process)
 
     def call_method(self, method: str, **params: object) -> None:
         """Call one of its methods, by OpenClaw's own command.

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import select
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from taskmem_resumebench import command_memory
 from taskmem_resumebench.agents import Knowledge, read_memory
-from taskmem_resumebench.command_memory import EXAMPLE, CommandFailed, CommandMemory
+from taskmem_resumebench.command_memory import ANSWER_SECONDS, EXAMPLE, CommandFailed, CommandMemory
 from taskmem_resumebench.generated_task import GeneratedTask
 from taskmem_resumebench.work_steps import Call, Kind
+from tests.support.waiting import PATIENCE
 
 CALL = Call(Kind.LINE, "amber-1", "log.txt")
 PAYMENT = Call(Kind.PAYMENT, "amber-2")
@@ -87,10 +91,12 @@ def test_the_example_follows_a_revised_plan(notes: CommandMemory, task: Generate
         ("", "has ended"),
         ("print('so')", r"answered 'so\\n', no object with \"text\""),
         ("print('[]')", "no object with"),
+        ("print('[' * 100_000)", "no object with"),
+        (r"""print(r'{"text": "\ud800"}')""", "no object with"),
         ("print('x' * (1 << 21)); time.sleep(60)", "more than 1048576 bytes"),
         ("sys.stdin.read()", "did not answer within 0 s"),
     ],
-    ids=["ended", "no JSON", "no object", "endless", "silent"],
+    ids=["ended", "no JSON", "no object", "nested", "no text", "endless", "silent"],
 )
 def test_a_program_that_answers_otherwise_is_refused(
     said: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -100,6 +106,42 @@ def test_a_program_that_answers_otherwise_is_refused(
 
     with pytest.raises(CommandFailed, match=why):
         ask_program(tmp_path, said)
+
+
+def test_a_whole_answer_has_a_minute(tmp_path: Path) -> None:
+    dripping = (sys.executable, "-c", "while True: print(end='x', flush=True)")
+    read_clock = count(0, ANSWER_SECONDS / 3.5).__next__
+
+    with (
+        CommandMemory(dripping, tmp_path, read_clock) as memory,
+        pytest.raises(CommandFailed, match="did not answer within 60 s"),
+    ):
+        memory.resume()
+
+
+def test_a_program_that_does_not_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_memory, "ANSWER_SECONDS", 0.1)
+    deaf = (sys.executable, "-c", "import time; time.sleep(5)")
+
+    with (
+        CommandMemory(deaf, tmp_path, lambda: 0.0) as memory,
+        pytest.raises(CommandFailed, match="did not read within 0 s"),
+    ):
+        memory.revise((), "x" * (1 << 20))
+
+
+@pytest.mark.parametrize("then", ["exit", "wait"])
+def test_what_a_program_started_is_killed_with_it(then: str, tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    script = f"""exec 3>held; sleep 90 & read asked; echo '{{"text": ""}}'; {then}"""
+    with os.fdopen(os.open(held, os.O_RDONLY | os.O_NONBLOCK), "rb") as holders:
+        with CommandMemory(("sh", "-c", script), tmp_path) as memory:
+            memory.resume()
+
+        assert select.select([holders], [], [], PATIENCE)[0], "somebody still holds it"
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
