@@ -25,8 +25,8 @@ from taskmem_resumebench.lane import BenchCondition, Lane, Trial, open_lane
 from taskmem_resumebench.step_goals import describe_goals, describe_times, read_checkpoint_sizes
 from taskmem_resumebench.wake_sample import EACH, measure_wakes
 
-LANES: Final = 2
-"""Trials at a time: one for each core that a newcomer surely has."""
+LANES: Final = 3
+"""Trials at a time: two cores work, while the disk of another trial writes."""
 
 
 class Size(NamedTuple):
@@ -71,7 +71,7 @@ def plan_conditions(
 ) -> Sequence[tuple[BenchCondition, int]]:
     """Return what is killed at every step: the condition, and how many tasks."""
     others = [agent for agent in AGENTS if agent not in LOOKERS] if size.others else []
-    lookers = LOOKERS if size.others else ("amnesiac",)
+    careful = ("careful",) if size.others else ()
     kills = size.daemon_kills
     yours = (("memory", size.tasks, tuple(command)),) if command else ()
     return (
@@ -80,8 +80,9 @@ def plan_conditions(
         *((BenchCondition("packet", agent, daemon_kills=kills), size.others) for agent in others),
         *((BenchCondition(name, command=each), count) for name, count, each in yours),
         (BenchCondition("notes_before_and_after", command=EXAMPLE), size.tasks),
-        *((BenchCondition("openclaw_recovery", agent), size.tasks) for agent in lookers),
-        *((BenchCondition("notes", agent), size.tasks) for agent in lookers),
+        (BenchCondition("openclaw_recovery"), size.tasks),
+        *((BenchCondition("openclaw_recovery", agent), size.baseline) for agent in careful),
+        *((BenchCondition("notes", agent), size.tasks) for agent in ("amnesiac", *careful)),
         *((BenchCondition("notes", agent), size.others) for agent in others),
         (BenchCondition("nothing"), size.baseline),
     )
