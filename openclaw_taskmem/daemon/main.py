@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import linecache
 import logging
@@ -57,6 +58,8 @@ LOOK_SECONDS = 2.0
 """Interval of the checks that the home still exists and how long its log is."""
 MOST_DESCRIPTORS = 4096
 """Number of open files that the daemon requests from the system."""
+MOST_ARENAS = 2
+"""Pools in which glibc's threads allocate; by default each thread of the daemon has its own."""
 CATCH_UP_SECONDS = 3.0
 """Maximum time for which preloading modules waits until every open wait was looked at."""
 LAST_CALLS_SECONDS = 5.0
@@ -70,6 +73,7 @@ def run_daemon(environ: MutableMapping[str, str], lock: Lock) -> None:
         TaskmemError: It cannot run with these settings or this database.
     """
     logfile.set_up_logging()
+    limit_malloc_arenas()
     # Reserve half of them for files that the daemon itself opens.
     faces = min(MOST_FACES, raise_descriptor_limit() // 2)
     settings = load_settings(environ)
@@ -91,6 +95,12 @@ def raise_descriptor_limit(most: int = MOST_DESCRIPTORS) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         return wanted
     return soft
+
+
+def limit_malloc_arenas() -> None:
+    """Let all threads share a few of glibc's arenas; other libraries lack these. See mallopt(3)."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(-8, MOST_ARENAS)  # M_ARENA_MAX
 
 
 async def serve_one_home(

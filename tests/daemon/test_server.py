@@ -6,9 +6,11 @@ import asyncio
 import gc
 import json
 import os
+import platform
 import resource
 import socket
 import struct
+import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Literal
@@ -220,6 +222,39 @@ def test_as_many_descriptors_are_asked_for_as_the_system_gives(
     assert main.raise_descriptor_limit() == allowed
     raised = soft not in (allowed, resource.RLIM_INFINITY)
     assert asked == [(allowed, hard)] * raised
+
+
+ALLOCATE = """
+import ctypes, threading
+from openclaw_taskmem.daemon import main
+
+main.limit_malloc_arenas()
+libc = ctypes.CDLL(None)
+libc.fdopen.restype = ctypes.c_void_p
+together = threading.Barrier(8)
+
+def allocate():
+    together.wait()
+    libc.malloc(50_000)
+    together.wait()
+
+threads = [threading.Thread(target=allocate) for _ in range(8)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+libc.malloc_info(0, output := ctypes.c_void_p(libc.fdopen(1, b"w")))
+libc.fflush(output)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="has no such arenas")
+def test_threads_of_a_daemon_share_what_they_free() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", ALLOCATE], capture_output=True, check=True, text=True
+    )
+
+    assert told.stdout.count("<heap nr=") == main.MOST_ARENAS
 
 
 async def open_client(
