@@ -1,4 +1,4 @@
-"""Kill a process with what it has started."""
+"""Kill a process with what it started (a file of its own: memories and gateways do it)."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def filter_by_query(query: Value, rows: Iterable[AskedT]) -> list[AskedT]:
         if value is not None
     ]
 
-    found = list(rows)
+    found: list[AskedT] = list(rows)
     for field, values in wanted:
         if found and field in vars(found[0]):
             found = [row for row in found if getattr(row, field) in values]
