@@ -1,7 +1,7 @@
 // Track the turns that run in the gateway's sessions, put wakes before turns, and start turns.
 import { randomUUID } from "node:crypto";
 import { BoundedMap } from "./bounded_map.js";
-import { readSession, showLine } from "./gateway_requests.js";
+import { readSession, request, showLine } from "./gateway_requests.js";
 
 const KEPT_MS = 24 * 3_600_000; // how long a wake waits for a turn
 const HEARTBEAT_MS = 3_000; // time limit for the result of a heartbeat; one without is taken to run
@@ -27,6 +27,10 @@ const splitLines = (text) => text.split("\n");
 /** Return whether the gateway is about to resume a session's turn that a restart has cut. */
 function isAwaitingRecovery({ status, abortedLastRun, mainRestartRecovery: recovery, restartRecoveryRuns: runs } = {}) {
   return status === "running" && !recovery?.tombstone && Boolean(abortedLastRun || recovery || runs?.length);
+}
+/** Return whether the recovery of a cut turn has no owner any more, such as one that was cut, too. */
+function isAbandoned({ status = "failed", abortedLastRun, mainRestartRecovery: recovery } = {}) {
+  return ["running", "failed"].includes(status) && !abortedLastRun && recovery !== undefined && !recovery.tombstone;
 }
 /** Return whether one text contains all lines of another. */
 const containsLines = (one, other) => one !== undefined && splitLines(other).every((line) => splitLines(one).includes(line));
@@ -168,6 +172,11 @@ export class Sessions {
     const known = entry !== undefined;
     // A turn that we start before the gateway resumes its own would fail, and spoil that one.
     if (readClock() - this.#startedAt < RECOVERY_MS && isAwaitingRecovery(entry) && !this.running.includes(session)) return { recovers: session };
+    if (isAbandoned(entry) && !this.running.includes(session)) {
+      // Until then the gateway lets no turn begin in it but one of a person.
+      await request("sessions.recover", { key: session });
+      return { recovers: session };
+    }
     if (!known && session !== this.main && !session.includes(OURS)) return { refused: `The gateway has no session ${session}.` };
     if (containsLines(this.#takenWakes.get(key), text)) {
       // It has arrived, but the daemon was killed before it heard so.

@@ -174,6 +174,36 @@ test("a recovery that does not come holds a wake up no longer than half a minute
   mock.restoreAll();
 });
 
+/** Let a session be left with a recovery of an earlier gateway, half a minute after this one's start. */
+function abandon(status, recovery = {}) {
+  let now = 0;
+  mock.method(performance, "now", () => now);
+  move_in();
+  now = 30_000;
+  Object.assign(house.sessions.get(MAIN), { status, mainRestartRecovery: recovery });
+  const asked = [];
+  sdk.callGatewayTool = async (method, _, params) => void asked.push([method, params]);
+  return asked;
+}
+
+for (const status of ["running", "failed", undefined])
+  test(`the gateway is asked to recover a session that is ${status} and has a dead recovery`, async () => {
+    const asked = abandon(status);
+    assert.deepEqual(await wake(), { recovers: MAIN });
+    assert.deepEqual([asked, house.turns, house.waiting(MAIN)], [[["sessions.recover", { key: MAIN }]], [], []]);
+    mock.restoreAll();
+  });
+
+test("a session is not recovered while a turn runs in it, or once its recovery was given up", async () => {
+  const asked = abandon("failed", { tombstone: {} });
+  await wake();
+  house.sessions.get(MAIN).mainRestartRecovery = {};
+  house.begin("r1");
+  await wake({ delivery_id: "delivery-2" });
+  assert.deepEqual(asked.filter(([method]) => method === "sessions.recover"), []);
+  mock.restoreAll();
+});
+
 /** Let a turn's failure be told. */
 async function second() {
   await new Promise(setImmediate);
