@@ -78,12 +78,15 @@ def test_a_transcript_suffices_for_an_agent_that_looks_first(run: Run) -> None:
     assert outcome.resumed == outcome.interruptions
 
 
-def test_agents_that_look_first_are_measured_in_full() -> None:
+def test_agents_that_look_first_are_measured_by_scripts_alone() -> None:
     counts = {each.name: count for each, count in plan_conditions(WHOLE)}
     few = {each.name for each, _ in plan_few_kills(WHOLE)}
 
-    for name in ("notes/careful", "openclaw_recovery/careful"):
-        assert counts[name] == WHOLE.tasks
+    for name, tasks in (
+        ("notes/careful", WHOLE.tasks),
+        ("openclaw_recovery/careful", WHOLE.baseline),
+    ):
+        assert counts[name] == tasks
         assert name in few
     assert not any("careful" in each.name for each, _ in plan_conditions(MODEL))
 
