@@ -186,7 +186,7 @@ class ToolCalled(_ToolActivity):
 
 
 class ModelAnswered(_Event):
-    """A model has answered in a turn that took delivered messages."""
+    """The agent acts in a turn that took delivered messages, so they have arrived."""
 
     kind: Literal["answered"]
     session_key: Key

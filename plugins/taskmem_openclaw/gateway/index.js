@@ -278,10 +278,11 @@ const hooks = {
     return here.sessions.hideRow(event.message);
   },
   before_prompt_build: (here, event, ctx) => here.buildContext(event, ctx),
-  before_tool_call: async ({ daemon, reports, home }, event, ctx) => {
+  before_tool_call: async ({ daemon, reports, sessions, home }, event, ctx) => {
     await daemon.awaitReports(reports.isResuming(ctx.sessionKey) ? RECOVERY_MS : REPORTS_MS);
     const blockReason = await reports.findBlockReason(event, ctx);
     if (blockReason) return { block: true, blockReason };
+    sessions.handleActed(ctx.sessionKey);
     reports.reportCallStart(event, ctx);
     const params = await reports.backgroundWork.wrapCommand(event, ctx, home);
     return params && { params };

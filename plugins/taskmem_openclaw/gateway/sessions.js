@@ -37,7 +37,7 @@ const containsLines = (one, other) => one !== undefined && splitLines(other).eve
 
 export class Sessions {
   stopping = false;
-  #runs = new Map(); // id of a running gateway run → { session, began, answered }
+  #runs = new Map(); // id of a running gateway run → { session, began, answered, acted }
   #pendingWakes = new Map(); // session → Map(key of a wake → { delivery, since, text, line, expires })
   #takenWakes = new BoundedMap(MOST_DONE); // key of a wake that a turn took → its text
   #startedRuns = new BoundedMap(MOST_SESSIONS); // run id of a turn that we started → its session
@@ -115,13 +115,20 @@ export class Sessions {
     } else if (data.executionSettled) this.#handleEnded(runId, data);
   }
 
-  /** Handle that a model has answered in a run: the wakes put before its turn have arrived. */
+  /** Handle that a model has answered in a run. */
   handleAnswered(runId) {
     const run = this.#runs.get(runId);
-    if (!run) return;
-    run.answered = true;
+    if (run) run.answered = true;
+  }
+
+  /** Handle that the agent of a session begins a tool call: the wakes put before its turn have
+   * arrived. A turn that is cut before that leaves no trace of them, or an answer that did nothing. */
+  handleActed(session) {
+    const run = this.#runs.get(this.findRun(session));
+    if (!run?.answered) return;
+    run.acted = true;
     const deliveries = this.#takeDeliveries(run, true);
-    if (deliveries.length > 0) this.tell({ kind: "answered", session_key: run.session, deliveries });
+    if (deliveries.length > 0) this.tell({ kind: "answered", session_key: session, deliveries });
   }
 
   #handleEnded(runId, { phase, error, aborted, errorObservation }) {
@@ -131,7 +138,8 @@ export class Sessions {
     this.#startingSince.delete(run.session);
     this.countHook("turn_ended", run.session);
     const fault = phase === "error" || error ? String(error ?? "the gateway gave no reason") : null;
-    const failed = run.answered ? null : (fault ?? (aborted ? "it was aborted" : null));
+    const cut = this.stopping && aborted && !run.acted;
+    const failed = run.answered && !cut ? null : (fault ?? (aborted ? "it was aborted" : null));
     let deliveries = [];
     try {
       deliveries = this.#takeDeliveries(run, !failed);

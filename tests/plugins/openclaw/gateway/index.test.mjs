@@ -241,6 +241,17 @@ test("a row that is for the model alone is written so", async (t) => {
   assert.deepEqual(house.hooks.before_message_write({ message }, { sessionKey: MAIN }), { message: { ...message, display: false } });
 });
 
+test("the first call after a model's answer tells that the turn's wake has arrived", async (t) => {
+  const house = await at_home(t);
+  sdk.callGatewayTool = async () => {};
+  await globalThis[INSTANCE].sessions.deliverWake({ session_key: MAIN, key: "k", delivery_id: "d", text: "the packet", message: "Deploy: on." });
+  house.begin("r1");
+  house.hooks.model_call_ended({ runId: "r1", outcome: "completed", provider: "local" }, {});
+  await calling(house);
+  await house.there.until((d) => d.events().some(({ kind }) => kind === "answered"));
+  assert.deepEqual(house.there.events().find(({ kind }) => kind === "answered").deliveries, ["d"]);
+});
+
 test("what is seen of a turn is reported: calls, sessions, compactions", async (t) => {
   const house = await at_home(t);
   house.hooks.after_tool_call({ toolName: "exec", toolCallId: "c1", durationMs: 5, error: "no" }, { sessionKey: MAIN, runId: "r1" });

@@ -22,6 +22,11 @@ beforeEach(() => move_in());
 
 const wake = (more = {}) =>
   sessions.deliverWake({ session_key: MAIN, key: "wake-1", delivery_id: "delivery-1", text: "the packet", message: "Carry on.", ...more });
+/** Let a model answer in a run, and the agent begin a tool call. */
+function act(run) {
+  sessions.handleAnswered(run);
+  sessions.handleActed(MAIN);
+}
 const told_of = (kind) => told.filter((event) => event.kind === kind);
 
 test("a wake waits before the next turn, and an ordinary turn is asked for", async () => {
@@ -30,20 +35,40 @@ test("a wake waits before the next turn, and an ordinary turn is asked for", asy
   assert.deepEqual(house.begin("r1"), ["the packet"]);
 });
 
-test("it has arrived when a model has answered in the turn that took it, and is told once", async () => {
+test("it has arrived when the agent acts in the turn that took it, and is told once", async () => {
   await wake();
   house.begin("r1");
   assert.deepEqual(told_of("answered"), []);
-  sessions.handleAnswered("r1");
+  act("r1");
   house.end("r1");
   assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
   assert.deepEqual(told_of("turn_ended").map(({ deliveries, error }) => [deliveries, error]), [[[], null]]);
 });
 
+test("an answer alone is no arrival before its turn has ended", async () => {
+  await wake();
+  house.begin("r1");
+  sessions.handleAnswered("r1");
+  assert.deepEqual(told_of("answered"), []);
+  house.end("r1");
+  assert.deepEqual(told_of("turn_ended").map(({ deliveries, error }) => [deliveries, error]), [[["delivery-1"], null]]);
+});
+
+for (const [what, acted, expected] of [["before its agent acted brought the wake to nobody", false, [["delivery-1"], "it was aborted"]], ["after its agent acted has brought the wake", true, [[], null]]])
+  test(`a turn that a stop of the gateway cut ${what}`, async () => {
+    await wake();
+    house.begin("r1");
+    sessions.handleAnswered("r1");
+    if (acted) sessions.handleActed(MAIN);
+    sessions.beginStop();
+    house.end("r1", { aborted: true });
+    assert.deepEqual(told_of("turn_ended").map(({ deliveries, error }) => [deliveries, error]), [expected]);
+  });
+
 test("what waits still has not arrived by a turn that could not take it", async () => {
   house.begin("earlier");
   await wake();
-  sessions.handleAnswered("earlier");
+  act("earlier");
   house.end("earlier");
   assert.deepEqual(told_of("answered"), []);
   assert.deepEqual(told_of("turn_ended")[0].deliveries, []);
@@ -57,7 +82,7 @@ test("a turn that begins while the wake is put there has taken it", async () => 
     return done;
   };
   await wake();
-  sessions.handleAnswered("r1");
+  act("r1");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-1"]);
 });
 
@@ -105,7 +130,7 @@ test("what has arrived and says more now is brought again", async () => {
   house.end("r1");
   assert.deepEqual(await wake({ delivery_id: "delivery-2", text: "the packet\nand more" }), { turn: "ordinary" });
   assert.deepEqual(house.begin("r2"), ["the packet\nand more"]);
-  sessions.handleAnswered("r2");
+  act("r2");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-2"]);
 });
 
@@ -115,7 +140,7 @@ test("a wake that comes again with more follows the one that waits or runs", asy
   assert.deepEqual(await wake({ delivery_id: "delivery-3", text: "one\nthree" }), { waits_for: "wake-1" });
   house.begin("r1");
   assert.deepEqual(await wake({ delivery_id: "delivery-3", text: "one\nthree" }), { waits_for: "wake-1" });
-  sessions.handleAnswered("r1");
+  act("r1");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-2"]);
 });
 
@@ -123,7 +148,7 @@ test("what an earlier start put before the next turn is not put there again", as
   house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "the packet", createdAt: Date.now(), ttlMs: 1e6 });
   assert.deepEqual(await wake(), { turn: "ordinary" });
   assert.deepEqual(house.begin("r1"), ["the packet"]);
-  sessions.handleAnswered("r1");
+  act("r1");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-1"]);
 });
 
@@ -131,7 +156,7 @@ test("a wake whose turn runs is told under its new delivery, and not put there a
   await wake();
   house.begin("r1");
   assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "running" });
-  sessions.handleAnswered("r1");
+  act("r1");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-2"]);
 });
 
@@ -234,7 +259,7 @@ test("what only a turn that did not begin would have brought is taken by no othe
   mock.timers.reset();
   assert.deepEqual(told_of("turn_not_started").map(({ deliveries }) => deliveries), [["delivery-1"]]);
   house.begin("of the user");
-  sessions.handleAnswered("of the user");
+  act("of the user");
   assert.deepEqual(told_of("answered"), []);
 });
 
@@ -362,7 +387,7 @@ test("where nothing may be put before prompts, the turn's message brings the tex
   await wake();
   assert.deepEqual(house.turns.map(({ message }) => message), ["the packet\n\n[taskmem] Carry on."]);
   house.begin("r1");
-  sessions.handleAnswered("r1");
+  act("r1");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-1"]);
 });
 
@@ -370,7 +395,7 @@ test("a turn that ran already when the message was sent has not taken it", async
   move_in({ allowed: false });
   house.begin("earlier");
   await wake();
-  sessions.handleAnswered("earlier");
+  act("earlier");
   house.end("earlier");
   assert.deepEqual(told_of("answered"), []);
 });
@@ -389,7 +414,7 @@ test("an injection that has expired waits no more, and no turn has taken it", as
   mock.timers.tick(24 * 3_600_000 + 1);
   assert.deepEqual(await wake({ key: "wake-2", delivery_id: "delivery-2" }), { turn: "started before" });
   house.begin("r1");
-  sessions.handleAnswered("r1");
+  act("r1");
   assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-2"]]);
   mock.timers.reset();
 });
