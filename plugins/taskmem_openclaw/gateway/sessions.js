@@ -28,9 +28,9 @@ const splitLines = (text) => text.split("\n");
 function isAwaitingRecovery({ status, abortedLastRun, mainRestartRecovery: recovery, restartRecoveryRuns: runs } = {}) {
   return status === "running" && !recovery?.tombstone && Boolean(abortedLastRun || recovery || runs?.length);
 }
-/** Return whether the recovery of a cut turn has no owner any more, such as one that was cut, too. */
-function isAbandoned({ status = "failed", abortedLastRun, mainRestartRecovery: recovery } = {}) {
-  return ["running", "failed"].includes(status) && !abortedLastRun && recovery !== undefined && !recovery.tombstone;
+/** Return whether nobody may go on with a turn that a restart has cut; the gateway knows for sure. */
+function mayBeAbandoned({ status = "failed", abortedLastRun, mainRestartRecovery: recovery } = {}) {
+  return ["running", "failed"].includes(status) && !abortedLastRun && Boolean(recovery) && !recovery.tombstone;
 }
 /** Return whether one text contains all lines of another. */
 const containsLines = (one, other) => one !== undefined && splitLines(other).every((line) => splitLines(one).includes(line));
@@ -138,7 +138,7 @@ export class Sessions {
     this.#startingSince.delete(run.session);
     this.countHook("turn_ended", run.session);
     const fault = phase === "error" || error ? String(error ?? "the gateway gave no reason") : null;
-    const cut = this.stopping && aborted && !run.acted;
+    const cut = this.stopping && (aborted || fault) && !run.acted;
     const failed = run.answered && !cut ? null : (fault ?? (aborted ? "it was aborted" : null));
     let deliveries = [];
     try {
@@ -180,10 +180,10 @@ export class Sessions {
     const known = entry !== undefined;
     // A turn that we start before the gateway resumes its own would fail, and spoil that one.
     if (readClock() - this.#startedAt < RECOVERY_MS && isAwaitingRecovery(entry) && !this.running.includes(session)) return { recovers: session };
-    if (isAbandoned(entry) && !this.running.includes(session)) {
-      // Until then the gateway lets no turn begin in it but one of a person.
-      await request("sessions.recover", { key: session });
-      return { recovers: session };
+    if (mayBeAbandoned(entry) && !this.running.includes(session)) {
+      // Until it is recovered, the gateway lets no turn begin in it but one of a person.
+      const asked = await request("sessions.recover", { key: session }).catch(() => undefined);
+      if (asked) return { recovers: session };
     }
     if (!known && session !== this.main && !session.includes(OURS)) return { refused: `The gateway has no session ${session}.` };
     if (containsLines(this.#takenWakes.get(key), text)) {

@@ -54,14 +54,18 @@ test("an answer alone is no arrival before its turn has ended", async () => {
   assert.deepEqual(told_of("turn_ended").map(({ deliveries, error }) => [deliveries, error]), [[["delivery-1"], null]]);
 });
 
-for (const [what, acted, expected] of [["before its agent acted brought the wake to nobody", false, [["delivery-1"], "it was aborted"]], ["after its agent acted has brought the wake", true, [[], null]]])
+for (const [what, acted, data, expected] of [
+  ["before its agent acted brought the wake to nobody", false, { aborted: true }, [["delivery-1"], "it was aborted"]],
+  ["by an error before its agent acted did so, too", false, { error: "draining" }, [["delivery-1"], "draining"]],
+  ["after its agent acted has brought the wake", true, { aborted: true }, [[], null]],
+])
   test(`a turn that a stop of the gateway cut ${what}`, async () => {
     await wake();
     house.begin("r1");
     sessions.handleAnswered("r1");
     if (acted) sessions.handleActed(MAIN);
     sessions.beginStop();
-    house.end("r1", { aborted: true });
+    house.end("r1", data);
     assert.deepEqual(told_of("turn_ended").map(({ deliveries, error }) => [deliveries, error]), [expected]);
   });
 
@@ -207,7 +211,7 @@ function abandon(status, recovery = {}) {
   now = 30_000;
   Object.assign(house.sessions.get(MAIN), { status, mainRestartRecovery: recovery });
   const asked = [];
-  sdk.callGatewayTool = async (method, _, params) => void asked.push([method, params]);
+  sdk.callGatewayTool = async (method, _, params) => (asked.push([method, params]), { ok: true });
   return asked;
 }
 
@@ -218,6 +222,13 @@ for (const status of ["running", "failed", undefined])
     assert.deepEqual([asked, house.turns, house.waiting(MAIN)], [[["sessions.recover", { key: MAIN }]], [], []]);
     mock.restoreAll();
   });
+
+test("where the gateway does not recover a session, an ordinary turn is asked for", async () => {
+  abandon("failed");
+  sdk.callGatewayTool = async () => Promise.reject(new Error("requires a restart-tombstoned session"));
+  assert.deepEqual(await wake(), { turn: "ordinary" });
+  mock.restoreAll();
+});
 
 test("a session is not recovered while a turn runs in it, or once its recovery was given up", async () => {
   const asked = abandon("failed", { tombstone: {} });
