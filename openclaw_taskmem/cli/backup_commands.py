@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from contextlib import contextmanager
@@ -49,7 +50,7 @@ def backup(file: Path) -> None:
     if not file.parent.is_dir():
         fail(f"There is no folder {file.parent}; name a file in one that is there.")
     with (
-        _translate_errors(),
+        _translate_errors(file.parent),
         tempfile.TemporaryDirectory(prefix=".taskmem-backup-", dir=file.parent) as folder,
     ):
         settings = _load_settings(home)
@@ -119,7 +120,7 @@ def restore(*, replace: bool, file: Path) -> None:
     home = find_home(os.environ)
     home.prepare()
     with (
-        _translate_errors(),
+        _translate_errors(home.folder),
         tempfile.TemporaryDirectory(
             prefix="restore-", dir=home.folder, ignore_cleanup_errors=True
         ) as folder,
@@ -253,13 +254,23 @@ def _open_store(plugins: PluginHost, url: str) -> Generator[TaskStore]:
 
 
 @contextmanager
-def _translate_errors() -> Generator[None]:
-    """End the command with a sentence where an archive, settings or a database cannot be used."""
-    from openclaw_taskmem.cli.backup_archive import ArchiveRefused
-    from taskmem_hookspecs import TaskmemError
+def _translate_errors(written: Path) -> Generator[None]:
+    """End the command with a sentence where something cannot be used, or a folder not be written.
 
+    `written`: the folder in which the command writes.
+    """
+    from openclaw_taskmem.cli.backup_archive import ArchiveRefused
+    from taskmem_hookspecs import StoreFull, TaskmemError
+
+    refused = f"{written} cannot be written ({{}}); make room there, or see that its disk is well."
     try:
         yield
+    except StoreFull:
+        fail(refused.format(os.strerror(errno.ENOSPC)))
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        fail(refused.format(error.strerror))
     except (ArchiveRefused, TaskmemError) as error:
         fail(f"{error} Nothing was changed.")
 

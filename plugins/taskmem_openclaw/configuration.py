@@ -29,8 +29,8 @@ class Webhooks(NamedTuple):
 def find_config_file(environ: Mapping[str, str]) -> Path:
     """Return the path of the configuration file, which need not exist.
 
-    Where OpenClaw's variable is not set, it is the file that was set up with this home: whoever
-    started the daemon may not have had the variable.
+    Where OpenClaw's variables are not set, it is the file that was set up with this home: whoever
+    started the daemon may not have had them.
     """
     if own := environ.get("OPENCLAW_CONFIG_PATH"):
         return Path(own).expanduser()
@@ -70,7 +70,9 @@ def _find_default_config(environ: Mapping[str, str]) -> Path:
 def _find_config_of_home(environ: Mapping[str, str]) -> Path | None:
     """Return the file that was set up with this home; None: it is the default, or there is none."""
     home = environ.get("TASKMEM_HOME")
-    return find_other_config(Path(home), _find_default_config(environ)) if home else None
+    if not home or environ.get("OPENCLAW_STATE_DIR"):
+        return None
+    return find_other_config(Path(home), _find_default_config(environ))
 
 
 def find_state_folder(environ: Mapping[str, str]) -> Path:

@@ -69,6 +69,8 @@ def command(
         raise click.UsageError("--gateway goes with none of --memory, --model and --plot.")
     yours = () if memory is None else _read_command(memory)
     endpoint = None if model is None else _read_endpoint(model, model_name)
+    if plot is not None and plot.name == "-":
+        raise click.BadParameter("Name a file: the report goes to the output.", param_hint="--plot")
     if plot is not None and not _can_write(plot.name):
         raise click.BadParameter(f"{plot.name!r} cannot be written.", param_hint="--plot")
     if stored:

@@ -264,7 +264,8 @@ def _run_program(
             start_new_session=True,
         )
     except OSError as error:
-        raise OpenClawMissing(
+        missing = isinstance(error, FileNotFoundError)
+        raise (OpenClawMissing if missing else OpenClawSetupFailed)(
             f"{program} cannot be started ({_describe_error(error)}); install OpenClaw, or set "
             "TASKMEM_OPENCLAW_BIN to its command."
         ) from error

@@ -62,6 +62,8 @@ def test_it_is_the_file_that_was_set_up_with_the_home(config, tmp_path):
     assert configuration.build_environment(environ)["OPENCLAW_CONFIG_PATH"] == file
     own = {**environ, "OPENCLAW_CONFIG_PATH": "/c/x"}
     assert configuration.find_config_file(own) == Path("/c/x")
+    moved = {**environ, "OPENCLAW_STATE_DIR": "/s"}
+    assert configuration.find_config_file(moved) == Path("/s/openclaw.json")
 
     Path(file).unlink()
     default = tmp_path / ".openclaw" / "openclaw.json"

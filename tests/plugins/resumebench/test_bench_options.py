@@ -94,6 +94,12 @@ def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         )
 
 
+def test_a_picture_does_not_go_where_the_report_goes() -> None:
+    assert refuse("--plot", "-") == (
+        "Invalid value for --plot: Name a file: the report goes to the output."
+    )
+
+
 def test_a_picture_may_be_new_or_take_anothers_place(tmp_path: Path) -> None:
     file = tmp_path / "file"
     run("--plot", f"{file}")
@@ -101,4 +107,3 @@ def test_a_picture_may_be_new_or_take_anothers_place(tmp_path: Path) -> None:
 
     file.touch()
     run("--plot", f"{file}")
-    run("--plot", "-")
