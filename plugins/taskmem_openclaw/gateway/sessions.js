@@ -38,7 +38,7 @@ const containsLines = (one, other) => one !== undefined && splitLines(other).eve
 export class Sessions {
   stopping = false;
   #runs = new Map(); // id of a running gateway run → { session, began, answered, acted }
-  #pendingWakes = new Map(); // session → Map(key of a wake → { delivery, since, text, line, expires })
+  #pendingWakes = new Map(); // session → Map(key of a wake → { delivery, since, text, line, injection, expires })
   #takenWakes = new BoundedMap(MOST_DONE); // key of a wake that a turn took → its text
   #startedRuns = new BoundedMap(MOST_SESSIONS); // run id of a turn that we started → its session
   #begunRuns = new BoundedMap(MOST_DONE); // run ids of turns that have begun
@@ -155,7 +155,7 @@ export class Sessions {
     const pending = this.#pendingWakes.get(session);
     if (!pending) return [];
     const waiting = this.#listInjections(session).map(({ key }) => key);
-    const gone = [...pending].filter(([key, { since }]) => since <= began && !waiting.includes(key));
+    const gone = [...pending].filter(([, { since, injection }]) => since <= began && !waiting.includes(injection));
     for (const [key] of gone) pending.delete(key);
     if (pending.size === 0) this.#pendingWakes.delete(session);
     const taken = gone.filter(([, { expires }]) => Date.now() < expires);
@@ -191,10 +191,12 @@ export class Sessions {
       this.tell({ kind: "answered", session_key: session, deliveries: [delivery] });
       return { turn: "taken before" };
     }
-    // A repeated wake may say more than before; then it follows the one that waits or runs.
+    // A repeated wake may say more than before; then it follows the one that waits or runs. One whose
+    // text an earlier start of the gateway has put there, also among others, arrives with that.
     const [first] = this.#listInjections(session);
-    if (first && !(first.key === key && containsLines(first.text, text))) {
-      await this.#startAnyTurn(session, first.key, this.#pendingWakes.get(session)?.get(first.key)?.line ?? ANOTHER);
+    const ours = this.#pendingWakes.get(session)?.get(first?.key);
+    if (first && ((ours && first.key !== key) || !containsLines(first.text, text))) {
+      await this.#startAnyTurn(session, first.key, ours?.line ?? ANOTHER);
       return { waits_for: first.key };
     }
     const before = this.#pendingWakes.get(session)?.get(key);
@@ -207,7 +209,7 @@ export class Sessions {
     // A session without an entry, such as a main one before its first turn, is created by a turn.
     const there = first !== undefined || (known && (await this.#injectText(session, key, text)));
     if (!this.#pendingWakes.has(session)) this.#pendingWakes.set(session, new Map());
-    this.#pendingWakes.get(session).set(key, { delivery, since, text, line, expires: Date.now() + KEPT_MS });
+    this.#pendingWakes.get(session).set(key, { delivery, since, text, line, injection: first?.key ?? key, expires: Date.now() + KEPT_MS });
     if (there) return { turn: await this.#startAnyTurn(session, key, line) };
     return { turn: await this.#startTurnWithText(session, key, line, text) };
   }
@@ -276,7 +278,7 @@ export class Sessions {
     const deliveries = [...pending.values()].map(({ delivery }) => delivery);
     // Forget wakes that were in that turn's message alone: no other turn has them.
     const waiting = this.#listInjections(session).map(({ key }) => key);
-    for (const key of [...pending.keys()]) if (!waiting.includes(key)) pending.delete(key);
+    for (const [key, { injection }] of [...pending]) if (!waiting.includes(injection)) pending.delete(key);
     this.tell({ kind: "turn_not_started", session_key: session, deliveries, error: String(error || "the gateway gave no reason") });
   }
 

@@ -156,6 +156,16 @@ test("what an earlier start put before the next turn is not put there again", as
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-1"]);
 });
 
+test("a wake that an earlier start put there among others arrives with these, once", async () => {
+  house.waiting(MAIN).push({ idempotencyKey: "wake-0", text: "one\nthe packet", createdAt: Date.now(), ttlMs: 1e6 });
+  assert.deepEqual(await wake(), { turn: "ordinary" });
+  assert.deepEqual(house.begin("r1"), ["one\nthe packet"]);
+  act("r1");
+  house.end("r1");
+  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
+  assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "taken before" });
+});
+
 test("a wake whose turn runs is told under its new delivery, and not put there again", async () => {
   await wake();
   house.begin("r1");
@@ -272,6 +282,18 @@ test("what only a turn that did not begin would have brought is taken by no othe
   house.begin("of the user");
   act("of the user");
   assert.deepEqual(told_of("answered"), []);
+});
+
+test("what an earlier start put there waits on when the turn for it does not begin", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  house.waiting(MAIN).push({ idempotencyKey: "wake-0", text: "one\nthe packet", createdAt: Date.now(), ttlMs: 1e6 });
+  house.wait = async () => ({ status: "error", error: "changed while starting work" });
+  await wake();
+  await second();
+  mock.timers.reset();
+  house.begin("r1");
+  act("r1");
+  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
 });
 
 for (const [outcome, status] of [["began, and failed", "error"], ["has not begun yet", "pending"], ["is not known", undefined]])
