@@ -200,10 +200,12 @@ export class Sessions {
       return { waits_for: first.key };
     }
     const before = this.#pendingWakes.get(session)?.get(key);
-    if (before && !first && this.running.includes(session)) {
+    const runs = this.running.includes(session);
+    if (before && !first && (runs || this.#isTurnAwaited(session))) {
+      // The turn has the text, or its message brings it.
       if (!containsLines(before.text, text)) return { waits_for: key };
       before.delivery = delivery;
-      return { turn: "running" };
+      return { turn: runs ? "running" : "started before" };
     }
     const since = readClock(); // before it is put: a turn that begins meanwhile may take it
     // A session without an entry, such as a main one before its first turn, is created by a turn.

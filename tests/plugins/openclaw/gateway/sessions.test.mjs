@@ -452,6 +452,17 @@ test("an injection that has expired waits no more, and no turn has taken it", as
   mock.timers.reset();
 });
 
+test("what a turn's message brings is not put before the same turn as well", async () => {
+  const before = house.sessions.get(MAIN);
+  house.sessions.delete(MAIN);
+  await wake();
+  house.sessions.set(MAIN, before);
+  assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "started before" });
+  assert.deepEqual(house.begin("r1"), []);
+  act("r1");
+  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-2"]]);
+});
+
 test("where nothing may be put before prompts, a wake waits until a turn of its own can bring it", async () => {
   move_in({ allowed: false });
   await wake();
