@@ -12,8 +12,6 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
-from taskmem_hookspecs.files import sync_folder
-
 ARRIVING: Final = "arriving-"
 """Prefix of the folder with the new content while the old is set aside."""
 ENTERING: Final = "entering-"
@@ -39,9 +37,9 @@ def begin_exchange(folder: Path, fresh: Path, stamp: str) -> Path:
     stamps = chain((stamp,), (f"{stamp}-{number}" for number in count(2)))
     stamp = next(each for each in stamps if not os.path.lexists(folder / f"{ASIDE}{each}"))
     for each in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
-        sync_folder(each)
+        _sync_folder(each)
     fresh.rename(folder / f"{ARRIVING}{stamp}")
-    sync_folder(folder)
+    _sync_folder(folder)
     finish_exchange(folder)
     return folder / f"{ASIDE}{stamp}"
 
@@ -54,15 +52,22 @@ def finish_exchange(folder: Path) -> None:
         aside.mkdir(mode=0o700, exist_ok=True)
         _move_all(folder, aside)
         arriving.rename(folder / f"{ENTERING}{stamp}")
-        sync_folder(folder)
+        _sync_folder(folder)
     for entering in folder.glob(f"{ENTERING}*"):
         _move_all(entering, folder)
         entering.rmdir()
-        sync_folder(folder)
+        _sync_folder(folder)
 
 
 def _move_all(source: Path, target: Path) -> None:
     for name in REPLACED:
         if os.path.lexists(source / name):
             (source / name).rename(target / name)
-    sync_folder(target)
+    _sync_folder(target)
+
+
+def _sync_folder(folder: Path) -> None:
+    # Imported where it is needed, as nothing heavy may be loaded before a daemon has its home.
+    from taskmem_hookspecs.files import sync_folder
+
+    sync_folder(folder)
