@@ -123,7 +123,7 @@ def test_a_program_that_does_not_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command_memory, "ANSWER_SECONDS", 0.1)
-    deaf = (sys.executable, "-c", "import time; time.sleep(5)")
+    deaf = (sys.executable, "-c", "import signal; signal.pause()")
 
     with (
         CommandMemory(deaf, tmp_path, lambda: 0.0) as memory,
