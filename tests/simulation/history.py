@@ -158,8 +158,10 @@ class Play:
         if gateway is not None and claims:
             self.outside.gateways_of[answer["task_id"]].add(gateway.host)
             self.outside.claims[gateway.host] -= 1
-        if gateway is not None and tool in MAKES:
-            self.outside.gateways_of[answer[MAKES[tool]]].add(gateway.host)
+        if tool in MAKES:
+            self.outside.answered.add(answer[MAKES[tool]])
+            if gateway is not None:
+                self.outside.gateways_of[answer[MAKES[tool]]].add(gateway.host)
         self.answers += 1
         self.machine.rules.check_answer(self.machine, tool, given, answer)
 

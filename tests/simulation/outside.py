@@ -169,6 +169,8 @@ class Outside:
         """The names of the gateways."""
         self.gateways_of: defaultdict[str | None, set[str | None]] = defaultdict(set)
         """By task or wait: the gateways whose agents made it or asked to have it."""
+        self.answered: set[str] = set()
+        """Tasks and waits whose maker got the answer; who made another one is not known."""
         self.claims: Counter[str | None] = Counter()
         """By gateway: claims of whatever is queued whose answers nobody has."""
         self.strays: list[str] = []
@@ -264,9 +266,10 @@ class Outside:
         """Return the gateway that a wake goes to."""
         if len(self.hosts) == 1:
             return self.hosts[0]
-        made = self.gateways_of.get(wake.task_id or wake.wait_id)
+        about = wake.task_id or wake.wait_id
+        made = self.gateways_of.get(about)
         excused = wake.host not in self.hosts or self.claims[wake.host] > 0
-        if made and not excused and wake.host not in made:
+        if made and about in self.answered and not excused and wake.host not in made:
             self.strays.append(f"{wake.wake_id} goes to {wake.host}, and is of {sorted(made)}")
         return wake.host
 
