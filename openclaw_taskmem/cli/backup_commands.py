@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -41,7 +40,7 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 def backup(file: Path) -> None:
     """Write this home into one file, while agents go on working."""
     from openclaw_taskmem.cli.backup_archive import ArchiveList, write_archive
-    from taskmem_hookspecs.files import sync_folder
+    from openclaw_taskmem.daemon.work_folders import BACKUP, open_work_folder
 
     home = find_home(os.environ)
     if os.path.lexists(file):
@@ -49,10 +48,7 @@ def backup(file: Path) -> None:
     file = file.absolute()
     if not file.parent.is_dir():
         fail(f"There is no folder {file.parent}; name a file in one that is there.")
-    with (
-        _translate_errors(file.parent),
-        tempfile.TemporaryDirectory(prefix=".taskmem-backup-", dir=file.parent) as folder,
-    ):
+    with _translate_errors(file.parent), open_work_folder(file.parent, BACKUP) as folder:
         settings = _load_settings(home)
         if "database_url" in settings.in_file:
             fail(
@@ -62,7 +58,7 @@ def backup(file: Path) -> None:
             )
         if not (settings.database_url or home.database.exists()):
             fail(f"There is no {home.database} yet, so there is nothing to back up.")
-        copy, partial = Path(folder) / "copy.db", Path(folder) / "archive"
+        copy, partial = folder / "copy.db", folder / "archive"
         at = get_now().replace(microsecond=0)
         with _open_store(_load_plugins(settings), _require_unchanged(settings.database)) as store:
             store.back_up(copy)
@@ -72,7 +68,7 @@ def backup(file: Path) -> None:
             _publish_archive(partial, file)
         except FileExistsError:
             fail(f"{file} is there already; name a file that is not.")
-        sync_folder(file.parent)
+        _keep_name(file)
     click.echo(
         f"Backed up {home.folder} to {file} ({file.stat().st_size / _MIB:,.1f} MiB): tasks, waits, "
         "wakes, pictures of waits and settings, but not what taskmem record recorded.\n"
@@ -85,6 +81,20 @@ def _require_unchanged(url: str) -> str:
     if not url.startswith(("sqlite", "postgresql")):
         return url
     return f"{url}{'&' if '?' in url else '?'}mode=ro"
+
+
+def _keep_name(file: Path) -> None:
+    """Have the name of a finished archive outlive a power cut, or end the command."""
+    from taskmem_hookspecs.files import sync_folder
+
+    try:
+        sync_folder(file.parent)
+    except OSError as error:
+        fail(
+            f"{file} is whole, but its disk did not say that it keeps the name ({error.strerror}), "
+            "so a power cut may take the file away. See that the disk is well, then back up to "
+            "another file."
+        )
 
 
 def _publish_archive(partial: Path, file: Path) -> None:
@@ -114,18 +124,14 @@ def restore(*, replace: bool, file: Path) -> None:
     from openclaw_taskmem.cli.backup_archive import unpack_archive
     from openclaw_taskmem.cli.hosts import explain_agents_shell
     from openclaw_taskmem.daemon.home_exchange import begin_exchange
+    from openclaw_taskmem.daemon.work_folders import RESTORE, open_work_folder
 
     if why := explain_agents_shell(os.environ):
         fail(why)
     home = find_home(os.environ)
     home.prepare()
-    with (
-        _translate_errors(home.folder),
-        tempfile.TemporaryDirectory(
-            prefix="restore-", dir=home.folder, ignore_cleanup_errors=True
-        ) as folder,
-    ):
-        fresh = Path(folder) / "home"
+    with _translate_errors(home.folder), open_work_folder(home.folder, RESTORE) as folder:
+        fresh = folder / "home"
         fresh.mkdir(mode=0o700)
         listed = unpack_archive(file, fresh)
         _check_content(fresh, file)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from openclaw_taskmem.cli.core_checks import build_ok_row, build_warn_row
+from openclaw_taskmem.daemon.work_folders import RESTORE
 from openclaw_taskmem.home import Home
 from taskmem_hookspecs import HealthRow
 
@@ -28,6 +29,7 @@ _PARTS: Final = {
     "pictures": "pictures of waits",
     "daemon.log": "logs",
     "replaced-": "set aside by restore",
+    RESTORE: "unpacked by restore",
 }
 """What the home consists of, by the beginning of names in it."""
 _FULL: Final = "When it is full, no report of an agent can be stored."
@@ -43,6 +45,8 @@ _CURES: Final = {
     "recordings of commands": "End commands under taskmem run that you no longer need.",
     "pictures of waits": f"Set TASKMEM_PICTURE_DAYS lower, {_RESTART}",
     "set aside by restore": "Remove the folders replaced-… in it that you no longer need.",
+    "unpacked by restore": "If no taskmem restore runs, one was killed, and the next start of the "
+    "daemon removes what it left. Run: taskmem daemon restart",
 }
 
 

@@ -27,6 +27,7 @@ from openclaw_taskmem.cli import backup_archive, daemon_stop
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.hosts import HOSTS
 from openclaw_taskmem.daemon import home_exchange
+from openclaw_taskmem.daemon.work_folders import BACKUP
 from openclaw_taskmem.home import Home
 from openclaw_taskmem.plugin_host import facade
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
@@ -127,8 +128,9 @@ def test_only_a_folder_that_cannot_be_synced_is_excused(
     monkeypatch.setattr(os, "fsync", refuse_folders)
     done = run(filled_home, "backup", tmp_path / "file")
     assert (done.exit_code == 0) == (number != errno.EIO), done.output
-    said = "Backed up" if number != errno.EIO else f"{tmp_path} cannot be written (Input/"
+    said = "Backed up" if number != errno.EIO else f"{tmp_path / 'file'} is whole, but its disk"
     assert done.output.startswith(said)
+    assert [*tmp_path.iterdir()] == [tmp_path / "file"]
 
 
 def test_what_was_sent_before_a_back_up_is_not_sent_again(
@@ -193,6 +195,28 @@ def test_a_restore_that_is_ended_leaves_no_copy(
         process.send_signal(number)
         assert process.wait(60) == 128 + number
     assert [*home.folder.iterdir()] == []
+
+
+def test_what_a_killed_restore_left_goes_at_the_next(home: Home, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "file")  # it has no end
+    words = (sys.executable, "-m", "openclaw_taskmem", "restore", str(tmp_path / "file"))
+    (tmp_path / "wrong").write_text("no back-up")
+    with subprocess.Popen(words, env=environment(home)) as process:
+        left = until(lambda: [*home.folder.glob("restore-*/home")], "it has begun")
+        assert run(home, "restore", tmp_path / "wrong").exit_code == 1
+        assert [*home.folder.glob("restore-*/home")] == left
+        process.kill()
+    assert [*home.folder.glob("restore-*/home")] == left
+    assert run(home, "restore", tmp_path / "wrong").exit_code == 1
+    assert [*home.folder.iterdir()] == []
+
+
+def test_what_a_killed_back_up_left_goes_at_the_next(filled_home: Home, tmp_path: Path) -> None:
+    left = tmp_path / f"{BACKUP}1" / "copy.db"
+    left.parent.mkdir()
+    left.write_text("half")
+    file = back_up(filled_home, tmp_path / "file")
+    assert [*tmp_path.iterdir()] == [file]
 
 
 def test_a_busy_machine_fails_no_restore(

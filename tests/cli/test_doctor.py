@@ -27,6 +27,7 @@ from openclaw_taskmem.cli import (
 )
 from openclaw_taskmem.daemon import processes, settings_differences
 from openclaw_taskmem.daemon.lock import Lock
+from openclaw_taskmem.daemon.work_folders import RESTORE
 from openclaw_taskmem.domain.texts import format_count
 from openclaw_taskmem.home import Home, HomeRefused, find_home
 from openclaw_taskmem.plugin_host.facade import PluginHost
@@ -560,6 +561,7 @@ MIB = 2**20
         ({"recordings of the screen": 9000, "logs": 3}, 5000, "takes 9,003 MiB", None),
         ({"other files": 2049}, 5000, "takes 2,049 MiB", "du -ah"),
         ({"index of past tasks": 2049}, 5000, "takes 2,049 MiB", "Remove the folder recall in it"),
+        ({"unpacked by restore": 2049}, 5000, "takes 2,049 MiB", "Run: taskmem daemon restart"),
         ({"logs": 3}, 1023, "1,023 MiB are free", "Make room on the disk"),
     ],
 )
@@ -582,14 +584,17 @@ def test_what_a_home_holds_is_measured_by_part(home):
     row = home_size.check_home_size(home, has_database=True)
     assert row.detail.startswith("The home takes 0 MiB, and ")
     home.prepare()
-    for name in ("taskmem.db-wal", "recall/past_tasks.db", "replaced-1/taskmem.db", "odd/a/b"):
+    unpacked = f"{RESTORE}1/home/taskmem.db"
+    replaced = "replaced-1/taskmem.db"
+    for name in ("taskmem.db-wal", "recall/past_tasks.db", replaced, unpacked, "odd/a/b"):
         path = home.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * len(name))
     assert home_size.measure_parts(home.folder) == {
         "database": len("taskmem.db-wal"),
         "index of past tasks": len("recall/past_tasks.db"),
-        "set aside by restore": len("replaced-1/taskmem.db"),
+        "set aside by restore": len(replaced),
+        "unpacked by restore": len(unpacked),
         "other files": len("odd/a/b"),
     }
 
