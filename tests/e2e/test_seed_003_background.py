@@ -83,7 +83,9 @@ def start_baking(
     story.say("Please bake a loaf.")
     assert "background" in kitchen.said, kitchen.said
     run = story.house.ask("runs", all=True, task_id=kitchen.task_id)[0]
-    return kitchen, Story(story.house, story.scripts, run["session_key"])
+    away = Story(story.house, story.scripts, run["session_key"])
+    away.follow(kitchen.away)
+    return kitchen, away
 
 
 def list_running_sessions(story: Story) -> list[str]:
@@ -143,6 +145,24 @@ def test_p2_3_4_a_crash_in_the_background_is_resumed_there(story: Story, tmp_pat
     assert (tmp_path / "log").read_text() == "mixed\n"
     story.wait_for_notice("Bread: resuming")
     story.wait_for_notice("completed")
+
+
+def test_p2_5_4_two_in_the_background_do_not_disturb_each_other(story: Story, tmp_path: Path):
+    stories = [story, Story(story.house, story.scripts, f"{story.session}_beside")]
+    bakings = []
+    for each, name in zip(stories, ("one", "beside"), strict=True):
+        (tmp_path / name).mkdir()
+        bakings.append(start_baking(each, tmp_path / name))
+    for kitchen, away in bakings:
+        assert kitchen.baking.wait(120)
+        assert away.session in list_running_sessions(story)
+    for kitchen, _ in bakings:
+        kitchen.baked.touch()
+    for each, (kitchen, away) in zip(stories, bakings, strict=True):
+        away.ends()
+        each.wait_for_notice('Bread: completed. Its agent says: "A fine loaf."')
+        assert (kitchen.folder / "log").read_text() == "mixed\n"
+        assert {packet["task_id"] for packet in kitchen.packets} == {kitchen.task_id}
 
 
 class Asks(Kitchen):

@@ -24,6 +24,7 @@ _TABLES: Final = {
 }
 _TIMES: Final = "The run took "
 """Begins the line with the times of the run, and with the wakes of silent agents."""
+_GOALS_TITLE: Final = "| S3, P2.5 | goal | last run |"
 _README_TITLE: Final = "| told after a kill | right | 3 kills | doubled |"
 _README_NAMES: Final = {
     "packet": "Task memory",
@@ -53,6 +54,7 @@ def render_pages(report: Mapping[str, Any]) -> Mapping[Path, str]:
     for part, title in _TABLES.items():
         page = _replace_block(page, f"{title}\n\n", _format_table(report[part]))
     page = _replace_line(page, _TIMES, _format_times(report))
+    page = _replace_block(page, f"{_GOALS_TITLE}\n", _format_goals(report))
     readme = _replace_block(README.read_text(), f"{_README_TITLE}\n", _format_readme(report))
     return {RELIABILITY: page, README: readme, PICTURE: draw_plot(report)}
 
@@ -91,6 +93,35 @@ def _format_readme(report: Mapping[str, Any]) -> list[str]:
         return _format_row(_README_NAMES[name], *shares, f"{every['duplicated_effects']:,}")
 
     return [_format_row(*["---"] * 4), *map(format_memory, _README_NAMES)]
+
+
+def _format_goals(report: Mapping[str, Any]) -> list[str]:
+    goals, times = report["s3"], report["times"]
+    metrics, sizes, step = goals["metrics"], goals["checkpoint_bytes"], times["step_seconds"]
+
+    def format_completion(steps: str, goal: str) -> str:
+        found = goals[f"{steps}_steps"]
+        return _format_row(
+            f"tasks of {steps} steps completed", goal, f"{found['completed']} of {found['tasks']}"
+        )
+
+    recovery = f"{times['recovery_seconds']:.1f} s"
+    bytes_ = f"{sizes['median']} bytes; {sizes['largest']} bytes"
+    killed = f"{goals['resumes']} of {goals['kills']} times"
+    medians = f"{step['median'] * 1000:.0f} ms; {step['p95'] * 1000:.0f} ms"
+    counts = ", ".join(f"{metrics[name]} {name}" for name in ("tasks", "completed", "failed"))
+    means = f"{metrics['mean_steps']} steps, {metrics['mean_resumes']} resumes"
+    return [
+        _format_row("---", "---:", "---:"),
+        format_completion("five", "100 % (S3: 90 %)"),
+        format_completion("ten", "99 % (S3: 80 %)"),
+        _format_row("a task that is killed three times is resumed", "each time", killed),
+        _format_row("a step, median; 95th percentile", "", medians),
+        _format_row("a task, mean", "", f"{times['task_seconds']:.2f} s"),
+        _format_row("from a daemon's death to its answer", "", recovery),
+        _format_row("a checkpoint, median; largest", "", bytes_),
+        _format_row("`getMetrics`", "", f"{counts}; mean {means}"),
+    ]
 
 
 def _format_times(report: Mapping[str, Any]) -> str:
