@@ -26,8 +26,8 @@ REST_SECONDS: Final = 900.0
 """How long nothing fails before all must have come to its end."""
 DAEMON_LOG: Final = logging.getLogger("openclaw_taskmem")
 _SCRUB: Final = lru_cache(100_000)(redaction.scrub)
-MAKES: Final = {"task_register": "task_id", "smart_wait": "wait_id"}
-"""Tools whose caller's agent has what they make, and where their answers name it."""
+GIVES: Final = {"task_register": "task_id", "smart_wait": "wait_id", "task_claim": "task_id"}
+"""Tools that give their caller's agent what only their answers name, and where."""
 MOVES: Final = (
     "task_claim",
     "task_handoff",
@@ -36,7 +36,7 @@ MOVES: Final = (
     "task_update",
     "smart_wait",
 )
-"""Tools that may give a task to their caller's agent."""
+"""Tools that may give the task that they name to their caller's agent."""
 Answering = Callable[[], Awaitable[Any]]
 
 
@@ -122,11 +122,11 @@ class Play:
         self, answer: Answering, tool: str, given: Any, gateway: Gateway | None = None
     ) -> None:
         """Have the daemon answer a call, of an agent in a gateway or of somebody else."""
-        if gateway is not None and tool in MOVES:
-            if "task_id" in given:
+        if gateway is not None and "task_id" in given:
+            if tool in MOVES:
                 self.outside.gateways_of[given["task_id"]].add(gateway.host)
-            elif tool == "task_claim":
-                self.outside.claims[gateway.host] += 1
+        elif gateway is not None and tool in GIVES:
+            self.outside.unanswered[gateway.host] += 1
         with self.loop.enter_loop():
             self.loop.create_task(self._answer(answer, tool, given, gateway))
 
@@ -149,19 +149,17 @@ class Play:
     ) -> None:
         if gateway is not None:
             await gateway.greeted.wait()
-        claims = gateway is not None and tool == "task_claim" and "task_id" not in given
+        given_to = gateway if tool in GIVES and "task_id" not in given else None
         try:
             answer = await answering()
         except TaskmemError:
-            self.outside.claims[gateway and gateway.host] -= claims
+            answer = None
+        if given_to is not None:
+            self.outside.unanswered[given_to.host] -= 1
+            if answer is not None:
+                self.outside.gateways_of[answer[GIVES[tool]]].add(given_to.host)
+        if answer is None:
             return
-        if gateway is not None and claims:
-            self.outside.gateways_of[answer["task_id"]].add(gateway.host)
-            self.outside.claims[gateway.host] -= 1
-        if tool in MAKES:
-            self.outside.answered.add(answer[MAKES[tool]])
-            if gateway is not None:
-                self.outside.gateways_of[answer[MAKES[tool]]].add(gateway.host)
         self.answers += 1
         self.machine.rules.check_answer(self.machine, tool, given, answer)
 
@@ -202,7 +200,7 @@ class Play:
         """Drop a dead daemon, and see that the database holds what was committed."""
         self.deaths += 1
         self.loop.bury()
-        self.outside.forget_daemon()
+        self.outside.forget_daemon(self.machine.mirror)
         self.machine.reader.refused_at = None
         store = self.machine.database.open_store()
         self.machine.rules.check_database(self.machine, store)

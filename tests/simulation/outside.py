@@ -23,6 +23,7 @@ from taskmem_hookspecs import (
     hookimpl,
 )
 from tests.simulation.event_loop import SimulatedClock
+from tests.simulation.mirror import Mirror
 
 GATEWAYS: Final = ("openclaw:desk", "openclaw:laptop")
 """Two gateways whose sessions have the same keys."""
@@ -169,10 +170,8 @@ class Outside:
         """The names of the gateways."""
         self.gateways_of: defaultdict[str | None, set[str | None]] = defaultdict(set)
         """By task or wait: the gateways whose agents made it or asked to have it."""
-        self.answered: set[str] = set()
-        """Tasks and waits whose maker got the answer; who made another one is not known."""
-        self.claims: Counter[str | None] = Counter()
-        """By gateway: claims of whatever is queued whose answers nobody has."""
+        self.unanswered: Counter[str | None] = Counter()
+        """By gateway: the calls under way that give its agents what only the answers name."""
         self.strays: list[str] = []
         """What went to a gateway that has nothing to do with it."""
         self.heard: set[tuple[str, str]] = set()
@@ -180,11 +179,15 @@ class Outside:
         self.ended_processes: set[str] = set()
         self.shelf = Shelf()
 
-    def forget_daemon(self) -> None:
-        """Drop what a dead daemon held."""
+    def forget_daemon(self, mirror: Mirror) -> None:
+        """Drop what a dead daemon held; whoever it did not answer may have anything."""
         for target in self.targets.values():
             target.changed.clear()
         self.running.clear()
+        named = [task_id for task_id, task in mirror.tasks.items() if not task.implicit]
+        for subject in (*named, *mirror.waits):
+            self.gateways_of[subject] |= (+self.unanswered).keys()
+        self.unanswered.clear()
 
     def is_alive(self, process: str) -> bool | None:
         """Say whether a worker's process is there."""
@@ -266,10 +269,9 @@ class Outside:
         """Return the gateway that a wake goes to."""
         if len(self.hosts) == 1:
             return self.hosts[0]
-        about = wake.task_id or wake.wait_id
-        made = self.gateways_of.get(about)
-        excused = wake.host not in self.hosts or self.claims[wake.host] > 0
-        if made and about in self.answered and not excused and wake.host not in made:
+        made = self.gateways_of.get(wake.task_id or wake.wait_id)
+        excused = wake.host not in self.hosts or self.unanswered[wake.host] > 0
+        if made and not excused and wake.host not in made:
             self.strays.append(f"{wake.wake_id} goes to {wake.host}, and is of {sorted(made)}")
         return wake.host
 
