@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import gc
 import linecache
 import logging
 import os
-import resource
 import signal
 from collections.abc import Callable, Coroutine, MutableMapping, Sequence
 from functools import partial
@@ -24,6 +22,7 @@ from openclaw_taskmem.daemon.home_identity import ensure_identity
 from openclaw_taskmem.daemon.lock import Lock, read_file_identity
 from openclaw_taskmem.daemon.picture_files import SnapshotStore
 from openclaw_taskmem.daemon.plugin_loops import PluginLoops
+from openclaw_taskmem.daemon.process_limits import limit_malloc_arenas, raise_descriptor_limit
 from openclaw_taskmem.daemon.reader_pool import Readers, choose_readers
 from openclaw_taskmem.daemon.relay_exits import RelayExits
 from openclaw_taskmem.daemon.role_queue_watch import Queues
@@ -56,10 +55,6 @@ LOOP_THREADS = 4
 """Threads for background passes and deliveries, separate from those for calls."""
 LOOK_SECONDS = 2.0
 """Interval of the checks that the home still exists and how long its log is."""
-MOST_DESCRIPTORS = 4096
-"""Number of open files that the daemon requests from the system."""
-MOST_ARENAS = 2
-"""Pools in which glibc's threads allocate; by default each thread of the daemon has its own."""
 CATCH_UP_SECONDS = 3.0
 """Maximum time for which preloading modules waits until every open wait was looked at."""
 LAST_CALLS_SECONDS = 5.0
@@ -73,34 +68,13 @@ def run_daemon(environ: MutableMapping[str, str], lock: Lock) -> None:
         TaskmemError: It cannot run with these settings or this database.
     """
     logfile.set_up_logging()
-    limit_malloc_arenas()
+    limit_malloc_arenas(environ)
     # Reserve half of them for files that the daemon itself opens.
     faces = min(MOST_FACES, raise_descriptor_limit() // 2)
     settings = load_settings(environ)
     for warning in settings.warnings:
         log.warning("%s", warning)
     asyncio.run(serve_one_home(settings, SystemClock(), lock, faces))
-
-
-def raise_descriptor_limit(most: int = MOST_DESCRIPTORS) -> int:
-    """Raise this process's limit of open files; return the limit, at most `most`.
-
-    Hosts may leak relays, and macOS's default of 256 is soon used up.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return wanted
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        return wanted
-    return soft
-
-
-def limit_malloc_arenas() -> None:
-    """Let all threads share a few of glibc's arenas; other libraries lack these. See mallopt(3)."""
-    with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(-8, MOST_ARENAS)  # M_ARENA_MAX
 
 
 async def serve_one_home(

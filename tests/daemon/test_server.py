@@ -6,11 +6,8 @@ import asyncio
 import gc
 import json
 import os
-import platform
-import resource
 import socket
 import struct
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Literal
@@ -201,60 +198,6 @@ async def test_more_faces_than_are_taken_are_told_and_a_command_is_not(home: Hom
     for _, writer in relays + commands:
         writer.close()
     await entrance.close(0)
-
-
-@pytest.mark.parametrize(
-    ("soft", "hard", "allowed"),
-    [
-        (256, resource.RLIM_INFINITY, main.MOST_DESCRIPTORS),
-        (1024, 2048, 2048),
-        (128, 128, 128),
-        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, main.MOST_DESCRIPTORS),
-    ],
-)
-def test_as_many_descriptors_are_asked_for_as_the_system_gives(
-    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, allowed: int
-) -> None:
-    asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
-    monkeypatch.setattr(resource, "setrlimit", lambda _, both: asked.append(both))
-
-    assert main.raise_descriptor_limit() == allowed
-    raised = soft not in (allowed, resource.RLIM_INFINITY)
-    assert asked == [(allowed, hard)] * raised
-
-
-ALLOCATE = """
-import ctypes, threading
-from openclaw_taskmem.daemon import main
-
-main.limit_malloc_arenas()
-libc = ctypes.CDLL(None)
-libc.fdopen.restype = ctypes.c_void_p
-together = threading.Barrier(8)
-
-def allocate():
-    together.wait()
-    libc.malloc(50_000)
-    together.wait()
-
-threads = [threading.Thread(target=allocate) for _ in range(8)]
-for each in threads:
-    each.start()
-for each in threads:
-    each.join()
-libc.malloc_info(0, output := ctypes.c_void_p(libc.fdopen(1, b"w")))
-libc.fflush(output)
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="has no such arenas")
-def test_threads_of_a_daemon_share_what_they_free() -> None:
-    told = subprocess.run(
-        [sys.executable, "-c", ALLOCATE], capture_output=True, check=True, text=True
-    )
-
-    assert told.stdout.count("<heap nr=") == main.MOST_ARENAS
 
 
 async def open_client(
