@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -24,8 +24,8 @@ SAVED: Final = 15.0
 """Seconds on a processor that may be saved up, for a time in which much happens."""
 FIRST: Final = 10.0
 """Seconds on a processor with which it begins: who has switched it on expects what follows."""
-_LOGIND: Final = Path("/run/systemd/seats")
-"""Exists where logind runs."""
+_SESSIONS: Final = Path("/run/systemd/sessions")
+"""Has a file for each session, where logind runs."""
 _SHOWN: Final = ("--property=LockedHint", "--property=Type")
 _POWER: Final = Path("/sys/class/power_supply")
 
@@ -64,8 +64,8 @@ class MachineFacts(NamedTuple):
     load: float = 0.0
     """Programs that want a processor, for each processor, in the last minute."""
     is_on_battery: bool = False
-    is_locked: bool = False
-    """Whether the user's session says that its screen is locked."""
+    is_locked: bool | None = False
+    """Whether the user's session says that its screen is locked; None: it could not be asked."""
     free_bytes: int = 1 << 62
     reads_text: bool = True
     """Whether something reads text on this machine."""
@@ -81,6 +81,13 @@ class Rest(NamedTuple):
         return f"The recording rests: {self.why}. {self.follows}"
 
 
+_LOCKED: Final = Rest("the screen is locked", "It goes on when it is unlocked.")
+_LOCK_UNKNOWN: Final = Rest(
+    "loginctl does not say whether the screen is locked",
+    "It is asked again soon; see what it says: loginctl list-sessions",
+)
+
+
 def find_rest(facts: MachineFacts, most_load: float = LOAD) -> Rest | None:
     """Return why the recorder rests; None: it can record."""
     if not facts.reads_text:
@@ -94,8 +101,8 @@ def find_rest(facts: MachineFacts, most_load: float = LOAD) -> Rest | None:
             f"It goes on when {FREE_BYTES >> 20} MiB are free; make room, or use: "
             "taskmem record forget",
         )
-    if facts.is_locked:
-        return Rest("the screen is locked", "It goes on when it is unlocked.")
+    if facts.is_locked is not False:
+        return _LOCKED if facts.is_locked else _LOCK_UNKNOWN
     if facts.is_on_battery:
         return Rest("the machine runs on battery", "It goes on with the charger.")
     if facts.load > most_load:
@@ -130,20 +137,23 @@ def read_facts(folder: Path, *, reads_text: bool) -> MachineFacts:
     )
 
 
-def is_session_locked(environ: Mapping[str, str]) -> bool:
+def is_session_locked(environ: Mapping[str, str]) -> bool | None:
     """Return whether a graphical session of this user is locked, as logind says.
 
-    Desktops that draw their lock themselves, such as GNOME, tell only this way.
+    Desktops that draw their lock themselves, such as GNOME, tell only this way. None: there are
+    sessions, and logind could not be asked about them.
     """
-    program = shutil.which("loginctl", path=environ.get("PATH"))
-    if program is None or not _LOGIND.exists():
+    if not _list_folder(_SESSIONS):
         return False
+    program = shutil.which("loginctl", path=environ.get("PATH"))
+    if program is None:
+        return None
     try:
         listed = _run_program(program, "list-sessions", "--no-legend")
         sessions = parse_sessions(listed, os.getuid())
         told = _run_program(program, "show-session", *sessions, *_SHOWN) if sessions else ""
     except (OSError, subprocess.SubprocessError):
-        return False
+        return None
     return has_locked_session(told)
 
 
@@ -174,7 +184,7 @@ def _run_program(*command: str) -> str:
 
 def is_on_battery(folder: Path) -> bool:
     """Return whether a battery is discharged and no charger is connected, as the kernel says."""
-    supplies = [(_read_word(each / "type"), each) for each in _list_folders(folder)]
+    supplies = [(_read_word(each / "type"), each) for each in _list_folder(folder)]
     if any(kind != "battery" and _read_word(each / "online") == "1" for kind, each in supplies):
         return False
     return any(
@@ -185,9 +195,10 @@ def is_on_battery(folder: Path) -> bool:
     )
 
 
-def _list_folders(folder: Path) -> Iterator[Path]:
+def _list_folder(folder: Path) -> list[Path]:
     with suppress(OSError):
-        yield from folder.iterdir()
+        return [*folder.iterdir()]
+    return []
 
 
 def _read_word(file: Path) -> str:

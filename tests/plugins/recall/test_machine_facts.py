@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from taskmem_recall import machine_facts
 from taskmem_recall.machine_facts import (
     FIRST,
     FREE_BYTES,
@@ -13,6 +14,7 @@ from taskmem_recall.machine_facts import (
     find_rest,
     has_locked_session,
     is_on_battery,
+    is_session_locked,
     parse_sessions,
     read_facts,
 )
@@ -30,6 +32,7 @@ def test_a_machine_that_is_well_records() -> None:
         (MachineFacts(load=3.0), "busy", "below 2"),
         (MachineFacts(is_on_battery=True), "battery", "charger"),
         (MachineFacts(is_locked=True), "locked", "unlocked"),
+        (MachineFacts(is_locked=None), "does not say whether", "loginctl list-sessions"),
         (MachineFacts(free_bytes=FREE_BYTES - 1), "disk", "make room"),
         (MachineFacts(reads_text=False), "reads text", "tesseract-ocr"),
     ],
@@ -101,3 +104,26 @@ def test_a_locked_session_is_found_among_those_of_the_user() -> None:
     assert not has_locked_session("Type=x11\nLockedHint=no\n")
     assert not has_locked_session("Type=tty\nLockedHint=yes\n\nType=x11\nLockedHint=no\n")
     assert not has_locked_session("")
+
+
+@pytest.mark.parametrize(
+    ("sessions", "answers", "found"),
+    [
+        (1, 'case "$1" in list*) id=$(id -u); echo "2 $id";; *) echo Type=x11;; esac', False),
+        (1, "exit 1", None),
+        (1, None, None),
+        (0, "exit 1", False),
+    ],
+)
+def test_a_lock_that_logind_does_not_tell_is_not_known(
+    tmp_path, monkeypatch, sessions, answers, found
+) -> None:
+    folder = tmp_path / "sessions"
+    for number in range(sessions):
+        (folder / str(number)).mkdir(parents=True)
+    if answers is not None:
+        program = tmp_path / "loginctl"
+        program.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{answers}\n")
+        program.chmod(0o700)
+    monkeypatch.setattr(machine_facts, "_SESSIONS", folder)
+    assert is_session_locked({"PATH": str(tmp_path)}) is found
