@@ -17,7 +17,7 @@ class Figures(NamedTuple):
     tasks: int
     interruptions: int
     success: float
-    """Tasks of which everything was there once at the end, and nothing else."""
+    """Tasks that were ended, and of which everything was there once, and nothing else."""
     step_accuracy: float
     """Needed effects that were there exactly once."""
     resume_rate: float | None
@@ -46,7 +46,7 @@ def compute_figures(
     return Figures(
         tasks=len(outcomes),
         interruptions=cuts,
-        success=round(mean(each.success for each in judged), DECIMALS),
+        success=round(mean(each.success for each in outcomes), DECIMALS),
         step_accuracy=round(sum(each.right for each in judged) / needed, DECIMALS),
         resume_rate=round(sum(each.resumed for each in outcomes) / cuts, DECIMALS)
         if cuts

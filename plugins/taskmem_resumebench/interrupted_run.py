@@ -65,6 +65,11 @@ class Outcome(NamedTuple):
     """From the decision to do a step to its report, of those that were not interrupted."""
     seconds: float
 
+    @property
+    def success(self) -> bool:
+        """Whether the task was ended, and everything is there once and nothing else."""
+        return self.accepted and self.judgement.exact
+
 
 class _Said(NamedTuple):
     """A message of the conversation."""

@@ -26,7 +26,7 @@ class Judgement(NamedTuple):
     """Calls that had their effect, however often."""
 
     @property
-    def success(self) -> bool:
+    def exact(self) -> bool:
         """Whether everything is there once, and nothing else."""
         return self.right == self.needed and not self.revived
 

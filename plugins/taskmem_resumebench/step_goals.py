@@ -33,15 +33,15 @@ def describe_goals(
         "five_steps": _describe_completion(five),
         "ten_steps": _describe_completion(ten),
         "kills": killed.interruptions,
-        "resumes": killed.resumed if _is_complete(killed) else 0,
+        "resumes": killed.resumed if killed.success else 0,
         "checkpoint_bytes": {
             "median": round(median(checkpoint_bytes)),
             "largest": max(checkpoint_bytes),
         },
         "metrics": {
             "tasks": len(every),
-            "completed": sum(map(_is_complete, every)),
-            "failed": sum(not _is_complete(each) for each in every),
+            "completed": sum(each.success for each in every),
+            "failed": sum(not each.success for each in every),
             "mean_steps": round(mean(each.judgement.needed for each in every), 2),
             "mean_resumes": round(mean(each.resumed for each in every), 2),
         },
@@ -65,14 +65,9 @@ def read_checkpoint_sizes(database: Path) -> list[int]:
 
 
 def _describe_completion(outcomes: Sequence[Outcome]) -> JsonValue:
-    complete = sum(map(_is_complete, outcomes))
+    complete = sum(each.success for each in outcomes)
     return {
         "tasks": len(outcomes),
         "completed": complete,
         "completion_rate": round(complete / len(outcomes), 4),
     }
-
-
-def _is_complete(outcome: Outcome) -> bool:
-    """Whether everything was done, and the daemon believed it."""
-    return outcome.judgement.success and outcome.accepted

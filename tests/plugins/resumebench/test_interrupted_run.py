@@ -9,11 +9,13 @@ import pytest
 
 from taskmem_resumebench.agents import AGENTS, write_notes
 from taskmem_resumebench.bench_run import MODEL, WHOLE, plan_conditions, plan_few_kills
+from taskmem_resumebench.figures import compute_figures
 from taskmem_resumebench.generated_task import GeneratedTask
 from taskmem_resumebench.interrupted_run import InterruptedRun, KillPlan, Outcome
 from taskmem_resumebench.loopback_server import LoopbackServer
 from taskmem_resumebench.memories import Memory, Notes, Nothing
 from taskmem_resumebench.openclaw_recovery import OpenClawRecovery
+from taskmem_resumebench.step_goals import describe_goals
 from taskmem_resumebench.workspace import Workspace
 
 Run = Callable[[Memory, str], Outcome]
@@ -24,6 +26,13 @@ class AllDone(Nothing):
 
     def resume(self) -> str:
         return write_notes(("Pay amber-1",), frozenset(), over=True)
+
+
+class Doubting(Notes):
+    """Believes nobody that all is done."""
+
+    def claim_end(self) -> bool:
+        return False
 
 
 @pytest.fixture
@@ -47,11 +56,11 @@ def test_notes_suffice_for_an_agent_that_looks_first(run: Run, tmp_path: Path) -
     careful = run(Notes(tmp_path / "careful.md"), "careful")
     hasty = run(Notes(tmp_path / "hasty.md"), "amnesiac")
 
-    assert careful.judgement.success
+    assert careful.success
     assert careful.judgement.performed == careful.judgement.needed
     assert careful.resumed == careful.interruptions == 3 * careful.judgement.needed
     assert careful.looks >= careful.interruptions - 1
-    assert (hasty.judgement.success, hasty.looks) == (False, 0)
+    assert (hasty.success, hasty.looks) == (False, 0)
     assert hasty.resumed < hasty.interruptions
 
 
@@ -60,6 +69,15 @@ def test_an_agent_that_stops_for_good_has_not_resumed(run: Run) -> None:
 
     assert (outcome.interruptions, outcome.resumed) == (1, 0)
     assert outcome.judgement.missing > 0
+
+
+def test_a_task_whose_end_is_not_believed_is_no_success(run: Run, tmp_path: Path) -> None:
+    outcome = run(Doubting(tmp_path / "notes.md"), "careful")
+
+    figures = compute_figures([outcome], None, 0)
+    assert (outcome.judgement.exact, outcome.accepted) == (True, False)
+    assert (figures.success, figures.step_accuracy, figures.resume_rate) == (0, 1, 1)
+    assert describe_goals([outcome], [outcome], outcome, [1])["resumes"] == 0
 
 
 @pytest.mark.parametrize("memory", [OpenClawRecovery(), Nothing()], ids=["OpenClaw", "nothing"])
@@ -74,7 +92,7 @@ def test_the_user_says_again_what_a_new_session_lacks(
 def test_a_transcript_suffices_for_an_agent_that_looks_first(run: Run) -> None:
     outcome = run(OpenClawRecovery(), "careful")
 
-    assert outcome.judgement.success
+    assert outcome.success
     assert outcome.resumed == outcome.interruptions
 
 

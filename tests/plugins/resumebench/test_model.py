@@ -261,7 +261,7 @@ def test_a_model_killed_at_every_step_reads_what_it_is_told(
         )
         outcome = run.run()
 
-    assert outcome.judgement.success
+    assert outcome.success
     assert outcome.judgement.performed == outcome.judgement.needed
     assert outcome.interruptions == 3 * outcome.judgement.needed
     assert any("What is known of your work:\n- [x] " in each for each in told)

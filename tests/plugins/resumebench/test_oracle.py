@@ -44,14 +44,14 @@ def test_the_effect_of_each_call_can_be_looked_up(call: Call, workspace: Workspa
     assert workspace.count_effects(call._replace(mark="amber")) == 0
 
 
-def test_a_task_that_was_done_is_a_success(workspace: Workspace) -> None:
+def test_a_workspace_with_all_of_a_task_is_exact(workspace: Workspace) -> None:
     (task,) = generate_tasks(3, 1, [8])
     for call in task.needed:
         workspace.perform(call)
 
     judged = judge(task, workspace)
 
-    assert judged.success
+    assert judged.exact
     assert (judged.duplicated, judged.revived, judged.performed) == (0, 0, judged.needed)
 
 
@@ -63,7 +63,7 @@ def test_a_payment_that_was_made_twice_is_seen(workspace: Workspace) -> None:
 
     judged = judge(task, workspace)
 
-    assert not judged.success
+    assert not judged.exact
     assert (judged.duplicated, judged.right) == (1, judged.needed - 1)
 
 
@@ -75,7 +75,7 @@ def test_a_cancelled_step_that_was_done_is_seen(workspace: Workspace) -> None:
 
     judged = judge(task, workspace)
 
-    assert (judged.success, judged.revived) == (False, 1)
+    assert (judged.exact, judged.revived) == (False, 1)
 
 
 def test_a_file_that_was_written_twice_is_a_redone_call_alone(workspace: Workspace) -> None:
@@ -85,4 +85,4 @@ def test_a_file_that_was_written_twice_is_a_redone_call_alone(workspace: Workspa
 
     judged = judge(task, workspace)
 
-    assert (judged.success, judged.performed) == (True, judged.needed + 1)
+    assert (judged.exact, judged.performed) == (True, judged.needed + 1)
