@@ -102,7 +102,7 @@ class Play:
     def start_daemon(self) -> None:
         """Start a daemon on what the last one left, until it lives long enough to serve."""
         for gateway in self.gateways:
-            gateway.connected = False
+            gateway.connected, gateway.calls = False, []
         while True:
             self.daemon = Daemon(
                 self.machine,
@@ -128,13 +128,26 @@ class Play:
         elif gateway is not None and tool in GIVES:
             self.outside.unanswered[gateway.host] += 1
         with self.loop.enter_loop():
-            self.loop.create_task(self._answer(answer, tool, given, gateway))
+            call = self.loop.create_task(self._answer(answer, tool, given, gateway))
+            if gateway is not None and gateway.greeted.is_set():
+                gateway.calls.append(call)
 
     def greet(self, gateway: Gateway, answering: Answering) -> None:
         """Have a gateway say that it is there; its plug-in says nothing else until it is heard."""
         with self.loop.enter_loop():
             gateway.connected, gateway.greeted = True, asyncio.Event()
-            self.loop.create_task(self._greet(gateway, gateway.greeted, answering))
+            greeting = self._greet(gateway, gateway.greeted, answering)
+            gateway.calls.append(self.loop.create_task(greeting))
+
+    def hang_up(self, gateway: Gateway) -> None:
+        """End a gateway's connection: its calls are handled first, as the daemon's server does."""
+        with self.loop.enter_loop():
+            self.loop.create_task(self._hang_up(gateway.connection, gateway.calls))
+
+    async def _hang_up(self, connection: str, calls: Sequence[asyncio.Task[None]]) -> None:
+        if calls:
+            await asyncio.wait(calls)
+        self.daemon.dispatcher.forget_gateway(connection)
 
     async def _greet(self, gateway: Gateway, greeted: asyncio.Event, answering: Answering) -> None:
         try:
@@ -186,9 +199,8 @@ class Play:
         outside.mood = "takes"
         for target in outside.targets.values():
             target.mood = "works"
-        with self.loop.enter_loop():
-            for gateway in self.gateways:
-                self.daemon.dispatcher.forget_gateway(gateway.connection)
+        for gateway in self.gateways:
+            self.hang_up(gateway)
         self.lines.append("nothing fails any more")
         self.loop.advance(REST_SECONDS)
         if machine.broken is None:

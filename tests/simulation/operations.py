@@ -247,8 +247,7 @@ def gateway_connects(play: Play, choose: Random, gateway: Gateway | None = None)
     """A gateway starts anew, or connects again after a crash of the daemon."""
     gateway, clock = gateway or choose.choice(play.gateways), play.machine.clock
     if gateway.connected or choose.random() < 0.3:
-        with play.loop.enter_loop():
-            play.daemon.dispatcher.forget_gateway(gateway.connection)
+        play.hang_up(gateway)
         gateway.start_anew(clock.monotonic())
     event = {
         "kind": "gateway",

@@ -117,6 +117,8 @@ class Gateway:
         self.connected = False
         self.greeted = asyncio.Event()
         """Set once the daemon has heard that it is there."""
+        self.calls: list[asyncio.Task[None]] = []
+        """What it asked of the daemon through its present connection."""
         self.number = 0
         self.running: dict[str, None] = {}
         """The sessions in which a turn runs."""
@@ -129,6 +131,7 @@ class Gateway:
     def start_anew(self, now: float) -> None:
         """Start at an instant of the monotonic clock, and know nothing of before."""
         self.boot, self.number, self.began = self.boot + 1, 0, now
+        self.calls = []
         self.running.clear()
 
     def number_events(self, *events: dict[str, Any]) -> list[dict[str, Any]]:
