@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import count
 from threading import Event
 from typing import TypeVar
@@ -90,15 +90,16 @@ class Soak:
             messages += found["messages"]
         return Counter(each for message in messages for each in WOKEN.findall(message["content"]))
 
-    def start(self) -> None:
-        """Let waits begin and end until it is over."""
-        self._ending = self._executor.submit(self._end_waits)
-
-    def finish(self) -> None:
-        """Let no other wait begin; raise what kept waits from ending."""
-        self._over.set()
-        self._executor.shutdown()
-        self._ending.result()
+    @contextmanager
+    def end_waits(self) -> Iterator[None]:
+        """Let waits begin and end meanwhile; raise what kept them from ending."""
+        ending = self._executor.submit(self._end_waits)
+        try:
+            yield
+        finally:
+            self._over.set()
+            self._executor.shutdown()
+        ending.result()
 
     def _end_waits(self) -> None:
         while not self._over.wait(PAUSE_SECONDS):
@@ -120,21 +121,20 @@ def soak_gateway() -> Iterator[Figure | str]:
         run = Soak(house)
         room = house.taskmem.room
         before = len(room.processes())
-        run.start()
         sizes: list[float] = []
         pids: dict[int, None] = {}
-        for minute in range(1, MINUTES + 1):
-            began = time.monotonic()
-            house.gateway.restart()
-            run.restarts += 1
-            house.taskmem.wait_for_plugin()
-            model.requests.clear()
-            time.sleep(max(SERVES_SECONDS, 60 - (time.monotonic() - began)))
-            with suppress(LinkError):  # the next one is another daemon, which is counted
-                pids[pid := house.ask("status")["pid"]] = None
-                if minute >= SETTLED_MINUTES:
-                    sizes.append(measure_memory(pid)[1])
-        run.finish()
+        with run.end_waits():
+            for minute in range(1, MINUTES + 1):
+                began = time.monotonic()
+                house.gateway.restart()
+                run.restarts += 1
+                house.taskmem.wait_for_plugin()
+                model.requests.clear()
+                time.sleep(max(SERVES_SECONDS, 60 - (time.monotonic() - began)))
+                with suppress(LinkError):  # the next one is another daemon, which is counted
+                    pids[pid := house.ask("status")["pid"]] = None
+                    if minute >= SETTLED_MINUTES:
+                        sizes.append(measure_memory(pid)[1])
         open_wakes = wait_for_none(lambda: list_open_wakes(house), SENT_AGAIN_SECONDS)
         waits = [*run.waits]
         if len(waits) < MINUTES:
