@@ -22,6 +22,7 @@ from openclaw_taskmem.cli.tables import (
 from openclaw_taskmem.domain.texts import format_clock, format_count
 
 NO_TASK: Final = "There is no task. Tell your agent to start one, or see how it works: taskmem demo"
+ALL_ENDED: Final = "No task is open. To see those that have ended: taskmem list --all"
 _SECTIONS: Final = {
     "needs_you": ("Needs you", "bold yellow"),
     "at_work": ("At work", "green"),
@@ -58,7 +59,7 @@ def draw_overview(found: Any, width: float) -> Iterator[Table | Paragraph]:  # n
     """Draw the daemon's answer to `overview`, with the columns for which there is room."""
     sections = found["sections"]
     if not any(sections.values()):
-        yield Paragraph(Cell(NO_TASK))
+        yield Paragraph(Cell(ALL_ENDED if found["all_ended"] else NO_TASK))
         return
     rows: list[tuple[str, Any]] = []
     for section, (title, style) in _SECTIONS.items():

@@ -66,21 +66,10 @@ def print_overview(*, as_json: bool = False) -> None:
     if as_json:
         print_json(found)
         return
-    lines = [line for lines in found["sections"].values() for line in lines]
-    note_list(lines)
+    note_list(line for lines in found["sections"].values() for line in lines)
     from openclaw_taskmem.cli import overview_text
 
-    if lines or not _note_ended():
-        overview_text.print_overview(found)
-
-
-def _note_ended(*, implicit: bool = False) -> bool:
-    """Say that every task has ended, and how to see them; False: there is none."""
-    if not call_daemon("tasks", all=True, implicit=implicit, limit=1)["tasks"]:
-        return False
-    more = " --implicit" if implicit else ""
-    click.echo(f"No task is open. To see those that have ended: taskmem list --all{more}")
-    return True
+    overview_text.print_overview(found)
 
 
 @click.command()
@@ -146,9 +135,14 @@ def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None
         print_json(found)
         return
     note_list(found["tasks"])
-    from openclaw_taskmem.cli.overview_text import print_tasks
+    from openclaw_taskmem.cli.overview_text import ALL_ENDED, print_tasks
 
-    if found["tasks"] or ended_too or not _note_ended(implicit=implicit):
+    if (
+        not (found["tasks"] or ended_too)
+        and call_daemon("tasks", all=True, implicit=implicit, limit=1)["tasks"]
+    ):
+        click.echo(f"{ALL_ENDED}{' --implicit' if implicit else ''}")
+    else:
         print_tasks(found, limit)
 
 

@@ -79,6 +79,8 @@ class Overview(Value):
     """Number of active tasks that are not listed."""
     unlisted_failed: int = 0
     """Number of failed tasks that are not listed."""
+    all_ended: bool = False
+    """True if nothing is listed although there are tasks: all have ended some time ago."""
 
 
 def read_overview(context: Context) -> Overview:
@@ -97,8 +99,14 @@ def read_overview(context: Context) -> Overview:
         max(0, counted.get(status, 0) - listed[status])
         for status in (TaskStatus.ACTIVE, TaskStatus.FAILED)
     )
-    sections = overview.sort_lines(found)
-    return Overview(now=now, sections=sections, unlisted=active, unlisted_failed=failed)
+    any_task = TaskQuery(limit=1, implicit=False)
+    return Overview(
+        now=now,
+        sections=overview.sort_lines(found),
+        unlisted=active,
+        unlisted_failed=failed,
+        all_ended=not found and bool(context.store.find_tasks(any_task)),
+    )
 
 
 def _count_tasks(context: Context) -> Mapping[TaskStatus, int]:

@@ -234,7 +234,7 @@ def test_an_empty_list_tells_whether_all_has_ended(
 ) -> None:
     def call_daemon(method: str, **asked: Any) -> Any:
         if method == "overview":
-            return {"sections": {"ended": []}}
+            return {"sections": {"ended": []}, "all_ended": ended}
         rows = [{}] if ended and asked["all"] and asked["limit"] == 1 else []
         return {"tasks": rows} if method == "tasks" else rows
 

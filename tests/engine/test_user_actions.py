@@ -216,7 +216,14 @@ def test_what_ended_long_ago_is_not_in_the_overview(session: Session) -> None:
         lines = overview.read_overview(session.world.context).sections.values()
         found.append({line.name for each in lines for line in each})
     assert found == [*[{"Failed"}] * 13, set(), set()]
-    assert overview.read_overview(session.world.context).unlisted_failed == 1
+    shown = overview.read_overview(session.world.context)
+    assert (shown.unlisted_failed, shown.all_ended) == (1, True)
+    session.register()
+    assert not overview.read_overview(session.world.context).all_ended
+
+
+def test_a_home_without_tasks_is_not_one_whose_tasks_ended(session: Session) -> None:
+    assert not overview.read_overview(session.world.context).all_ended
 
 
 def test_a_list_has_the_failed_tasks_that_need_the_user(session: Session) -> None:

@@ -66,6 +66,16 @@ def test_the_overview_says_how_often_readers_were_asked() -> None:
     assert "gemini: 2 questions today, about $0.50" in render(World(), "")
 
 
+def test_an_overview_of_ended_tasks_leads_to_them() -> None:
+    world = World()
+    assert "No task yet" in render(world, "")
+    world.call("task_update", task_id=world.register(), status="failed")
+    world.clock.tick(15 * 24 * 3600)
+    shown = render(world, "")
+    assert 'No task is open. <a href="search">' in shown
+    assert "No task yet" not in shown
+
+
 def test_a_list_says_that_it_is_cut_only_if_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     monkeypatch.setattr(site, "FOUND", 2)

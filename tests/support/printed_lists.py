@@ -114,6 +114,7 @@ OVERVIEW = {
     },
     "unlisted": 19_950,
     "unlisted_failed": 12,
+    "all_ended": False,
 }
 WAIT = {
     "wait_id": "wait_1m8dna74g992ck1r",
