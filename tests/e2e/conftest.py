@@ -191,10 +191,8 @@ def home(
         cluster = request.getfixturevalue("postgres")
         settings["TASKMEM_DATABASE_URL"] = cluster.new_database()
     if shares_gateway(request.node):
-        house, scripts = request.getfixturevalue("shared_gateway").give(settings)
-        yield house, scripts
-        errors, house.model.errors = house.model.errors, []
-        assert not errors, errors
+        with request.getfixturevalue("shared_gateway").lend(settings) as found:
+            yield found
         return
     folder = tmp_path_factory.mktemp("home")
     configure = getattr(request.module, "configure", None)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from secrets import token_hex
 from threading import Thread
 from typing import Any, Self
 
@@ -126,8 +127,9 @@ class Story:
 
     def chat(self, text: str) -> None:
         """Type something in it, as a user does in the browser."""
+        typed = {"message": text, "idempotencyKey": token_hex(8)}
         with self.house.gateway.rpc() as rpc:
-            rpc.call("chat.send", sessionKey=self.session, message=text, idempotencyKey=text)
+            rpc.call("chat.send", sessionKey=self.session, **typed)
 
     def type_command(self, command: str, words: str) -> str:
         """Type a command; what the user reads of it that holds these words."""
@@ -270,8 +272,9 @@ class SharedGateway:
         self.is_spoiled = False
         """Whether a test has failed with it: the next module gets another."""
 
-    def give(self, settings: Mapping[str, str]) -> tuple[House, Scripts]:
-        """Give it to a module; one that has ended, or that a test failed with, is replaced."""
+    @contextmanager
+    def lend(self, settings: Mapping[str, str]) -> Iterator[tuple[House, Scripts]]:
+        """Lend it to a module; one that has ended, or that a test failed with, is replaced."""
         used = self._house
         if used is not None and not (self.is_spoiled or used.gateway.has_ended):
             self._house, scripts = self._renew(used, settings)
@@ -280,7 +283,10 @@ class SharedGateway:
             house = shared_house(self._openclaw, self._make_folder(), settings)
             self._house, scripts = self._stack.enter_context(house)
             self._config = json.loads(self._house.gateway.room.config.read_text())
-        return self._house, scripts
+        model = self._house.model
+        yield self._house, scripts
+        errors, model.errors = model.errors, []
+        assert not errors, errors
 
     def close(self) -> None:
         """End it; none that runs is fine."""

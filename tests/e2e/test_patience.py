@@ -23,6 +23,7 @@ SETTINGS = {
     "TASKMEM_STUCK_INTERVAL_SECONDS": "1",
     **TURNED,
 }
+SHARES_GATEWAY = True
 
 
 def list_reminders(story: Story) -> list[str]:

@@ -17,10 +17,9 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from taskmem_recall.recording_store import RecordingStore
 from tests.e2e.house import House
-from tests.e2e.openclaw import OpenClaw
 from tests.e2e.room import until
 from tests.e2e.scripted_model import ModelRequest, Reply
-from tests.e2e.shared_house import Scripts, Story, shared_house, use
+from tests.e2e.shared_house import Scripts, SharedGateway, Story, use
 from tests.support.required import do_without
 from tests.support.screens import Screen, require_screen
 from tests.support.shells import Shell
@@ -28,6 +27,7 @@ from tests.support.shells import Shell
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600", "TASKMEM_RECORD_LOAD": "1000"}
+SHARES_GATEWAY = True
 MILLIS = 60_000
 _STYLE = "<!doctype html><style>body { font: 20px DejaVu Sans; margin: 40px }</style>"
 PAGES = {
@@ -85,12 +85,9 @@ def screen() -> Iterator[Screen]:
 
 
 @pytest.fixture(scope="module")
-def home(
-    openclaw: OpenClaw, screen: Screen, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[House, Scripts]]:
-    """One gateway, whose daemon sees that screen."""
-    settings = {**SETTINGS, "DISPLAY": screen.display}
-    with shared_house(openclaw, tmp_path_factory.mktemp("home"), settings) as found:
+def home(shared_gateway: SharedGateway, screen: Screen) -> Iterator[tuple[House, Scripts]]:
+    """The gateway with a daemon that sees that screen."""
+    with shared_gateway.lend({**SETTINGS, "DISPLAY": screen.display}) as found:
         yield found
 
 
