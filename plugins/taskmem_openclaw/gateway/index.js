@@ -184,6 +184,7 @@ class GatewayPlugin {
    * the agent's open questions, if a user wrote. */
   fetchContext({ message }, { sessionKey }) {
     if (message?.role !== "user") return;
+    runSafely(() => this.sessions.recordInjections(sessionKey)); // before the gateway takes them
     const since = this.contextLostAt.get(sessionKey) ?? (this.greetedSessions.has(sessionKey) ? undefined : this.startedAt);
     const asked = CARRY_ON.test(extractText(message.content));
     const wanted = [];
@@ -297,9 +298,10 @@ const hooks = {
     contextLostAt.set(sessionKey, performance.now());
     daemon.queueEvent({ kind: "session_started", session_key: sessionKey });
   },
-  session_end: ({ daemon, greetedSessions }, { reason }, { sessionKey }) => {
+  session_end: ({ daemon, greetedSessions, sessions }, { reason }, { sessionKey }) => {
     greetedSessions.delete(sessionKey);
     daemon.queueEvent({ kind: "session_ended", session_key: sessionKey, reason });
+    sessions.handleSessionEnd(sessionKey);
   },
   model_call_ended: ({ sessions, reader }, { runId, outcome, provider }) => {
     if (outcome !== "completed") return;

@@ -32,13 +32,19 @@ function isAwaitingRecovery({ status, abortedLastRun, mainRestartRecovery: recov
 function mayBeAbandoned({ status = "failed", abortedLastRun, mainRestartRecovery: recovery } = {}) {
   return ["running", "failed"].includes(status) && !abortedLastRun && Boolean(recovery) && !recovery.tombstone;
 }
+/** Return the lines of a text that others lack, as a text. */
+function removeLines(text, others) {
+  const there = new Set(others.flatMap(splitLines));
+  return splitLines(text).filter((line) => !there.has(line)).join("\n");
+}
 /** Return whether one text contains all lines of another. */
-const containsLines = (one, other) => one !== undefined && splitLines(other).every((line) => splitLines(one).includes(line));
+const containsLines = (one, other) => one !== undefined && !removeLines(other, [one]);
+const listDeliveries = (wakes) => wakes.map(({ delivery }) => delivery).filter(Boolean); // one of an earlier start has none
 
 export class Sessions {
   stopping = false;
   #runs = new Map(); // id of a running gateway run → { session, began, answered, acted }
-  #pendingWakes = new Map(); // session → Map(key of a wake → { delivery, since, text, line, injection, expires })
+  #pendingWakes = new Map(); // session → Map(key of a wake → { delivery, since, text, line, injections, expires })
   #takenWakes = new BoundedMap(MOST_DONE); // key of a wake that a turn took → its text
   #startedRuns = new BoundedMap(MOST_SESSIONS); // run id of a turn that we started → its session
   #begunRuns = new BoundedMap(MOST_DONE); // run ids of turns that have begun
@@ -149,18 +155,59 @@ export class Sessions {
     }
   }
 
+  /** Note what an earlier start of the gateway put before the turn that is about to take it: the
+   * daemon may send the same wakes again. */
+  recordInjections(session) {
+    const known = this.#listPending(session).flatMap(({ injections }) => injections);
+    for (const { key, text } of this.#listInjections(session))
+      if (!known.includes(key)) this.#addPending(session, key, { since: -Infinity, text, injections: [key] });
+  }
+
+  #addPending(session, key, wake) {
+    if (!this.#pendingWakes.has(session)) this.#pendingWakes.set(session, new Map());
+    this.#pendingWakes.get(session).set(key, { ...wake, expires: Date.now() + KEPT_MS });
+  }
+
   /** Return and forget the delivery ids of the wakes that a turn took: those put before it began
    * that wait no more. Expired ones are only forgotten. */
   #takeDeliveries({ session, began }, arrived) {
+    const gone = this.#listPending(session).filter(({ since, waits }) => since <= began && !waits);
+    this.#forgetWakes(session, gone);
+    const taken = gone.filter(({ expires }) => Date.now() < expires);
+    if (arrived) for (const { key, text } of taken) this.#takenWakes.set(key, text);
+    return listDeliveries(taken);
+  }
+
+  /** Handle that a session has ended. A reset drops what waited for its next turn. */
+  handleSessionEnd(session) {
+    const lost = this.#listUntaken(session).filter(({ waits, injections }) => !waits && injections.length > 0);
+    if (lost.length > 0) this.#reportUntaken(session, lost, "the session was reset");
+  }
+
+  /** Return the pending wakes of a session; `waits`: no turn has taken its text yet. */
+  #listPending(session) {
     const pending = this.#pendingWakes.get(session);
     if (!pending) return [];
     const waiting = this.#listInjections(session).map(({ key }) => key);
-    const gone = [...pending].filter(([, { since, injection }]) => since <= began && !waiting.includes(injection));
-    for (const [key] of gone) pending.delete(key);
-    if (pending.size === 0) this.#pendingWakes.delete(session);
-    const taken = gone.filter(([, { expires }]) => Date.now() < expires);
-    if (arrived) for (const [key, { text }] of taken) this.#takenWakes.set(key, text);
-    return taken.map(([, { delivery }]) => delivery);
+    return [...pending].map(([key, wake]) => ({ key, ...wake, waits: wake.injections.some((each) => waiting.includes(each)) }));
+  }
+
+  /** Return the pending wakes of a session but those that its running turn takes. */
+  #listUntaken(session) {
+    const began = this.findRunStart(session);
+    return this.#listPending(session).filter(({ since, injections }) => !(since <= began && injections.length > 0));
+  }
+
+  /** Report wakes that no turn has taken, so that they are sent again; forget those that do not wait. */
+  #reportUntaken(session, wakes, error) {
+    this.#forgetWakes(session, wakes.filter(({ waits }) => !waits));
+    this.tell({ kind: "turn_not_started", session_key: session, deliveries: listDeliveries(wakes), error });
+  }
+
+  #forgetWakes(session, wakes) {
+    const pending = this.#pendingWakes.get(session);
+    for (const { key } of wakes) pending.delete(key);
+    if (pending?.size === 0) this.#pendingWakes.delete(session);
   }
 
   /** Put a wake before the next turn of its session, and start one. Handles the wakes of a session
@@ -183,22 +230,17 @@ export class Sessions {
     if (mayBeAbandoned(entry) && !this.running.includes(session)) {
       // Until it is recovered, the gateway lets no turn begin in it but one of a person.
       const asked = await request("sessions.recover", { key: session }).catch(() => undefined);
-      if (asked) return { recovers: session };
+      if (asked?.continuation?.status === "started") return { recovers: session };
     }
     if (!known && session !== this.main && !session.includes(OURS)) return { refused: `The gateway has no session ${session}.` };
-    if (containsLines(this.#takenWakes.get(key), text)) {
+    const taken = this.#takenWakes.get(key);
+    if (containsLines(taken, text)) {
       // It has arrived, but the daemon was killed before it heard so.
       this.tell({ kind: "answered", session_key: session, deliveries: [delivery] });
       return { turn: "taken before" };
     }
-    // A repeated wake may say more than before; then it follows the one that waits or runs. One whose
-    // text an earlier start of the gateway has put there, also among others, arrives with that.
-    const [first] = this.#listInjections(session);
-    const ours = this.#pendingWakes.get(session)?.get(first?.key);
-    if (first && ((ours && first.key !== key) || !containsLines(first.text, text))) {
-      await this.#startAnyTurn(session, first.key, ours?.line ?? ANOTHER);
-      return { waits_for: first.key };
-    }
+    const waiting = this.#listInjections(session);
+    const [first] = waiting;
     const before = this.#pendingWakes.get(session)?.get(key);
     const runs = this.running.includes(session);
     if (before && !first && (runs || this.#isTurnAwaited(session))) {
@@ -208,12 +250,21 @@ export class Sessions {
       return { turn: runs ? "running" : "started before" };
     }
     const since = readClock(); // before it is put: a turn that begins meanwhile may take it
-    // A session without an entry, such as a main one before its first turn, is created by a turn.
-    const there = first !== undefined || (known && (await this.#injectText(session, key, text)));
-    if (!this.#pendingWakes.has(session)) this.#pendingWakes.set(session, new Map());
-    this.#pendingWakes.get(session).set(key, { delivery, since, text, line, injection: first?.key ?? key, expires: Date.now() + KEPT_MS });
-    if (there) return { turn: await this.#startAnyTurn(session, key, line) };
-    return { turn: await this.#startTurnWithText(session, key, line, text) };
+    // A repeated wake may come among others, or say more than before. Of what has arrived or waits,
+    // also since an earlier start of the gateway, nothing is put there again. A wake of which
+    // nothing waits follows the one that does.
+    const lacking = removeLines(text, [taken, ...waiting.map((each) => each.text)].filter(Boolean));
+    const injections = waiting.map((each) => each.key);
+    const name = first ? `${key}:${delivery}` : key;
+    const putsText = known && lacking && (!first || lacking !== text); // a session without an entry is created by a turn
+    if (putsText && (await this.#injectText(session, name, lacking))) injections.push(name);
+    else if (first && lacking) {
+      await this.#startAnyTurn(session, first.key, this.#pendingWakes.get(session)?.get(first.key)?.line ?? ANOTHER);
+      return { waits_for: first.key };
+    }
+    this.#addPending(session, key, { delivery, since, text, line, injections });
+    if (injections.length > 0) return { turn: await this.#startAnyTurn(session, key, line) };
+    return { turn: await this.#startTurnWithText(session, key, line, lacking) };
   }
 
   /** Put a text before the session's next turn; returns false if the operator forbids it. */
@@ -276,12 +327,7 @@ export class Sessions {
     if (status !== "error" || this.stopping || this.#begunRuns.has(runId)) return;
     await new Promise((done) => setTimeout(done, TELL_MS).unref());
     this.#startingSince.delete(session);
-    const pending = this.#pendingWakes.get(session) ?? new Map();
-    const deliveries = [...pending.values()].map(({ delivery }) => delivery);
-    // Forget wakes that were in that turn's message alone: no other turn has them.
-    const waiting = this.#listInjections(session).map(({ key }) => key);
-    for (const [key, { injection }] of [...pending]) if (!waiting.includes(injection)) pending.delete(key);
-    this.tell({ kind: "turn_not_started", session_key: session, deliveries, error: String(error || "the gateway gave no reason") });
+    this.#reportUntaken(session, this.#listUntaken(session), String(error || "the gateway gave no reason"));
   }
 
   /** Show a wake's line in the chat, once, if it has one; returns false if that fails. */

@@ -252,6 +252,24 @@ test("the first call after a model's answer tells that the turn's wake has arriv
   assert.deepEqual(house.there.events().find(({ kind }) => kind === "answered").deliveries, ["d"]);
 });
 
+test("what a turn takes of an earlier start is known when its wake comes again", async (t) => {
+  const house = await at_home(t);
+  house.waiting(MAIN).push({ idempotencyKey: "k", text: "the packet", createdAt: Date.now(), ttlMs: 1e6 });
+  house.hooks.before_message_write(...said_by_user("hello"));
+  house.begin("r1");
+  assert.deepEqual(await globalThis[INSTANCE].sessions.deliverWake({ session_key: MAIN, key: "k", delivery_id: "d", text: "the packet", message: "Deploy: on." }), { turn: "running" });
+});
+
+test("a wake that a session's reset dropped is reported", async (t) => {
+  const house = await at_home(t);
+  sdk.callGatewayTool = async () => {};
+  await globalThis[INSTANCE].sessions.deliverWake({ session_key: MAIN, key: "k", delivery_id: "d", text: "the packet", message: "Deploy: on." });
+  house.waiting(MAIN).splice(0);
+  house.hooks.session_end({ reason: "reset" }, { sessionKey: MAIN });
+  await told(house, "turn_not_started");
+  assert.deepEqual(house.there.events().at(-1).deliveries, ["d"]);
+});
+
 test("what is seen of a turn is reported: calls, sessions, compactions", async (t) => {
   const house = await at_home(t);
   house.hooks.after_tool_call({ toolName: "exec", toolCallId: "c1", durationMs: 5, error: "no" }, { sessionKey: MAIN, runId: "r1" });
@@ -293,7 +311,7 @@ test("a module that a turn loads anew finds the one that was started", async (t)
 test("when the gateway stops, the daemon is told, and the instance is gone", async (t) => {
   const house = await at_home(t);
   await house.service.stop();
-  assert.equal(house.there.events().at(-1).kind, "gateway_stopped");
+  await told(house, "gateway_stopped");
   assert.equal(globalThis[INSTANCE], undefined);
 });
 

@@ -35,6 +35,11 @@ test("a wake waits before the next turn, and an ordinary turn is asked for", asy
   assert.deepEqual(house.begin("r1"), ["the packet"]);
 });
 
+test("a wake's text is put there as it is", async () => {
+  await wake({ text: "one\n\n  two\none" });
+  assert.deepEqual(house.begin("r1"), ["one\n\n  two\none"]);
+});
+
 test("it has arrived when the agent acts in the turn that took it, and is told once", async () => {
   await wake();
   house.begin("r1");
@@ -128,20 +133,19 @@ test("what has arrived is not brought again: the daemon is told of it", async ()
   assert.equal(house.turns.length, 1);
 });
 
-test("what has arrived and says more now is brought again", async () => {
+test("of what has arrived and says more now only the rest is brought", async () => {
   await wake();
   house.begin("r1");
   house.end("r1");
   assert.deepEqual(await wake({ delivery_id: "delivery-2", text: "the packet\nand more" }), { turn: "ordinary" });
-  assert.deepEqual(house.begin("r2"), ["the packet\nand more"]);
+  assert.deepEqual(house.begin("r2"), ["and more"]);
   act("r2");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-2"]);
 });
 
-test("a wake that comes again with more follows the one that waits or runs", async () => {
+test("a wake that comes again with more follows the one that runs", async () => {
   await wake({ text: "one\ntwo" });
   assert.deepEqual(await wake({ delivery_id: "delivery-2", text: "two" }), { turn: "started before" });
-  assert.deepEqual(await wake({ delivery_id: "delivery-3", text: "one\nthree" }), { waits_for: "wake-1" });
   house.begin("r1");
   assert.deepEqual(await wake({ delivery_id: "delivery-3", text: "one\nthree" }), { waits_for: "wake-1" });
   act("r1");
@@ -166,6 +170,66 @@ test("a wake that an earlier start put there among others arrives with these, on
   assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "taken before" });
 });
 
+for (const [whose, put] of [
+  ["this start", () => wake({ delivery_id: "delivery-0", text: "one" })],
+  ["an earlier start", async () => house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "one", createdAt: Date.now(), ttlMs: 1e6 })],
+])
+  test(`of a wake whose beginning ${whose} put there only the rest is put`, async () => {
+    await put();
+    await wake({ text: "one\ntwo" });
+    assert.deepEqual(house.begin("r1"), ["one", "two"]);
+    act("r1");
+    house.end("r1");
+    assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
+    assert.deepEqual(await wake({ delivery_id: "delivery-2", text: "one\ntwo" }), { turn: "taken before" });
+  });
+
+test("what an earlier start put there and a turn has taken comes no second time", async () => {
+  house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "one", createdAt: Date.now(), ttlMs: 1e6 });
+  sessions.recordInjections(MAIN);
+  house.begin("r1");
+  assert.deepEqual(await wake({ text: "one" }), { turn: "running" });
+  act("r1");
+  house.end("r1");
+  assert.deepEqual(told.map(({ kind, deliveries }) => [kind, deliveries]).slice(1), [["answered", ["delivery-1"]], ["turn_ended", []]]);
+  await wake({ delivery_id: "delivery-2", text: "one\ntwo" });
+  assert.deepEqual(house.begin("r2"), ["two"]);
+});
+
+test("what an earlier start put there has no delivery that a turn's end could tell", () => {
+  house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "one", createdAt: Date.now(), ttlMs: 1e6 });
+  sessions.recordInjections(MAIN);
+  house.begin("r1");
+  house.end("r1");
+  assert.deepEqual(told_of("turn_ended")[0].deliveries, []);
+});
+
+test("a wake of this start that a turn takes keeps its delivery", async () => {
+  await wake();
+  sessions.recordInjections(MAIN);
+  house.begin("r1");
+  act("r1");
+  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
+});
+
+test("wakes that an earlier start put there together arrive together", async () => {
+  house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "one\ntwo", createdAt: Date.now(), ttlMs: 1e6 });
+  await wake({ text: "one" });
+  assert.deepEqual(await wake({ key: "wake-2", delivery_id: "delivery-2", text: "two" }), { turn: "started before" });
+  assert.deepEqual(house.begin("r1"), ["one\ntwo"]);
+  act("r1");
+  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1", "delivery-2"]]);
+});
+
+test("a wake of which the rest cannot be put there follows its beginning", async () => {
+  house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "one", createdAt: Date.now(), ttlMs: 1e6 });
+  house.put = async () => ({ enqueued: false });
+  assert.deepEqual(await wake({ text: "one\ntwo" }), { waits_for: "wake-1" });
+  house.begin("r1");
+  act("r1");
+  assert.deepEqual(told_of("answered"), []);
+});
+
 test("a wake whose turn runs is told under its new delivery, and not put there again", async () => {
   await wake();
   house.begin("r1");
@@ -178,10 +242,10 @@ test("a wake follows the one that waits, whose turn is asked for again when it d
   let now = 0;
   mock.method(performance, "now", () => now);
   await wake();
-  assert.deepEqual(await wake({ key: "wake-2", message: "of another" }), { waits_for: "wake-1" });
+  assert.deepEqual(await wake({ key: "wake-2", text: "another", message: "of another" }), { waits_for: "wake-1" });
   assert.equal(house.turns.length, 1);
   now += 60_000;
-  assert.deepEqual(await wake({ key: "wake-2", message: "of another" }), { waits_for: "wake-1" });
+  assert.deepEqual(await wake({ key: "wake-2", text: "another", message: "of another" }), { waits_for: "wake-1" });
   assert.deepEqual(house.turns.map(({ message }) => message.includes("another")), [false, false]);
   mock.restoreAll();
 });
@@ -221,7 +285,7 @@ function abandon(status, recovery = {}) {
   now = 30_000;
   Object.assign(house.sessions.get(MAIN), { status, mainRestartRecovery: recovery });
   const asked = [];
-  sdk.callGatewayTool = async (method, _, params) => (asked.push([method, params]), { ok: true });
+  sdk.callGatewayTool = async (method, _, params) => (asked.push([method, params]), { ok: true, continuation: { status: "started" } });
   return asked;
 }
 
@@ -233,12 +297,16 @@ for (const status of ["running", "failed", undefined])
     mock.restoreAll();
   });
 
-test("where the gateway does not recover a session, an ordinary turn is asked for", async () => {
-  abandon("failed");
-  sdk.callGatewayTool = async () => Promise.reject(new Error("requires a restart-tombstoned session"));
-  assert.deepEqual(await wake(), { turn: "ordinary" });
-  mock.restoreAll();
-});
+for (const [how, answer] of [
+  ["does not recover a session", () => Promise.reject(new Error("requires a restart-tombstoned session"))],
+  ["recovers a session and begins no turn in it", async () => ({ ok: true, continuation: { status: "rejected" } })],
+])
+  test(`where the gateway ${how}, an ordinary turn is asked for`, async () => {
+    abandon("failed");
+    sdk.callGatewayTool = answer;
+    assert.deepEqual(await wake(), { turn: "ordinary" });
+    mock.restoreAll();
+  });
 
 test("a session is not recovered while a turn runs in it, or once its recovery was given up", async () => {
   const asked = abandon("failed", { tombstone: {} });
@@ -276,13 +344,51 @@ test("what only a turn that did not begin would have brought is taken by no othe
   move_in({ allowed: false });
   house.wait = async () => ({ status: "error", error: "changed while starting work" });
   await wake();
+  house.begin("of the user");
   await second();
   mock.timers.reset();
   assert.deepEqual(told_of("turn_not_started").map(({ deliveries }) => deliveries), [["delivery-1"]]);
-  house.begin("of the user");
   act("of the user");
   assert.deepEqual(told_of("answered"), []);
 });
+
+test("a wake that a user's turn took meanwhile is not told when the turn for it does not begin", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  house.wait = () => (house.begin("of the user"), Promise.resolve({ status: "error", error: "changed while starting work" }));
+  await wake();
+  await second();
+  mock.timers.reset();
+  assert.deepEqual(told_of("turn_not_started").map(({ deliveries }) => deliveries), [[]]);
+  act("of the user");
+  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
+});
+
+test("what a session's reset dropped is told, and put there again", async () => {
+  await wake();
+  house.waiting(MAIN).splice(0);
+  sessions.handleSessionEnd(MAIN);
+  assert.deepEqual(told, [{ kind: "turn_not_started", session_key: MAIN, deliveries: ["delivery-1"], error: "the session was reset" }]);
+  await wake({ delivery_id: "delivery-2" });
+  assert.deepEqual(house.begin("r1"), ["the packet"]);
+  act("r1");
+  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-2"]]);
+});
+
+for (const [what, allowed, goes_on] of [
+  ["still waits", true, () => {}],
+  ["a running turn took", true, () => house.begin("r1")],
+  ["a turn's message brings", false, () => {}],
+])
+  test(`a session's end loses no wake that ${what}`, async () => {
+    move_in({ allowed });
+    await wake();
+    goes_on();
+    sessions.handleSessionEnd(MAIN);
+    assert.deepEqual(told_of("turn_not_started"), []);
+    house.begin("r1");
+    act("r1");
+    assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
+  });
 
 test("what an earlier start put there waits on when the turn for it does not begin", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
@@ -309,7 +415,7 @@ for (const [outcome, status] of [["began, and failed", "error"], ["has not begun
   });
 
 test("the main session takes one wake at a time, by either of its names", async () => {
-  const both = await Promise.all([wake(), wake({ key: "wake-2", session_key: null })]);
+  const both = await Promise.all([wake(), wake({ key: "wake-2", text: "another", session_key: null })]);
   assert.deepEqual(both, [{ turn: "ordinary" }, { waits_for: "wake-1" }]);
   assert.deepEqual(house.begin("r1"), ["the packet"]);
 });
