@@ -15,8 +15,13 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import events, ledger, notices
 from openclaw_taskmem.domain.ledger import CheckedClaim
 from openclaw_taskmem.domain.notices import NoticeKind
-from openclaw_taskmem.domain.task_update import Acceptance
-from openclaw_taskmem.domain.texts import format_count, quote_line, to_plain_line
+from openclaw_taskmem.domain.task_update import Acceptance, UpdateResult
+from openclaw_taskmem.domain.texts import (
+    format_count,
+    format_step_numbers,
+    quote_line,
+    to_plain_line,
+)
 from taskmem_hookspecs import (
     Artifact,
     Change,
@@ -45,8 +50,8 @@ _CURES: Final = {
     "url": "Mend what answers at the URL, or wait until it does.",
 }
 _UNWANTED: Final = (
-    "Then call again. What is not wanted, or was named wrongly, is replaced with "
-    "task_plan_update and its artifacts."
+    "Then call again. Was the wrong thing named? Correct it in that call's artifacts, or, if "
+    "the task names it, with task_plan_update (artifacts)."
 )
 _ONCE: Final = "This is asked once: call again, and the task is completed."
 _MUST_ANSWER: Final = ("url", "command")
@@ -152,9 +157,19 @@ def find_refusal(
 
 
 def _build_refusal(task: Task, doubt: str, said: str, missing: str) -> Refusal:
-    kept = "What else the call says, but for its artifacts, is kept."
-    sentence = f"{task.task_id} is not completed yet, for {said} {kept}"
+    sentence = f"{task.task_id} is not completed yet, for {said}"
     return Refusal(doubt=doubt, sentence=sentence, missing=missing)
+
+
+def add_kept(refusal: Refusal, said: str | None, updated: UpdateResult) -> Refusal:
+    """Add what a refused call changed all the same: its message, if kept, and its marks."""
+    lines = [] if said is None else ["Your message was kept."]
+    for steps, change in ((updated.marked, "marked done"), (updated.unmarked, "reopened")):
+        if steps:
+            verb = "was" if len(steps) == 1 else "were"
+            numbers = format_step_numbers(steps)
+            lines.append(f"{format_count(len(steps), 'step')} {verb} {change} ({numbers}).")
+    return refusal.model_copy(update={"sentence": " ".join((refusal.sentence, *lines))})
 
 
 def _describe_names(names: Sequence[str], where: str) -> str:

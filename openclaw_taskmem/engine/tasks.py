@@ -25,7 +25,7 @@ from openclaw_taskmem.domain import (
 )
 from openclaw_taskmem.domain import ledger as ledger_lines
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.evidence import Refusal
+from openclaw_taskmem.domain.evidence import Refusal, add_kept
 from openclaw_taskmem.domain.plan_revision import RevisionResult
 from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.run_machine import RunTransition
@@ -238,12 +238,12 @@ def _try_update(
         said = None if quotas.is_full(facts.task, wish.caller) else wish.message
         kept = {"status": None, "completed_steps": marks, "message": said}
         stays = wish.model_copy(update=kept)
-        change, _ = _build_update(context, facts, stays, now)
+        change, updated = _build_update(context, facts, stays, now)
         task = next(iter(change.tasks), facts.task)
         doubts = tuple(dict.fromkeys((*task.doubts, refusal.doubt)))
         asked = task.model_copy(update={"doubts": doubts})
         context.commit(evidence.merge_proof(proof, change, task=asked))
-        return refusal
+        return add_kept(refusal, said, updated)
     nothing = evidence.describe_nothing_made(seen)
     if nothing:
         changed = tuple(notices.add_nothing_written(e, facts.task, nothing) for e in change.events)

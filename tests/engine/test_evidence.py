@@ -233,7 +233,7 @@ def test_a_refusal_says_what_to_do_for_the_kind_that_is_missing(subject: str, cu
     with pytest.raises(EvidenceMissing, match=cure) as refused:
         complete(world, task)
     said = str(refused.value)
-    assert "with task_plan_update and its artifacts" in said
+    assert said.endswith("with task_plan_update (artifacts).")
 
 
 # --- what was named wrongly -------------------------------------------------------

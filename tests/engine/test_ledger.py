@@ -446,9 +446,22 @@ def test_a_refused_completion_keeps_message_and_marks(session: Session) -> None:
 
 def test_a_refused_completion_keeps_what_all_done_marks(session: Session) -> None:
     task = session.register(plan=["Write report.md", "Send it"])
-    with pytest.raises(EvidenceMissing):
+    kept = r"Your message was kept\. 2 steps were marked done \(1-2\)\.$"
+    with pytest.raises(EvidenceMissing, match=kept):
         complete(session, task, "All done.")
     assert session.world.task(task).done == {0, 1}
+
+
+def test_a_refused_call_claims_to_keep_only_what_it_did(session: Session) -> None:
+    missing = {"artifacts": ["report.md"]}
+    task = session.register(plan=["Write", "Send"], metadata=missing)
+    asked = {"task_id": task, "status": "completed"}
+    with pytest.raises(EvidenceMissing, match=r"task_plan_update \(artifacts\)\.$"):
+        session.call("task_update", **asked)
+    with pytest.raises(EvidenceMissing, match=r"\(artifacts\)\. 1 step was marked done \(2\)\.$"):
+        session.call("task_update", **asked, completed_steps=[2])
+    with pytest.raises(EvidenceMissing, match=r"\(artifacts\)\. 1 step was reopened \(2\)\.$"):
+        session.call("task_update", **asked, reopened_steps=[2])
 
 
 def test_other_updates_are_never_held_up(session: Session) -> None:
