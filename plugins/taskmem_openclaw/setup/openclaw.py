@@ -73,6 +73,17 @@ class OpenClaw(NamedTuple):
         Raises:
             OpenClawSetupFailed: The configuration cannot be read.
         """
+        found = self.read_file()
+        if has_includes(found):
+            return {name: self._read_section(name) for name in _SECTIONS}
+        return found
+
+    def read_file(self) -> Document:
+        """Return the configuration's own file, without what it includes.
+
+        Raises:
+            OpenClawSetupFailed: It cannot be read.
+        """
         try:
             text = self.config.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -85,8 +96,6 @@ class OpenClaw(NamedTuple):
         found = parse_json(text)
         if not is_object(found):
             raise OpenClawSetupFailed(_describe_broken(self.config))
-        if "$include" in text and _has_includes(found):
-            return {name: self._read_section(name) for name in _SECTIONS}
         return found
 
     @property
@@ -173,6 +182,10 @@ class OpenClaw(NamedTuple):
 class ConfigAlone(OpenClaw):
     """The configuration of an OpenClaw whose command is gone; ours is taken out of its file."""
 
+    def read(self) -> Document:
+        """Return the file alone, since only the command can read what it includes."""
+        return self.read_file()
+
     def patch(self, patch: Mapping[str, Any]) -> None:
         """Apply a merge patch to the file.
 
@@ -182,8 +195,8 @@ class ConfigAlone(OpenClaw):
         """
         if not self.is_plain_json:
             raise OpenClawSetupFailed(
-                f"{self.config} is no plain JSON, and only OpenClaw's command may change it; "
-                "take out by hand what --dry-run shows."
+                f"{self.config} is no plain JSON, and only OpenClaw's command may change it. Take "
+                "out by hand what the same command shows with --dry-run, then run it again."
             )
         text = json.dumps(apply_patch(self.read(), patch), indent=2, ensure_ascii=False)
         write_file(self.config, f"{text}\n".encode())
@@ -295,7 +308,8 @@ def _kill_process(process: subprocess.Popen[bytes]) -> None:
         return
 
 
-def _has_includes(config: Document) -> bool:
+def has_includes(config: Document) -> bool:
+    """Whether a section of `_SECTIONS` has parts in other files."""
     parts = [config.get(name) for name in _SECTIONS]
     return "$include" in config or '"$include":' in json.dumps(parts)
 

@@ -100,6 +100,7 @@ def undo_setup(*, dry_run: bool) -> None:
     with _explain_errors():
         host, record, now = _find_openclaw(takes_out=True)
         move = apply.plan_undo(host, record, now)
+        _note_left(move)
         for path in move.kept:
             click.echo(f"left alone: {path} was changed since by somebody else")
         if dry_run:
@@ -118,6 +119,7 @@ def remove_setup(*, dry_run: bool) -> None:
         wishes = package_files.build_desired_state(now, record.folder)
         move = apply.plan_removal(host, record, now, wishes)
         copies = package_files.find_skill_copies(host.config, now)
+        _note_left(move)
         if dry_run:
             _print_plan(move)
             for each in copies:
@@ -200,6 +202,23 @@ def _print_change(state: str, change: ConfigChange) -> None:
     for label, text in (*lines, ("leaves this machine:", change.leaves)):
         if text:
             click.echo(f"            {label} {text}")
+
+
+def _note_left(move: SetupPlan) -> None:
+    """Print what is left for want of OpenClaw's command, and how it is taken out."""
+    if not isinstance(move.host, openclaw.ConfigAlone):
+        return
+    for name in move.uninstall:
+        command = " ".join(("openclaw", *openclaw.build_uninstall_arguments(name)))
+        click.echo(
+            f"note: OpenClaw's own list of plug-ins keeps {name}, and only its command takes it "
+            f"out. If you install OpenClaw again, run: {command}"
+        )
+    if openclaw.has_includes(move.now):
+        click.echo(
+            f"note: what {move.host.config} includes is read by OpenClaw's command alone. Take "
+            "each entry that names taskmem out of those files by hand."
+        )
 
 
 def _ask_for_patience(move: SetupPlan) -> None:

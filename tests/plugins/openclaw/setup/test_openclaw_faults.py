@@ -1,6 +1,7 @@
 """`taskmem setup openclaw` when things go wrong: one sentence each, and a way on."""
 
 import errno
+import json
 import os
 import shutil
 import signal
@@ -50,6 +51,9 @@ def test_what_was_set_up_is_taken_out_without_openclaw(leftover, set_up_openclaw
     said = set_up_openclaw(how)
     assert said.status == 0, said.text
     assert "OpenClaw's command is not here; this is about its configuration" in said.text
+    for each in (shown, said):
+        assert "run: openclaw plugins uninstall taskmem --force\n" in each.text
+        assert "includes" not in each.text
     assert leftover.config == BEFORE
 
 
@@ -57,8 +61,20 @@ def test_comments_are_not_lost_for_want_of_openclaw(leftover, set_up_openclaw):
     file = leftover.folder / "openclaw.json"
     text = f"// mine\n{file.read_text()}"
     file.write_text(text)
-    assert "take out by hand what --dry-run shows" in set_up_openclaw("--remove").sentence
+    refused = set_up_openclaw("--remove")
+    assert "Take out by hand what the same command shows with --dry-run" in refused.sentence
+    assert "run: openclaw plugins uninstall taskmem --force\n" in refused.text
     assert file.read_text() == text
+
+
+def test_without_openclaw_included_files_are_left_and_named(leftover, set_up_openclaw):
+    file = leftover.folder / "openclaw.json"
+    include = {"$include": "./agents.json5"}
+    file.write_text(json.dumps({**leftover.config, "agents": include}))
+    said = set_up_openclaw("--remove")
+    assert said.status == 0, said.text
+    assert f"note: what {file} includes is read by OpenClaw's command alone" in said.text
+    assert leftover.config == {**BEFORE, "agents": include}
 
 
 def test_where_there_never_was_an_openclaw_nothing_is_left(set_up_openclaw, monkeypatch, tmp_path):
