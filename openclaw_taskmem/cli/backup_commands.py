@@ -40,9 +40,15 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 def backup(file: Path) -> None:
     """Write this home into one file, while agents go on working."""
     from openclaw_taskmem.cli.backup_archive import ArchiveList, write_archive
+    from openclaw_taskmem.daemon.home_exchange import is_unfinished
     from openclaw_taskmem.daemon.work_folders import BACKUP, open_work_folder
 
     home = find_home(os.environ)
+    if is_unfinished(home.folder):
+        fail(
+            f"A taskmem restore of {home.folder} is under way or was cut short, so nothing whole "
+            "is there to back up. The next daemon finishes it: taskmem daemon --detach"
+        )
     if os.path.lexists(file):
         fail(f"{file} is there already; name a file that is not.")
     file = file.absolute()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import Final, Literal, NamedTuple
 
+from openclaw_taskmem.daemon.home_exchange import is_unfinished
 from openclaw_taskmem.daemon.lock import LockHolder, find_holder
 from openclaw_taskmem.home import Home
 
@@ -72,6 +73,11 @@ def explain_presence(found: DaemonPresence, home: Home) -> str:
     """Say in a sentence what state the daemon is in, and what to do."""
     process = f", as process {found.pid}" if found.pid else ""
     match found.state:
+        case "absent" if is_unfinished(home.folder):
+            return (
+                f"No daemon runs for {home.folder}, and a taskmem restore was cut short there. The "
+                "next daemon finishes it: taskmem daemon --detach"
+            )
         case "absent":
             return f"No daemon runs for {home.folder}. Start it with `taskmem daemon --detach`."
         case "starting" | "ending":

@@ -8,6 +8,7 @@ before it opens anything.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from itertools import chain, count
 from pathlib import Path
 from typing import Final
@@ -19,10 +20,13 @@ ENTERING: Final = "entering-"
 ASIDE: Final = "replaced-"
 """Prefix of the folder with the old content."""
 REPLACED: Final = (
-    *("taskmem.db-wal", "taskmem.db-shm", "taskmem.db"),
+    *("taskmem.db", "taskmem.db-wal", "taskmem.db-shm"),
     *("pictures", "recall", "config.toml", "home.id"),
 )
-"""What a back-up replaces, or what is made anew from that; all else in the home stays."""
+"""What a back-up replaces, or what is made anew from that; all else in the home stays.
+
+The database leaves first and enters last: without its log it would open as an older one.
+"""
 
 
 def begin_exchange(folder: Path, fresh: Path, stamp: str) -> Path:
@@ -44,23 +48,28 @@ def begin_exchange(folder: Path, fresh: Path, stamp: str) -> Path:
     return folder / f"{ASIDE}{stamp}"
 
 
+def is_unfinished(folder: Path) -> bool:
+    """Return True if an exchange is under way in a home, or was cut short."""
+    return any(chain(folder.glob(f"{ARRIVING}*"), folder.glob(f"{ENTERING}*")))
+
+
 def finish_exchange(folder: Path) -> None:
     """Finish an exchange that was cut short in a home whose lock this process holds."""
     for arriving in folder.glob(f"{ARRIVING}*"):
         stamp = arriving.name.removeprefix(ARRIVING)
         aside = folder / f"{ASIDE}{stamp}"
         aside.mkdir(mode=0o700, exist_ok=True)
-        _move_all(folder, aside)
+        _move_all(REPLACED, folder, aside)
         arriving.rename(folder / f"{ENTERING}{stamp}")
         _sync_folder(folder)
     for entering in folder.glob(f"{ENTERING}*"):
-        _move_all(entering, folder)
+        _move_all(REPLACED[::-1], entering, folder)
         entering.rmdir()
         _sync_folder(folder)
 
 
-def _move_all(source: Path, target: Path) -> None:
-    for name in REPLACED:
+def _move_all(names: Sequence[str], source: Path, target: Path) -> None:
+    for name in names:
         if os.path.lexists(source / name):
             (source / name).rename(target / name)
     _sync_folder(target)

@@ -184,6 +184,18 @@ def test_a_restore_at_work_is_not_ended_by_another(
     assert "is in use, and nothing was changed" in without.output
 
 
+@pytest.mark.parametrize("name", ["arriving-now", "entering-now"])
+def test_a_restore_that_was_cut_short_is_finished_first(
+    filled_home: Home, tmp_path: Path, name: str
+) -> None:
+    (filled_home.folder / name).mkdir()
+    for words in (["backup", tmp_path / "file"], ["status"]):
+        told = run(filled_home, *words)
+        assert told.exit_code != 0
+        assert "The next daemon finishes it: taskmem daemon --detach" in told.output
+    assert not (tmp_path / "file").exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_restore_that_is_ended_leaves_no_copy(
     home: Home, tmp_path: Path, number: signal.Signals

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.daemon.home_exchange import begin_exchange, finish_exchange
+from openclaw_taskmem.daemon.home_exchange import begin_exchange, finish_exchange, is_unfinished
 
 OLD = {"taskmem.db": "old", "taskmem.db-wal": "old", "config.toml": "old", "home.id": "old"}
 NEW = {"taskmem.db": "new", "home.id": "new", "pictures/wait_1/first.png": "new"}
@@ -69,6 +69,10 @@ def test_whatever_cuts_an_exchange_short_nothing_is_lost(
             cut = True
         else:
             cut = False
+    left_open = read_files(home)
+    if left_open.get("taskmem.db") == "old":
+        assert left_open["taskmem.db-wal"] == "old"
+    assert is_unfinished(home) is (cut and crash_at > 0)
     finish_exchange(home)
     aside = {f"replaced-now/{name}": text for name, text in OLD.items()}
     waiting = {f"restore-1/{name}": text for name, text in NEW.items()}
