@@ -52,6 +52,7 @@ export class RequestServer {
       if (path === this.path && this.#isOurs()) return;
       if (!(await isListening(path))) return this.#listenAt(path);
     }
+    throw new Error(`${MOST_SOCKETS} other gateways use this home`);
   }
 
   async #listenAt(path) {

@@ -275,7 +275,7 @@ export class SessionReports {
   async stopOwnTurns(cancel) {
     const ours = [...this.#turns].filter(([, { begunBy }]) => begunBy === "taskmem");
     for (const [, turn] of ours) turn.cut = true;
-    await cancel();
+    await cancel().catch(() => undefined); // those that cannot be cancelled are ended all the same
     return this.stopTurns(ours.map(([session]) => session));
   }
 

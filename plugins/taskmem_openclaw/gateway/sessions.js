@@ -357,11 +357,12 @@ export class Sessions {
   async cancelTurns() {
     const { tasks, config } = this.api.runtime;
     const runs = tasks?.runs.bindSession({ sessionKey: this.main });
-    for (const [run] of runs ? [...this.#startedRuns] : []) {
+    const cancel = async (run) => {
       const task = runs.resolve(run);
-      if (!["queued", "running"].includes(task?.status)) this.#startedRuns.delete(run);
-      else await runs.cancel({ taskId: task.id, cfg: config.current() });
-    }
+      if (["queued", "running"].includes(task?.status)) await runs.cancel({ taskId: task.id, cfg: config.current() });
+      else this.#startedRuns.delete(run);
+    };
+    if (runs) await Promise.allSettled([...this.#startedRuns.keys()].map(cancel));
   }
 
   /** Return a row of the conversation as it must be written: a hidden one is for the model alone;

@@ -147,6 +147,13 @@ test("of several gateways of one home each has a door of its own", async (t) => 
   }
 });
 
+test("a gateway for which no door is left says so", async (t) => {
+  const path = join(folder(t), "openclaw.sock");
+  for (let number = 1; number <= 4; number++) assert.deepEqual((await serve(t, {}, path)).warned, []);
+  const { warned } = await serve(t, {}, path);
+  assert.deepEqual(warned, ["taskmem: no wake gets in (4 other gateways use this home); run: taskmem doctor"]);
+});
+
 test("a door that is closed leaves nothing behind", async (t) => {
   const { path, made } = await serve(t, {});
   made.close();

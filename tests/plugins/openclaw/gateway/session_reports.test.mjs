@@ -538,6 +538,12 @@ test("of the turns that go on, those that we began are cut, and no other", async
   assert.deepEqual([reports.endTurn(MAIN).cut, reports.endTurn(OTHER).cut], [true, false]);
 });
 
+test("turns that cannot be called off are ended all the same", async () => {
+  wrote("user", "go on", MAIN, { idempotencyKey: "taskmem:1:user" });
+  await reports.stopOwnTurns(async () => assert.fail("no such run"));
+  assert.deepEqual(stopped, [`id of ${MAIN}`]);
+});
+
 test("work is told also where the gateway cannot say in which folder", () => {
   house.api.runtime.agent.resolveAgentWorkspaceDir = () => assert.fail("no such agent");
   calling("exec");

@@ -414,6 +414,26 @@ for (const [outcome, status] of [["began, and failed", "error"], ["has not begun
     assert.deepEqual(told_of("turn_not_started"), []);
   });
 
+test("a turn that does not begin because the gateway stops is not told", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  house.wait = async () => (sessions.beginStop(), { status: "error", error: "draining" });
+  await wake();
+  await second();
+  mock.timers.reset();
+  assert.deepEqual(told_of("turn_not_started"), []);
+});
+
+test("while a turn of ours runs, however long, no other is asked for", async () => {
+  let now = 0;
+  mock.method(performance, "now", () => now);
+  await wake();
+  house.begin("r1");
+  now += 60_000;
+  assert.deepEqual(await wake({ key: "wake-2", delivery_id: "delivery-2", text: "another" }), { turn: "started before" });
+  assert.equal(house.turns.length, 1);
+  mock.restoreAll();
+});
+
 test("the main session takes one wake at a time, by either of its names", async () => {
   const both = await Promise.all([wake(), wake({ key: "wake-2", text: "another", session_key: null })]);
   assert.deepEqual(both, [{ turn: "ordinary" }, { waits_for: "wake-1" }]);
@@ -501,6 +521,16 @@ test("turns that we asked for are called off at the gateway, and those that are 
   await sessions.startTurn(MAIN, "Go on.");
   await sessions.cancelTurns();
   assert.deepEqual(called_off, [[MAIN, `row of ${house.turns[0].idempotencyKey}`]]);
+});
+
+test("a turn that cannot be called off keeps no other from it", async () => {
+  const called_off = [];
+  const cancel = async ({ taskId }) => (taskId === house.turns[0].idempotencyKey ? assert.fail("no such run") : called_off.push(taskId));
+  house.api.runtime.tasks = { runs: { bindSession: () => ({ resolve: (run) => ({ id: run, status: "running" }), cancel }) } };
+  await sessions.startTurn(OTHER, "Go on.");
+  await sessions.startTurn(MAIN, "Go on.");
+  await sessions.cancelTurns();
+  assert.deepEqual(called_off, [house.turns[1].idempotencyKey]);
 });
 
 test("a gateway that cannot call off a turn is asked nothing", async () => {
