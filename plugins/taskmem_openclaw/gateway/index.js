@@ -245,7 +245,7 @@ async function checkFinalAnswer({ daemon, revisedRuns }, { runId, lastAssistantM
   if (!refused) return undefined;
   revisedRuns.set(runId, true);
   const retry = { instruction: `${refused} You said: ${answer.slice(-500)}`, idempotencyKey: `taskmem:${runId}`, maxAttempts: 1 };
-  return { action: "revise", reason: "It names what is found nowhere.", retry };
+  return { action: "revise", reason: "The answer names a file that does not exist.", retry };
 }
 
 /** Note where the session's next command runs; return what is added to its environment. */

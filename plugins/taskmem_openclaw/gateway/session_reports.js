@@ -18,7 +18,7 @@ const LONGEST_WORDS = 16_000; // characters of an agent's last reply
 const PROMPT_FILES = ["AGENTS.md", "SOUL.md", "TOOLS.md"];
 const BUDGET_MS = 200; // time limit for the daemon's answer; without it, a tool call is allowed
 const LONGEST_MS = 24 * 3_600_000; // after which a sub-agent whose end no hook told counts as ended
-const OVER = "Its task is not to go on now, so this turn is stopped. Call nothing more.";
+const OVER = "The task of this session was stopped, so this turn ends; call no further tool.";
 const SILENT = new Set(["NO_REPLY", "HEARTBEAT_OK"]); // replies that OpenClaw shows to nobody
 const CHILD = ":subagent:"; // in the session keys of sub-agents
 const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_describe"]);
@@ -128,7 +128,7 @@ export class SessionReports {
     }
   }
 
-  /** A sub-agent has ended. */
+  /** Note that a sub-agent has ended. */
   recordSubAgentEnd({ targetSessionKey: child }) {
     this.#runningSubAgents.delete(child);
   }

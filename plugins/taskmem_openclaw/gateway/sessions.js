@@ -12,7 +12,7 @@ const MOST_DONE = 500;
 const MOST_SESSIONS = 100;
 const OURS = ":taskmem:"; // in the session keys of background runs
 const PACKET = /^\[task_(stuck_)?resume\] /m;
-const ANOTHER = "The agent goes on.";
+const DEFAULT_LINE = "The agent goes on.";
 const MARK = "[taskmem] "; // begins the message of a turn that we start
 const FAILURES = new Map([ // OpenClaw's name for a failure → its kind (measured with 2026.9.6)
   ...["auth", "auth_permanent", "billing"].map((name) => [name, "credentials"]),
@@ -28,7 +28,7 @@ const splitLines = (text) => text.split("\n");
 function isAwaitingRecovery({ status, abortedLastRun, mainRestartRecovery: recovery, restartRecoveryRuns: runs } = {}) {
   return status === "running" && !recovery?.tombstone && Boolean(abortedLastRun || recovery || runs?.length);
 }
-/** Return whether nobody may go on with a turn that a restart has cut; the gateway knows for sure. */
+/** Return whether a turn that a restart cut may have lost its recovery; only the gateway can tell. */
 function mayBeAbandoned({ status = "failed", abortedLastRun, mainRestartRecovery: recovery } = {}) {
   return ["running", "failed"].includes(status) && !abortedLastRun && Boolean(recovery) && !recovery.tombstone;
 }
@@ -259,7 +259,7 @@ export class Sessions {
     const putsText = known && lacking && (!first || lacking !== text); // a session without an entry is created by a turn
     if (putsText && (await this.#injectText(session, name, lacking))) injections.push(name);
     else if (first && lacking) {
-      await this.#startAnyTurn(session, first.key, this.#pendingWakes.get(session)?.get(first.key)?.line ?? ANOTHER);
+      await this.#startAnyTurn(session, first.key, this.#pendingWakes.get(session)?.get(first.key)?.line ?? DEFAULT_LINE);
       return { waits_for: first.key };
     }
     this.#addPending(session, key, { delivery, since, text, line, injections });
@@ -310,7 +310,7 @@ export class Sessions {
     this.#startingSince.set(session, readClock());
     const shown = await this.#showLineOnce(session, key, line);
     try {
-      const asked = await this.startTurn(session, [text, `${MARK}${line || ANOTHER}`].filter(Boolean).join("\n\n"), shown || Boolean(text));
+      const asked = await this.startTurn(session, [text, `${MARK}${line || DEFAULT_LINE}`].filter(Boolean).join("\n\n"), shown || Boolean(text));
       void this.#watchStart(session, asked?.runId);
       if (text) await this.#showLineOnce(session, key, line); // now the session may exist
       return "ordinary";

@@ -532,7 +532,7 @@ test("a turn that must not go on calls no tool, though it cannot be stopped yet"
   house.begin("r1");
   const { block, blockReason } = await calling(house);
   assert.equal(block, true);
-  assert.match(blockReason, /Call nothing more/);
+  assert.match(blockReason, /call no further tool/);
 });
 
 test("a turn is not stopped for an earlier one of its session whose beginning was told late", async (t) => {

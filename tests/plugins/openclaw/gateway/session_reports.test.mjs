@@ -447,9 +447,9 @@ test("a turn that is stopped calls no more tools, and is stopped again if it was
   sdk.resolveActiveEmbeddedRunSessionId = () => undefined;
   assert.equal(await reports.stopTurns([MAIN]), undefined);
   sdk.resolveActiveEmbeddedRunSessionId = (session) => `id of ${session}`;
-  assert.match(await blocked(), /this turn is stopped/);
+  assert.match(await blocked(), /this turn ends/);
   called("exec", { toolCallId: "b1" });
-  assert.match(await blocked("task_update", MAIN, "b2"), /this turn is stopped/);
+  assert.match(await blocked("task_update", MAIN, "b2"), /this turn ends/);
   called("task_update", { toolCallId: "b2" });
   assert.equal(await blocked("tool_call"), undefined);
   assert.equal(await blocked("exec", OTHER), undefined);
@@ -465,14 +465,14 @@ test("a call that asks for its budget while its turn is stopped is not made", as
   const asking = blocked();
   await reports.stopTurns([MAIN]);
   say({ budget: { left: 1, reason: "no more" } });
-  assert.match(await asking, /this turn is stopped/);
+  assert.match(await asking, /this turn ends/);
   await new Promise(setImmediate);
 });
 
 test("from the moment that a turn is to be stopped it calls none, and the next one does", async () => {
   reports.beginTurn(MAIN);
   const stopping = reports.stopTurns([MAIN]);
-  assert.match(await blocked(), /this turn is stopped/);
+  assert.match(await blocked(), /this turn ends/);
   await stopping;
   reports.beginTurn(MAIN);
   assert.equal(await blocked(), undefined);
