@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.cli import daemon_presence
-from openclaw_taskmem.cli.client import Link, LinkError, connect_or_start
+from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
 from openclaw_taskmem.config import FILE_FIRST, PREFIX, Settings, load_settings
 from openclaw_taskmem.daemon.settings_differences import (
     find_differences,
@@ -42,6 +43,7 @@ _ANOTHER: Final = "Set TASKMEM_HOME to a folder of your own."
 _WRONG_TIMES: Final = "Waits, wakes and alerts may come at a wrong time."
 _NO_PLUGIN: Final = "What it adds is missing."
 _NO_HOME: Final = "No daemon starts, so no task is kept, and no agent is woken."
+_NO_START: Final = "No daemon would start from this shell. The one that runs is not affected."
 _NO_DAEMON: Final = "Until it answers, no task is kept, no wait is watched, and no agent is woken."
 _RESTART: Final = "Run: taskmem daemon restart"
 
@@ -118,7 +120,10 @@ def check_settings(home: Home, environ: MutableMapping[str, str]) -> tuple[Setti
         settings = load_settings(environ)
     except SettingsInvalid as error:
         cure = f"Mend it in {home.config} or in the environment, then run this again."
-        return Settings(home=home), build_fail_row("settings", str(error), cure, _NO_HOME)
+        effect = _NO_HOME
+        with suppress(LinkError), connect(home):
+            effect = _NO_START
+        return Settings(home=home), build_fail_row("settings", str(error), cure, effect)
     odd += settings.warnings
     if odd:
         return settings, build_warn_row(

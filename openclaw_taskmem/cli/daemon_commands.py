@@ -30,6 +30,8 @@ It is 1 if a process holds the home and does not answer.
 @click.argument("action", type=click.Choice(["stop", "restart"]), required=False)
 def daemon(*, detach: bool, action: str | None) -> None:
     """Run the daemon of this home until SIGTERM; or stop or restart the one that runs."""
+    if action == "restart":
+        _require_settings()
     if action is not None:
         from openclaw_taskmem.cli.daemon_stop import stop_daemon
 
@@ -44,6 +46,26 @@ def daemon(*, detach: bool, action: str | None) -> None:
     from openclaw_taskmem.daemon.startup import main as run_daemon
 
     sys.exit(run_daemon(os.environ))
+
+
+def _require_settings() -> None:
+    """Refuse a restart whose new daemon would not start with these settings; stop nothing."""
+    from openclaw_taskmem.config import load_settings
+    from openclaw_taskmem.daemon.lock import find_holder
+    from openclaw_taskmem.daemon.reader_pool import choose_readers
+    from openclaw_taskmem.plugin_host.facade import PluginHost
+    from taskmem_hookspecs.errors import TaskmemError
+
+    home = find_home(os.environ)
+    try:
+        settings = load_settings({**os.environ})
+        plugin_host = PluginHost(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
+        plugin_host.find_wake_transport(settings.wake_transport)
+        choose_readers(settings.readers, plugin_host)
+    except TaskmemError as error:
+        runs = find_holder(home.lock) is not None
+        kept = " The daemon that runs was not stopped; it goes on with its old settings."
+        fail(f"{error}{kept if runs else ''}")
 
 
 @click.command(name="log")

@@ -182,7 +182,7 @@ def _draw_wakes(wakes: Sequence[Any], count: int, now: datetime) -> Iterator[Tab
     for wake in wakes:
         yield from _draw_row(
             f"{format_short_id(wake['wake_id'])}, {_format_time(wake['created_at'], now)}",
-            paint_state(wake["state"]),
+            paint_state(get_wake_state(wake)),
             wake["last_error"] or describe_wake_text(wake["text"]),
         )
 
@@ -230,8 +230,7 @@ def _draw_wait(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noq
 
 
 def _draw_wake(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON
-    is_kept = found["state"] == "due" and found["due_at"] is None
-    yield _draw_title(f"Wake for {found['cause']}", "kept" if is_kept else found["state"])
+    yield _draw_title(f"Wake for {found['cause']}", get_wake_state(found))
     due = found["due_at"] and _format_time(found["due_at"], now)
     yield _draw_facts(
         {
@@ -249,6 +248,12 @@ def _draw_wake(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noq
     if (packet := _parse_packet(found["text"])) is not None:
         yield from _draw_heading("Packet, as its agent reads it")
         yield from _draw_lines(json.dumps(packet, ensure_ascii=False, indent=2))
+
+
+def get_wake_state(wake: Mapping[str, Any]) -> str:
+    """Return a wake's state; `kept`: it is due, and stays here until its agent fetches it."""
+    is_kept = wake["state"] == "due" and wake["due_at"] is None
+    return "kept" if is_kept else str(wake["state"])
 
 
 def describe_wake_text(text: str) -> str:

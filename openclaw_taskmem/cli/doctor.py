@@ -315,8 +315,9 @@ def _check_hosts(status: Mapping[str, Any] | None) -> Iterator[HealthRow]:
     yield core_checks.build_warn_row(
         "wakes.hosts",
         f"{tasks}, and nobody can be woken: no host of an agent is known.",
-        "Set up the host of your agents: taskmem setup claude, codex or openclaw. Until then, tell "
-        "your agent yourself to go on.",
+        "Agents of OpenClaw can be woken (taskmem setup openclaw), and those that a plug-in's "
+        "transport reaches. Nothing wakes Claude Code or Codex: tell such an agent yourself to go "
+        "on.",
         "Work that stops stays where it is.",
     )
 

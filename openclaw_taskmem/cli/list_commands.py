@@ -135,14 +135,18 @@ def print_wakes(found: list[Any], limit: int) -> None:
 
 
 def _format_wake(wake: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSON
-    from openclaw_taskmem.cli.detail_text import describe_wake_text
+    from openclaw_taskmem.cli.detail_text import describe_wake_text, get_wake_state
     from openclaw_taskmem.cli.tables import format_age, format_short_id, paint_state
 
-    kept = wake["state"] == "due" and wake["due_at"] is None
-    says = wake.get("held") if kept else wake["last_error"] or describe_wake_text(wake["text"])
+    state = get_wake_state(wake)
+    says = (
+        wake.get("held")
+        if state == "kept"
+        else wake["last_error"] or describe_wake_text(wake["text"])
+    )
     return (
         format_short_id(wake["wake_id"]),
-        paint_state("kept" if kept else wake["state"]),
+        paint_state(state),
         format_age(wake["created_at"], now),
         str(wake["attempts"]),
         says,

@@ -365,7 +365,9 @@ _TELLERS: Final[Mapping[str, _Teller]] = {
     events.WAIT_OPENED: _tell_opened,
     events.WAIT_UPDATED: _tell_rearmed,
     events.WAIT_ENDED: _tell_ended,
-    events.STUCK: _tell(EntryKind.WAKE, "Silent for too long; its agent is woken", tone=Tone.WARN),
+    events.STUCK: _tell(
+        EntryKind.WAKE, "Silent for too long; a wake is due for its agent", tone=Tone.WARN
+    ),
     events.WAKE_SENT: _tell(EntryKind.WAKE, "Wake sent"),
     events.WAKE_FAILED: _tell(EntryKind.WAKE, "Wake not delivered", "error", Tone.WARN),
     events.WAKE_LOST: _tell(EntryKind.WAKE, "Wake lost, and sent again", "error", Tone.WARN),

@@ -11,6 +11,8 @@ import pytest
 
 from openclaw_taskmem.cli.daemon_log import LogReader, print_log
 from openclaw_taskmem.daemon import logfile
+from openclaw_taskmem.daemon.lock import Lock
+from openclaw_taskmem.home import Home
 from tests.support.daemons import COMMAND, command, environment, short_home
 from tests.support.waiting import ProcessOutput
 
@@ -135,6 +137,23 @@ def test_new_lines_are_followed_until_the_end() -> None:
         following.wait()
         out.join()
         log.close()
+
+
+@pytest.mark.parametrize(
+    "text", ['keep_days = "x"', "keep_days =", 'wake_transport = "none"', 'readers = "nobody"']
+)
+def test_a_restart_with_bad_settings_stops_nothing(text: str, home: Home) -> None:
+    home.prepare()
+    home.config.write_text(text)
+    lock = Lock(home.lock, named=False)  # so nobody stops this process
+    try:
+        status, _, said = command(home, "daemon", "restart")
+    finally:
+        lock.release()
+    assert status == 1
+    assert said.strip().endswith("was not stopped; it goes on with its old settings.")
+    status, _, said = command(home, "daemon", "restart")
+    assert (status, "was not stopped" in said) == (1, False)
 
 
 def test_a_restart_puts_another_process_in_the_daemons_place() -> None:

@@ -162,6 +162,14 @@ def test_a_variable_that_nothing_here_reads_is_named_as_unknown(home, name):
     assert "Every setting" not in row.detail
 
 
+def test_a_running_daemon_is_not_affected_by_bad_settings(home, daemon):
+    assert "no task is kept" in settings(home, TASKMEM_KEEP_DAYS="abc")[1].effect
+    daemon()
+    _, row = settings(home, TASKMEM_KEEP_DAYS="abc")
+    assert row.state is FAIL
+    assert row.effect.endswith("The one that runs is not affected.")
+
+
 def test_invalid_setting_fails_and_the_default_applies(home):
     found, row = settings(home, TASKMEM_HOOK_SECONDS="never")
     assert row.state is FAIL
@@ -453,6 +461,7 @@ def test_open_tasks_without_any_host_are_a_warning(status, detail):
     assert [row.state for row in rows] == ([] if detail is None else [WARN])
     if detail is not None:
         assert rows[0].detail.startswith(detail)
+        assert "taskmem setup claude" not in rows[0].cure
         assert "All is well" not in doctor.format_summary(rows, verbose=True)
 
 

@@ -68,6 +68,14 @@ def test_wakes_that_are_left_out_are_told(capsys: pytest.CaptureFixture[str]) ->
     assert "Wakes, 7\n" in capsys.readouterr().out
 
 
+def test_a_kept_wake_has_one_word_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    kept = {**TASK["wakes"][0], "state": "due", "due_at": None}
+    detail_text.print_task({**TASK, "wakes": [kept]})
+    list_commands.print_wakes([kept], 10)
+    said = capsys.readouterr().out.split()
+    assert (said.count("kept"), said.count("due")) == (2, 0)
+
+
 def test_all_is_printed_in_order(read_pages: list[int], capsys: pytest.CaptureFixture[str]) -> None:
     found = build_task(51, 60, earlier=51)
     detail_text.print_task(found, task_commands.iterate_thread(found["task_id"], found))
