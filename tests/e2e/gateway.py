@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import socket
 import subprocess
 from collections.abc import Callable, Mapping
@@ -22,6 +20,7 @@ from taskmem_resumebench.gateway_process import (
     make_configuration,
     write_program,
 )
+from taskmem_resumebench.process_group import kill_group
 from tests.e2e.openclaw import OpenClaw
 from tests.e2e.room import Room, last_lines, until
 from tests.e2e.rpc import CallRefused, Rpc, open_rpc
@@ -116,9 +115,7 @@ class Gateway:
         try:
             process.wait(STOP_LIMIT)
         except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            kill_group(process)
 
     @property
     def _agent_settings(self) -> Path:
@@ -143,9 +140,7 @@ class Gateway:
         """Kill it and all that it started, at once; none that runs is fine."""
         process, self._process = self._process, None
         if process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            kill_group(process)
 
     def restart(self) -> None:
         """Stop it in order, and start it again."""
