@@ -319,7 +319,7 @@ def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]
     """Check for wakes that are due and for wakes that nobody answered."""
     open_wakes = sorted(
         (wake for wake in wakes if wake["state"] == "due"),
-        key=lambda wake: _parse_instant(wake["created_at"]),
+        key=lambda wake: datetime.fromisoformat(wake["created_at"]),
     )
     due = [wake for wake in open_wakes if wake["due_at"]]
     yield (_check_owed_wakes(due, now) if due else build_ok_row("wakes.owed", "No wake is owed."))
@@ -333,7 +333,7 @@ def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]
         wake
         for wake in wakes
         if wake["state"] == "unanswered"
-        and now - _parse_instant(wake["sent_at"] or wake["created_at"]) <= RECENT
+        and now - datetime.fromisoformat(wake["sent_at"] or wake["created_at"]) <= RECENT
     ]
     name = "wakes.unanswered"
     if not unanswered:
@@ -352,7 +352,7 @@ def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]
 
 def _check_owed_wakes(due: Sequence[Document], now: datetime) -> HealthRow:
     oldest = due[0]
-    since = _parse_instant(oldest["created_at"])
+    since = datetime.fromisoformat(oldest["created_at"])
     what = f"{_format_wake_count(len(due))} owed, the oldest since {oldest['created_at']}"
     error = next((wake["last_error"] for wake in due if wake["last_error"]), None)
     held = next((wake["held"] for wake in due if wake.get("held")), None)
@@ -381,7 +381,7 @@ def check_clock(newest: str | None, now: datetime) -> HealthRow:
     if now < BUILT:
         shows = f"It shows {now:%Y-%m-%d}, which is long past."
         return build_fail_row("clock", shows, cure, _WRONG_TIMES)
-    if newest is not None and _parse_instant(newest) - now > AHEAD:
+    if newest is not None and datetime.fromisoformat(newest) - now > AHEAD:
         return build_warn_row(
             "clock",
             f"The newest event is of {newest}, and the clock shows "
@@ -390,7 +390,3 @@ def check_clock(newest: str | None, now: datetime) -> HealthRow:
             _WRONG_TIMES,
         )
     return build_ok_row("clock", f"It shows {now:%Y-%m-%dT%H:%M:%SZ}.")
-
-
-def _parse_instant(text: str) -> datetime:
-    return datetime.fromisoformat(text)

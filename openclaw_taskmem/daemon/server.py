@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon import mcp, processes
+from openclaw_taskmem.daemon.lock import read_file_identity
 from openclaw_taskmem.daemon.mcp_lines import MOST_BYTES, TOO_LONG, read_line
 from openclaw_taskmem.daemon.rpc import Dispatcher, RelayHost
 from taskmem_hookspecs import TaskmemError
@@ -100,7 +101,7 @@ class SocketServer:
             listener.bind(str(path))
         finally:
             os.umask(before)
-        self._path, self._bound = path, _read_file_identity(path)
+        self._path, self._bound = path, read_file_identity(path)
         self._servers.append(
             await asyncio.start_unix_server(
                 self._accept_connection, sock=listener, limit=MOST_BYTES
@@ -110,7 +111,7 @@ class SocketServer:
     @property
     def is_in_place(self) -> bool:
         """True if the listening socket is still at its path."""
-        return self._bound is not None and _read_file_identity(self._path) == self._bound
+        return self._bound is not None and read_file_identity(self._path) == self._bound
 
     async def close(self, seconds: float) -> None:
         """Accept no connections, let running calls end, and close all connections.
@@ -340,14 +341,6 @@ def _send_document(writer: asyncio.StreamWriter, document: object) -> None:
 def _encode_document(document: object) -> bytes:
     text = json.dumps(document, ensure_ascii=False)
     return text.encode(errors="replace") + b"\n"
-
-
-def _read_file_identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 async def _identify_peer(peer: socket.socket) -> str | None:

@@ -45,8 +45,8 @@ def format_duration(seconds: float) -> str:
     whole = max(0, int(seconds))
     for size, unit in ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute")):
         if whole >= size:
-            return _join_count(whole // size, unit)
-    return _join_count(whole, "second")
+            return format_count(whole // size, unit)
+    return format_count(whole, "second")
 
 
 def format_short_duration(seconds: float) -> str:
@@ -79,7 +79,7 @@ def format_checksum(sha256: str) -> str:
 def format_size(size: int) -> str:
     """Format a number of bytes briefly: `33 bytes`, `14 KB`, `2.5 MB`."""
     if size < _KILO:
-        return _join_count(size, "byte")
+        return format_count(size, "byte")
     amount, unit = size / _KILO, "KB"
     for larger in ("MB", "GB", "TB"):
         if amount < _KILO:
@@ -90,10 +90,6 @@ def format_size(size: int) -> str:
 
 def format_count(number: int, noun: str) -> str:
     """Format a count: `1 step`, `2 steps`."""
-    return _join_count(number, noun)
-
-
-def _join_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Final, TypeVar, cast
+from typing import Final, cast
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import format_count, quote_line
@@ -20,7 +20,6 @@ from taskmem_hookspecs.errors import TaskmemError, UnknownTool
 
 log = logging.getLogger(__name__)
 
-F = TypeVar("F", bound=forms.Form)
 PROFILES: Final = ("default", "runs", "all")
 """The sets of tools that can be offered."""
 

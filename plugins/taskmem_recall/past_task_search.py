@@ -57,11 +57,6 @@ class PastTaskSearch:
         """The file that the connection is of."""
         self._lock = threading.RLock()
 
-    def count_tasks(self) -> int:
-        """Return the number of tasks in the index."""
-        with self._lock:
-            return self._count("SELECT count(*) FROM tasks")
-
     def find_pages(
         self,
         words: Sequence[str],
