@@ -216,6 +216,14 @@ def load_settings(environ: MutableMapping[str, str]) -> Settings:
         SettingsInvalid: A value is invalid, the file cannot be read, or the state folder is not
             ours.
     """
+    settings, wrong = read_settings(environ)
+    for sentence in wrong.values():
+        raise SettingsInvalid(sentence)
+    return settings
+
+
+def read_settings(environ: MutableMapping[str, str]) -> tuple[Settings, Mapping[str, str]]:
+    """Do as `load_settings`, but leave out each invalid value; return by variable why it is."""
     try:
         home = find_home(environ)
     except HomeRefused as refusal:
@@ -224,6 +232,7 @@ def load_settings(environ: MutableMapping[str, str]) -> Settings:
     environ[f"{PREFIX}HOME"] = str(home.folder)
     known = {f.name for f in fields(Settings)} - {"home", "in_file", "warnings"}
     odd: list[str] = []
+    wrong: dict[str, str] = {}
     from_file: dict[str, str] = {}
     written = _read_config_file(home)
     for name, value in written.items():
@@ -240,16 +249,15 @@ def load_settings(environ: MutableMapping[str, str]) -> Settings:
             if name in _OF_HOME and said not in ("", value):
                 odd.append(f"{variable}={said} does not count: {home.config} has one.")
             environ[variable] = value if name in _OF_HOME else said or value
-    values = _parse_settings(environ, known, from_file)
+    values = _parse_settings(environ, known, from_file, wrong)
     for name, least in _COUNTS.items():
-        raw = environ.get(f"{PREFIX}{name.upper()}", "").strip()
+        variable = f"{PREFIX}{name.upper()}"
+        raw = environ.get(variable, "").strip()
         if raw and (not _WHOLE.fullmatch(raw) or int(raw) < least):
-            raise SettingsInvalid(
-                f"{PREFIX}{name.upper()} is {raw!r}; it takes a whole number from {least} to "
-                "999,999,999, for example 1000."
-            )
+            takes = f"it takes a whole number from {least} to 999,999,999, for example 1000."
+            wrong[variable] = f"{variable} is {raw!r}; {takes}"
     in_file = frozenset(written.keys() & (known | _FOREIGN))
-    return Settings(home=home, in_file=in_file, warnings=tuple(odd), **values)
+    return Settings(home=home, in_file=in_file, warnings=tuple(odd), **values), wrong
 
 
 def _suggest(name: str) -> str:
@@ -260,14 +268,14 @@ def _suggest(name: str) -> str:
 
 
 def _parse_settings(
-    environ: Mapping[str, str], known: Collection[str], from_file: Mapping[str, str]
+    environ: Mapping[str, str],
+    known: Collection[str],
+    from_file: Mapping[str, str],
+    wrong: dict[str, str],
 ) -> dict[str, Any]:
-    """Return the values of the settings that are set.
+    """Return the values of the settings that are set; add to `wrong` why others are invalid.
 
-    `from_file`: by variable, how the file's settings are named in an error.
-
-    Raises:
-        SettingsInvalid: A value is invalid.
+    `from_file`: by variable, how the file's settings are named there.
     """
     values: dict[str, Any] = {}
     for field in fields(Settings):
@@ -278,8 +286,7 @@ def _parse_settings(
         try:
             values[field.name] = _parse_setting(field.name, raw, field.default)
         except SettingsInvalid as error:
-            named = str(error).replace(variable, from_file.get(variable, variable), 1)
-            raise SettingsInvalid(named) from None
+            wrong[variable] = str(error).replace(variable, from_file.get(variable, variable), 1)
     return values
 
 
@@ -336,10 +343,8 @@ def _parse_setting(name: str, raw: str, default: object) -> object:
     if isinstance(default, int):
         least = 1 if name in _FROM_ONE else 0
         if not _WHOLE.fullmatch(raw) or int(raw) < least:
-            raise SettingsInvalid(
-                f"{variable} is {raw!r}; it takes a whole number from {least}, for "
-                f"example {default}."
-            )
+            takes = f"it takes a whole number from {least}, for example {default}."
+            raise SettingsInvalid(f"{variable} is {raw!r}; {takes}")
         return int(raw)
     if isinstance(default, float):
         try:

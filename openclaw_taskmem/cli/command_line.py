@@ -76,6 +76,8 @@ class _ErrorReportingGroup(click.Group):
         """Run a command; print errors without a traceback."""
         try:
             return super().invoke(ctx)
+        except click.exceptions.NoArgsIsHelpError:
+            raise  # the whole help of a group
         except click.ClickException as error:
             # It may repeat a word of any length.
             sentence = clip(to_printable(error.format_message()), REFUSAL_BYTES)

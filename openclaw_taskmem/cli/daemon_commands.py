@@ -96,6 +96,7 @@ def settings(*, as_json: bool) -> None:
     except SettingsInvalid as error:
         fail(str(error))
     print_json(found) if as_json else settings_list.print_settings(found)
+    sys.exit(1 if found["wrong"] else 0)
 
 
 @click.command()

@@ -13,7 +13,7 @@ from openclaw_taskmem.config import (
     format_value,
     list_changed_settings,
     list_variables,
-    load_settings,
+    read_settings,
 )
 from openclaw_taskmem.daemon.settings_differences import find_misspelt_settings
 from openclaw_taskmem.domain.redaction import scrub
@@ -22,26 +22,44 @@ DEFAULT: Final = "default"
 _NO_SETTINGS: Final = frozenset({"home", "in_file", "warnings"})
 _OF_CALLERS: Final = frozenset({f"{PREFIX}HOST", f"{PREFIX}SESSION_KEY"})
 """Variables that a host sets for its agents' commands."""
+_OF_PLUGINS: Final = {
+    f"{PREFIX}GEMINI_CALLS_PER_DAY": "1000",
+    f"{PREFIX}GEMINI_MODEL": "gemini-3.5-flash-lite",
+    f"{PREFIX}HOST_CALLS_PER_DAY": "200",
+    f"{PREFIX}OPENCLAW_BIN": "openclaw",
+    f"{PREFIX}RECORD_DAYS": "30",
+    f"{PREFIX}RECORD_LOAD": "2",
+    f"{PREFIX}RECORD_MB": "5000",
+}
+"""Defaults of the built-in plug-ins' own settings."""
 
 
 def read_settings_list(environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings as JSON: those that were chosen, then those at their default.
 
-    Credentials are not told, only that they are set.
+    Credentials are not told, only that they are set. `wrong` says by variable why a value is
+    invalid.
 
     Raises:
-        SettingsInvalid: A value is invalid, or the file cannot be read.
+        SettingsInvalid: The file cannot be read, or the state folder is not ours.
     """
     read = dict(environ)
-    settings = load_settings(read)
+    settings, wrong = read_settings(read)
     values: dict[str, str | None] = {f"{PREFIX}HOME": str(settings.home.folder)}
     for field in fields(Settings):
         if field.name not in _NO_SETTINGS:
             values[f"{PREFIX}{field.name.upper()}"] = format_value(getattr(settings, field.name))
-    # A plug-in's own setting has its default in the plug-in.
     others = list_variables() - values.keys() - _OF_CALLERS
     values |= {name: read.get(name, "").strip() or None for name in others}
-    values |= list_changed_settings(settings, read)
+    defaults = {
+        f"{PREFIX}ARTIFACT_ROOTS": format_value(settings.roots),
+        f"{PREFIX}DATABASE_URL": settings.database,
+        # OpenClaw's plug-in reads this one itself; without it, what was chosen in set-up counts.
+        f"{PREFIX}HOLD_BACK": "as chosen in set-up",
+        **_OF_PLUGINS,
+    }
+    values |= {name: each for name, each in defaults.items() if not read.get(name, "").strip()}
+    values |= list_changed_settings(settings, read) | {name: read[name] for name in wrong}
     rows = [
         {
             "name": name,
@@ -52,7 +70,12 @@ def read_settings_list(environ: Mapping[str, str]) -> dict[str, Any]:
     ]
     rows.sort(key=lambda row: row["from"] == DEFAULT)
     odd = [*find_misspelt_settings(environ), *settings.warnings]
-    return {"home": str(settings.home.folder), "settings": rows, "odd": odd}
+    return {
+        "home": str(settings.home.folder),
+        "settings": rows,
+        "odd": odd,
+        "wrong": {name: scrub(why) for name, why in wrong.items()},
+    }
 
 
 def _find_source(
@@ -70,13 +93,17 @@ def _find_source(
 
 
 def print_settings(found: Mapping[str, Any]) -> None:
-    """Print what `read_settings_list` returned; the defaults are dimmed."""
+    """Print what `read_settings_list` returned; defaults are dimmed, and wrong values marked."""
     from openclaw_taskmem.cli.tables import Cell, Column, Paragraph, Table, make_cell, print_all
 
-    rows = [
-        [Cell(row[part] or "-", "dim" if row["from"] == DEFAULT else "") for part in row]
-        for row in found["settings"]
-    ]
+    wrong = found["wrong"]
+    rows: list[list[Cell]] = []
+    for row in found["settings"]:
+        is_wrong = row["name"] in wrong
+        style = "red" if is_wrong else "dim" if row["from"] == DEFAULT else ""
+        value = f"{row['value']} (wrong)" if is_wrong else row["value"] or "-"
+        rows.append([Cell(text, style) for text in (row["name"], value, row["from"])])
     columns = [Column("setting", fixed=True), Column("value"), Column("from")]
     odd = (Paragraph(make_cell(Cell(sentence, "yellow"))) for sentence in found["odd"])
-    print_all((Table(columns, rows), *odd))
+    why = (Paragraph(make_cell(Cell(sentence, "red"))) for sentence in wrong.values())
+    print_all((Table(columns, rows), *odd, *why))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.settings_list import print_settings, read_settings_list
-from openclaw_taskmem.config import list_variables
+from openclaw_taskmem.config import list_variables, load_settings
 from taskmem_hookspecs.errors import SettingsInvalid
+from taskmem_openclaw import reader
+from taskmem_recall import machine_facts, recorder
+from taskmem_vision.gemini import client
 
 
 @pytest.fixture
@@ -76,11 +82,48 @@ def test_misspelt_names_are_told_with_what_is_meant(environ: dict[str, str]) -> 
 
 def test_a_wrong_value_is_told_by_the_name_in_its_place(environ: dict[str, str]) -> None:
     config = write_config(environ, 'keep_days = "x"\n')
-    with pytest.raises(SettingsInvalid, match=r"^keep_days in ") as refused:
-        read_settings_list(environ)
-    assert str(config) in str(refused.value)
-    with pytest.raises(SettingsInvalid, match=r"^TASKMEM_KEEP_DAYS is 'y'"):
-        read_settings_list({**environ, "TASKMEM_KEEP_DAYS": "y"})
+    for given, value, begun in (
+        ({}, "x", f"keep_days in {config} is 'x';"),
+        ({"TASKMEM_KEEP_DAYS": "y"}, "y", "TASKMEM_KEEP_DAYS is 'y';"),
+    ):
+        found = read_settings_list({**environ, **given})
+        assert found["wrong"].keys() == {"TASKMEM_KEEP_DAYS"}
+        assert found["wrong"]["TASKMEM_KEEP_DAYS"].startswith(begun)
+        rows = {row["name"]: row["value"] for row in found["settings"]}
+        assert (rows["TASKMEM_KEEP_DAYS"], len(rows)) == (value, len(list_variables()) - 2)
+        with pytest.raises(SettingsInvalid, match=f"^{re.escape(begun)}"):
+            load_settings({**environ, **given})
+
+
+def test_wrong_values_are_marked_in_the_list_and_it_fails(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ |= {"TASKMEM_KEEP_DAYS": "abc", "TASKMEM_RECORD_MB": "0", "TASKMEM_KEEP_MB": "9"}
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    done = CliRunner().invoke(cli, ["settings"])
+    assert done.exit_code == 1
+    rows = [line.split() for line in done.output.splitlines()]
+    assert ["TASKMEM_KEEP_DAYS", "abc", "(wrong)", "environment"] in rows
+    assert ["TASKMEM_RECORD_MB", "0", "(wrong)", "environment"] in rows
+    assert ["TASKMEM_KEEP_MB", "9", "environment"] in rows
+    assert "TASKMEM_RECORD_MB is '0'; it takes a whole number" in done.output
+
+
+def test_defaults_are_those_that_apply(environ: dict[str, str]) -> None:
+    rows = {row["name"]: row["value"] for row in read_settings_list(environ)["settings"]}
+    assert rows["TASKMEM_GEMINI_CALLS_PER_DAY"] == str(client.CALLS_PER_DAY)
+    assert rows["TASKMEM_GEMINI_MODEL"] == client.MODEL
+    assert rows["TASKMEM_HOST_CALLS_PER_DAY"] == str(reader.CALLS_PER_DAY)
+    assert rows["TASKMEM_OPENCLAW_BIN"] == "openclaw"
+    assert rows["TASKMEM_RECORD_DAYS"] == str(recorder.DAYS)
+    assert rows["TASKMEM_RECORD_LOAD"] == f"{machine_facts.LOAD:g}"
+    assert rows["TASKMEM_RECORD_MB"] == str(recorder.MB)
+    assert str(Path.home()) in rows["TASKMEM_ARTIFACT_ROOTS"].split(",")
+    assert rows["TASKMEM_DATABASE_URL"] == f"sqlite:///{environ['TASKMEM_HOME']}/taskmem.db"
+    assert rows["TASKMEM_HOLD_BACK"] == "as chosen in set-up"
+    chosen = read_settings_list({**environ, "TASKMEM_HOLD_BACK": "yes"})["settings"]
+    assert [row["value"] for row in chosen if row["name"] == "TASKMEM_HOLD_BACK"] == ["on"]
 
 
 def test_settings_are_printed_with_what_is_odd(
