@@ -87,6 +87,8 @@ def command(
     click.echo(json.dumps(report, indent=2) if as_json else format_report(report))
     if plot is not None:
         plot.write(draw_plot(report))
+    if not stored and "broken_memories" in report:
+        raise click.ClickException(" ".join(report["broken_memories"].values()))
 
 
 def _read_command(memory: str) -> Sequence[str]:

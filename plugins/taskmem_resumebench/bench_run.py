@@ -12,16 +12,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from pydantic import JsonValue
 
 from taskmem_resumebench.agents import AGENTS
-from taskmem_resumebench.command_memory import EXAMPLE
+from taskmem_resumebench.command_memory import EXAMPLE, CommandFailed, try_program
 from taskmem_resumebench.figures import compute_figures
 from taskmem_resumebench.generated_task import FEWEST, MOST, GeneratedTask, generate_tasks
 from taskmem_resumebench.interrupted_run import KillPlan, Mind
-from taskmem_resumebench.lane import BenchCondition, Lane, Trial, open_lane
+from taskmem_resumebench.lane import BenchCondition, Trial, open_lane
 from taskmem_resumebench.step_goals import describe_goals, describe_times, read_checkpoint_sizes
 from taskmem_resumebench.wake_sample import EACH, measure_wakes
 
@@ -63,6 +63,8 @@ ONCE: Final = BenchCondition("packet", kills=KillPlan(most=1))
 THRICE: Final = BenchCondition("packet", kills=KillPlan(most=MOST_KILLS))
 LOOKERS: Final = ("amnesiac", "careful")
 """The agents whose memories are compared: one looks where it is told to, one in any case."""
+YOURS: Final = "memory"
+"""The name of the memory that is a program of the user's."""
 Work = tuple[BenchCondition, GeneratedTask]
 
 
@@ -73,7 +75,7 @@ def plan_conditions(
     others = [agent for agent in AGENTS if agent not in LOOKERS] if size.others else []
     careful = ("careful",) if size.others else ()
     kills = size.daemon_kills
-    yours = (("memory", size.tasks, tuple(command)),) if command else ()
+    yours = ((YOURS, size.tasks, tuple(command)),) if command else ()
     return (
         (BenchCondition("packet", daemon_kills=kills), size.tasks),
         (BenchCondition("packet_and_thread", daemon_kills=kills), size.baseline),
@@ -109,28 +111,30 @@ def run_bench(
 ) -> dict[str, JsonValue]:
     """Run everything and return the report; `tell` is told of each part that is done.
 
-    `command`: a program that is a memory, too. `make_mind`: makes what decides for an agent; None:
-    the scripts do.
+    `command`: a program that is a memory, too; if it fails later, the report has all but its rows.
+    `make_mind`: makes what decides for an agent; None: the scripts do.
 
     Raises:
-        CommandFailed: The program failed.
+        CommandFailed: The program failed before the first task.
         DaemonNotServing: A daemon could not be started.
     """
     began, cpu = time.perf_counter(), read_cpu_seconds()
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tm")))
+        tasks = generate_tasks(seed, size.tasks, range(FEWEST, size.most_steps + 1))
+        if command:
+            try_program(command, root / "tried", tasks[0])
         wakes = measure_wakes(root / "wakes")
         tell(f"wakes: {EACH} agents of each kind")
         opened = [stack.enter_context(open_lane(root / str(lane))) for lane in range(LANES)]
         lanes = [lane for lane, _ in opened]
         for lane in lanes:
             lane.make_mind = make_mind
-        goals = _run_all(lanes, _list_goal_work(seed, size.goals), tell)
+        goals, _ = run_all(lanes, _list_goal_work(seed, size.goals), tell)
         sizes = [each for _, database in opened for each in read_checkpoint_sizes(database)]
-        tasks = generate_tasks(seed, size.tasks, range(FEWEST, size.most_steps + 1))
         whole, few = plan_conditions(size, command), plan_few_kills(size, command)
         work = [(condition, task) for condition, count in (*whole, *few) for task in tasks[:count]]
-        trials = _run_all(lanes, work, tell)
+        trials, broken = run_all(lanes, work, tell)
         false_wakes = {
             each: sum(lane.false_wakes[each] for lane in lanes) if each.has_daemon else None
             for each in trials
@@ -139,9 +143,17 @@ def run_bench(
 
     def describe(conditions: Sequence[tuple[BenchCondition, int]]) -> dict[str, JsonValue]:
         return {
-            each.name: describe_trials(trials[each], false_wakes[each]) for each, _ in conditions
+            each.name: describe_trials(trials[each], false_wakes[each])
+            for each, _ in conditions
+            if each in trials
         }
 
+    failures = [
+        line
+        for each in trials
+        if each.memory == YOURS
+        for line in describe_failures(each, tasks, trials[each])
+    ]
     return {
         "seed": seed,
         "conditions": describe(whole),
@@ -155,6 +167,8 @@ def run_bench(
             "seconds": round(time.perf_counter() - began, 1),
             "cpu_seconds": round(read_cpu_seconds() - cpu, 1),
         },
+        **({"broken_memories": {**broken}} if broken else {}),
+        **({"memory_failures": failures} if failures else {}),
     }
 
 
@@ -167,18 +181,35 @@ def _list_goal_work(seed: int, count: int) -> list[Work]:
     return [*((ONCE, task) for task in tasks), (THRICE, eight)]
 
 
-def _run_all(
-    lanes: Sequence[Lane], work: Sequence[Work], tell: Callable[[str], None]
-) -> Mapping[BenchCondition, Sequence[Trial]]:
-    """Run work in the lanes, whichever is free; the trials of a condition keep their order."""
-    free: SimpleQueue[Lane] = SimpleQueue()
+class Runner(Protocol):
+    """Runs trials in turn, as `Lane` does."""
+
+    def run_trial(self, condition: BenchCondition, task: GeneratedTask) -> Trial:
+        """Let an agent do a task."""
+        ...
+
+
+def run_all(
+    lanes: Sequence[Runner], work: Sequence[Work], tell: Callable[[str], None]
+) -> tuple[Mapping[BenchCondition, Sequence[Trial]], dict[str, str]]:
+    """Run work in the lanes, whichever is free; the trials of a condition keep their order.
+
+    A memory whose program fails has no trials; returns why, by its name.
+    """
+    free: SimpleQueue[Runner] = SimpleQueue()
     for lane in lanes:
         free.put(lane)
+    broken: dict[str, str] = {}
 
-    def run(item: Work) -> Trial:
+    def run(item: Work) -> Trial | None:
+        if item[0].memory in broken:
+            return None
         lane = free.get()
         try:
             return lane.run_trial(*item)
+        except CommandFailed as error:
+            broken.setdefault(item[0].memory, str(error))
+            return None
         finally:
             free.put(lane)
 
@@ -189,13 +220,28 @@ def _run_all(
     pool = ThreadPoolExecutor(len(lanes))
     try:
         for (condition, _), trial in zip(work, pool.map(run, work), strict=True):
+            if trial is None:
+                continue
             found[condition].append(trial)
             done, every = len(found[condition]), left[condition]
             if done in (every, every // 4, every // 2):
                 tell(f"{condition.title}: {done} of {every} tasks")
     finally:
         pool.shutdown(cancel_futures=True)
-    return found
+    whole = {each: trials for each, trials in found.items() if each.memory not in broken}
+    return whole, broken
+
+
+def describe_failures(
+    condition: BenchCondition, tasks: Sequence[GeneratedTask], trials: Sequence[Trial]
+) -> list[JsonValue]:
+    """Say of each task that failed under a condition what is wrong with it."""
+    return [
+        f"{task.name}, {condition.title}: "
+        + (outcome.judgement.fault or "all is there, but it was not ended, or its end not believed")
+        for task, (outcome, _) in zip(tasks, trials, strict=False)
+        if not outcome.success
+    ]
 
 
 def describe_trials(trials: Sequence[Trial], false_wakes: int | None) -> dict[str, JsonValue]:

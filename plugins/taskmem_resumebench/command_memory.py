@@ -34,6 +34,21 @@ class CommandFailed(Exception):
     """The program ended, was silent, or answered something else; the message says so."""
 
 
+def try_program(command: Sequence[str], folder: Path, task: GeneratedTask) -> None:
+    """Ask a program everything once, so that one that cannot answer is found before it counts.
+
+    Raises:
+        CommandFailed: It failed.
+    """
+    folder.mkdir()
+    with CommandMemory(command, folder) as memory:
+        memory.begin(task)
+        memory.crash()
+        memory.resume()
+        memory.claim_end()
+        memory.read_plan()
+
+
 class CommandMemory:
     """The program, started for one task in the task's folder."""
 

@@ -52,7 +52,8 @@ class BackgroundServer:
     def __init__(self, server: socketserver.BaseServer) -> None:
         """Set the server, which listens already."""
         self._server = server
-        self._thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        # A signal between the start and the block's end must not keep the process alive.
+        self._thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
 
     def __enter__(self) -> Self:
         """Begin to serve."""

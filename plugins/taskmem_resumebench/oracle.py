@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from taskmem_resumebench.generated_task import GeneratedTask
-from taskmem_resumebench.work_steps import Call
+from taskmem_resumebench.work_steps import Call, format_step
+
+NAMED: Final = 4
+"""Most effects of a kind that a fault names."""
 
 
 class Judgement(NamedTuple):
@@ -24,6 +27,8 @@ class Judgement(NamedTuple):
     """Effects of steps that were called off, or of the wrong side of a choice."""
     performed: int
     """Calls that had their effect, however often."""
+    fault: str
+    """Which effects are missing, there too often, or not wanted; empty: none."""
 
     @property
     def exact(self) -> bool:
@@ -50,4 +55,20 @@ def judge_workspace(
         duplicated=sum(times - 1 for times in there.values() if times > 1),
         revived=sum(times for call, times in there.items() if call not in needed),
         performed=sum(made.values()),
+        fault=_describe_fault(there, needed),
     )
+
+
+def _describe_fault(there: Mapping[Call, int], needed: set[Call]) -> str:
+    kinds = {
+        "missing": [call for call, times in there.items() if call in needed and not times],
+        "doubled": [call for call, times in there.items() if times > 1],
+        "not wanted": [call for call, times in there.items() if call not in needed and times],
+    }
+    return "; ".join(f"{kind}: {_list_calls(calls)}" for kind, calls in kinds.items() if calls)
+
+
+def _list_calls(calls: Sequence[Call]) -> str:
+    steps = sorted(map(format_step, calls))
+    more = f" and {len(steps) - NAMED} more" if len(steps) > NAMED else ""
+    return ", ".join(steps[:NAMED]) + more

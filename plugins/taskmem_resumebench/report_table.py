@@ -22,6 +22,8 @@ _EXPLAINED: Final = (
     "packet is Task memory. What every row is told, who its agents are, and what the columns count "
     "stands in docs/reliability.md."
 )
+FAILURES: Final = 10
+"""Most failed tasks that are listed."""
 _SHARES: Final = ("success", "step_accuracy", "resume_rate")
 _DECIMALS: Final = {"redo_ratio": 2, "looks": 1}
 
@@ -45,12 +47,25 @@ def format_report(report: Mapping[str, Any]) -> str:
             "Killed three times a task, at most:",
             *_format_conditions(report["few_kills"]),
             "",
+            *_describe_your_memory(report),
             _EXPLAINED,
             _describe_wakes(report),
             _describe_goals(report["s3"]),
             _describe_times(report["times"]),
         )
     )
+
+
+def _describe_your_memory(report: Mapping[str, Any]) -> list[str]:
+    """Say what went wrong with the memory that is the user's: tasks that failed, or all of it."""
+    broken = [
+        f"{name} has no row: {why}" for name, why in report.get("broken_memories", {}).items()
+    ]
+    failed = report.get("memory_failures", [])
+    if not failed:
+        return [*broken, ""] if broken else []
+    more = [f"And {len(failed) - FAILURES} more."] if len(failed) > FAILURES else []
+    return [*broken, "Tasks that failed:", *failed[:FAILURES], *more, ""]
 
 
 def _format_conditions(conditions: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -89,6 +89,8 @@ class _Report(_Part):
     wakes: _Wakes
     s3: _Goals
     times: _Times
+    broken_memories: dict[str, str] = {}
+    memory_failures: list[str] = []
 
 
 class _GatewayReport(_Part):

@@ -17,7 +17,11 @@ from click.testing import CliRunner, Result
 
 from taskmem_resumebench import bench_run
 from taskmem_resumebench.bench_command import command
-from taskmem_resumebench.command_memory import EXAMPLE
+from taskmem_resumebench.command_memory import EXAMPLE, CommandFailed
+from taskmem_resumebench.generated_task import GeneratedTask
+from taskmem_resumebench.interrupted_run import Outcome
+from taskmem_resumebench.lane import BenchCondition, Trial
+from taskmem_resumebench.oracle import Judgement
 from taskmem_resumebench.report_table import format_report
 from taskmem_resumebench.wake_sample import EACH
 
@@ -97,11 +101,68 @@ def test_a_seed_gives_the_same_figures_and_a_program_its_own(report: dict[str, A
     assert again | {"times": 0} == report | {"times": 0}
 
 
-def test_a_program_that_ends_at_once_is_named() -> None:
+def test_a_broken_program_is_found_before_anything_is_run() -> None:
     done = run_command("--memory", shlex.join((sys.executable, "-c", "")))
 
-    assert (done.exit_code, done.exception) != (0, None)
-    assert f"Error: {sys.executable} has ended." in done.output
+    assert (done.exit_code, done.output) == (1, f"Error: {sys.executable} has ended.\n")
+
+
+def test_a_program_that_breaks_later_costs_no_other_row(
+    report: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = {**report, "broken_memories": {"memory": "mine has ended."}}
+    monkeypatch.setattr(bench_run, "run_bench", lambda *_: broken)
+
+    done = run_command()
+
+    assert done.exit_code == 1
+    assert format_report(report).split("\n\n")[0] in done.stdout
+    assert "\nmemory has no row: mine has ended.\n" in done.stdout
+    assert done.stderr == "Error: mine has ended.\n"
+
+
+class Runner:
+    """Runs nothing; a memory of that name is broken, others give the task's outcome."""
+
+    def run_trial(self, condition: BenchCondition, task: GeneratedTask) -> Trial:
+        if condition.memory == "memory":
+            raise CommandFailed(f"It ended at {task.name}.")
+        return Trial(an_outcome(fault="missing: Pay amber-2"), ())
+
+
+def an_outcome(fault: str = "", *, accepted: bool = True) -> Outcome:
+    right = 0 if fault else 1
+    judged = Judgement(1, right, missing=0, duplicated=0, revived=0, performed=1, fault=fault)
+    return Outcome(judged, accepted, 1, 1, 0, (), (), 0.0)
+
+
+def test_a_memory_that_breaks_is_given_up_for_itself_alone(task: GeneratedTask) -> None:
+    yours, notes = BenchCondition("memory"), BenchCondition("notes")
+    work = [(yours, task), (notes, task), (yours, task._replace(name="Job 2"))]
+
+    trials, broken = bench_run.run_all([Runner()], work, lambda _: None)
+
+    assert [*trials] == [notes]
+    assert broken == {"memory": f"It ended at {task.name}."}
+
+
+def test_each_failed_task_of_a_memory_is_told_with_its_fault(task: GeneratedTask) -> None:
+    outcomes = (an_outcome(), an_outcome("doubled: Pay amber-2"), an_outcome(accepted=False))
+    tasks = [task._replace(name=f"Job {number}") for number in range(3)]
+
+    assert bench_run.describe_failures(
+        BenchCondition("memory"), tasks, [Trial(each, ()) for each in outcomes]
+    ) == [
+        "Job 1, memory: doubled: Pay amber-2",
+        "Job 2, memory: all is there, but it was not ended, or its end not believed",
+    ]
+
+
+def test_the_table_lists_ten_failed_tasks_of_a_memory(report: dict[str, Any]) -> None:
+    table = format_report({**report, "memory_failures": [f"Job {n}: …" for n in range(12)]})
+
+    assert "\nTasks that failed:\nJob 0: …\n" in table
+    assert "\nJob 9: …\nAnd 2 more.\n\n" in table
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from taskmem_resumebench.generated_task import GeneratedTask, generate_tasks
 from taskmem_resumebench.loopback_server import LoopbackServer
 from taskmem_resumebench.oracle import Judgement, judge_workspace
-from taskmem_resumebench.work_steps import Call, Kind
+from taskmem_resumebench.work_steps import Call, Kind, format_step
 from taskmem_resumebench.workspace import Workspace
 
 CALLS = (
@@ -53,6 +55,7 @@ def test_a_workspace_with_all_of_a_task_is_exact(workspace: Workspace) -> None:
 
     assert judged.exact
     assert (judged.duplicated, judged.revived, judged.performed) == (0, 0, judged.needed)
+    assert not judged.fault
 
 
 def test_a_payment_that_was_made_twice_is_seen(workspace: Workspace) -> None:
@@ -65,6 +68,7 @@ def test_a_payment_that_was_made_twice_is_seen(workspace: Workspace) -> None:
 
     assert not judged.exact
     assert (judged.duplicated, judged.right) == (1, judged.needed - 1)
+    assert judged.fault == f"doubled: Pay {paid.mark}"
 
 
 def test_a_cancelled_step_that_was_done_is_seen(workspace: Workspace) -> None:
@@ -76,6 +80,17 @@ def test_a_cancelled_step_that_was_done_is_seen(workspace: Workspace) -> None:
     judged = judge(task, workspace)
 
     assert (judged.exact, judged.revived) == (False, 1)
+    assert judged.fault == f"not wanted: {format_step(task.revision.cancelled)}"
+
+
+def test_what_is_missing_is_named_up_to_four(workspace: Workspace) -> None:
+    (task,) = generate_tasks(3, 1, [8])
+
+    fault = judge(task, workspace).fault
+
+    assert fault.startswith("missing: Append ")
+    assert fault.endswith(f" and {len(task.needed) - 4} more")
+    assert fault.count(", ") == 3
 
 
 def test_a_file_that_was_written_twice_is_a_redone_call_alone(workspace: Workspace) -> None:
@@ -86,3 +101,10 @@ def test_a_file_that_was_written_twice_is_a_redone_call_alone(workspace: Workspa
     judged = judge(task, workspace)
 
     assert (judged.exact, judged.performed) == (True, judged.needed + 1)
+
+
+def test_a_server_that_nobody_ends_keeps_no_process_alive() -> None:
+    module = LoopbackServer.__module__
+    begun = f"from {module} import LoopbackServer; LoopbackServer().__enter__()"
+
+    subprocess.run((sys.executable, "-c", begun), check=True, timeout=60)
