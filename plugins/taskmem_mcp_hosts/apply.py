@@ -61,6 +61,8 @@ def set_up_host(host: McpHost, environ: Environ, *, dry_run: bool) -> list[str]:
     kept = [] if in_place else host.skill.write()
     where = f"the MCP server {SERVER} ({host.file}) and the skill ({host.skill.folder})"
     done = f"{host.name} has {where}; start a new session there. {host.consent}"
+    if not host.is_installed(environ.get("PATH")):
+        done = f"{host.name} will find {where} once it is installed. {host.consent}"
     return [*notes, done.rstrip(), *kept, *home, host.wake_note]
 
 

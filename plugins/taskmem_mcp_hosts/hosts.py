@@ -287,7 +287,7 @@ def find_missing(host: McpHost, environ: Mapping[str, str]) -> Iterator[str]:
     if not host.is_installed(environ.get("PATH")):
         yield (
             f"{host.name} was not found here: there is no command {host.command}, and "
-            f"nothing of its own in {host.own}. It takes this up once it is installed."
+            f"nothing of its own in {host.own}."
         )
     if (lacks := describe_path(environ)) is not None:
         yield lacks

@@ -30,7 +30,7 @@ from taskmem_recall.recorder_report import (
 )
 from taskmem_recall.recording_state import FOLDER, RecordingState, StateUnreadable, lock_state
 from taskmem_recall.recording_store import RecordingStore
-from taskmem_recall.screen_capture import RecordedScreen, ScreenPicture
+from taskmem_recall.screen_capture import RecordedScreen, ScreenPicture, find_display
 from taskmem_recall.screen_reading import ScreenReader, encode_picture
 from taskmem_recall.screen_windows import find_page
 from taskmem_recall.window_exclusions import Rules, is_excluded_time
@@ -51,6 +51,7 @@ REPORT_SECONDS: Final = 30.0
 PRUNE_SECONDS: Final = 600.0
 SMALL_CHANGE: Final = 0.05
 """Part of the screen below which a change without new text is not kept."""
+_DISPLAY_BACK: Final = "It goes on when the display is back."
 DAYS_VARIABLE: Final = "TASKMEM_RECORD_DAYS"
 MB_VARIABLE: Final = "TASKMEM_RECORD_MB"
 DAYS: Final = 30
@@ -168,6 +169,10 @@ class ScreenRecorder:
             found = self._reader.find_engine()
             facts = await asyncio.to_thread(self._read_machine, self._home, reads_text=found)
             self._rest = find_rest(facts, read_most_load(self._environ))
+            try:
+                find_display(self._environ, state.display)
+            except DisplayGone as gone:
+                self._rest = Rest(str(gone).rstrip("."), _DISPLAY_BACK)
         return self._rest
 
     # --- recording ------------------------------------------------------------
@@ -183,7 +188,7 @@ class ScreenRecorder:
             self._save_report(state)
             await self._follow_screen(screen, state)
         except DisplayGone as gone:
-            self._note_trouble(str(gone), "It goes on when the display is back.")
+            self._note_trouble(str(gone), _DISPLAY_BACK)
         except StoreFull as error:
             self._note_trouble(str(error), "Make room, or use: taskmem record forget")
         except JudgeUnavailable as error:

@@ -62,6 +62,32 @@ class ScreenPicture(NamedTuple):
     front: ScreenWindow
 
 
+def find_display(environ: Mapping[str, str], display: str | None = None) -> str:
+    """Return the display that the operator names, or else that of the user's terminal.
+
+    Where that one is gone, or of another machine, it is the display of the environment, if that
+    names one.
+
+    Args:
+        environ: The daemon's environment.
+        display: As in DISPLAY, of the terminal in which the recording was switched on; None: it had
+            none.
+
+    Raises:
+        DisplayGone: There is none that can be recorded; the message says why.
+    """
+    named = environ.get("DISPLAY")
+    if display is not None and display != named and (not named or _is_here(display)):
+        environ = {**environ, "DISPLAY": display}
+    try:
+        found = find_window_display(environ, sys.platform, list_sockets())
+    except NoProvider as missing:
+        raise DisplayGone(str(missing)) from missing
+    if found.note and environ.get("WAYLAND_DISPLAY"):
+        raise DisplayGone(found.note)
+    return found.name or ""
+
+
 class RecordedScreen:
     """A connection to the display that is recorded."""
 
@@ -87,32 +113,17 @@ class RecordedScreen:
 
     @classmethod
     def open(cls, environ: Mapping[str, str], display: str | None = None) -> RecordedScreen:
-        """Connect to the display that the operator names, or else that of the user's terminal.
-
-        Where that one is gone, or of another machine, it is the display of the environment, if that
-        names one.
-
-        Args:
-            environ: The daemon's environment.
-            display: As in DISPLAY, of the terminal in which the recording was switched on; None:
-                it had none.
+        """Connect to the display that `find_display` names.
 
         Raises:
             DisplayGone: There is none that can be recorded; the message says why.
         """
-        named = environ.get("DISPLAY")
-        if display is not None and display != named and (not named or _is_here(display)):
-            environ = {**environ, "DISPLAY": display}
+        name = find_display(environ, display)
         try:
-            found = find_window_display(environ, sys.platform, list_sockets())
-            if found.note and environ.get("WAYLAND_DISPLAY"):
-                raise DisplayGone(found.note)
             from taskmem_vision.capture.x11 import X11Display
-        except NoProvider as missing:
-            raise DisplayGone(str(missing)) from missing
         except (ImportError, OSError) as error:
             raise DisplayGone("The screen cannot be recorded without libxcb.") from error
-        connection = X11Display(found.name or "")
+        connection = X11Display(name)
         try:
             return cls(connection)
         except BaseException:

@@ -696,7 +696,10 @@ def test_what_is_wrong_stands_below_its_subject(monkeypatch, verbose):
 def test_where_nothing_wakes_an_agent_the_last_line_says_so():
     unused = build_unused_row(others=False)
     rows = [core_checks.build_ok_row("home", "Yours."), unused]
-    said = "Nothing can wake an agent yet. Run: taskmem setup openclaw"
+    said = (
+        "Nothing can wake an agent yet. Install OpenClaw (npm install -g openclaw), then run: "
+        "taskmem setup openclaw"
+    )
     assert doctor.format_summary(rows, verbose=False) == (
         f"2 links were looked at, 1 of them off (-v shows them). What is on works. {said}"
     )

@@ -97,7 +97,8 @@ def build_unused_row(*, others: bool) -> HealthRow:
     if others:
         why = "No wake reaches the hosts that are set up: their agents run taskmem wait ID."
         return off("used", detail, why)
-    return off("used", detail, "Nothing can wake an agent yet.", links.SETUP)
+    cure = "Install OpenClaw (npm install -g openclaw), then run: taskmem setup openclaw"
+    return off("used", detail, "Nothing can wake an agent yet.", cure)
 
 
 # --- the command and the configuration ----------------------------------------

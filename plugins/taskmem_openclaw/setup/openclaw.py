@@ -279,8 +279,8 @@ def _run_program(
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         raise (OpenClawMissing if missing else OpenClawSetupFailed)(
-            f"{program} cannot be started ({_describe_error(error)}); install OpenClaw, or set "
-            "TASKMEM_OPENCLAW_BIN to its command."
+            f"{program} cannot be started ({_describe_error(error)}); install OpenClaw (npm "
+            "install -g openclaw), or set TASKMEM_OPENCLAW_BIN to its command."
         ) from error
     with process:
         try:

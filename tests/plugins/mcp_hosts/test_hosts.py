@@ -151,8 +151,11 @@ def test_a_dry_run_of_remove_says_which_file_goes(setup, user):
 @pytest.mark.parametrize(("host", "name"), [("claude", "Claude Code"), ("codex", "Codex")])
 def test_a_host_that_is_not_installed_is_told_of_each_time(setup, user, host, name):
     note = f"note: {name} was not found here: there is no command {host}, and"
-    for _ in range(2):
-        assert setup(host).text.startswith(note)
+    first = setup(host).text
+    assert f"{name} will find the MCP server taskmem (" in first
+    assert f"{name} has" not in first
+    for said in (first, setup(host).text):
+        assert said.startswith(note)
     assert "was not found" not in setup(host, "--remove").text
 
 

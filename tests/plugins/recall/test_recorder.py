@@ -247,6 +247,15 @@ def test_a_store_that_fails_is_told_and_tried_again(room, monkeypatch, error) ->
         until(lambda: "rests" not in room.recorder.activity(), "the rest is over")
 
 
+async def test_no_display_is_told_before_a_busy_machine(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(screen_capture, "list_sockets", list)
+    found = recorder.ScreenRecorder(
+        *(tmp_path, recorder.make_store(tmp_path), SystemClock(), scrub, {}),
+        read_machine=lambda *_, **__: MachineFacts(load=9.0),
+    )
+    assert "There is no display" in str(await found._find_hindrance(RecordingState(on=True)))
+
+
 async def test_a_failure_of_its_own_is_told(tmp_path, monkeypatch) -> None:
     def fail(*_: object) -> RecordedScreen:
         raise ZeroDivisionError
@@ -254,7 +263,7 @@ async def test_a_failure_of_its_own_is_told(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(RecordedScreen, "open", fail)
     save_state(tmp_path, RecordingState(on=True))
     found = recorder.ScreenRecorder(
-        *(tmp_path, recorder.make_store(tmp_path), SystemClock(), scrub, {}),
+        *(tmp_path, recorder.make_store(tmp_path), SystemClock(), scrub, {"DISPLAY": ":9"}),
         read_machine=lambda *_, **__: MachineFacts(),
     )
     with pytest.raises(ZeroDivisionError):

@@ -25,7 +25,7 @@ def test_no_openclaw_is_one_sentence(set_up_openclaw, monkeypatch):
     monkeypatch.setenv("TASKMEM_OPENCLAW_BIN", "/nowhere/openclaw")
     assert set_up_openclaw().sentence == (
         "Error: /nowhere/openclaw cannot be started (No such file or directory); "
-        "install OpenClaw, or set TASKMEM_OPENCLAW_BIN to its command."
+        "install OpenClaw (npm install -g openclaw), or set TASKMEM_OPENCLAW_BIN to its command."
     )
 
 
