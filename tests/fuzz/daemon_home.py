@@ -34,10 +34,10 @@ class _Answers:
     """Stands in for the writer of a connection."""
 
     def __init__(self) -> None:
-        self.lines: list[bytes] = []
+        self.text = b""
 
-    def write(self, line: bytes) -> None:
-        self.lines.append(line)
+    def write(self, text: bytes) -> None:
+        self.text += text
 
     async def drain(self) -> None:
         """There is always room."""
@@ -107,7 +107,7 @@ class DaemonHome:
         """Send a line to the daemon; return the line that answers it, empty if it waits.
 
         Raises:
-            Defect: The daemon logged an error, or never answers.
+            Defect: The daemon logged an error, never answers, or not by one line.
         """
         assert self._play is not None
         play, answers = self._play, _Answers()
@@ -128,9 +128,12 @@ class DaemonHome:
             raise Defect(f"{line[:2000]!r}: {faults} {play.daemon.failure}")
         if task.done():
             task.result()
+            _, ended, rest = answers.text.partition(b"\n")
+            if rest or not ended:
+                raise Defect(f"{line[:2000]!r} is not answered by one line: {answers.text!r}")
         else:
             task.cancel()
             self._left = 0
             if not any(f'"{method}"'.encode() in line for method in WITHOUT_END):
                 raise Defect(f"{line[:2000]!r} is not answered")
-        return answers.lines[0] if answers.lines else b""
+        return answers.text

@@ -36,7 +36,7 @@ BROUGHT: Final = "brought"
 MARK: Final = f"""\"' {BROUGHT}=1><{BROUGHT} {BROUGHT}=1>"""
 """Becomes a tag or an attribute wherever it is not escaped."""
 MOST_RESULTS: Final = 3
-_CONTROLS: Final = {*map(chr, range(32)), "\x7f", "\u202e"} - {"\n", "\t"}
+_CONTROLS: Final = {*map(chr, range(32)), "\x7f", "\u202e"}
 
 
 class BytesRandom(Random):
@@ -91,7 +91,7 @@ def call_methods(data: bytes) -> None:
 
 
 def send_lines(data: bytes) -> None:
-    """Send any bytes as a line; it is answered by one line of JSON."""
+    """Send any bytes as a line; it is answered by one line, an object of JSON."""
     HOME.prepare()
     line = data.replace(b"\n", b" ")
     answer = HOME.send("client", line)

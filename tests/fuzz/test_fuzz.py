@@ -8,10 +8,11 @@ from random import Random
 import pytest
 
 from openclaw_taskmem.daemon.rpc import Dispatcher
+from openclaw_taskmem.daemon.server import SocketServer
 from openclaw_taskmem.tools import views
 from tests.fuzz.corpus_files import read_inputs
 from tests.fuzz.daemon_home import Defect
-from tests.fuzz.surfaces import HOME, SURFACES
+from tests.fuzz.surfaces import HOME, SESSION, SURFACES
 
 MUTANTS = 60
 """Inputs of each surface that are made from those in the tree."""
@@ -52,6 +53,26 @@ def test_an_error_inside_the_daemon_is_a_defect(monkeypatch):
     monkeypatch.setattr(views, "list_waits", fail)
     with pytest.raises(Defect, match="nobody expects this"):
         HOME.call("client", "waits", {})
+
+
+@pytest.mark.parametrize("answer", [b"", b"{}", b"{}\n{oops\n", b"{}\n\n"])
+def test_an_answer_that_is_not_one_line_is_a_defect(answer, monkeypatch):
+    async def give_answer(*_):
+        return answer
+
+    HOME.prepare()
+    monkeypatch.setattr(SocketServer, "_make_answer", give_answer)
+    with pytest.raises(Defect, match="not answered by one line"):
+        SURFACES["lines"](b"anything")
+
+
+def test_a_packet_of_many_lines_is_a_defect(monkeypatch):
+    HOME.prepare()
+    told = HOME.call("gateway", "packet", {"session_key": SESSION, "age": 0})["text"]
+    assert told
+    monkeypatch.setattr(HOME, "call", lambda *_: {"text": told.replace(", ", ",\n", 1)})
+    with pytest.raises(Defect, match=r"a packet with \{'\\n'\}"):
+        SURFACES["packet"](b"")
 
 
 def test_a_call_that_is_never_answered_is_a_defect(monkeypatch):
