@@ -109,7 +109,7 @@ def unpack_archive(file: Path, folder: Path) -> ArchiveList:
             for member in archive:
                 content = archive.extractfile(member) if member.isreg() else None
                 if content is None or listed is not None:
-                    raise ArchiveRefused(f"{file} holds {member.name!r}, as no back-up does.")
+                    raise _refuse_member(file, member.name)
                 if member.name == _LIST:
                     listed = ArchiveList.model_validate_json(content.read())
                     continue
@@ -119,7 +119,9 @@ def unpack_archive(file: Path, folder: Path) -> ArchiveList:
         while stream.read(_PART):
             pass
     if listed is None or listed.files != sizes or DATABASE not in sizes:
-        raise ArchiveRefused(f"{file} is not whole.")
+        raise ArchiveRefused(
+            f"{file} is damaged or was cut short; copy it again, or use another back-up."
+        )
     if listed.format != FORMAT:
         raise ArchiveRefused(f"{file} is of a newer version; update openclaw-taskmem.")
     return listed
@@ -149,7 +151,13 @@ def _require_known_name(file: Path, name: str) -> None:
     parts = PurePosixPath(name).parts
     is_picture = len(parts) > 1 and parts[0] == _PICTURES and ".." not in parts
     if name not in _SINGLE and not is_picture:
-        raise ArchiveRefused(f"{file} holds {name!r}, as no back-up does.")
+        raise _refuse_member(file, name)
+
+
+def _refuse_member(file: Path, name: str) -> ArchiveRefused:
+    return ArchiveRefused(
+        f"{file} holds {name!r}, which no back-up holds; name a file that `taskmem backup` wrote."
+    )
 
 
 def _write_file(path: Path, content: Any) -> int:  # noqa: ANN401 - a file of an archive

@@ -56,17 +56,20 @@ def backup(file: Path) -> None:
         fail(f"There is no folder {file.parent}; name a file in one that is there.")
     with _translate_errors(file.parent), open_work_folder(file.parent, BACKUP) as folder:
         settings = _load_settings(home)
-        if "database_url" in settings.in_file:
+        if settings.database_url:
+            in_file = "database_url" in settings.in_file
+            where = f"database_url in {home.config}" if in_file else "TASKMEM_DATABASE_URL"
             fail(
-                f"{home.config} names the database (database_url), so a back-up could not be put "
-                "back. Back that database up with its own tools, or name it in "
-                "TASKMEM_DATABASE_URL instead."
+                f"{where} names the database, so a back-up could not be put back. Back that "
+                'database up with its own tools: `pg_dump --format=custom`, or ".backup" of '
+                "`sqlite3`."
             )
-        if not (settings.database_url or home.database.exists()):
+        if not home.database.exists():
             fail(f"There is no {home.database} yet, so there is nothing to back up.")
         copy, partial = folder / "copy.db", folder / "archive"
         at = get_now().replace(microsecond=0)
-        with _open_store(_load_plugins(settings), _require_unchanged(settings.database)) as store:
+        # It is read as it is, not migrated: an older daemon may be serving it.
+        with _open_store(_load_plugins(settings), f"{settings.database}?mode=ro") as store:
             store.back_up(copy)
         about = ArchiveList(version=__version__, made_at=at, home=str(home.folder))
         write_archive(home, copy, partial, about)
@@ -82,13 +85,6 @@ def backup(file: Path) -> None:
     )
 
 
-def _require_unchanged(url: str) -> str:
-    """Return the URL at which a database is read as it is: an older daemon may be serving it."""
-    if not url.startswith(("sqlite", "postgresql")):
-        return url
-    return f"{url}{'&' if '?' in url else '?'}mode=ro"
-
-
 def _keep_name(file: Path) -> None:
     """Have the name of a finished archive outlive a power cut, or end the command."""
     from taskmem_hookspecs.files import sync_folder
@@ -98,7 +94,7 @@ def _keep_name(file: Path) -> None:
     except OSError as error:
         fail(
             f"{file} is whole, but its disk did not say that it keeps the name ({error.strerror}), "
-            "so a power cut may take the file away. See that the disk is well, then back up to "
+            "so a power cut may take the file away. Check its disk, then back up to "
             "another file."
         )
 
@@ -274,7 +270,7 @@ def _translate_errors(written: Path) -> Generator[None]:
     from openclaw_taskmem.cli.backup_archive import ArchiveRefused
     from taskmem_hookspecs import StoreFull, TaskmemError
 
-    refused = f"{written} cannot be written ({{}}); make room there, or see that its disk is well."
+    refused = f"{written} cannot be written ({{}}); make room there, or check its disk."
     try:
         yield
     except StoreFull:

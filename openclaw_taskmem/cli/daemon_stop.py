@@ -34,9 +34,8 @@ def stop_daemon(home: Home) -> tuple[str, int]:
         time.sleep(STEP_SECONDS)
     else:
         nameless = (
-            f"{home.lock} names no process that runs here, and one holds it (is taskmem "
-            "restore at work, was the disk full, or does it run in another container?). Find "
-            f"it with `fuser {home.lock}`, and end it."
+            f"{home.lock} names no process that runs here, and one holds it. If taskmem restore "
+            f"runs, wait for it; else find the process with `fuser {home.lock}`, and end it."
         )
         return nameless, 1
     try:

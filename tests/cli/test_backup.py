@@ -180,7 +180,7 @@ def test_a_restore_at_work_is_not_ended_by_another(
     assert run(filled_home, "restore", "--replace", file).exit_code == 0
     with_replace, without = seen
     assert (with_replace.exit_code, without.exit_code) == (1, 1)
-    assert "is taskmem restore at work" in with_replace.output
+    assert "If taskmem restore runs, wait for it" in with_replace.output
     assert "is in use, and nothing was changed" in without.output
 
 
@@ -276,7 +276,7 @@ def test_an_archive_with_other_files_replaces_nothing(
             member = tarfile.TarInfo(each)
             member.size = len(text)
             archive.addfile(member, io.BytesIO(text))
-    require_refusal(filled_home, file)
+    require_refusal(filled_home, file, "which no back-up holds; name a file that")
 
 
 def test_an_archive_with_a_damaged_database_replaces_nothing(
@@ -356,11 +356,18 @@ def test_settings_behind_a_link_are_backed_up(filled_home: Home, tmp_path: Path)
     assert not other.config.is_symlink()
 
 
-def test_what_could_not_be_put_back_is_not_backed_up(filled_home: Home, tmp_path: Path) -> None:
-    filled_home.config.write_text(f'database_url = "sqlite:///{tmp_path}/other.db"\n')
-    refused = run(filled_home, "backup", tmp_path / "file")
+@pytest.mark.parametrize("in_file", [True, False])
+def test_what_could_not_be_put_back_is_not_backed_up(
+    filled_home: Home, tmp_path: Path, in_file: bool
+) -> None:
+    url = f"sqlite:///{filled_home.database}"
+    if in_file:
+        filled_home.config.write_text(f'database_url = "{url}"\n')
+    environ = {} if in_file else {"TASKMEM_DATABASE_URL": url}
+    refused = run(filled_home, "backup", tmp_path / "file", **environ)
+    where = f"database_url in {filled_home.config}" if in_file else "TASKMEM_DATABASE_URL"
     assert refused.exit_code == 1
-    assert "names the database (database_url)" in refused.output
+    assert refused.output.startswith(f"{where} names the database, so a back-up could not be put")
     assert not [*tmp_path.glob("file"), *tmp_path.glob(".taskmem-backup-*")]
 
 

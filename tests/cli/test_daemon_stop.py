@@ -29,7 +29,7 @@ def test_stop_spares_a_stranger_that_has_the_holders_old_pid(
     lock_file.write_text(name.format(pid=stranger.pid))
     sentence, status = daemon_stop.stop_daemon(home)
     assert status == 1
-    assert f"Find it with `fuser {home.lock}`" in sentence
+    assert f"find the process with `fuser {home.lock}`, and end it" in sentence
     assert stranger.poll() is None
 
 
