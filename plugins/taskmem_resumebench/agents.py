@@ -63,11 +63,11 @@ class Knowledge(NamedTuple):
         return self.plan.index(sentence) + 1
 
     def note_done(self, sentence: str) -> Knowledge:
-        """Return it with a step that is done."""
+        """Return the knowledge with a step added that is done."""
         return self._replace(done=self.done | {sentence})
 
     def note_absent(self, line: str) -> Knowledge:
-        """Return it after a look that found no effect of a call.
+        """Return the knowledge after a look that found no effect of a call.
 
         Steps are done in order, so those after it were not done either.
         """
@@ -75,7 +75,7 @@ class Knowledge(NamedTuple):
         return self._replace(cut_calls=cut, incomplete=False)
 
     def note_failure(self, line: str) -> Knowledge:
-        """Return it after a call without an answer."""
+        """Return the knowledge with a call added whose answer was lost."""
         return self._replace(cut_calls=(*self.cut_calls, line))
 
 

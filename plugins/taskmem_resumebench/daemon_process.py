@@ -13,6 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self
 
+from taskmem_resumebench.process_group import find_last_line
+
 COMMAND: Final = (sys.executable, "-m", "openclaw_taskmem", "daemon")
 """The product's own command; nothing else of the product is used."""
 START_SECONDS: Final = 60.0
@@ -23,7 +25,7 @@ _SETTINGS: Final = {"TASKMEM_WAKE_TRANSPORT": "openclaw-plugin", "TASKMEM_READER
 
 
 class DaemonNotServing(Exception):
-    """The daemon could not be started; the message is the end of its log."""
+    """The daemon could not be started; the message has the last line of its log."""
 
 
 class DaemonProcess:
@@ -73,8 +75,8 @@ class DaemonProcess:
                 link.close()
                 late = time.monotonic() > due  # noqa: TID251 - likewise
                 if late or self._process.poll() is not None:
-                    said = self._log.read_text(errors="replace")[-2000:]
-                    raise DaemonNotServing(f"The daemon does not serve. {said}") from error
+                    said = find_last_line(self._log.read_text(errors="replace"))
+                    raise DaemonNotServing(f"The daemon does not serve: {said}") from error
                 time.sleep(_GLANCE)
             else:
                 return link

@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.request import urlopen
 
 from taskmem_resumebench.chat_server import MODEL
-from taskmem_resumebench.process_group import kill_group
+from taskmem_resumebench.process_group import find_last_line, kill_group
 
 START_SECONDS: Final = 600.0
 CALL_SECONDS: Final = 600.0
@@ -136,8 +136,8 @@ class GatewayProcess:
             self._launch()
             if self._wait_until_ready():
                 return
-        said = self._output.read_text(errors="replace")[-2000:]
-        raise GatewayFailed(f"OpenClaw's gateway does not start. {said}")
+        said = find_last_line(self._output.read_text(errors="replace"))
+        raise GatewayFailed(f"OpenClaw's gateway does not start: {said}")
 
     def _launch(self) -> None:
         with self._output.open("ab") as output:
@@ -186,8 +186,8 @@ class GatewayProcess:
                 timeout=CALL_SECONDS,
             )
         except subprocess.CalledProcessError as error:
-            said = error.stderr[-2000:].decode(errors="replace")
-            raise GatewayFailed(f"OpenClaw refused `{method}`. {said}") from error
+            said = find_last_line(error.stderr.decode(errors="replace"))
+            raise GatewayFailed(f"OpenClaw refused `{method}`: {said}") from error
         except subprocess.TimeoutExpired as error:
             raise GatewayFailed(f"OpenClaw did not answer `{method}` in time.") from error
 

@@ -19,6 +19,7 @@ from taskmem_resumebench.generated_task import GeneratedTask, generate_tasks
 from taskmem_resumebench.interrupted_run import KillPlan
 from taskmem_resumebench.lane import BenchCondition, Lane, Trial
 from taskmem_resumebench.loopback_server import LoopbackServer
+from taskmem_resumebench.process_group import find_last_line
 
 SETUP: Final = (sys.executable, "-m", "openclaw_taskmem", "setup", "openclaw")
 
@@ -97,5 +98,5 @@ def _set_up_plugin(environ: Mapping[str, str]) -> None:
         check=False,
     )
     if done.returncode:
-        said = (done.stdout + done.stderr)[-2000:].decode(errors="replace")
-        raise GatewayFailed(f"`taskmem setup openclaw` failed. {said}")
+        said = find_last_line((done.stdout + done.stderr).decode(errors="replace"))
+        raise GatewayFailed(f"`taskmem setup openclaw` failed: {said}")

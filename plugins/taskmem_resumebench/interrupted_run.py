@@ -28,7 +28,7 @@ MOST_CALLS: Final = 3000
 
 
 class KillMoment(StrEnum):
-    """When an agent is killed, once for each step."""
+    """The moments at which an agent may be killed, three of them for each step."""
 
     BEFORE_EFFECT = "inside the call, before its effect"
     AFTER_EFFECT = "inside the call, after its effect"
@@ -108,7 +108,7 @@ class ScriptedMind:
     """Decides by `decide`, from what is known; it hears nothing besides."""
 
     def __init__(self, habits: Habits) -> None:
-        """Have some habits."""
+        """Set the agent's habits."""
         self._habits = habits
 
     def wake(self, text: str) -> None:
@@ -258,10 +258,10 @@ class InterruptedRun:
         if not failed or unknown.happens:
             self._note_if_wrong(call)
             self._workspace.perform(call)
-        if self._is_odd(sentence):
+        if self._is_killed_inside_call(sentence):
             self._kill_once(sentence, KillMoment.AFTER_EFFECT)
         self._memory.note_call_end(call, failed=failed)
-        if not self._is_odd(sentence):
+        if not self._is_killed_inside_call(sentence):
             self._kill_once(sentence, KillMoment.AFTER_CALL)
         if failed:
             self._mind.hear_result("No answer came in time: it may or may not have been done.")
@@ -283,8 +283,8 @@ class InterruptedRun:
         if self._workspace.made[call] or call not in self._task.needed:
             self._wrong = True
 
-    def _is_odd(self, sentence: str) -> bool:
-        """Whether a step's second kill is inside its call; else it is after it."""
+    def _is_killed_inside_call(self, sentence: str) -> bool:
+        """Return True if the second kill of a step comes inside its call, False if after it."""
         return zlib.crc32(sentence.encode()) % 2 == 1
 
     def _kill_once(self, sentence: str, moment: KillMoment) -> None:

@@ -74,7 +74,7 @@ class Lane:
     """Runs trials in turn, and counts the wakes that come meanwhile and are needed by nobody."""
 
     def __init__(self, folder: Path, server: LoopbackServer, daemon: DaemonProcess) -> None:
-        """Use what is there already."""
+        """Set the folder, the server and the daemon that the trials use."""
         self.make_mind: Callable[[GeneratedTask], Mind] | None = None
         """Makes what decides for agents; None: the scripts do."""
         self.gateway: GatewayProcess | None = None

@@ -72,7 +72,7 @@ class Nothing:
         pass
 
     def claim_end(self) -> bool:
-        """Believe it: nobody looks."""
+        """Return True: this memory checks nothing."""
         return True
 
     def crash(self) -> None:  # noqa: D102

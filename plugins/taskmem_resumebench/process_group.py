@@ -1,4 +1,4 @@
-"""Kill a process with what it started (a file of its own: memories and gateways do it)."""
+"""Kill a process with what it started, and tell what it said (a file of its own: many do it)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 import signal
 import subprocess
 from contextlib import suppress
+from typing import Final
+
+_LONGEST: Final = 300
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -13,3 +16,9 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def find_last_line(text: str) -> str:
+    """Return the last line of what a process said, shortened; empty: it said nothing."""
+    lines = text.strip().splitlines()
+    return lines[-1].strip()[:_LONGEST] if lines else ""

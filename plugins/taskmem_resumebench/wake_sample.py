@@ -51,7 +51,7 @@ class WakeSample:
     """Takes wakes, and holds them against who fell silent when."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
+        """Start without agents or wakes."""
         self._silent_since: dict[str, float] = {}
         self._wakes: Counter[str] = Counter()
         self._all_came = threading.Event()

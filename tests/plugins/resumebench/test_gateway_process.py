@@ -52,12 +52,16 @@ def test_a_gateway_that_ends_while_it_starts_is_started_again(tmp_path: Path) ->
 def test_a_gateway_that_never_starts_is_given_up(tmp_path: Path) -> None:
     gateway = make_gateway(tmp_path, refused=9)
 
-    with pytest.raises(GatewayFailed, match="A migration refused execution"):
+    with pytest.raises(
+        GatewayFailed, match=r"^OpenClaw's gateway does not start: A migration refused execution\.$"
+    ):
         gateway.start("http://127.0.0.1:1/v1")
 
 
 def test_a_refused_method_says_why(tmp_path: Path) -> None:
-    with pytest.raises(GatewayFailed, match=r"(?s)refused `agent`.*no such method"):
+    with pytest.raises(
+        GatewayFailed, match=r"^OpenClaw refused `agent`: There is no such method\.$"
+    ):
         make_gateway(tmp_path, refused=0).call_method("agent", message="Hello")
 
 
