@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 from figures import Figure, millis, ratio, sample_in_turns
-from homes import PLAN, daemon, fill_home, make_home
+from homes import PLAN, fill_home, make_home, serve_home
 from machine import measure_cpu_seconds
 
 from tests.support.reporter import MAIN, Reporter
@@ -60,7 +60,7 @@ def _begin_working_turn(stack: ExitStack, tasks: int) -> tuple[Reporter, int]:
     """
     home = stack.enter_context(make_home())
     fill_home(home, tasks, "agent:main:main")
-    pid = stack.enter_context(daemon(home))
+    pid = stack.enter_context(serve_home(home))
     reporter = stack.enter_context(Reporter(home, HOUR))
     reporter.report_work("turn_started", MAIN, running=[MAIN], origin="user")
     reporter.call(MAIN, "task_register", name="Build the parts", plan=[*PLAN])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 
 from figures import Figure, amount, millis, percentile
-from homes import COMMAND, build_environment, daemon, fill_home, make_home
+from homes import COMMAND, build_environment, fill_home, make_home, serve_home
 from host import Host
 
 from openclaw_taskmem.home import Home
@@ -29,7 +29,7 @@ def update_in_flood() -> Iterator[Figure | str]:
     with ExitStack() as stack:
         home = stack.enter_context(make_home())
         ids = fill_home(home, TASKS)
-        stack.enter_context(daemon(home))
+        stack.enter_context(serve_home(home))
         host = stack.enter_context(Host((COMMAND, "mcp"), build_environment(home)))
         host.shake_hands()
 

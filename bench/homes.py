@@ -20,6 +20,7 @@ from openclaw_taskmem.engine import hook_events, startup
 from openclaw_taskmem.engine.context import new_id
 from openclaw_taskmem.home import Home, find_home
 from taskmem_hookspecs import Bookmark, Change
+from taskmem_resumebench.process_group import find_last_line
 from taskmem_sqlmodel.store import SqlStore
 
 COMMAND = str(Path(sys.executable).with_name("taskmem"))
@@ -109,7 +110,7 @@ def _build_registration(at: datetime, session_key: str | None) -> Change:
 
 
 @contextmanager
-def daemon(home: Home) -> Iterator[int]:
+def serve_home(home: Home) -> Iterator[int]:
     """Run a daemon of a home, and give its process id once it answers."""
     process = start_home_daemon(home)
     try:
@@ -120,23 +121,29 @@ def daemon(home: Home) -> Iterator[int]:
 
 
 def start_home_daemon(home: Home, **settings: str) -> subprocess.Popen[bytes]:
-    """Start a daemon of a home, and return its process once it lets us in."""
-    process = subprocess.Popen(
-        [COMMAND, "daemon"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**build_environment(home), **settings},
-    )
+    """Start a daemon of a home, and return its process once it lets us in.
+
+    Raises:
+        SystemExit: It ended, or does not let us in; the text has the end of what it said.
+    """
+    said = home.folder.with_name("daemon.err")
+    with said.open("ab") as errors:
+        process = subprocess.Popen(
+            [COMMAND, "daemon"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            env={**build_environment(home), **settings},
+        )
     end = time.monotonic() + 30
-    while time.monotonic() < end:
+    while time.monotonic() < end and process.poll() is None:
         with suppress(LinkError), connect(home) as link:
             link.call("status", {})
             return process
         time.sleep(0.01)
     process.kill()
     process.wait()
-    raise SystemExit("The daemon did not start.")
+    raise SystemExit(f"The daemon did not start: {find_last_line(said.read_text())}")
 
 
 def wait_for_index(home: Home) -> None:

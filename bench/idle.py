@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from figures import Figure, amount
-from homes import COMMAND, build_environment, daemon, fill_home, make_home, run_taskmem
+from homes import COMMAND, build_environment, fill_home, make_home, run_taskmem, serve_home
 from host import Host
 from machine import count_wakeups, measure_cpu_seconds, measure_memory
 
@@ -50,7 +50,7 @@ def _start_idle_daemon(stack: ExitStack, tasks: int, *, mcp: bool) -> int:
     home = stack.enter_context(make_home())
     if tasks:
         fill_home(home, tasks)
-    pid = stack.enter_context(daemon(home))
+    pid = stack.enter_context(serve_home(home))
     given = {"name": "Idle", "plan": ["Look", "Do", "Check"]}
     if mcp:
         host = stack.enter_context(Host((COMMAND, "mcp"), build_environment(home)))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import Figure, amount
-from homes import COMMAND, PLAN, build_environment, daemon, make_home
+from homes import COMMAND, PLAN, build_environment, make_home, serve_home
 from host import Host
 
 from openclaw_taskmem.daemon.lock import find_holder
@@ -32,7 +32,7 @@ def kill_role() -> Iterator[Figure | str]:
     queued: list[float] = []
     with ExitStack() as stack:
         home = stack.enter_context(make_home())
-        stack.enter_context(daemon(home))
+        stack.enter_context(serve_home(home))
         asks = stack.enter_context(start_host(home))
         for number in range(ROUNDS):
             task = call_tool(asks, "task_register", name=f"Task {number}", plan=PLAN)

@@ -16,11 +16,11 @@ from figures import Figure, amount, millis, sample_in_turns
 from homes import (
     COMMAND,
     build_environment,
-    daemon,
     fill_home,
     make_home,
     open_store,
     run_taskmem,
+    serve_home,
     wait_for_index,
 )
 from machine import measure_memory
@@ -54,7 +54,7 @@ def look_at_pages() -> Iterator[Figure]:
         home = stack.enter_context(make_home())
         ids = fill_home(home, TASKS)
         _write_messages(home, ids)
-        pid = stack.enter_context(daemon(home))
+        pid = stack.enter_context(serve_home(home))
         wait_for_index(home)
         time.sleep(SETTLED)
         before, _ = measure_memory(pid)

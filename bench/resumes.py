@@ -148,7 +148,7 @@ class Gateway(FakeGateway):
     """A gateway with its plug-in: a message begins a turn that ends what it names."""
 
     def __init__(self, home: Home, tasks: Tasks, began: float) -> None:
-        """Say hello, as one that has started at an instant, and open the door."""
+        """Say hello, as one that has started at an instant, and listen for wakes."""
         super().__init__()
         self.path = plugin_socket.find_socket({"TASKMEM_HOME": str(home.folder)})
         self.sessions = {*tasks}
@@ -168,7 +168,7 @@ class Gateway(FakeGateway):
         threading.Thread(target=self._take_turns, daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
-        """Hang up, and close the door."""
+        """Hang up, and stop listening for wakes."""
         super().__exit__()
         self._reporter.__exit__()
 

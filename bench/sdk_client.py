@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, ExitStack
 
 import anyio
 from figures import Figure, millis, ratio
-from homes import COMMAND, build_environment, daemon, fill_home, make_home
+from homes import COMMAND, build_environment, fill_home, make_home, serve_home
 from mcp import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from updates import ECHO, MANY, SAID
@@ -26,7 +26,7 @@ def update_by_sdk_client() -> Iterator[Figure]:
     with ExitStack() as stack:
         home = stack.enter_context(make_home())
         ids = fill_home(home, MANY)
-        stack.enter_context(daemon(home))
+        stack.enter_context(serve_home(home))
         echo, ours = anyio.run(_measure, build_environment(home), ids)
     yield millis("echo tool, through the SDK's client", echo)
     yield millis("task_update, 20,000 tasks, through the SDK's client", ours)

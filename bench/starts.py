@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 from figures import Figure, amount, millis, sample_in_turns
-from homes import COMMAND, build_environment, daemon, fill_home, make_home, run_taskmem
+from homes import COMMAND, build_environment, fill_home, make_home, run_taskmem, serve_home
 from host import Host
 from machine import drop_caches, measure_children_cpu, measure_memory
 
@@ -30,7 +30,7 @@ def start_mcp() -> Iterator[Figure]:
     with ExitStack() as stack:
         home = stack.enter_context(make_home())
         ids = fill_home(home, 20_000)
-        stack.enter_context(daemon(home))
+        stack.enter_context(serve_home(home))
         _make_answer_timer(home)(0)
         times = sample_in_turns(SAMPLES, ours=_make_answer_timer(home), bare=_time_bare_python)
         cpu = measure_children_cpu(lambda: _make_answer_timer(home)(0), SAMPLES)
@@ -47,7 +47,7 @@ def start_commands() -> Iterator[Figure]:
     with ExitStack() as stack:
         home = stack.enter_context(make_home())
         fill_home(home, 20_000)
-        stack.enter_context(daemon(home))
+        stack.enter_context(serve_home(home))
         times = sample_in_turns(
             SAMPLES,
             help=lambda _: run_taskmem(home, ("--help",)),
@@ -70,7 +70,7 @@ def start_uncached() -> Iterator[Figure]:
     """
     with ExitStack() as stack:
         home = stack.enter_context(make_home())
-        stack.enter_context(daemon(home))
+        stack.enter_context(serve_home(home))
         if not drop_caches():
             raise SystemExit("Only root on Linux may drop the system's file cache.")
         times = sample_in_turns(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from figures import Figure, amount, millis, rate, ratio, sample_in_turns
-from homes import COMMAND, build_environment, daemon, fill_home, make_home
+from homes import COMMAND, build_environment, fill_home, make_home, serve_home
 from host import Host
 from machine import measure_cpu_seconds
 
@@ -34,8 +34,8 @@ def update_over_mcp() -> Iterator[Figure]:
     with ExitStack() as stack:
         few, many = stack.enter_context(make_home()), stack.enter_context(make_home())
         few_ids, many_ids = fill_home(few, FEW), fill_home(many, MANY)
-        stack.enter_context(daemon(few))
-        pid = stack.enter_context(daemon(many))
+        stack.enter_context(serve_home(few))
+        pid = stack.enter_context(serve_home(many))
         hosts = {
             "echo": Host(ECHO, build_environment(few)),
             "few": Host((COMMAND, "mcp"), build_environment(few)),
@@ -107,7 +107,7 @@ def update_crowd() -> Iterator[Figure]:
     with ExitStack() as stack:
         home = stack.enter_context(make_home())
         ids = fill_home(home, MANY)
-        stack.enter_context(daemon(home))
+        stack.enter_context(serve_home(home))
         env = build_environment(home)
         hosts = [stack.enter_context(Host((COMMAND, "mcp"), env)) for _ in range(CLIENTS)]
         for host in hosts:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import Figure, amount, millis
-from homes import COMMAND, build_environment, daemon, make_home, start_home_daemon
+from homes import COMMAND, build_environment, make_home, serve_home, start_home_daemon
 from machine import measure_cpu_seconds, measure_memory
 
 from openclaw_taskmem.cli.client import Link, connect
@@ -47,7 +47,7 @@ def wait_latency() -> Iterator[Figure]:
     """Measure from a line being written to the wake being owed, for each terminal."""
     with ExitStack() as stack:
         home = stack.enter_context(make_home())
-        stack.enter_context(daemon(home))
+        stack.enter_context(serve_home(home))
         link = stack.enter_context(connect(home))
         ways = {
             "taskmem run": _start_echo(stack, home),
@@ -67,7 +67,7 @@ def wait_timeouts() -> Iterator[Figure]:
     with ExitStack() as stack:
         home = stack.enter_context(make_home())
         stack.enter_context(_install_plugin(home, HANGING))
-        stack.enter_context(daemon(home))
+        stack.enter_context(serve_home(home))
         link = stack.enter_context(connect(home))
         files = [_make_log(home, number) for number in range(10)]
         ids = [
@@ -87,7 +87,7 @@ def wait_idle() -> Iterator[Figure]:
     """Measure what 100 idle waits on 10 terminals cost."""
     with ExitStack() as stack:
         home = stack.enter_context(make_home())
-        pid = stack.enter_context(daemon(home))
+        pid = stack.enter_context(serve_home(home))
         link = stack.enter_context(connect(home))
         for number in range(10):
             stack.enter_context(_run_recorded(home, f"idle{number}", TICKER))
@@ -106,7 +106,7 @@ def wait_many() -> Iterator[Figure | str]:
     """Measure 5,000 waits on 50 targets, of which each must end by its own line."""
     with ExitStack() as stack:
         home = stack.enter_context(make_home())
-        pid = stack.enter_context(daemon(home))
+        pid = stack.enter_context(serve_home(home))
         link = stack.enter_context(connect(home))
         files = [_make_log(home, number) for number in range(TARGETS)]
         start = time.perf_counter()

@@ -13,12 +13,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from figures import Figure, amount, millis, ratio, sample_in_turns
-from homes import COMMAND, build_environment, fill_home, make_home, open_store, run_taskmem
-from homes import daemon as serve_home
+from homes import (
+    COMMAND,
+    build_environment,
+    fill_home,
+    make_home,
+    open_store,
+    run_taskmem,
+    serve_home,
+    wait_for_index,
+)
 from host import Host
 from stuck import make_pass_timer
 from updates import make_update_timer
@@ -151,22 +158,10 @@ def _drop_ended(home: Home) -> list[float]:
 
 def _build_index(home: Home) -> float:
     """Let a daemon build the index of past tasks; return the seconds that it took."""
-    file = home.folder / "recall" / "past_tasks.db"
     start = time.perf_counter()
     with serve_home(home):
-        while not _is_indexed(file):
-            time.sleep(0.5)
+        wait_for_index(home)
         return time.perf_counter() - start
-
-
-def _is_indexed(file: Path) -> bool:
-    if not file.exists():
-        return False
-    try:
-        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as index:
-            return index.execute("SELECT place FROM state").fetchone()[0] is not None
-    except (sqlite3.Error, TypeError):
-        return False
 
 
 # --- the year -----------------------------------------------------------------

@@ -17,15 +17,16 @@ from figures import Figure, amount, millis, ratio, sample_in_turns
 from homes import (
     COMMAND,
     build_environment,
-    daemon,
     fill_home,
     find_disk,
     make_home,
+    serve_home,
     wait_for_index,
 )
 from machine import measure_cpu_seconds
+from peers.in_process import PLAN
 from peers.installing import BEADS, InProcess, install_modules, install_servers
-from peers.servers import PLAN, PeerHost, Server
+from peers.servers import PeerHost, Server
 
 TASKS = 20_000
 SAMPLES = 20
@@ -103,7 +104,7 @@ def _measure_cpu(store: Timed) -> float:
 def _open_ours(stack: ExitStack) -> PeerHost:
     home = stack.enter_context(make_home())
     ids = fill_home(home, TASKS)
-    pid = stack.enter_context(daemon(home))
+    pid = stack.enter_context(serve_home(home))
     wait_for_index(home)
 
     def build(operation: str, number: int) -> tuple[str, Mapping[str, object]]:

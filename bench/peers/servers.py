@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from host import Host
+from peers.in_process import PLAN
 
-PLAN = "Step {} of the plan: build the image, run the tests, push it, roll it out, watch it."
 NAME = "Deploy the shop {}"
 WHEN = "2026-11-28T00:00:00.000Z"
 

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from threading import Condition, Thread
-from typing import Any, Self
+from threading import Condition
+from typing import Any
 
 from taskmem_resumebench.chat_server import ModelVisit, stream_answer, stream_deltas
 from taskmem_resumebench.chat_server import ToolCall as Call
 from taskmem_resumebench.gateway_agent import read_text as text_of
+from taskmem_resumebench.loopback_server import BackgroundServer
 
 MOST_REQUESTS = 80
 """What the script of one test asks for at most."""
@@ -92,7 +93,7 @@ def without_packets(text: str) -> str:
 
 
 @dataclass
-class ScriptedModel:
+class ScriptedModel(BackgroundServer):
     """The server; use it as a context manager."""
 
     decide: Callable[[ModelRequest], Reply] = lambda _: "NO_REPLY"
@@ -104,22 +105,10 @@ class ScriptedModel:
     def __post_init__(self) -> None:
         self._news = Condition()
         self._numbers = count(1)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_for(self))
-        self._thread = Thread(target=self._server.serve_forever, args=(0.05,))
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    @property
-    def url(self) -> str:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_for(self))
+        super().__init__(server)
+        self.url = f"http://127.0.0.1:{server.server_port}/v1"
         """The base address that a client is configured with."""
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def wait_for(self, predicate: Callable[[ModelRequest], object], limit: float) -> ModelRequest:
         """The first request, past or to come, that satisfies the predicate."""
