@@ -7,8 +7,9 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from copy import copy
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -46,13 +47,16 @@ class Recording:
         self._order: dict[str, int] = {}
         """When each content of the database was first there."""
         self._recovered: set[str] = set()
+        self._identity = _find_identity(operations)
 
-    def forget_syncs(self, of: str) -> None:
-        """Let a file never have been synced, as on a disk that lies."""
-        self.operations = [
-            each._replace(kind=OPEN) if (each.kind, each.path) == (SYNC, of) else each
+    def forget_syncs(self, of: str) -> Recording:
+        """Return it as of a disk that lies: files whose paths begin like this were never synced."""
+        lying = copy(self)
+        lying.operations = [
+            each._replace(kind=OPEN) if each.kind == SYNC and each.path.startswith(of) else each
             for each in self.operations
         ]
+        return lying
 
     def check_kills(self, every: int = 1) -> int:
         """Check what a kill leaves, before each n-th operation; return how many there were."""
@@ -101,6 +105,8 @@ class Recording:
     def _check_image(self, folder: Path, done: int) -> str:
         """Open everything as a daemon does that starts; return what the database has."""
         home = _open_home_files(folder)
+        if any(each.done <= done for each in self.answers):
+            assert home == self._identity, f"after operation {done} the home is another one"
         path = folder / "taskmem.db"
         database = open_database(f"sqlite:///{path}")
         with closing(sqlite3.connect(path)) as raw:
@@ -146,6 +152,12 @@ def _start(path: Path, home: str, now: datetime) -> set[str]:
         for task in store.find_tasks(TaskQuery(status=TaskStatus.ACTIVE)):
             world.call("task_update", PERSON, task_id=task.task_id, message="Go on.")
     return set(sent)
+
+
+def _find_identity(operations: Iterable[Operation]) -> str:
+    """Return the identity that was written into the home."""
+    written = (each.data for each in operations if each.path.startswith("home.id") and each.data)
+    return next(written).split(b"\n")[0].decode()
 
 
 def _open_home_files(folder: Path) -> str:

@@ -65,9 +65,15 @@ def test_nothing_answered_is_lost_by_kill_or_power_cut(whole_recording):
 
 
 def test_a_log_that_is_not_synced_would_be_noticed(whole_recording):
-    whole_recording.forget_syncs("taskmem.db-wal")
+    lying = whole_recording.forget_syncs("taskmem.db-wal")
     with pytest.raises((AssertionError, StoreUnavailable)):
-        whole_recording.check_cuts(Random(22), EVERY)  # noqa: S311 - no secret
+        lying.check_cuts(Random(22), EVERY)  # noqa: S311 - no secret
+
+
+def test_an_identity_that_is_not_synced_would_be_noticed(whole_recording):
+    lying = whole_recording.forget_syncs("home.id")
+    with pytest.raises(AssertionError, match="the home is another one"):
+        lying.check_cuts(Random(22), EVERY)  # noqa: S311 - no secret
 
 
 def test_an_operation_that_fails_is_told_and_loses_nothing():
