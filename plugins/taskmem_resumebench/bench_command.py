@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from taskmem_resumebench.bench_run import Size
@@ -31,13 +32,14 @@ KEY: Final = "TASKMEM_BENCH_MODEL_KEY"
 @click.option(
     "--from",
     "stored",
-    type=click.File("rb"),
     metavar="FILE",
     help="Show the report that --json has printed, and run nothing.",
 )
 @click.option("--plot", type=click.File("w", lazy=True), metavar="FILE", help="Draw it, as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
 def command(
+    context: click.Context,
     *,
     seed: int,
     quick: bool,
@@ -45,7 +47,7 @@ def command(
     model: str | None,
     model_name: str,
     gateway: bool,
-    stored: IO[bytes] | None,
+    stored: str | None,
     plot: IO[str] | None,
     as_json: bool,
 ) -> None:
@@ -65,6 +67,7 @@ def command(
     from taskmem_resumebench.plot import draw_plot
     from taskmem_resumebench.report_table import format_report
 
+    _refuse_mixed_options(context)
     if gateway and (memory or model or plot):
         raise click.UsageError("--gateway goes with none of --memory, --model and --plot.")
     yours = () if memory is None else _read_command(memory)
@@ -73,7 +76,7 @@ def command(
         raise click.BadParameter("Name a file: the report goes to the output.", param_hint="--plot")
     if plot is not None and not _can_write(plot.name):
         raise click.BadParameter(f"{plot.name!r} cannot be written.", param_hint="--plot")
-    if stored:
+    if stored is not None:
         report = _read_stored(stored)
     elif gateway:
         report = _run_in_gateway(seed, quick=quick)
@@ -87,8 +90,19 @@ def command(
     click.echo(json.dumps(report, indent=2) if as_json else format_report(report))
     if plot is not None:
         plot.write(draw_plot(report))
-    if not stored and "broken_memories" in report:
-        raise click.ClickException(" ".join(report["broken_memories"].values()))
+    broken = report.get("broken_memories")
+    if stored is None and broken:
+        raise click.ClickException(" ".join(broken.values()))
+
+
+def _refuse_mixed_options(context: click.Context) -> None:
+    """Refuse options that say what to run beside --from, which runs nothing."""
+    if context.params["stored"] is None:
+        return
+    for name in ("seed", "quick", "memory", "model", "model_name", "gateway"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"--from runs nothing; it does not go with {option}.")
 
 
 def _read_command(memory: str) -> Sequence[str]:
@@ -127,14 +141,17 @@ def _can_write(name: str) -> bool:
     return os.access(file.parent, os.W_OK | os.X_OK)
 
 
-def _read_stored(file: IO[bytes]) -> Mapping[str, Any]:
+def _read_stored(name: str) -> Mapping[str, Any]:
     from taskmem_resumebench.stored_report import NotAReport, read_report
 
     try:
-        return read_report(file)
+        with click.open_file(name, "rb") as file:
+            return read_report(file)
+    except OSError as error:
+        raise click.ClickException(f"{name} cannot be read: {error.strerror}.") from error
     except NotAReport as error:
         raise click.ClickException(
-            f"{file.name} is not a result of `taskmem bench`; make one with "
+            f"{name} is not a result of `taskmem bench`; make one with "
             "`taskmem bench --json > FILE`."
         ) from error
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-_COLUMNS: Final = (
+COLUMNS: Final = (
     ("tasks", "tasks"),
-    ("interruptions", "kills"),
+    ("interruptions", "interruptions"),
     ("success", "success"),
-    ("step_accuracy", "steps right"),
+    ("step_accuracy", "effects right"),
     ("resume_rate", "resumed right"),
     ("redo_ratio", "redo"),
     ("looks", "looks"),
     ("duplicated_effects", "doubled"),
     ("revived_steps", "revived"),
     ("false_wakes", "false wakes"),
-    ("packet_bytes", "told bytes"),
+    ("packet_bytes", "told"),
 )
+"""Figures and their titles, here and in docs/reliability.md."""
 _EXPLAINED: Final = (
     "packet is Task memory. What every row is told, who its agents are, and what the columns count "
     "stands in docs/reliability.md."
@@ -71,9 +72,9 @@ def _describe_your_memory(report: Mapping[str, Any]) -> list[str]:
 def _format_conditions(conditions: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return _align_rows(
         [
-            ["memory", *(title for _, title in _COLUMNS)],
+            ["memory", *(title for _, title in COLUMNS)],
             *(
-                [name, *(_format_figure(key, found.get(key)) for key, _ in _COLUMNS)]
+                [name, *(_format_figure(key, found.get(key)) for key, _ in COLUMNS)]
                 for name, found in conditions.items()
             ),
         ]
@@ -102,10 +103,12 @@ def _format_figure(key: str, value: float | None) -> str:
 def _describe_wakes(report: Mapping[str, Any]) -> str:
     """Describe the wakes of silent agents."""
     wakes, late = report["wakes"], report["times"]["wake_late_seconds"]
-    after = "" if late["median"] is None else f" {late['median']:.1f} s late"
-    others = f"{wakes['false']} of {wakes['others']} others."
-    woken = f"Wakes: {wakes['came']} of {wakes['due']} silent agents{after}"
-    return f"{woken}, {wakes['doubled']} twice; {others}"
+    after = "" if late["median"] is None else f", {late['median']:.1f} s late (median)"
+    return (
+        f"Of {wakes['due']} agents that fell silent {wakes['came']} were woken{after}, "
+        f"{wakes['doubled']} of them too often. {wakes['others']} others needed no wake, "
+        f"and got {wakes['false']}."
+    )
 
 
 def _describe_goals(s3: Mapping[str, Any]) -> str:

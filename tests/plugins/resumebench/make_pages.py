@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from taskmem_resumebench.plot import draw_plot
+from taskmem_resumebench.report_table import COLUMNS
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 STORED: Final = ROOT / "bench" / "results" / "resumebench-seed-1.json"
@@ -33,19 +34,13 @@ _README_NAMES: Final = {
     "notes/careful": "notes, by an agent that looks before it goes on",
     "notes": "notes after each step",
 }
-_COLUMNS: Final = {
-    "tasks": ("tasks", "d"),
-    "interruptions": ("interruptions", ",d"),
-    "success": ("success", ".1%"),
-    "step_accuracy": ("effects right", ".1%"),
-    "resume_rate": ("resumed right", ".1%"),
-    "redo_ratio": ("redo", ",.2f"),
-    "looks": ("looks", ",.1f"),
-    "duplicated_effects": ("doubled", ",d"),
-    "revived_steps": ("revived", ",d"),
-    "false_wakes": ("false wakes", ",d"),
-    "packet_bytes": ("told", ",.0f"),
+_FORMS: Final = {
+    **dict.fromkeys(("success", "step_accuracy", "resume_rate"), ".1%"),
+    "redo_ratio": ",.2f",
+    "looks": ",.1f",
+    "packet_bytes": ",.0f",
 }
+"""How figures are written; others are counts."""
 
 
 def render_pages(report: Mapping[str, Any]) -> Mapping[Path, str]:
@@ -72,14 +67,14 @@ def _replace_line(text: str, beginning: str, line: str) -> str:
 
 
 def _format_table(conditions: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    titles = (title for title, _ in _COLUMNS.values())
+    titles = (title for _, title in COLUMNS)
     return [
         _format_row("memory", *titles),
-        _format_row("---", *("---:" for _ in _COLUMNS)),
+        _format_row("---", *("---:" for _ in COLUMNS)),
         *(
             _format_row(
                 f"`{name}`",
-                *(_format_figure(found.get(key), form) for key, (_, form) in _COLUMNS.items()),
+                *(_format_figure(found.get(key), _FORMS.get(key, ",d")) for key, _ in COLUMNS),
             )
             for name, found in conditions.items()
         ),

@@ -107,3 +107,23 @@ def test_a_picture_may_be_new_or_take_anothers_place(tmp_path: Path) -> None:
 
     file.touch()
     run("--plot", f"{file}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("--quick",), ("--seed", "3"), ("--memory", "cat"), ("--gateway",)),
+        *(("--model", "http://[::1]:80/v1"), ("--model-name", "x")),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_stored_run_is_not_shown_as_another(words: tuple[str, ...]) -> None:
+    why = f"--from runs nothing; it does not go with {words[0]}."
+    assert refuse(*words, "--from", "bench/results/resumebench-seed-1.json") == why
+
+
+def test_a_stored_run_that_is_not_there_is_named() -> None:
+    done = CliRunner().invoke(command, ["--from", "/nonexist"])
+
+    why = "Error: /nonexist cannot be read: No such file or directory.\n"
+    assert (done.exit_code, done.output) == (1, why)
