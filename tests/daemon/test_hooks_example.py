@@ -49,7 +49,11 @@ def test_its_own_tests_pass(tmp_path: Path) -> None:
     sensor = read_example("hooks.md", "A sensor and a judge, whole")
     (tmp_path / "taskmem_titles.py").write_text(sensor, encoding="utf-8")
     tests = read_example("plugins.md", "A sensor and a judge with tests")
-    (tmp_path / "test_titles.py").write_text(tests, encoding="utf-8")
+    place = re.search(r"This is `([\w/]+\.py)` for it", (DOCS / "plugins.md").read_text("utf-8"))
+    assert place is not None
+    assert place[1] == "tests/test_titles.py"  # beside the module it would be one to install
+    (tmp_path / "tests").mkdir()
+    (tmp_path / place[1]).write_text(tests, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs"],

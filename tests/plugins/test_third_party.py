@@ -185,7 +185,11 @@ def package(tmp_path_factory):
     found = dict(
         re.findall(r"`([\w/]+\.\w+)`\.? .*?```\w+\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     )
-    folder = tmp_path_factory.mktemp("taskmem-wakefile")
+    checkout = tmp_path_factory.mktemp("checkout")
+    strange = '[tool.pytest.ini_options]\naddopts = "--option-of-the-checkout"\n'
+    (checkout / "pyproject.toml").write_text(strange, encoding="utf-8")
+    folder = checkout / "taskmem-wakefile"
+    folder.mkdir()
     for name, text in found.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,6 +25,24 @@ def test_hooks_before_a_commit_call_the_tools_of_check() -> None:
     hooks = re.findall(r"^ +entry: (\S+)", read_file(".pre-commit-config.yaml"), re.MULTILINE)
     assert hooks
     assert set(hooks) <= set(re.findall(r"step (\.venv/bin/\S+)", read_file("check")))
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_check_explains_itself_and_runs_nothing(option: str) -> None:
+    env = {"PATH": "/usr/bin:/bin", "PYTHON": "/none"}
+    said = subprocess.run([ROOT / "check", option], env=env, capture_output=True, check=True)
+
+    first, long, example = said.stdout.decode().splitlines()
+    assert first.startswith("./check sets up .venv, ")
+    assert " minutes" in long
+    assert example.startswith("./check tests/x.py runs ")
+
+
+def test_the_example_for_one_rule_runs_few_tests() -> None:
+    [example] = re.findall(
+        r"run one rule \| `\.venv/bin/pytest (\S+) -k", read_file("CONTRIBUTING.md")
+    )
+    assert (ROOT / example).is_file()
 
 
 def test_ci_tries_each_python_that_the_project_names() -> None:
