@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import resource
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 from queue import SimpleQueue
 from statistics import median
 from typing import Final, NamedTuple, Protocol
@@ -17,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 from pydantic import JsonValue
 
 from taskmem_resumebench.agents import AGENTS
+from taskmem_resumebench.bench_folder import make_bench_folder
 from taskmem_resumebench.command_memory import EXAMPLE, CommandFailed, try_program
 from taskmem_resumebench.figures import compute_figures
 from taskmem_resumebench.generated_task import FEWEST, MOST, GeneratedTask, generate_tasks
@@ -120,7 +119,7 @@ def run_bench(
     """
     began, cpu = time.perf_counter(), read_cpu_seconds()
     with ExitStack() as stack:
-        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tm")))
+        root = stack.enter_context(make_bench_folder())
         tasks = generate_tasks(seed, size.tasks, range(FEWEST, size.most_steps + 1))
         if command:
             try_program(command, root / "tried", tasks[0])

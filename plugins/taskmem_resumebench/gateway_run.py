@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
+from taskmem_resumebench.bench_folder import make_bench_folder
 from taskmem_resumebench.bench_run import WHOLE, describe_trials, read_cpu_seconds
 from taskmem_resumebench.daemon_process import DaemonProcess
 from taskmem_resumebench.gateway_process import GatewayFailed, GatewayProcess
@@ -62,8 +61,7 @@ def run_on_gateway(
     """
     began, cpu = time.perf_counter(), read_cpu_seconds()
     condition = BenchCondition("packet", kills=KillPlan(size.one_in, size.kills))
-    with tempfile.TemporaryDirectory(prefix="tm", ignore_cleanup_errors=True) as folder:
-        root = Path(folder)
+    with make_bench_folder() as root:
         work, home = root / "w", root / "h"
         work.mkdir()
         gateway = GatewayProcess(root / "g", openclaw)
