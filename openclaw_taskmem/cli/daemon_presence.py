@@ -93,6 +93,7 @@ def explain_presence(found: DaemonPresence, home: Home) -> str:
             )
         case "silent":
             return (
-                f"Process {found.pid} holds {home.folder} and does not answer. Look at "
+                f"Process {found.pid} holds {home.folder} and does not answer. On a busy "
+                "machine it may still be starting: try again in a minute. If that fails, look at "
                 f"{home.log}, then run `taskmem daemon stop`."
             )
