@@ -11,8 +11,8 @@ from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.packets import get_session_key
 from taskmem_hookspecs import RunState, TaskFacts, TaskQuery, TaskStatus, WakeQuery
 
-COUNTED: Final = 500
-"""Newest active tasks that are counted."""
+LOOKED_AT: Final = 500
+"""How many of the active tasks, the newest, are looked at."""
 
 
 def find_unreached(context: Context, facts: TaskFacts) -> Unreached | None:
@@ -36,12 +36,17 @@ def find_unreached(context: Context, facts: TaskFacts) -> Unreached | None:
 
 
 def count_hostless(context: Context) -> int:
-    """Count the active tasks, if of none a host or a way to wake its agent is known; else 0."""
-    query = TaskQuery(status=TaskStatus.ACTIVE, limit=COUNTED, implicit=False)
+    """Count the active tasks, if of none a host or a way to wake its agent is known; else 0.
+
+    Only the newest are looked at.
+    """
+    query = TaskQuery(status=TaskStatus.ACTIVE, limit=LOOKED_AT, implicit=False)
     found = context.store.find_tasks(query)
     hostless = all(
         not reachability.is_named_host(task.host)
         and not context.reaches(task.host, task.session_key)
         for task in found
     )
-    return len(found) if hostless else 0
+    if not hostless:
+        return 0
+    return len(found) if len(found) < LOOKED_AT else context.store.count().tasks[TaskStatus.ACTIVE]
