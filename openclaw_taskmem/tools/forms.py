@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from openclaw_taskmem.domain import callers, required_artifacts, task_metadata
+from openclaw_taskmem.domain.text_safety import has_visible_text
 from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
 from taskmem_hookspecs.errors import ReservedKey
 
@@ -37,7 +38,7 @@ NOTHING: Final = "Nothing was written."
 
 
 def _require_content(text: str) -> str:
-    if not text.strip():
+    if not has_visible_text(text):
         raise ValueError("must not be blank")
     return text
 

@@ -225,6 +225,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("task_register", {"name": "n", "plan": []}),
     ("task_register", {"name": "n", "plan": ["a", " "]}),
     ("task_register", {"name": "n", "plan": " "}),
+    ("task_register", {"name": "\u200b", "plan": ["\ufeff"]}),
     ("task_register", {"name": "n", "plan": ["a", 2]}),
     ("task_register", {"name": "n", "plan": ["a"] * 201}),
     ("task_register", {"name": "n", "plan": ["a" * 501]}),
