@@ -107,7 +107,7 @@ class Daemon:
             watching=supervisor,
             nudge=nudge,
             reaches=transport.reaches,
-            locks=tuple(_locks(loop)),
+            locks=tuple(_locks(loop, machine.weather.preempts)),
         )
         dispatcher = Dispatcher(context, settings, supervisor, free, readers)
         passes = ThreadPool(4, "loops")
@@ -163,8 +163,8 @@ class _OwnLoop:
         """There is nothing to close."""
 
 
-def _locks(loop: SimulatedLoop) -> list[Any]:
-    return [SimulatedLock(loop) for _ in range(LOCKS)]
+def _locks(loop: SimulatedLoop, preempts: float) -> list[Any]:
+    return [SimulatedLock(loop, preempts) for _ in range(LOCKS)]
 
 
 def _run_later(loop: SimulatedLoop, seconds: float, work: Callable[[], None]) -> None:

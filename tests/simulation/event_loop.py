@@ -1,7 +1,7 @@
 """One event loop with its threads, in virtual time; a seed chooses what runs next.
 
 Threads are greenlets: one runs until it pauses, waits or ends. They pause where another thread
-could matter, which is before each access to the store.
+could matter, which is before each access to the store, and before they take a lock.
 """
 
 from __future__ import annotations
@@ -80,13 +80,16 @@ class SimulatedThread:
 class SimulatedLock:
     """A lock of threads."""
 
-    def __init__(self, loop: SimulatedLoop) -> None:
+    def __init__(self, loop: SimulatedLoop, preempts: float) -> None:
+        """`preempts`: the chance that a thread pauses before it takes the lock."""
         self._loop = loop
+        self._preempts = preempts
         self._holder: object = None
         self._waiting: deque[SimulatedThread] = deque()
 
     def __enter__(self) -> None:
         thread = self._loop.thread
+        self._loop.pause(self._preempts)
         while self._holder is not None:
             if thread is None:
                 raise LoopSpins("the event loop waits for a lock that a thread holds")
@@ -154,6 +157,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._ready: deque[_Call] = deque()
         self._timers: list[tuple[float, int, _Call]] = []
         self._runnable: list[SimulatedThread] = []
+        self._behind: deque[SimulatedThread] = deque()
+        """Threads that go on once nothing else can."""
         self._threads: dict[SimulatedThread, None] = {}
         self._queued: defaultdict[object, deque[SimulatedThread]] = defaultdict(deque)
         self._busy: defaultdict[object, int] = defaultdict(int)
@@ -220,10 +225,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     # --- what threads call ----------------------------------------------------
 
     def pause(self, chance: float) -> None:
-        """Perhaps let others run before the thread goes on."""
+        """Perhaps let others run before the thread goes on, sometimes all that can."""
         thread = self.thread
-        if thread is not None and self.choose.random() < chance:
-            self._runnable.append(thread)
+        if thread is not None and (drawn := self.choose.random()) < chance:
+            (self._behind if drawn < chance / 2 else self._runnable).append(thread)
             thread.leave()
 
     def join(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -314,6 +319,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 self.thread = runnable.pop(pick(len(runnable)) if len(runnable) > 1 else 0)
                 self.thread.step()
                 self.thread = None
+                continue
+            if not ready and self._behind:
+                runnable.append(self._behind.popleft())
                 continue
             if not ready:
                 return False

@@ -196,6 +196,7 @@ class Play:
         """Let nothing fail any more, and everything come to its end."""
         machine, outside = self.machine, self.outside
         machine.fault = machine.fate = None
+        machine.rests_at = machine.clock.monotonic()
         outside.mood = "takes"
         for target in outside.targets.values():
             target.mood = "works"

@@ -100,6 +100,8 @@ class Machine:
         """Where the daemon dies, and in how many commits; None: it lives."""
         self.fault: tuple[type[Exception], int] | None = None
         """With what the store fails, and how many times more."""
+        self.rests_at: float | None = None
+        """Since when nothing fails any more, by the monotonic clock; None: something may."""
         self.commits = 0
         self.seen_at: dict[str, tuple[float, float]] = {}
         """When each wake was first written, by the monotonic clock, and by how much the wall clock

@@ -86,7 +86,10 @@ class Mirror:
             before: dict[str, Any] = getattr(commit, f"{kind}_before")
             for row in getattr(change, kind):
                 row_id = getattr(row, _IDS[kind])
-                before.setdefault(row_id, rows.get(row_id))
+                known = rows.get(row_id)
+                before.setdefault(row_id, known)
+                if row.version != (known.version if known else 0):
+                    commit.written_over.append(row_id)
                 rows[row_id] = row.model_copy(update={"version": row.version + 1})
         for artifact in change.artifacts:
             raised = artifact.model_copy(update={"version": artifact.version + 1})
@@ -166,6 +169,8 @@ class Commit:
     wakes_before: dict[str, Wake | None] = field(default_factory=dict)
     runs_before: dict[str, Run | None] = field(default_factory=dict)
     bookmarks_before: dict[str, Bookmark] = field(default_factory=dict)
+    written_over: list[str] = field(default_factory=list)
+    """Rows that were not as whoever wrote them had read them."""
     now: datetime | None = None
     decided: datetime | None = None
     """The latest instant that whoever wrote it may have read: later than `now` if the clock went

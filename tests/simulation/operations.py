@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from functools import partial
+from operator import itemgetter
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,8 +12,7 @@ from openclaw_taskmem.daemon.rpc import RelayHost
 from taskmem_hookspecs import Question
 from tests.simulation.event_loop import TICKS
 from tests.simulation.machine import FAULTS
-from tests.simulation.outside import READY, SESSIONS, TARGETS
-from tests.simulation.rules_of_tasks import SECRET
+from tests.simulation.outside import READY, SECRET, SESSIONS, TARGETS
 
 if TYPE_CHECKING:
     from tests.simulation.history import Play
@@ -119,7 +120,7 @@ def update(play: Play, choose: Random) -> str:
 
 def revise(play: Play, choose: Random) -> str:
     """An agent replaces the plan."""
-    plan = choose.sample(STEPS, choose.randrange(6))
+    plan = choose.sample((*STEPS, f"Log in with {SECRET}"), choose.randrange(6))
     task_id = pick_task(play, choose)
     return call(play, choose, "task_plan_update", task_id=task_id, new_plan=plan, reason="Better.")
 
@@ -318,19 +319,37 @@ def time_passes(play: Play, choose: Random) -> str:
 
 def something_is_due(play: Play, choose: Random) -> str:
     """Time passes until one of the next things is due, which then meets what happens next."""
+    return pass_until_due(play, choose)[0]
+
+
+def agent_meets_what_is_due(play: Play, choose: Random) -> str:
+    """An agent calls about a task or wait just when something of it is due."""
+    passed, subject = pass_until_due(play, choose)
+    play.loop.run_some(choose.randrange(60))
+    if subject in play.machine.mirror.waits:
+        timeout = choose.choice((5, 60, 600))
+        return f"{passed}; {call(play, choose, 'wait_update', wait_id=subject, timeout=timeout)}"
+    given = {"task_id": subject or pick_task(play, choose), "message": f"note {play.number()}."}
+    return f"{passed}; {call(play, choose, 'task_update', **given)}"
+
+
+def pass_until_due(play: Play, choose: Random) -> tuple[str, str | None]:
+    """Let time pass until something is due; return the task or wait that it is of, if any."""
     mirror, now = play.machine.mirror, play.machine.clock.now()
-    dues = [
-        *(task.stuck_due_at for task in mirror.tasks.values()),
-        *(wake.due_at for wake in mirror.wakes.values()),
-        *(run.lease_until for run in mirror.runs.values()),
-        *(wait.deadline_at for wait in mirror.waits.values()),
-    ]
-    ahead = sorted({(at - now).total_seconds() for at in dues if at is not None and at > now})
-    if not ahead or ahead[0] > 1_000.0:
-        return time_passes(play, choose)
-    seconds = choose.choice(ahead[:3])
+    dues: tuple[list[tuple[datetime | None, str | None]], ...] = (
+        [(task.stuck_due_at, task.task_id) for task in mirror.tasks.values()],
+        [(wake.due_at, wake.task_id or wake.wait_id) for wake in mirror.wakes.values()],
+        [(run.lease_until, run.task_id) for run in mirror.runs.values()],
+        [(wait.deadline_at, wait.wait_id) for wait in mirror.waits.values()],
+    )
+    last = now + timedelta(seconds=1_000)
+    ahead = [[(at, of) for at, of in kind if at is not None and now < at < last] for kind in dues]
+    if not any(ahead):
+        return time_passes(play, choose), None
+    at, of = choose.choice([min(kind, key=itemgetter(0)) for kind in ahead if kind])
+    seconds = (at - now).total_seconds()
     play.loop.advance(seconds - 1 / TICKS, 1 / TICKS)
-    return f"{seconds:g} s pass, and something is due"
+    return f"{seconds:g} s pass, and something is due", of
 
 
 def long_time_passes(play: Play, choose: Random) -> str:

@@ -30,6 +30,8 @@ GATEWAYS: Final = ("openclaw:desk", "openclaw:laptop")
 SESSIONS: Final = ("agent:main:main", "agent:dev:main", "agent:dev:phone")
 TARGETS: Final = ("build", "deploy", "tests")
 READY: Final = "READY"
+SECRET: Final = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"  # noqa: S105 - of nobody
+"""What agents, judges, gateways and verifiers say, and nobody may store."""
 
 
 class ScriptedTarget:
@@ -102,7 +104,7 @@ class ScriptedJudge:
 
     async def rule(self, frame: Frame) -> Ruling:
         met = READY in (frame.text or "")
-        return Ruling(met=Met.YES if met else Met.NO, observation="There." if met else "Not yet.")
+        return Ruling(met=Met.YES if met else Met.NO, observation=f"The key is {SECRET}.")
 
 
 class Gateway:
@@ -151,7 +153,7 @@ class Shelf:
 
     async def verify(self, claim: Any) -> Finding:
         verdict = Verdict.VERIFIED if self.holds else Verdict.REFUTED
-        return Finding(verdict=verdict, detail="As the simulation says.")
+        return Finding(verdict=verdict, detail=f"It says {SECRET}.")
 
 
 class Outside:
@@ -253,7 +255,7 @@ class Outside:
         elif mood == "hangs":
             await asyncio.sleep(1_000)
         elif mood == "fails":
-            raise WakeUndelivered("The gateway is down.")
+            raise WakeUndelivered(f"The gateway is down. The key is {SECRET}.")
         elif mood == "asks to wait":
             raise WakeUndelivered("The gateway restarts.", retry_seconds=3.0)
         elif mood == "refuses":

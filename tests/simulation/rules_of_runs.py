@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
+from openclaw_taskmem.domain.run_policy import RunReason
 from taskmem_hookspecs import RunState
 from tests.simulation.machine import Machine
 from tests.simulation.mirror import Commit
+
+_LAPSED: Final = (RunReason.LEASE_EXPIRED, RunReason.INTERRUPTED)
+"""Why a run is queued whose lease has ended."""
 
 
 def one_open_run_per_task(_: Machine, commit: Commit) -> Iterator[str]:
@@ -63,6 +67,17 @@ def no_lease_longer_than_one_that_begins(machine: Machine, commit: Commit) -> It
                 yield f"{run.run_id} is held until {run.lease_until}"
 
 
+def no_run_is_taken_before_its_lease_ends(_: Machine, commit: Commit) -> Iterator[str]:
+    """Who holds a run and was heard in time keeps it."""
+    for run in commit.change.runs:
+        before = commit.runs_before[run.run_id]
+        if before is None or before.lease_until is None or commit.decided is None:
+            continue
+        taken = before.state is RunState.RUNNING and run.state is RunState.QUEUED
+        if taken and run.why in _LAPSED and before.lease_until > commit.decided:
+            yield f"{run.run_id} is queued, and was held until {before.lease_until}"
+
+
 def open_runs_have_open_tasks(_: Machine, commit: Commit) -> Iterator[str]:
     """Nobody works on what has ended."""
     for task_id in _list_touched(commit):
@@ -93,6 +108,7 @@ RUN_RULES: Final = {
         fencing_token_never_decreases,
         one_holder_per_run,
         no_lease_longer_than_one_that_begins,
+        no_run_is_taken_before_its_lease_ends,
         open_runs_have_open_tasks,
         checkpoints_are_counted_without_a_gap,
     ),

@@ -12,13 +12,10 @@ from openclaw_taskmem.engine.role_queues import find_claimable
 from taskmem_hookspecs import RunState, WaitStatus, WakeState
 from tests.simulation.machine import Machine
 from tests.simulation.mirror import Mirror
-from tests.simulation.rules_of_wakes import is_overdue
+from tests.simulation.rules_of_wakes import LATE, is_overdue
 
 if TYPE_CHECKING:
     from tests.simulation.history import Play
-
-LATE: Final = 60.0
-"""Seconds by which what is due may be late once nothing fails any more."""
 
 
 def what_was_answered_was_written(

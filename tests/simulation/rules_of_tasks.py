@@ -11,9 +11,7 @@ from openclaw_taskmem.engine.event_cursors import REPORTED, EventCursor
 from taskmem_hookspecs import TaskStatus, Verdict
 from tests.simulation.machine import Machine
 from tests.simulation.mirror import Commit
-
-SECRET: Final = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"  # noqa: S105 - of nobody
-"""What agents say, and nobody may store."""
+from tests.simulation.outside import SECRET
 
 
 def ended_tasks_stay_ended(_: Machine, commit: Commit) -> Iterator[str]:
@@ -43,6 +41,12 @@ def marks_lie_within_the_plan(_: Machine, commit: Commit) -> Iterator[str]:
     for task in commit.change.tasks:
         if any(not 0 <= index < len(task.plan) for index in task.done):
             yield f"{task.task_id} has {len(task.plan)} steps, and done are {sorted(task.done)}"
+
+
+def no_row_is_written_over(_: Machine, commit: Commit) -> Iterator[str]:
+    """Who writes a row has read what was written to it last."""
+    if commit.written_over:
+        yield f"{commit.written_over} were changed by others meanwhile"
 
 
 def messages_are_counted(_: Machine, commit: Commit) -> Iterator[str]:
@@ -81,7 +85,10 @@ def no_secret_is_stored(_: Machine, commit: Commit) -> Iterator[str]:
     """What looks like a credential reaches no row."""
     change = commit.change
     said = [m.content for m in change.messages] + [str(e.data) for e in change.events]
-    said += [w.text for w in change.wakes] + [f"{t.name} {t.plan}" for t in change.tasks]
+    said += [f"{w.text} {w.last_error}" for w in change.wakes]
+    said += [f"{t.name} {t.plan}" for t in change.tasks]
+    said += [w.last_observation or "" for w in change.waits]
+    said += [a.detail or "" for a in change.artifacts]
     if any(SECRET in text for text in said):
         yield "a secret is written down"
 
@@ -117,10 +124,13 @@ TASK_RULES: Final = {
         marks_lie_within_the_plan,
         every_active_task_has_a_due_time,
         completed_implies_verified_or_accepted,
+        no_row_is_written_over,
         no_secret_is_stored,
     ),
     "messages": (messages_are_counted, no_secret_is_stored),
     "events": (no_secret_is_stored,),
-    "wakes": (no_secret_is_stored,),
+    "waits": (no_row_is_written_over, no_secret_is_stored),
+    "wakes": (no_row_is_written_over, no_secret_is_stored),
+    "runs": (no_row_is_written_over,),
     "bookmarks": (readers_never_go_back, no_report_counts_twice),
 }

@@ -14,6 +14,10 @@ from taskmem_hookspecs import TaskStatus, Wake, WakeCause, WakeState
 from tests.simulation.machine import Machine
 from tests.simulation.mirror import Commit
 
+LATE: Final = 60.0
+"""Seconds by which what is due may be late once nothing fails any more."""
+SETTLED: Final = 300.0
+"""Seconds after which what had begun to fail before is over."""
 _AFTER: Final = {
     WakeState.ACKNOWLEDGED: {WakeState.ACKNOWLEDGED},
     WakeState.SUPERSEDED: {WakeState.SUPERSEDED, WakeState.ACKNOWLEDGED},
@@ -109,6 +113,17 @@ def one_message_is_for_one_gateway(_: Machine, commit: Commit) -> Iterator[str]:
             yield f"{delivery} goes to {sorted(named)}"
 
 
+def no_wake_goes_out_late_at_rest(machine: Machine, commit: Commit) -> Iterator[str]:
+    """Once nothing fails any more, a wake goes out when it is due."""
+    if machine.rests_at is None or commit.monotonic < machine.rests_at + SETTLED:
+        return
+    for wake in commit.change.wakes:
+        before = commit.wakes_before[wake.wake_id]
+        if before is not None and wake.attempts > before.attempts and commit.now is not None:
+            if is_overdue(before, commit.now, LATE):
+                yield f"{wake.wake_id} was due {before.due_at}, and goes out at {commit.now}"
+
+
 def nothing_is_sent_that_was_not_claimed(_: Machine, commit: Commit) -> Iterator[str]:
     """Each delivery that a transport took was begun before."""
     for wake in commit.change.wakes:
@@ -160,7 +175,7 @@ def what_stops_owes_no_alert(_: Machine, commit: Commit) -> Iterator[str]:
 
 
 def no_alert_goes_out_for_what_is_over(_: Machine, commit: Commit) -> Iterator[str]:
-    """An alert is not sent once its task has ended, rests or waits.
+    """An alert is not sent once its task has ended, rests, waits, or was touched.
 
     A message that is on its way when its task ends still arrives.
     """
@@ -172,6 +187,8 @@ def no_alert_goes_out_for_what_is_over(_: Machine, commit: Commit) -> Iterator[s
         if is_alert(wake) and task is not None:
             if task.status is not TaskStatus.ACTIVE or commit.mirror.open_waits[task.task_id]:
                 yield f"{wake.wake_id} goes out, and {task.task_id} is {task.status}"
+            elif task.updated_at > wake.created_at:
+                yield f"{wake.wake_id} goes out, and {task.task_id} moved at {task.updated_at}"
 
 
 def nobody_is_told_to_go_on_with_what_ended(_: Machine, commit: Commit) -> Iterator[str]:
@@ -214,6 +231,7 @@ WAKE_RULES: Final = {
         no_cause_owes_two_wakes,
         only_due_wakes_are_claimed,
         one_message_is_for_one_gateway,
+        no_wake_goes_out_late_at_rest,
         nothing_is_sent_that_was_not_claimed,
         owed_wakes_have_a_time,
         packets_are_whole,
