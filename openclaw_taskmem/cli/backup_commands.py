@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -12,7 +14,7 @@ import click
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.cli.client import LinkError
-from openclaw_taskmem.cli.command_output import fail, get_now
+from openclaw_taskmem.cli.command_output import YES, fail, get_now
 from openclaw_taskmem.home import Home, find_home
 
 if TYPE_CHECKING:
@@ -117,8 +119,9 @@ def _publish_archive(partial: Path, file: Path) -> None:
 
 @click.command()
 @click.option("--replace", is_flag=True, help="Stop the daemon, and set aside what is there.")
+@YES
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def restore(*, replace: bool, file: Path) -> None:
+def restore(*, replace: bool, yes: bool, file: Path) -> None:
     """Put a file that `taskmem backup` wrote back into this home.
 
     Wakes that were sent before the back-up are not sent again.
@@ -139,6 +142,12 @@ def restore(*, replace: bool, file: Path) -> None:
         _check_content(fresh, file)
         if not replace:
             _require_free(home)
+        elif sys.stdin.isatty() and not yes:
+            click.confirm(
+                f"What is in {home.folder} now is set aside, and its daemon stopped. In its place "
+                f"comes the home as it was at {listed.made_at.isoformat()}. Go on?",
+                abort=True,
+            )
         lock = _take_lock(home, replace=replace)
         try:
             aside = begin_exchange(home.folder, fresh, get_now().strftime(_STAMP))
@@ -147,6 +156,11 @@ def restore(*, replace: bool, file: Path) -> None:
     click.echo(f"Restored {home.folder} as it was at {listed.made_at.isoformat()}.")
     if any(aside.iterdir()):
         click.echo(f"What was there is in {aside}; remove it when you no longer need it.")
+        if (aside / home.database.name).exists():
+            click.echo(
+                f"To go back to it: TASKMEM_HOME={shlex.quote(str(aside))} taskmem backup FILE, "
+                "and then: taskmem restore --replace FILE"
+            )
     else:
         aside.rmdir()
     click.echo("Agents find it at their next call, or start it with: taskmem daemon --detach")

@@ -18,6 +18,7 @@ from openclaw_taskmem.domain.texts import to_printable
 from openclaw_taskmem.home import find_home
 
 AS_JSON: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+YES: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask once more.")
 ENDED_TOO: Final = click.option("--all", "ended_too", is_flag=True, help="Include ended ones.")
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 

@@ -12,6 +12,7 @@ import click
 from openclaw_taskmem.cli.command_output import (
     AS_JSON,
     ENDED_TOO,
+    YES,
     call_daemon,
     fail,
     print_json,
@@ -53,9 +54,6 @@ def complete_tasks(
 
 TASK: Final = click.argument("task", shell_complete=complete_tasks)
 """A task: its number in this shell's last list, its id, a part of that, or its name."""
-
-
-YES: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask once more.")
 
 
 def print_overview(*, as_json: bool = False) -> None:

@@ -160,6 +160,39 @@ def test_what_is_there_is_replaced_only_when_asked_and_kept(
     assert len(read_rows(Home(aside, aside / "daemon.sock"))["tasks"]) == 2
 
 
+def test_what_was_set_aside_can_be_gone_back_to(filled_home: Home, tmp_path: Path) -> None:
+    file, again = back_up(filled_home, tmp_path / "file"), tmp_path / "again"
+    write_rows(filled_home, Change(tasks=(a_task(task_id="task_2"),)))
+    told = run(filled_home, "restore", "--replace", file).output
+    [(variable, first)] = re.findall(r"go back to it: TASKMEM_HOME=(\S+) taskmem (.+) FILE, ", told)
+    assert run(Home(Path(variable), Path()), first, again).exit_code == 0
+    assert "then: taskmem restore --replace FILE" in told
+    assert run(filled_home, "restore", "--replace", again).exit_code == 0
+    assert len(read_rows(filled_home)["tasks"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "replaced"), [((), "n", 0), ((), "y", 1), (("--yes",), "", 1)]
+)
+def test_in_a_terminal_it_is_asked_before_a_home_is_replaced(
+    *,
+    filled_home: Home,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    said: str,
+    replaced: int,
+) -> None:
+    file = back_up(filled_home, tmp_path / "file")
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
+    done = CliRunner(env={"TASKMEM_HOME": str(filled_home.folder)}).invoke(
+        cli, ["restore", "--replace", *words, str(file)], input=said
+    )
+    assert ("Go on?" in done.output) == (not words)
+    assert done.exit_code == 1 - replaced
+    assert len([*filled_home.folder.glob("replaced-*")]) == replaced
+
+
 def test_a_restore_at_work_is_not_ended_by_another(
     filled_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
