@@ -237,7 +237,7 @@ def read_settings(environ: MutableMapping[str, str]) -> tuple[Settings, Mapping[
     written = _read_config_file(home)
     for name, value in written.items():
         if name not in known | _FOREIGN:
-            meant = _suggest(name)
+            meant = _suggest(name.lower().removeprefix(PREFIX.lower()))
             odd.append(f"{home.config} has an unknown setting {name!r}; it was left out.{meant}")
         else:
             variable = f"{PREFIX}{name.upper()}"

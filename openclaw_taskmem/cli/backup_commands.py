@@ -43,6 +43,7 @@ def backup(file: Path) -> None:
     """Write this home into one file, while agents go on working."""
     from openclaw_taskmem.cli.backup_archive import ArchiveList, write_archive
     from openclaw_taskmem.daemon.home_exchange import is_unfinished
+    from openclaw_taskmem.daemon.settings_differences import name_setting
     from openclaw_taskmem.daemon.work_folders import BACKUP, open_work_folder
 
     home = find_home(os.environ)
@@ -59,10 +60,9 @@ def backup(file: Path) -> None:
     with _translate_errors(file.parent), open_work_folder(file.parent, BACKUP) as folder:
         settings = _load_settings(home)
         if settings.database_url:
-            in_file = "database_url" in settings.in_file
-            where = f"database_url in {home.config}" if in_file else "TASKMEM_DATABASE_URL"
             fail(
-                f"{where} names the database, so a back-up could not be put back. Back that "
+                f"{name_setting(settings, 'database_url')} names the database, so a back-up "
+                "could not be put back. Back that "
                 'database up with its own tools: `pg_dump --format=custom`, or ".backup" of '
                 "`sqlite3`."
             )

@@ -20,11 +20,13 @@ from openclaw_taskmem.daemon.settings_differences import (
     find_differences,
     find_misspelt_settings,
     find_unknown_settings,
+    name_setting,
 )
 from openclaw_taskmem.domain.reachability import ANY
 from openclaw_taskmem.domain.retention import KeepPolicy, describe_full, describe_shared
 from openclaw_taskmem.home import Home, HomeRefused
 from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from openclaw_taskmem.plugin_host.manager import OURS, Plugin
 from taskmem_hookspecs import HealthRow, HealthState, TaskmemError
 from taskmem_hookspecs.errors import SettingsInvalid
@@ -192,10 +194,11 @@ def check_transport(
             cure = f"Name another in {settings.home.config}, or none. {_RESTART}"
             return name, build_warn_row("transport", f"Wakes go out by {name}: {why}.", cure)
     else:
+        setting = name_setting(settings, "wake_transport")
         try:
-            name = plugin_host.find_wake_transport(wanted).name
+            name = plugin_host.find_wake_transport(wanted, setting).name
         except TaskmemError as error:
-            cure = "Mend TASKMEM_WAKE_TRANSPORT, then run: taskmem daemon restart."
+            cure = f"Mend {setting}, then run: taskmem daemon restart."
             return None, build_fail_row("transport", str(error), cure, "No agent is woken.")
     how = "" if name == wanted else f" as {name}"
     return name, build_ok_row("transport", f"The transport of wakes is {wanted}{how}.")
@@ -240,7 +243,10 @@ def check_plugins(plugins: Sequence[Document]) -> Iterator[HealthRow]:
             )
         elif error:
             ailing += 1
-            cure = f"Tell its author; {_RESTART[0].lower()}{_RESTART[1:]}"
+            ours = str(plugin.get("distribution")).startswith(f"{OURS} ")
+            slow = ours and TookTooLong.__name__ in error
+            said = "The machine was slow then; if it is so again" if slow else "Tell its author"
+            cure = f"{said}{',' if slow else ';'} {_RESTART[0].lower()}{_RESTART[1:]}"
             yield build_warn_row(row, f"It has failed; {error}.", cure)
     names = [str(each["name"]) for each in plugins if each["state"] == "on"]
     off = [str(each["name"]) for each in plugins if each["state"] == "off"]

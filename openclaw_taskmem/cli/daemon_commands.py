@@ -53,6 +53,7 @@ def _require_settings() -> None:
     from openclaw_taskmem.config import load_settings
     from openclaw_taskmem.daemon.lock import find_holder
     from openclaw_taskmem.daemon.reader_pool import choose_readers
+    from openclaw_taskmem.daemon.settings_differences import name_setting
     from openclaw_taskmem.plugin_host.facade import PluginHost
     from taskmem_hookspecs.errors import TaskmemError
 
@@ -60,7 +61,8 @@ def _require_settings() -> None:
     try:
         settings = load_settings({**os.environ})
         plugin_host = PluginHost(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
-        plugin_host.find_wake_transport(settings.wake_transport)
+        setting = name_setting(settings, "wake_transport")
+        plugin_host.find_wake_transport(settings.wake_transport, setting)
         choose_readers(settings.readers, plugin_host)
     except TaskmemError as error:
         runs = find_holder(home.lock) is not None

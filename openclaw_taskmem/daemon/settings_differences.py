@@ -20,6 +20,12 @@ _LIKE: Final = 0.85
 """How alike a misspelt name is to the one that is meant, from 0 to 1."""
 
 
+def name_setting(settings: Settings, name: str) -> str:
+    """Return how a setting is named where it was made: in the file, or in the environment."""
+    in_file = name in settings.in_file
+    return f"{name} in {settings.home.config}" if in_file else f"{PREFIX}{name.upper()}"
+
+
 def describe_differences(status: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
     """Return a sentence for each difference; none if the settings of the caller are invalid.
 

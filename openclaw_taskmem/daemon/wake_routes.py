@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.config import Settings, list_changed_settings
 from openclaw_taskmem.daemon.plugin_loops import PluginLoop
+from openclaw_taskmem.daemon.settings_differences import name_setting
 from openclaw_taskmem.domain import reachability
 from openclaw_taskmem.domain.gateway_presence import GatewayPresence, find_transport
 from openclaw_taskmem.domain.redaction import scrub
@@ -80,7 +81,8 @@ def build_routing_transport(
     """
     named = settings.wake_transport
     name, why = reachability.choose_transport(named, is_read=is_output_read(environ))
-    transport = plugin_host.find_wake_transport(name)
+    setting = name_setting(settings, "wake_transport")
+    transport = plugin_host.find_wake_transport(name, setting)
     if why:
         log.warning("wakes go out by %s: %s", transport.name, why)
     status: dict[str, JsonValue] = {

@@ -85,10 +85,11 @@ def _guard_act(context: Context, request: ActRequest, facts: TaskFacts) -> None:
     asks = question is not None
     allowed = list_actions(facts, asks=asks)
     if action not in allowed:
-        can = ", ".join(allowed).replace("_", " ") or "nothing"
+        can = ", ".join(allowed).replace("_", " ")
+        rest = f"; you can: {can}" if can else ". There is nothing to do with it any more"
         raise NotAllowed(
             f"{name} is {user_actions.describe_state(facts, asks=asks)} now, so you cannot "
-            f"{action.replace('_', ' ')} it; you can: {can}. Nothing was changed."
+            f"{action.replace('_', ' ')} it{rest}. Nothing was changed."
         )
     if action in NEEDED_WORDS and not has_visible_text(request.words or ""):
         raise InvalidArguments(f"Say {NEEDED_WORDS[action]}. Nothing was changed.")

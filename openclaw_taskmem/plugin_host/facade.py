@@ -178,8 +178,8 @@ class PluginHost:
             f"unset TASKMEM_DATABASE_URL. {plugin_manager.describe_plugins(self._plugins)}"
         )
 
-    def find_wake_transport(self, name: str) -> WakeTransport:
-        """Return the transport with a name.
+    def find_wake_transport(self, name: str, setting: str = "The transport") -> WakeTransport:
+        """Return the transport with a name, which stands in a setting.
 
         Raises:
             NoProvider: There is no transport at all.
@@ -196,7 +196,7 @@ class PluginHost:
             loaded = plugin_manager.describe_plugins(self._plugins)
             raise NoProvider(f"No plug-in carries wakes; install one. {loaded}")
         raise SettingsInvalid(
-            f"TASKMEM_WAKE_TRANSPORT is {name!r}, and no plug-in has such a "
+            f"{setting} is {name!r}, and no plug-in has such a "
             f"transport; use {ANY} or one of: {', '.join(sorted(known))}."
         )
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +32,8 @@ from openclaw_taskmem.daemon.work_folders import RESTORE
 from openclaw_taskmem.domain.texts import format_count
 from openclaw_taskmem.home import Home, HomeRefused, find_home
 from openclaw_taskmem.plugin_host.facade import PluginHost
-from openclaw_taskmem.plugin_host.manager import Plugin
+from openclaw_taskmem.plugin_host.isolation import TookTooLong
+from openclaw_taskmem.plugin_host.manager import Plugin, format_error
 from taskmem_hookspecs import HealthRow, HealthState, TaskmemError, hookimpl
 from taskmem_openclaw.doctor.health import build_unused_row
 from tests.cli.fake_daemon import FakeDaemon
@@ -393,6 +395,22 @@ def test_a_plugin_that_ails_has_a_row_of_its_own(state, error, found, cure):
     assert [(row.id, row.state) for row in rows] == [("plugin.bad", found)]
     assert error in rows[0].detail
     assert cure in rows[0].cure
+
+
+@pytest.mark.parametrize(
+    ("distribution", "cure"),
+    [
+        ("openclaw-taskmem 1.0", "The machine was slow then; if it is so again, run: taskmem"),
+        ("taskmem-ntfy 1.0", "Tell its author; run: taskmem"),
+        (None, "Tell its author; run: taskmem"),
+    ],
+)
+def test_a_built_in_plugin_that_was_late_has_no_author_to_tell(distribution, cure):
+    error = f"wait_judge: {format_error(TookTooLong(2, Future()))}"
+    late = {**plugin("terminal", "on", error), "distribution": distribution}
+    [row] = core_checks.check_plugins([late])
+    assert "no answer within 2 s" in row.detail
+    assert row.cure.startswith(cure)
 
 
 def test_no_plugin_at_all_fails():

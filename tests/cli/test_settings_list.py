@@ -71,12 +71,13 @@ def test_every_setting_is_listed_once(environ: dict[str, str]) -> None:
 
 
 def test_misspelt_names_are_told_with_what_is_meant(environ: dict[str, str]) -> None:
-    write_config(environ, "keep_dais = 9\n")
+    write_config(environ, "keep_dais = 9\nTASKMEM_NOTIFY = 'off'\n")
     environ["TASKMEM_STUCK_TRESHOLD_SECONDS"] = "3"
 
     odd = read_settings_list(environ)["odd"]
 
     assert any("TASKMEM_STUCK_THRESHOLD_SECONDS is meant" in sentence for sentence in odd)
+    assert any("'TASKMEM_NOTIFY'" in each and " notify is meant" in each for each in odd)
     assert any("'keep_dais'" in sentence and "keep_days is meant" in sentence for sentence in odd)
 
 

@@ -345,6 +345,13 @@ def test_unknown_wake_transport_is_refused_with_the_known_ones(home):
     assert not home.database.exists()
 
 
+def test_an_unknown_transport_of_the_file_is_named_as_there(home):
+    home.prepare()
+    home.config.write_text('wake_transport = "wakefil"\n')
+    _, said = refused_start(home)
+    assert f"\nwake_transport in {home.config} is 'wakefil', and no plug-in has such a" in said
+
+
 @pytest.mark.parametrize(
     ("variable", "value"),
     [

@@ -162,6 +162,14 @@ def test_a_task_is_paused_resumed_and_cancelled(session: Session) -> None:
         act(session, task, "pause")
 
 
+def test_what_has_nothing_left_to_do_says_so(session: Session) -> None:
+    task = session.takes_up()
+    session.call("task_update", task_id=task, status="completed")
+    why = r"is completed now, so you cannot cancel it\. There is nothing to do with it any more\."
+    with pytest.raises(NotAllowed, match=why):
+        act(session, task, "cancel")
+
+
 def test_the_overview_has_each_task_once_in_its_section(session: Session) -> None:
     asks = session.takes_up(name="Asks")
     session.call("task_update", task_id=asks, ask="Which browser?", ask_options=["A", "B"])

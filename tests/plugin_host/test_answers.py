@@ -205,7 +205,7 @@ def test_an_unknown_transport_is_refused_with_those_there_are():
     with pytest.raises(SettingsInvalid) as raised:
         plugin_host.find_wake_transport("carrier-pigeon")
     assert str(raised.value) == (
-        "TASKMEM_WAKE_TRANSPORT is 'carrier-pigeon', and no plug-in has such a "
+        "The transport is 'carrier-pigeon', and no plug-in has such a "
         "transport; use auto or one of: a, one, other, two."
     )
 
