@@ -295,13 +295,14 @@ class SharedGateway:
 
     def _renew(self, used: House, settings: Mapping[str, str]) -> tuple[House, Scripts]:
         gateway, model, taskmem = used.gateway, used.model, used.taskmem
-        before = replace(taskmem)
+        # A turn of the module before may still end: it meets no script, and its own daemon.
+        scripts = model.decide = Scripts()
+        before = used.taskmem = replace(taskmem)
         room = replace(taskmem.room, number=taskmem.room.number + 1)
         gateway.room = taskmem.room = room
         taskmem.settings = complete_settings(room, settings)
         taskmem.run("daemon", "--detach")
         gateway.clear_workspace()
-        scripts = model.decide = Scripts()
         model.requests.clear()
         model.most += MOST_REQUESTS
         house = House(gateway, model, taskmem, self._make_folder())
