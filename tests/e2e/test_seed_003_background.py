@@ -17,6 +17,7 @@ from tests.e2e.shared_house import ChatListener, Story, use
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+SHARES_GATEWAY = True
 STEPS = ["Mix", "Bake"]
 
 

@@ -24,6 +24,7 @@ SETTINGS = {
     "TASKMEM_PROVIDER_RETRIES": "2",
     "TASKMEM_PROVIDER_REST_SECONDS": "0.2",
 }
+SHARES_GATEWAY = True
 
 
 def registers(request: ModelRequest, name: str, plan: list[str]) -> Reply | None:

@@ -21,6 +21,7 @@ from tests.e2e.test_seed_004 import events
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+SHARES_GATEWAY = True
 
 COOKED = "The soup is cooked."
 """What the sub-agent reports."""
