@@ -343,7 +343,7 @@ def _parse_setting(name: str, raw: str, default: object) -> object:
     if isinstance(default, int):
         least = 1 if name in _FROM_ONE else 0
         if not _WHOLE.fullmatch(raw) or int(raw) < least:
-            takes = f"it takes a whole number from {least}, for example {default}."
+            takes = f"it takes a whole number from {least} to 999,999,999, for example {default}."
             raise SettingsInvalid(f"{variable} is {raw!r}; {takes}")
         return int(raw)
     if isinstance(default, float):

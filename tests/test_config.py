@@ -23,7 +23,7 @@ from taskmem_hookspecs.errors import SettingsInvalid
 def test_a_count_below_its_least_is_refused(
     tmp_path: Path, variable: str, said: str, least: int
 ) -> None:
-    with pytest.raises(SettingsInvalid, match=f"{said}'.*whole number from {least},"):
+    with pytest.raises(SettingsInvalid, match=f"{said}'.*whole number from {least} to 999,999,999"):
         load_settings({"TASKMEM_HOME": str(tmp_path), variable: said})
 
 
