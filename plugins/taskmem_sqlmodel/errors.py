@@ -38,7 +38,7 @@ _UNSURE: Final = (
 )
 _UNOPENED: Final = (
     "The database cannot be opened, and nothing was written: too many files are open, the "
-    "disk fails, or its owner may not read it; put that right, then try again."
+    "disk fails or is read-only, or its owner may not read it; put that right, then try again."
 )
 _MOVED: Final = "Another wrote first, and nothing was written; read again, then try again."
 _DANGLING: Final = (

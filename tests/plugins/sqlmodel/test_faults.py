@@ -305,7 +305,7 @@ FAILURES = {
     "SQLITE_IOERR_WRITE": (StoreFull, "may be kept or not: .* or the disk fails; read again"),
     "SQLITE_IOERR_SHMSIZE": (StoreFull, "may be kept or not: .* or the disk fails; read again"),
     "SQLITE_IOERR_FSYNC": (StoreUnavailable, "may be kept or not; read again"),
-    "SQLITE_CANTOPEN": (StoreUnavailable, "nothing was written: too many files are open"),
+    "SQLITE_CANTOPEN": (StoreUnavailable, "the disk fails or is read-only"),
 }
 
 
