@@ -19,12 +19,13 @@ _ARENA_MAX: Final = -8
 """Number of that limit in `mallopt(3)`."""
 
 
-def raise_descriptor_limit(most: int = MOST_DESCRIPTORS) -> int:
-    """Raise this process's limit of open files; return the limit, at most `most`.
+def raise_descriptor_limit() -> int:
+    """Raise this process's limit of open files; return the limit, at most `MOST_DESCRIPTORS`.
 
     Hosts may leak relays, and macOS's default of 256 is soon used up.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_DESCRIPTORS
     wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted

@@ -163,30 +163,17 @@ class RecordingStore:
             lambda connection: find_words(connection, counts, groups), [{} for _ in groups]
         )
 
-    def list_moments(
-        self,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
-        *,
-        segment: int | None = None,
-    ) -> Sequence[Moment]:
+    def list_moments(self, *, segment: int | None = None) -> Sequence[Moment]:
         """Return moments in the order in which they were recorded, also if the clock was set back.
 
-        Args:
-            since: The first instant; None: any.
-            until: The instant before which they were recorded; None: any.
-            limit: Maximum number, counted from the first; None: all.
-            segment: Id of their segment; None: any.
+        `segment`: id of their segment; None: any.
         """
-        where, values = _select_time(since, until)
-        if segment is not None:
-            where, values = f"{where} AND segment = ?", [*values, segment]
+        where, values = ("", ()) if segment is None else ("WHERE segment = ?", (segment,))
 
         def find(connection: sqlite3.Connection) -> Sequence[Moment]:
             rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM moments WHERE {where} ORDER BY id LIMIT ?",  # noqa: S608
-                (*values, -1 if limit is None else limit),
+                f"SELECT {_COLUMNS} FROM moments {where} ORDER BY id",  # noqa: S608
+                values,
             )
             return [_to_moment(row) for row in rows]
 
