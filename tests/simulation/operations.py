@@ -346,7 +346,8 @@ def pass_until_due(play: Play, choose: Random) -> tuple[str, str | None]:
     ahead = [[(at, of) for at, of in kind if at is not None and now < at < last] for kind in dues]
     if not any(ahead):
         return time_passes(play, choose), None
-    at, of = choose.choice([min(kind, key=itemgetter(0)) for kind in ahead if kind])
+    firsts = [min(kind, key=itemgetter(0)) for kind in (*ahead, *ahead[-1:] * 3) if kind]
+    at, of = choose.choice(firsts)  # mostly a wait: few are open for long
     seconds = (at - now).total_seconds()
     play.loop.advance(seconds - 1 / TICKS, 1 / TICKS)
     return f"{seconds:g} s pass, and something is due", of
