@@ -3,4 +3,4 @@
 This file imports nothing: the console script loads it first, and `taskmem mcp` must start fast.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,4 +1,4 @@
-"""Make the folder of a benchmark, which is removed also if the benchmark is killed."""
+"""Make a benchmark's folder, in a file of its own since two benchmarks use it."""
 
 from __future__ import annotations
 

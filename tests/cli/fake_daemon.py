@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from openclaw_taskmem import __version__
 from openclaw_taskmem.home import Home, find_home
 
 PATIENCE = 30.0
@@ -83,7 +84,7 @@ class FakeDaemon:
         self.home = home
         self.behaviour = behaviour
         if opening is ...:
-            opening = {"taskmem": 1, "pid": os.getpid(), "version": "0.1.0"}
+            opening = {"taskmem": 1, "pid": os.getpid(), "version": __version__}
         self.opening = line_of(opening) if isinstance(opening, (dict, list)) else opening
         self.heard: queue.Queue = queue.Queue()
         self.connections: queue.Queue = queue.Queue()

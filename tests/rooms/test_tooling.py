@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from openclaw_taskmem import __version__
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -25,6 +27,11 @@ def test_hooks_before_a_commit_call_the_tools_of_check() -> None:
     hooks = re.findall(r"^ +entry: (\S+)", read_file(".pre-commit-config.yaml"), re.MULTILINE)
     assert hooks
     assert set(hooks) <= set(re.findall(r"step (\.venv/bin/\S+)", read_file("check")))
+
+
+def test_changelog_begins_with_the_version_of_the_program() -> None:
+    newest = read_file("CHANGELOG.md").partition("\n## ")[2]
+    assert newest.startswith(f"{__version__} - ")
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
