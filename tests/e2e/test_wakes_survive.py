@@ -23,7 +23,7 @@ from tests.e2e.taskmem import PLUGIN
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
-RESTARTS = int(os.environ.get("TASKMEM_RESTARTS", "4"))
+RESTARTS = int(os.environ.get("TASKMEM_RESTARTS", "2"))
 """Graceful restarts of the gateway; TASKMEM_RESTARTS makes more of them."""
 OTHER = "agent:main:other"
 RESUMED = "Your previous turn was interrupted by a gateway restart"
