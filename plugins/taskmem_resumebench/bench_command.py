@@ -84,7 +84,7 @@ def command(
         report = _run_bench(seed, bench_run.QUICK if quick else bench_run.WHOLE, yours, None)
     else:
         size = bench_run.QUICK._replace(others=0) if quick else bench_run.MODEL
-        report = {"model": model_name, **_run_bench(seed, size, yours, endpoint)}
+        report = dict[str, Any](model=model_name, **_run_bench(seed, size, yours, endpoint))
     if plot is not None and "gateway" in report:
         raise click.UsageError("There is no picture of a run with --gateway.")
     click.echo(json.dumps(report, indent=2) if as_json else format_report(report))
