@@ -50,5 +50,13 @@ FOUND: Final[Mapping[int, Sequence[tuple[str, int]]]] = {
         ("register", 1487034667),
         ("update", 4023046029),
     ),
+    13_000_049: (
+        ("gateway_connects", 3219736446),
+        ("clock_jumps", 583463692),
+        ("turn_goes_on", 1605264289),
+        ("turn_goes_on", 198690573),
+        ("ask_reader", 3059506080),
+        ("clock_jumps", 3942633226),
+    ),
 }
 """By seed: the operations, each with its own."""

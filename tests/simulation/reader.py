@@ -71,7 +71,7 @@ class ScriptedReader(Reader):
         self.asked[day] = self.asked.get(day, 0) + 1
         spent = self.read_days().get(day, {}).get(self.name)
         counted = (spent.asked if spent else 0) + machine.uncounted
-        if clock.jumped == 0 and counted < self.asked[day]:
+        if clock.jumps == 0 and counted < self.asked[day]:
             self.uncounted.append(
                 f"it was asked {self.asked[day]} times, and {counted} are counted"
             )
