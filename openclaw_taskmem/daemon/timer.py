@@ -38,7 +38,8 @@ class WakeableTimer:
     def _wake(self, at: datetime) -> None:
         if self._earliest is None or at < self._earliest:
             self._earliest = at
-        if self._until is not None and at < self._until:
+        if self._until is not None and (at < self._until or self._until <= self._clock.now()):
+            # Sooner than that; or the clock was set, so that the sleep ends too late.
             self._rung.set()
 
     async def wait(self, due: datetime | None) -> float:

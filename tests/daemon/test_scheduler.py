@@ -399,6 +399,18 @@ async def test_an_alarm_for_sooner_than_planned_wakes_at_its_instant() -> None:
     assert rest.done()
 
 
+async def test_an_alarm_shows_a_loop_that_the_clock_was_set() -> None:
+    clock = FakeClock()
+    alarm = WakeableTimer(clock, 600)
+    alarm.reset()
+    rest = asyncio.create_task(alarm.wait(DAWN + timedelta(seconds=500)))
+    await clock.advance(1)
+    clock.jump(3600)
+    alarm.wake(clock.now() + timedelta(seconds=60))
+    await clock.advance(0)
+    assert rest.done()
+
+
 async def test_sent_message_is_recorded_although_the_store_is_busy(
     world: World, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -349,6 +349,8 @@ class SimulatedClock:
         """Seconds by which it was set forward, in all."""
         self.jumps = 0
         """How often it was set."""
+        self.set_to = DAWN
+        """The instant that it was set to last."""
         self.read_before: datetime | None = None
         """The latest instant that work under way may have read before the clock was set."""
 
@@ -361,6 +363,7 @@ class SimulatedClock:
         self.jumped += seconds
         self.advanced += max(0.0, seconds)
         self.jumps += 1
+        self.set_to = self.now()
 
     def monotonic(self) -> float:
         return self.loop.time() if self.loop is not None else 0.0

@@ -58,5 +58,12 @@ FOUND: Final[Mapping[int, Sequence[tuple[str, int]]]] = {
         ("ask_reader", 3059506080),
         ("clock_jumps", 3942633226),
     ),
+    13_000_084: (
+        ("register", 1496393231),
+        ("wait", 3181535859),
+        ("something_is_due", 890696963),
+        ("clock_jumps", 472930961),
+        ("refine_wait", 2478272814),
+    ),
 }
 """By seed: the operations, each with its own."""

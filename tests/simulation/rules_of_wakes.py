@@ -114,13 +114,19 @@ def one_message_is_for_one_gateway(_: Machine, commit: Commit) -> Iterator[str]:
 
 
 def no_wake_goes_out_late_at_rest(machine: Machine, commit: Commit) -> Iterator[str]:
-    """Once nothing fails any more, a wake goes out when it is due."""
+    """Once nothing fails any more, a wake goes out when it is due.
+
+    One that was due only as the clock was set goes out once the longest sleep is over.
+    """
     if machine.rests_at is None or commit.monotonic < machine.rests_at + SETTLED:
         return
     for wake in commit.change.wakes:
         before = commit.wakes_before[wake.wake_id]
         if before is not None and wake.attempts > before.attempts and commit.now is not None:
-            if is_overdue(before, commit.now, LATE):
+            set_to = machine.clock.set_to
+            overtaken = before.due_at is not None and before.due_at <= set_to
+            owed = before.model_copy(update={"due_at": set_to}) if overtaken else before
+            if is_overdue(owed, commit.now, LATE + overtaken * machine.weather.longest):
                 yield f"{wake.wake_id} was due {before.due_at}, and goes out at {commit.now}"
 
 
