@@ -38,6 +38,7 @@ from taskmem_hookspecs import (
     WakeTransport,
     WakeUndelivered,
 )
+from taskmem_hookspecs.errors import Conflict
 
 log = logging.getLogger(__name__)
 
@@ -323,6 +324,8 @@ class BackgroundLoops:
         for attempt in range(SAVE_TRIES):
             try:
                 return await self._apart(outcome)
+            except Conflict:
+                log.info("what became of %s is written anew", delivery.message.key)
             except Exception:
                 log.exception("what became of %s is not kept", delivery.message.key)
             if not self._stopping:

@@ -65,5 +65,19 @@ FOUND: Final[Mapping[int, Sequence[tuple[str, int]]]] = {
         ("clock_jumps", 472930961),
         ("refine_wait", 2478272814),
     ),
+    13_001_404: (
+        ("gateway_changes", 2346967127),
+        ("update", 2538961317),
+        ("register", 3376898195),
+        ("register", 3520375860),
+        ("turn_goes_on", 684255982),
+        ("turn_goes_on", 2555168980),
+        ("register", 2435696201),
+        ("time_passes", 3042505836),
+        ("time_passes", 4233491043),
+        ("hand_around", 892908204),
+        ("clock_jumps", 2082133000),
+        ("agent_meets_what_is_due", 3758463554),
+    ),
 }
 """By seed: the operations, each with its own."""
