@@ -79,5 +79,13 @@ FOUND: Final[Mapping[int, Sequence[tuple[str, int]]]] = {
         ("clock_jumps", 2082133000),
         ("agent_meets_what_is_due", 3758463554),
     ),
+    13_001_658: (
+        ("register", 3628772335),
+        ("wait", 1097948487),
+        ("gateway_asks", 3523998810),
+        ("dies", 3924219009),
+        ("register", 3113967641),
+        ("refine_wait", 2235142132),
+    ),
 }
 """By seed: the operations, each with its own."""

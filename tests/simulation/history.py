@@ -35,8 +35,9 @@ MOVES: Final = (
     "task_reset",
     "task_update",
     "smart_wait",
+    "wait_update",
 )
-"""Tools that may give the task that they name to their caller's agent."""
+"""Tools that may give the task or wait that they name to their caller's agent."""
 Answering = Callable[[], Awaitable[Any]]
 
 
@@ -122,9 +123,10 @@ class Play:
         self, answer: Answering, tool: str, given: Any, gateway: Gateway | None = None
     ) -> None:
         """Have the daemon answer a call, of an agent in a gateway or of somebody else."""
-        if gateway is not None and "task_id" in given:
+        named = given.get("task_id") or given.get("wait_id")
+        if gateway is not None and named is not None:
             if tool in MOVES:
-                self.outside.gateways_of[given["task_id"]].add(gateway.host)
+                self.outside.gateways_of[named].add(gateway.host)
         elif gateway is not None and tool in GIVES:
             self.outside.unanswered[gateway.host] += 1
         with self.loop.enter_loop():

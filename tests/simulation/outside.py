@@ -185,13 +185,18 @@ class Outside:
         self.shelf = Shelf()
 
     def forget_daemon(self, mirror: Mirror) -> None:
-        """Drop what a dead daemon held; whoever it did not answer may have anything."""
+        """Drop what a dead daemon held; a gateway that it did not answer may have anything.
+
+        And if there is one, any gateway may have what none is known to have.
+        """
         for target in self.targets.values():
             target.changed.clear()
         self.running.clear()
         named = [task_id for task_id, task in mirror.tasks.items() if not task.implicit]
-        for subject in (*named, *mirror.waits):
-            self.gateways_of[subject] |= (+self.unanswered).keys()
+        if unanswered := (+self.unanswered).keys():
+            for subject in (*named, *mirror.waits):
+                known = self.gateways_of[subject]
+                known |= unanswered if known else set(self.hosts)
         self.unanswered.clear()
 
     def is_alive(self, process: str) -> bool | None:
@@ -275,6 +280,8 @@ class Outside:
         if len(self.hosts) == 1:
             return self.hosts[0]
         made = self.gateways_of.get(wake.task_id or wake.wait_id)
+        if made and wake.wait_id is not None:
+            made = made | self.gateways_of.get(wake.wait_id, set())
         excused = wake.host not in self.hosts or self.unanswered[wake.host] > 0
         if made and not excused and wake.host not in made:
             self.strays.append(f"{wake.wake_id} goes to {wake.host}, and is of {sorted(made)}")
