@@ -7,6 +7,7 @@ from collections import Counter, defaultdict, deque
 from typing import Any, Final
 
 from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.reachability import MCP, SHELL
 from taskmem_hookspecs import (
     Finding,
     Frame,
@@ -245,7 +246,8 @@ class Outside:
         return session_key is not None
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
-        session = wake.host if len(self.hosts) > 1 else self.hosts[0], wake.session_key
+        alone = len(self.hosts) == 1 and not (wake.host or "").startswith((MCP, SHELL))
+        session = self.hosts[0] if alone else wake.host, wake.session_key
         self.running[session] += 1
         self.most_at_once = max(self.most_at_once, self.running[session])
         try:
