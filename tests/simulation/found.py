@@ -119,5 +119,19 @@ FOUND: Final[Mapping[int, Sequence[tuple[str, int]]]] = {
         ("clock_jumps", 10823920),
         ("dies", 1657157937),
     ),
+    13_002_420: (
+        ("update", 611547164),
+        ("time_passes", 2524478091),
+        ("register", 269866563),
+        ("step_ends", 988224836),
+        ("update", 1715889581),
+        ("agent_meets_what_is_due", 3043919546),
+        ("turn_goes_on", 1602158098),
+        ("worker_ends", 854944236),
+        ("register", 1231463287),
+        ("look", 3373709973),
+        ("gateway_connects", 940955122),
+        ("store_fails", 3120522140),
+    ),
 }
 """By seed: the operations, each with its own."""

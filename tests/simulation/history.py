@@ -130,7 +130,8 @@ class Play:
         elif gateway is not None and tool in GIVES:
             self.outside.unanswered[gateway.host] += 1
         with self.loop.enter_loop():
-            call = self.loop.create_task(self._answer(answer, tool, given, gateway))
+            greeted = None if gateway is None else gateway.greeted
+            call = self.loop.create_task(self._answer(answer, tool, given, gateway, greeted))
             if gateway is not None and gateway.greeted.is_set():
                 gateway.calls.append(call)
 
@@ -160,10 +161,15 @@ class Play:
             greeted.set()
 
     async def _answer(
-        self, answering: Answering, tool: str, given: Any, gateway: Gateway | None
+        self,
+        answering: Answering,
+        tool: str,
+        given: Any,
+        gateway: Gateway | None,
+        greeted: asyncio.Event | None,
     ) -> None:
-        if gateway is not None:
-            await gateway.greeted.wait()
+        if greeted is not None:
+            await greeted.wait()
         given_to = gateway if tool in GIVES and "task_id" not in given else None
         try:
             answer = await answering()
