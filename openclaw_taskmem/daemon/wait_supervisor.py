@@ -149,11 +149,10 @@ class WaitSupervisor:
         if ids := tuple(wait_ids):
             self._loop.call_soon_threadsafe(self._note_changed, ids)
 
-    def list_seconds_left(self) -> Mapping[str, float]:
-        """Return the seconds left of each watched wait; called on the event loop."""
-        return {
-            wait_id: wait_task.seconds_left for wait_id, (wait_task, _) in self._wait_tasks.items()
-        }
+    def list_seconds_left(self) -> Mapping[tuple[str, int], float]:
+        """Return the seconds left of each watched wait and its round; called on the event loop."""
+        watched = self._wait_tasks.items()
+        return {(key, task.wait.round): task.seconds_left for key, (task, _) in watched}
 
     def _run_on_loop(self, answering: Coroutine[Any, Any, T], otherwise: str) -> T:
         future = asyncio.run_coroutine_threadsafe(self._track_answer(answering), self._loop)

@@ -270,20 +270,23 @@ def list_watched_waits(context: Context) -> list[Wait]:
     return [*reversed(context.store.find_waits(WATCHED))]
 
 
-def set_deadlines(context: Context, left: Mapping[str, float]) -> None:
+def set_deadlines(context: Context, left: Mapping[tuple[str, int], float]) -> None:
     """Set the deadlines of waits from the seconds they have left, after the clock has jumped.
 
-    Setting them twice changes nothing.
+    Setting them twice changes nothing. `left`: by wait and round; one that was changed meanwhile,
+    so that it has another round, keeps its deadline.
     """
 
     def postpone(facts: WaitFacts, now: datetime) -> Decision[None]:
-        due = now + timedelta(seconds=left[facts.wait.wait_id])
-        late = (due - facts.wait.deadline_at).total_seconds()
-        if facts.wait.status is not WaitStatus.WATCHING or abs(late) <= DRIFT:
+        seconds = left.get((facts.wait.wait_id, facts.wait.round))
+        if facts.wait.status is not WaitStatus.WATCHING or seconds is None:
+            return Change(), None
+        late = (now + timedelta(seconds=seconds) - facts.wait.deadline_at).total_seconds()
+        if abs(late) <= DRIFT:
             return Change(), None
         return Change(waits=(waits.postpone_wait(facts.wait, late),)), None
 
-    for wait_id in left:
+    for wait_id, _ in left:
         with suppress(WaitNotFound):
             _decide_on_wait(context, wait_id, postpone)
 

@@ -46,8 +46,8 @@ class WaitWatcher(Protocol):
         """
         ...
 
-    def list_seconds_left(self) -> Mapping[str, float]:
-        """Return the seconds left of each watched wait, whatever the wall clock says."""
+    def list_seconds_left(self) -> Mapping[tuple[str, int], float]:
+        """Return the seconds left of each watched wait and its round, by the monotonic clock."""
         ...
 
     def read_observation(self, wait_id: str) -> str | None:
@@ -71,7 +71,7 @@ class NoWatcher:
         """Refuse: without a daemon nobody watches the target."""
         raise NoProvider(f"Nobody watches {target} here; start a daemon.")
 
-    def list_seconds_left(self) -> Mapping[str, float]:
+    def list_seconds_left(self) -> Mapping[tuple[str, int], float]:
         """Return nothing: no wait is watched."""
         return {}
 

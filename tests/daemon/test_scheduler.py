@@ -276,7 +276,7 @@ async def test_after_a_jump_a_deadline_is_what_is_left_of_a_wait(
         task = world.register()
         wait = world.open_wait(task, timeout=1000)
         await world.clock.advance(30)
-        world.context.watching.seconds = {wait.wait_id: 970.0}  # type: ignore[attr-defined]
+        world.context.watching.seconds = {(wait.wait_id, wait.round): 970.0}  # type: ignore[attr-defined]
         world.clock.jump(jumped)
         await world.clock.advance(70)
 
@@ -291,7 +291,7 @@ async def test_clock_jump_is_handled_although_the_store_is_busy_first(
     async with run_loops(world, gateway):
         world.register()
         wait = world.open_wait(None, timeout=1000)
-        world.context.watching.seconds = {wait.wait_id: 940.0}  # type: ignore[attr-defined]
+        world.context.watching.seconds = {(wait.wait_id, wait.round): 940.0}  # type: ignore[attr-defined]
         await world.clock.advance(60)
         busy = [StoreBusy("locked"), StoreBusy("locked")]
         read = world.store.read_wait

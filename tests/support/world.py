@@ -51,7 +51,7 @@ class Sights:
     def __init__(self) -> None:
         self.start = "0"
         """The place from which the next wait reads."""
-        self.seconds: dict[str, float] = {}
+        self.seconds: dict[tuple[str, int], float] = {}
         """What each wait has left."""
 
     def preview_target(self, target: Target, condition: Condition) -> TargetPreview:
@@ -60,7 +60,7 @@ class Sights:
     def find_target_end(self, target: Target) -> str:
         return "end"
 
-    def list_seconds_left(self) -> dict[str, float]:
+    def list_seconds_left(self) -> dict[tuple[str, int], float]:
         return self.seconds
 
     def read_observation(self, wait_id: str) -> str | None:
