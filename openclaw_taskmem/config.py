@@ -223,7 +223,7 @@ def load_settings(environ: MutableMapping[str, str]) -> Settings:
 
 
 def read_settings(environ: MutableMapping[str, str]) -> tuple[Settings, Mapping[str, str]]:
-    """Do as `load_settings`, but leave out each invalid value; return by variable why it is."""
+    """Load the settings without the invalid values; return by variable why each is invalid."""
     try:
         home = find_home(environ)
     except HomeRefused as refusal:

@@ -325,7 +325,7 @@ class BackgroundLoops:
             try:
                 return await self._apart(outcome)
             except Conflict:
-                log.info("what became of %s is written anew", delivery.message.key)
+                log.info("the outcome of %s is saved again", delivery.message.key)
             except Exception:
                 log.exception("what became of %s is not kept", delivery.message.key)
             if not self._stopping:
