@@ -22,7 +22,7 @@ from tests.support.daemons import Daemon, environment, short_home
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("openclaw_taskmem", "hookspecs", "plugins")
-LINES = 400
+LINES = 800
 HEAVY = {"sqlalchemy", "sqlmodel", "alembic", "pydantic", "mcp", "pluggy", "asyncio"}
 """Libraries that take longer to load than all that a command needs."""
 OF_RUNS = """
