@@ -15,8 +15,8 @@ from tests.e2e.agent import reminders_in
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, text_of
 from tests.e2e.shared_house import Story, use
-from tests.e2e.test_seed_003 import Line, Lines, make_completion, make_update
-from tests.e2e.test_seed_004 import events
+from tests.e2e.test_proof import events
+from tests.e2e.test_resuming import Line, Lines, make_completion, make_update
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 

@@ -1,6 +1,6 @@
 """The acceptance tests of seed 003 that take no gateway, under their own names.
 
-Those that do are in `tests/e2e/test_seed_003.py`.
+Those that do are in `tests/e2e/test_resuming.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The validation strategy of seed 004 as far as it takes no gateway, item by item.
 
-What takes one is in `tests/e2e/test_seed_004.py`.
+What takes one is in `tests/e2e/test_proof.py`.
 """
 
 from __future__ import annotations
