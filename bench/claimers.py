@@ -19,9 +19,9 @@ from pathlib import Path
 
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.daemon import processes
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.run_policy import RunPolicy
-from openclaw_taskmem.domain.task_update import UpdateRequest
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes.task_update import UpdateRequest
+from openclaw_taskmem.domain.runs.policy import RunPolicy
 from openclaw_taskmem.engine import run_handoff, run_recovery, runs, tasks
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.scoped_store import ScopedStore

@@ -22,8 +22,8 @@ from figures import Figure, amount, count_of, rate
 from homes import BATCH, find_disk
 from postgres import NoServer, run_server
 
-from openclaw_taskmem.domain import task_lifecycle
-from openclaw_taskmem.domain.run_machine import begin_run
+from openclaw_taskmem.domain.runs.machine import begin_run
+from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.engine.context import new_id
 from taskmem_hookspecs import Change
 from taskmem_sqlmodel.store import SqlStore
@@ -103,7 +103,7 @@ def _queue_runs(url: str, count: int) -> None:
 
 def _build_queued_run() -> Change:
     now = datetime.now(UTC)
-    made = task_lifecycle.build_task(
+    made = lifecycle.build_task(
         task_id=new_id("task", now),
         name="Fill the shelf",
         plan=("Count", "Order"),

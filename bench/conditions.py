@@ -51,7 +51,7 @@ def _read_plain() -> float:
 
 def _judge_log() -> float:
     """Return how many megabytes a second five forms are matched with."""
-    from openclaw_taskmem.domain.conditions import parse_condition
+    from openclaw_taskmem.domain.conditions.conditions import parse_condition
     from taskmem_hookspecs import Frame
     from taskmem_terminal.judge import TerminalRuleJudge
     from tests.plugins.terminal.replay import run_at_once

@@ -15,7 +15,8 @@ from pathlib import Path
 from machine import find_filesystem
 
 from openclaw_taskmem.cli.client import LinkError, connect
-from openclaw_taskmem.domain import stuck, task_lifecycle
+from openclaw_taskmem.domain.changes import stuck
+from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.engine import hook_events, startup
 from openclaw_taskmem.engine.context import new_id
 from openclaw_taskmem.home import Home, find_home
@@ -96,7 +97,7 @@ def fill_home(home: Home, tasks: int, session_key: str | None = None) -> list[st
 
 
 def _build_registration(at: datetime, session_key: str | None) -> Change:
-    change = task_lifecycle.build_task(
+    change = lifecycle.build_task(
         task_id=new_id("task", at),
         name="Deploy the shop",
         plan=PLAN,

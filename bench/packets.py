@@ -10,8 +10,11 @@ from datetime import UTC, datetime, timedelta
 from figures import Figure, amount, millis
 from homes import POLICY, fill_home, make_home, open_store
 
-from openclaw_taskmem.domain import packet, redaction, stuck, thread, thread_search
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import stuck
+from openclaw_taskmem.domain.tasks import thread, thread_search
+from openclaw_taskmem.domain.text import redaction
+from openclaw_taskmem.domain.wakes import packet
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.stuck import sweep_due_tasks

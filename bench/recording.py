@@ -27,7 +27,7 @@ from figures import Figure, amount
 from machine import measure_cpu_seconds
 
 from openclaw_taskmem.clock import SystemClock
-from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.domain.text.redaction import scrub
 from taskmem_recall.machine_facts import CpuBudget, MachineFacts
 from taskmem_recall.recorder import ScreenRecorder, make_store
 from taskmem_recall.recorder_report import WORKING_DAY

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from figures import Figure, count_of
 
-from openclaw_taskmem.domain.run_policy import POLICY
+from openclaw_taskmem.domain.runs.policy import POLICY
 from tests.support.scenarios import Player, loops, scenarios
 
 COUNTED = {

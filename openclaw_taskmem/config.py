@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
-from openclaw_taskmem.domain import run_defaults
-from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.domain.runs import defaults
+from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.home import Home, HomeRefused, find_home
 from taskmem_hookspecs.errors import SettingsInvalid
 
@@ -98,29 +98,29 @@ class Settings:
     """Time after which a wake of a wait or run is sent again if nobody has acted on it.
 
     Each time it doubles. Alerts of stuck tasks are not sent again: the next one replaces them."""
-    carry_on: bool = run_defaults.CARRY_ON
+    carry_on: bool = defaults.CARRY_ON
     """Whether an agent is told to go on when its turn ends before its task."""
-    idle_pauses: tuple[float, ...] = run_defaults.IDLE_PAUSES
+    idle_pauses: tuple[float, ...] = defaults.IDLE_PAUSES
     """Pauses after turns in a row without progress, each followed by a reminder to the agent.
 
     After as many reminders without effect the task has stalled."""
-    question_seconds: float = run_defaults.QUESTION_SECONDS
+    question_seconds: float = defaults.QUESTION_SECONDS
     """The first of these pauses if the agent's last words end with a question mark."""
-    max_rounds: int = run_defaults.MAX_ROUNDS
+    max_rounds: int = defaults.MAX_ROUNDS
     """How often an agent is told to go on with a task before its user must speak."""
-    max_hours: float = run_defaults.MAX_HOURS
+    max_hours: float = defaults.MAX_HOURS
     """Hours of work in turns before its user must speak."""
-    provider_retries: int = run_defaults.PROVIDER_RETRIES
+    provider_retries: int = defaults.PROVIDER_RETRIES
     """Turns in a row that are begun again after an error of the model's provider."""
-    provider_rest_seconds: float = run_defaults.PROVIDER_REST_SECONDS
+    provider_rest_seconds: float = defaults.PROVIDER_REST_SECONDS
     """The pause before the first of them; each further one is four times as long."""
-    lease_seconds: float = run_defaults.LEASE_SECONDS
+    lease_seconds: float = defaults.LEASE_SECONDS
     """Time after which an agent counts as gone if nothing was seen of it."""
-    fresh_seconds: float = run_defaults.FRESH_SECONDS
+    fresh_seconds: float = defaults.FRESH_SECONDS
     """Age up to which interrupted work resumes by itself."""
-    step_tools: int = run_defaults.STEP_TOOLS
+    step_tools: int = defaults.STEP_TOOLS
     """Tool calls per step of a segmented task."""
-    step_bonus: int = run_defaults.STEP_BONUS
+    step_bonus: int = defaults.STEP_BONUS
     """Further calls of a step on request, once."""
     hook_seconds: float = 2.0
     """How long a plug-in may take to answer a hook."""
@@ -132,9 +132,9 @@ class Settings:
     """Whether a reader writes out the steps of what was recorded of a screen."""
     idle_exit_seconds: float = 600.0
     """Time after which a daemon with nothing to do exits."""
-    implicit_tasks: bool = run_defaults.IMPLICIT_TASKS
+    implicit_tasks: bool = defaults.IMPLICIT_TASKS
     """Whether a user's turn of several calls without a task gets an implicit one."""
-    checkpoint_days: float = run_defaults.CHECKPOINT_DAYS
+    checkpoint_days: float = defaults.CHECKPOINT_DAYS
     """Days for which checkpoints, also of open tasks, and implicit tasks are kept."""
     keep_days: float = 90.0
     """Days for which ended waits and wakes, and events of what has ended, are kept."""

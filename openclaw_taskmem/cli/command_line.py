@@ -11,7 +11,7 @@ from openclaw_taskmem import __version__
 from openclaw_taskmem.cli import backup_commands, daemon_commands, list_commands, task_commands
 from openclaw_taskmem.cli.client import LinkError
 from openclaw_taskmem.cli.command_output import AS_JSON, exit_on_signals, fail
-from openclaw_taskmem.domain.texts import clip, to_printable
+from openclaw_taskmem.domain.text.texts import clip, to_printable
 from openclaw_taskmem.home import HomeRefused
 
 INTERRUPTED: Final = 130

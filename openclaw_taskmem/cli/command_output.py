@@ -13,8 +13,8 @@ from typing import Any, Final, NoReturn
 import click
 
 from openclaw_taskmem.cli.client import connect_or_start
-from openclaw_taskmem.domain.text_safety import escape_hidden
-from openclaw_taskmem.domain.texts import to_printable
+from openclaw_taskmem.domain.text.text_safety import escape_hidden
+from openclaw_taskmem.domain.text.texts import to_printable
 from openclaw_taskmem.home import find_home
 
 AS_JSON: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -22,7 +22,7 @@ from openclaw_taskmem.daemon.settings_differences import (
     find_unknown_settings,
     name_setting,
 )
-from openclaw_taskmem.domain.reachability import ANY
+from openclaw_taskmem.domain.callers.reachability import ANY
 from openclaw_taskmem.domain.retention import KeepPolicy, describe_full, describe_shared
 from openclaw_taskmem.home import Home, HomeRefused
 from openclaw_taskmem.plugin_host.facade import PluginHost

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final, Self
 
 import click
 
-from openclaw_taskmem.domain.texts import to_printable
+from openclaw_taskmem.domain.text.texts import to_printable
 
 LOOK_SECONDS: Final = 0.5
 """Seconds between two looks at the log."""

@@ -24,7 +24,7 @@ from openclaw_taskmem.cli.tables import (
     print_all,
     print_table,
 )
-from openclaw_taskmem.domain.texts import format_checksum, format_count, to_printable
+from openclaw_taskmem.domain.text.texts import format_checksum, format_count, to_printable
 
 WAKES: Final = 5
 """Newest wakes of a task that are shown unless all are asked for."""

@@ -19,8 +19,8 @@ from openclaw_taskmem.cli import core_checks, daemon_presence
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
 from openclaw_taskmem.cli.home_size import check_home_size
 from openclaw_taskmem.clock import SystemClock
-from openclaw_taskmem.domain.redaction import scrub
-from openclaw_taskmem.domain.texts import format_count, to_one_line, to_printable
+from openclaw_taskmem.domain.text.redaction import scrub
+from openclaw_taskmem.domain.text.texts import format_count, to_one_line, to_printable
 from openclaw_taskmem.home import Home, locate_home
 from openclaw_taskmem.plugin_host import checks
 from openclaw_taskmem.plugin_host.facade import PluginHost

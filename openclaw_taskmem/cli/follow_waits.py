@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 
 from openclaw_taskmem.cli.client import Link, LinkError
-from openclaw_taskmem.domain.texts import to_printable
+from openclaw_taskmem.domain.text.texts import to_printable
 
 Row = dict[str, Any]
 OPEN: Final = "watching"

@@ -19,7 +19,7 @@ from openclaw_taskmem.cli.tables import (
     format_age,
     print_all,
 )
-from openclaw_taskmem.domain.texts import format_clock, format_count
+from openclaw_taskmem.domain.text.texts import format_clock, format_count
 
 NO_TASK: Final = "There is no task. Tell your agent to start one, or see how it works: taskmem demo"
 ALL_ENDED: Final = "No task is open. To see those that have ended: taskmem list --all"

@@ -38,7 +38,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from openclaw_taskmem.cli.client import Link, LinkError, connect
-from openclaw_taskmem.domain.user_actions import READ_ONLY
+from openclaw_taskmem.domain.views.user_actions import READ_ONLY
 from openclaw_taskmem.home import Home
 
 IDLE_SECONDS: Final = 600.0

@@ -16,7 +16,7 @@ from openclaw_taskmem.config import (
     read_settings,
 )
 from openclaw_taskmem.daemon.settings_differences import find_misspelt_settings
-from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.domain.text.redaction import scrub
 
 DEFAULT: Final = "default"
 _NO_SETTINGS: Final = frozenset({"home", "in_file", "warnings"})

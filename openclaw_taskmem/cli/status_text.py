@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from openclaw_taskmem.domain.texts import to_one_line, to_printable
+from openclaw_taskmem.domain.text.texts import to_one_line, to_printable
 
 _THOUSAND: Final = 1000
 _MIB: Final = 1024 * 1024

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import click
 from rich.cells import cell_len, chop_cells
 
-from openclaw_taskmem.domain.texts import format_short_duration, to_one_line, to_printable
+from openclaw_taskmem.domain.text.texts import format_short_duration, to_one_line, to_printable
 
 GAP: Final = "  "
 """What stands between two columns."""

@@ -18,7 +18,7 @@ from openclaw_taskmem.cli.command_output import (
     print_json,
     require_person,
 )
-from openclaw_taskmem.domain.texts import to_one_line, to_printable
+from openclaw_taskmem.domain.text.texts import to_one_line, to_printable
 from openclaw_taskmem.home import HomeRefused, find_home
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def ui(*, no_open: bool) -> None:
     from openclaw_taskmem.cli.client import connect_or_start
     from openclaw_taskmem.cli.hosts import explain_not_a_person
     from openclaw_taskmem.cli.page_server import PageServer
-    from openclaw_taskmem.domain.user_actions import READ_ONLY
+    from openclaw_taskmem.domain.views.user_actions import READ_ONLY
 
     may_act = explain_not_a_person(os.environ) is None
     home = find_home(os.environ)
@@ -318,7 +318,7 @@ def _act(task: str, action: str, words: str = "", *, asks: bool = False) -> None
 
 def _confirm(found: Any, action: str) -> None:  # noqa: ANN401 - JSON
     """Say what an act on a task or wait would bring about, and ask; not if it is not allowed."""
-    from openclaw_taskmem.domain.user_actions import describe_wait_cancelling
+    from openclaw_taskmem.domain.views.user_actions import describe_wait_cancelling
 
     effect = None
     if action != "cancel_wait":

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from openclaw_taskmem.cli.client import Link, LinkError, connect_or_start
 from openclaw_taskmem.daemon.lock import find_holder
-from openclaw_taskmem.domain.texts import clip
+from openclaw_taskmem.domain.text.texts import clip
 from openclaw_taskmem.home import Home
 
 REFUSAL_BYTES: Final = 300

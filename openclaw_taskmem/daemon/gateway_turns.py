@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from openclaw_taskmem.daemon import gateway_events
-from openclaw_taskmem.domain.ledger import FileTouch
-from openclaw_taskmem.domain.run_checkpoints import CallEndEntry, CallStartEntry
+from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry
+from openclaw_taskmem.domain.tasks.ledger import FileTouch
 from openclaw_taskmem.domain.turns import Turn
 from openclaw_taskmem.engine import implicit_tasks, turn_ends, turns
 from openclaw_taskmem.engine.context import Context

@@ -15,8 +15,7 @@ from typing import Final
 from openclaw_taskmem.daemon.plugin_loops import PluginCallCancelled, PluginLoops
 from openclaw_taskmem.daemon.reader_spending import JUDGED_WAIT
 from openclaw_taskmem.daemon.wait_pictures import SeenPicture, find_seen_picture
-from openclaw_taskmem.domain.retries import read_retry_after
-from openclaw_taskmem.domain.verdicts import (
+from openclaw_taskmem.domain.conditions.verdicts import (
     JudgeReply,
     WaitFinding,
     combine_replies,
@@ -24,6 +23,7 @@ from openclaw_taskmem.domain.verdicts import (
     find_unjudged,
     name_sides,
 )
+from openclaw_taskmem.domain.retries import read_retry_after
 from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
 from openclaw_taskmem.plugin_host.manager import format_error

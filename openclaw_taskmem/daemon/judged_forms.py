@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from openclaw_taskmem.domain.condition_phrases import FORMS
-from openclaw_taskmem.domain.conditions import parse_condition
-from openclaw_taskmem.domain.targets import BUILT_IN
-from openclaw_taskmem.domain.verdicts import build_scheme_refusal, find_unjudged
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from openclaw_taskmem.domain.conditions.phrases import FORMS
+from openclaw_taskmem.domain.conditions.targets import BUILT_IN
+from openclaw_taskmem.domain.conditions.verdicts import build_scheme_refusal, find_unjudged
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.validation import describe_no_judge
 from taskmem_hookspecs import Condition, ConditionUnclear, Judge, Reader, Target

@@ -33,14 +33,14 @@ from openclaw_taskmem.daemon.source_runs import run_sources
 from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, ThreadPool
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.daemon.wake_routes import build_routing_transport
-from openclaw_taskmem.domain import redaction
-from openclaw_taskmem.domain.gateway_presence import GatewayPresence
-from openclaw_taskmem.domain.look_policy import LookPolicy, SandboxLooks
-from openclaw_taskmem.domain.notices import Notify
-from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
+from openclaw_taskmem.domain.changes.stuck import StuckPolicy
+from openclaw_taskmem.domain.conditions.look_policy import LookPolicy, SandboxLooks
 from openclaw_taskmem.domain.retention import MIB, KeepPolicy
-from openclaw_taskmem.domain.run_policy import RunPolicy
-from openclaw_taskmem.domain.stuck import StuckPolicy
+from openclaw_taskmem.domain.runs.policy import RunPolicy
+from openclaw_taskmem.domain.text import redaction
+from openclaw_taskmem.domain.wakes.notices import Notify
+from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
 from openclaw_taskmem.engine import hook_events, host_notifications
 from openclaw_taskmem.engine.context import Context, DueWork
 from openclaw_taskmem.engine.scoped_store import ScopedStore

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
-from openclaw_taskmem.domain import events, notices
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.engine import host_notifications
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.host_notifications import NotificationKind

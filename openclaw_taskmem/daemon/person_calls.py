@@ -12,7 +12,7 @@ from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.doctor_runs import DoctorRuns
 from openclaw_taskmem.daemon.picture_files import SnapshotStore
 from openclaw_taskmem.daemon.settings_differences import describe_differences
-from openclaw_taskmem.domain.user_actions import ActRequest, UserAction
+from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine import lookup, user_actions
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.overview import list_lines, read_overview

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.texts import format_iso_millis
+from openclaw_taskmem.domain.text.texts import format_iso_millis
 from taskmem_hookspecs import Wait
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Final
 
-from openclaw_taskmem.domain import targets
+from openclaw_taskmem.domain.conditions import targets
 from taskmem_hookspecs import InvalidArguments, Output, Target
 
 LARGEST_STATUS: Final = 65_535

@@ -18,10 +18,10 @@ from pydantic import JsonValue
 from openclaw_taskmem.config import DEFAULT_READERS
 from openclaw_taskmem.daemon.plugin_loops import PluginCallCancelled, PluginLoops
 from openclaw_taskmem.daemon.reader_spending import JUDGED_WAIT, ReaderUsageCounter
+from openclaw_taskmem.domain.conditions.verdicts import compute_retry_delay
 from openclaw_taskmem.domain.reader_budget import order_readers
-from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.retries import read_retry_after
-from openclaw_taskmem.domain.verdicts import compute_retry_delay
+from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.engine.context import ReaderAnswer
 from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.facade import PluginHost

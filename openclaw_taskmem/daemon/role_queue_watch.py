@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Collection
 from typing import Final
 
-from openclaw_taskmem.domain import role_queue_target as rules
+from openclaw_taskmem.domain.conditions import role_queue_target as rules
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.role_queues import find_claimable
 from openclaw_taskmem.plugin_host import validation

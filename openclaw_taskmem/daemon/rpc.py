@@ -22,10 +22,10 @@ from openclaw_taskmem.daemon.reader_pool import Readers
 from openclaw_taskmem.daemon.thread_pool import ThreadPool
 from openclaw_taskmem.daemon.wait_followers import Followers
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
-from openclaw_taskmem.domain import reachability
-from openclaw_taskmem.domain.callers import Caller, find_key_fault
-from openclaw_taskmem.domain.chat_commands import Command
-from openclaw_taskmem.domain.texts import format_iso_millis, quote_line, to_plain_line
+from openclaw_taskmem.domain.callers import reachability
+from openclaw_taskmem.domain.callers.callers import Caller, find_key_fault
+from openclaw_taskmem.domain.text.texts import format_iso_millis, quote_line, to_plain_line
+from openclaw_taskmem.domain.views.chat_commands import Command
 from openclaw_taskmem.engine import (
     chat_commands,
     evidence,

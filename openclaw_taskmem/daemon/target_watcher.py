@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from openclaw_taskmem.daemon.judge_panel import Blame, build_frame_key
 from openclaw_taskmem.daemon.plugin_loops import PluginLoop
-from openclaw_taskmem.domain.redaction import scrub, scrub_cut
+from openclaw_taskmem.domain.text.redaction import scrub, scrub_cut
 from openclaw_taskmem.plugin_host import validation
 from taskmem_hookspecs import Clock, Frame, Target, TargetGone, TaskmemError, Watch
 

@@ -11,8 +11,8 @@ from typing import Final
 from openclaw_taskmem.daemon.plugin_loops import PluginLoop, PluginLoops
 from openclaw_taskmem.daemon.target_watcher import Watcher
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
-from openclaw_taskmem.domain import targets
-from openclaw_taskmem.domain.role_queue_target import SCHEME
+from openclaw_taskmem.domain.conditions import targets
+from openclaw_taskmem.domain.conditions.role_queue_target import SCHEME
 from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_hookspecs import Clock, Output, Sensor, Target, TargetNotFound, TaskmemError, Watch

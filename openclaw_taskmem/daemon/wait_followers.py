@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.daemon.change_counter import ChangeCounter
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
-from openclaw_taskmem.domain import reachability
+from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.tools import views

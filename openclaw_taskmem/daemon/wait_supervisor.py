@@ -26,10 +26,10 @@ from openclaw_taskmem.daemon.target_watchers import Watchers
 from openclaw_taskmem.daemon.thread_pool import ThreadPool
 from openclaw_taskmem.daemon.wait_pictures import SnapshotQueue, WaitSnapshots
 from openclaw_taskmem.daemon.wait_task import WaitEnd, WaitTask
-from openclaw_taskmem.domain import role_queue_target as queue_rules
-from openclaw_taskmem.domain import targets, verdicts
-from openclaw_taskmem.domain.conditions import parse_condition
-from openclaw_taskmem.domain.verdicts import UnderstoodSide, compute_retry_delay
+from openclaw_taskmem.domain.conditions import role_queue_target as queue_rules
+from openclaw_taskmem.domain.conditions import targets, verdicts
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide, compute_retry_delay
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.watching import TargetPreview

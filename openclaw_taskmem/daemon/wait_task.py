@@ -11,15 +11,15 @@ from typing import Final, NamedTuple
 from openclaw_taskmem.daemon.judge_panel import JudgePanel
 from openclaw_taskmem.daemon.target_watcher import Watcher
 from openclaw_taskmem.daemon.wait_pictures import SeenPicture, WaitSnapshots, find_seen_picture
-from openclaw_taskmem.domain import waits
-from openclaw_taskmem.domain.redaction import scrub_cut
-from openclaw_taskmem.domain.verdicts import (
+from openclaw_taskmem.domain.changes import waits
+from openclaw_taskmem.domain.conditions.verdicts import (
     UnjudgedPeriod,
     clip_observation,
     compute_retry_delay,
     describe_timeout,
     describe_unjudged,
 )
+from openclaw_taskmem.domain.text.redaction import scrub_cut
 from taskmem_hookspecs import (
     Clock,
     Frame,

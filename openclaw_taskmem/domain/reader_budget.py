@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
-from openclaw_taskmem.domain.texts import format_count
+from openclaw_taskmem.domain.text.texts import format_count
 from taskmem_hookspecs import Value
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.readers import Dollars

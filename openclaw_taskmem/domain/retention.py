@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain.texts import format_count
+from openclaw_taskmem.domain.text.texts import format_count
 from taskmem_hookspecs import Value
 
 MIB: Final = 1024 * 1024

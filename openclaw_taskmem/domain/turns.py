@@ -7,7 +7,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain.texts import format_count
+from openclaw_taskmem.domain.text.texts import format_count
 from taskmem_hookspecs import Value
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from openclaw_taskmem.domain import current_run, reachability, rights
-from openclaw_taskmem.domain.callers import AGENT
-from openclaw_taskmem.domain.reachability import Unreached
+from openclaw_taskmem.domain.callers import reachability
+from openclaw_taskmem.domain.callers.callers import AGENT
+from openclaw_taskmem.domain.callers.reachability import Unreached
+from openclaw_taskmem.domain.changes import rights
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.packets import get_session_key
 from taskmem_hookspecs import RunState, TaskFacts, TaskQuery, TaskStatus, WakeQuery

@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
 
-from openclaw_taskmem.domain import current_run, notices, reachability
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.chat_commands import (
+from openclaw_taskmem.domain.callers import reachability
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.text.redaction import scrub
+from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
+from openclaw_taskmem.domain.views.chat_commands import (
     ASKED_BYTES,
     ENDED,
     NAMED_BYTES,
@@ -20,8 +23,7 @@ from openclaw_taskmem.domain.chat_commands import (
     describe_listed,
     describe_way_to_answer,
 )
-from openclaw_taskmem.domain.redaction import scrub
-from openclaw_taskmem.domain.texts import clip, quote_line, to_plain_line
+from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.engine import gateway_reports, overview, run_handoff, runs
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.packets import get_session_key

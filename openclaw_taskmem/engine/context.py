@@ -18,17 +18,21 @@ from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import events, notices, outbox, reachability, redaction, rights, stuck
-from openclaw_taskmem.domain.gateway_presence import RunningWork
-from openclaw_taskmem.domain.implicit_tasks import UncoveredCallEntry
-from openclaw_taskmem.domain.look_policy import LookPolicy
-from openclaw_taskmem.domain.notices import Notify
-from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers import reachability
+from openclaw_taskmem.domain.callers.gateway_presence import RunningWork
+from openclaw_taskmem.domain.changes import rights, stuck
+from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
+from openclaw_taskmem.domain.changes.stuck import StuckPolicy
+from openclaw_taskmem.domain.changes.wait_cancelling import cancel_open_waits
+from openclaw_taskmem.domain.conditions.look_policy import LookPolicy
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
 from openclaw_taskmem.domain.retention import KeepPolicy
-from openclaw_taskmem.domain.run_policy import RunPolicy
-from openclaw_taskmem.domain.stuck import StuckPolicy
-from openclaw_taskmem.domain.wait_cancelling import cancel_open_waits
+from openclaw_taskmem.domain.runs.policy import RunPolicy
+from openclaw_taskmem.domain.text import redaction
+from openclaw_taskmem.domain.wakes import notices, outbox
+from openclaw_taskmem.domain.wakes.notices import Notify
+from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.watching import NoWatcher, WaitWatcher
 from openclaw_taskmem.plugin_host.facade import PluginHost

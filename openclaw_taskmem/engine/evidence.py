@@ -8,20 +8,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from openclaw_taskmem.domain import (
-    current_run,
-    evidence,
-    ledger,
-    look_policy,
-    required_artifacts,
-    run_calls,
-)
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.evidence import Refusal
-from openclaw_taskmem.domain.ledger import CheckedClaim
-from openclaw_taskmem.domain.path_mentions import find_names
-from openclaw_taskmem.domain.required_artifacts import RequiredArtifact
-from openclaw_taskmem.domain.task_update import Acceptance
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import evidence, run_calls
+from openclaw_taskmem.domain.changes.evidence import Refusal
+from openclaw_taskmem.domain.changes.task_update import Acceptance
+from openclaw_taskmem.domain.conditions import look_policy
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.tasks import ledger, required_artifacts
+from openclaw_taskmem.domain.tasks.ledger import CheckedClaim
+from openclaw_taskmem.domain.tasks.required_artifacts import RequiredArtifact
+from openclaw_taskmem.domain.text.path_mentions import find_names
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.evidence_checker import ELSEWHERE, EvidenceChecker
 from openclaw_taskmem.engine.run_history import find_last_run

@@ -10,16 +10,12 @@ from functools import cached_property
 from itertools import islice
 from typing import Final
 
-from openclaw_taskmem.domain import (
-    evidence,
-    ledger,
-    path_mentions,
-    required_artifacts,
-    run_calls,
-    run_checkpoints,
-)
-from openclaw_taskmem.domain.ledger import CheckedClaim, FileTimes
-from openclaw_taskmem.domain.required_artifacts import RequiredArtifact
+from openclaw_taskmem.domain.changes import evidence, run_calls
+from openclaw_taskmem.domain.effects import checkpoints
+from openclaw_taskmem.domain.tasks import ledger, required_artifacts
+from openclaw_taskmem.domain.tasks.ledger import CheckedClaim, FileTimes
+from openclaw_taskmem.domain.tasks.required_artifacts import RequiredArtifact
+from openclaw_taskmem.domain.text import path_mentions
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.folder_listing import has_file, list_files
 from openclaw_taskmem.engine.ledger import (
@@ -184,11 +180,11 @@ class EvidenceChecker:
 
     @cached_property
     def _calls(self) -> list[tuple[datetime, str, str]]:
-        return run_checkpoints.read_calls(self._checkpoints)
+        return checkpoints.read_calls(self._checkpoints)
 
     @cached_property
     def _spans(self) -> list[tuple[datetime, datetime | None]]:
-        return run_checkpoints.read_spans(self._checkpoints)
+        return checkpoints.read_spans(self._checkpoints)
 
     @cached_property
     def unsearched_folders(self) -> tuple[str, ...]:
@@ -377,7 +373,7 @@ class EvidenceChecker:
     @cached_property
     def _command_names(self) -> frozenset[str]:
         """The names in commands that succeeded, such as a file on another machine."""
-        found = path_mentions.find_names(*run_checkpoints.read_successes(self._checkpoints))
+        found = path_mentions.find_names(*checkpoints.read_successes(self._checkpoints))
         return frozenset((*found.here, *found.elsewhere))
 
 

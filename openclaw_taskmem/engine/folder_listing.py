@@ -12,7 +12,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Final
 
-from openclaw_taskmem.domain.ledger import FileTimes, FolderListing
+from openclaw_taskmem.domain.tasks.ledger import FileTimes, FolderListing
 
 MOST: Final = 20_000
 """Files listed per folder, at most."""

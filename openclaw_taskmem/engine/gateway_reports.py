@@ -7,20 +7,16 @@ from datetime import datetime
 from itertools import chain, islice
 from typing import Final
 
-from openclaw_taskmem.domain import (
-    current_run,
-    gateway_presence,
-    outbox,
-    packet,
-    run_reminders,
-    texts,
-    wake_holds,
-)
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateway_presence import GatewayPresence
-from openclaw_taskmem.domain.reachability import OWED
-from openclaw_taskmem.domain.rights import Act
-from openclaw_taskmem.domain.run_recovery import describe_cut
+from openclaw_taskmem.domain.callers import gateway_presence
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
+from openclaw_taskmem.domain.callers.reachability import OWED
+from openclaw_taskmem.domain.changes import reminders as run_reminders
+from openclaw_taskmem.domain.changes.recovery import describe_cut
+from openclaw_taskmem.domain.changes.rights import Act
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.text import texts
+from openclaw_taskmem.domain.wakes import holds, outbox, packet
 from openclaw_taskmem.engine import packets, run_recovery, session_views, turn_ends, wakes
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_guards import (
@@ -52,7 +48,7 @@ def handle_gateway_start(
     known = (context.store.read_bookmark(BOOT) or "").splitlines()
     if presence.boot in known:
         return
-    due = presence.started_at + wake_holds.SETTLES
+    due = presence.started_at + holds.SETTLES
     open_wakes = _find_owed_wakes(context)
     sent = [
         wake

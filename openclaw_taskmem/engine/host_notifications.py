@@ -11,8 +11,9 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain import events, notices
-from openclaw_taskmem.domain.notices import NoticeKind
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.wakes import notices
+from openclaw_taskmem.domain.wakes.notices import NoticeKind
 from openclaw_taskmem.engine import session_views
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import (

@@ -9,10 +9,11 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import current_run, implicit_tasks
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.implicit_tasks import UncoveredCallEntry
-from openclaw_taskmem.domain.run_checkpoints import CallEndEntry, CallStartEntry
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import implicit_tasks
+from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
+from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.turns import ReportContext

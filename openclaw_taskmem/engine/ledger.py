@@ -11,10 +11,10 @@ from functools import partial
 from tempfile import gettempdir
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.domain import ledger
-from openclaw_taskmem.domain.ledger import FileTimes, FileTouch, FolderListing
-from openclaw_taskmem.domain.path_mentions import find_names, split_words
-from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.domain.tasks import ledger
+from openclaw_taskmem.domain.tasks.ledger import FileTimes, FileTouch, FolderListing
+from openclaw_taskmem.domain.text.path_mentions import find_names, split_words
+from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.folder_listing import list_files, read_stamps
 from taskmem_hookspecs import Change, FileChange, LedgerEntry, Run, TaskFacts, Value, WorkFolder

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.domain.texts import quote_line, to_one_line, to_plain_line
+from openclaw_taskmem.domain.text.texts import quote_line, to_one_line, to_plain_line
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import (
     InvalidArguments,

@@ -7,19 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain import events, overview
-from openclaw_taskmem.domain.overview import Section, TaskLine, TaskNews
-from openclaw_taskmem.domain.proof import Proof, list_proofs
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.changes.handoff_notes import find_review_note
+from openclaw_taskmem.domain.changes.run_calls import OPEN_STATES
+from openclaw_taskmem.domain.effects.checkpoints import PastCall, parse_history
 from openclaw_taskmem.domain.reader_budget import (
     WAITS_BOOKMARK,
     ReaderUsage,
     load_waits,
     sum_usage,
 )
-from openclaw_taskmem.domain.redaction import scrub
-from openclaw_taskmem.domain.run_calls import OPEN_STATES
-from openclaw_taskmem.domain.run_checkpoints import PastCall, parse_history
-from openclaw_taskmem.domain.run_handoff_notes import find_review_note
+from openclaw_taskmem.domain.tasks.proof import Proof, list_proofs
+from openclaw_taskmem.domain.text.redaction import scrub
+from openclaw_taskmem.domain.views import overview
+from openclaw_taskmem.domain.views.overview import Section, TaskLine, TaskNews
 from openclaw_taskmem.engine import reviews, user_questions
 from openclaw_taskmem.engine.agent_reach import find_unreached
 from openclaw_taskmem.engine.context import Context

@@ -7,14 +7,10 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import (
-    packet,
-    packet_history,
-    redaction,
-    run_handoff,
-    task_lifecycle,
-    thread,
-)
+from openclaw_taskmem.domain.changes import handoff
+from openclaw_taskmem.domain.tasks import lifecycle, thread
+from openclaw_taskmem.domain.text import redaction
+from openclaw_taskmem.domain.wakes import packet, packet_history
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_history import read_past_work
 from taskmem_hookspecs import (
@@ -51,11 +47,11 @@ def render_packet(
     try:
         messages = tuple(context.store.read_records(Message, facts.task.task_id, thread.READ))
         if said and said not in (each.content for each in messages[-2:]):
-            answer = task_lifecycle.build_answer_message(facts.task, said, context.clock.now())
+            answer = lifecycle.build_answer_message(facts.task, said, context.clock.now())
             messages = (*messages, answer)
         told_session = facts.run.told_session if facts.run else None
         if told_session is not None:
-            background = run_handoff.describe_background(told_session, messages, context.sessions)
+            background = handoff.describe_background(told_session, messages, context.sessions)
         known = ResumeFacts(
             task=facts.task,
             waits=facts.waits,

@@ -6,17 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, cast
 
-from openclaw_taskmem.domain import redaction, rights
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.proof import summarize_proofs
-from openclaw_taskmem.domain.recollections import (
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import rights
+from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
+from openclaw_taskmem.domain.tasks.proof import summarize_proofs
+from openclaw_taskmem.domain.text import redaction
+from openclaw_taskmem.domain.text.texts import to_plain_line
+from openclaw_taskmem.domain.views.recollections import (
     build_steps_question,
     find_match_to_write,
     merge_recollections,
     read_written_steps,
 )
-from openclaw_taskmem.domain.rights import Act, TaskHolder
-from openclaw_taskmem.domain.texts import to_plain_line
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.overview import read_proofs
 from openclaw_taskmem.engine.run_guards import fill_in_home, find_holders

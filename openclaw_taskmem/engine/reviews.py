@@ -6,11 +6,16 @@ import json
 from pathlib import PurePath
 from typing import Final
 
-from openclaw_taskmem.domain import ledger
-from openclaw_taskmem.domain.notices import NAME_BYTES
-from openclaw_taskmem.domain.run_checkpoints import digest_text
-from openclaw_taskmem.domain.task_update import UpdateRequest
-from openclaw_taskmem.domain.texts import clip_start, format_checksum, quote_line, to_plain_line
+from openclaw_taskmem.domain.changes.task_update import UpdateRequest
+from openclaw_taskmem.domain.effects.checkpoints import digest_text
+from openclaw_taskmem.domain.tasks import ledger
+from openclaw_taskmem.domain.text.texts import (
+    clip_start,
+    format_checksum,
+    quote_line,
+    to_plain_line,
+)
+from openclaw_taskmem.domain.wakes.notices import NAME_BYTES
 from openclaw_taskmem.engine import evidence
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import (

@@ -7,8 +7,10 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain import current_run, outbox, run_calls, run_wakes
-from openclaw_taskmem.domain.callers import find_role_fault
+from openclaw_taskmem.domain.callers.callers import find_role_fault
+from openclaw_taskmem.domain.changes import run_calls, run_wakes
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import (
     InvalidArguments,

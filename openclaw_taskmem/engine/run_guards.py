@@ -7,25 +7,24 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import (
+from openclaw_taskmem.domain.callers import reachability
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import (
+    handoff_notes,
     quotas,
-    reachability,
     rights,
     run_calls,
-    run_claims,
-    run_handoff_notes,
     run_wakes,
-    task_lifecycle,
     task_runs,
-    thread,
 )
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.rights import Act, TaskHolder, Tie
-from openclaw_taskmem.domain.run_calls import OPEN_STATES
-from openclaw_taskmem.domain.run_events import UserHeard
-from openclaw_taskmem.domain.run_machine import RunTransition, apply_events, begin_run
-from openclaw_taskmem.domain.run_policy import RunReason
-from openclaw_taskmem.domain.task_update import UpdateRequest
+from openclaw_taskmem.domain.changes.rights import Act, TaskHolder, Tie
+from openclaw_taskmem.domain.changes.run_calls import OPEN_STATES
+from openclaw_taskmem.domain.changes.task_update import UpdateRequest
+from openclaw_taskmem.domain.runs import claims
+from openclaw_taskmem.domain.runs.events import UserHeard
+from openclaw_taskmem.domain.runs.machine import RunTransition, apply_events, begin_run
+from openclaw_taskmem.domain.runs.policy import RunReason
+from openclaw_taskmem.domain.tasks import lifecycle, thread
 from openclaw_taskmem.engine import packets, run_recovery
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_history import find_last_run
@@ -124,12 +123,12 @@ def require_own_run(
         TaskmemError: What `guard_task` and `run_claims.guard_write` refuse.
     """
     guard_task(context, Act.WRITE, facts, caller, token=token, wish=wish)
-    task_lifecycle.require_open(facts.task, wish)
+    lifecycle.require_open(facts.task, wish)
     if facts.run is None:
         raise RunNotFound(
             f"{facts.task.task_id} has no run, so nobody holds it; claim it with task_claim first."
         )
-    run_claims.guard_write(facts.run, caller, token, wish)
+    claims.guard_write(facts.run, caller, token, wish)
     return facts.run
 
 
@@ -141,7 +140,7 @@ def guard_reopen(context: Context, task: Task, caller: Caller) -> None:
     """
     if task.status is TaskStatus.CANCELLED:
         newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=PAGE))
-        task_lifecycle.guard_reopen(task, newest, caller)
+        lifecycle.guard_reopen(task, newest, caller)
 
 
 def admit_update(context: Context, facts: TaskFacts, wish: UpdateRequest) -> TaskFacts:
@@ -172,7 +171,7 @@ def guard_task(
     token: int | None = None,
     wish: str = "nothing was written",
 ) -> TaskFacts:
-    """Refuse an act on a task that the caller has no right to. Source: domain/rights.py.
+    """Refuse an act on a task that the caller has no right to. Source: domain/changes/rights.py.
 
     Return the facts with the wakes that this call acknowledges: for a mere registrar, only those
     sent to it.
@@ -299,7 +298,7 @@ def begin_run_for_last_role(context: Context, task: Task, now: datetime) -> RunT
     if last is None or context.sessions.is_own(last.session_key):
         return None
     messages = context.store.read_records(Message, task.task_id, thread.READ)
-    heard = max(last.dialogue.heard_until, run_handoff_notes.find_completion_id(messages))
+    heard = max(last.dialogue.heard_until, handoff_notes.find_completion_id(messages))
     return task_runs.queue_for_role(
         task,
         last.role,
@@ -334,7 +333,7 @@ def renew_lease(context: Context, task_id: str, caller: Caller, token: int | Non
         renewed = tuple(
             run_calls.note_call(run, caller, token, now, context.runs)
             for run in runs
-            if run_claims.has_claim(run, caller, token) and now - run.seen_at >= fresh
+            if claims.has_claim(run, caller, token) and now - run.seen_at >= fresh
         )
         return Change(runs=renewed), None
 

@@ -9,18 +9,14 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import (
-    run_claims,
-    run_handoff,
-    run_handoff_notes,
-    run_registrars,
-    task_lifecycle,
-    task_runs,
-)
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.rights import Act
-from openclaw_taskmem.domain.run_events import ToldToGoOn, UserSpoke
-from openclaw_taskmem.domain.run_machine import apply_events
+from openclaw_taskmem.domain.callers import registrars
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import handoff, handoff_notes, task_runs
+from openclaw_taskmem.domain.changes.rights import Act
+from openclaw_taskmem.domain.runs import claims
+from openclaw_taskmem.domain.runs.events import ToldToGoOn, UserSpoke
+from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.engine import evidence, packets
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import (
@@ -63,10 +59,10 @@ def move_to_background(
     def move(facts: TaskFacts, now: datetime) -> Decision[tuple[Task, Run]]:
         run = require_own_run(context, facts, caller, "it stays where it is")
         wake_id = context.new_id("wake", now)
-        moved = run_handoff.format_background_note(caller, note)
-        entry = task_lifecycle.build_lifecycle_message(facts.task, moved, now)
-        sent = run_handoff.describe_background(run.session_key or "", (entry,), context.sessions)
-        change = run_handoff.build_background_move(
+        moved = handoff.format_background_note(caller, note)
+        entry = lifecycle.build_lifecycle_message(facts.task, moved, now)
+        sent = handoff.describe_background(run.session_key or "", (entry,), context.sessions)
+        change = handoff.build_background_move(
             facts,
             run,
             list_background_runs(context),
@@ -103,7 +99,7 @@ def cancel_task(
         guard(facts)
         guard_task(context, Act.CANCEL, facts, caller)
         turn = find_turn_session(context, facts.run)
-        change = run_handoff.build_cancellation(facts, caller, reason, turn, now)
+        change = handoff.build_cancellation(facts, caller, reason, turn, now)
         task_runs.guard_review(facts.run, caller)
         return change, change.tasks[0]
 
@@ -125,7 +121,7 @@ def abort_task(
     def abort(facts: TaskFacts, now: datetime) -> Decision[Task]:
         run = require_own_run(context, facts, caller, "it was not given up", token)
         task_runs.guard_review(run, caller)
-        change = run_handoff.build_task_abort(facts, run, reason, now)
+        change = handoff.build_task_abort(facts, run, reason, now)
         return change, change.tasks[0]
 
     return context.update_task(task_id, abort)
@@ -150,14 +146,14 @@ def hand_off_task(
         run = require_own_run(context, facts, caller, "it was not handed on", token)
         if to != "user":
             task_runs.guard_review(run, caller)
-            change = run_handoff.build_role_handoff(facts, run, to, note, now)
+            change = handoff.build_role_handoff(facts, run, to, note, now)
             return change, (change.tasks[0], change.runs[0], ())
         attached = {
             context.new_id("run", now): (each, find_last_run(context, each.task.task_id))
             for each in _read_existing_tasks(context, run.attached)
             if each.task.task_id != task_id and may_take_along(context, facts, each, caller)
         }
-        change = run_handoff.build_user_handoff(facts, run, attached, note, now)
+        change = handoff.build_user_handoff(facts, run, attached, note, now)
         was.update((each.task.task_id, each.run) for each, _ in attached.values())
         along = [each.task_id for each in change.runs[1:]]
         return _add_review_reminder(context, change, now), (change.tasks[0], change.runs[0], along)
@@ -206,8 +202,8 @@ def split_unheard_messages(
     if run is None or not caller.in_turn:
         return (), ()
     elsewhere = caller.gateway_owner is None and not caller.person
-    goes_on = elsewhere and run_claims.can_write(run, caller, token)
-    if not (goes_on or run_claims.has_claim(run, caller, token)):
+    goes_on = elsewhere and claims.can_write(run, caller, token)
+    if not (goes_on or claims.has_claim(run, caller, token)):
         return (), ()
     said, shown = _read_unheard(context, run), context.shown.get(run.run_id, 0)
     heard = [message for message in said if message.message_id <= shown]
@@ -225,7 +221,7 @@ def note_shown(context: Context, run: Run | None, unheard: Sequence[Message]) ->
 def _read_unheard(context: Context, run: Run) -> Sequence[Message]:
     """Return the user's messages that a run's owner has not heard."""
     said = context.store.read_records(Message, run.task_id, said_after=run.dialogue.heard_until)
-    return run_handoff_notes.find_unheard_messages(run, said)
+    return handoff_notes.find_unheard_messages(run, said)
 
 
 def note_heard(context: Context, task_id: str, words: str | None, caller: Caller) -> None:
@@ -238,12 +234,12 @@ def note_heard(context: Context, task_id: str, words: str | None, caller: Caller
     def note(facts: TaskFacts, now: datetime) -> Decision[None]:
         run = facts.run
         is_own = run is not None and context.sessions.is_own(run.session_key)
-        if run is None or not (is_own or run_claims.has_claim(run, caller, None)):
+        if run is None or not (is_own or claims.has_claim(run, caller, None)):
             return Change(), None
         unheard = _read_unheard(context, run)
         if [message.content for message in unheard] != [words]:
             return Change(), None
-        return run_handoff_notes.record_heard(Change(), facts, unheard, now), None
+        return handoff_notes.record_heard(Change(), facts, unheard, now), None
 
     context.update_task(task_id, note)
 
@@ -276,7 +272,7 @@ def _add_review_reminder(context: Context, change: Change, now: datetime) -> Cha
     if session is None or not context.reaches(task.registrar_host, session):
         return change
     wake_id, threshold = context.new_id("wake", now), context.stuck.threshold_seconds
-    wake = run_registrars.build_review_wake(task, run, wake_id, now, threshold)
+    wake = registrars.build_review_wake(task, run, wake_id, now, threshold)
     return change.model_copy(update={"wakes": (*change.wakes, wake)})
 
 
@@ -299,7 +295,7 @@ def reset_run(context: Context, task_id: str, caller: Caller) -> tuple[Run, Owne
         guard_task(context, Act.RESET, facts, caller)
         run = facts.run
         wake_id = context.new_id("wake", now)
-        change = run_handoff.build_run_reset(
+        change = handoff.build_run_reset(
             facts,
             wake_id=wake_id,
             text=packets.render_resume_text(context, facts, wake_id, GO_ON),

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import run_checkpoints
-from openclaw_taskmem.domain.program_effects import Effect
-from openclaw_taskmem.domain.run_checkpoints import History, PastCall
+from openclaw_taskmem.domain.effects import checkpoints
+from openclaw_taskmem.domain.effects.checkpoints import History, PastCall
+from openclaw_taskmem.domain.effects.program_effects import Effect
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import Checkpoint, ConversationMessage, Run, RunQuery, Value
 
@@ -78,8 +78,8 @@ def read_past_work(context: Context, task_id: str) -> PastWork:
 
 def read_history(context: Context, run: Run) -> History | None:
     """Return the history in a run's checkpoints; None: none of it can be trusted."""
-    kept = context.store.read_records(Checkpoint, run.run_id, run_checkpoints.READ)
-    found = run_checkpoints.parse_history(kept)
+    kept = context.store.read_records(Checkpoint, run.run_id, checkpoints.READ)
+    found = checkpoints.parse_history(kept)
     if kept and (found is None or found.corrupt):
         log.warning("checkpoints of %s are damaged; what is whole is used", run.run_id)
     return found
@@ -87,11 +87,9 @@ def read_history(context: Context, run: Run) -> History | None:
 
 def _read_messages(context: Context, run: Run) -> tuple[ConversationMessage, ...]:
     """Return the last messages of a run's conversation, however many calls ago."""
-    holding = run_checkpoints.HOLDING_SAID
-    kept = context.store.read_records(
-        Checkpoint, run.run_id, run_checkpoints.MESSAGES, holding=holding
-    )
-    return run_checkpoints.read_conversation(kept)
+    holding = checkpoints.HOLDING_SAID
+    kept = context.store.read_records(Checkpoint, run.run_id, checkpoints.MESSAGES, holding=holding)
+    return checkpoints.read_conversation(kept)
 
 
 def _read_calls_with_effects(context: Context, run: Run) -> tuple[Sequence[PastCall], bool]:
@@ -105,12 +103,12 @@ def _read_calls_with_effects(context: Context, run: Run) -> tuple[Sequence[PastC
     kept: dict[int, Checkpoint] = {}
     horizon = 0
     for effect, limit in limits.items():
-        holding = run_checkpoints.format_effect_filter(effect, ended=False)
+        holding = checkpoints.format_effect_filter(effect, ended=False)
         found = read(limit, holding=holding)
         kept |= {each.number: each for each in found}
         if len(found) == limit:
             horizon = max(horizon, found[0].number)
-    calls = run_checkpoints.read_scattered_calls([kept[number] for number in sorted(kept)])
+    calls = checkpoints.read_scattered_calls([kept[number] for number in sorted(kept)])
     whole = [
         call
         for call in calls
@@ -173,16 +171,16 @@ def _read_run_page(
     def has_ended(call_id: str, number: int) -> bool:
         if before is None:
             return False
-        holding = run_checkpoints.format_call_filter(call_id)
+        holding = checkpoints.format_call_filter(call_id)
         later = context.store.read_records(Checkpoint, run.run_id, 8, holding=holding)
-        return run_checkpoints.has_end(later, call_id, number)
+        return checkpoints.has_end(later, call_id, number)
 
     # A call has two checkpoints; those of other calls may lie between them.
     limit = 2 * most + 8
     kept = context.store.read_records(Checkpoint, run.run_id, limit, before=before)
-    if before is None and run_checkpoints.parse_history(kept) is None:
+    if before is None and checkpoints.parse_history(kept) is None:
         return (), None
-    page = run_checkpoints.cut_page(kept, most, has_ended)
+    page = checkpoints.cut_page(kept, most, has_ended)
     all_taken = not kept or page.before == kept[0].number
     if all_taken and len(kept) < limit:
         return page.calls, None

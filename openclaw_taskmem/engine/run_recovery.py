@@ -13,12 +13,15 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import current_run, events, run_gateway_work, run_recovery, thread
-from openclaw_taskmem.domain.gateway_presence import GatewayPresence
-from openclaw_taskmem.domain.run_events import LeaseReleased, LeaseSet, ResumeTried
-from openclaw_taskmem.domain.run_machine import apply_events
-from openclaw_taskmem.domain.run_policy import RunReason
-from openclaw_taskmem.domain.run_recovery import LapseAction, LapseVerdict, OwnerStatus
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
+from openclaw_taskmem.domain.changes import gateway_work, recovery
+from openclaw_taskmem.domain.changes.recovery import LapseAction, LapseVerdict, OwnerStatus
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.events import LeaseReleased, LeaseSet, ResumeTried
+from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.runs.policy import RunReason
+from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.context import Context, Decision
 from taskmem_hookspecs import (
@@ -140,7 +143,7 @@ def requeue_abandoned(
                 left_by = context.update_task(run.task_id, partial(_requeue_run, context))
                 if left_by is not None:
                     queued += 1
-                    _log_reset(left_by, run_recovery.ABANDONED.why)
+                    _log_reset(left_by, recovery.ABANDONED.why)
     return queued
 
 
@@ -161,18 +164,18 @@ def has_holder_ended(context: Context, run: Run) -> bool:
 
 def describe_last_holder(context: Context, run: Run) -> str:
     """Tell the new owner of a run who abandoned it; empty: nobody did."""
-    if run.why not in run_recovery.LEFT:
+    if run.why not in recovery.LEFT:
         return ""
     messages = context.store.read_records(Message, run.task_id, thread.READ)
-    return run_recovery.describe_owner_gone(run.why, messages)
+    return recovery.describe_owner_gone(run.why, messages)
 
 
 def _requeue_run(context: Context, facts: TaskFacts, now: datetime) -> Decision[Run | None]:
     """Requeue a task's run if it is abandoned; return it as it was, or None."""
     if facts.run is None or not is_abandoned(context, facts.run):
         return Change(), None
-    change = run_recovery.apply_lapse(
-        facts, run_recovery.ABANDONED, wake_id="", text="", now=now, policy=context.runs
+    change = recovery.apply_lapse(
+        facts, recovery.ABANDONED, wake_id="", text="", now=now, policy=context.runs
     )
     tried = (apply_events(run, ResumeTried(), now=now).run for run in change.runs)
     return change.model_copy(update={"runs": tuple(tried)}), facts.run
@@ -221,7 +224,7 @@ def give_gateway_runs_recovery_time(
     `others`: boots of other connected gateways, whose runs are left alone. Source: requirements D2,
     E3.
     """
-    for run in _find_gateway_runs(context, run_recovery.MAY_LAPSE):
+    for run in _find_gateway_runs(context, recovery.MAY_LAPSE):
         if run.owner is not None and run.owner.boot in others:
             continue
         context.update_task(run.task_id, partial(_give_recovery_time, context, run, presence))
@@ -258,11 +261,11 @@ def build_waiting_notices(context: Context) -> tuple[Event, ...]:
     """
     now = context.clock.now()
     return tuple(
-        run_recovery.build_waiting_notice(facts.task, run, now)
+        recovery.build_waiting_notice(facts.task, run, now)
         for run in _find_gateway_runs(context, (RunState.BLOCKED,))
         if current_run.needs_word(run)
         and (facts := context.find_task(run.task_id)) is not None
-        and not run_recovery.was_announced(
+        and not recovery.was_announced(
             run, context.store.find_events(EventQuery(task_id=run.task_id, limit=MOST))
         )
     )
@@ -297,14 +300,14 @@ def _give_recovery_time(
     sight = _read_owner_status(context, facts.run, (presence,))
     newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=BATCH))
     # If its sub-agents were interrupted, so was the run.
-    below = run_gateway_work.read_awaited(facts, newest).get("sub_agents")
-    if not below and run_recovery.is_between_turns(facts, sight, now, context.runs):
+    below = gateway_work.read_awaited(facts, newest).get("sub_agents")
+    if not below and recovery.is_between_turns(facts, sight, now, context.runs):
         wake_id = context.new_id("wake", now)
         return (
-            run_gateway_work.notify_gateway_restart(facts, newest, wake_id=wake_id, now=now),
+            gateway_work.notify_gateway_restart(facts, newest, wake_id=wake_id, now=now),
             None,
         )
-    left = run_recovery.set_restart_lease(facts.run, presence.boot, presence.started_at, now)
+    left = recovery.set_restart_lease(facts.run, presence.boot, presence.started_at, now)
     return Change(runs=() if left is None else (left,)), None
 
 
@@ -324,13 +327,13 @@ def _handle_lapse(
     if facts.run.lease_until is None or facts.run.lease_until > now:
         return Change(), None
     sight = _read_owner_status(context, facts.run, gateways)
-    verdict = run_recovery.judge_lapse(facts, sight, now, context.runs)
+    verdict = recovery.judge_lapse(facts, sight, now, context.runs)
     wake_id = context.new_id("wake", now)
     text = ""
     if verdict.action is LapseAction.RESUME:
-        cut = run_recovery.describe_cut(facts.run, sight.boot) or f"{run_recovery.CUT_SENTENCE}."
+        cut = recovery.describe_cut(facts.run, sight.boot) or f"{recovery.CUT_SENTENCE}."
         text = packets.render_resume_text(context, facts, wake_id, f"{cut} Go on with it now.")
-    change = run_recovery.apply_lapse(
+    change = recovery.apply_lapse(
         facts, verdict, wake_id=wake_id, text=text, now=now, policy=context.runs
     )
     return change, verdict

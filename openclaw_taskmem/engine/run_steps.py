@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from openclaw_taskmem.domain import plan_revision, quotas, run_calls, task_lifecycle
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.plan import compute_progress
-from openclaw_taskmem.domain.run_events import StepFailed, StepGivenMore
-from openclaw_taskmem.domain.run_machine import apply_events
-from openclaw_taskmem.domain.task_update import UpdateRequest
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import plan_revision, quotas, run_calls
+from openclaw_taskmem.domain.changes.task_update import UpdateRequest
+from openclaw_taskmem.domain.runs.events import StepFailed, StepGivenMore
+from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.tasks import lifecycle
+from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.engine import tasks
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import require_own_run
@@ -115,8 +116,8 @@ def _record_failed_step(
         run = require_own_run(context, again, caller, NOTHING, wish.token)
         seen = run_calls.note_call(run, caller, wish.token, now, context.runs)
         marked = apply_events(seen, StepFailed(index=current), now=now).run
-        task = task_lifecycle.touch_task(again.task, now)
-        note_ = task_lifecycle.build_lifecycle_message(task, said, now)
+        task = lifecycle.touch_task(again.task, now)
+        note_ = lifecycle.build_lifecycle_message(task, said, now)
         counted = task.model_copy(update={"message_count": task.message_count + 1})
         return Change(tasks=(counted,), messages=(note_,), runs=(marked,)), (counted, ())
 

@@ -8,20 +8,12 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.domain import (
-    current_run,
-    outbox,
-    packet,
-    run_calls,
-    run_claims,
-    run_questions,
-    run_wakes,
-    task_lifecycle,
-    task_runs,
-)
-from openclaw_taskmem.domain.callers import AGENT, Caller
-from openclaw_taskmem.domain.rights import Act
-from openclaw_taskmem.domain.run_events import (
+from openclaw_taskmem.domain.callers.callers import AGENT, Caller
+from openclaw_taskmem.domain.changes import questions, run_calls, run_wakes, task_runs
+from openclaw_taskmem.domain.changes.handoff_notes import HandoffNotes, find_handoff_notes
+from openclaw_taskmem.domain.changes.rights import Act
+from openclaw_taskmem.domain.runs import claims, current_run
+from openclaw_taskmem.domain.runs.events import (
     RunClaimed,
     RunRequeued,
     TakenUpAgain,
@@ -30,9 +22,10 @@ from openclaw_taskmem.domain.run_events import (
     UserHeard,
     UserSpoke,
 )
-from openclaw_taskmem.domain.run_handoff_notes import HandoffNotes, find_handoff_notes
-from openclaw_taskmem.domain.run_machine import RunTransition, apply_events, begin_run
-from openclaw_taskmem.domain.run_policy import RunReason
+from openclaw_taskmem.domain.runs.machine import RunTransition, apply_events, begin_run
+from openclaw_taskmem.domain.runs.policy import RunReason
+from openclaw_taskmem.domain.tasks import lifecycle
+from openclaw_taskmem.domain.wakes import outbox, packet
 from openclaw_taskmem.engine import packets, run_recovery, user_questions
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.role_queues import has_own_session
@@ -137,12 +130,12 @@ def take_up_task(
         guard_task(context, Act.TAKE_UP, facts, caller, wish=NOT_TAKEN)
         guard_reopen(context, facts.task, caller)
         task_runs.guard_review(facts.run, caller, answer)
-        if run_questions.awaits_answer(facts.run, caller, answer, context.sessions):
+        if questions.awaits_answer(facts.run, caller, answer, context.sessions):
             return user_questions.build_answer_delivery(context, facts, answer, now), asked
-        task, message = task_lifecycle.reactivate_task(facts.task, now, reopen=reopen)
+        task, message = lifecycle.reactivate_task(facts.task, now, reopen=reopen)
         said = (message,) if message else ()
         if answer is not None:
-            said = (*said, task_lifecycle.build_answer_message(task, answer, now))
+            said = (*said, lifecycle.build_answer_message(task, answer, now))
         count = task.message_count + len(said)
         task = task.model_copy(update={"message_count": count})
         moved = _take_up_run(context, facts, task, caller, now)
@@ -159,7 +152,7 @@ def take_up_task(
             runs=(moved.run,) if moved else (),
             wakes=(*gone, *((wake,) if wake else ())),
             events=(
-                *task_lifecycle.build_status_events(facts.task.status, task, now),
+                *lifecycle.build_status_events(facts.task.status, task, now),
                 *(moved.events if moved else ()),
                 *outbox.build_settled_events(gone, now),
             ),
@@ -291,13 +284,13 @@ def _take_up_run(
     at_work = run.state is RunState.RUNNING
     gone = waits and run_recovery.has_holder_ended(context, run)
     if at_work or not (_is_parent_session(run, caller) or gone):
-        run_claims.guard_write(run, caller, None, NOT_TAKEN)
+        claims.guard_write(run, caller, None, NOT_TAKEN)
     if at_work:
         return forgiven
     owner = caller.owner
     if owner is not None:
         same = run.session_key == owner.session_key
-        if run_claims.is_owned_by(run, owner) if waits else same:
+        if claims.is_owned_by(run, owner) if waits else same:
             return task_runs.take_up_for_caller(forgiven.run, caller, now, context.runs)
     if waits:
         return apply_events(forgiven, RunRequeued(), now=now)
@@ -332,7 +325,7 @@ def _claim_task_run(
         waits = facts.run is not None and facts.run.state.is_waiting
         if waits or facts.task.status is not TaskStatus.ACTIVE:
             guard_task(context, Act.TAKE_UP, facts, caller)
-        task_lifecycle.require_open(facts.task, "nobody can claim it")
+        lifecycle.require_open(facts.task, "nobody can claim it")
         if facts.run is not None and facts.run.state is RunState.REVIEW:
             raise RunNotReady(
                 f"{task_id} is with the user for review, so nobody can claim it; once "

@@ -8,8 +8,10 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import cards, events, run_questions
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import questions
+from openclaw_taskmem.domain.views import cards
 from openclaw_taskmem.engine import runs, user_questions
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import MOST, list_background_runs, list_own_tasks
@@ -109,10 +111,10 @@ def _record_answer(
     question = user_questions.find_question(context, facts.run)
     if facts.run is None or question is None or question.key != key:
         return Change(), None
-    goes_on = run_questions.parse_resume_answer(facts.run, said)
+    goes_on = questions.parse_resume_answer(facts.run, said)
     if goes_on is None:
         return user_questions.build_answer_delivery(context, facts, said, now), None
-    entry = run_questions.close_question(facts, question, said, now)
+    entry = questions.close_question(facts, question, said, now)
     return (Change(), entry) if goes_on else (Change(events=(entry,)), None)
 
 

@@ -10,9 +10,11 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import outbox, reachability, run_recovery
-from openclaw_taskmem.domain.run_events import ClockSetBack
-from openclaw_taskmem.domain.run_machine import apply_events
+from openclaw_taskmem.domain.callers import reachability
+from openclaw_taskmem.domain.changes import recovery
+from openclaw_taskmem.domain.runs.events import ClockSetBack
+from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.wakes import update_wakes
 from taskmem_hookspecs import (
@@ -42,7 +44,7 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
     back; else 0 is returned. In the last two cases their times are reduced to now, due wakes become
     due now, and sent ones are sent again no later than if they had been sent now.
     """
-    leased = RunQuery(states=run_recovery.MAY_LAPSE, limit=MOST_RUNS)
+    leased = RunQuery(states=recovery.MAY_LAPSE, limit=MOST_RUNS)
     for run in context.store.find_runs(leased):
         if _correct_run_time(context, run) != run:
             read = partial(context.store.read_run, run.run_id)
@@ -121,7 +123,7 @@ def _deliver_now(context: Context, wake: Wake) -> None:
 
 
 def _correct_wake_time(context: Context, wake: Wake) -> Wake:
-    return run_recovery.correct_wake_time(wake, context.clock.now(), context.outbox)
+    return recovery.correct_wake_time(wake, context.clock.now(), context.outbox)
 
 
 def _cap_lease(context: Context, run: Run, _: datetime) -> Decision[None]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import stuck
+from openclaw_taskmem.domain.changes import stuck
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.context import Context, Decision
 from taskmem_hookspecs import (

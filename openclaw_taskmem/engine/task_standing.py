@@ -7,11 +7,13 @@ from datetime import datetime
 from itertools import chain, islice
 from typing import Final
 
-from openclaw_taskmem.domain import notices, rights, run_budget
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateway_presence import RunningWork
-from openclaw_taskmem.domain.rights import Act, TaskHolder
-from openclaw_taskmem.domain.run_budget import Budget
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers.gateway_presence import RunningWork
+from openclaw_taskmem.domain.changes import rights
+from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
+from openclaw_taskmem.domain.runs import budget as run_budget
+from openclaw_taskmem.domain.runs.budget import Budget
+from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_guards import (

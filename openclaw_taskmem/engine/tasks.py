@@ -8,33 +8,29 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import (
+from openclaw_taskmem.domain.callers import reachability
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import (
+    handoff_notes,
     implicit_tasks,
-    notices,
-    outbox,
     plan_revision,
     quotas,
-    reachability,
-    required_artifacts,
-    run_handoff_notes,
     task_answers,
-    task_lifecycle,
     task_runs,
-    thread,
-    thread_search,
 )
-from openclaw_taskmem.domain import ledger as ledger_lines
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.evidence import Refusal, add_kept
-from openclaw_taskmem.domain.plan_revision import RevisionResult
-from openclaw_taskmem.domain.rights import Act
-from openclaw_taskmem.domain.run_machine import RunTransition
-from openclaw_taskmem.domain.task_update import (
+from openclaw_taskmem.domain.changes.evidence import Refusal, add_kept
+from openclaw_taskmem.domain.changes.plan_revision import RevisionResult
+from openclaw_taskmem.domain.changes.rights import Act
+from openclaw_taskmem.domain.changes.task_update import (
     UpdateRequest,
     UpdateResult,
     apply_update,
 )
-from openclaw_taskmem.domain.thread_search import SearchResult
+from openclaw_taskmem.domain.runs.machine import RunTransition
+from openclaw_taskmem.domain.tasks import ledger as ledger_lines
+from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts, thread, thread_search
+from openclaw_taskmem.domain.tasks.thread_search import SearchResult
+from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.engine import evidence, ledger, reviews, run_handoff
 from openclaw_taskmem.engine.context import TRIES, Context, Decision
 from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
@@ -128,7 +124,7 @@ def _build_registration(
             segmented=segmented,
             now=now,
         )
-    change = task_lifecycle.build_task(
+    change = lifecycle.build_task(
         task_id=context.new_id("task", now),
         name=name,
         plan=plan,
@@ -218,7 +214,7 @@ def _try_update(
     if updated.sent_back:
         change = run_handoff.add_sent_back_wake(context, facts, change, wish.message, now)
     if read:
-        change = run_handoff_notes.record_heard(change, facts, read, now)
+        change = handoff_notes.record_heard(change, facts, read, now)
     if unheard:
         words = tuple(message.content for message in unheard)
         updated = updated.model_copy(update={"unheard": words})

@@ -5,20 +5,20 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import datetime
 
-from openclaw_taskmem.domain import (
-    current_run,
-    events,
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.changes import (
+    continuation,
+    gateway_work,
     implicit_tasks,
-    notices,
+    questions,
     run_calls,
-    run_continuation,
-    run_gateway_work,
-    run_questions,
 )
-from openclaw_taskmem.domain.run_events import LastWordsSaid, LeaseReleased
-from openclaw_taskmem.domain.run_machine import apply_events
-from openclaw_taskmem.domain.run_policy import RunReason
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.events import LastWordsSaid, LeaseReleased
+from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.runs.policy import RunReason
 from openclaw_taskmem.domain.turns import Origin, Turn
+from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.engine import evidence, run_recovery, wakes
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.turns import ReportContext, decide_on_run, list_newest_wakes
@@ -71,7 +71,7 @@ def remind_of_answer(context: Context, found: Run) -> None:
 
     def remind(facts: TaskFacts, run: Run, now: datetime) -> Decision[None]:
         newest, wake_id = list_newest_wakes(context, run), context.new_id("wake", now)
-        change = run_questions.build_answer_reminder(
+        change = questions.build_answer_reminder(
             facts, newest, wake_id=wake_id, now=now, policy=context.runs
         )
         return change, None
@@ -92,9 +92,7 @@ def resume_awaiting_run(context: Context, report: ReportContext, name: str, how:
         wake_id = context.new_id("wake", now)
         query = EventQuery(task_id=run.task_id, limit=run_recovery.BATCH)
         newest = context.store.find_events(query)
-        change = run_gateway_work.notify_awaited_end(
-            facts, newest, name, how, wake_id=wake_id, now=now
-        )
+        change = gateway_work.notify_awaited_end(facts, newest, name, how, wake_id=wake_id, now=now)
         return change if change.empty else report.add_cursor(context, change), None
 
     decide_on_run(context, run, notify, gone=None)
@@ -169,9 +167,7 @@ def _build_turn_end_change(
     if facts.task.implicit:
         return implicit_tasks.end_turn(facts, run, turn, now)
     wake_id = context.new_id("wake", now)
-    return run_continuation.apply_turn_end(
-        facts, turn, wake_id=wake_id, now=now, policy=context.runs
-    )
+    return continuation.apply_turn_end(facts, turn, wake_id=wake_id, now=now, policy=context.runs)
 
 
 def _prepend_words(change: Change, words: tuple[Event, ...]) -> Change:
@@ -189,7 +185,7 @@ def _give_turn(
 
     def give(facts: TaskFacts, _: Run, now: datetime) -> Decision[bool]:
         wake_id = context.new_id("wake", now)
-        change = run_continuation.promote_run(
+        change = continuation.promote_run(
             facts, report.owner, wake_id=wake_id, now=now, policy=context.runs
         )
         if change is None or (change.empty and not words):

@@ -10,20 +10,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 
-from openclaw_taskmem.domain import (
-    current_run,
-    notices,
-    run_budget,
-    run_calls,
-    run_checkpoints,
-    run_questions,
-    run_recovery,
-)
-from openclaw_taskmem.domain.notices import Milestone
-from openclaw_taskmem.domain.plan import compute_progress
-from openclaw_taskmem.domain.run_budget import Budget
-from openclaw_taskmem.domain.run_checkpoints import CallEndEntry, CallStartEntry
-from openclaw_taskmem.domain.run_events import (
+from openclaw_taskmem.domain.changes import questions, recovery, run_calls
+from openclaw_taskmem.domain.changes.recovery import LapseAction, OwnerStatus
+from openclaw_taskmem.domain.effects import checkpoints
+from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry
+from openclaw_taskmem.domain.effects.side_effects import judge_call
+from openclaw_taskmem.domain.runs import budget, current_run
+from openclaw_taskmem.domain.runs.budget import Budget
+from openclaw_taskmem.domain.runs.events import (
     AgentDescribed,
     CallBegan,
     CallEnded,
@@ -35,11 +29,12 @@ from openclaw_taskmem.domain.run_events import (
     RunEvent,
     TurnBegan,
 )
-from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
-from openclaw_taskmem.domain.run_policy import RunReason
-from openclaw_taskmem.domain.run_recovery import LapseAction, OwnerStatus
-from openclaw_taskmem.domain.side_effects import judge_call
+from openclaw_taskmem.domain.runs.machine import RunTransition, apply_events
+from openclaw_taskmem.domain.runs.policy import RunReason
+from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.domain.wakes import notices
+from openclaw_taskmem.domain.wakes.notices import Milestone
 from openclaw_taskmem.engine import ledger
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.event_cursors import EventCursor, make_cursor_bookmark
@@ -123,16 +118,16 @@ def record_turn_start(context: Context, report: ReportContext, origin: Origin) -
         if origin is Origin.HEARTBEAT:
             return Change(), True
         since, covered = report.gateway_started_at, facts.task.implicit
-        is_late = run_recovery.was_resumed(run, report.owner, since)
+        is_late = recovery.was_resumed(run, report.owner, since)
         resumes = origin is Origin.RECOVERY and not is_late
         waits = origin is Origin.RECOVERY and current_run.is_waiting_for_word(run)
         if waits and not covered:
             return Change(), not has_lost_run(context, report.session, since)
         if resumes and not covered:
             sight = OwnerStatus(boot=report.owner.boot, fingerprint=report.fingerprint)
-            verdict = run_recovery.judge_gateway_resume(facts, sight, now, context.runs)
+            verdict = recovery.judge_gateway_resume(facts, sight, now, context.runs)
             if verdict.action is not LapseAction.RESUME:
-                change = run_recovery.apply_lapse(
+                change = recovery.apply_lapse(
                     facts, verdict, wake_id="", text="", now=now, policy=context.runs
                 )
                 return report.add_cursor(context, change, goes_on=False), False
@@ -141,9 +136,9 @@ def record_turn_start(context: Context, report: ReportContext, origin: Origin) -
             return Change(), True
         if resumes:
             moved = apply_events(moved, ResumeTried(), now=now)
-            notice = run_recovery.build_resumed_notice(facts.task, moved.run, now)
+            notice = recovery.build_resumed_notice(facts.task, moved.run, now)
             moved = RunTransition(run=moved.run, events=(*moved.events, notice))
-        return report.add_cursor(context, run_recovery.adopt_run(facts, moved, now)), True
+        return report.add_cursor(context, recovery.adopt_run(facts, moved, now)), True
 
     goes_on = _decide_on_current_run(context, report, begin, gone=True)
     if goes_on is None and origin is not Origin.USER:
@@ -191,8 +186,8 @@ def record_call_end(
         if moved is None:
             return Change(), ()
         ended = CallEnded(
-            given=run_checkpoints.digest_arguments(call.given),
-            result=run_checkpoints.digest_call(call.given, call.result),
+            given=checkpoints.digest_arguments(call.given),
+            result=checkpoints.digest_call(call.given, call.result),
         )
         moved = apply_events(moved, ended, now=now)
         did = FileActivity() if facts.task.implicit else deed or FileActivity()
@@ -237,7 +232,7 @@ def find_step_budget(context: Context, owner: Owner) -> Budget | None:
     run = current_run.find_current_run(open_, owner)
     if run is None or not run.budget.segmented or run.state not in current_run.OPEN:
         return None
-    return run_budget.compute_budget(context.store.read_task(run.task_id), context.runs)
+    return budget.compute_budget(context.store.read_task(run.task_id), context.runs)
 
 
 def _decide_on_current_run(
@@ -296,9 +291,7 @@ def _take_run_for_call(context: Context, run: Run, report: ReportContext) -> Run
     if current_run.is_waiting_for_word(run):
         if run.why != RunReason.ANSWERED or report.turn_since is None:
             return RunTransition(run=run)
-        if not run_questions.is_answer_delivered(
-            list_newest_wakes(context, run), report.turn_since
-        ):
+        if not questions.is_answer_delivered(list_newest_wakes(context, run), report.turn_since):
             return RunTransition(run=run)
         now = context.clock.now()
         moved = run_calls.take_up_run(run, report.owner, now, context.runs)
@@ -359,7 +352,7 @@ def _add_checkpoint(
     )
     return Change(
         runs=(run,),
-        checkpoints=(run_checkpoints.build_checkpoint(run.run_id, number, placed, now),),
+        checkpoints=(checkpoints.build_checkpoint(run.run_id, number, placed, now),),
         ledger=more.ledger,
         folders=more.folders,
         events=(*moved.events, *milestones),

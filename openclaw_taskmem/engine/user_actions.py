@@ -6,13 +6,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import user_actions
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.notices import NAME_BYTES
-from openclaw_taskmem.domain.task_update import Acceptance, UpdateRequest
-from openclaw_taskmem.domain.text_safety import has_visible_text
-from openclaw_taskmem.domain.texts import quote_line, to_plain_line
-from openclaw_taskmem.domain.user_actions import NEEDED_WORDS, ActRequest, UserAction, list_actions
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes.task_update import Acceptance, UpdateRequest
+from openclaw_taskmem.domain.text.text_safety import has_visible_text
+from openclaw_taskmem.domain.text.texts import quote_line, to_plain_line
+from openclaw_taskmem.domain.views import user_actions
+from openclaw_taskmem.domain.views.user_actions import (
+    NEEDED_WORDS,
+    ActRequest,
+    UserAction,
+    list_actions,
+)
+from openclaw_taskmem.domain.wakes.notices import NAME_BYTES
 from openclaw_taskmem.engine import reviews, run_handoff, runs, tasks, user_questions, waits
 from openclaw_taskmem.engine.agent_reach import find_unreached
 from openclaw_taskmem.engine.context import Context

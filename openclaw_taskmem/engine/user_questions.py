@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain import run_questions, run_reminders
-from openclaw_taskmem.domain.texts import quote_line, to_plain_line
+from openclaw_taskmem.domain.changes import questions, reminders
+from openclaw_taskmem.domain.text.texts import quote_line, to_plain_line
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import Change, EventQuery, Run, TaskFacts, UserQuestion
 from taskmem_hookspecs.errors import InvalidArguments
@@ -24,10 +24,10 @@ def find_question(context: Context, run: Run | None) -> UserQuestion | None:
         return None
     limit = NEWEST
     newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
-    while len(newest) == limit and not run_questions.has_run_change(run, newest):
+    while len(newest) == limit and not questions.has_run_change(run, newest):
         limit *= 2
         newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
-    return run_questions.build_user_question(task, run, newest)
+    return questions.build_user_question(task, run, newest)
 
 
 def build_answer_delivery(
@@ -41,7 +41,7 @@ def build_answer_delivery(
     task, run = facts.task, facts.run
     if answer is None:
         asked = quote_line(
-            to_plain_line((run and run.dialogue.question) or ""), run_reminders.QUESTION_BYTES
+            to_plain_line((run and run.dialogue.question) or ""), reminders.QUESTION_BYTES
         )
         raise InvalidArguments(
             f"{task.task_id} has asked the user: {asked} Give what they answer to that "
@@ -49,6 +49,6 @@ def build_answer_delivery(
         )
     question = find_question(context, run)
     wake_id = context.new_id("wake", now)
-    return run_questions.build_answer_change(
+    return questions.build_answer_change(
         facts, question, answer, wake_id=wake_id, sessions=context.sessions, now=now
     )

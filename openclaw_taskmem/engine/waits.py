@@ -7,12 +7,14 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
-from openclaw_taskmem.domain import look_policy, outbox, rights, role_queue_target, targets, waits
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.conditions import parse_condition
-from openclaw_taskmem.domain.reachability import OWED
-from openclaw_taskmem.domain.rights import Act, TaskHolder
-from openclaw_taskmem.domain.waits import Refinement, WaitFacts
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers.reachability import OWED
+from openclaw_taskmem.domain.changes import rights, waits
+from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
+from openclaw_taskmem.domain.changes.waits import Refinement, WaitFacts
+from openclaw_taskmem.domain.conditions import look_policy, role_queue_target, targets
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import (
     fill_in_home,

@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import outbox, reachability, wake_lines
-from openclaw_taskmem.domain.outbox import Delivery
-from openclaw_taskmem.domain.wake_holds import Hold
-from openclaw_taskmem.domain.wake_lines import WakeFacts
+from openclaw_taskmem.domain.callers import reachability
+from openclaw_taskmem.domain.wakes import lines, outbox
+from openclaw_taskmem.domain.wakes.holds import Hold
+from openclaw_taskmem.domain.wakes.lines import WakeFacts
+from openclaw_taskmem.domain.wakes.outbox import Delivery
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import FOREVER, Change, Run, Task, Wake, WakeCause, WakeQuery, WakeState
 from taskmem_hookspecs.errors import Conflict, WaitNotFound
@@ -171,7 +172,7 @@ def _claim_delivery(
 def _add_wake_line(context: Context, delivery: Delivery) -> Delivery:
     """Add to a delivery's message the line that people see, and its host."""
     found = [_read_wake_facts(context, wake) for wake in delivery.wakes]
-    line = wake_lines.describe_wakes(found)
+    line = lines.describe_wakes(found)
     fields = {"line": line, "host": next(filter(None, map(_find_host, found)), None)}
     message = delivery.message.model_copy(update=fields)
     return delivery.model_copy(update={"message": message})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from openclaw_taskmem.domain.verdicts import UnderstoodSide
+from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide
 from taskmem_hookspecs import Condition, Target, Value
 from taskmem_hookspecs.errors import NoProvider
 

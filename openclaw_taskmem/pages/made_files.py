@@ -12,9 +12,9 @@ import stat
 from contextlib import ExitStack, suppress
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.domain.proof import Proof, ProofStanding
-from openclaw_taskmem.domain.redaction import scrub
-from openclaw_taskmem.domain.texts import format_size
+from openclaw_taskmem.domain.tasks.proof import Proof, ProofStanding
+from openclaw_taskmem.domain.text.redaction import scrub
+from openclaw_taskmem.domain.text.texts import format_size
 from taskmem_hookspecs import InvalidArguments
 from taskmem_hookspecs.paths import is_hidden, resolve_links
 

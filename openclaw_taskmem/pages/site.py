@@ -17,14 +17,15 @@ from typing import Any, Final, NamedTuple, Protocol, cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from openclaw_taskmem.domain import reader_budget, timeline
-from openclaw_taskmem.domain.health_faults import HealthFault, list_faults
-from openclaw_taskmem.domain.proof import list_proofs
+from openclaw_taskmem.domain import reader_budget
+from openclaw_taskmem.domain.conditions.targets import describe_target, describe_wait
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
-from openclaw_taskmem.domain.targets import describe_target, describe_wait
-from openclaw_taskmem.domain.text_safety import escape_hidden
-from openclaw_taskmem.domain.texts import format_clock, format_duration, format_iso_millis
-from openclaw_taskmem.domain.user_actions import READ_ONLY, describe_wait_cancelling
+from openclaw_taskmem.domain.tasks.proof import list_proofs
+from openclaw_taskmem.domain.text.text_safety import escape_hidden
+from openclaw_taskmem.domain.text.texts import format_clock, format_duration, format_iso_millis
+from openclaw_taskmem.domain.views import timeline
+from openclaw_taskmem.domain.views.health_faults import HealthFault, list_faults
+from openclaw_taskmem.domain.views.user_actions import READ_ONLY, describe_wait_cancelling
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.lookup import guard_home
 from openclaw_taskmem.engine.overview import list_lines, read_overview, search_lines

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from itertools import groupby, islice
 from typing import Any, Final, NamedTuple
 
-from openclaw_taskmem.domain import replay, timeline
-from openclaw_taskmem.domain.proof import ProofStanding, list_proofs
-from openclaw_taskmem.domain.timeline import EntryKind
+from openclaw_taskmem.domain.tasks.proof import ProofStanding, list_proofs
+from openclaw_taskmem.domain.views import replay, timeline
+from openclaw_taskmem.domain.views.timeline import EntryKind
 from openclaw_taskmem.engine import retention
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.overview import read_standing

@@ -17,7 +17,7 @@ from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
 
 import pluggy
 
-from openclaw_taskmem.domain.reachability import ANY
+from openclaw_taskmem.domain.callers.reachability import ANY
 from openclaw_taskmem.plugin_host import manager as plugin_manager
 from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.isolation import TookTooLong, run_with_timeout

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pluggy
 
-from openclaw_taskmem.domain import packet
+from openclaw_taskmem.domain.wakes import packet
 from openclaw_taskmem.plugin_host.isolation import run_with_timeout
 from taskmem_hookspecs import PROJECT, ResumeFacts, ResumePacket, hookimpl, specs
 

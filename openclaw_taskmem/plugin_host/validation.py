@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, TypeGuard, TypeVar, cast
 
 from pydantic import ValidationError
 
-from openclaw_taskmem.domain import targets
+from openclaw_taskmem.domain.conditions import targets
 from taskmem_hookspecs import (
     AgentHost,
     ConditionUnclear,

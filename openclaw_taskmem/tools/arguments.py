@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.redaction import MASK, scrub_json
+from openclaw_taskmem.domain.text.redaction import MASK, scrub_json
 from taskmem_hookspecs import InvalidArguments
 
 LONGEST: Final = 65_536

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Mapping
 from typing import Final, cast
 
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.texts import format_count, quote_line
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.text.texts import format_count, quote_line
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_guards import renew_lease
 from openclaw_taskmem.tools import arguments, forms, recall, runs, tasks, waits

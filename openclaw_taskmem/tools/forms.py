@@ -23,8 +23,10 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from openclaw_taskmem.domain import callers, required_artifacts, task_metadata
-from openclaw_taskmem.domain.text_safety import has_visible_text
+from openclaw_taskmem.domain.callers import callers
+from openclaw_taskmem.domain.tasks import metadata as task_metadata
+from openclaw_taskmem.domain.tasks import required_artifacts
+from openclaw_taskmem.domain.text.text_safety import has_visible_text
 from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
 from taskmem_hookspecs.errors import ReservedKey
 

@@ -8,8 +8,8 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.overview import TaskLine
-from openclaw_taskmem.domain.texts import format_iso_millis
+from openclaw_taskmem.domain.text.texts import format_iso_millis
+from openclaw_taskmem.domain.views.overview import TaskLine
 from openclaw_taskmem.engine.overview import Overview
 from openclaw_taskmem.tools.tool import Answer
 

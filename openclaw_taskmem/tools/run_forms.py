@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from openclaw_taskmem.domain.callers import AGENT, USER
-from openclaw_taskmem.domain.chat_commands import LONGEST_ANSWER
+from openclaw_taskmem.domain.callers.callers import AGENT, USER
+from openclaw_taskmem.domain.views.chat_commands import LONGEST_ANSWER
 from openclaw_taskmem.tools.forms import Form, Id, Plan, RoleName, Text, Token, refuse_user_role
 
 Answer = Annotated[Text, Field(max_length=LONGEST_ANSWER)]

@@ -10,10 +10,11 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import notices, task_answers
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.run_handoff_notes import HandoffNotes
-from openclaw_taskmem.domain.texts import clip, format_count, to_plain_line
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import task_answers
+from openclaw_taskmem.domain.changes.handoff_notes import HandoffNotes
+from openclaw_taskmem.domain.text.texts import clip, format_count, to_plain_line
+from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.engine import role_queues, run_handoff, run_steps, runs
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.tools import run_forms

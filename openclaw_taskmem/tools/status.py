@@ -10,12 +10,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import ledger, packet_history, run_calls, task_answers, thread
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.plan import compute_progress
-from openclaw_taskmem.domain.redaction import scrub
-from openclaw_taskmem.domain.run_checkpoints import PastCall
-from openclaw_taskmem.domain.texts import format_count, format_duration, format_iso
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import run_calls, task_answers
+from openclaw_taskmem.domain.effects.checkpoints import PastCall
+from openclaw_taskmem.domain.tasks import ledger, thread
+from openclaw_taskmem.domain.tasks.plan import compute_progress
+from openclaw_taskmem.domain.text.redaction import scrub
+from openclaw_taskmem.domain.text.texts import format_count, format_duration, format_iso
+from openclaw_taskmem.domain.wakes import packet_history
 from openclaw_taskmem.engine import task_standing as engine
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_history import HistoryPosition

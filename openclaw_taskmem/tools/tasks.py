@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from openclaw_taskmem.domain import ledger, run_budget, task_answers, task_lifecycle
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.task_update import UpdateRequest, UpdateResult
-from openclaw_taskmem.domain.texts import format_count, format_iso, format_step_numbers
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import task_answers
+from openclaw_taskmem.domain.changes.task_update import UpdateRequest, UpdateResult
+from openclaw_taskmem.domain.runs import budget
+from openclaw_taskmem.domain.tasks import ledger, lifecycle
+from openclaw_taskmem.domain.text.texts import format_count, format_iso, format_step_numbers
 from openclaw_taskmem.engine import role_queues, task_standing, tasks
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.tools import forms, runs, thread_pages
@@ -30,7 +32,7 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
     """Register a task and say how to go on."""
     plan_ = tuple(form.plan)
     if form.segmented:
-        plan_, _ = run_budget.cap_plan(plan_)
+        plan_, _ = budget.cap_plan(plan_)
     task = tasks.register_new_task(
         context,
         name=form.name,
@@ -67,7 +69,7 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
 
 def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Answer | RunlessAnswer:
     """Report progress on a task, or answer a query about it."""
-    status = None if form.status is None else task_lifecycle.parse_status(form.status)
+    status = None if form.status is None else lifecycle.parse_status(form.status)
     wish = UpdateRequest(
         message=form.message,
         status=status,
@@ -136,7 +138,7 @@ def _is_completion(given: Mapping[str, object]) -> bool:
     if given.get("status") is None:
         return False
     try:
-        status = task_lifecycle.parse_status(str(given.get("status")))
+        status = lifecycle.parse_status(str(given.get("status")))
     except TaskmemError:
         return False
     return status is TaskStatus.COMPLETED
@@ -218,7 +220,7 @@ def task_list(context: Context, form: forms.TaskList, caller: Caller) -> Answer:
     """List the tasks that the caller may see."""
     word = form.status.strip().lower()
     besides = ("all", "implicit", "waiting")
-    status = None if word in besides else task_lifecycle.parse_status(word, *besides)
+    status = None if word in besides else lifecycle.parse_status(word, *besides)
     awaited = role_queues.list_awaited(context)
     order = "the longest waiting" if word == "waiting" else "the latest"
     if word == "waiting":

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from openclaw_taskmem.domain.texts import count_json_bytes, format_iso
+from openclaw_taskmem.domain.text.texts import count_json_bytes, format_iso
 from openclaw_taskmem.engine.tasks import QueryAnswer
 from openclaw_taskmem.tools.tool import Answer
 from taskmem_hookspecs import InvalidArguments, Message

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import current_run
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.plan import compute_progress
-from openclaw_taskmem.domain.texts import format_iso
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.tasks.plan import compute_progress
+from openclaw_taskmem.domain.text.texts import format_iso
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.tools import forms
 from taskmem_hookspecs import Run, Task

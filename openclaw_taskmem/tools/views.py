@@ -13,12 +13,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import ledger, reachability, timeline
-from openclaw_taskmem.domain.proof import list_proofs
-from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.domain.callers import reachability
+from openclaw_taskmem.domain.changes.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.retention import describe_dropped
-from openclaw_taskmem.domain.run_calls import OPEN_STATES
-from openclaw_taskmem.domain.texts import format_iso_millis, to_epoch
+from openclaw_taskmem.domain.tasks import ledger
+from openclaw_taskmem.domain.tasks.proof import list_proofs
+from openclaw_taskmem.domain.text.redaction import scrub
+from openclaw_taskmem.domain.text.texts import format_iso_millis, to_epoch
+from openclaw_taskmem.domain.views import timeline
 from openclaw_taskmem.engine import lookup
 from openclaw_taskmem.engine.agent_reach import count_hostless
 from openclaw_taskmem.engine.context import Context

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, JsonValue, WithJsonSchema, model_validator
 
-from openclaw_taskmem.domain.role_queue_target import is_queue
+from openclaw_taskmem.domain.conditions.role_queue_target import is_queue
 from openclaw_taskmem.tools.forms import Filled, Form, Id, Stripped, Text
 from taskmem_hookspecs.conditions import MAX_SIDES
 

@@ -6,12 +6,12 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import role_queue_target
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.conditions import parse_condition, read_signals
-from openclaw_taskmem.domain.redaction import MASK, scrub, scrub_cut
-from openclaw_taskmem.domain.texts import clip, to_one_line, to_plain_line
-from openclaw_taskmem.domain.waits import Refinement
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes.waits import Refinement
+from openclaw_taskmem.domain.conditions import role_queue_target
+from openclaw_taskmem.domain.conditions.conditions import parse_condition, read_signals
+from openclaw_taskmem.domain.text.redaction import MASK, scrub, scrub_cut
+from openclaw_taskmem.domain.text.texts import clip, to_one_line, to_plain_line
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.waits import ArmedWait

@@ -20,7 +20,7 @@ _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _FOLDERS: Final = 8
 """How many folders a refusal names."""
 _SANDBOX: Final = "ask the user to set TASKMEM_SANDBOX_LOOKS=all"
-"""What lets an agent in a sandbox see more; the same text as in `domain/look_policy.py`."""
+"""What lets an agent in a sandbox see more, as `domain/conditions/look_policy.py` says it."""
 
 
 def require_viewable(path: str, within: tuple[str, ...] | None) -> str:

@@ -29,7 +29,7 @@ from openclaw_taskmem.cli import (
 from openclaw_taskmem.daemon import processes, settings_differences
 from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.daemon.work_folders import RESTORE
-from openclaw_taskmem.domain.texts import format_count
+from openclaw_taskmem.domain.text.texts import format_count
 from openclaw_taskmem.home import Home, HomeRefused, find_home
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.isolation import TookTooLong

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.daemon.gateway_sessions import Gateways
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.wake_holds import SETTLES
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.wakes.holds import SETTLES
 from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.engine.gateway_reports import BOOT
 from taskmem_hookspecs import (

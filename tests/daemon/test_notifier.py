@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.daemon.notifier import GIVE_UP_AFTER, SHOWN, Notifier
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.notices import COALESCED
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.wakes.notices import COALESCED
 from openclaw_taskmem.engine import host_notifications
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.host_notifications import NotificationKind

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.overview import TaskLine
-from openclaw_taskmem.domain.user_actions import ActRequest, UserAction
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.views.overview import TaskLine
+from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine import agent_reach, overview, run_recovery, user_actions
 from openclaw_taskmem.engine.agent_reach import count_hostless
 from taskmem_hookspecs import Change, WakeState

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.domain import notices
-from openclaw_taskmem.domain.chat_commands import Command
-from openclaw_taskmem.domain.gateway_presence import RunningWork
+from openclaw_taskmem.domain.callers.gateway_presence import RunningWork
+from openclaw_taskmem.domain.views.chat_commands import Command
+from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.engine import chat_commands, host_notifications
 from openclaw_taskmem.engine.chat_commands import CommandReply, run_command
 from openclaw_taskmem.engine.host_notifications import NotificationKind

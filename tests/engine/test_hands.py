@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain import thread
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import (
     gateway_reports,

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain import events, run_checkpoints
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.chat_commands import Command
-from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
-from openclaw_taskmem.domain.task_lifecycle import REQUEST_BYTES
-from openclaw_taskmem.domain.texts import count_json_bytes
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.effects import checkpoints
+from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
+from openclaw_taskmem.domain.tasks.lifecycle import REQUEST_BYTES
+from openclaw_taskmem.domain.text.texts import count_json_bytes
 from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.domain.views.chat_commands import Command
 from openclaw_taskmem.engine import (
     evidence,
     gateway_reports,
@@ -85,9 +86,7 @@ def test_the_third_call_opens_a_task_with_all_three(session: Session) -> None:
     assert (task.name, task.plan, task.original_request) == (SAID, (SAID,), SAID)
     run = session.run(task.task_id)
     assert (run.state, run.owner) == (RunState.RUNNING, session.owner)
-    kept = run_checkpoints.parse_history(
-        session.world.store.read_records(Checkpoint, run.run_id, 9)
-    )
+    kept = checkpoints.parse_history(session.world.store.read_records(Checkpoint, run.run_id, 9))
     assert kept is not None
     assert [(each.about, each.ok) for each in kept.calls] == [
         ("bake loaf 1", True),

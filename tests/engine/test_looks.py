@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import taskmem_evidence.hooks
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateway_presence import RunningWork
-from openclaw_taskmem.domain.look_policy import LookPolicy
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers.gateway_presence import RunningWork
+from openclaw_taskmem.domain.conditions.look_policy import LookPolicy
 from taskmem_hookspecs import Claim, Finding, Verdict, hookimpl
 from taskmem_hookspecs.errors import EvidenceMissing, NotAllowed
 from tests.support.world import PERSON, World

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import taskmem_evidence.hooks
-from openclaw_taskmem.domain import quotas
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import quotas
 from taskmem_hookspecs import Change, Message, Role, TaskStatus, WaitStatus
 from taskmem_hookspecs.errors import EvidenceMissing, LimitReached
 from taskmem_hookspecs.testing import a_task, a_wait

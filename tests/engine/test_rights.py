@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.rights import TABLE, Act, ActCondition, Tie
-from openclaw_taskmem.domain.run_checkpoints import CallStartEntry
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes.rights import TABLE, Act, ActCondition, Tie
+from openclaw_taskmem.domain.effects.checkpoints import CallStartEntry
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import chat_commands, gateway_reports, turn_ends, turns
 from openclaw_taskmem.engine.turns import ReportContext

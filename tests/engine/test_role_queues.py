@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain import current_run
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.engine import (
     gateway_reports,
     host_notifications,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_taskmem.domain import current_run, events
-from openclaw_taskmem.domain.chat_commands import Command
-from openclaw_taskmem.domain.run_fields import set_fields
-from openclaw_taskmem.domain.run_questions import ACCEPT, LEAVE_IT, RESUME, SEND_BACK
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.changes.questions import ACCEPT, LEAVE_IT, RESUME, SEND_BACK
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.fields import set_fields
 from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.domain.views.chat_commands import Command
 from openclaw_taskmem.engine import (
     chat_commands,
     gateway_reports,

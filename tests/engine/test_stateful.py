@@ -18,8 +18,9 @@ from hypothesis.stateful import (
     rule,
 )
 
-from openclaw_taskmem.domain import plan, stuck, waits
-from openclaw_taskmem.domain.outbox import Delivery
+from openclaw_taskmem.domain.changes import stuck, waits
+from openclaw_taskmem.domain.tasks import plan
+from openclaw_taskmem.domain.wakes.outbox import Delivery
 from openclaw_taskmem.engine import startup, wakes
 from taskmem_hookspecs import (
     Change,

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from openclaw_taskmem.domain import events, run_calls
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateway_presence import GatewayPresence
-from openclaw_taskmem.domain.run_recovery import MAY_LAPSE
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
+from openclaw_taskmem.domain.changes import run_calls
+from openclaw_taskmem.domain.changes.recovery import MAY_LAPSE
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import run_recovery, startup
 from taskmem_hookspecs import (

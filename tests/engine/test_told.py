@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.domain import outbox
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.domain.wake_holds import SETTLES
+from openclaw_taskmem.domain.wakes import outbox
+from openclaw_taskmem.domain.wakes.holds import SETTLES
 from taskmem_hookspecs import Change, RunState, Wake, WakeCause, WakeQuery, WakeState
 from taskmem_hookspecs.testing import a_wake
 from tests.support.sessions import Session

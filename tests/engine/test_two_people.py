@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.user_actions import ActRequest, UserAction
+from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine.context import LOCKS, Context
 from openclaw_taskmem.engine.overview import read_line
 from openclaw_taskmem.engine.scoped_store import ScopedStore

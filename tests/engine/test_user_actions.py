@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.overview import Section
+from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.domain.user_actions import ActRequest, UserAction
+from openclaw_taskmem.domain.views.overview import Section
+from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine import lookup, overview, user_actions
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import (

@@ -21,8 +21,8 @@ from mcp.types import JSONRPCMessage
 from pydantic import ValidationError
 
 from openclaw_taskmem.daemon import mcp_lines
-from openclaw_taskmem.domain import packet
-from openclaw_taskmem.domain.conditions import parse_condition
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from openclaw_taskmem.domain.wakes import packet
 from taskmem_hookspecs import TaskmemError, hookimpl
 from taskmem_recall.past_tasks import PastTasks
 from tests.fuzz.daemon_home import DaemonHome, Defect

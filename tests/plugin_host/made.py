@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from openclaw_taskmem.domain import packet as core_packet
-from openclaw_taskmem.domain.conditions import parse_condition
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from openclaw_taskmem.domain.wakes import packet as core_packet
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_hookspecs import (
     Finding,

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from openclaw_taskmem.domain import packet as core_packet
+from openclaw_taskmem.domain.wakes import packet as core_packet
 from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_hookspecs import (

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
-from openclaw_taskmem.domain import redaction
+from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.engine import runs
 from openclaw_taskmem.plugin_host import facade
 from taskmem_hookspecs import TaskmemError

@@ -8,10 +8,10 @@ from datetime import datetime
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain.changes.stuck import StuckPolicy
 from openclaw_taskmem.domain.retention import KeepPolicy
-from openclaw_taskmem.domain.run_policy import RunPolicy
-from openclaw_taskmem.domain.stuck import StuckPolicy
+from openclaw_taskmem.domain.runs.policy import RunPolicy
+from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
 from taskmem_hookspecs import (
     Change,
     Owner,

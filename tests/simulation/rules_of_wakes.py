@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain.packet import LIMIT
-from openclaw_taskmem.domain.reachability import OWED, is_kept
+from openclaw_taskmem.domain.callers.reachability import OWED, is_kept
+from openclaw_taskmem.domain.wakes.packet import LIMIT
 from taskmem_hookspecs import TaskStatus, Wake, WakeCause, WakeState
 from tests.simulation.machine import Machine
 from tests.simulation.mirror import Commit

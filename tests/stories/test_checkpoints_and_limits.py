@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.run_checkpoints import MESSAGES
+from openclaw_taskmem.domain.effects.checkpoints import MESSAGES
 from openclaw_taskmem.engine import run_recovery
 from openclaw_taskmem.engine.run_history import read_history
 from taskmem_hookspecs import ConversationMessage, RunState

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from openclaw_taskmem.domain import run_continuation, task_runs, turns
-from openclaw_taskmem.domain.run_policy import POLICY, RunPolicy
+from openclaw_taskmem.domain import turns
+from openclaw_taskmem.domain.changes import continuation, task_runs
+from openclaw_taskmem.domain.runs.policy import POLICY, RunPolicy
 from tests.support import scenarios as played
 from tests.support.scenarios import Player, Scenario, ScenarioResult, loops, scenarios
 from tests.support.world import World
@@ -35,7 +36,7 @@ def nothing_runs(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_minute_is_an_hour(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(run_continuation, "AWAITED", run_continuation.AWAITED / 60)
+    patch.setattr(continuation, "AWAITED", continuation.AWAITED / 60)
 
 
 def nobody_rests(patch: pytest.MonkeyPatch) -> None:
@@ -44,7 +45,7 @@ def nobody_rests(patch: pytest.MonkeyPatch) -> None:
 
 
 def ends_are_orders(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(run_continuation.run_reminders, "remind_of_end", lambda task, _: "Go on now.")
+    patch.setattr(continuation.run_reminders, "remind_of_end", lambda task, _: "Go on now.")
 
 
 def any_word_is_consent(patch: pytest.MonkeyPatch) -> None:

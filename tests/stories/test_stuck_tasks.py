@@ -126,7 +126,7 @@ def test_fail_safe_wake_goes_out_when_no_packet_can_be_built(
         raise RuntimeError("no packet today")
 
     task = real_world.register()
-    monkeypatch.setattr("openclaw_taskmem.domain.packet.build_packet", fail_to_build)
+    monkeypatch.setattr("openclaw_taskmem.domain.wakes.packet.build_packet", fail_to_build)
 
     (wake,) = real_world.pass_time(THRESHOLD)
 

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.conditions import parse_condition
-from openclaw_taskmem.domain.outbox import Delivery, OutboxPolicy
-from openclaw_taskmem.domain.redaction import scrub
-from openclaw_taskmem.domain.stuck import StuckPolicy
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes.stuck import StuckPolicy
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from openclaw_taskmem.domain.text.redaction import scrub
+from openclaw_taskmem.domain.wakes.outbox import Delivery, OutboxPolicy
 from openclaw_taskmem.engine import stuck, waits, wakes
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.scoped_store import ScopedStore

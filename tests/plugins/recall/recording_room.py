@@ -15,7 +15,7 @@ from pathlib import Path
 from PIL import Image
 
 from openclaw_taskmem.clock import SystemClock
-from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.domain.text.redaction import scrub
 from taskmem_recall.machine_facts import CpuBudget, MachineFacts
 from taskmem_recall.moments import Moment
 from taskmem_recall.recorder import ScreenRecorder, make_store

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from openclaw_taskmem.clock import SystemClock
-from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.domain.text.redaction import scrub
 from taskmem_hookspecs import StoreFull
 from taskmem_recall import recorder, screen_capture
 from taskmem_recall.machine_facts import MachineFacts

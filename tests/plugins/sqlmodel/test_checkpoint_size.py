@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from openclaw_taskmem.domain import run_checkpoints
-from openclaw_taskmem.domain.run_checkpoints import CallEndEntry, CallStartEntry
+from openclaw_taskmem.domain.effects import checkpoints
+from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry
 from taskmem_hookspecs import Change, Checkpoint, ConversationMessage
 from taskmem_hookspecs.testing import a_run, a_task
 from taskmem_hookspecs.testing.clock import DAWN
@@ -63,7 +63,7 @@ def test_ten_thousand_checkpoints_take_at_most_triple_their_size(tmp_path):
     entries = [entry for number in range(CALLS) for entry in _entries(number)]
     payload = sum(len(entry.model_dump_json().encode()) for entry in entries)
     made = [
-        run_checkpoints.build_checkpoint(RUN, number, entry, DAWN + timedelta(seconds=number))
+        checkpoints.build_checkpoint(RUN, number, entry, DAWN + timedelta(seconds=number))
         for number, entry in enumerate(entries, start=1)
     ]
     store = SqlStore(url)

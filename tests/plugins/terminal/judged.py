@@ -3,7 +3,7 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from openclaw_taskmem.domain.conditions import parse_condition
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from taskmem_hookspecs import Frame, Met, Ruling
 from taskmem_terminal.judge import TerminalRuleJudge
 

@@ -21,7 +21,7 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
-from openclaw_taskmem.domain.conditions import parse_condition
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from taskmem_hookspecs import Condition, ConditionUnclear, Frame, Met, Output, Target
 from taskmem_terminal.judge import TerminalRuleJudge
 from taskmem_terminal.sensor import TerminalSensor

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.domain.conditions import parse_condition
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from taskmem_hookspecs import Frame, Met, Target
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_terminal.hooks import wait_judge

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.conditions import parse_condition
-from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from openclaw_taskmem.domain.text.redaction import scrub
 from taskmem_hookspecs import ConditionUnclear, Frame, Met, Target
 from taskmem_hookspecs.testing import JudgeSuite
 from taskmem_terminal.hooks import wait_judge

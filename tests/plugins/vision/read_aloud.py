@@ -20,7 +20,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from openclaw_taskmem.domain.conditions import parse_condition
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met
 from taskmem_hookspecs.testing import ScriptedReader
 from taskmem_vision.judges.text_judge import TerminalReaderJudge

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 import taskmem_vision.hooks
-from openclaw_taskmem.domain.conditions import parse_condition
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.plugin_host import manager
 from taskmem_hookspecs import Judge, Reader, Sensor, Target, hookimpl
 from taskmem_hookspecs.testing import ScriptedReader

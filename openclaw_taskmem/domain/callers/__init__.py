@@ -1,0 +1,1 @@
+"""Who calls and who can be reached: callers, their sessions, and registrars."""

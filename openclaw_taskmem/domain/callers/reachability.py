@@ -1,0 +1,182 @@
+"""Name the hosts of agents, and keep the wakes that no transport delivers until they are fetched.
+
+Source: rulings "a wake without a session" and "`taskmem wait ID`".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from openclaw_taskmem.domain.text.texts import clip, to_plain_line
+from taskmem_hookspecs import Change, Value, WaitStatus, Wake, WakeState
+
+ANY: Final = "auto"
+"""Stands for any transport that works here."""
+STDOUT: Final = "stdout"
+"""The transport that prints wakes."""
+GATEWAY: Final = "openclaw"
+"""Host of a gateway's agent if its plug-in does not say which gateway it is; else the prefix."""
+MCP: Final = "mcp"
+"""Host of an agent whose MCP client gave no name; else the prefix of that name."""
+SHELL: Final = "shell"
+"""The same for an agent that runs a command in its host's shell."""
+NAME_LENGTH: Final = 64
+"""Most characters of such a name."""
+OWED: Final = (WakeState.DUE, WakeState.SENT)
+"""States of wakes that are not settled yet."""
+EXITS: Final = {
+    WaitStatus.RESOLVED: 0,
+    WaitStatus.ERROR: 1,
+    WaitStatus.CANCELLED: 1,
+    WaitStatus.TIMEOUT: 124,
+}
+"""Exit codes of `taskmem wait`, by how the wait ended."""
+
+SETTLING: Final = timedelta(minutes=1)
+"""How long a wake may be kept, or fail, before its agent counts as one that cannot be woken."""
+ERROR_BYTES: Final = 200
+"""Longest excerpt of why a wake was not delivered."""
+
+
+class Unreached(Value):
+    """Why a task's agent cannot be woken, and what its user can do."""
+
+    why: str
+    """A clause without a full stop."""
+    cure: str
+    """A sentence."""
+
+
+def name_client_host(name: str | None) -> str:
+    """Return the host name of an MCP client; None: it gave no name."""
+    words = "".join(each for each in name or "" if each.isprintable()).strip()
+    return f"{MCP}:{words[:NAME_LENGTH]}" if words else MCP
+
+
+def is_same_host(one: str | None, other: str | None) -> bool:
+    """True if two host names are the same host: a client and its shell are."""
+    if one is None or other is None:
+        return False
+    (kind, _, name), (kind_too, _, name_too) = one.partition(":"), other.partition(":")
+    outside = {kind, kind_too} <= {MCP, SHELL}
+    return one == other or (outside and bool(name) and name == name_too)
+
+
+def is_other_gateway(one: str | None, other: str | None) -> bool:
+    """True if two hosts are different gateways, both named by their plug-ins."""
+    return one != other and is_named_gateway(one) and is_named_gateway(other)
+
+
+def is_named_host(host: str | None) -> bool:
+    """True if it is known in which gateway or client an agent runs."""
+    return bool((host or "").partition(":")[2])
+
+
+def is_named_gateway(host: str | None) -> bool:
+    """True if a host is a gateway that its plug-in names."""
+    return (host or "").startswith(f"{GATEWAY}:")
+
+
+def list_host_names(host: str) -> tuple[str, ...]:
+    """Return every name of a host: that of a client and that of its shell."""
+    kind, _, name = host.partition(":")
+    if kind not in (MCP, SHELL) or not name:
+        return (host,)
+    return f"{MCP}:{name}", f"{SHELL}:{name}"
+
+
+def choose_transport(named: str, *, is_read: bool) -> tuple[str, str | None]:
+    """Return the transport for wakes, and why the one in the settings is not used.
+
+    Printed wakes count as sent only if somebody reads them. `is_read`: somebody reads what the
+    daemon prints.
+    """
+    if named == STDOUT and not is_read:
+        return ANY, (
+            f"{named} is named, and nobody reads what this daemon prints, for it runs "
+            "in the background"
+        )
+    return named, None
+
+
+def split_by_host(wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:
+    """Yield a session's wakes, separately for each host.
+
+    Wakes without a host go with the others if these have a single host.
+    """
+    hosts = dict.fromkeys(wake.host for wake in wakes)
+    if len({*hosts} - {None}) <= 1:
+        yield wakes
+        return
+    for host in hosts:
+        yield [wake for wake in wakes if wake.host == host]
+
+
+def keep_wakes(wakes: Iterable[Wake]) -> Change:
+    """Build the change that keeps due wakes: they are not delivered any more."""
+    rest = {"due_at": None, "last_error": None}
+    return Change(wakes=tuple(wake.model_copy(update=rest) for wake in wakes))
+
+
+def is_kept(wake: Wake) -> bool:
+    """True if a wake is due and kept until it is fetched."""
+    return wake.state is WakeState.DUE and wake.due_at is None
+
+
+def deliver_kept(wake: Wake, now: datetime) -> Wake:
+    """Make a kept wake due now, because a transport was found."""
+    return wake.model_copy(update={"due_at": now})
+
+
+def settle_read(wakes: Iterable[Wake], host: str | None, now: datetime) -> tuple[Wake, ...]:
+    """Acknowledge the wakes that were kept for the agent of a host, which has read its task."""
+    read = {"state": WakeState.ACKNOWLEDGED, "acknowledged_at": now}
+    return tuple(
+        wake.model_copy(update=read)
+        for wake in wakes
+        if is_kept(wake) and (wake.host is None or is_same_host(wake.host, host))
+    )
+
+
+def describe_kept(wake: Wake) -> str:
+    """Say whom a kept wake cannot reach, and how its agent reads it."""
+    if wake.wait_id is None:
+        read = f"reads what it says with its next query of {wake.task_id}"
+    else:
+        read = f"reads it with taskmem wait {wake.wait_id}"
+        if wake.task_id is not None:
+            read += f", or with its next query of {wake.task_id}"
+    return f"no way to reach {wake.host or 'its host'}; its agent {read}"
+
+
+def find_unreached(
+    task_id: str, host: str | None, wake: Wake | None, now: datetime, *, reached: bool
+) -> Unreached | None:
+    """Return why a task's agent cannot be woken; None: it can, or that is not known yet.
+
+    Args:
+        task_id: The task.
+        host: The host of its agent; None: not known.
+        wake: Its newest wake; None: there is none.
+        now: The present instant.
+        reached: Whether a transport reaches that agent.
+    """
+    kind, _, name = (host or "").partition(":")
+    client = name if kind in (MCP, SHELL) else ""
+    tell = f"Tell {client or 'an agent'} yourself to go on with {task_id}."
+    if not reached:
+        why = f"nothing here can wake {client}" if client else "no agent is known that can be woken"
+        return Unreached(why=why, cure=tell)
+    if wake is None or now - wake.created_at < SETTLING:
+        return None
+    error = clip(to_plain_line(wake.last_error or "").rstrip("."), ERROR_BYTES)
+    if wake.state is WakeState.DUE and error:
+        why = f"its wake is not delivered: {error}"
+        return Unreached(why=why, cure="How to repair that says: taskmem doctor")
+    if wake.state is WakeState.REFUSED:
+        return Unreached(why=f"its wake was refused{error and f': {error}'}", cure=tell)
+    if wake.state is WakeState.UNANSWERED:
+        return Unreached(why="its agent was woken, and did nothing", cure=tell)
+    return None

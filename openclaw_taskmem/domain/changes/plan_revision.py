@@ -1,0 +1,162 @@
+"""Replace a task's plan, with a reason, keeping the marks of steps that stay.
+
+Source: seed 000 §2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes.run_calls import note_call
+from openclaw_taskmem.domain.runs import budget, claims
+from openclaw_taskmem.domain.runs.events import PlanReplaced
+from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.runs.policy import POLICY, RunPolicy
+from openclaw_taskmem.domain.tasks import lifecycle, metadata, plan, required_artifacts
+from openclaw_taskmem.domain.wakes import outbox
+from taskmem_hookspecs import (
+    Author,
+    Change,
+    Event,
+    Message,
+    MessageType,
+    PlanRevision,
+    Role,
+    Run,
+    Task,
+    TaskFacts,
+    Value,
+)
+from taskmem_hookspecs.errors import InvalidArguments
+
+
+class RevisionResult(Value):
+    """The result of a revision."""
+
+    task: Task
+    remap: plan.Remap
+    left_out: tuple[str, ...] = ()
+    """Steps that were cut from the end of a segmented task's plan, which had too many."""
+
+
+def revise_plan(
+    facts: TaskFacts,
+    new_plan: tuple[str, ...],
+    reason: str,
+    now: datetime,
+    *,
+    caller: Caller,
+    artifacts: Sequence[JsonValue] | None = None,
+    token: int | None = None,
+    policy: RunPolicy = POLICY,
+) -> tuple[Change, RevisionResult]:
+    """Build the change that revises a plan: the task, the revision, a message, the marks.
+
+    `artifacts` replaces the metadata's artifacts; None: they stay.
+
+    Raises:
+        InvalidArguments: The artifacts are too many or too long, or cannot be verified.
+        TaskEnded: The task has ended.
+        Fenced: The token is not that of the last claim, or the task has no open run.
+        RunHeld: The caller may not write for the task's run.
+    """
+    before, run = facts.task, facts.run
+    lifecycle.require_open(before, "its plan stays as it is")
+    claims.guard_token(before.task_id, run, token, "its plan stays as it is")
+    claims.guard_write(run, caller, token, "its plan stays as it is")
+    left_out: tuple[str, ...] = ()
+    if run is not None and run.budget.segmented:
+        over = plan.count_leading_done(plan.remap_marks(before.plan, before.done, new_plan).done)
+        whole = new_plan
+        new_plan, _ = budget.cap_plan(whole, over)
+        left_out = whole[len(new_plan) :]
+    remap = plan.remap_marks(before.plan, before.done, new_plan)
+    keys, renamed = before.metadata, ""
+    if artifacts is not None:
+        keys, renamed = metadata.replace_artifacts(keys, artifacts)
+    task = lifecycle.touch_task(before, now).model_copy(
+        update={
+            "plan": new_plan,
+            "metadata": keys,
+            "done": remap.done,
+            "message_count": before.message_count + 1,
+        }
+    )
+    if artifacts is not None:
+        _require_provable(task)
+    wakes = outbox.settle_answered(
+        facts.wakes, acts=caller.acts_as(before.session_key, before.home), moved=True, now=now
+    )
+    worked: tuple[Run, ...] = ()
+    if run is not None:
+        worked = (note_call(_replan_run(run, before, task, now), caller, token, now, policy),)
+    change = Change(
+        tasks=(task,),
+        runs=worked,
+        revisions=(
+            PlanRevision(
+                task_id=task.task_id,
+                old_plan=before.plan,
+                new_plan=new_plan,
+                reason=reason,
+                author=Author.AGENT,
+                created_at=now,
+            ),
+        ),
+        messages=(
+            Message(
+                task_id=task.task_id,
+                role=Role.SYSTEM,
+                msg_type=MessageType.PLAN,
+                content=f"Plan revised: {reason}\n{renamed}".rstrip(),
+                created_at=now,
+            ),
+        ),
+        wakes=wakes,
+        events=(
+            Event(
+                at=now,
+                kind=events.PLAN_REVISED,
+                task_id=task.task_id,
+                data={
+                    "reason": reason,
+                    "author": Author.AGENT,
+                    "steps": len(new_plan),
+                    "kept": len(remap.done),
+                    "dropped": len(remap.dropped),
+                },
+            ),
+            *outbox.build_settled_events(wakes, now),
+        ),
+    )
+    return change, RevisionResult(task=task, remap=remap, left_out=left_out)
+
+
+def _require_provable(task: Task) -> None:
+    """Refuse artifacts that would be refused when a task is registered."""
+    fault = metadata.find_metadata_fault(task.metadata)
+    said = (
+        required_artifacts.find_fault(required_artifacts.list_required_artifacts(task))
+        if fault is None
+        else f"metadata {fault}."
+    )
+    if said is not None:
+        raise InvalidArguments(f"{said} Nothing was written.")
+
+
+def _replan_run(run: Run, before: Task, task: Task, now: datetime) -> Run:
+    """Tell a run that its plan was replaced. The budget goes on only if the current step stays."""
+    was, step = (plan.compute_progress(before).current, plan.compute_progress(task).current)
+    same = run.budget.step == was and _identify_current_step(before, was) == _identify_current_step(
+        task, step
+    )
+    return apply_events(run, PlanReplaced(step=step, same=same), now=now).run
+
+
+def _identify_current_step(task: Task, index: int | None) -> tuple[str, ...] | None:
+    return None if index is None else plan.identify_step(task.plan[index])

@@ -1,0 +1,220 @@
+"""Ask a run's user, and apply their answer.
+
+A question is open while its run waits for the user and the user has not answered it. The answer is
+sent to the agent; the run goes on when its agent acts on the task. Source: rulings "buttons", "a
+question to the user", "consent".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import reminders, run_wakes
+from openclaw_taskmem.domain.effects.checkpoints import digest_text
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.events import RoundCounted, UserAnswered, UserSpoke
+from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
+from openclaw_taskmem.domain.tasks import lifecycle
+from openclaw_taskmem.domain.text.texts import clip, quote_line, quote_step, to_plain_line
+from openclaw_taskmem.domain.wakes import notices
+from openclaw_taskmem.domain.wakes.notices import NoticeKind
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Run,
+    RunState,
+    SessionNames,
+    Task,
+    TaskFacts,
+    UserQuestion,
+    Wake,
+)
+
+RESUME: Final = "Resume"
+LEAVE_IT: Final = "Leave it"
+ACCEPT: Final = "Accept"
+SEND_BACK: Final = "Send back"
+ANSWER_BYTES: Final = 4_000
+_AGAIN: Final = "You were told so before, and nothing followed: the task still waits."
+_INTERRUPTED: Final = (RunReason.STALE, RunReason.PROMPT_CHANGED, RunReason.CREDENTIALS)
+"""Reasons of blocked runs whose user is asked whether to resume."""
+_ABOUT: Final[Mapping[str, str]] = {
+    RunReason.QUESTION: "Question",
+    RunReason.HANDED_OFF: "Review",
+    **dict.fromkeys(_INTERRUPTED, "Resume?"),
+}
+_TOLD: Final = frozenset({NoticeKind.REVIEW, *_INTERRUPTED})
+"""Subjects of notices that put the question to the user."""
+
+
+def has_run_change(run: Run, newest: Sequence[Event]) -> bool:
+    """True if the newest log entries reach back to a run's last change."""
+    return any(_is_change(run, event) for event in newest)
+
+
+def build_user_question(
+    task: Task, run: Run | None, newest: Sequence[Event]
+) -> UserQuestion | None:
+    """Build the question that a run's user must answer; None: there is none, or it is answered.
+
+    `newest` are the newest log entries of its task, oldest first, back to the run's last change;
+    older ones are ignored.
+    """
+    header = _ABOUT.get(run.why or "") if run is not None else None
+    if run is None or header is None or not run.state.is_waiting:
+        return None
+    changes = [n for n, event in enumerate(newest) if _is_change(run, event)]
+    since = newest[changes[-1] if changes else 0 :]
+    since = [event for event in since if event.run_id == run.run_id]
+    lines = (str(e.data.get("line")) for e in since if e.data.get("about") in _TOLD)
+    text = next(lines, f"{notices.format_task_name(task)} waits for you.")
+    options: tuple[str, ...] = (RESUME, LEAVE_IT)
+    if run.state is RunState.REVIEW:
+        options = (ACCEPT, SEND_BACK)
+    elif run.why == RunReason.QUESTION:
+        text = f"{notices.format_task_name(task)}: {run.dialogue.question}"
+        options = _find_options(since)
+    asked = digest_text(run.dialogue.question) if run.dialogue.question is not None else "0"
+    key = f"{run.run_id}-{int(run.changed_at.timestamp() * 1000)}-{asked}"
+    answers = (e for e in since if e.kind == events.QUESTION_ANSWERED)
+    if any(event.data.get("question") == key for event in answers):
+        return None
+    return UserQuestion(
+        key=key,
+        header=header,
+        text=to_plain_line(text),
+        options=options,
+        newest_event=newest[-1].event_id if newest else 0,
+    )
+
+
+def _is_change(run: Run, event: Event) -> bool:
+    return event.run_id == run.run_id and event.kind == events.RUN_CHANGED
+
+
+def _find_options(since: Sequence[Event]) -> tuple[str, ...]:
+    """Return the options of the agent's last question; empty: it gave none."""
+    for event in reversed(since):
+        given = event.data.get("options")
+        if event.data.get("about") == NoticeKind.QUESTION and isinstance(given, list):
+            return tuple(map(str, given))
+    return ()
+
+
+def parse_resume_answer(run: Run, answer: str) -> bool | None:
+    """Return whether an answer resumes an interrupted run; None: its agent must judge it."""
+    if run.state is RunState.BLOCKED and run.why in _INTERRUPTED:
+        return {RESUME: True, LEAVE_IT: False}.get(answer)
+    return None
+
+
+def close_question(facts: TaskFacts, question: UserQuestion, answer: str, now: datetime) -> Event:
+    """Build the log entry that records an answer and closes its question."""
+    run = facts.run
+    return Event(
+        at=now,
+        kind=events.QUESTION_ANSWERED,
+        task_id=facts.task.task_id,
+        run_id=run.run_id if run else None,
+        data={"question": question.key, "answer": clip(to_plain_line(answer), ANSWER_BYTES)},
+    )
+
+
+def build_answer_change(
+    facts: TaskFacts,
+    question: UserQuestion | None,
+    answer: str,
+    *,
+    wake_id: str,
+    sessions: SessionNames,
+    now: datetime,
+) -> Change:
+    """Build the change that sends the user's answer to the agent; the run still waits.
+
+    `question` is the question answered; None: it was answered before, and the user adds more.
+    """
+    run, task = facts.run, facts.task
+    assert run is not None  # noqa: S101 - only runs ask
+    answered = (UserAnswered(),) if run.state is RunState.BLOCKED else ()
+    after = apply_events(run, UserSpoke(), *answered, now=now).run
+    said = lifecycle.build_answer_message(task, answer, now)
+    counted = task.model_copy(update={"message_count": task.message_count + 1})
+    wake = run_wakes.make_wake(run, wake_id, _format_answer(task, run, answer), now)
+    wake = wake.model_copy(update={"key": f"{run_wakes.ANSWER}{wake_id}"})
+    in_gateway = sessions.is_own(run.session_key)
+    return Change(
+        tasks=(counted,),
+        messages=(said,),
+        runs=(after,),
+        wakes=(wake,) if in_gateway else (),
+        events=(close_question(facts, question, answer, now),) if question else (),
+    )
+
+
+def is_answer_delivered(newest: Sequence[Wake], since: datetime) -> bool:
+    """True if a turn that began at `since` has been given an answer.
+
+    `newest` are the newest wakes of its task.
+    """
+    taken = (wake.acknowledged_at for wake in newest if run_wakes.is_answer_wake(wake))
+    return any(at is not None and at >= since for at in taken)
+
+
+def build_answer_reminder(
+    facts: TaskFacts, newest: Sequence[Wake], *, wake_id: str, now: datetime, policy: RunPolicy
+) -> Change:
+    """Build the change that reminds an agent once of an answer that it did not act on.
+
+    `newest` are the newest wakes of its task, newest first. Empty: the agent acted, is about to be
+    told, or was reminded before.
+    """
+    run = facts.run
+    if run is None or run.why != RunReason.ANSWERED or run.limits.idle_rounds:
+        return Change()
+    answer_wake = next((wake for wake in newest if run_wakes.is_answer_wake(wake)), None)
+    if answer_wake is None or not policy.carry_on or run_wakes.list_open_run_wakes(facts):
+        return Change()
+    rest = timedelta(seconds=policy.idle_pauses[0])
+    wake = run_wakes.make_wake(run, wake_id, f"{answer_wake.text} {_AGAIN}", now, rest)
+    wake = wake.model_copy(update={"key": f"{run_wakes.ANSWER}{wake_id}"})
+    again = apply_events(run, RoundCounted(idle_rounds=1, said=run.progress.said), now=now)
+    return Change(runs=(again.run,), wakes=(wake,))
+
+
+def _format_answer(task: Task, run: Run, answer: str) -> str:
+    """Write what the agent reads: the question and its answer, on one line."""
+    name = quote_step(to_plain_line(task.name), notices.NAME_BYTES)
+    said = quote_line(to_plain_line(answer), ANSWER_BYTES)
+    if run.state is RunState.REVIEW:
+        asked = f"you had handed your task {name} to the user for review."
+        next_ = (
+            'If that accepts it, call task_update with status "completed"; if not, '
+            'with status "active", and go on with what is wanted.'
+        )
+    else:
+        asked = f"your task {name} waited {reminders.describe_waiting_reason(run)}"
+        next_ = (
+            'Call task_update with status "active" before you act on it, or with what '
+            "else it means for the task."
+        )
+    return f"[system] task_answer ({task.task_id}): {asked} The user answered: {said} {next_}"
+
+
+def awaits_answer(
+    run: Run | None, caller: Caller, answer: str | None, sessions: SessionNames
+) -> bool:
+    """True if a gateway's run waits for an answer and the caller is not its agent.
+
+    With `answer` given, a run that was answered already counts too.
+    """
+    takes = current_run.has_open_question if answer is None else current_run.can_take_answer
+    if run is None or not takes(run):
+        return False
+    session = run.session_key or ""
+    own = caller.owner is not None and caller.owner.session_key == session
+    return sessions.is_own(session) and not own

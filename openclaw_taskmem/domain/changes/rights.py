@@ -1,0 +1,313 @@
+"""Decide who may do what to a task and its waits.
+
+A caller's relation to a task is its tie; `TABLE` has what each tie allows, and
+`docs/who-may-do-what.md` prints it. Who may write for an open run and claim it also depends on the
+run's state: see `domain/runs/claims.py`. Source: requirements D1 and E1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from openclaw_taskmem.domain.callers.callers import AGENT, Caller
+from openclaw_taskmem.domain.callers.reachability import GATEWAY, is_other_gateway, is_same_host
+from openclaw_taskmem.domain.runs import claims
+from openclaw_taskmem.domain.text.texts import format_duration
+from taskmem_hookspecs import Run, RunState, SessionNames, Task, Value, Wait
+from taskmem_hookspecs.errors import NotAllowed, RunHeld
+
+
+class Tie(StrEnum):
+    """A caller's relation to a task: the first of these that applies."""
+
+    PERSON = "a person"
+    HOLDER = "who holds its run, or held the last"
+    SESSION = "its own session"
+    HOST = "another process of its host"
+    REGISTRAR = "who registered it, or handed it on"
+    ROLE = "a role it is queued for"
+    OTHER = "anybody else"
+
+
+class Act(StrEnum):
+    """What a caller may want to do."""
+
+    LIST = "list it"
+    READ = "read it"
+    SAY = "add a message"
+    WRITE = "change it"
+    WAIT = "wait for it"
+    CLAIM = "claim it"
+    TAKE_UP = "take it up again"
+    CANCEL = "cancel it"
+    RESET = "reset it"
+
+
+class ActCondition(StrEnum):
+    """The condition under which a tie allows an act."""
+
+    YES = "yes"
+    NO = "no"
+    FREE = "unless another holds it"
+    IDLE = "unless an agent holds it"
+    ENDED = "once its run has ended"
+    GONE = "once its agent is gone"
+
+
+_Y, _N, _F, _I = ActCondition.YES, ActCondition.NO, ActCondition.FREE, ActCondition.IDLE
+_E, _G = ActCondition.ENDED, ActCondition.GONE
+TABLE: Final[Mapping[Act, Mapping[Tie, ActCondition]]] = {
+    act: dict(zip(Tie, row, strict=True))
+    for act, row in {
+        Act.LIST: (_Y, _Y, _Y, _Y, _Y, _Y, _N),
+        Act.READ: (_Y, _Y, _Y, _Y, _Y, _N, _N),
+        Act.SAY: (_Y, _Y, _Y, _Y, _Y, _N, _N),
+        Act.WRITE: (_Y, _Y, _F, _N, _E, _N, _N),
+        Act.WAIT: (_Y, _Y, _Y, _G, _N, _N, _N),
+        Act.CLAIM: (_F, _Y, _F, _G, _F, _Y, _G),
+        Act.TAKE_UP: (_Y, _Y, _F, _G, _E, _G, _G),
+        Act.CANCEL: (_Y, _Y, _Y, _G, _I, _N, _N),
+        Act.RESET: (_Y, _Y, _Y, _G, _I, _N, _G),
+    }.items()
+}
+"""What each tie to a task allows."""
+
+
+class TaskHolder(Value):
+    """Who works on a task, besides what its row says."""
+
+    run: Run | None = None
+    """Its open run; None: none."""
+    last: Run | None = None
+    """Its newest run, if that has ended; None: it has not, or there was none."""
+    gone: bool = False
+    """True if the agent that worked on it is known to have ended; or, if there is no run and no
+    wake reaches the agent, if it was silent until the task counts as stuck."""
+    silence: float | None = None
+    """Seconds of silence after which the agent counts as gone; None: never."""
+    away: bool = False
+    """True if its run is queued for a background session, and was seen within `fresh_seconds`."""
+
+
+def find_tie(
+    caller: Caller,
+    task: Task,
+    held: TaskHolder,
+    sessions: SessionNames,
+    token: int | None = None,
+) -> Tie:
+    """Return a caller's tie to a task; `token` is of its claim, if it gives one."""
+    run = held.run
+    ties = {
+        Tie.PERSON: caller.person,
+        Tie.HOLDER: _is_holder(caller, held, token),
+        Tie.SESSION: _is_unnamed(caller) or _is_session(caller, task, run, sessions),
+        Tie.HOST: _is_host(caller, task, run, sessions),
+        Tie.REGISTRAR: is_agent_of(caller, *get_registrar(task), sessions)
+        or _has_worked_last(caller, task, run, sessions),
+        Tie.ROLE: not held.away and _is_for_role(run, caller),
+    }
+    return next((tie for tie, holds in ties.items() if holds), Tie.OTHER)
+
+
+def get_registrar(task: Task) -> tuple[str | None, str | None, str | None]:
+    """Return a task's registrar: session, host and home."""
+    return task.registrar_session, task.registrar_host, task.registrar_home
+
+
+def is_allowed(act: Act, tie: Tie, held: TaskHolder) -> bool:
+    """True if a tie allows an act.
+
+    `ActCondition.FREE` counts as allowed: `domain/runs/claims.py` checks whether another owner
+    holds the run.
+    """
+    when, run = TABLE[act][tie], held.run
+    if when is ActCondition.IDLE and run is not None and run.state is RunState.QUEUED:
+        return not held.away
+    if when in (ActCondition.IDLE, ActCondition.ENDED):
+        return run is None or held.gone
+    return when in (ActCondition.YES, ActCondition.FREE) or (
+        when is ActCondition.GONE and held.gone
+    )
+
+
+def guard_act(
+    act: Act,
+    caller: Caller,
+    task: Task,
+    held: TaskHolder,
+    sessions: SessionNames,
+    *,
+    token: int | None = None,
+    wish: str = "nothing was written",
+) -> Tie:
+    """Return a caller's tie to a task; refuse an act that the table does not allow.
+
+    `wish` says what is not done then, for the error.
+
+    Raises:
+        Fenced: To write, a token of an older claim or of none was given.
+        RunHeld: To write or take up: another owner holds the run, or is to resume it.
+        NotAllowed: The tie does not allow the act; the sentence says what to do instead.
+    """
+    tie = find_tie(caller, task, held, sessions, token)
+    if is_allowed(act, tie, held):
+        return tie
+    waits = held.run is not None and held.run.state.is_waiting
+    without_token = token is None and (waits or tie is Tie.HOST)
+    if act is Act.WRITE and not without_token:
+        claims.guard_write(held.run, caller, token, wish)
+    said = f"{task.task_id} {_describe_owner(caller, task, held.run)}, so you may not {act}"
+    held_by = act is Act.TAKE_UP or (act is Act.WRITE and without_token)
+    error = RunHeld if held_by else NotAllowed
+    raise error(f"{said}; {_describe_way(act, caller, task, held, tie)}.")
+
+
+def guard_wait(
+    caller: Caller, wait: Wait, task: Task | None, held: TaskHolder, sessions: SessionNames
+) -> None:
+    """Refuse to change another agent's wait, unless the caller may wait for its task.
+
+    Raises:
+        NotAllowed: It is another agent's; the sentence says whose.
+    """
+    own = caller.person or _is_unnamed(caller)
+    if own or is_agent_of(caller, wait.session_key, wait.host, wait.home, sessions):
+        return
+    if task is not None and is_allowed(Act.WAIT, find_tie(caller, task, held, sessions), held):
+        return
+    whose = _name_agent(wait.session_key, wait.host)
+    raise NotAllowed(
+        f"{wait.wait_id} is a wait of {whose}, so you may not change it; start "
+        "your own with smart_wait, or let the user do it with taskmem call."
+    )
+
+
+def _is_unnamed(caller: Caller) -> bool:
+    """True if the call comes from no host: the program itself makes it."""
+    return (caller.host, caller.session_key, caller.owner) == (None, None, None)
+
+
+def _is_holder(caller: Caller, held: TaskHolder, token: int | None) -> bool:
+    """True if a caller owns the task's open run, or owned its last run that has ended."""
+    known = held.run if held.run is not None else held.last
+    if known is None or known.owner is None:
+        return False
+    given = held.run is not None and token is not None
+    return known.owner.same(caller.owner) or (given and claims.has_claim(known, caller, token))
+
+
+def _is_session(caller: Caller, task: Task, run: Run | None, sessions: SessionNames) -> bool:
+    """True if a task, or its open run, belongs to the caller's session or host."""
+    nobodys = task.session_key is None and task.host is None
+    if run is None:
+        return nobodys or is_agent_of(caller, task.session_key, task.host, task.home, sessions)
+    named = {run.session_key, run.told_session} - {None}
+    if named:
+        host = find_host(task, run)
+        return any(is_agent_of(caller, each, host, run.home, sessions) for each in named)
+    if run.owner is not None or run.role is not None:
+        return False  # it belongs to a process or a role
+    return nobodys or is_agent_of(caller, None, task.host, run.home, sessions)
+
+
+def _is_host(caller: Caller, task: Task, run: Run | None, sessions: SessionNames) -> bool:
+    """True if another process of the caller's host owns the run of a task without a session."""
+    if run is None or run.owner is None or run.session_key is not None:
+        return False
+    return task.session_key is None and is_agent_of(caller, None, task.host, run.home, sessions)
+
+
+def _has_worked_last(caller: Caller, task: Task, run: Run | None, sessions: SessionNames) -> bool:
+    """True if a caller is the agent of a task whose run is queued now, but for no session."""
+    if run is None or run.state is not RunState.QUEUED or run.session_key is not None:
+        return False
+    return is_agent_of(caller, task.session_key, task.host, task.home, sessions)
+
+
+def find_host(task: Task, run: Run) -> str | None:
+    """Return the host of a run's session; None: not known."""
+    return (run.owner and run.owner.host) or task.host
+
+
+def is_agent_of(
+    caller: Caller,
+    session: str | None,
+    host: str | None,
+    home: str | None,
+    sessions: SessionNames,
+) -> bool:
+    """True if a caller is the agent of a session, or of a host that names no session.
+
+    A gateway says which session calls. Two gateways may have sessions of the same name, so their
+    agents are told apart. On any other host, a caller without a session counts as the agent of
+    every session of that host. A session that only the agent named (`session_said`) does not
+    count if the host of `session` is not known.
+    """
+    if not caller.is_at_home(home) or (session is None and host is None):
+        return False
+    if is_other_gateway(host, caller.host):
+        return False
+    owner = caller.owner.session_key if caller.owner else None
+    same = is_same_host(host, caller.host)
+    if session is None:
+        return same
+    if sessions.is_own(session) and (caller.kind == GATEWAY or not same):
+        return session in (caller.session_key, owner)
+    if caller.session_key is None:
+        return same
+    unknown = host is None and not caller.session_said
+    return session == caller.session_key and (same or unknown or caller.host is None)
+
+
+def _describe_owner(caller: Caller, task: Task, run: Run | None) -> str:
+    """Say whose a task is, for a refusal."""
+    if run is not None and run.owner is not None:
+        where = " in another session" if run.owner.session_key else ""
+        host = (task.host or "").partition(":")[2]
+        if where or not host or task.session_key is not None:
+            return f"is held by {run.owner.role}{where}"
+        which = "another" if is_same_host(task.host, caller.host) else "a"
+        role = "" if run.owner.role == AGENT else f"{run.owner.role}, "
+        return f"is held by {role}{which} {host} process"
+    if run is not None and run.session_key is None:
+        return "is queued" if run.role is None else f"is queued for {run.role}"
+    return f"belongs to {_name_agent(task.session_key, task.host)}"
+
+
+def _name_agent(session: str | None, host: str | None) -> str:
+    if session is not None:
+        return "another session"
+    return "a person" if host is None else f"an agent of {host.rpartition(':')[2]}"
+
+
+def _describe_way(act: Act, caller: Caller, task: Task, held: TaskHolder, tie: Tie) -> str:
+    """Say what a refused caller can do."""
+    run = held.run
+    queued = run is not None and run.state is RunState.QUEUED
+    if run is not None and not held.away and _is_for_role(run, caller):
+        return f"{claims.describe_claim(run)} first"
+    if held.gone and run is not None and run.state.is_waiting:
+        return "call task_resume first, for its agent is gone"
+    if held.gone and not queued:
+        return "claim it with task_claim first, for its agent is gone"
+    way = "let the user do it with taskmem call"
+    if act is Act.WAIT:
+        return f"leave task_id out, and the wait is yours alone, or {way}"
+    if tie is Tie.OTHER and held.silence is not None:
+        can = "you can" if act is Act.CLAIM else "claim it with task_claim"
+        return f"{can} once it was silent for {format_duration(held.silence)}, or {way}"
+    nobody = queued and not held.away
+    return way if nobody or task.status.terminal else f"leave it to that one, or {way}"
+
+
+def _is_for_role(run: Run | None, caller: Caller) -> bool:
+    """True if a run is queued and a caller may claim it by its role.
+
+    Only a gateway's agents have a known role; any other caller may claim for any role.
+    """
+    if run is None or run.state is not RunState.QUEUED:
+        return False
+    return caller.gateway_owner is None or claims.is_for_owner(run, caller.gateway_owner)

@@ -1,0 +1,331 @@
+"""Decide when a task is stuck, and build the alert.
+
+A task is stuck if it is active, waits for nothing, and was not touched for the threshold. Source:
+seed 000 §5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from itertools import filterfalse
+from typing import Final
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers import registrars
+from openclaw_taskmem.domain.changes import run_calls
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.policy import RunReason
+from openclaw_taskmem.domain.text.texts import format_count, format_duration
+from openclaw_taskmem.domain.wakes import notices, outbox
+from openclaw_taskmem.domain.wakes.holds import LONGEST_TURN
+from openclaw_taskmem.domain.wakes.notices import NoticeKind
+from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Message,
+    MessageType,
+    Role,
+    Run,
+    RunState,
+    StuckVerdict,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Value,
+    WaitStatus,
+    Wake,
+    WakeCause,
+    WakeState,
+)
+
+HELD_FOR_USER: Final = timedelta(minutes=5)
+"""How long an alert is held back at a time while its task waits for the user."""
+HOLD_FOR_GO_ON: Final = timedelta(seconds=60)
+"""How long an alert is held back at a time while its task's run is told to go on."""
+_DAY: Final = 86_400.0
+_FAILED: Final = frozenset({WaitStatus.TIMEOUT, WaitStatus.ERROR})
+
+
+class StuckPolicy(Value):
+    """When a task counts as stuck, and how often it is alerted. Times in seconds."""
+
+    threshold_seconds: float = 300.0
+    """Time without a touch after which an active task counts as stuck."""
+    cooldown_seconds: float = 900.0
+    """Shortest interval between two alerts of one task."""
+    urgent_failed_waits: int = 3
+    """Consecutive failed waits that make an alert urgent."""
+
+
+def judge_stuck(facts: TaskFacts, now: datetime, policy: StuckPolicy) -> StuckVerdict | None:
+    """Return why a task is stuck; None: it is not. Source: seed 000 §5."""
+    task = facts.task
+    idle = (now - task.updated_at).total_seconds()
+    if (
+        task.status is not TaskStatus.ACTIVE
+        or task.linkage.active_wait_ids
+        or idle < policy.threshold_seconds
+    ):
+        return None
+    reason = f"no updates for {format_duration(idle)} and no active wait"
+    return StuckVerdict(idle_seconds=idle, reason=reason)
+
+
+def add_failures(verdict: StuckVerdict, failed: int, policy: StuckPolicy) -> StuckVerdict:
+    """Make a verdict urgent if enough consecutive waits failed."""
+    urgent = failed >= policy.urgent_failed_waits
+    failures = f"; the last {format_count(failed, 'wait')} ended without success" if urgent else ""
+    return verdict.model_copy(
+        update={"failed_waits": failed, "urgent": urgent, "reason": f"{verdict.reason}{failures}"}
+    )
+
+
+def count_failures(log: Sequence[Event]) -> int:
+    """Count the consecutive failed waits up to the newest log entry.
+
+    A wait that was armed again counts each time it failed; a cancelled one is ignored.
+    """
+    count = 0
+    for event in reversed(log):
+        status = event.data.get("status") if event.kind == events.WAIT_ENDED else None
+        if status in _FAILED:
+            count += 1
+        elif status == WaitStatus.RESOLVED:
+            break
+    return count
+
+
+def compute_cooldown(task: Task, policy: StuckPolicy) -> timedelta:
+    """Return how long no alert follows a task's last alert.
+
+    It doubles with each further alert without effect, up to a day, or to `cooldown_seconds` if that
+    is longer.
+    """
+    doublings = max(0, min(task.alerts_in_a_row - 1, 40))
+    longest = max(_DAY, policy.cooldown_seconds)
+    return timedelta(seconds=min(policy.cooldown_seconds * 2**doublings, longest))
+
+
+def compute_due_time(task: Task, policy: StuckPolicy) -> datetime | None:
+    """Return when to judge a task next; None: it is not active, waits or is implicit."""
+    if task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids:
+        return None
+    if task.implicit:
+        return None
+    silent = task.updated_at + timedelta(seconds=policy.threshold_seconds)
+    if task.held_until is not None:
+        silent = max(silent, task.held_until)
+    if task.last_stuck_alert_at is None:
+        return silent
+    return max(silent, task.last_stuck_alert_at + compute_cooldown(task, policy))
+
+
+def suppress_alert(
+    facts: TaskFacts, now: datetime, policy: OutboxPolicy, threshold: float
+) -> Task | None:
+    """Hold a task's alert back for a while and return the task; None: nothing holds it back.
+
+    An alert is held back while the run waits for the user; while a turn works on it, for up to an
+    hour; between turns, until the owner was not seen for `threshold` seconds; and while a wake that
+    tells the run to go on may still be acted on. Source: rulings "carry-on and stuck", "a question
+    to the user", "awaited without an end".
+    """
+    if facts.run is not None and facts.run.state.is_waiting:
+        return facts.task.model_copy(update={"held_until": now + HELD_FOR_USER})
+    run = facts.run
+    if run is not None and current_run.is_at_work(run) and run.limits.turn_began_at is not None:
+        # While its gateway is connected, an expired lease is renewed.
+        renewed = (run.lease_until or now) + HOLD_FOR_GO_ON
+        until = min(renewed, run.limits.turn_began_at + LONGEST_TURN)
+        if now < until:
+            return facts.task.model_copy(update={"held_until": until})
+    rests = run is not None and run.state is RunState.RUNNING and not run.lease_until
+    if run is not None and rests and run.seen_at <= now:
+        silent = run.seen_at + timedelta(seconds=threshold)
+        if now < silent:
+            return facts.task.model_copy(update={"held_until": silent})
+    if not outbox.has_live_continuation(facts.wakes, now, policy):
+        return None
+    return facts.task.model_copy(update={"held_until": now + HOLD_FOR_GO_ON})
+
+
+def restore_last_alert(task: Task, wakes: Sequence[Wake], now: datetime) -> Task | None:
+    """Return the task with the instant of its last alert; None: it has it.
+
+    It loses it where the clock is set back (`startup.reschedule_tasks`); once it is set forward
+    again, the alerts of `wakes` still have theirs.
+    """
+    alerts = (wake.created_at for wake in wakes if registrars.is_alert(wake))
+    latest = max((at for at in alerts if at <= now), default=None)
+    if latest is None or latest <= (task.last_stuck_alert_at or latest):
+        return None
+    return task.model_copy(update={"last_stuck_alert_at": latest})
+
+
+def build_alert(
+    facts: TaskFacts,
+    verdict: StuckVerdict,
+    *,
+    wake_id: str,
+    text: str,
+    packet: JsonValue,
+    now: datetime,
+) -> Change:
+    """Build the change that wakes the agent of a stuck task.
+
+    `packet` is what `text` carries, for the hooks; None: the minimal wake is sent. The task's
+    `updated_at` stays, or the alert would hide the silence that it reports. An unanswered earlier
+    alert is closed: this one replaces it.
+    """
+    alerted = _count_alert(facts.task, now)
+    task = alerted.model_copy(update={"message_count": alerted.message_count + 1})
+    wake = Wake(
+        wake_id=wake_id,
+        key=f"stuck:{task.task_id}:{task.alerts}",
+        cause=WakeCause.STUCK,
+        task_id=task.task_id,
+        session_key=task.session_key,
+        host=task.host,
+        home=task.home,
+        text=text,
+        urgent=verdict.urgent,
+        created_at=now,
+        due_at=now,
+    )
+    unanswered = _close_unanswered(facts.wakes)
+    return Change(
+        tasks=(task,),
+        messages=(
+            Message(
+                task_id=task.task_id,
+                role=Role.SYSTEM,
+                msg_type=MessageType.STUCK,
+                content=f"Task appears stuck: {verdict.reason}",
+                created_at=now,
+            ),
+        ),
+        wakes=(wake, *unanswered),
+        events=(
+            Event(
+                at=now,
+                kind=events.STUCK,
+                task_id=task.task_id,
+                data={
+                    "wake_id": wake_id,
+                    "verdict": verdict.model_dump(mode="json"),
+                    "packet": packet,
+                },
+            ),
+            *outbox.build_settled_events(unanswered, now),
+        ),
+    )
+
+
+def alert_registrar(
+    facts: TaskFacts,
+    verdict: StuckVerdict,
+    *,
+    wake_id: str,
+    reaches: Callable[[str | None, str | None], bool],
+    wakes: Sequence[Wake],
+    now: datetime,
+    policy: StuckPolicy,
+) -> Change | None:
+    """Build the change that tells the registrar that a role has not claimed the task.
+
+    None: the task was not handed to a role, or a session has claimed it. A queued run has the
+    threshold to be claimed first. `reaches` tells whether a host and session can be woken;
+    `wakes` are the task's in any state, newest first. If the registrar cannot be
+    woken, the user is notified.
+    """
+    run = facts.run
+    if run is None or not run_calls.is_given_away(run):
+        return None
+    task = facts.task
+    claimed_by = run.changed_at + timedelta(seconds=policy.threshold_seconds)
+    if run.state is RunState.QUEUED and now < claimed_by:
+        return Change(tasks=(task.model_copy(update={"held_until": claimed_by}),))
+    said, alerted = _describe_unclaimed(run, verdict, now), _count_alert(task, now)
+    session = task.registrar_session
+    gone = registrars.was_refused(wakes)
+    if session is not None and not gone and reaches(task.registrar_host, session):
+        return _wake_registrar(facts, alerted, said, wake_id, now)
+    line = f"{notices.format_task_name(task)} {said}"
+    notice = notices.build_notice(NoticeKind.UNCLAIMED, task, run, line, now)
+    # If its session is gone, the main session is told.
+    whose = {"session_key": None if gone else session, "home": task.registrar_home}
+    notice = notice.model_copy(update={"data": {**notice.data, **whose}})
+    return Change(tasks=(alerted,), events=(notice,))
+
+
+def _wake_registrar(
+    facts: TaskFacts, alerted: Task, said: str, wake_id: str, now: datetime
+) -> Change:
+    """Build the change that wakes the registrar; a due wake is updated instead.
+
+    `alerted` is the task after it. A wake that was sent before is closed.
+    """
+    wake = registrars.build_unclaimed_wake(alerted, said, wake_id, now)
+    open_ = registrars.list_open_wakes(facts.wakes)
+    before = [*filterfalse(registrars.is_review_reminder, open_)]
+    due = [old for old in before if old.state is WakeState.DUE]
+    if due:
+        task = facts.task.model_copy(update={"last_stuck_alert_at": now})
+        # A kept wake has no due time.
+        update = {"text": wake.text, "due_at": due[0].due_at or now}
+        fresh = due[0].model_copy(update=update)
+        return Change(tasks=(task,), wakes=(fresh,))
+    unanswered = _close_unanswered(before)
+    log = outbox.build_settled_events(unanswered, now)
+    return Change(tasks=(alerted,), wakes=(wake, *unanswered), events=log)
+
+
+def _describe_unclaimed(run: Run, verdict: StuckVerdict, now: datetime) -> str:
+    """Say for how long a handed-off task has been idle, and what the user can do."""
+    if run.state is RunState.RUNNING:
+        idle = format_duration(verdict.idle_seconds)
+        return (
+            f"is with {run.role}, and nothing was noted of it for {idle}. Ask that "
+            "agent, or take it back with taskmem call task_reset."
+        )
+    queued = format_duration((now - run.changed_at).total_seconds())
+    again = run.why in (RunReason.LEASE_EXPIRED, RunReason.OWNER_GONE)
+    gone = " again: whoever worked on it is gone" if again else ""
+    return (
+        f"is queued for {run.role}{gone}, and nobody has claimed it for "
+        f"{queued}. Start an agent of that role, or hand it to another."
+    )
+
+
+def _close_unanswered(wakes: Sequence[Wake]) -> tuple[Wake, ...]:
+    """Close the alerts that were sent and not answered."""
+    return tuple(
+        old.model_copy(update={"state": WakeState.UNANSWERED, "due_at": None})
+        for old in wakes
+        if old.cause is WakeCause.STUCK and old.state is WakeState.SENT
+    )
+
+
+def _count_alert(task: Task, now: datetime) -> Task:
+    """Count an alert of a task, which begins its cooldown."""
+    last = task.last_stuck_alert_at
+    moved = last is None or task.updated_at > last
+    return task.model_copy(
+        update={
+            "last_stuck_alert_at": now,
+            "alerts": task.alerts + 1,
+            "alerts_in_a_row": 1 if moved else task.alerts_in_a_row + 1,
+        }
+    )
+
+
+def find_due_wake(facts: TaskFacts) -> Wake | None:
+    """Return the stuck wake of a task that is still due; None: none."""
+    for wake in facts.wakes:
+        if registrars.has_packet(wake) and wake.state is WakeState.DUE:
+            return wake
+    return None

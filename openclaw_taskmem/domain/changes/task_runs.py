@@ -1,0 +1,296 @@
+"""Begin a task's runs, and apply task changes to its open run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain.callers import registrars
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import run_calls, run_wakes
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.events import (
+    AgentDescribed,
+    QuestionAsked,
+    RunClaimed,
+    RunRequeued,
+    StepsDone,
+    TasksAttached,
+)
+from openclaw_taskmem.domain.runs.machine import RunTransition, apply_events, begin_run
+from openclaw_taskmem.domain.runs.policy import RunPolicy
+from openclaw_taskmem.domain.tasks import lifecycle
+from openclaw_taskmem.domain.text.texts import quote_line
+from openclaw_taskmem.domain.wakes import notices, outbox
+from openclaw_taskmem.domain.wakes.notices import Milestone, NoticeKind
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Run,
+    RunState,
+    SessionNames,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Value,
+    Wake,
+)
+from taskmem_hookspecs.errors import RunNotReady
+
+ATTACHED = "attached_task_ids"
+"""Metadata key that names the tasks that go to review with a task."""
+SAID_BYTES = 280
+"""Longest excerpt, in the line for the user, of an agent's message that ends a task."""
+_RESTING = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
+_TOLD = {TaskStatus.COMPLETED: Milestone.COMPLETED, TaskStatus.FAILED: Milestone.FAILED}
+
+
+def begin_for_caller(
+    task: Task,
+    caller: Caller,
+    *,
+    run_id: str,
+    now: datetime,
+    policy: RunPolicy,
+    segmented: bool = False,
+    last: Run | None = None,
+) -> RunTransition | None:
+    """Begin and claim a run for the caller who registers a task; None: it can hold none.
+
+    Only a gateway's agent claims by registering; others call `task_claim`. A sub-agent takes no
+    lease.
+    """
+    owner = caller.gateway_owner
+    if owner is None:
+        return None
+    moved = begin_run(
+        task,
+        run_id=run_id,
+        now=now,
+        role=owner.role,
+        session_key=owner.session_key,
+        segmented=segmented,
+        last=last,
+    )
+    attach = TasksAttached(task_ids=list_attached(task.metadata))
+    folder = AgentDescribed(folder=caller.folder)
+    moved = apply_events(moved, attach, folder, RunClaimed(owner=owner), now=now, policy=policy)
+    held = run_calls.begin_turn_or_rest(moved, caller, now)
+    if last is not None:
+        return held
+    milestone = notices.build_milestone(Milestone.ACCEPTED, task, held.run, now)
+    return RunTransition(run=held.run, events=(*held.events, milestone))
+
+
+def queue_for_role(
+    task: Task,
+    role: str | None,
+    *,
+    run_id: str,
+    now: datetime,
+    segmented: bool,
+    last: Run | None = None,
+) -> RunTransition:
+    """Queue a run of a task for a role; None: any role may claim it.
+
+    `last` is the task's previous run; None: there was none.
+    """
+    moved = begin_run(task, run_id=run_id, now=now, role=role, segmented=segmented, last=last)
+    return apply_events(moved, TasksAttached(task_ids=list_attached(task.metadata)), now=now)
+
+
+def list_attached(metadata: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Return the tasks that a task's metadata attaches to it."""
+    named = metadata.get(ATTACHED)
+    if not isinstance(named, list):
+        return ()
+    return tuple(each for each in named if isinstance(each, str))
+
+
+class RunCall(Value):
+    """A call on a task, as far as it concerns the task's open run."""
+
+    caller: Caller
+    token: int | None = None
+    """Token of the caller's claim; None: none given."""
+    marked: frozenset[int] = frozenset()
+    """Steps that the call marks as done, from 0."""
+    sets_status: bool = True
+    """True if the call sets the task's status."""
+    changes_marks: bool = True
+    """True if the call changes step marks."""
+    ask: str | None = None
+    """Question to the user; None: none."""
+    options: tuple[str, ...] = ()
+    """Answers that the user may choose."""
+    said: str | None = None
+    """The call's message; None: none."""
+
+
+def apply_call(
+    facts: TaskFacts,
+    task: Task,
+    call: RunCall,
+    now: datetime,
+    *,
+    policy: RunPolicy,
+    sessions: SessionNames,
+) -> Change:
+    """Apply a call that changes a task to its open run; `task` is the task after the call."""
+    run, caller = facts.run, call.caller
+    if run is None:
+        return Change()
+    change = (facts.task.status, task.status)
+    moved = RunTransition(run=run)
+    goes_on = call.sets_status and task.status is TaskStatus.ACTIVE
+    if goes_on and (_is_sent_back(run, caller, sessions) or _is_lifted_by_shell(run, caller)):
+        moved = apply_events(run, RunRequeued(), now=now)
+    elif (
+        call.sets_status
+        or not current_run.is_waiting_for_word(run)
+        or (call.changes_marks and _is_later_turn(run, caller))
+    ):
+        moved = _move_run(run, change, caller, now, policy)
+    if call.ask is not None:
+        moved = ask_user(task, moved, call.ask, call.options, now)
+    after = run_calls.note_call(moved.run, caller, call.token, now, policy)
+    if call.marked:
+        after = apply_events(after, StepsDone(), now=now).run
+    gone: tuple[Wake, ...] = ()
+    user_events: tuple[Event, ...] = ()
+    if after.state is not run.state:
+        settle = registrars.settle_wakes(facts.wakes)
+        gone = settle if after.state is RunState.RUNNING else run_wakes.supersede_open_wakes(facts)
+    if after.state.terminal and task.status in _TOLD:
+        said = call.said
+        if said and not caller.person:
+            said = f"its agent says: {quote_line(said, SAID_BYTES)}"
+        user_events = (notices.build_milestone(_TOLD[task.status], task, after, now, said),)
+    elif call.marked and (after.told_session is not None or not after.state.terminal):
+        user_events = (notices.build_steps_done(task, after, call.marked, now),)
+    return Change(
+        runs=(after,) if after != run else (),
+        wakes=gone,
+        events=(*moved.events, *user_events, *outbox.build_settled_events(gone, now)),
+    )
+
+
+def guard_review(run: Run | None, caller: Caller, answer: str | None = None) -> None:
+    """Refuse to end a review before the user has said anything about it.
+
+    A gateway's agent must wait for a later turn. For any other agent no turns are known: it must
+    give the user's words as `answer`. Source: ruling "consent".
+
+    Raises:
+        RunNotReady: The user has said nothing yet; the sentence says what to do.
+    """
+    if run is None or run.state is not RunState.REVIEW or caller.is_user:
+        return
+    if caller.gateway_owner is None and answer is None:
+        raise RunNotReady(
+            f"{run.task_id} waits for the user's review: they accept it or send it "
+            "back at a terminal, with taskmem approve or send-back; or, once they have "
+            "told you, call task_resume with their words as answer, and then act on "
+            "these. Nothing was written."
+        )
+    if caller.gateway_owner is not None and not _is_later_turn(run, caller):
+        raise RunNotReady(
+            f"The user was asked to review {run.task_id} in this turn, and has not "
+            "answered yet: end your turn now, and go on when they have. Nothing was "
+            "written."
+        )
+
+
+def attribute_answer(answer: str | None, run: Run | None, caller: Caller) -> str | None:
+    """Prefix an answer with the agent that relayed it, if the user did not speak themselves.
+
+    In a turn that began before the run came to wait, the user cannot have answered.
+    """
+    if answer is None:
+        return None
+    early = run is not None and run.state.is_waiting and not _is_later_turn(run, caller)
+    return lifecycle.attribute_words(answer, caller.name_relay(early=early))
+
+
+def _is_sent_back(run: Run, caller: Caller, sessions: SessionNames) -> bool:
+    """True if the user calls on a waiting run that has no gateway's session to be told.
+
+    A gateway's run goes on by its agent's act. Source: ruling "consent".
+    """
+    is_own = sessions.is_own(run.session_key)
+    return caller.is_user and run.state.is_waiting and not is_own
+
+
+def _is_lifted_by_shell(run: Run, caller: Caller) -> bool:
+    """True if an agent goes on with a blocked run by a command in the shell of its session."""
+    own = caller.person and not caller.is_user and caller.session_key == run.session_key
+    return own and run.state is RunState.BLOCKED
+
+
+def _is_later_turn(run: Run, caller: Caller) -> bool:
+    """True if the caller's turn began after the run came to wait, or is not known.
+
+    In the turn that asked, the user cannot have answered yet.
+    """
+    return caller.turn_since is None or caller.turn_since >= run.changed_at
+
+
+def ask_user(
+    task: Task, moved: RunTransition, ask: str, options: tuple[str, ...], now: datetime
+) -> RunTransition:
+    """Block a run with a question, and notify the user."""
+    blocked = apply_events(moved, QuestionAsked(question=ask), now=now)
+    run = blocked.run
+    how = ""
+    if run.told_session is not None:
+        how = f" Say {notices.format_resume_command(task, run)} and your answer."
+    choice = f" ({' / '.join(options)})" if options else ""
+    line = f"{notices.format_task_name(task)}: {ask}{choice}{how}"
+    notice = notices.build_notice(NoticeKind.QUESTION, task, run, line, now)
+    notice = notice.model_copy(update={"data": {**notice.data, "options": [*options]}})
+    return RunTransition(run=run, events=(*blocked.events, notice))
+
+
+def _move_run(
+    run: Run,
+    change: tuple[TaskStatus, TaskStatus],
+    caller: Caller,
+    now: datetime,
+    policy: RunPolicy,
+) -> RunTransition:
+    """Move a run after its task's status changed from one value to another, or stayed."""
+    before, after = change
+    if after is not before and after is not TaskStatus.ACTIVE:
+        return run_calls.follow_status(run, after, now)
+    reviewed = run.state is RunState.REVIEW and after is before
+    if after is TaskStatus.ACTIVE and _is_working_on(run, caller) and not reviewed:
+        return take_up_for_caller(run, caller, now, policy)
+    if after is not before and run.state in (RunState.BLOCKED, RunState.REVIEW):
+        return apply_events(run, RunRequeued(), now=now)
+    return RunTransition(run=run)
+
+
+def _is_working_on(run: Run, caller: Caller) -> bool:
+    """True if the call shows that its caller works on a resting run.
+
+    For hosts other than a gateway, only a call of the run's owner does. A sub-agent's call does not
+    if the run waits for the user: only the session sees the answer.
+    """
+    owner = caller.owner
+    if owner is None or run.state not in _RESTING:
+        return False
+    if caller.gateway_owner is None:
+        return owner.same(run.owner)
+    if run.state.is_waiting and not caller.in_turn:
+        return False
+    return run.session_key == owner.session_key and run.role in (None, owner.role)
+
+
+def take_up_for_caller(run: Run, caller: Caller, now: datetime, policy: RunPolicy) -> RunTransition:
+    """Set a resting run running for its caller; unchanged if the caller can own none."""
+    owner = caller.owner
+    if owner is None:
+        return RunTransition(run=run)
+    return run_calls.begin_turn_or_rest(run_calls.take_up_run(run, owner, now, policy), caller, now)

@@ -1,0 +1,397 @@
+"""Apply an update to a task: a message, marks, a status, a question, an acknowledgement.
+
+Source: seed 000 §1-3, seed 001 tool 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import task_runs
+from openclaw_taskmem.domain.runs import claims
+from openclaw_taskmem.domain.runs.machine import RunTransition
+from openclaw_taskmem.domain.runs.policy import POLICY, RunPolicy
+from openclaw_taskmem.domain.tasks import lifecycle, step_phrases
+from openclaw_taskmem.domain.tasks.step_phrases import StepMarks
+from openclaw_taskmem.domain.text.texts import format_step_numbers
+from openclaw_taskmem.domain.wakes import outbox
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    InvalidArguments,
+    LedgerEntry,
+    Message,
+    MessageType,
+    Role,
+    Run,
+    RunState,
+    SessionNames,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Value,
+)
+from taskmem_hookspecs.errors import TaskEnded
+
+Begin = Callable[[Task], RunTransition | None]
+"""Begins a run of a task; None: the caller can hold none."""
+
+
+class Acceptance(Value):
+    """A person's decision to complete a task whose completion was refused."""
+
+    because: str | None = None
+    """The reason in the person's words; None: none given."""
+    process: str | None = None
+    """The calling process, as `Owner.process`; None: not known."""
+
+
+class UpdateRequest(Value):
+    """What an update asks for. Steps count from 1, as for the agent."""
+
+    message: str | None = None
+    status: TaskStatus | None = None
+    completed_steps: tuple[int, ...] = ()
+    reopened_steps: tuple[int, ...] = ()
+    ask: str | None = None
+    """Question to the user, for whose answer the task then waits; None: none."""
+    ask_options: tuple[str, ...] = ()
+    """Answers that the user may press; free text is allowed, too."""
+    artifacts: tuple[str, ...] = ()
+    """What was made, besides what the task itself names."""
+    acceptance: Acceptance | None = None
+    """A person's decision to complete it without proof; None: none."""
+    reviewed: bool = False
+    """True if a person approves files that they were shown: one that was replaced refuses it."""
+    token: int | None = None
+    """Token of the caller's claim; None: none given."""
+    caller: Caller = Caller()
+    """Who calls; a task without a session gets the caller's."""
+
+    @property
+    def has_changes(self) -> bool:
+        """True if it asks for more than an acknowledgement."""
+        return bool(
+            self.message is not None
+            or self.status is not None
+            or self.completed_steps
+            or self.reopened_steps
+            or self.ask is not None
+        )
+
+    @property
+    def has_writes(self) -> bool:
+        """True if it has a token, or asks for what only who may write for the run may do."""
+        guarded = (self.status, self.completed_steps, self.reopened_steps, self.token)
+        return any(each not in (None, ()) for each in (*guarded, self.ask))
+
+
+class UpdateResult(Value):
+    """The result of an update."""
+
+    task: Task
+    marked: frozenset[int]
+    """Steps that are newly done, from 0."""
+    unmarked: frozenset[int]
+    """Steps that are no longer done, from 0."""
+    passed_over: frozenset[int] = frozenset()
+    """Steps (from 0) that the message reports done, but does not mark because the caller may not
+    write for the run."""
+    hint: str | None = None
+    """How to mark what the message may have meant; None: no hint."""
+    was: TaskStatus
+    run: Run | None = None
+    """Its run after the update; None: none."""
+    may_go_on: bool = True
+    """True if the caller may write for the run after the update."""
+    unheard: tuple[str, ...] = ()
+    """Messages of the user that the run's owner learns of by this answer."""
+    sent_back: bool = False
+    """True if the user called on a run that waited for them, and it is queued again."""
+    review: str = ""
+    """For a user who writes to a task in their review: what happens to it; empty: nothing."""
+    ledger: tuple[LedgerEntry, ...] | None = None
+    """What the task made, if the update completes it; None: it does not."""
+    made: str = ""
+    """The same in a sentence or two."""
+
+
+def apply_update(
+    facts: TaskFacts,
+    wish: UpdateRequest,
+    now: datetime,
+    *,
+    sessions: SessionNames,
+    policy: RunPolicy = POLICY,
+    begin: Begin = lambda _: None,
+) -> tuple[Change, UpdateResult]:
+    """Build the change of an update.
+
+    A message alone is always added. It marks no steps if the task has ended and stays so, or if
+    the caller may not write for the run. `begin` begins a run of a task that has none.
+
+    Raises:
+        InvalidArguments: The plan does not have one of the steps, or a step is both completed and
+        reopened.
+        TaskEnded: The task has ended, and steps, another end or a question are asked for.
+        Fenced: The token is not that of the last claim, or the task has no open run.
+        RunHeld: More than a message is asked for, and the caller may not write for the run.
+        RunNotReady: A status or a question is given in a review before the user said anything.
+    """
+    before = facts.task
+    resting = before.status.terminal and wish.status in (None, before.status)
+    counts = claims.guard_call(
+        before.task_id,
+        facts.run,
+        wish.caller,
+        wish.token,
+        writes=wish.has_writes,
+        needs_open_run=not resting,
+    )
+    if wish.status is not None or wish.ask is not None:
+        task_runs.guard_review(facts.run, wish.caller)
+    said = StepMarks()
+    if wish.message is not None and not resting:
+        said = step_phrases.parse_step_marks(wish.message, before.plan)
+    task, moved = lifecycle.change_status(before, wish.status or before.status, now)
+    wakes = outbox.settle_answered(
+        facts.wakes,
+        acts=wish.caller.acts_as(before.session_key, before.home),
+        moved=wish.has_changes,
+        now=now,
+    )
+    _guard_ask(task, wish)
+    done, reopened = _read_explicit_marks(before, wish)
+    if resting and (done or reopened):
+        lifecycle.require_open(before, "its steps keep their marks")
+    marked = _find_marked_steps(said, before, wish) - reopened
+    if counts:
+        done |= marked
+        reopened |= said.reopened - done
+    marks = (before.done | done) - reopened
+    messages = _build_messages(task, wish, moved, marked=marks != before.done, now=now)
+    task = task.model_copy(
+        update={
+            "done": marks,
+            "message_count": before.message_count + len(messages),
+            **(_find_wake_recipient(before, wish.caller) if counts and not resting else {}),
+        }
+    )
+    if wish.has_changes and not resting:
+        task = lifecycle.touch_task(task, now)
+    updated = UpdateResult(
+        task=task,
+        marked=marks - before.done,
+        unmarked=before.done - marks,
+        passed_over=marked - marks,
+        hint=_build_hint(before, task, wish, said) if counts and not resting else None,
+        was=before.status,
+    )
+    worked = _apply_to_run(facts, updated, wish, now, policy=policy, sessions=sessions, begin=begin)
+    waited = facts.run is not None and facts.run.state.is_waiting
+    queued = any(run.state is RunState.QUEUED for run in worked.runs)
+    sent_back = wish.caller.is_user and waited and queued
+    run = next(iter(worked.runs), facts.run)
+    may_go_on = claims.can_write(run, wish.caller, wish.token)
+    updated = updated.model_copy(
+        update={
+            "sent_back": sent_back,
+            "review": _describe_review(run, wish, sent_back=sent_back),
+            "run": run,
+            "may_go_on": may_go_on,
+        }
+    )
+    settled = {wake.wake_id for wake in wakes}
+    return (
+        Change(
+            tasks=(task,) if task != before or messages else (),
+            messages=messages,
+            runs=worked.runs,
+            wakes=(*wakes, *(w for w in worked.wakes if w.wake_id not in settled)),
+            events=(
+                *_build_events(updated, wish, messages, now),
+                *worked.events,
+                *outbox.build_settled_events(wakes, now),
+            ),
+        ),
+        updated,
+    )
+
+
+def _guard_ask(task: Task, wish: UpdateRequest) -> None:
+    """Refuse a question for a task that has ended."""
+    if wish.ask is not None and task.status.terminal:
+        raise TaskEnded(
+            f"{task.task_id} is {task.status}, and only an active task waits for an "
+            'answer: give ask with status "active" if its work goes on, or ask the '
+            "user yourself. Nothing was written."
+        )
+
+
+def _describe_review(run: Run | None, wish: UpdateRequest, *, sent_back: bool) -> str:
+    """Tell a user what happens to the review that they wrote to; empty: nothing."""
+    if sent_back and wish.message is not None:
+        return "Whoever goes on with it is told your words."
+    if wish.caller.is_user and run is not None and run.state is RunState.REVIEW:
+        return (
+            'It still waits for your review: status "completed" accepts it, and '
+            '"active" with your words as message sends it back.'
+        )
+    return ""
+
+
+def _apply_to_run(
+    facts: TaskFacts,
+    updated: UpdateResult,
+    wish: UpdateRequest,
+    now: datetime,
+    *,
+    policy: RunPolicy,
+    sessions: SessionNames,
+    begin: Begin,
+) -> Change:
+    """Apply an update to the task's run, or begin one."""
+    if not wish.has_changes:
+        return Change()
+    if facts.run is None:
+        return _begin_run(updated.task, wish, begin, now)
+    call = task_runs.RunCall(
+        caller=wish.caller,
+        token=wish.token,
+        marked=updated.marked,
+        sets_status=wish.status is not None,
+        changes_marks=bool(updated.marked | updated.unmarked),
+        ask=wish.ask if updated.task.status is TaskStatus.ACTIVE else None,
+        options=wish.ask_options,
+        said=wish.message,
+    )
+    return task_runs.apply_call(facts, updated.task, call, now, policy=policy, sessions=sessions)
+
+
+def _begin_run(task: Task, wish: UpdateRequest, begin: Begin, now: datetime) -> Change:
+    moved = begin(task) if task.status is TaskStatus.ACTIVE else None
+    if moved is not None and wish.ask is not None:
+        moved = task_runs.ask_user(task, moved, wish.ask, wish.ask_options, now)
+    if moved is None:
+        return Change()
+    return Change(runs=(moved.run,), events=moved.events)
+
+
+def _find_wake_recipient(task: Task, caller: Caller) -> dict[str, str | None]:
+    """Return the fields of the agent to wake, if the task has no session yet.
+
+    Until a session is known, that is the agent that called last.
+    """
+    if task.session_key is not None or (caller.session_key or caller.host) is None:
+        return {}
+    return {"session_key": caller.session_key, "host": caller.host}
+
+
+def _read_explicit_marks(task: Task, wish: UpdateRequest) -> tuple[frozenset[int], frozenset[int]]:
+    both = set(wish.completed_steps) & set(wish.reopened_steps)
+    if both:
+        raise InvalidArguments(
+            f"Step {min(both)} cannot be both completed and reopened; name it once."
+        )
+    for number in (*wish.completed_steps, *wish.reopened_steps):
+        if not 1 <= number <= len(task.plan):
+            raise InvalidArguments(
+                f"There is no step {number}: the plan of {task.task_id} has steps "
+                f"1 to {len(task.plan)}. Nothing was written."
+            )
+    return _to_indices(wish.completed_steps), _to_indices(wish.reopened_steps)
+
+
+def _find_marked_steps(said: StepMarks, task: Task, wish: UpdateRequest) -> frozenset[int]:
+    """Return the steps that a message marks; "All done" at a completion: all not denied."""
+    if said.all_done and wish.status is TaskStatus.COMPLETED:
+        return frozenset(range(len(task.plan))) - said.denied
+    return said.done
+
+
+def _build_hint(before: Task, after: Task, wish: UpdateRequest, said: StepMarks) -> str | None:
+    """Say how to mark steps if the task is completed with open ones, or the message suggests it."""
+    still_open = [step for step in range(len(after.plan)) if step not in after.done]
+    if after.status is TaskStatus.COMPLETED and still_open:
+        return (
+            f"Steps left unmarked: {format_step_numbers(still_open)}. If done, call "
+            'task_update with status: "active" and completed_steps: '
+            f'{_format_numbers(still_open)}, and then with status: "completed".'
+        )
+    changed = after.done != before.done or wish.completed_steps or wish.reopened_steps
+    if after.status is not TaskStatus.ACTIVE or changed:
+        return None
+    denied = sorted(said.denied & after.done)
+    if denied:
+        return (
+            f"Still marked done: {format_step_numbers(denied)}. If not done, call task_update "
+            f"with reopened_steps: {_format_numbers(denied)}."
+        )
+    meant = [step for step in still_open if step in said.named - said.denied]
+    if not (said.sounds_like_progress and still_open) or (said.named and not meant):
+        return None
+    meant = meant or still_open[:1]
+    steps = "step {} is" if len(meant) == 1 else "steps {} are"
+    return (
+        f"No step was marked. If {steps.format(format_step_numbers(meant))} done, call "
+        f"task_update with completed_steps: {_format_numbers(meant)}."
+    )
+
+
+def _format_numbers(steps: Collection[int]) -> str:
+    return str([step + 1 for step in steps])
+
+
+def _to_indices(numbers: Collection[int]) -> frozenset[int]:
+    return frozenset(number - 1 for number in numbers)
+
+
+def _build_messages(
+    task: Task, wish: UpdateRequest, moved: Message | None, *, marked: bool, now: datetime
+) -> tuple[Message, ...]:
+    own: tuple[Message, ...] = ()
+    if wish.message is not None:
+        kind = MessageType.PROGRESS if marked else MessageType.TEXT
+        own = (
+            Message(
+                task_id=task.task_id,
+                role=Role.USER if wish.caller.is_user else Role.AGENT,
+                msg_type=kind,
+                content=wish.message,
+                created_at=now,
+            ),
+        )
+    asked: tuple[Message, ...] = ()
+    if wish.ask is not None:
+        asked = (
+            Message(
+                task_id=task.task_id,
+                role=Role.AGENT,
+                msg_type=MessageType.TEXT,
+                content=f"Asked the user: {wish.ask}",
+                created_at=now,
+            ),
+        )
+    return (*own, *asked, *((moved,) if moved else ()))
+
+
+def _build_events(
+    updated: UpdateResult, wish: UpdateRequest, messages: tuple[Message, ...], now: datetime
+) -> tuple[Event, ...]:
+    if not wish.has_changes:
+        return ()
+    task = updated.task
+    updates = Event(
+        at=now,
+        kind=events.TASK_UPDATED,
+        task_id=task.task_id,
+        data={
+            "messages": len(messages),
+            "marked": [*sorted(updated.marked)],
+            "unmarked": [*sorted(updated.unmarked)],
+        },
+    )
+    return (updates, *lifecycle.build_status_events(updated.was, task, now, by=wish.caller))

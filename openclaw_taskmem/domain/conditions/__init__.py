@@ -1,0 +1,1 @@
+"""Conditions of waits and their targets: read, checked, and told back."""

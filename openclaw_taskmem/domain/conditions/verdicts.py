@@ -1,0 +1,334 @@
+"""Assign judges to the sides of a condition, and combine their rulings on one wait.
+
+If a side has no judge, the refusal suggests a form. Source: requirement B8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain.conditions.phrases import FORMS
+from openclaw_taskmem.domain.conditions.tokens import scan_words
+from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
+from taskmem_hookspecs import (
+    Condition,
+    ConditionUnclear,
+    Judge,
+    JudgeUnavailable,
+    Met,
+    ReaderStatus,
+    Readiness,
+    Ruling,
+    Value,
+)
+from taskmem_hookspecs.conditions import TextForm
+
+NOTHING_SEEN: Final = "Nothing was seen yet."
+UNJUDGED: Final = "Could not be judged"
+"""How an observation begins if a wait was not judged for some time."""
+SEEN_BYTES: Final = 3000
+"""Longest excerpt of an observation; with its frame, a wake stays within 4 KB."""
+LINE_BYTES: Final = 200
+"""Longest excerpt of the target's last line."""
+LONGEST_REST: Final = 30.0
+"""Longest rest of a failing judge in seconds; it is asked again after 1, 2, 4 … up to this."""
+
+
+PLACEHOLDER: Final = '"THE TEXT THAT IT PRINTS" appears'
+"""Suggested form for a side that quotes no text."""
+
+
+class UnderstoodSide(Value):
+    """How one side of a condition was understood."""
+
+    side: str
+    """The side as written."""
+    form: str | None
+    """Its forms; None: free English."""
+    judged_by: str
+    """`rules`, or the name of the reader or the plug-in's judge."""
+    note: str | None = None
+    """About the reader: how it is asked, or that it is away now. None: rules judge it."""
+
+
+def log_sides(understood: Sequence[UnderstoodSide]) -> list[JsonValue]:
+    """Return how each side was understood, as the log keeps it: its words, and who judges it."""
+    return [{"side": each.side, "judged_by": each.judged_by} for each in understood]
+
+
+class UnjudgedPeriod(Value):
+    """A period in which no judge could rule on a condition."""
+
+    since: datetime
+    why: str
+    """The latest reason, in a sentence."""
+    until: datetime | None = None
+    """Its end; None: it goes on."""
+
+
+class JudgeReply(Value):
+    """The reply of one judge."""
+
+    judge: str | None
+    """Its name; None: there is no judge, and `trouble` says for which sides."""
+    sides: tuple[int, ...] = ()
+    """Sides of the condition that it judges."""
+    since: datetime | None = None
+    """Since when it cannot judge what is shown; None: it can."""
+    ruling: Ruling | None = None
+    """None: it could not be asked."""
+    trouble: str | None = None
+    """Why it could not be asked; None: it answered."""
+    gone: str | None = None
+    """Why the target shows nothing more after this; None: it may show more."""
+    again: float | None = None
+    """Seconds after which to ask it again at the latest; None: only when something changes."""
+    rests_on: object = None
+    """Picture that the ruling is based on, passed through; None: none."""
+
+    @property
+    def sure(self) -> bool:
+        """True if no other judge need be asked."""
+        return self.ruling is not None and self.ruling.met is not Met.UNSURE
+
+
+class WaitFinding(Value):
+    """The state of a wait after one look."""
+
+    met: bool
+    """True if the condition holds."""
+    lost: bool
+    """True if it never will: the target is gone, and no judge says that this meets it."""
+    observation: str
+    again: float | None
+    """Seconds after which to look again at the latest; None: only when something changes."""
+    rests_on: object = None
+    """Picture that the decisive ruling is based on; None: none."""
+    unjudged: UnjudgedPeriod | None = None
+    """Since when a side has no judge, and why; None: all sides are judged."""
+
+
+def assign_judges(
+    condition: Condition, judges: Sequence[Judge], advice: Sequence[str], late: Sequence[str] = ()
+) -> tuple[UnderstoodSide, ...]:
+    """Find the judge of each side of a condition.
+
+    Raises:
+        ConditionUnclear: A side has no judge; the error names it and the forms, and gives `advice`.
+        JudgeUnavailable: A side has no judge, but a plug-in that did not answer in time may still
+        judge it; the error consists of the sentences in `late`.
+    """
+    unread = find_unjudged(condition, judges)
+    if unread and late:
+        raise JudgeUnavailable(f"{' '.join(late)} Call again. Nothing was written.")
+    if unread:
+        raise build_sides_refusal(condition, unread, " ".join(advice))
+    deciders = find_deciders(condition, judges)
+    return tuple(
+        UnderstoodSide(
+            side=side.words, form=str(side) if side.forms else None, judged_by=judge.name
+        )
+        for side, judge in zip(condition.sides, deciders, strict=True)
+        if judge is not None
+    )
+
+
+def find_deciders(condition: Condition, judges: Sequence[Judge]) -> tuple[Judge | None, ...]:
+    """Find the judge of each side of a condition; None: it has none."""
+    every = range(len(condition.sides))
+    return tuple(next((j for j in judges if i in getattr(j, "sides", every)), None) for i in every)
+
+
+def find_unjudged(condition: Condition, judges: Sequence[Judge]) -> tuple[int, ...]:
+    """Return the sides that have no judge."""
+    deciders = enumerate(find_deciders(condition, judges))
+    return tuple(i for i, judge in deciders if judge is None)
+
+
+def name_sides(condition: Condition, sides: Sequence[int]) -> str:
+    """Quote up to three sides of a condition."""
+    return ", ".join(quote_line(condition.sides[i].words, 160) for i in sides[:3])
+
+
+def add_reader_note(
+    understood: Sequence[UnderstoodSide], reader: str, status: ReaderStatus, advice: Sequence[str]
+) -> tuple[UnderstoodSide, ...]:
+    """Add the reader's status to the sides that it judges.
+
+    `advice` says how rules could judge those sides that have forms.
+    """
+    away = "away now: " if status.readiness is Readiness.AWAY else ""
+    note = f"{away}{status.detail}"
+    return tuple(
+        each.model_copy(update={"note": " ".join((note, *advice)) if each.form else note})
+        if each.judged_by == reader
+        else each
+        for each in understood
+    )
+
+
+def build_sides_refusal(
+    condition: Condition, unread: Sequence[int], advice: str = ""
+) -> ConditionUnclear:
+    """Build the refusal of sides that have no judge, with a suggestion."""
+    suggestion = " or ".join(
+        suggest_form(side.words) if i in unread else str(side)
+        for i, side in enumerate(condition.sides)
+    )
+    named = name_sides(condition, unread)
+    refusal = ConditionUnclear(
+        f"Nobody here can judge {named}. Write each side as one of these forms: "
+        f"{', '.join(FORMS)}; join them by or / and. For example: {suggestion}. "
+        f"{advice} Nothing was written.".replace("  ", " ")
+    )
+    refusal.details = {
+        "sides": [condition.sides[i].words for i in unread],
+        "forms": [*FORMS],
+        "suggestion": suggestion,
+    }
+    return refusal
+
+
+def build_scheme_refusal(
+    condition: Condition,
+    unread: Sequence[int],
+    scheme: str,
+    forms: Sequence[str],
+    advice: str = "",
+) -> ConditionUnclear:
+    """Build the refusal of sides that have no judge, for a target of a plug-in's own scheme.
+
+    `forms` are those that a judge takes for such a target; empty: no judge takes any.
+    """
+    named = name_sides(condition, unread)
+    why = (
+        f"Nobody here can judge {named} of {scheme}: targets, whatever the words: no judge takes "
+        "any form of condition for them, and none takes plain English. The plug-in that watches "
+        f"{scheme}: must bring a judge, too (its hook wait_judge); tell its author, or wait for "
+        "another target."
+    )
+    suggestion = ""
+    if forms:
+        words = " or ".join(
+            (suggest_form(side.words) if FORMS[0] in forms else forms[0])
+            if i in unread
+            else str(side)
+            for i, side in enumerate(condition.sides)
+        )
+        suggestion = "" if words == " or ".join(map(str, condition.sides)) else words
+        example = f" For example: {suggestion}." if suggestion else ""
+        why = (
+            f"Nobody here can judge {named} of {scheme}: targets. Their judges take: "
+            f"{', '.join(forms)}; join them by or / and.{example}"
+        )
+    refusal = ConditionUnclear(f"{why} {advice} Nothing was written.".replace("  ", " "))
+    refusal.details = {
+        "sides": [condition.sides[i].words for i in unread],
+        "forms": [*forms],
+        "suggestion": suggestion,
+    }
+    return refusal
+
+
+def suggest_form(words: str) -> str:
+    """Suggest a form for a side that was not understood, using the text that it quotes.
+
+    Without a quoted text it is `PLACEHOLDER`: only the caller knows what the program prints.
+    """
+    for token in scan_words(words):
+        if token.kind == "quote":
+            return f"{TextForm(text=token.text)}"
+    return PLACEHOLDER
+
+
+def compute_retry_delay(failures: int) -> float:
+    """Return for how many seconds a judge rests after so many consecutive failures."""
+    return min(2.0 ** min(failures - 1, 10), LONGEST_REST)
+
+
+def combine_replies(replies: Sequence[JudgeReply]) -> WaitFinding:
+    """Combine the judges' replies, in the order in which they were asked.
+
+    The first sure ruling decides, else the last ruling. A wait is lost if it is not met, its target
+    is gone, and one judge was sure or all answered; a judge in trouble is waited for.
+    """
+    sure = next((each for each in replies if each.sure), None)
+    deciding = sure or next((e for e in reversed(replies) if e.ruling), None)
+    troubled = [each for each in replies if each.trouble]
+    ruling = deciding.ruling if deciding else None
+    gone = deciding.gone if deciding else None
+    again = [each.again for each in replies if each.again is not None]
+    met = ruling is not None and ruling.met is Met.YES
+    words = [ruling.observation.strip()] if ruling and ruling.observation.strip() else []
+    lost = bool(gone) and not met and (sure is not None or not troubled)
+    if lost:
+        words.insert(0, str(gone))
+    elif not met:
+        words += [
+            f"{each.judge} is in trouble: {each.trouble}"
+            if each.judge is not None
+            else str(each.trouble)
+            for each in troubled
+        ]
+    return WaitFinding(
+        met=met,
+        lost=lost,
+        observation=clip_observation(" ".join(map(_end_sentence, words))) or NOTHING_SEEN,
+        again=min(again, default=None),
+        rests_on=deciding.rests_on if deciding else None,
+        unjudged=None if sure else _find_unjudged_time(replies),
+    )
+
+
+def _find_unjudged_time(replies: Sequence[JudgeReply]) -> UnjudgedPeriod | None:
+    """Return since when a side has no judge that can rule, and why; None: all sides have one."""
+    judged = {side for each in replies if each.since is None for side in each.sides}
+    lost = [(e.since, e) for e in replies if e.since and not judged.issuperset(e.sides)]
+    if not lost:
+        return None
+    why = (e.trouble or (e.ruling and e.ruling.trouble) or "" for _, e in lost)
+    return UnjudgedPeriod(since=min(at for at, _ in lost), why=" ".join(map(_end_sentence, why)))
+
+
+def describe_timeout(observation: str | None, tail: str | None) -> str:
+    """Say what was seen last when a wait times out.
+
+    Args:
+        observation: The judges' last observation; None: none.
+        tail: What the target shows, if nothing new came since the wait began; None: something
+        came, or it is not known.
+    """
+    lines = [line for line in (tail or "").splitlines() if line.strip()]
+    if not lines:
+        return observation or NOTHING_SEEN
+    reason = f'Nothing new; the last line is "{clip(to_plain_line(lines[-1]), LINE_BYTES)}".'
+    return reason if observation in (None, NOTHING_SEEN) else f"{reason} {observation}"
+
+
+def describe_unjudged(unjudged: UnjudgedPeriod, observation: str, now: datetime) -> str:
+    """Say when a wait that timed out could not be judged, and why.
+
+    `observation` is the last one; if no judge can rule now, it gives the reason.
+    """
+
+    def show(at: datetime) -> str:
+        return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M}"
+
+    since = show(unjudged.since)
+    if unjudged.until is None:
+        return clip_observation(f"{UNJUDGED} since {since} UTC: {observation}")
+    until, why = show(unjudged.until), unjudged.why.rstrip(".")
+    return clip_observation(f"{UNJUDGED} from {since} to {until} UTC ({why}). {observation}")
+
+
+def clip_observation(observation: str) -> str:
+    """Shorten an observation to one plain line."""
+    return clip(to_plain_line(observation), SEEN_BYTES)
+
+
+def _end_sentence(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."

@@ -1,0 +1,1 @@
+"""What tool calls did to the world: programs, shell commands, checkpoints."""

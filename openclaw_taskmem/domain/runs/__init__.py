@@ -1,0 +1,1 @@
+"""The machine of a run: its events, fields, claims and limits."""

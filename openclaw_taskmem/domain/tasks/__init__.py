@@ -1,0 +1,1 @@
+"""A task by itself: plan, thread, ledger, and proof."""

@@ -1,0 +1,327 @@
+"""Keep, judge and describe the ledger of what a task made.
+
+Entries come from what tools report and from comparing folders, never from what an agent says. What
+only changed in a folder counts as made if a call of the agent ran then, or the agent names it.
+Source: requirement F2, seed 004 "Completion Claim-Evidence Contract".
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from base64 import b85decode, b85encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain.text.texts import clip_start, format_iso_millis, to_plain_line
+from taskmem_hookspecs import (
+    Claim,
+    FileChange,
+    Finding,
+    LedgerEntry,
+    LedgerVerdict,
+    Value,
+    Verdict,
+    WorkFolder,
+)
+
+ARTIFACTS: Final = "artifacts"
+NAMES: Final = "names"
+CLAIMS: Final = "claims"
+ANSWER: Final = "answer"
+"""Values of a task's `doubts`: why its completion was refused, and whether its first answer after
+that was checked."""
+STAMP_SLACK: Final = 10_000_000
+"""How far a file's time may lie before the actual instant, in nanoseconds."""
+SHOWN: Final = 50
+"""Most entries in an answer; `taskmem show --json` has all."""
+TOLD: Final = 5
+"""Most names in a line for the user."""
+NAME_BYTES: Final = 60
+NEARBY: Final = "also changed in its folders meanwhile, and named by nobody"
+NOWHERE: Final = "It was found nowhere: not among what was seen to be made, nor in its folders."
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+class CheckedClaim(Value):
+    """A claim with the combined finding of all verifiers."""
+
+    claim: Claim
+    finding: Finding
+
+    @property
+    def is_proved(self) -> bool:
+        """True if it was verified."""
+        return self.finding.verdict is Verdict.VERIFIED
+
+
+class FileTimes(NamedTuple):
+    """A file's times in nanoseconds since 1970, and its size in bytes."""
+
+    written: int
+    """Last change of its content (mtime)."""
+    changed: int
+    """Last change of its content, name or mode (ctime); only the kernel sets it."""
+    size: int
+
+
+class FolderListing(NamedTuple):
+    """The files of a folder."""
+
+    files: Mapping[str, FileTimes]
+    """By path, relative to the folder."""
+    complete: bool
+    """True if all files are listed; False: there are too many, it took too long, or a name is not
+    text."""
+
+
+class FileTouch(Value):
+    """A change of a file that a tool reported."""
+
+    path: str
+    """Absolute path."""
+    change: FileChange
+
+
+def pack_files(listing: FolderListing) -> str:
+    """Pack the files of a folder for storage, each with its `written` time and its size."""
+    kept = {path: (each.written, each.size) for path, each in listing.files.items()}
+    return b85encode(zlib.compress(json.dumps(kept).encode(), 1)).decode()
+
+
+def unpack_files(files: str) -> Mapping[str, tuple[int, int]]:
+    """Unpack what `pack_files` packed: time in nanoseconds and size by path."""
+    kept = json.loads(zlib.decompress(b85decode(files)))
+    return {path: (written, size) for path, (written, size) in kept.items()}
+
+
+def merge_entry(before: LedgerEntry | None, new: LedgerEntry) -> LedgerEntry:
+    """Merge a further change of a path into its entry.
+
+    A path that was created stays created, even if it is changed or removed afterwards.
+    """
+    if before is None or before.change is None:
+        return new
+    created = before.change is FileChange.CREATED
+    return new.model_copy(
+        update={
+            "change": before.change if created else new.change,
+            "nearby": before.nearby and new.nearby,
+            "call_id": new.call_id or before.call_id,
+            "size": before.size if new.size is None else new.size,
+        }
+    )
+
+
+def find_changes(
+    folder: WorkFolder,
+    before: Mapping[str, tuple[int, int]] | None,
+    listing: FolderListing,
+    exists: Iterable[str],
+) -> Iterator[tuple[str, FileChange, FileTimes | None]]:
+    """Yield what changed in a folder since the first command ran there.
+
+    Args:
+        folder: The folder.
+        before: Its files before the work; None: not known, so that all written since then count
+        as created.
+        listing: Its files now.
+        exists: Files of `before` that still exist though they are not listed now.
+    """
+    if folder.since is None:
+        return
+    since = to_nanoseconds(folder.since) - STAMP_SLACK
+    for path, now in listing.files.items():
+        known = None if before is None else before.get(path)
+        written = since <= now.written <= now.changed
+        if now.changed < since or not (written or before is not None):
+            continue
+        if known is None:
+            yield path, FileChange.CREATED, now
+        elif written or known != (now.written, now.size):
+            yield path, FileChange.CHANGED, now
+    if before is not None and listing.complete:
+        for path in before.keys() - listing.files.keys() - set(exists):
+            yield path, FileChange.REMOVED, None
+
+
+def to_nanoseconds(instant: datetime) -> int:
+    """Convert an instant to nanoseconds since 1970."""
+    return (instant - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def from_nanoseconds(nanosecond: int) -> datetime:
+    """Convert nanoseconds since 1970 to an instant, rounded down to microseconds."""
+    return _EPOCH + timedelta(microseconds=nanosecond // 1000)
+
+
+def list_path_ends(name: str) -> tuple[str, str]:
+    """Return the ends of paths that a relative name may mean.
+
+    Only the last word of a name with spaces is taken from a sentence.
+    """
+    end = name.removeprefix("./")
+    return f"/{end}", f" {end}"
+
+
+def judge_entry(entry: LedgerEntry, checked: CheckedClaim) -> LedgerEntry:
+    """Add a verifier's finding about the file to an entry."""
+    found = checked.finding
+    verdict = find_verdict(checked)
+    return entry.model_copy(
+        update={
+            "verdict": verdict,
+            "why": None if verdict is LedgerVerdict.PROVED else found.detail,
+            "size": found.size if found.size is not None else entry.size,
+            "sha256": found.checksum,
+        }
+    )
+
+
+def find_verdict(checked: CheckedClaim) -> LedgerVerdict:
+    """Return the verdict on a file.
+
+    A refuted file without a size is absent, one of 0 bytes empty, any other old.
+    """
+    match checked.finding.verdict:
+        case Verdict.VERIFIED:
+            return LedgerVerdict.PROVED
+        case Verdict.UNPROVEN:
+            return LedgerVerdict.UNVERIFIED
+        case Verdict.REFUTED:
+            size = checked.finding.size
+            if size is None:
+                return LedgerVerdict.ABSENT
+            return LedgerVerdict.OLD if size else LedgerVerdict.EMPTY
+
+
+def build_unverified_entries(
+    task_id: str, run_id: str | None, whys: Mapping[str, str], now: datetime
+) -> tuple[LedgerEntry, ...]:
+    """Build the entries of what was named but could not be verified."""
+    return tuple(
+        LedgerEntry(
+            task_id=task_id,
+            path=what,
+            run_id=run_id,
+            at=now,
+            verdict=LedgerVerdict.UNVERIFIED,
+            why=why,
+        )
+        for what, why in whys.items()
+    )
+
+
+def list_made(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+    """List the entries of what its agent created, changed or removed."""
+    return [entry for entry in entries if entry.change is not None and not entry.nearby]
+
+
+def list_nearby(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+    """List the entries of what only changed in a folder of the task meanwhile."""
+    return [entry for entry in entries if entry.nearby]
+
+
+def list_unverified(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+    """List the entries of what could not be verified."""
+    return [e for e in entries if e.verdict is LedgerVerdict.UNVERIFIED and not e.nearby]
+
+
+def describe_ledger(
+    entries: Sequence[LedgerEntry], most: int | None = None
+) -> dict[str, JsonValue]:
+    """Build the fields of an answer that list what was made; `most`: None for all."""
+    listed, doubtful = list_made(entries), list_unverified(entries)
+    fields: dict[str, JsonValue] = {
+        "made": [_describe_entry(entry) for entry in listed[:most]],
+        "unverified": [{"what": e.path, "why": e.why} for e in doubtful[:most]],
+    }
+    if nearby := list_nearby(entries):
+        fields["also_changed"] = [{"path": e.path, "change": e.change} for e in nearby[:most]]
+    if most is not None and len(listed) > most:
+        fields["made_more"] = len(listed) - most
+    if most is not None and len(doubtful) > most:
+        fields["unverified_more"] = len(doubtful) - most
+    return fields
+
+
+def _describe_entry(entry: LedgerEntry) -> JsonValue:
+    return {
+        "path": entry.path,
+        "change": entry.change,
+        "size": entry.size,
+        "sha256": entry.sha256,
+        "at": format_iso_millis(entry.at),
+        "verdict": entry.verdict or LedgerVerdict.UNVERIFIED,
+    }
+
+
+def summarize_ledger(entries: Sequence[LedgerEntry], *, nothing: str) -> str:
+    """Tell an agent what was made, and what could not be verified.
+
+    `nothing`: the sentence that nothing was made; empty: something was.
+    """
+    nearby = _join_names([_format_short_path(entry, {}) for entry in list_nearby(entries)])
+    also = f"{NEARBY}: {nearby}" if nearby else ""
+    said = [nothing or format_made(entries, {}), format_unverified(entries, {}), also]
+    return " ".join(f"{each[0].upper()}{each[1:]}." for each in said if each)
+
+
+def format_nothing_made(
+    passed: Sequence[str], home: str, looked: Sequence[str] | None = None
+) -> str:
+    """Say that nothing was made; `passed` are folders that were not searched.
+
+    `looked` are the folders searched, if tools' writes are not reported; None: they are.
+    """
+    if looked is not None:
+        where = f" in {_join_names([*map(to_plain_line, looked)])}" if looked else ""
+        return f"nothing was seen to be written{where}"
+    if not passed:
+        return "nothing was written"
+    names = ["the home folder" if path == home else to_plain_line(path) for path in passed]
+    verb = "is" if len(names) == 1 else "are"
+    return f"nothing was seen to be written ({_join_names(names)} {verb} not looked through)"
+
+
+def format_made(entries: Sequence[LedgerEntry], folders: Mapping[str, str]) -> str:
+    """Tell the user what was made; empty: nothing.
+
+    `folders` maps folders to what is shown for them. Files that were made and removed again are
+    told only if there is nothing else.
+    """
+    listed = [e for e in list_made(entries) if e.verdict is not LedgerVerdict.UNVERIFIED]
+    gone = [e for e in listed if e.change is FileChange.REMOVED]
+    again = [e for e in listed if e.verdict is LedgerVerdict.ABSENT]
+    kept = [e for e in listed if e not in gone and e not in again]
+    parts = [("made", kept), ("removed", gone)]
+    if len(again) == len(listed):
+        parts = [("made and removed again", again)]
+    return "; ".join(
+        f"{word}: {_join_names([_format_short_path(e, folders) for e in some])}"
+        for word, some in parts
+        if some
+    )
+
+
+def format_unverified(entries: Sequence[LedgerEntry], folders: Mapping[str, str]) -> str:
+    """Tell the user what could not be verified; empty: nothing."""
+    names = [_format_short_path(entry, folders) for entry in list_unverified(entries)]
+    return f"not verified: {_join_names(names)}" if names else ""
+
+
+def _format_short_path(entry: LedgerEntry, folders: Mapping[str, str]) -> str:
+    inside = [f for f in folders if entry.path.startswith(f"{f.rstrip('/')}/")]
+    root = max(inside, key=len, default="")
+    rest = entry.path.removeprefix(f"{root.rstrip('/')}/")
+    name = f"{folders[root]}{rest}" if root else entry.path
+    empty = " (empty)" if entry.verdict is LedgerVerdict.EMPTY else ""
+    return f"{clip_start(to_plain_line(name), NAME_BYTES)}{empty}"
+
+
+def _join_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
+    return f"{', '.join(names[:TOLD])}{more}"

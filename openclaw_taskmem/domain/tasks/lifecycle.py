@@ -1,0 +1,237 @@
+"""Register tasks, change their status, end and reopen them.
+
+Source: seed 000 §1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.text.redaction import scrub
+from openclaw_taskmem.domain.text.texts import clip, quote_line
+from taskmem_hookspecs import Change, Event, Message, MessageType, Role, Task, TaskStatus
+from taskmem_hookspecs.errors import InvalidArguments, NotAllowed, TaskEnded
+
+_COMPLETED: Final = re.compile(r"Status: \w+ → completed\b")
+REQUEST_BYTES: Final = 2000
+"""Longest excerpt of a user's request."""
+_USER: Final = "user"
+_ALIASES: Final = {
+    "canceled": "cancelled",
+    **dict.fromkeys(("complete", "done", "finished"), "completed"),
+    **dict.fromkeys(("in_progress", "in-progress", "in progress", "started"), "active"),
+}
+
+
+def parse_status(text: str, *besides: str) -> TaskStatus:
+    """Parse a status, including common aliases.
+
+    `besides` are other words that the caller accepts, for the refusal to list.
+
+    Raises:
+        InvalidArguments: There is no such status; the sentence lists them.
+    """
+    word = text.strip().lower()
+    try:
+        return TaskStatus(_ALIASES.get(word, word))
+    except ValueError:
+        raise InvalidArguments(
+            f"There is no status {quote_line(text, 60)}; use one of: "
+            f"{', '.join((*TaskStatus, *besides))}."
+        ) from None
+
+
+def build_task(
+    *,
+    task_id: str,
+    name: str,
+    plan: tuple[str, ...],
+    metadata: Mapping[str, JsonValue],
+    session_key: str | None,
+    now: datetime,
+    host: str | None = None,
+    request: str | None = None,
+    implicit: bool = False,
+) -> Change:
+    """Build the change that registers an active task.
+
+    `host` is where the task's agent runs, as in `Wake.host`. `request` is the user's request in
+    their words; None: not known.
+    """
+    task = Task(
+        task_id=task_id,
+        name=name,
+        status=TaskStatus.ACTIVE,
+        plan=plan,
+        metadata=metadata,
+        session_key=session_key,
+        host=host,
+        registrar_session=session_key,
+        registrar_host=host,
+        created_at=now,
+        updated_at=now,
+        original_request=None if request is None else clean_request(request),
+        implicit=implicit,
+    )
+    return Change(tasks=(task,), events=(build_registration_event(task, now),))
+
+
+def build_registration_event(task: Task, now: datetime) -> Event:
+    """Build the log entry for a registered task."""
+    return Event(
+        at=now,
+        kind=events.TURN_COVERED if task.implicit else events.TASK_REGISTERED,
+        task_id=task.task_id,
+        data={"name": task.name, "steps": len(task.plan)},
+    )
+
+
+def clean_request(said: str) -> str:
+    """Shorten a user's request and remove credentials."""
+    return clip(scrub(said.replace("\0", "")).strip(), REQUEST_BYTES)
+
+
+def change_status(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message | None]:
+    """Set a task's status; return the task and the thread's entry.
+
+    Any status may follow any other, but an ended task can only become active. None instead of an
+    entry: it had that status already.
+
+    Raises:
+        TaskEnded: The task has ended, and the new status is not active.
+    """
+    if status is task.status:
+        return task, None
+    if status is not TaskStatus.ACTIVE:
+        require_open(task, f"it cannot become {status}, and nothing was written")
+    reopens = task.status.terminal
+    verb = "Reopened" if reopens else "Status"
+    message = build_lifecycle_message(task, f"{verb}: {task.status} → {status}", now)
+    # A reopened task is checked anew at its next completion.
+    doubts = () if reopens else task.doubts
+    return task.model_copy(update={"status": status, "doubts": doubts}), message
+
+
+def reactivate_task(task: Task, now: datetime, *, reopen: bool) -> tuple[Task, Message | None]:
+    """Make a task active again; return the task and the thread's entry.
+
+    Raises:
+        TaskEnded: The task is completed, and `reopen` is false.
+    """
+    if task.status is TaskStatus.COMPLETED and not reopen:
+        raise TaskEnded(
+            f"{task.task_id} is completed; call task_resume with reopen true to take "
+            "it up all the same. Nothing was changed."
+        )
+    active, message = change_status(task, TaskStatus.ACTIVE, now)
+    return touch_task(active, now), message
+
+
+def guard_reopen(task: Task, newest: Sequence[Event], caller: Caller) -> None:
+    """Refuse an agent that would reopen a task that the user cancelled.
+
+    `newest` are the newest entries of the task's log, oldest first.
+
+    Raises:
+        NotAllowed: The user cancelled it; the sentence says whom to ask.
+    """
+    if task.status is not TaskStatus.CANCELLED or caller.is_user or caller.by_command:
+        return
+    changes = (e for e in reversed(newest) if e.kind == events.STATUS_CHANGED)
+    last = next(changes, None)
+    if last is not None and last.data.get("by") == _USER:
+        raise NotAllowed(
+            f"The user cancelled {task.task_id}, so only they reopen it: ask them, and "
+            "they do with /resume in their chat, or with taskmem resume at a "
+            "terminal. Nothing was written."
+        )
+
+
+def build_status_events(
+    was: TaskStatus,
+    task: Task,
+    now: datetime,
+    *,
+    run_id: str | None = None,
+    why: str | None = None,
+    by: Caller | None = None,
+) -> tuple[Event, ...]:
+    """Build the log entry for a task that left a status; empty: it did not.
+
+    `run_id` and `why` are of the run whose change caused it; None: no run's. `by` is the caller;
+    None: nobody, or it does not matter.
+    """
+    if task.status is was:
+        return ()
+    data: dict[str, JsonValue] = {"from": was, "to": task.status}
+    if by is not None and by.is_user:
+        data["by"] = _USER
+    return (
+        Event(
+            at=now,
+            kind=events.STATUS_CHANGED,
+            task_id=task.task_id,
+            run_id=run_id,
+            data=data if why is None else {**data, "why": why},
+        ),
+    )
+
+
+def build_lifecycle_message(task: Task, said: str, now: datetime) -> Message:
+    """Build the thread's entry for a change in a task's life."""
+    return Message(
+        task_id=task.task_id,
+        role=Role.SYSTEM,
+        msg_type=MessageType.LIFECYCLE,
+        content=said.strip(),
+        created_at=now,
+    )
+
+
+def is_completion_message(message: Message) -> bool:
+    """True if a message is the thread's entry for a completion."""
+    is_lifecycle = message.msg_type is MessageType.LIFECYCLE
+    return is_lifecycle and _COMPLETED.match(message.content) is not None
+
+
+def attribute_words(words: str, relay: str | None) -> str:
+    """Prefix the user's words with the agent that relayed them; None: nobody did."""
+    return words if relay is None else f"As relayed by {relay}: {words}"
+
+
+def build_answer_message(task: Task, answer: str, now: datetime) -> Message:
+    """Build the thread's entry for the user's answer to a question."""
+    return Message(
+        task_id=task.task_id,
+        role=Role.USER,
+        msg_type=MessageType.TEXT,
+        content=answer,
+        created_at=now,
+    )
+
+
+def require_open(task: Task, wish: str) -> None:
+    """Refuse `wish` for a task that has ended.
+
+    Raises:
+        TaskEnded: It has ended; the sentence says how to reopen it.
+    """
+    if task.status.terminal:
+        whose = ", which only the user does where they cancelled it"
+        raise TaskEnded(
+            f"{task.task_id} is {task.status}, so {wish}; call task_update with "
+            'status "active" first if the work goes on'
+            f"{whose if task.status is TaskStatus.CANCELLED else ''}."
+        )
+
+
+def touch_task(task: Task, now: datetime) -> Task:
+    """Set when a task was last touched to now, or leave it if the clock went back."""
+    return task.model_copy(update={"updated_at": max(now, task.updated_at)})

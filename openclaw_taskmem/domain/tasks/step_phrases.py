@@ -1,0 +1,326 @@
+"""Read which steps a message reports as done, or as not done after all.
+
+A clause marks steps only if every word of it is in the tables below: "Step 2 done", "finished step
+4", "[x] Push to ghcr.io". With any other word it marks nothing; then the answer may hint how to
+mark. Source: ruling "narration".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Final
+
+from openclaw_taskmem.domain.tasks.plan import identify_step
+from taskmem_hookspecs import Value
+
+TICKS: Final = frozenset(("✅", "☑", "✔", "✓", "[x]"))
+DID: Final = TICKS | {"done", "completed", "finished", "skipped"}
+"""Words that may come before a step: "finished step 2", but not "complete step 2"."""
+DONE: Final = DID | {"complete"}
+EMPTY: Final = frozenset(
+    """
+    is are was were has have been am the of plan i we i've we've i'm and but so now then
+    just also already both fully finally successfully too ok okay today great cleanly
+    got marked as 🎉
+    """.split()  # noqa: SIM905 - it is read as a text
+)
+"""Words without meaning in a clause about steps."""
+HEADINGS: Final = frozenset(("progress", "status", "update", "summary", "so", "far"))
+"""Words without meaning before a colon."""
+DOUBTS: Final = frozenset(
+    """
+    if when whenever once after until unless before assuming should as hopefully maybe
+    perhaps can provided
+    """.split()  # noqa: SIM905
+)
+"""A sentence that begins with one of these marks nothing."""
+OBJECTIONS: Final = frozenset(
+    "no not oops nope wait actually except though if unless".split()  # noqa: SIM905
+)
+"""A clause or sentence that begins with one of these takes the mark before it back."""
+LIMITS: Final = frozenset(("but", "only"))
+"""These do, too, unless the clause is about another step."""
+REOPENED: Final = frozenset(("actually", "really", "after", "correction", "oops"))
+DENIED: Final = frozenset(
+    "not never fail failed fails failing broke broken blocked undone reverted".split()  # noqa: SIM905
+)
+"""A clause with one of these, or with "n't", marks no step as done."""
+PROGRESS: Final = DONE | frozenset(
+    """
+    built ran wrote made sent got works live ready ok up did passes succeeds green
+    marking
+    """.split()  # noqa: SIM905
+)
+"""Words that sound like progress, besides those that end in "ed". Used only for a hint."""
+SENTENCE_CHARS: Final = 400
+"""Characters of a sentence that are read."""
+
+_NUMBERS: Final = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
+    *("ten", "eleven", "twelve"),
+)
+_TROUBLED: Final = frozenset(
+    """
+    crashed denied refused rejected needed required expected supposed aborted timed
+    interrupted disconnected killed unchanged used called planned
+    """.split()  # noqa: SIM905
+)
+_ORDINALS: Final = (
+    *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"),
+    *("ninth", "tenth"),
+)
+_N: Final = rf"(?:\d{{1,3}}|{'|'.join(_NUMBERS)})(?![\w(]|\.\d)"
+_SPAN: Final = rf"{_N}(?: ?(?:[-–]|to|through) ?{_N})?"
+_REFERENCE: Final = re.compile(
+    rf"\bsteps? #?(?P<list>{_SPAN}(?:(?:, and |, ?| and | ?& ?)(?:steps? )?{_SPAN})*)"
+    rf"(?: ?/ ?(?P<total>{_N}))?"
+    rf"|\b(?P<ordinal>{'|'.join(_ORDINALS)}|final) step\b"
+    rf"|\b(?:all (?:of )?(?:the )?(?P<count>{_N} )?steps|every step)\b"
+)
+_QUOTED: Final = re.compile(r"```.*?(?:```|$)|`[^`\n]*`|\"[^\"\n]*\"|https?://\S+", re.DOTALL)
+_CLAUSE: Final = re.compile(r"\s*[,:(—–]\s*|\)\s*|\s-+\s|\s(?=(?:and|but)\s)|\s*→\s*")
+_WORD: Final = re.compile(r"\[x\]|[✅☑✔✓🎉]|‹[\d·]+›|[\w'/]+")
+_ASIDE: Final = re.compile(
+    r"\bin \d[\d.]* ?\w+|\bwithout (?:any )?(?:errors|issues)\b"
+    r"|(?<=\bdone) with(?= *‹)|(?<=\bfinished) with(?= *‹)"
+)
+"""Phrases without meaning: how long it took, that nothing went wrong."""
+_OPENED: Final = re.compile(
+    rf"(?:\[x\]|[✅☑✔✓]\ufe0f?|(?:{'|'.join(sorted(DID - TICKS))}) ?[:–—-])\s*", re.IGNORECASE
+)
+_SKIPPED: Final = DONE | EMPTY
+_DONE_ALONE: Final = [[word] for word in DONE]
+_BULLET: Final = re.compile(r"^(?:[-*+•#]+\s+|\d{1,3}[.)]\s+)+")
+
+
+class StepMarks(Value):
+    """What a message says about the steps of a plan. Steps count from 0."""
+
+    done: frozenset[int] = frozenset()
+    reopened: frozenset[int] = frozenset()
+    """Steps reported as not done after all."""
+    denied: frozenset[int] = frozenset()
+    """Steps reported as failed or not done."""
+    named: frozenset[int] = frozenset()
+    """All steps named by number."""
+    all_done: bool = False
+    """True if it says "All done", which marks every step if the task is completed."""
+    sounds_like_progress: bool = False
+    """True if the message may report progress; without marks it is answered with a hint."""
+
+
+def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
+    """Read which of a plan's steps a message marks, reopens and names."""
+
+    @cache
+    def identify_steps() -> list[tuple[str, ...]]:
+        return [identify_step(step) for step in plan]
+
+    done, reopened, denied, named = set[int](), set[int](), set[int](), set[int]()
+    all_done = False
+    for sentence in _split_sentences(message):
+        clauses = _split_clauses(sentence, len(plan))
+        words = [word for clause in clauses for word in clause]
+        named |= _read_steps(words)
+        if not words or words[0] in DOUBTS:
+            continue
+        if words[0] in OBJECTIONS and "not" not in words:
+            done.clear()  # "Step 2 done. Oops, no."
+            all_done = False
+            continue
+        reopened |= _find_reopened(clauses)
+        denied |= _find_denied(clauses)
+        by_words = _find_own_words(sentence, identify_steps)
+        if by_words and _read_steps(words) - by_words:
+            continue  # "Step 3: Build the image - done" means one or the other
+        done |= by_words | (_find_done(clauses) if _is_plain(sentence) else set())
+        all_done |= clauses[0] == ["all", "done"] and not _has_objection(clauses[1:2])
+    if -1 in named:  # the message counts from 0, so each number means another step
+        done.clear()
+        reopened.clear()
+    return StepMarks(
+        done=frozenset(done - reopened - denied),
+        reopened=frozenset(reopened),
+        denied=frozenset(denied),
+        named=frozenset(named - {-1}),
+        all_done=all_done,
+        sounds_like_progress=sounds_like_progress(message),
+    )
+
+
+def sounds_like_progress(message: str) -> bool:
+    """True if a message may report progress. Lenient; English only."""
+    return any(
+        any(map(_is_progress, words)) or re.search(r"\d ?/ ?\d", sentence)
+        for sentence in _split_sentences(message)
+        if (words := _WORD.findall(sentence.lower())) and not _is_ongoing(words[0])
+    )
+
+
+def _is_progress(word: str) -> bool:
+    past = word.endswith("ed") and word not in DENIED | _TROUBLED
+    return past or word in PROGRESS
+
+
+def _is_ongoing(word: str) -> bool:
+    return word.endswith("ing") and word not in ("marking", "everything", "nothing")
+
+
+def find_step_numbers(text: str, size: int) -> frozenset[int]:
+    """Find which of a plan's `size` steps a text names by number, from 0."""
+    found = _REFERENCE.finditer(text.lower())
+    words = [_write_steps(reference, size).strip() for reference in found]
+    return frozenset(_read_steps(words)) - {-1}
+
+
+def _split_sentences(message: str) -> Iterator[str]:
+    """Yield the statements of a message, without questions, quotations and code.
+
+    A list under a heading such as "Missing:" is left out.
+    """
+    text = _QUOTED.sub('"', message.replace("**", "").replace("__", ""))
+    for paragraph in re.split(r"\n\s*\n", text):
+        for sentence in re.split(r"(?<=[.!?…])\s|\n|;", paragraph):
+            words = sentence.strip()
+            if words.endswith(":") and not _is_plain(f"{words} "):
+                break
+            if words and not words.endswith("?") and not words.startswith(">"):
+                yield words.rstrip(".!…")[:SENTENCE_CHARS]
+
+
+def _split_clauses(sentence: str, size: int) -> list[list[str]]:
+    """Split a sentence into clauses of words; step references become ‹1·2›."""
+    text = _REFERENCE.sub(lambda found: _write_steps(found, size), sentence.lower())
+    text = _ASIDE.sub("", _BULLET.sub("", text)).replace("[x]", " [x] ")
+    parts = [_WORD.findall(part) for part in _CLAUSE.split(text)]
+    return [part for part in parts if part] or [[]]
+
+
+def _write_steps(found: re.Match[str], size: int) -> str:
+    """Write a reference as ‹1·2›; one that does not fit the plan stays unchanged."""
+    steps: list[int] = []
+    if found["ordinal"] == "final":
+        steps = [size]
+    elif found["ordinal"]:
+        steps = [_ORDINALS.index(found["ordinal"]) + 1]
+    elif found["list"]:
+        for span in re.finditer(_SPAN, found["list"]):
+            first, *last = [_read_number(n) for n in re.findall(_N, span[0])]
+            steps += range(first, (last or [first])[0] + 1)
+    else:
+        steps = [*range(1, size + 1)]
+    sizes = [_read_number(found[g]) for g in ("total", "count") if found[g]]
+    fits = steps and all(0 <= step <= size for step in steps) and set(sizes) <= {size}
+    return f" ‹{'·'.join(map(str, steps))}› " if fits else found[0]
+
+
+def _read_number(word: str) -> int:
+    word = word.strip()
+    return int(word) if word.isdigit() else _NUMBERS.index(word)
+
+
+def _read_steps(words: Sequence[str]) -> set[int]:
+    listed = [word[1:-1].split("·") for word in words if word.startswith("‹")]
+    return {int(number) - 1 for numbers in listed for number in numbers}
+
+
+def _find_done(clauses: Sequence[list[str]]) -> set[int]:
+    """Find the steps marked by clauses: "step 2 done", "finished step 2", "step 2: done"."""
+    said = [[word for word in clause if word not in EMPTY] for clause in clauses]
+    found: set[int] = set()
+    read = 0  # clauses before this one are part of a mark
+    for index, words in enumerate(said):
+        steps = _read_steps(words)
+        others = [word for word in words if not word.startswith("‹")]
+        after = said[index + 1] if index + 1 < len(said) else []
+        before = said[index - 1] if index > read else []
+        following = index + 1
+        if not others and len(after) == 1 and after[0] in DONE:
+            others, following = after, index + 2
+        elif not others and len(before) == 1 and before[0] in DID:
+            others = before
+        first = words[0] if words else ""
+        fits = set(others) <= (DID if first in DONE else DONE)
+        if steps and others and fits:
+            read = following
+            found |= set() if _has_objection(clauses[following:]) else steps
+    return found
+
+
+def _is_plain(sentence: str) -> bool:
+    """True if a sentence has no heading such as "Goal:"."""
+    head, colon, _ = sentence.lower().partition(": ")
+    said = set(_WORD.findall(head)) - (EMPTY | DONE | HEADINGS)
+    return not colon or not said or bool(_REFERENCE.search(head))
+
+
+def _has_objection(clauses: Sequence[list[str]]) -> bool:
+    """True if the next clause takes back or limits what was said."""
+    words = clauses[0] if clauses else []
+    first = [word for word in words if word != "but"]
+    if not first or first[1:] == ["needed"]:
+        return False
+    limited = words[0] in LIMITS or any(map(_is_denial, first)) or _is_share(first)
+    return first[0] in OBJECTIONS or (limited and not _read_steps(first))
+
+
+def _is_share(words: Sequence[str]) -> bool:
+    """True if words are a percentage below 100, such as the "90" of "90%"."""
+    return len(words) == 1 and words[0].isdigit() and words[0] != "100"
+
+
+def _is_denial(word: str) -> bool:
+    return word in DENIED or word.endswith("n't")
+
+
+def _find_denied(clauses: Sequence[list[str]]) -> set[int]:
+    return {
+        step for clause in clauses if any(map(_is_denial, clause)) for step in _read_steps(clause)
+    }
+
+
+def _find_reopened(clauses: Sequence[list[str]]) -> set[int]:
+    """Find the steps of "step 2 is not done after all"; "not done yet" reopens none."""
+    found: set[int] = set()
+    plain = any(REOPENED.intersection(clause) for clause in clauses)
+    for clause in clauses if plain else ():
+        said = [word for word in clause if word not in EMPTY | REOPENED | {"all"}]
+        kept = [word for word in said if not word.startswith("‹")]
+        if len(kept) == 2 and kept[1] in DONE and _is_not(kept[0]):  # noqa: PLR2004
+            found |= _read_steps(said)
+    return found
+
+
+def _is_not(word: str) -> bool:
+    return word == "not" or word.endswith("n't")
+
+
+def _find_own_words(
+    sentence: str, identify_steps: Callable[[], Sequence[tuple[str, ...]]]
+) -> set[int]:
+    """Find the step that a sentence names by its text and reports as done.
+
+    `identify_steps` returns the names of the plan's steps; it is called if needed.
+    """
+    text = _BULLET.sub("", sentence)
+    opened = _OPENED.match(text)
+    text = text[opened.end() :] if opened else text
+    cuts = [*_CLAUSE.finditer(text)]
+    ends = [(cut.start(), text[cut.end() :]) for cut in cuts] + [(len(text), "")]
+    for end, rest in ends:
+        words = text[:end].split()
+        called = bool(opened)
+        while words and words[-1].lower() in _SKIPPED:
+            called |= words.pop().lower() in DONE
+        after = _WORD.findall(_CLAUSE.split(rest)[0].lower()) if rest else []
+        if [word for word in after if word not in EMPTY] in _DONE_ALONE:
+            called, after = True, []
+        text_of_step = " ".join(words)
+        if not called or _REFERENCE.fullmatch(text_of_step.lower()):
+            continue  # a step that is called "Step 1" is named by its number
+        own, name = identify_steps(), identify_step(text_of_step)
+        if own.count(name) == 1 and not _has_objection([after]):
+            return {own.index(name)}
+    return set()

@@ -1,0 +1,1 @@
+"""Texts: sentences, safe characters, redaction, and paths that texts mention."""

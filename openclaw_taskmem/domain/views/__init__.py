@@ -1,0 +1,1 @@
+"""What people see of tasks: overview, timeline, cards, chat commands."""

@@ -1,0 +1,50 @@
+"""Say what is broken in Task memory itself, and what follows from it for the user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from openclaw_taskmem.domain.text.texts import to_plain_line
+from taskmem_hookspecs import HealthState, Value
+
+_OTHERWISE: Final = "Some of what is shown here may be missing."
+
+
+class HealthFault(Value):
+    """One thing that is broken."""
+
+    what: str
+    follows: str
+    """What follows from it, in one sentence."""
+
+
+def list_faults(
+    rows: Sequence[Mapping[str, Any]], plugins: Sequence[Mapping[str, Any]], *, full: bool
+) -> Sequence[HealthFault]:
+    """Return what is broken, each thing once.
+
+    Args:
+        rows: The rows of the doctor's last report; empty: it has not looked yet.
+        plugins: The plug-ins, each with its `name`, `state` and `last_error`.
+        full: True if the database is too large and nothing more may be dropped.
+    """
+    found: dict[str, HealthFault] = {}
+    for plugin in plugins:
+        if plugin["state"] == "failed":
+            why = f": {str(plugin['last_error']).rstrip('.')}" if plugin["last_error"] else ""
+            found["plugin"] = _build_fault(
+                f"The plug-in {plugin['name']} has failed{why}.", "What it does is missing."
+            )
+    if full:
+        said = "The database is larger than it may be."
+        found["kept"] = _build_fault(said, "Nothing more can be dropped to make room.")
+    for row in rows:
+        if row["state"] == HealthState.FAIL:
+            subject, effect = str(row["id"]).partition(".")[0], row.get("effect")
+            found.setdefault(subject, _build_fault(row["detail"], effect or _OTHERWISE))
+    return [*found.values()]
+
+
+def _build_fault(what: str, follows: str) -> HealthFault:
+    return HealthFault(what=to_plain_line(what), follows=to_plain_line(follows))

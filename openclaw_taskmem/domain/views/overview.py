@@ -1,0 +1,374 @@
+"""Say at a glance where each task stands, and which tasks need the user first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from openclaw_taskmem.domain.callers import reachability
+from openclaw_taskmem.domain.callers.reachability import Unreached
+from openclaw_taskmem.domain.conditions.targets import describe_target, describe_wait
+from openclaw_taskmem.domain.effects.checkpoints import PastCall
+from openclaw_taskmem.domain.reader_budget import ReaderUsage, describe_usage
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.policy import RunReason
+from openclaw_taskmem.domain.tasks.plan import compute_progress
+from openclaw_taskmem.domain.tasks.proof import (
+    NAMED,
+    Proof,
+    describe_checks,
+    summarize_proofs,
+)
+from openclaw_taskmem.domain.text.texts import clip, clip_step, to_plain_line
+from openclaw_taskmem.domain.views.activity import SAID_BYTES, Activity, find_activity, quote_words
+from openclaw_taskmem.domain.views.user_actions import UserAction, describe_effect, list_actions
+from taskmem_hookspecs import (
+    Message,
+    Run,
+    RunState,
+    TaskFacts,
+    TaskStatus,
+    Value,
+    Wait,
+    WaitStatus,
+)
+from taskmem_hookspecs.value import Instant
+
+NOTE_BYTES: Final = 4_000
+"""Longest note of a review that is shown."""
+
+
+class Section(StrEnum):
+    """Where a task is listed, in this order."""
+
+    NEEDS_YOU = "needs_you"
+    """Only the user can move it on: a question, a review, a failure, what is not proved, an agent
+    that nobody can wake."""
+    AT_WORK = "at_work"
+    """An agent works on it."""
+    WAITING = "waiting"
+    """A wait is open, or somebody is to take it up."""
+    IDLE = "idle"
+    """Open, but nobody works on it and nothing is awaited."""
+    ENDED = "ended"
+    """It has ended in the last day."""
+
+
+class TaskLine(Value):
+    """One task in the overview."""
+
+    task_id: str
+    name: str
+    status: TaskStatus
+    section: Section
+    standing: str
+    """Where it stands in one or two words, such as `at work`; a page has no other word for it."""
+    says: str
+    """What it does, what it waits for, or how it ended, in one line."""
+    done: int
+    """Number of steps that are done."""
+    steps: int
+    step: str | None
+    """Text of the current step; None: all are done."""
+    step_number: int | None
+    """Number of the current step, from 1; None: all are done."""
+    activity: Activity | None = None
+    """What its agent does now, or did last; None: unknown, or it does not matter any more."""
+    cost: str = ""
+    """How often readers were asked for its waits, and what it cost; empty: they were not."""
+    note: str = ""
+    """What its agent wrote to the user who is to review it; empty: nothing, or no review."""
+    made: str = ""
+    """What it made and how far that was tested; empty: nothing, or it is not known yet."""
+    checked: str = ""
+    """What exactly was checked of that; empty: nothing was."""
+    judged: str = ""
+    """Who judged the content of what was checked; empty: nothing was checked."""
+    files: tuple[Proof, ...] = ()
+    """The first files that were checked."""
+    unproved: str = ""
+    """What it claims without proof; empty: nothing."""
+    since: Instant
+    """Since when this holds."""
+    owner: str | None
+    """Who works on it, or did last; None: unknown."""
+    session_key: str | None
+    """Session of its agent; None: unknown."""
+    question: str | None = None
+    """Its open question to the user; None: none."""
+    question_id: str | None = None
+    """Id of that question, which an answer must name."""
+    files_id: str | None = None
+    """Id of the files in its review, which an approval must name; None: there are none."""
+    options: tuple[str, ...] = ()
+    """Answers that the user may choose."""
+    actions: tuple[UserAction, ...] = ()
+    """What the user may do with it."""
+    effects: Mapping[UserAction, str] = {}
+    """What each of these would bring about."""
+
+
+class TaskNews(Value):
+    """What the overview needs of a task."""
+
+    facts: TaskFacts
+    run: Run | None = None
+    """Its newest run, which may have ended; None: none."""
+    failure: str = ""
+    """Why it failed; empty: it did not, or no reason was given."""
+    unreached: Unreached | None = None
+    """Why its agent cannot be woken; None: it can, or need not."""
+    doubt: str = ""
+    """Why its completion was refused last; empty: it was not."""
+    question: str | None = None
+    """The question that its user must answer; None: none."""
+    question_id: str | None = None
+    files_id: str | None = None
+    options: tuple[str, ...] = ()
+    seen: Mapping[str, str] = {}
+    """What was last seen of its waits' targets, by wait id."""
+    calls: tuple[PastCall, ...] = ()
+    """The newest calls of its newest run, oldest first."""
+    proofs: tuple[Proof, ...] | None = None
+    """What it made and claims; None: not looked up."""
+    accepted: bool = False
+    """True if a person completed it without proof."""
+    approved: bool = False
+    """True if a person completed it after a review."""
+    used: ReaderUsage = ReaderUsage()
+    """What readers used for its waits."""
+    note: str = ""
+    """What its agent wrote to the user who is to review it."""
+    words: Message | None = None
+    """Its agent's newest message; None: none, or its calls tell more. It is the reason of a failure
+    for which none was given."""
+
+
+class _Standing(NamedTuple):
+    section: Section
+    says: str
+    since: datetime
+
+
+_LATER: Final = (Section.AT_WORK, Section.ENDED)
+"""Sections whose latest tasks come first; in the others the oldest do."""
+
+
+def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
+    """Build the line of a task.
+
+    `stuck_seconds`: seconds of silence after which an agent without a run is not at work any more.
+    """
+    task, run = news.facts.task, news.run
+    standing = _describe_standing(news, now, stuck_seconds)
+    made, unproved = _summarize_made(news)
+    checked = describe_checks(news.proofs or ())
+    place = compute_progress(task)
+    step = None if place.current is None else clip_step(to_plain_line(task.plan[place.current]))
+    actions = list_actions(news.facts, asks=news.question is not None)
+    return TaskLine(
+        task_id=task.task_id,
+        name=to_plain_line(task.name),
+        status=task.status,
+        section=standing.section,
+        says=standing.says,
+        done=len(task.done),
+        steps=len(task.plan),
+        step=step,
+        step_number=None if place.current is None else place.current + 1,
+        activity=_find_activity(news),
+        cost=describe_usage(news.used),
+        note=clip(news.note, NOTE_BYTES),
+        made=made,
+        checked=checked,
+        judged=_name_judge(news) if checked else "",
+        files=tuple(each for each in news.proofs or () if each.is_checked_file)[:NAMED],
+        unproved=unproved,
+        standing=_name_standing(task.status, standing.section),
+        since=standing.since,
+        owner=name_owner(news),
+        session_key=(run and (run.session_key or (run.owner and run.owner.session_key)))
+        or task.session_key,
+        question=news.question,
+        question_id=news.question_id,
+        files_id=news.files_id,
+        options=news.options,
+        actions=actions,
+        effects={each: describe_effect(news.facts, each, news.unreached) for each in actions},
+    )
+
+
+def _name_standing(status: TaskStatus, section: Section) -> str:
+    return str(status if status.terminal else section).replace("_", " ")
+
+
+def _summarize_made(news: TaskNews) -> tuple[str, str]:
+    """Return what a task made and who tested it, and what it claims without proof."""
+    if news.proofs is None:
+        return "", ""
+    made, unproved = summarize_proofs(news.proofs)
+    completed = news.facts.task.status is TaskStatus.COMPLETED
+    if completed and news.accepted:
+        return made, "; ".join(filter(None, (unproved, "accepted by you without proof")))
+    return made or ("nothing was seen to be made" if completed else ""), unproved
+
+
+def _name_judge(news: TaskNews) -> str:
+    """Say who judged the content of what a task made."""
+    if news.facts.run is not None and news.facts.run.state is RunState.REVIEW:
+        return "the content is for you to judge"
+    return "you approved the content" if news.approved else "nobody judged the content"
+
+
+def _find_activity(news: TaskNews) -> Activity | None:
+    """Return what its agent does now, or did last."""
+    run, failed = news.facts.run, news.facts.task.status is TaskStatus.FAILED
+    words = None if failed else news.words  # the line of a failed task quotes them
+    at_work = run is not None and current_run.is_at_work(run)
+    return find_activity(news.calls, words, at_work=at_work)
+
+
+def sort_lines(lines: Iterable[TaskLine]) -> Mapping[Section, Sequence[TaskLine]]:
+    """Return the lines by section: what has waited longest first, or else the latest."""
+    found: dict[Section, list[TaskLine]] = {section: [] for section in Section}
+    for line in lines:
+        found[line.section].append(line)
+    for section, of_it in found.items():
+        of_it.sort(key=lambda line: (line.since, line.task_id), reverse=section in _LATER)
+    return found
+
+
+def name_owner(news: TaskNews) -> str | None:
+    """Name who works on a task, or did last: the role, and the host unless it is a gateway."""
+    run, task = news.run, news.facts.task
+    role = run and ((run.owner and run.owner.role) or run.role)
+    kind, _, program = (task.host or "").partition(":")
+    client = program if kind != reachability.GATEWAY else ""
+    if role in (None, "agent") and client:
+        return client
+    return f"{role} ({client})" if role and client else role or None
+
+
+def _describe_standing(news: TaskNews, now: datetime, stuck_seconds: float) -> _Standing:
+    task, run = news.facts.task, news.facts.run
+    judged = (rule(news, now) for rule in _RULES)
+    found = next((standing for standing in judged if standing is not None), None)
+    if found is not None:
+        return found
+    heard = task.updated_at if run is None else max(task.updated_at, run.seen_at)
+    silent = (now - heard).total_seconds() >= stuck_seconds
+    if silent and news.unreached is not None:
+        return _describe_unreached("silent", news.unreached, heard)
+    if run is not None:
+        return _Standing(Section.AT_WORK, "between two turns", run.seen_at)
+    if not silent:
+        why = "" if news.unreached is None else f" ({to_plain_line(news.unreached.why)})"
+        return _Standing(Section.AT_WORK, f"at work, as last heard{why}", task.updated_at)
+    return _Standing(Section.IDLE, "silent", task.updated_at)
+
+
+def _judge_end(news: TaskNews, _: datetime) -> _Standing | None:
+    task = news.facts.task
+    if not task.status.terminal:
+        return None
+    if task.status is not TaskStatus.FAILED:
+        return _Standing(Section.ENDED, str(task.status), task.updated_at)
+    why = to_plain_line(news.failure)
+    if not why and news.words is not None:
+        why = f"its agent said last {quote_words(news.words)}"
+    says = f"failed: {why}" if why else "failed"
+    return _Standing(Section.NEEDS_YOU, says, task.updated_at)
+
+
+def _judge_need(news: TaskNews, _: datetime) -> _Standing | None:
+    need, run = _describe_need(news), news.facts.run
+    return _Standing(Section.NEEDS_YOU, need, run.changed_at) if need and run else None
+
+
+def _judge_work(news: TaskNews, _: datetime) -> _Standing | None:
+    run = news.facts.run
+    if run is None or not current_run.is_at_work(run):
+        return None
+    return _Standing(Section.AT_WORK, "at work", run.limits.turn_began_at or run.changed_at)
+
+
+def _judge_doubt(news: TaskNews, _: datetime) -> _Standing | None:
+    if not news.doubt:
+        return None
+    says = f"not proved: {to_plain_line(news.doubt)}"
+    return _Standing(Section.NEEDS_YOU, says, news.facts.task.updated_at)
+
+
+def _judge_waits(news: TaskNews, _: datetime) -> _Standing | None:
+    watched = [w for w in news.facts.waits if w.status is WaitStatus.WATCHING]
+    if not watched:
+        return None
+    return _Standing(Section.WAITING, _describe_wait(watched, news.seen), watched[0].armed_at)
+
+
+def _judge_rest(news: TaskNews, _: datetime) -> _Standing | None:
+    task, run = news.facts.task, news.facts.run
+    stopped = run is not None and run.why == RunReason.STOPPED
+    if task.status is TaskStatus.PAUSED and not stopped:
+        return _Standing(Section.IDLE, "paused", task.updated_at)
+    if run is None or run.state is not RunState.BLOCKED:
+        return None
+    what = current_run.describe_need(run)
+    return _Standing(Section.IDLE, f"waits for {what}" if what else "stopped", run.changed_at)
+
+
+def _judge_unreached(news: TaskNews, now: datetime) -> _Standing | None:
+    """Judge a task that goes on only if its agent is woken, which nobody can."""
+    run = news.facts.run
+    kept = next((w for w in news.facts.wakes if reachability.is_kept(w)), None)
+    queued = run is not None and run.state is RunState.QUEUED
+    since = kept.created_at if kept else run.changed_at if run and queued else None
+    if news.unreached is None or since is None or now - since < reachability.SETTLING:
+        return None
+    return _describe_unreached("waits for its agent", news.unreached, since)
+
+
+def _describe_unreached(said: str, unreached: Unreached, since: datetime) -> _Standing:
+    says = f"{said}, and {to_plain_line(unreached.why)}. {unreached.cure}"
+    return _Standing(Section.NEEDS_YOU, says, since)
+
+
+def _judge_queue(news: TaskNews, _: datetime) -> _Standing | None:
+    run = news.facts.run
+    if run is None or run.state is not RunState.QUEUED:
+        return None
+    says = "is to go on" if run.session_key else f"queued for {run.role or 'anybody'}"
+    return _Standing(Section.WAITING, says, run.changed_at)
+
+
+_RULES: Final = (
+    *(_judge_end, _judge_need, _judge_work, _judge_doubt),
+    *(_judge_waits, _judge_rest, _judge_unreached, _judge_queue),
+)
+"""What is known of a task, the most important first; each returns None if it does not hold."""
+
+
+def _describe_need(news: TaskNews) -> str:
+    """Say what an open task needs of its user; empty: nothing."""
+    run = news.facts.run
+    if run is None or (not current_run.needs_word(run) and run.state is not RunState.REVIEW):
+        return ""
+    if run.why == RunReason.STOPPED:
+        return ""
+    if current_run.has_open_question(run):
+        asked = news.question or run.dialogue.question or ""
+        return f"asks: {to_plain_line(asked)}"
+    if run.state is RunState.REVIEW:
+        note = clip(to_plain_line(news.note), SAID_BYTES)
+        return f"is to be reviewed: {note}" if note else "is to be reviewed"
+    return f"waits for {current_run.describe_need(run) or 'your word'}"
+
+
+def _describe_wait(watched: Sequence[Wait], seen: Mapping[str, str]) -> str:
+    """Say what a task waits for, and what was last seen there."""
+    targets = ", ".join(dict.fromkeys(describe_target(wait.target) for wait in watched))
+    newest = next((seen[w.wait_id] for w in watched if seen.get(w.wait_id)), None)
+    shown = f". {to_plain_line(newest)}" if newest else ""
+    return f"waits for {describe_wait(watched[0]) if len(watched) == 1 else targets}{shown}"

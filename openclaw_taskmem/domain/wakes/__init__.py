@@ -1,0 +1,1 @@
+"""Wakes and notices: the outbox, resume packets, and lines for people."""

@@ -1,0 +1,377 @@
+"""Build the log entries that notify the user: milestones of a run, and other notices.
+
+The daemon sends each entry as a line to the session's user; no model reads it. Entries within
+`COALESCED` make one message. Source: requirement F5, seed 004.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.conditions.targets import UNTIL_BYTES, describe_target
+from openclaw_taskmem.domain.text.texts import (
+    clip,
+    format_count,
+    format_short_duration,
+    quote_step,
+    to_one_line,
+    to_plain_line,
+)
+from taskmem_hookspecs import Event, Run, SessionNames, Task, TaskFacts, Wait
+
+LINE_BYTES: Final = 400
+"""Longest line, except a question or an agent's last words."""
+NAME_BYTES: Final = 160
+"""Longest excerpt of a task's name in a line, so that there is room for what to do."""
+CALLED_BYTES: Final = 40
+"""Longest excerpt of a task's name in a command; its beginning is enough."""
+WORDS_BYTES: Final = 64_000
+"""Longest question to the user, or last words of an agent."""
+COALESCED: Final = timedelta(seconds=5)
+"""How long an entry waits for others to join its message."""
+
+
+class Milestone(StrEnum):
+    """The milestones of a run; a value is its name in the log and the words of its line."""
+
+    ACCEPTED = "accepted"
+    """The task was registered by an agent that works on it."""
+    STARTED = "started"
+    """Its first tool was called."""
+    WRITE_VERIFIED = "tool_write_verified"
+    """Files that it made, changed or removed were verified; the line names them."""
+    COMPLETED = "completed"
+    """It is completed. What could not be verified is told by a notice of its own."""
+    FAILED = "failed"
+    """It failed; the line says why."""
+
+
+class NoticeKind(StrEnum):
+    """The kinds of the other notices; an entry of the log has it as `about`."""
+
+    QUESTION = "question"
+    """The agent asks the user."""
+    STALE = "stale"
+    """The user is asked whether to resume a run that was interrupted long ago."""
+    PROMPT_CHANGED = "prompt_changed"
+    """The user is asked whether to resume a run whose agent's instructions have changed."""
+    CREDENTIALS = "credentials"
+    """The provider refused the API key or demands payment."""
+    REVIEW = "review"
+    """The user is asked to review the work."""
+    BLOCKED = "blocked"
+    """A run still waits for the user."""
+    RESUMED = "resumed"
+    """A run resumes after an interruption."""
+    CANCELLED = "cancelled"
+    """A task was cancelled."""
+    REFUSED = "refused"
+    """A completion was refused."""
+    UNVERIFIED = "unverified"
+    """A completion has something that could not be verified."""
+    UNCLAIMED = "unclaimed"
+    """A task waits to be claimed. Without a session, the main session is notified."""
+    STEP = "step"
+    """Steps of the plan are done."""
+    PROGRESS = "progress"
+    """The same, of a run in the background."""
+    WAITING = "waiting"
+    """A wait begins."""
+    WORDS = "words"
+    """The agent's own last words, which the session's chat shows already."""
+
+
+class Notify(StrEnum):
+    """Notices that a user gets: the values of `TASKMEM_NOTIFY`."""
+
+    MILESTONES = "milestones"
+    """All notices."""
+    IMPORTANT = "important"
+    """Questions, the agent's last words, failures, completions, and what could not be verified."""
+    OFF = "off"
+    """Only questions and the agent's last words."""
+
+
+ASKED: Final = frozenset(
+    {
+        NoticeKind.QUESTION,
+        NoticeKind.STALE,
+        NoticeKind.PROMPT_CHANGED,
+        NoticeKind.CREDENTIALS,
+        NoticeKind.REVIEW,
+        NoticeKind.BLOCKED,
+    }
+)
+"""Subjects of notices that ask the user something."""
+_QUESTIONS: Final = ASKED | {NoticeKind.WORDS}
+"""Subjects sent with every setting: questions to the user, and the agent's answer."""
+_IMPORTANT: Final = frozenset({Milestone.COMPLETED, Milestone.FAILED, NoticeKind.UNVERIFIED})
+
+
+SMALL: Final = frozenset({NoticeKind.STEP, NoticeKind.WAITING})
+"""Subjects that a card shows; sent as lines only to the web chat, which has no cards."""
+SMALL_EVERY: Final = timedelta(minutes=1)
+"""Shortest interval between two such lines in a session."""
+
+
+def is_small(event: Event) -> bool:
+    """True if an entry is sent only where there is no card."""
+    return _find_subject(event) in SMALL
+
+
+def is_question(event: Event) -> bool:
+    """True if an entry asks the user something."""
+    return _find_subject(event) in ASKED
+
+
+def is_question_over(event: Event, run: Run, newest: Sequence[Event]) -> bool:
+    """True if the question of an entry needs no answer any more.
+
+    Its run no longer waits, or the question was answered or replaced by another. `newest` are the
+    newest entries of its task.
+    """
+    later = (e for e in newest if e.event_id > event.event_id and e.run_id == run.run_id)
+    closes = (e.kind == events.QUESTION_ANSWERED or is_question(e) for e in later)
+    return not run.state.is_waiting or any(closes)
+
+
+def is_wanted(event: Event, notify: Notify) -> bool:
+    """True if a user with the setting `notify` gets an entry."""
+    about = _find_subject(event)
+    if notify is Notify.MILESTONES or about in _QUESTIONS:
+        return True
+    return notify is Notify.IMPORTANT and about in _IMPORTANT
+
+
+def find_next_message(waiting: Sequence[Event]) -> tuple[int, datetime | None]:
+    """Return how many of a session's first entries make the next message, and when to send it.
+
+    A question, an agent's last words or a failure is a message of its own, after the entries before
+    it. None instead of an instant: send it now.
+    The same entries always make the same messages.
+    """
+    last = waiting[0].at + COALESCED
+    for number, event in enumerate(waiting):
+        if _is_urgent(event):
+            return max(number, 1), None
+        if event.at >= last:
+            return number, None
+    return len(waiting), last
+
+
+def format_message(entries: Sequence[Event]) -> str:
+    """Write a message, one line an entry; acceptance and start of a task share a line.
+
+    Each line of a task appears once.
+    """
+    begun = {e.task_id for e in entries if _find_subject(e) == Milestone.ACCEPTED}
+    both = begun & {e.task_id for e in entries if _find_subject(e) == Milestone.STARTED}
+    lines: dict[tuple[str | None, str], None] = {}
+    for event in entries:
+        line, about = str(event.data.get("line", "")), _find_subject(event)
+        if event.task_id in both and about == Milestone.STARTED:
+            continue
+        if event.task_id in both and about == Milestone.ACCEPTED:
+            named, _, steps = line.rpartition(_ACCEPTED)
+            line = f"{named}{_BEGUN}{steps}"
+        lines[event.task_id, line] = None
+    return "\n".join(line for _, line in lines)
+
+
+def is_beginning(event: Event) -> bool:
+    """True if an entry says only that a task is accepted or started."""
+    return _find_subject(event) in (Milestone.ACCEPTED, Milestone.STARTED)
+
+
+def find_failure(event: Event, task: Task, run: Run | None) -> str:
+    """Return why a task failed, if an entry says so; empty: it does not."""
+    if _find_subject(event) != Milestone.FAILED:
+        return ""
+    begins = f"{format_task_name(task)}: {Milestone.FAILED}. "
+    said = str(event.data.get("line")).partition(begins)[2]
+    how = f" {format_resume_command(task, run)} tries again." if run else ""
+    return said.removesuffix(how)
+
+
+def is_silent(event: Event) -> bool:
+    """True if an entry of an implicit task is not logged; only what its agent asks is."""
+    return event.data.get("implicit") is True and _find_subject(event) != NoticeKind.QUESTION
+
+
+def _is_urgent(event: Event) -> bool:
+    return _find_subject(event) in _QUESTIONS | {Milestone.FAILED}
+
+
+def _find_subject(event: Event) -> str:
+    """Return the name of an entry's milestone, or the kind of its notice."""
+    return str(event.data.get("name") or event.data.get("about") or "")
+
+
+_ACCEPTED: Final = ": accepted, "
+_BEGUN: Final = ": accepted and started, "
+
+
+def build_milestone(
+    which: Milestone, task: Task, run: Run, now: datetime, said: str | None = None
+) -> Event:
+    """Build a milestone's log entry.
+
+    `said` is added to its line, but not if the task was accepted: then the number of steps is.
+    """
+    line = f"{format_task_name(task)}: {which}"
+    if which is Milestone.ACCEPTED:
+        said = format_count(len(task.plan), "step")
+        line = f"{format_task_name(task)}{_ACCEPTED}{said}."
+    elif said:
+        line = f"{line}. {capitalize_first(to_plain_line(said))}"
+    else:
+        line = f"{line}."
+    return _build_event(events.MILESTONE, task, run, line, now, name=which)
+
+
+def capitalize_first(said: str) -> str:
+    """Capitalize the first letter."""
+    return f"{said[:1].upper()}{said[1:]}"
+
+
+def build_last_words(run: Run | None, session_key: str, said: str, now: datetime) -> Event:
+    """Build the entry for an agent's last words in a turn that one of our wakes began.
+
+    It goes to the user of the run's session, whose chat shows the words already; for a run in the
+    background, to the user of the session that sent it there.
+    """
+    asking_session = run.told_session if run is not None else None
+    return Event(
+        at=now,
+        kind=events.NOTICE,
+        task_id=run.task_id if run else None,
+        run_id=run.run_id if run else None,
+        data={
+            "about": NoticeKind.WORDS,
+            "session_key": asking_session or session_key,
+            "line": clip(said, WORDS_BYTES),
+            "home": run.home if run else None,
+            "in_chat": asking_session is None,
+        },
+    )
+
+
+def is_same_question(asked: str | None, said: str) -> bool:
+    """True if words repeat the question that the user was asked."""
+    return asked is not None and to_one_line(asked) == to_one_line(said)
+
+
+def build_steps_done(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Event:
+    """Build the notice of steps that are done; in the background, say how to stop the task."""
+    last = quote_step(to_plain_line(task.plan[max(marked)]), 120)
+    whole = format_count(len(task.plan), "step")
+    line = f"{format_task_name(task)}: {len(task.done)} of {whole} done: {last}."
+    if run.told_session is None:
+        return build_notice(NoticeKind.STEP, task, run, line, now)
+    stops = f"{line} /cancel {format_command_name(task)} stops it."
+    return build_notice(NoticeKind.PROGRESS, task, run, stops, now)
+
+
+def build_wait_notices(
+    wait: Wait, facts: TaskFacts | None, sessions: SessionNames, now: datetime
+) -> tuple[Event, ...]:
+    """Build the notice of a wait that begins; empty: its task is implicit, or no user sees it."""
+    task, run = (facts.task, facts.run) if facts else (None, None)
+    away = run.told_session if run else None
+    own = (run.session_key if run else None) or (task.session_key if task else None)
+    session = away or wait.session_key or own or ""
+    if (task is not None and task.implicit) or not sessions.is_own(session):
+        return ()
+    longest = format_short_duration(wait.timeout_seconds)
+    until = clip(to_plain_line(wait.wake_when), UNTIL_BYTES).rstrip(".")
+    line = f"{describe_target(wait.target)}: waiting, up to {longest}, until {until}."
+    data: dict[str, JsonValue] = {
+        "about": NoticeKind.WAITING,
+        "session_key": session,
+        "line": clip(line, LINE_BYTES),
+        "home": run.home if run else task.home if task else wait.home,
+    }
+    notice = Event(
+        at=now, kind=events.NOTICE, task_id=wait.task_id, wait_id=wait.wait_id, data=data
+    )
+    return (notice,)
+
+
+def build_write_verified(task: Task, run: Run, said: str, now: datetime) -> Event:
+    """Build the milestone that says what was made and verified."""
+    which = Milestone.WRITE_VERIFIED
+    line = f"{format_task_name(task)}: {said}"
+    return _build_event(events.MILESTONE, task, run, line, now, name=which)
+
+
+def add_nothing_written(event: Event, task: Task, nothing: str) -> Event:
+    """Add `nothing`, which says that nothing was made, to a completion's entry.
+
+    Any other entry is returned unchanged.
+    """
+    said = f"{format_task_name(task)}: {Milestone.COMPLETED}"
+    line = str(event.data.get("line"))
+    if event.data.get("name") != Milestone.COMPLETED or not line.startswith(said):
+        return event
+    changed = f"{said}; {nothing}{line.removeprefix(said)}"
+    return event.model_copy(update={"data": {**event.data, "line": changed}})
+
+
+def build_turn_stop(run: Run, session_key: str, now: datetime) -> Event:
+    """Build the entry that stops the turn of a session that works on a run.
+
+    It applies only to a turn that began before `now`; the host is told how long ago that was.
+    """
+    return Event(
+        at=now,
+        kind=events.TURN_STOPPED,
+        task_id=run.task_id,
+        run_id=run.run_id,
+        data={"session_key": session_key, "home": run.home},
+    )
+
+
+def build_notice(kind: NoticeKind, task: Task, run: Run, line: str, now: datetime) -> Event:
+    """Build a notice's log entry."""
+    return _build_event(events.NOTICE, task, run, line, now, about=kind)
+
+
+def format_task_name(task: Task) -> str:
+    """Shorten a task's name for a line."""
+    return clip(to_plain_line(task.name), NAME_BYTES)
+
+
+def format_command_name(task: Task) -> str:
+    """Shorten a task's name for a command, to its first words."""
+    words = to_plain_line(task.name)
+    called = clip(words, CALLED_BYTES)
+    if called == words:
+        return words
+    whole = called.removesuffix("…")
+    return whole.rpartition(" ")[0] or whole
+
+
+def format_resume_command(task: Task, run: Run) -> str:
+    """Write the command by which the user of the notice's chat resumes a run."""
+    return "/resume" if run.told_session is None else f"/resume {format_command_name(task)}"
+
+
+def _build_event(kind: str, task: Task, run: Run, line: str, now: datetime, **data: str) -> Event:
+    session = run.told_session or run.session_key or task.session_key
+    # A question is not shortened: it ends with the options and how to answer.
+    size = WORDS_BYTES if data.get("about") in ASKED else LINE_BYTES
+    said = clip(to_plain_line(line), size)
+    known: dict[str, JsonValue] = {"implicit": True} if task.implicit else {}
+    return Event(
+        at=now,
+        kind=kind,
+        task_id=task.task_id,
+        run_id=run.run_id,
+        data={**data, **known, "session_key": session, "line": said, "home": run.home},
+    )

@@ -1,0 +1,395 @@
+"""Decide when wakes are delivered and together with which others, and record the result.
+
+A wake is due from the commit of its cause and is delivered at least once, under one key. Source:
+requirement C6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import filterfalse
+from typing import Final
+
+from openclaw_taskmem.domain import events, retries
+from openclaw_taskmem.domain.callers import registrars
+from openclaw_taskmem.domain.callers.reachability import OWED, is_kept
+from openclaw_taskmem.domain.wakes import packet
+from taskmem_hookspecs import Change, Event, Task, TaskStatus, Value, Wake, WakeCause, WakeState
+
+MINUTE: Final = timedelta(minutes=1)
+_KINDS: Final = {
+    WakeState.ACKNOWLEDGED: events.WAKE_ACKNOWLEDGED,
+    WakeState.SUPERSEDED: events.WAKE_SUPERSEDED,
+    WakeState.UNANSWERED: events.WAKE_UNANSWERED,
+    WakeState.REFUSED: events.WAKE_REFUSED,
+}
+
+
+STARTING: Final = timedelta(minutes=2)
+"""How long after its start a gateway on a busy machine may not be able to begin turns yet."""
+
+
+class OutboxPolicy(Value):
+    """Intervals and limits of deliveries. Times in seconds."""
+
+    ack_seconds: float = 600.0
+    """After which an unanswered wake is sent again; doubled each time. Alerts are not sent again:
+    the next alert replaces them."""
+    sends: int = 3
+    """How often such a wake is sent in all."""
+    per_minute: int = 4
+    """Most messages a minute to one session; OpenClaw defers the sixth turn of a minute."""
+    first_retry_seconds: float = 5.0
+    longest_retry_seconds: float = 300.0
+    claim_seconds: float = 300.0
+    """Longest duration of one delivery; then the wake counts as not delivered."""
+    lines: int = 20
+    """Most wakes in one message besides those of stuck tasks."""
+
+    def retry_after(self, attempts: int, asked: float | None = None) -> timedelta:
+        """Return how long a wake waits after so many failed attempts."""
+        first, longest = self.first_retry_seconds, self.longest_retry_seconds
+        return retries.compute_backoff(attempts, first, longest, asked)
+
+    def resend_after(self, wake: Wake) -> timedelta:
+        """Return how long after being sent a wake is sent again: a turn may have lost it."""
+        doublings = min(wake.sends, self.sends) - 1
+        return timedelta(seconds=self.ack_seconds * 2**doublings)
+
+
+class Delivery(Value):
+    """One message to one session, with its wakes."""
+
+    delivery_id: str
+    wakes: tuple[Wake, ...]
+    """The wakes as stored once the delivery is claimed; the lead first."""
+    message: Wake
+    """The message for the transport: the lead wake with the text of all."""
+
+
+class WakeClaim(Value):
+    """The decision about a session's due wakes."""
+
+    change: Change
+    delivery: Delivery | None = None
+    """None: send nothing now."""
+
+
+def settle_answered(
+    wakes: Sequence[Wake], *, acts: bool, moved: bool, now: datetime, wait_id: str | None = None
+) -> tuple[Wake, ...]:
+    """Settle the wakes of a task or wait that a call on it answers; return those that changed.
+
+    `acts`: the agent acted, so sent wakes are acknowledged. `moved`: the task was touched, so due
+    alerts are superseded. `wait_id`: the call changes this wait and returns its outcome, so its due
+    wakes are superseded.
+    """
+    settled: list[Wake] = []
+    for wake in filterfalse(registrars.is_review_reminder, wakes):
+        lost = moved and (
+            wake.cause is WakeCause.STUCK or (wait_id is not None and wake.wait_id == wait_id)
+        )
+        if acts and (wake.state is WakeState.SENT or wake.sends > 0):
+            settled.append(_close_wake(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now))
+        elif wake.state is WakeState.DUE and lost:
+            # The instant records that the agent acted, in case the message still arrives.
+            seen = now if acts else None
+            settled.append(_close_wake(wake, WakeState.SUPERSEDED, acknowledged_at=seen))
+    return tuple(settled)
+
+
+def settle_stopped(wakes: Iterable[Wake], *, ended: bool) -> tuple[Wake, ...]:
+    """Supersede the due alerts of a task that is not active any more.
+
+    `ended`: it has ended, so what was kept for its agent is superseded too.
+    """
+    return tuple(
+        _close_wake(wake, WakeState.SUPERSEDED)
+        for wake in wakes
+        if (ended and is_kept(wake)) or (wake.state is WakeState.DUE and registrars.is_alert(wake))
+    )
+
+
+def build_settled_events(wakes: Sequence[Wake], now: datetime) -> tuple[Event, ...]:
+    """Build the log entries for wakes that have reached an end."""
+    return tuple(
+        _build_event(_KINDS[wake.state], wake, now) for wake in wakes if wake.state in _KINDS
+    )
+
+
+def claim_due_wakes(
+    due: Sequence[Wake],
+    tasks: Mapping[str, Task],
+    sent: Sequence[datetime],
+    *,
+    delivery_id: str,
+    now: datetime,
+    policy: OutboxPolicy,
+) -> WakeClaim:
+    """Claim a session's due wakes for one delivery, or close or postpone them.
+
+    `tasks` has the tasks of stuck wakes that can be read; `sent` has when messages went to the
+    session within the last minute. That limit does not apply to wakes of runs. The claim sets each
+    `due_at` to its own end: other daemons leave the wakes alone, and after a crash they are
+    due again.
+    """
+    over = tuple(filter(None, (_close_if_stale(wake, tasks) for wake in due)))
+    spent = tuple(
+        _close_wake(wake, WakeState.UNANSWERED)
+        for wake in due
+        if wake.state is WakeState.SENT and wake.sends >= policy.sends
+    )
+    settled = (*over, *spent)
+    ended = {wake.wake_id for wake in settled}
+    open_ = [wake for wake in due if wake.wake_id not in ended]
+    log = build_settled_events(settled, now)
+    # Ignore instants in the future: the clock was ahead. A minute ago is over.
+    lately = [at for at in sent if now - MINUTE < at <= now]
+    if len(lately) >= policy.per_minute:
+        free = lately[-policy.per_minute] + MINUTE
+        held = [wake for wake in open_ if wake.cause is not WakeCause.RUN]
+        open_ = [wake for wake in open_ if wake.cause is WakeCause.RUN]
+        settled += tuple(w.model_copy(update={"due_at": free}) for w in held)
+    if not open_:
+        return WakeClaim(change=Change(wakes=settled, events=log))
+    chosen = _choose_wakes(open_, tasks, policy)
+    claimed = tuple(
+        wake.model_copy(
+            update={
+                "attempts": wake.attempts + 1,
+                "delivery_id": delivery_id,
+                "last_error": None,
+                "due_at": now + timedelta(seconds=policy.claim_seconds),
+            }
+        )
+        for wake in chosen
+    )
+    stored = tuple(wake.model_copy(update={"version": wake.version + 1}) for wake in claimed)
+    return WakeClaim(
+        change=Change(wakes=(*settled, *claimed), events=log),
+        delivery=Delivery(
+            delivery_id=delivery_id,
+            wakes=stored,
+            message=stored[0].model_copy(update={"text": compose_message(stored)}),
+        ),
+    )
+
+
+def has_live_continuation(wakes: Iterable[Wake], now: datetime, policy: OutboxPolicy) -> bool:
+    """True if a wake tells a run to go on and may still be acted on.
+
+    It is due, or was sent within `ack_seconds`.
+    """
+    run_wakes = [wake for wake in wakes if wake.cause is WakeCause.RUN]
+    sent = [wake.sent_at for wake in run_wakes if wake.state is WakeState.SENT]
+    earliest = now - timedelta(seconds=policy.ack_seconds)
+    lately = any(at is not None and earliest <= at <= now for at in sent)
+    return lately or any(wake.state is WakeState.DUE for wake in run_wakes)
+
+
+def is_in_flight(wake: Wake, now: datetime) -> bool:
+    """True if a due wake was claimed and its delivery has neither succeeded nor failed yet."""
+    claimed = wake.attempts > 0 and wake.last_error is None
+    return claimed and wake.due_at is not None and wake.due_at > now
+
+
+def compose_message(wakes: Sequence[Wake]) -> str:
+    """Write one message for several wakes: one packet for all stuck tasks, one line for each other.
+
+    The packet of the first stuck wake names the other stuck tasks. A damaged one becomes a line of
+    its own.
+    """
+    packets = [wake.text for wake in wakes if registrars.has_packet(wake)]
+    stuck = [text for text in packets if packet.parse_other_task(text) is not None]
+    lines = [packet.add_other_tasks(stuck[0], stuck[1:])] if stuck else []
+    lines += [wake.text for wake in wakes if wake.text not in stuck]
+    return "\n".join(lines)
+
+
+def record_delivery(
+    delivery: Delivery,
+    current: Sequence[Wake],
+    tasks: Mapping[str, Task],
+    *,
+    transport: str,
+    note: str | None = None,
+    now: datetime,
+    policy: OutboxPolicy,
+) -> Change:
+    """Build the change after a transport accepted a message.
+
+    `current` are the delivery's wakes as they are now: the agent may have acted already. An alert's
+    cooldown counts from the delivery, by our own clock, so that a late delivery is not followed by
+    the next alert at once.
+    """
+    sent: list[Wake] = []
+    restamped: list[Task] = []
+    for wake in current:
+        taken = wake.model_copy(
+            update={
+                "sends": wake.sends + 1,
+                "sent_at": now,
+                "transport": transport,
+                "note": note,
+                "delivery_id": delivery.delivery_id,
+                "last_error": None,
+            }
+        )
+        if wake.state in OWED:
+            alert = registrars.is_alert(wake)
+            due = None if alert else now + policy.resend_after(taken)
+            rests = {"state": WakeState.SENT, "due_at": due}
+            sent.append(taken.model_copy(update=rests))
+            task = tasks.get(wake.task_id or "")
+            if alert and task is not None:
+                restamped.append(task.model_copy(update={"last_stuck_alert_at": now}))
+        elif wake.state in (WakeState.SUPERSEDED, WakeState.ACKNOWLEDGED):
+            seen = wake.acknowledged_at is not None
+            state = WakeState.ACKNOWLEDGED if seen else WakeState.SUPERSEDED
+            sent.append(_close_wake(taken, state))
+    return Change(
+        tasks=tuple(restamped),
+        wakes=tuple(sent),
+        events=tuple(_build_event(events.WAKE_SENT, wake, now) for wake in sent),
+    )
+
+
+def record_delivery_failure(
+    current: Sequence[Wake],
+    error: str,
+    now: datetime,
+    policy: OutboxPolicy,
+    retry_seconds: float | None = None,
+    *,
+    gateway_started_at: datetime | None = None,
+) -> Change:
+    """Build the change after a failed delivery: the wakes stay due, with the error.
+
+    `retry_seconds`: after how many the transport expects to work; None: not known. The rests do not
+    grow while a gateway is `STARTING`; `gateway_started_at` None: none has started.
+    """
+    starting = gateway_started_at and gateway_started_at <= now < gateway_started_at + STARTING
+    due_again = tuple(
+        wake.model_copy(
+            update={
+                "due_at": now + policy.retry_after(1 if starting else wake.attempts, retry_seconds),
+                "last_error": error,
+            }
+        )
+        for wake in current
+        if wake.state is WakeState.DUE
+        or (wake.state is WakeState.SENT and not registrars.is_alert(wake))
+    )
+    log = tuple(
+        _build_event(events.WAKE_FAILED, wake, now, error=error)
+        for wake in due_again
+        if retries.is_worth_logging(wake.attempts)
+    )
+    return Change(wakes=due_again, events=log)
+
+
+def record_refusal(current: Sequence[Wake], error: str, now: datetime) -> Change:
+    """Build the change after a refusal: the wakes are not sent again."""
+    closed = tuple(
+        _close_wake(wake, WakeState.REFUSED, last_error=error)
+        for wake in current
+        if wake.state in OWED
+    )
+    return Change(wakes=closed, events=build_settled_events(closed, now))
+
+
+def acknowledge_wakes(current: Sequence[Wake], now: datetime) -> Change:
+    """Build the change after a gateway reported that a turn took a message.
+
+    It counts even if the transport has not confirmed the delivery.
+    """
+    closed = tuple(
+        _close_wake(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now)
+        for wake in current
+        if wake.state in OWED
+    )
+    return Change(wakes=closed, events=build_settled_events(closed, now))
+
+
+def requeue_lost_wakes(
+    current: Sequence[Wake],
+    why: str,
+    now: datetime,
+    policy: OutboxPolicy,
+    *,
+    due_at: datetime | None = None,
+) -> Change:
+    """Build the change that makes sent wakes due again because no model got them.
+
+    `due_at`: when to send them; None: after a rest that grows with the attempts. Of a task's alerts
+    only the newest is sent again.
+    """
+    newest = {
+        wake.task_id: wake.wake_id
+        for wake in sorted(current, key=lambda wake: wake.created_at)
+        if registrars.is_alert(wake)
+    }
+    again: list[Wake] = []
+    for wake in current:
+        if wake.state is not WakeState.SENT:
+            continue
+        alert = registrars.is_alert(wake)
+        if alert and newest[wake.task_id] != wake.wake_id:
+            again.append(_close_wake(wake, WakeState.SUPERSEDED))
+            continue
+        rest = due_at or now + policy.retry_after(wake.attempts)
+        again.append(
+            wake.model_copy(update={"state": WakeState.DUE, "due_at": rest, "last_error": why})
+        )
+    due = [wake for wake in again if wake.state is WakeState.DUE]
+    return Change(
+        wakes=tuple(again),
+        events=(
+            *build_settled_events(again, now),
+            *(_build_event(events.WAKE_LOST, wake, now, error=why) for wake in due),
+        ),
+    )
+
+
+def _close_if_stale(wake: Wake, tasks: Mapping[str, Task]) -> Wake | None:
+    if not registrars.is_alert(wake) or wake.state is not WakeState.DUE:
+        return None
+    task = tasks.get(wake.task_id or "")
+    if (
+        task is not None
+        and task.status is TaskStatus.ACTIVE
+        and not task.linkage.active_wait_ids
+        and task.updated_at <= wake.created_at
+    ):
+        return None
+    return _close_wake(wake, WakeState.SUPERSEDED)
+
+
+def _choose_wakes(
+    wakes: Sequence[Wake], tasks: Mapping[str, Task], policy: OutboxPolicy
+) -> list[Wake]:
+    """Order a message's wakes: stuck tasks first, the most urgent and then the oldest leading."""
+
+    def rank(wake: Wake) -> tuple[bool, datetime, str]:
+        task = tasks.get(wake.task_id or "")
+        since = task.updated_at if task is not None else wake.created_at
+        return not wake.urgent, since, wake.wake_id
+
+    stuck = sorted((w for w in wakes if w.cause is WakeCause.STUCK), key=rank)
+    others = [wake for wake in wakes if wake.cause is not WakeCause.STUCK]
+    return [*stuck, *others[: policy.lines]]
+
+
+def _close_wake(wake: Wake, state: WakeState, **fields: object) -> Wake:
+    return wake.model_copy(update={"state": state, "due_at": None, **fields})
+
+
+def _build_event(kind: str, wake: Wake, at: datetime, **data: str) -> Event:
+    return Event(
+        at=at,
+        kind=kind,
+        task_id=wake.task_id,
+        wait_id=wake.wait_id,
+        data={"wake_id": wake.wake_id, "key": wake.key, **data},
+    )

@@ -1,0 +1,295 @@
+"""Build the resume packet from facts, fit it to its size, and put it into its envelope.
+
+The envelope is `[task_stuck_resume] {json}` on one line. Whatever the thread contains, the JSON
+stays within 4,096 bytes, and no text in it can pass for another envelope. Source: seed 000 §6.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import ValidationError
+
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.tasks import plan, thread
+from openclaw_taskmem.domain.text.text_safety import disarm_json
+from openclaw_taskmem.domain.text.texts import (
+    clip,
+    clip_start,
+    quote_line,
+    quote_step,
+    to_epoch,
+    to_one_line,
+    to_plain_line,
+)
+from openclaw_taskmem.domain.wakes.packet_shortening import (
+    LADDER,
+    clip_conversation,
+    clip_first_lines,
+)
+from taskmem_hookspecs import (
+    AlsoStuck,
+    PacketMessage,
+    PacketWait,
+    ResumeFacts,
+    ResumePacket,
+    StuckVerdict,
+    Task,
+    WaitStatus,
+)
+
+MARKER: Final = "[task_stuck_resume]"
+"""Marker of a stuck task's packet."""
+REMINDER: Final = "[task_resume]"
+"""Marker of the packet of a task that its agent may have forgotten."""
+ANSWERED: Final = "The user answers:"
+"""Begins the line after the packet with the user's answer, as a JSON string."""
+SAID: Final = "The user says:"
+"""Begins that line if nothing was asked."""
+LIMIT: Final = 4096
+"""Most bytes of JSON."""
+SPOKEN: Final = 3
+"""Most messages of the conversation in a packet."""
+RUNNING: Final = 8
+"""Most running commands and sub-agents in a packet."""
+NAMED: Final = 10
+"""Most other stuck tasks in a packet."""
+
+_OPTIONAL: Final = (
+    *("plan_from", "background", "original_request", "last_response"),
+    *("conversation", "still_running"),
+    *("do_not_redo", "unknown_outcome", "do_not_revive", "past_more"),
+    *("urgency", "extra", "also_stuck", "also_stuck_more"),
+)
+
+
+def build_packet(facts: ResumeFacts) -> ResumePacket:
+    """Build the core's packet, before it is fitted to its size."""
+    task = facts.task
+    return ResumePacket(
+        wake_id=facts.wake_id,
+        task_id=task.task_id,
+        name=task.name,
+        status=task.status,
+        progress=plan.compute_progress(task),
+        plan=task.plan,
+        recent_messages=tuple(
+            PacketMessage(
+                role=message.role,
+                msg_type=message.msg_type,
+                content=message.content,
+                created_at=message.created_at.replace(microsecond=0),
+            )
+            for message in thread.choose_meaningful(facts.messages)
+        ),
+        wait=PacketWait(
+            active_wait_ids=task.linkage.active_wait_ids,
+            last_wait_state=task.linkage.last_wait_state,
+            last_wait_event_at=to_epoch(task.linkage.last_wait_event_at),
+        ),
+        reason=facts.verdict.reason,
+        suggested_next_action=suggest_action(facts),
+        background=facts.background and clip(facts.background, 1200),
+        original_request=task.original_request and clip(to_one_line(task.original_request), 800),
+        last_response=facts.last_response and clip_start(to_one_line(facts.last_response), 400),
+        conversation=clip_conversation(facts.conversation, SPOKEN, 200),
+        still_running=clip_first_lines(facts.still_running, RUNNING, 200),
+        do_not_redo=facts.done_calls or None,
+        unknown_outcome=facts.cut_calls or None,
+        do_not_revive=facts.dropped or None,
+        past_more=facts.earlier_calls or None,
+        urgency="high" if facts.verdict.urgent else None,
+    )
+
+
+def suggest_action(facts: ResumeFacts) -> str:
+    """Say what to do next, by simple rules. Source: seed 000 §6."""
+    task = facts.task
+    ended = [wait for wait in facts.waits if wait.ended_at is not None]
+    last = max(ended, key=lambda wait: wait.changed_at, default=None)
+    progress = plan.compute_progress(task)
+    if facts.run is not None and current_run.has_open_question(facts.run):
+        asked = quote_line(to_plain_line(facts.run.dialogue.question or ""), 600)
+        return (
+            f"You had asked the user: {asked} Act on their answer; until it comes, "
+            "leave the task as it is."
+        )
+    if facts.cut_calls:
+        return (
+            f"Look first what became of {clip(facts.cut_calls[-1], 200)}: it was cut "
+            "or failed, and may or may not have been done. Then go on with the plan."
+        )
+    if last is not None and last.status in (WaitStatus.TIMEOUT, WaitStatus.ERROR):
+        return (
+            f"Look at {clip(last.target, 80)} first: the last wait there ended as "
+            f"{last.status}. Then go on with the plan, or wait again."
+        )
+    if progress.current is None:
+        return _suggest_end(facts)
+    if task.implicit:
+        return "Finish what the user asked for, and answer them; nothing need be reported."
+    step = quote_step(task.plan[progress.current], 200)
+    return (
+        f"Go on with step {progress.current + 1}, {step}, then call task_update "
+        "with what was done; if it cannot go on, say why and set the status."
+    )
+
+
+def _suggest_end(facts: ResumeFacts) -> str:
+    """Say what to do with a task whose steps are all marked done."""
+    if thread.has_user_spoken_last(facts.messages):
+        return (
+            "All steps are marked done, but the user has spoken since: do first what "
+            "they say, and reopen with reopened_steps what that undoes. Where it was "
+            "with them for review, complete it if they accept it, else hand it off "
+            "for review again when done."
+        )
+    return (
+        "All steps are marked done: check the result, then call task_update "
+        'with status "completed".'
+    )
+
+
+def encode_packet(packet: ResumePacket, marker: str = MARKER) -> str:
+    """Write the wake's text: the marker and the packet's JSON, on one line."""
+    return f"{marker} {_dump_packet(packet)}"
+
+
+def append_words(text: str, said: str, *, asked: bool) -> str:
+    """Append the user's words, in full, to a packet's text."""
+    return f"{text}\n{ANSWERED if asked else SAID} {_dump_safe_json(said)}"
+
+
+def decode_packet(text: str) -> ResumePacket | None:
+    """Parse a stuck task's packet in a wake's text; None: it has none, or a damaged one."""
+    if not text.startswith(f"{MARKER} "):
+        return None
+    try:
+        return ResumePacket.model_validate_json(text[len(MARKER) :])
+    except ValidationError:
+        return None
+
+
+def build_minimal_packet(
+    task: Task, verdict: StuckVerdict, wake_id: str, marker: str = MARKER
+) -> str:
+    """Write the text to send when no packet can be built. Source: seed 000.
+
+    It needs only fields that every task has.
+    """
+    return f"{marker} " + _dump_safe_json(
+        {
+            "v": 1,
+            "wake_id": wake_id,
+            "task_id": task.task_id,
+            "name": clip(task.name, 600),
+            "status": task.status.value,
+            "reason": clip(verdict.reason, 400),
+            "suggested_next_action": (
+                f'Call task_update with task_id "{task.task_id}" and a query to '
+                "see where the task stands, then go on."
+            ),
+        }
+    )
+
+
+def build_away_reminder(task: Task, wake_id: str, reason: str) -> str:
+    """Write the reminder of a task for a session that must not work on it.
+
+    It has neither a plan nor a next action, so that the agent does not act on them.
+    """
+    return f"{REMINDER} " + _dump_safe_json(
+        {
+            "v": 1,
+            "wake_id": wake_id,
+            "task_id": task.task_id,
+            "name": clip(task.name, 600),
+            "status": task.status.value,
+            "reason": reason,
+        }
+    )
+
+
+def add_other_tasks(text: str, others: Sequence[str]) -> str:
+    """Add the tasks of other stuck wakes to a stuck wake's text."""
+    packet = decode_packet(text)
+    named = [each for other in others if (each := parse_other_task(other)) is not None]
+    if not named:
+        return text
+    if packet is None:
+        return _add_to_damaged_text(text, named)
+    more = len(named) - NAMED
+    return encode_packet(
+        fit_packet(
+            packet.model_copy(
+                update={
+                    "also_stuck": tuple(named[:NAMED]),
+                    "also_stuck_more": more if more > 0 else None,
+                }
+            )
+        )
+    )
+
+
+def _add_to_damaged_text(text: str, named: Sequence[AlsoStuck]) -> str:
+    """Add other tasks to a text that is no whole packet, such as a minimal one."""
+    fields = json.loads(text[len(MARKER) :])
+    for count in range(min(len(named), NAMED), -1, -1):
+        shown = [
+            {
+                "task_id": other.task_id,
+                "name": clip(to_one_line(other.name), 80),
+                "reason": clip(to_one_line(other.reason), 80),
+            }
+            for other in named[:count]
+        ]
+        fields["also_stuck"] = shown
+        if len(named) > count:
+            fields["also_stuck_more"] = len(named) - count
+        if len(_dump_safe_json(fields).encode()) <= LIMIT:
+            break
+    return f"{MARKER} {_dump_safe_json(fields)}"
+
+
+def parse_other_task(text: str) -> AlsoStuck | None:
+    """Return the task that a stuck wake's text names; None: it is damaged."""
+    try:
+        fields = json.loads(text.removeprefix(MARKER))
+        return AlsoStuck(task_id=fields["task_id"], name=fields["name"], reason=fields["reason"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def is_small_enough(packet: ResumePacket) -> bool:
+    """True if a packet's JSON fits into a wake."""
+    return len(_dump_packet(packet).encode()) <= LIMIT
+
+
+def fit_packet(packet: ResumePacket, limit: int = LIMIT) -> ResumePacket:
+    """Shorten a packet step by step until its JSON fits.
+
+    Past calls beyond 12 of a kind are dropped first, then what plug-ins added; then messages and
+    plan entries are shortened, then the conversation and the ends of the plan are dropped, at last
+    all messages. The two gravest effects, the user's request and the last words stay, shortened;
+    `progress` stays whole.
+    """
+    for smaller in LADDER:
+        if len(_dump_packet(packet).encode()) <= limit:
+            return packet
+        packet = smaller(packet)
+    return packet
+
+
+def _dump_packet(packet: ResumePacket) -> str:
+    fields = packet.model_dump(mode="json")
+    for name in _OPTIONAL:
+        if fields[name] is None:
+            del fields[name]
+    return _dump_safe_json(fields)
+
+
+def _dump_safe_json(fields: object) -> str:
+    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    return disarm_json(text)

@@ -1,0 +1,80 @@
+"""How much one agent may make, and one task may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.changes import quotas
+from openclaw_taskmem.domain.changes.task_update import UpdateRequest
+from taskmem_hookspecs import Maker, TaskStatus
+from taskmem_hookspecs.errors import LimitReached
+from taskmem_hookspecs.testing import a_task
+from taskmem_openclaw.agent_host import SESSIONS
+
+AGENT = Caller(host="mcp:claude-code")
+ITS_SHELL = Caller(host="shell:claude-code", person=True)
+PERSON = Caller(person=True)
+FULL = a_task(message_count=quotas.MESSAGES)
+
+
+@pytest.mark.parametrize("caller", [AGENT, ITS_SHELL])
+def test_agents_add_no_words_to_a_task_that_is_full(caller: Caller) -> None:
+    room = FULL.model_copy(update={"message_count": quotas.MESSAGES - 1})
+    for wish in (
+        UpdateRequest(message="At it.", caller=caller),
+        UpdateRequest(ask="Red or blue?", caller=caller),
+        UpdateRequest(message="Rest.", status=TaskStatus.PAUSED, caller=caller),
+    ):
+        quotas.guard_update(room, wish)
+        with pytest.raises(LimitReached, match=r"200,000; leave .* task_register"):
+            quotas.guard_update(FULL, wish)
+
+
+@pytest.mark.parametrize("status", TaskStatus)
+def test_a_full_task_takes_any_status_and_marks(status: TaskStatus) -> None:
+    quotas.guard_update(FULL, UpdateRequest(status=status, caller=AGENT))
+    quotas.guard_update(FULL, UpdateRequest(completed_steps=(1,), caller=AGENT))
+
+
+@pytest.mark.parametrize("status", [s for s in TaskStatus if s.terminal])
+def test_a_full_task_takes_the_words_that_end_it(status: TaskStatus) -> None:
+    wish = UpdateRequest(message="Over.", status=status, caller=AGENT)
+    quotas.guard_update(FULL, wish)
+    over = FULL.model_copy(update={"status": status})
+    with pytest.raises(LimitReached):
+        quotas.guard_update(over, wish)
+
+
+def test_a_full_task_takes_a_persons_words() -> None:
+    quotas.guard_update(FULL, UpdateRequest(message="Go on.", caller=PERSON))
+
+
+def test_quota_joins_agents_of_a_host_but_not_of_a_gateway() -> None:
+    claude = Maker(hosts=("mcp:claude-code", "shell:claude-code"))
+    gateway = Caller(host="openclaw:9", session_key="agent:dev:main:thread:5")
+    named = AGENT.model_copy(update={"session_key": "agent:dev:main"})
+
+    assert quotas.find_maker(AGENT, SESSIONS) == quotas.find_maker(ITS_SHELL, SESSIONS) == claude
+    assert quotas.find_maker(named, SESSIONS) == claude
+    assert quotas.find_maker(Caller(host="mcp"), SESSIONS) == Maker(hosts=("mcp",))
+    dev = Maker(hosts=("openclaw:9",), agent="agent:dev")
+    assert quotas.find_maker(gateway, SESSIONS) == dev
+    assert quotas.find_maker(PERSON, SESSIONS) is None
+
+
+@pytest.mark.parametrize(
+    ("guard", "most", "way"),
+    [
+        (quotas.guard_tasks, quotas.TASKS, "task_update"),
+        (quotas.guard_waits, quotas.WAITS, "wait_cancel"),
+    ],
+)
+def test_one_more_than_an_agent_may_have_is_refused_with_a_way(
+    guard: Callable[[int], None], most: int, way: str
+) -> None:
+    guard(most - 1)
+    with pytest.raises(LimitReached, match=f"You have {most:,} open .*{way}"):
+        guard(most)

@@ -1,0 +1,89 @@
+"""What a caller may look at, as a table."""
+
+from __future__ import annotations
+
+import pytest
+
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.conditions.look_policy import (
+    LookPolicy,
+    SandboxLooks,
+    confine_target,
+    is_command_hidden,
+)
+from openclaw_taskmem.domain.conditions.targets import parse_target
+from taskmem_hookspecs.errors import NotAllowed
+
+ROOTS = ("/home/me", "/home/all")
+FILE = "pty:file:/srv/app/build.log"
+PERSON = Caller(person=True)
+AGENT = Caller(folder="/srv/app")
+BOXED = Caller(folder="/srv/app", sandboxed=True)
+HOMELESS = Caller(sandboxed=True)
+
+
+def look(target, caller, sandbox="workspace", roots=ROOTS, runs=()):
+    policy = LookPolicy(roots=roots, sandbox=sandbox)
+    return confine_target(parse_target(target), caller, policy, runs).within
+
+
+@pytest.mark.parametrize(
+    ("target", "caller", "within"),
+    [
+        (FILE, PERSON, None),
+        (FILE, AGENT, ("/srv/app", *ROOTS)),
+        (FILE, Caller(), ROOTS),
+        (FILE, Caller(folder="/"), ROOTS),
+        (FILE, BOXED, ("/srv/app",)),
+        ("feed:/srv/news.xml", AGENT, ("/srv/app", *ROOTS)),
+        ("feed:/srv/news.xml", PERSON, None),
+        *((each, PERSON, None) for each in ("pty:build", "window:Mail", "screen")),
+        *((each, AGENT, None) for each in ("pty:build", "window:Mail", "screen")),
+        ("queue:reviewer", BOXED, None),
+    ],
+)
+def test_a_caller_is_confined_to_its_folders(target, caller, within):
+    assert look(target, caller) == within
+
+
+@pytest.mark.parametrize("target", ["pty:build", "pty:tmux:0", "window:Mail", "screen"])
+def test_terminals_windows_and_screen_are_hidden_in_a_sandbox(target):
+    look(target, AGENT)
+    look(target, BOXED, "all")
+    look(target, BOXED, "workspace", None)
+    for sandbox in ("workspace", "none"):
+        with pytest.raises(NotAllowed, match="You run in a sandbox") as refused:
+            look(target, BOXED, sandbox)
+        assert "TASKMEM_SANDBOX_LOOKS=all" in str(refused.value)
+        assert ("/srv/app" in str(refused.value)) is (sandbox == "workspace")
+
+
+def test_what_a_sandboxed_session_runs_is_shown_to_it():
+    for sandbox in SandboxLooks:
+        look("pty:vivid-shoal", BOXED, sandbox, runs={"vivid-shoal"})
+    # So that no sensor names another, where it is not there.
+    assert look("pty:vivid-shoal", BOXED, runs={"vivid-shoal"}) == ()
+    with pytest.raises(NotAllowed):
+        look("pty:vivid-shoal", BOXED, runs={"other-shoal"})
+
+
+@pytest.mark.parametrize(
+    ("caller", "sandbox", "hidden"),
+    [
+        (PERSON, "none", False),
+        (AGENT, "none", False),
+        (BOXED, "none", True),
+        (BOXED, "workspace", True),
+        (BOXED, "all", False),
+    ],
+)
+def test_no_command_that_has_ended_is_shown_in_a_sandbox(caller, sandbox, hidden):
+    policy = LookPolicy(roots=ROOTS, sandbox=sandbox)
+    assert is_command_hidden("okbuild", caller, policy) is hidden
+
+
+def test_no_file_is_shown_in_a_sandbox_without_a_folder():
+    for caller, sandbox in ((HOMELESS, "workspace"), (BOXED, "none")):
+        with pytest.raises(NotAllowed, match="You run in a sandbox"):
+            look(FILE, caller, sandbox)
+    assert look(FILE, BOXED, "all") == ("/srv/app", *ROOTS)

@@ -1,0 +1,56 @@
+"""Which words are looked up as paths."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_taskmem.domain.text.path_mentions import find_names, list_readings
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("`report.md`, (src/app.py:12) and 'a b.txt'.", "report.md src/app.py b.txt"),
+        ("See ~/x.csv, /tmp/out, ./run, ../b.md", "~/x.csv /tmp/out ./run ../b.md"),
+        ("file:///work/a.md --out=res.json", "/work/a.md res.json"),
+        ("「report.md」を書き、report.mdに保存。", "report.md"),
+        ("src/app.xyz and .github/ci.yml", "src/app.xyz .github/ci.yml"),
+    ],
+)
+def test_a_path_is_found_in_whatever_stands_round_it(text: str, names: str) -> None:
+    assert " ".join(find_names(text).here) == names
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Node.js and Vue.js, e.g. and/or, 24/7, v1.2, CI/CD, TCP/IP, i.e. p.m.",
+        "os.path.join() and user.name; 12/12 tests, 3.5 s, example.com",
+        "https://x.test/a.html, github.com/a/b.git, www.x.org/y.md",
+        "*.md, <name>.md, {a,b}.md, .md, /, ./, ../",
+    ],
+)
+def test_what_is_no_path_of_this_machine_is_left_out(text: str) -> None:
+    assert find_names(text).here == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["s3://bucket/a.csv", "user@host:/srv/a.md", "web:~/a.md", "gs://b/c.txt"]
+)
+def test_what_has_a_host_or_a_scheme_is_elsewhere(name: str) -> None:
+    found = find_names(f"It is at {name}.")
+    assert (found.here, found.elsewhere) == ((), (name,))
+
+
+def test_where_no_space_parts_words_the_end_counts_as_well() -> None:
+    [name] = find_names("报告已保存到report.md。").here
+    assert list_readings(name) == ("报告已保存到report.md", "report.md")
+
+
+@given(st.text(), st.text())
+def test_any_text_can_be_read(one: str, other: str) -> None:
+    names = find_names(one, other)
+    assert all(list_readings(name) for name in names.here)
+    assert not {*names.here} & {*names.elsewhere}

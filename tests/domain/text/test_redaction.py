@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_taskmem.domain.text.redaction import MASK, scrub, scrub_json
+
+A = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0"
+
+SECRETS = [
+    f"sk-{A}",
+    f"sk-ant-api03-{A}",
+    f"ghp_{A[:36]}",
+    f"github_pat_{A}",
+    f"glpat-{A[:20]}",
+    "xoxb-1234567890-abcdefghij",
+    "AKIAABCDEFGHIJKLMNOP",
+    f"AIza{A[:35]}",
+    f"npm_{A[:36]}",
+    f"hf_{A[:34]}",
+    f"sk_live_{A[:24]}",
+    f"SG.{A[:22]}.{A[:22]}",
+    f"dop_v1_{'0a1b2c3d' * 8}",
+    f"123456789:AA{A[:33]}",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefgh1234",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----",
+    "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNz cut off",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_credential_is_replaced_wherever_it_stands(secret: str) -> None:
+    scrubbed = scrub(f"before ({secret}) after")
+
+    assert MASK in scrubbed
+    assert secret[8:20] not in scrubbed
+    assert scrubbed.startswith("before (")
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "gone"),
+    [
+        ("postgres://me:hunter22@db/x", "postgres://me:", "hunter22"),
+        ("password=hunter22hunter", "password=", "hunter22"),
+        ('{"api_key": "abcdef123456"}', '"api_key": "', "abcdef123456"),
+        ("export DB_PASSWORD='s3cr3ts3cr3t'", "DB_PASSWORD=", "s3cr3ts3cr3t"),
+        ("Authorization: Bearer abcdefghijklmnop123", "Bearer ", "abcdefghij"),
+        ("GITHUB_TOKEN=hunter22 make", "GITHUB_TOKEN=", "hunter22"),
+        ("redis://:hunter22@cache/0", "@cache/0", "hunter22"),
+        (f"git push https://{A[:24]}9@host/x.git", "@host/x.git", A[:24]),
+        (f"https://hooks.slack.com/services/T0/B0/{A[:24]}", "services/", A[:24]),
+        ("curl --token hunter22 x", " x", "hunter22"),
+        ("curl --token=pw x", " x", "pw"),
+        ("mysql --password 'a horse' x", "' x", "horse"),
+        ("deploy --api-key=hunter22 x", "--api-key=", "hunter22"),
+        ("deploy --client-secret hunter22 x", " x", "hunter22"),
+        ("curl -s -u bob:hunter22 https://x", "-u bob:", "hunter22"),
+        ("curl --user='bob:hunter22' https://x", "' https://x", "hunter22"),
+        ("PGPASSWORD=pw psql -h db", " psql -h db", "=pw"),
+        ("docker login -u bob -p hunter22 x", "-u bob -p ", "hunter22"),
+        ("sshpass -p hunter22 ssh host", " ssh host", "hunter22"),
+        ("mysql -u bob -phunter22 db", "-u bob -p", "hunter22"),
+        ("redis-cli -a hunter22 ping", " ping", "hunter22"),
+        ("mysql -ptwice -phunter22 db", " db", "hunter22"),
+        ("deploy --token='abc def' x", " x", "def"),
+        ('deploy --token="hunter2 hunter" x', " x", "hunter"),
+        ('deploy --token="hunter2 cut', "--token=", "cut"),
+        ("curl -s https://x \\\n  -u bob:hunter22", "-u bob:", "hunter22"),
+        ('curl -u "bob:pa ss" https://x', '-u "bob:[secret removed]" h', 'ss"'),
+        ("curl -u bob:'pa ss' https://x", " https://x", "ss'"),
+        ('redis-cli -a "hun ter2" ping', '" ping', "ter2"),
+        ("mysql -p'hun ter2' db", "' db", "ter2"),
+        ("sshpass -p hunter22 ssh -p 2222 x", "ssh -p 2222 x", "hunter22"),
+        ('sshpass -p "hun ter2" ssh x', " ssh x", "ter2"),
+        ('["mysql", "-phunter22", "db"]', '"db"]', "hunter22"),
+        ("-H 'Authorization: token hunter22'", "Authorization: token ", "hunter22"),
+        ("https://x/?token=hunter22&page=2", "&page=2", "hunter22"),
+        (f"/srv/ghp_{A[:36]}/out/a.md", "/out/a.md", A[:36]),
+        (f"token: {A[:16]} x", "token: ", A[:16]),
+        (f"export DEPLOY_KEY='{A}'", "DEPLOY_KEY='", A),
+        (f'{{"x": "--key={A}=="}}', '"}', A),
+        ("client_secret: hunter22", "client_secret: ", "hunter22"),
+        ("DB_PASSWORD='correct horse' psql", "' psql", "horse"),
+        ('password="it\'s a \\" horse" x', '" x', "horse"),
+        ("""curl -d '{"password": "a horse", "x": 1}'""", '", "x": 1}', "horse"),
+        ('{"user": "bob", "password": "correct hor', '"user": "bob"', "hor"),
+        ('{"user": "bob", "githubToken": "a ho', '"user": "bob"', "a ho"),
+        (r'echo "{\"password\": \"a horse\", \"x\": 1}"', r", \"x\": 1", "horse"),
+        ('"Password:" appears; password: hunter22', "appears; ", "hunter22"),
+        ('expect "password:"; send hunter22', "password:", "hunter22"),
+        ('echo "password:" hunter22', "password:", "hunter22"),
+        ('the 5" disk, password:"hunter22"', "disk, ", "hunter22"),
+        (r'"{\"token\": \"a \\\"b\\\" horse\", \"x\": 1', r", \"x\": 1", "horse"),
+    ],
+)
+def test_what_says_that_it_was_a_credential_stays(text: str, kept: str, gone: str) -> None:
+    scrubbed = scrub(text)
+
+    assert kept in scrubbed
+    assert gone not in scrubbed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Step 2 done, the password form renders",
+        "Reset your password: see the mail",
+        "secret: no",
+        "the --password flag is needed; use --token to pass it",
+        "run --password $PW --token=$TOKEN --secret <yours> --no-password db",
+        "docker login --password-stdin; gpg --passphrase-file /x/y",
+        "docker run -u 1000:1000 -p 8080:80 x; ssh -p 2222 host; mkdir -p out",
+        "mysql is on -port 3306; the flag --token takes a value",
+        'deploy --token="$TOKEN" --token="" x; curl -u "$USER:$PASS" https://x',
+        '["docker", "run", "-u", "1000:1000", "--token", "$TOKEN"]',
+        "mysql -u root -p shop; curl -u $USER:$PASS https://x",
+        "https://x/?page_token=name_of_the_page&tokens=7",
+        "sk-learn installed, MSG.sent and https://github-actions-bot@host/x.git",
+        "the key is under the mat",
+        "https://github.com/alex/coursefolio@v1.2.3",
+        "Basic auth works; bearer tokens expire",
+        "task-skeleton-for-the-deployment",
+        "ssh -i ~/.ssh/id_ed25519 root@host",
+        "Unexpected token: identifier; expected one",
+        "API_TOKEN=$CI_TOKEN max_tokens=1000000000000000",
+        "primary_key=customer_id sort-key: created_at",
+        "key: ~/.ssh/id_ed25519_of_2024 keyfile=/etc/ssl/key_of_2024.pem",
+        "session_key=agent:main:main sessionKey: 0123456789abcdef0123",
+        '{"session_key": "0123456789abcdef0123", "public_key": "0123456789abcdef"}',
+        '{"token": 7,   "key": "main", "monkey": "banana"}',
+        '{"token": "" }',
+        "key=agent1234567890abcdef:main token=name_of_the_following_page",
+        'It asks for a password ("Password:"). Elapsed: 4s. Say "no".',
+        '"Password:" appeared: "Enter new password: ". Elapsed: 4s.',
+        "'Password:' appears or \"passphrase:\" is gone",
+    ],
+)
+def test_ordinary_words_are_left_alone(text: str) -> None:
+    assert scrub(text) == text
+
+
+PIECES = (
+    *("curl -u ", "--token ", "--api-key=", "PGPASSWORD=", "mysql -p", "?token=", "a:"),
+    *("curl ", "-u bob:", "--token=", "sshpass -p ", "redis-cli -a ", " -p", "\\\n"),
+    *("password", "token", "_TOKEN", "key", "secret", "bearer ", "hunter22", "7", MASK),
+    *("a1b2c3d4e5f6g7h8", '"', "'", "\\", "=", ": ", ",", " ", "{", "}", "[", "]", "\n"),
+)
+"""What texts are made of that are near to what is looked for."""
+
+
+@given(st.text(max_size=2000) | st.lists(st.sampled_from(PIECES)).map("".join))
+def test_scrubbing_twice_changes_nothing_more(text: str) -> None:
+    assert scrub(scrub(text)) == scrub(text)
+
+
+def test_text_under_a_credential_key_is_masked_whole() -> None:
+    document = {
+        "db": {"password": "pw", "host": "h"},
+        "tokens": ["ghp_" + A[:36]],
+        "n": 3,
+        "api_key": "",
+        "db_pass": "pw",
+        "Authorization": "pw",
+        "cookie": ["a", {"b": "c", "n": 7}],
+        "bypass": "road",
+    }
+
+    assert scrub_json(document) == {
+        "db": {"password": MASK, "host": "h"},
+        "tokens": [MASK],
+        "n": 3,
+        "api_key": "",
+        "db_pass": MASK,
+        "Authorization": MASK,
+        "cookie": [MASK, {"b": MASK, "n": 7}],
+        "bypass": "road",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "secret"),
+    [
+        (["curl", "-u", "bob:s3cret99", "https://x"], 2),
+        (["sudo", "/usr/bin/curl", "--user", "bob:s3 cret", "https://x"], 3),
+        (["mysql", "-u", "bob", "-phunter22", "db"], 3),
+        (["redis-cli", "-a", "hun ter2", "ping"], 2),
+        (["docker", "login", "-u", "bob", "-p", "hunter22"], 5),
+        (["--token", "hunter2hunter2"], 1),
+        (["deploy", "-v", "--api-key", 'my "horse"', "now"], 3),
+    ],
+)
+def test_argument_after_a_credential_flag_is_masked(arguments: list[str], secret: int) -> None:
+    clean = [MASK if i == secret else each for i, each in enumerate(arguments)]
+
+    assert scrub_json([*arguments]) == clean
+    assert scrub_json([*clean]) == clean
+    assert json.loads(scrub(json.dumps(arguments))) == clean
+
+
+@given(st.lists(st.lists(st.sampled_from(PIECES)).map("".join) | st.integers()))
+def test_scrubbing_a_list_twice_changes_nothing_more(items: list[str | int]) -> None:
+    assert scrub_json(scrub_json([*items])) == scrub_json([*items])
+
+
+def test_a_long_list_of_bullets_takes_no_more_than_linear_time() -> None:
+    scrub_json(["curl" * 100_000, *(["- use the key"] * 5_000)])
+
+
+def test_credential_used_as_a_key_is_masked_and_its_value_kept() -> None:
+    document = {"ghp_" + A[:36]: 1, "sk-" + A: {"password=hunter22": "x"}, "n": 2}
+
+    assert scrub_json(document) == {MASK: 1, f"{MASK} 2": {f"password={MASK}": "x"}, "n": 2}
+
+
+@pytest.mark.parametrize(
+    "key", ["password", "client_secret", "githubToken", "apiKey", "credentials", "token"]
+)
+def test_a_text_that_is_json_is_looked_at_by_its_keys(key: str) -> None:
+    inner = json.dumps({key: 'my "horse"', "name": "b\u00e9"})
+    text = json.dumps({"n": [inner, "\ud800"], key.upper(): "pw"})
+
+    scrubbed = json.loads(scrub(text))
+
+    assert scrubbed == {
+        "n": [json.dumps({key: MASK, "name": "b\u00e9"}), "\ud800"],
+        key.upper(): MASK,
+    }
+    scrub(text).encode()
+
+
+def test_a_key_of_json_is_read_as_json_has_it() -> None:
+    text = r'{"passw\u006frd": "my horse"}'
+
+    assert json.loads(scrub(text)) == {"password": MASK}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"key": ' + "9" * 5000 + "}", '{"key":' + "[" * 30_000, '["key"', "[key"]
+)
+def test_what_only_looks_like_json_is_a_text_like_any_other(text: str) -> None:
+    assert scrub(text) == text
+    assert scrub(f"{text} password=hunter22") == f"{text} password={MASK}"
+
+
+HOSTILE = (
+    *("password=", 'password="', "password:'", 'password=\\"', "password=\\", "\\"),
+    *('"\\', "key=", "key=a", 'key="a1', "key=a.", "key=1/", "token:", 'token":"'),
+    *("curl -u ", "mysql -p ", "docker login ", "redis-cli -a", "--a-", "--token "),
+    *("sshpass ", "A_PASSWORD", "--a_token", "authorization: token ", "curl -u a"),
+    *("_TOKEN=", '{"password":', '[{"key":"', "a1/", "["),
+)
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_no_assignment_takes_more_than_linear_time(piece: str) -> None:
+    # What grows with the square takes a minute and more here.
+    many = piece * (262_144 // len(piece))
+    for before in ("key ", 'password="', 'password=\\"', '{"key":"'):
+        scrub(before + many)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "piece", ["password", "://a:", "bearer ", "-----BEGIN ", "a_", "eyJa.", "eyJaaaaaaaa-", "a."]
+)
+def test_a_hostile_text_takes_no_more_than_linear_time(piece: str) -> None:
+    # What grows with the square takes minutes here, and runs into the time limit.
+    scrub("key " + piece * (2_097_152 // len(piece)))
