@@ -46,6 +46,19 @@ def test_a_file_that_needs_a_second_subject_is_two_files() -> None:
     assert long == {}, "move one of their subjects into the file that it belongs to, or a new one"
 
 
+def test_no_line_of_javascript_is_longer_than_100_characters() -> None:
+    """The formatter breaks neither texts nor comments."""
+    files = [path for root in SOURCES for path in (ROOT / root).rglob("*.js")]
+    long = {
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in files
+        if path.name != "idiomorph.js"
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if len(line) > 100
+    }
+    assert long == set()
+
+
 @pytest.mark.parametrize("root", ["hookspecs", "plugins", "tests"])
 def test_the_source_roots_are_folders_and_no_packages(root: str) -> None:
     assert not (ROOT / root / "__init__.py").exists()

@@ -26,7 +26,7 @@ def project() -> dict[str, Any]:
 def test_hooks_before_a_commit_call_the_tools_of_check() -> None:
     hooks = re.findall(r"^ +entry: (\S+)", read_file(".pre-commit-config.yaml"), re.MULTILINE)
     assert hooks
-    assert set(hooks) <= set(re.findall(r"step (\.venv/bin/\S+)", read_file("check")))
+    assert set(hooks) <= set(re.findall(r"step (\.(?:venv/bin|ci)/\S+)", read_file("check")))
 
 
 def test_changelog_begins_with_the_version_of_the_program() -> None:

@@ -8,6 +8,7 @@
     if (answer.ok) location.replace(path);
     else document.getElementById("said").textContent = message;
   } catch {
-    document.getElementById("said").textContent = "These pages are closed; open them with: taskmem ui";
+    document.getElementById("said").textContent =
+      "These pages are closed; open them with: taskmem ui";
   }
 })();

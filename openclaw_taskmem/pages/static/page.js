@@ -1,4 +1,5 @@
-// The page: live updates, actions with their confirmation, keys, filters, and the replay. The server
+// The page: live updates, actions with their confirmation, keys, filters, and the replay. The
+// server
 // renders everything; this only fetches it anew and swaps in what has changed.
 "use strict";
 (() => {
@@ -10,7 +11,8 @@
   const hiddenKinds = new Set(["told"]); // lines that only repeat what other entries say
   let toastTimer;
   let asking; // the newest request for the page; an earlier one is given up
-  let shown = main.dataset.seen; // what the daemon had counted before it read the page that is shown
+  // what the daemon had counted before it read the page that is shown
+  let shown = main.dataset.seen;
   let latest = shown; // what it has counted so far; empty: not known
 
   // --- what has changed ---------------------------------------------------------
@@ -32,7 +34,11 @@
     if (!fresh) throw new Error("no page");
     document.title = page.title;
     shown = latest = fresh.dataset.seen;
-    Idiomorph.morph(main, fresh, { morphStyle: "outerHTML", ignoreActiveValue: true, callbacks: { beforeNodeMorphed: keepOpen } });
+    Idiomorph.morph(main, fresh, {
+      morphStyle: "outerHTML",
+      ignoreActiveValue: true,
+      callbacks: { beforeNodeMorphed: keepOpen },
+    });
     applyFilters();
     tickAges();
     document.dispatchEvent(new Event("taskmem:shown"));
@@ -44,12 +50,13 @@
     return root && !location.href.startsWith(root) ? root : location.href;
   }
 
-  /** Keep what the person has opened or typed, the question that they type an answer to, and what is
-   * drawn on a picture that is still the same. */
+  /** Keep what the person has opened or typed, the question that they type an answer to, and what
+   * is drawn on a picture that is still the same. */
   function keepOpen(old, fresh) {
     if (old.nodeName === "CANVAS" && old.dataset.of === fresh.dataset?.of) return false;
     const typed = old.matches?.(".reply") && old.querySelector("input").value;
-    if (typed && !old.dataset.refused && old.dataset.question !== fresh.dataset.question) return false;
+    if (typed && !old.dataset.refused && old.dataset.question !== fresh.dataset.question)
+      return false;
     if (old.nodeName === "DETAILS" && old.open) fresh.setAttribute("open", "");
     return !(old.nodeName === "INPUT" && old.type === "text" && old.value);
   }
@@ -95,7 +102,12 @@
   });
 
   function tickAges() {
-    const units = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
+    const units = [
+      ["day", 86_400],
+      ["hour", 3_600],
+      ["minute", 60],
+      ["second", 1],
+    ];
     for (const each of document.querySelectorAll("time[data-age]")) {
       const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(each.dateTime)) / 1000));
       const [unit, size] = units.find(([, size]) => seconds >= size) ?? units.at(-1);
@@ -111,7 +123,9 @@
     toast.textContent = text;
     toast.hidden = false;
     clearTimeout(toastTimer);
-    toastTimer = setTimeout(() => { toast.hidden = true; }, TOAST_MS);
+    toastTimer = setTimeout(() => {
+      toast.hidden = true;
+    }, TOAST_MS);
   }
 
   /** Ask the person in a dialog; resolves to whether they agree. */
@@ -130,13 +144,20 @@
   async function act({ id, action, question = "", files = "" }, words, button) {
     button.disabled = true;
     try {
-      const body = new URLSearchParams({ id, action, words, question_id: question, files_id: files });
+      const body = new URLSearchParams({
+        id,
+        action,
+        words,
+        question_id: question,
+        files_id: files,
+      });
       const answer = await fetch("act", { method: "POST", body });
       const { message } = await answer.json();
       say(message);
       const reply = button.closest(".reply");
       if (reply && answer.ok) reply.querySelector("input").value = "";
-      else if (reply) reply.dataset.refused = "yes"; // the person is told the question that is open now
+      // the person is told the question that is open now
+      else if (reply) reply.dataset.refused = "yes";
     } catch {
       say("No answer came, so nobody knows whether it was done. Look before you repeat it.");
     }
@@ -182,7 +203,10 @@
     if (!rows.length) return;
     const at = rows.findIndex((row) => row.classList.contains("selected"));
     rows[at]?.classList.remove("selected");
-    const row = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.min(rows.length - 1, Math.max(0, at + by))];
+    const row =
+      rows[
+        at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.min(rows.length - 1, Math.max(0, at + by))
+      ];
     row.classList.add("selected");
     row.querySelector("a").focus();
     row.scrollIntoView({ block: "nearest" });
@@ -192,7 +216,9 @@
     "/": () => document.getElementById("q").focus(),
     j: () => moveRow(1),
     k: () => moveRow(-1),
-    g: () => { location.href = "./"; },
+    g: () => {
+      location.href = "./";
+    },
     "?": () => document.getElementById("help").showModal(),
   };
 
@@ -200,21 +226,33 @@
     const typing = event.target.matches("input:not([type=checkbox]):not([type=range]), textarea");
     if (typing) {
       const send = event.target.closest(".reply")?.querySelector("[data-send]");
-      if (event.key === "Enter" && send) { event.preventDefault(); send.click(); }
-      if (event.key === "Enter" && event.target.id === "q") { event.preventDefault(); location.href = `search?q=${encodeURIComponent(event.target.value)}`; }
+      if (event.key === "Enter" && send) {
+        event.preventDefault();
+        send.click();
+      }
+      if (event.key === "Enter" && event.target.id === "q") {
+        event.preventDefault();
+        location.href = `search?q=${encodeURIComponent(event.target.value)}`;
+      }
       if (event.key === "Escape") event.target.blur();
       return;
     }
-    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]"))
+      return;
     const act = keys[event.key];
-    if (act) { event.preventDefault(); act(); }
+    if (act) {
+      event.preventDefault();
+      act();
+    }
   });
 
   // --- filters and replay -------------------------------------------------------
 
   function applyFilters() {
-    for (const each of document.querySelectorAll(".entry")) each.hidden = hiddenKinds.has(each.dataset.kind);
-    for (const box of document.querySelectorAll("[data-filter]")) box.checked = !hiddenKinds.has(box.dataset.filter);
+    for (const each of document.querySelectorAll(".entry"))
+      each.hidden = hiddenKinds.has(each.dataset.kind);
+    for (const box of document.querySelectorAll("[data-filter]"))
+      box.checked = !hiddenKinds.has(box.dataset.filter);
   }
 
   const isReplaying = () => new URLSearchParams(location.search).has("at");

@@ -28,12 +28,17 @@
     for (let y = 0; y < one.height; y++) {
       for (let x = 0; x < one.width; x++) {
         const at = 4 * (y * one.width + x);
-        const change = Math.abs(one.data[at] - two.data[at]) + Math.abs(one.data[at + 1] - two.data[at + 1]) + Math.abs(one.data[at + 2] - two.data[at + 2]);
+        const change =
+          Math.abs(one.data[at] - two.data[at]) +
+          Math.abs(one.data[at + 1] - two.data[at + 1]) +
+          Math.abs(one.data[at + 2] - two.data[at + 2]);
         sums[Math.floor(y / CELL) * columns + Math.floor(x / CELL)] += change / 3;
       }
     }
     const found = new Set();
-    sums.forEach((sum, at) => { if (sum / CELL ** 2 > DIFFERENCE) found.add(`${at % columns},${Math.floor(at / columns)}`); });
+    sums.forEach((sum, at) => {
+      if (sum / CELL ** 2 > DIFFERENCE) found.add(`${at % columns},${Math.floor(at / columns)}`);
+    });
     return found.size > ALL * sums.length ? new Set() : found;
   }
 
@@ -43,9 +48,14 @@
     for (const first of squares) {
       squares.delete(first);
       const box = { left: Infinity, top: Infinity, right: -1, bottom: -1 };
-      for (const todo = [first]; todo.length;) {
+      for (const todo = [first]; todo.length; ) {
         const [x, y] = todo.pop().split(",").map(Number);
-        Object.assign(box, { left: Math.min(box.left, x), top: Math.min(box.top, y), right: Math.max(box.right, x + 1), bottom: Math.max(box.bottom, y + 1) });
+        Object.assign(box, {
+          left: Math.min(box.left, x),
+          top: Math.min(box.top, y),
+          right: Math.max(box.right, x + 1),
+          bottom: Math.max(box.bottom, y + 1),
+        });
         for (let down = -GAP; down <= GAP; down++) {
           for (let across = -GAP; across <= GAP; across++) {
             const near = `${x + across},${y + down}`;
@@ -72,12 +82,15 @@
     pen.lineWidth = Math.max(2, two.width / 300);
     const boxes = joinSquares(findNewSquares(before, after));
     canvas.dataset.boxes = boxes.length;
-    for (const { left, top, right, bottom } of boxes) pen.strokeRect(left * scale, top * scale, (right - left) * scale, (bottom - top) * scale);
+    for (const { left, top, right, bottom } of boxes)
+      pen.strokeRect(left * scale, top * scale, (right - left) * scale, (bottom - top) * scale);
   }
 
   function outlineAll() {
     const image = document.querySelector("[data-moment=first] img");
-    const stale = [...document.querySelectorAll("canvas.new")].filter(({ dataset }) => dataset.drawn !== dataset.of);
+    const stale = [...document.querySelectorAll("canvas.new")].filter(
+      ({ dataset }) => dataset.drawn !== dataset.of,
+    );
     if (!image || !stale.length) return;
     const first = load(image);
     // A picture that is gone is shown as missing, without an outline.

@@ -9,11 +9,19 @@ import { listCommands } from "./gateway_requests.js";
 const MOST_COMMANDS = 1_000;
 const MOST_LISTED = 100; // commands that one report names
 const CHECK_MS = 2_000; // interval of looks at running commands
-const LONGEST_MS = 3_600_000; // how soon an automation must be due, and how young a repeated one must be
+// how soon an automation must be due, and how young a repeated one must be
+const LONGEST_MS = 3_600_000;
 const EVENT_DRIVEN = ["on-exit", "stream"]; // kinds of schedules without a known due time
 const EVERY_LINE = 1_000_000; // more lines than any command's output has
-const SHELL_ONLY = { includeBaseCodingTools: false, includeShellTools: true, includeChannelTools: false, includeOpenClawTools: false, includePluginTools: false };
-const TRUNCATED = "[earlier output was discarded"; // how OpenClaw begins a text whose beginning it has cut
+const SHELL_ONLY = {
+  includeBaseCodingTools: false,
+  includeShellTools: true,
+  includeChannelTools: false,
+  includeOpenClawTools: false,
+  includePluginTools: false,
+};
+// how OpenClaw begins a text whose beginning it has cut
+const TRUNCATED = "[earlier output was discarded";
 
 /** Return an automation's name for people. */
 const nameAutomation = ({ id, name }) => `automation ${name || id}`.slice(0, 200);
@@ -31,18 +39,28 @@ function isAwaited({ enabled, schedule, state = {}, createdAtMs = 0 }) {
 }
 
 export class BackgroundWork {
-  #commandByName = new BoundedMap(MOST_COMMANDS); // name → { session that runs it, root, about, since, runs, recording }
+  // name → { session that runs it, root, about, since, runs, recording }
+  #commandByName = new BoundedMap(MOST_COMMANDS);
   #hostBySession = new BoundedMap(MOST_COMMANDS); // session → host on which its next command runs
   #wrappedCalls = new BoundedMap(MOST_COMMANDS); // id of a call → { command, recording }
-  #automations = new Map(); // id → an automation that an agent made, as the scheduler last listed it
+  // id → an automation that an agent made, as the scheduler last listed it
+  #automations = new Map();
   #checkTimer; // timer of the next look
   #stopped = false;
-  #runOutside = AsyncLocalStorage.snapshot(); // runs looks outside of the tool call that begins them, whose authority ends with it
+  // runs looks outside of the tool call that begins them, whose authority ends with it
+  #runOutside = AsyncLocalStorage.snapshot();
 
   /** `runner` is the command that runs `taskmem`; `boot` is when the gateway started, in epoch
-   * milliseconds: an older row is not a command of its. `onEnded(session, name, how)` is called for
-   * each command and automation that ends; `findRoot` returns the session that a session works for. */
-  constructor({ api, runner, onEnded, findRoot = (session) => session, boot = Math.round(performance.timeOrigin) }) {
+   * milliseconds: an older row is none of its commands. `onEnded(session, name, how)` is called for
+   * each command and automation that ends; `findRoot` returns the session that a session works for.
+   */
+  constructor({
+    api,
+    runner,
+    onEnded,
+    findRoot = (session) => session,
+    boot = Math.round(performance.timeOrigin),
+  }) {
     Object.assign(this, { api, runner, onEnded, findRoot, boot });
   }
 
@@ -53,7 +71,9 @@ export class BackgroundWork {
 
   /** Return the names of OpenClaw's functions that show a command's output and that it lacks. */
   async listMissingFunctions() {
-    const { createOpenClawCodingTools } = await import("openclaw/plugin-sdk/agent-harness").catch(() => ({}));
+    const { createOpenClawCodingTools } = await import("openclaw/plugin-sdk/agent-harness").catch(
+      () => ({}),
+    );
     return createOpenClawCodingTools ? [] : ["createOpenClawCodingTools"];
   }
 
@@ -61,19 +81,29 @@ export class BackgroundWork {
    * environment, the session and this OpenClaw; undefined: it does not run in the gateway. */
   recordHost({ host }, { sessionKey }, openclaw) {
     this.#hostBySession.set(sessionKey, host);
-    return host === "gateway" ? { TASKMEM_SESSION_KEY: this.findRoot(sessionKey), TASKMEM_HOST: openclaw } : undefined;
+    return host === "gateway"
+      ? { TASKMEM_SESSION_KEY: this.findRoot(sessionKey), TASKMEM_HOST: openclaw }
+      : undefined;
   }
 
   /** Return changed arguments of a tool call, so that its command is recorded; undefined: none. */
   async wrapCommand({ toolName, toolCallId, params }, { sessionKey }, home) {
     const { command, background, host = "auto", env } = params ?? {};
-    if (!BackgroundWork.isRecording(this.api) || toolName !== "exec" || background !== true || !command) return undefined;
-    if (this.#hostBySession.get(sessionKey) !== "gateway" || !["auto", "gateway"].includes(host)) return undefined;
+    if (
+      !BackgroundWork.isRecording(this.api) ||
+      toolName !== "exec" ||
+      background !== true ||
+      !command
+    )
+      return undefined;
+    if (this.#hostBySession.get(sessionKey) !== "gateway" || !["auto", "gateway"].includes(host))
+      return undefined;
     if (await this.#isSandboxed(sessionKey)) return undefined;
     const recording = `${nameRecording(command)}-${randomUUID().slice(0, 4)}`;
     this.#wrappedCalls.set(toolCallId, { command, recording });
     // "$0" is the shell that OpenClaw starts.
-    const run = `${this.runner.map(quoteWord).join(" ")} run --name ${recording} -- "$0" -c ${quoteWord(command)}`;
+    const runner = this.runner.map(quoteWord).join(" ");
+    const run = `${runner} run --name ${recording} -- "$0" -c ${quoteWord(command)}`;
     return { ...params, command: run, env: { ...env, TASKMEM_HOME: home } };
   }
 
@@ -92,9 +122,20 @@ export class BackgroundWork {
     if (status !== "running") {
       if (known && status) known.runs = false;
     } else if (name && !known?.runs) {
-      const command = { session, root: this.findRoot(session), about, since: performance.now(), runs: true };
+      const command = {
+        session,
+        root: this.findRoot(session),
+        about,
+        since: performance.now(),
+        runs: true,
+      };
       this.#commandByName.set(name, { ...command, recording });
-      if (!this.#stopped) this.#checkTimer ??= this.#runOutside(setTimeout, () => this.#checkCommands(), CHECK_MS).unref();
+      if (!this.#stopped)
+        this.#checkTimer ??= this.#runOutside(
+          setTimeout,
+          () => this.#checkCommands(),
+          CHECK_MS,
+        ).unref();
     }
   }
 
@@ -102,27 +143,43 @@ export class BackgroundWork {
   async refreshAutomations(cron) {
     const all = (await cron?.list({ includeDisabled: true })) ?? [];
     const before = this.#automations;
-    this.#automations = new Map(all.flatMap((job) => (job.owner?.sessionKey ? [[job.id, job]] : [])));
+    this.#automations = new Map(
+      all.flatMap((job) => (job.owner?.sessionKey ? [[job.id, job]] : [])),
+    );
     for (const [id, job] of before) {
       const now = this.#automations.get(id);
       if (job.enabled === false || now?.enabled) continue;
       const { lastRunStatus, lastError } = now?.state ?? {};
-      this.onEnded(this.#findRootSession(job), nameAutomation(job), lastError ?? lastRunStatus ?? "it is over");
+      this.onEnded(
+        this.#findRootSession(job),
+        nameAutomation(job),
+        lastError ?? lastRunStatus ?? "it is over",
+      );
     }
   }
 
   /** Return, in words, the running commands and the automations that a session may wait for. */
   listAwaited(session) {
     const commands = this.listRunning(session).slice(-MOST_LISTED);
-    const jobs = [...this.#automations.values()].filter((job) => this.#findRootSession(job) === session && isAwaited(job));
-    return { awaited: commands.map(({ name, about }) => `${name} (${about})`), scheduled: jobs.map(nameAutomation) };
+    const jobs = [...this.#automations.values()].filter(
+      (job) => this.#findRootSession(job) === session && isAwaited(job),
+    );
+    return {
+      awaited: commands.map(({ name, about }) => `${name} (${about})`),
+      scheduled: jobs.map(nameAutomation),
+    };
   }
 
   /** Return the running background commands of a session, with their ages in milliseconds. */
   listRunning(session) {
     const now = performance.now();
     const own = this.#runningCommands.filter(([, { root }]) => root === session);
-    return own.map(([name, { about, since }]) => ({ kind: "command", name, about, age: now - since }));
+    return own.map(([name, { about, since }]) => ({
+      kind: "command",
+      name,
+      about,
+      age: now - since,
+    }));
   }
 
   /** The sessions with running background commands. */
@@ -144,7 +201,11 @@ export class BackgroundWork {
     if (!row) return { boot: this.boot, running: running.map(({ sourceId }) => sourceId) };
     this.#commandByName.set(name, Object.assign(known, { session: row.sessionKey }));
     const { status, terminalSummary, error, startedAt } = row;
-    return { boot: this.boot, row: { status, terminalSummary, error, startedAt }, shown: await this.#readOutput(row.sessionKey, name, size) };
+    return {
+      boot: this.boot,
+      row: { status, terminalSummary, error, startedAt },
+      shown: await this.#readOutput(row.sessionKey, name, size),
+    };
   }
 
   stop() {
@@ -154,7 +215,9 @@ export class BackgroundWork {
 
   /** Return the rows that the gateway lists as running, without those that an earlier one left. */
   async #listRunningRows() {
-    return (await listCommands({ status: "running" })).filter(({ startedAt }) => startedAt >= this.boot);
+    return (await listCommands({ status: "running" })).filter(
+      ({ startedAt }) => startedAt >= this.boot,
+    );
   }
 
   get #runningCommands() {
@@ -171,7 +234,9 @@ export class BackgroundWork {
     try {
       const listed = new Set((await this.#listRunningRows()).map(({ sourceId }) => sourceId));
       for (const [name, command] of this.#runningCommands.filter(([name]) => !listed.has(name))) {
-        const row = (await listCommands({ sessionKey: command.session })).find(({ sourceId }) => sourceId === name);
+        const row = (await listCommands({ sessionKey: command.session })).find(
+          ({ sourceId }) => sourceId === name,
+        );
         // It may have begun after the list was made, or its agent has seen its end meanwhile.
         if (row?.status === "running" || !command.runs) continue;
         command.runs = false;
@@ -180,7 +245,10 @@ export class BackgroundWork {
     } catch {
       // The next look may succeed.
     } finally {
-      this.#checkTimer = this.#runningCommands.length && !this.#stopped ? setTimeout(() => this.#checkCommands(), CHECK_MS).unref() : undefined;
+      this.#checkTimer =
+        this.#runningCommands.length && !this.#stopped
+          ? setTimeout(() => this.#checkCommands(), CHECK_MS).unref()
+          : undefined;
     }
   }
 
@@ -189,26 +257,63 @@ export class BackgroundWork {
   async #readOutput(session, name, size) {
     const details = await this.#readProcessLog(session, name).catch(() => undefined);
     if (details?.sessionId !== name) return undefined;
-    const { status, exitCode, exitSignal, exitReason, lastOutputAt, output = "", totalLines = 0, totalChars = 0 } = details;
+    const {
+      status,
+      exitCode,
+      exitSignal,
+      exitReason,
+      lastOutputAt,
+      output = "",
+      totalLines = 0,
+      totalChars = 0,
+    } = details;
     const cut = output.startsWith(TRUNCATED);
     // OpenClaw adds its own lines for the model before and after the output.
-    const lines = output.split("\n").slice(cut ? 2 : 0).slice(0, totalLines).join("\n");
+    const lines = output
+      .split("\n")
+      .slice(cut ? 2 : 0)
+      .slice(0, totalLines)
+      .join("\n");
     const text = totalChars > lines.length ? `${lines}\n` : lines;
-    return { status, exitCode, exitSignal, exitReason, lastOutputAt, size: totalChars, cut, ...((cut || totalChars !== size) && { text }) };
+    return {
+      status,
+      exitCode,
+      exitSignal,
+      exitReason,
+      lastOutputAt,
+      size: totalChars,
+      cut,
+      ...((cut || totalChars !== size) && { text }),
+    };
   }
 
   async #readProcessLog(session, name) {
     const { createOpenClawCodingTools } = await import("openclaw/plugin-sdk/agent-harness");
-    const asked = { config: this.api.runtime.config.current(), sessionKey: session, toolConstructionPlan: SHELL_ONLY, wrapBeforeToolCallHook: false };
+    const asked = {
+      config: this.api.runtime.config.current(),
+      sessionKey: session,
+      toolConstructionPlan: SHELL_ONLY,
+      wrapBeforeToolCallHook: false,
+    };
     const tool = createOpenClawCodingTools(asked).find((each) => each.name === "process");
-    return (await tool?.execute("taskmem", { action: "log", sessionId: name, offset: 0, limit: EVERY_LINE }))?.details;
+    return (
+      await tool?.execute("taskmem", {
+        action: "log",
+        sessionId: name,
+        offset: 0,
+        limit: EVERY_LINE,
+      })
+    )?.details;
   }
 
   /** Return whether a session's commands run in a sandbox; true also if that is unknown. */
   async #isSandboxed(sessionKey) {
     try {
       const { resolveSandboxRuntimeStatus } = await import("openclaw/plugin-sdk/sandbox");
-      return resolveSandboxRuntimeStatus({ cfg: this.api.runtime.config.current(), sessionKey }).sandboxed !== false;
+      return (
+        resolveSandboxRuntimeStatus({ cfg: this.api.runtime.config.current(), sessionKey })
+          .sandboxed !== false
+      );
     } catch {
       return true;
     }
@@ -216,7 +321,12 @@ export class BackgroundWork {
 }
 
 /** Quote a text as one word for a POSIX shell. */
-const quoteWord = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+const quoteWord = (text) =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** Return the beginning of a recording's name: the program that the command runs. */
-const nameRecording = (command) => basename(command.trim().split(/\s/, 1)[0]).replace(/[^\w-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 48) || "command";
+const nameRecording = (command) =>
+  basename(command.trim().split(/\s/, 1)[0])
+    .replace(/[^\w-]+/g, "-")
+    .replace(/^-+|-+$/g, "")
+    .slice(0, 48) || "command";

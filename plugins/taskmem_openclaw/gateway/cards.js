@@ -10,11 +10,13 @@ const ANSWER = "answer"; // id of the only question of each request
 const HEADER = 12; // characters of a header that the gateway accepts
 
 export class Cards {
-  #cardBySession = new BoundedMap(MOST_SESSIONS); // session → { mine: whether its card is ours, revision }
+  // session → { mine: whether its card is ours, revision }
+  #cardBySession = new BoundedMap(MOST_SESSIONS);
   #newestViews = new Map(); // session → the newest view, until it is shown
   #showingViews = new Map(); // session → promise of the view in progress: one at a time
   #buttons = new Map(); // key → { session, question, asked: promise of { id, cancel } }
-  #closedQuestions = new BoundedMap(MOST_QUESTIONS); // keys of questions that are answered, dismissed, or shown as a line
+  // keys of questions that are answered, dismissed, or shown as a line
+  #closedQuestions = new BoundedMap(MOST_QUESTIONS);
   #warnedSubjects = new Set(); // subjects of warnings in the log: one each for a start
   #runOutside = AsyncLocalStorage.snapshot(); // runs code outside the current request (see #ask)
   #gatewayContext; // the context of a gateway method: its `questionManager` and `broadcast`
@@ -27,7 +29,10 @@ export class Cards {
   async checkSupport(session) {
     const why = (error) => String(error?.message ?? error);
     const card = request("progressCard.get", { sessionKey: session });
-    return { cards: await card.then(() => undefined, why), buttons: await this.#getQuestionContext().then(() => undefined, why) };
+    return {
+      cards: await card.then(() => undefined, why),
+      buttons: await this.#getQuestionContext().then(() => undefined, why),
+    };
   }
 
   /** Keep the context that the gateway gives to a method of ours: only this way can a plug-in reach
@@ -49,7 +54,9 @@ export class Cards {
   /** Show a session's view; of views that come meanwhile, only the newest is shown. */
   showView({ session_key: session, ...view }) {
     this.#newestViews.set(session, view);
-    const showing = this.#showingViews.get(session) ?? this.#showNewest(session).finally(() => this.#showingViews.delete(session));
+    const showing =
+      this.#showingViews.get(session) ??
+      this.#showNewest(session).finally(() => this.#showingViews.delete(session));
     this.#showingViews.set(session, showing);
     return showing;
   }
@@ -59,10 +66,14 @@ export class Cards {
     while (this.#newestViews.has(session)) {
       const { card, questions, newest_event: upto } = this.#newestViews.get(session);
       this.#newestViews.delete(session);
-      if (!readSession(this.api, session)) return { refused: `The gateway has no session ${session}.` };
+      if (!readSession(this.api, session))
+        return { refused: `The gateway has no session ${session}.` };
       const keys = questions.map(({ key }) => key);
-      const known = [...this.#buttons].filter(([, { session: whose, question }]) => whose === session && question.newest_event <= upto);
-      for (const [key, button] of known) if (!keys.includes(key)) await this.#removeButtons(key, button);
+      const known = [...this.#buttons].filter(
+        ([, { session: whose, question }]) => whose === session && question.newest_event <= upto,
+      );
+      for (const [key, button] of known)
+        if (!keys.includes(key)) await this.#removeButtons(key, button);
       for (const question of questions) await this.askQuestion(session, question);
       answer = await this.#putCard(session, card).catch((error) => this.#logRefusal(error));
     }
@@ -78,7 +89,8 @@ export class Cards {
   }
 
   #warn(about, what) {
-    if (!this.#warnedSubjects.has(about)) this.api.logger.warn(`taskmem: ${what}; run: taskmem doctor`);
+    if (!this.#warnedSubjects.has(about))
+      this.api.logger.warn(`taskmem: ${what}; run: taskmem doctor`);
     this.#warnedSubjects.add(about);
   }
 
@@ -87,7 +99,9 @@ export class Cards {
   async #putCard(session, card) {
     const { card: there } = await request("progressCard.get", { sessionKey: session });
     const known = this.#cardBySession.get(session);
-    const mine = there !== null && (known ? there.revision === known.revision : readTitle(there) === readTitle(card));
+    const mine =
+      there !== null &&
+      (known ? there.revision === known.revision : readTitle(there) === readTitle(card));
     if (there && !mine && (!card || there.updatedAt > Date.parse(card.since))) {
       this.#cardBySession.set(session, { mine: false });
       return {};
@@ -125,24 +139,41 @@ export class Cards {
   /** Register a question with the gateway, outside of the current request: a stopping gateway would
    * wait for the end of that. */
   async #registerQuestion(button) {
-    const { session, question: { header, text, options } } = button;
+    const {
+      session,
+      question: { header, text, options },
+    } = button;
     const { questionManager, broadcast } = await this.#getQuestionContext();
-    const choices = { options: options.map((label) => ({ label })), ...(options.length && { isOther: true }) };
-    const questions = [{ questionId: ANSWER, header: header.slice(0, HEADER), question: text, ...choices }];
+    const choices = {
+      options: options.map((label) => ({ label })),
+      ...(options.length && { isOther: true }),
+    };
+    const questions = [
+      { questionId: ANSWER, header: header.slice(0, HEADER), question: text, ...choices },
+    ];
     const [, agentId] = session.split(":");
     const audience = { sessionKeys: [session], agentId };
     const onResolved = (event) => {
       broadcast("question.resolved", event, audience);
       this.#handleQuestionEnd(button, event);
     };
-    const record = this.#runOutside(() => questionManager.request({ questions, agentId, sessionKey: session, timeoutMs: BUTTON_MS, onResolved }));
+    const record = this.#runOutside(() =>
+      questionManager.request({
+        questions,
+        agentId,
+        sessionKey: session,
+        timeoutMs: BUTTON_MS,
+        onResolved,
+      }),
+    );
     broadcast("question.requested", record, audience);
     return { id: record.id, cancel: () => questionManager.cancel(record.id, this.api.id) };
   }
 
   async #getQuestionContext() {
     await request("taskmem.questions", {});
-    if (!this.#gatewayContext?.questionManager) throw new Error("this OpenClaw lets no plug-in ask");
+    if (!this.#gatewayContext?.questionManager)
+      throw new Error("this OpenClaw lets no plug-in ask");
     return this.#gatewayContext;
   }
 
@@ -150,7 +181,8 @@ export class Cards {
    * last case ask it again. */
   #handleQuestionEnd(button, { status, answers }) {
     const { key } = button.question;
-    if (status === "answered") this.tell({ kind: "question_answered", key, answer: answers.answers[ANSWER][0] });
+    if (status === "answered")
+      this.tell({ kind: "question_answered", key, answer: answers.answers[ANSWER][0] });
     else if (this.#buttons.get(key) !== button) return; // we removed it
     this.#buttons.delete(key);
     if (status === "expired") void this.askQuestion(button.session, button.question);
@@ -173,12 +205,24 @@ export class Cards {
  * below the line. */
 export function buildButtons(questionId, { options, text }) {
   if (options.length === 0) return {};
-  const choices = options.map((label) => ({ label, action: { type: "question", questionId, optionValue: label } }));
-  return { presentation: { blocks: [{ type: "text", text }, { type: "buttons", buttons: choices }] }, presentationTextMode: "fallback" };
+  const choices = options.map((label) => ({
+    label,
+    action: { type: "question", questionId, optionValue: label },
+  }));
+  return {
+    presentation: {
+      blocks: [
+        { type: "text", text },
+        { type: "buttons", buttons: choices },
+      ],
+    },
+    presentationTextMode: "fallback",
+  };
 }
 
 /** Return the first line of a card's text, which names its task. */
 const readTitle = (card) => card?.markdown?.split("\n")[0];
 
 /** Return whether a card has the wanted text and plan already. */
-const isSame = ({ markdown, steps = [] }, wanted) => markdown === wanted.markdown && JSON.stringify(steps) === JSON.stringify(wanted.plan);
+const isSame = ({ markdown, steps = [] }, wanted) =>
+  markdown === wanted.markdown && JSON.stringify(steps) === JSON.stringify(wanted.plan);

@@ -10,7 +10,12 @@ const COMMANDS = {
 /** Register the commands; `getInstance` returns the started instance; undefined: there is none. */
 export function registerCommands(api, getInstance) {
   for (const [name, description] of Object.entries(COMMANDS))
-    api.registerCommand({ name, description, acceptsArgs: true, handler: (ctx) => runCommand(api, getInstance(), name, ctx) });
+    api.registerCommand({
+      name,
+      description,
+      acceptsArgs: true,
+      handler: (ctx) => runCommand(api, getInstance(), name, ctx),
+    });
 }
 
 /** Run a command and return its reply; if it resumes a task, put the task's packet before the next
@@ -18,10 +23,23 @@ export function registerCommands(api, getInstance) {
 async function runCommand(api, here, command, { sessionKey, agentId, args }) {
   if (!here) return { text: "The plug-in is just starting; try again." };
   try {
-    const asked = { command, words: args ?? "", session_key: sessionKey, agent_id: agentId, at_work: here.reports.listRunning(sessionKey), begins: true };
+    const asked = {
+      command,
+      words: args ?? "",
+      session_key: sessionKey,
+      agent_id: agentId,
+      at_work: here.reports.listRunning(sessionKey),
+      begins: true,
+    };
     const { text, task_id, packet } = await here.daemon.call("command", asked, COMMAND_MS);
     if (!packet) return { text };
-    const injection = { sessionKey, text: packet, idempotencyKey: `resume:${task_id}`, placement: "prepend_context", ttlMs: PACKET_MS };
+    const injection = {
+      sessionKey,
+      text: packet,
+      idempotencyKey: `resume:${task_id}`,
+      placement: "prepend_context",
+      ttlMs: PACKET_MS,
+    };
     const { enqueued } = await api.session.workflow.enqueueNextTurnInjection(injection);
     if (enqueued) here.packetGiven.set(sessionKey, true);
     return { continueAgent: true };

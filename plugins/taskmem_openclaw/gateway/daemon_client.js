@@ -15,7 +15,8 @@ const MOST_BYTES = 1024 * 1024; // size of a line that the daemon accepts
 const MOST_COMMAS = 100_000; // the same in commas
 const REFUSALS = 10; // refusals after which a single event is dropped
 const CALLS = ["tool_started", "tool_called"];
-const ABSENT = ["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE"]; // no daemon runs, or it ended while we connected
+// no daemon runs, or it ended while we connected
+const ABSENT = ["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE"];
 
 export class DaemonError extends Error {
   constructor(name, message, answer) {
@@ -29,10 +30,14 @@ let lastNumber = 0; // number of the last event; by their numbers the daemon han
 
 const buildUnavailable = (sentence) => new DaemonError("daemon_unavailable", sentence);
 const buildStopped = () => new DaemonError("closed", "The plug-in has stopped.");
-const GONE = "The daemon ended as it was being reached; nothing was done. Call again, and one is started.";
-const CUT_OFF = "The daemon ended while this call was running; it may or may not have been done. Look with task_list before repeating it.";
+const UNSURE = "it may or may not have been done";
+const LOOK_FIRST = "Look with task_list before repeating it.";
+const GONE =
+  "The daemon ended as it was being reached; nothing was done. Call again, and one is started.";
+const CUT_OFF = `The daemon ended while this call was running; ${UNSURE}. ${LOOK_FIRST}`;
 const TOO_LONG = "The call is more than 1 MiB or 100,000 values; shorten it.";
-const STRANGER = "Something that is not a taskmem daemon answers on its socket. See: taskmem doctor";
+const STRANGER =
+  "Something that is not a taskmem daemon answers on its socket. See: taskmem doctor";
 
 export class DaemonClient {
   #socket;
@@ -50,9 +55,9 @@ export class DaemonClient {
   #startFailure; // { why no daemon started, since when, until when none is started }
   #closing = new AbortController();
 
-  /** `command` runs `taskmem`; `home` is its home. `buildHello()` returns the first event for a daemon
-   * that was reached; `onConnected()` is called once that event was accepted, and `onAnswer(answer, events)`
-   * after each report. */
+  /** `command` runs `taskmem`; `home` is its home. `buildHello()` returns the first event for a
+   * daemon that was reached; `onConnected()` is called once that event was accepted, and
+   * `onAnswer(answer, events)` after each report. */
   constructor({ command, home, buildHello, onConnected, onAnswer = () => undefined, logger }) {
     Object.assign(this, { command, home, buildHello, onConnected, onAnswer, logger });
   }
@@ -76,10 +81,16 @@ export class DaemonClient {
 
   async #sendCall(method, params, ms) {
     const ends = performance.now() + ms;
-    const unreached = () => `The daemon was not reached within ${ms} ms${this.#isStarting ? " and is being started; call again in a few seconds" : ""}; nothing was done.`;
+    const unreached = () => {
+      const starting = this.#isStarting ? " and is being started; call again in a few seconds" : "";
+      return `The daemon was not reached within ${ms} ms${starting}; nothing was done.`;
+    };
     const socket = await withTimeout(this.#ensureConnected(), ms, unreached);
-    const late = `The daemon did not answer ${method} within ${ms} ms; it may or may not have been done.`;
-    return this.#sendRequest(socket, method, params, ends - performance.now(), { late, lost: CUT_OFF });
+    const late = `The daemon did not answer ${method} within ${ms} ms; ${UNSURE}.`;
+    return this.#sendRequest(socket, method, params, ends - performance.now(), {
+      late,
+      lost: CUT_OFF,
+    });
   }
 
   /** Queue an event to report, in order; never throws. The queue holds at most `MOST_REPORTS`. */
@@ -95,7 +106,8 @@ export class DaemonClient {
 
   /** Wait until the daemon has saved all queued events, at most that many milliseconds. */
   async awaitReports(ms) {
-    if (this.#reporting) await withTimeout(this.#reporting, ms, "The daemon is late.").catch(() => undefined);
+    if (this.#reporting)
+      await withTimeout(this.#reporting, ms, "The daemon is late.").catch(() => undefined);
   }
 
   /** Connect to a daemon, started if needed, and try again until that succeeds. */
@@ -117,9 +129,14 @@ export class DaemonClient {
   /** From now on let no call take longer than that many milliseconds, nor those in progress. */
   limitCalls(ms) {
     this.#longestCall = ms;
-    const late = buildUnavailable("The gateway stops, and the daemon did not answer; it may or may not have been done. Look with task_list before repeating it.");
+    const late = buildUnavailable(
+      `The gateway stops, and the daemon did not answer; ${UNSURE}. ${LOOK_FIRST}`,
+    );
     const waiting = [...this.#pendingRejects];
-    setTimeout(() => waiting.forEach((reject) => reject(late)), ms).unref();
+    const rejectAll = () => {
+      for (const reject of waiting) reject(late);
+    };
+    setTimeout(rejectAll, ms).unref();
   }
 
   /** Close the connection; reject calls in progress, and abort the start of a daemon. */
@@ -151,9 +168,16 @@ export class DaemonClient {
       while (this.#reports.length > 0) {
         const socket = await this.#ensureConnected();
         const events = this.#reports.splice(0, size);
-        const error = await this.#sendRequest(socket, "report", { events }, HELLO_MS).then((answer) => void this.onAnswer(answer, events), (refusal) => refusal);
+        const error = await this.#sendRequest(socket, "report", { events }, HELLO_MS).then(
+          (answer) => void this.onAnswer(answer, events),
+          (refusal) => refusal,
+        );
         if (!error) this.#refusals = 0;
-        else if (events.length === 1 && error.name !== "daemon_unavailable" && (error.name === "invalid_arguments" || ++this.#refusals >= REFUSALS)) {
+        else if (
+          events.length === 1 &&
+          error.name !== "daemon_unavailable" &&
+          (error.name === "invalid_arguments" || ++this.#refusals >= REFUSALS)
+        ) {
           this.#refusals = 0;
           this.logger.warn(`taskmem: a report was refused, and is lost (${error.message})`);
         } else {
@@ -185,7 +209,9 @@ export class DaemonClient {
       await this.#startDaemon();
       return this.#connect();
     };
-    const socket = await this.#connect().catch(startOne).catch((error) => Promise.reject(explainError(error)));
+    const socket = await this.#connect()
+      .catch(startOne)
+      .catch((error) => Promise.reject(explainError(error)));
     try {
       await this.#sendRequest(socket, "report", { events: [this.buildHello()] }, HELLO_MS);
       if (this.#closed) throw buildStopped();
@@ -213,9 +239,15 @@ export class DaemonClient {
         try {
           for (const message of lines.map((line) => JSON.parse(line))) {
             if (open) this.#handleAnswer(message);
-            else if (message.taskmem === 1) resolved(((open = true), socket));
-            else {
-              reject(message.error ? new DaemonError(message.error, message.message) : buildUnavailable(STRANGER));
+            else if (message.taskmem === 1) {
+              open = true;
+              resolved(socket);
+            } else {
+              reject(
+                message.error
+                  ? new DaemonError(message.error, message.message)
+                  : buildUnavailable(STRANGER),
+              );
               socket.destroy();
             }
           }
@@ -242,10 +274,17 @@ export class DaemonClient {
     this.#retryLater(RETRY_MS[0]);
   }
 
-  #sendRequest(socket, method, params, ms, { late = "The daemon does not answer. See: taskmem doctor", lost = GONE } = {}) {
+  #sendRequest(
+    socket,
+    method,
+    params,
+    ms,
+    { late = "The daemon does not answer. See: taskmem doctor", lost = GONE } = {},
+  ) {
     const id = ++this.#lastId;
     const line = `${JSON.stringify({ id, method, params })}\n`;
-    if (Buffer.byteLength(line) > MOST_BYTES || line.split(",").length > MOST_COMMAS + 1) return Promise.reject(new DaemonError("invalid_arguments", TOO_LONG));
+    if (Buffer.byteLength(line) > MOST_BYTES || line.split(",").length > MOST_COMMAS + 1)
+      return Promise.reject(new DaemonError("invalid_arguments", TOO_LONG));
     const answer = new Promise((resolve, reject) => {
       this.#calls.set(id, { resolve, reject, socket, lost });
       socket.write(line);
@@ -264,20 +303,31 @@ export class DaemonClient {
   #startDaemon() {
     const { why, since, until } = this.#startFailure ?? {};
     const now = performance.now();
-    if (now < until) return Promise.reject(buildUnavailable(`${Math.round((now - since) / 1000)} s ago: ${why}`));
+    if (now < until)
+      return Promise.reject(buildUnavailable(`${Math.round((now - since) / 1000)} s ago: ${why}`));
     const [program, ...args] = [...this.command, "daemon", "--detach"];
     const env = { ...process.env, TASKMEM_HOME: this.home };
     this.#isStarting = true;
     return new Promise((resolve, reject) => {
-      execFile(program, args, { env, timeout: START_MS, signal: this.#closing.signal }, (failure, _, stderr) => {
-        this.#isStarting = false;
-        if (this.#closed) return reject(buildStopped());
-        if (!failure) return resolve();
-        const reason = stderr?.trim() || `The daemon could not be started (${failure.message.trim()}).`;
-        const since = performance.now();
-        this.#startFailure = { why: `${reason} See: taskmem doctor`, since, until: since + RETRY_MS[Math.min(this.#failures, RETRY_MS.length - 1)] };
-        reject(buildUnavailable(this.#startFailure.why));
-      });
+      execFile(
+        program,
+        args,
+        { env, timeout: START_MS, signal: this.#closing.signal },
+        (failure, _, stderr) => {
+          this.#isStarting = false;
+          if (this.#closed) return reject(buildStopped());
+          if (!failure) return resolve();
+          const reason =
+            stderr?.trim() || `The daemon could not be started (${failure.message.trim()}).`;
+          const since = performance.now();
+          this.#startFailure = {
+            why: `${reason} See: taskmem doctor`,
+            since,
+            until: since + RETRY_MS[Math.min(this.#failures, RETRY_MS.length - 1)],
+          };
+          reject(buildUnavailable(this.#startFailure.why));
+        },
+      );
     });
   }
 }
@@ -285,7 +335,11 @@ export class DaemonClient {
 /** Turn a system error of a connection into a `DaemonError`; return a `DaemonError` as it is. */
 function explainError(error) {
   if (error instanceof DaemonError) return error;
-  return buildUnavailable(ABSENT.includes(error.code) ? GONE : `The daemon's socket cannot be used (${error.code}). See: taskmem doctor`);
+  return buildUnavailable(
+    ABSENT.includes(error.code)
+      ? GONE
+      : `The daemon's socket cannot be used (${error.code}). See: taskmem doctor`,
+  );
 }
 
 /** Return a promise's result; reject with a `DaemonError` after `ms` milliseconds. `sentence` is
@@ -293,7 +347,10 @@ function explainError(error) {
 export function withTimeout(promise, ms, sentence) {
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(buildUnavailable(typeof sentence === "function" ? sentence() : sentence)), ms);
+    timer = setTimeout(
+      () => reject(buildUnavailable(typeof sentence === "function" ? sentence() : sentence)),
+      ms,
+    );
     timer.unref();
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));

@@ -14,7 +14,8 @@ export async function request(method, params) {
 }
 
 /** Show a line in a session's chat; no model reads it. */
-export const showLine = (sessionKey, message) => request("chat.inject", { sessionKey, message, label: "taskmem" });
+export const showLine = (sessionKey, message) =>
+  request("chat.inject", { sessionKey, message, label: "taskmem" });
 
 /** Return the gateway's rows of commands that run, or ran, in the background. */
 export async function listCommands(filter) {

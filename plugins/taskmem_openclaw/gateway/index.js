@@ -41,12 +41,19 @@ export default {
   description,
   register(api) {
     // The gateway drops the later of two tools with one name in silence, so ours is left out.
-    const isTaken = runSafely(() => findRecallOwner(api.runtime.config.current(), api.runtime.state?.resolveStateDir?.()));
-    for (const tool of tools.filter((each) => !(isTaken && each.name === "memory_recall"))) api.registerTool((ctx) => buildTool(tool, ctx), { name: tool.name });
+    const isTaken = runSafely(() =>
+      findRecallOwner(api.runtime.config.current(), api.runtime.state?.resolveStateDir?.()),
+    );
+    for (const tool of tools.filter((each) => !(isTaken && each.name === "memory_recall")))
+      api.registerTool((ctx) => buildTool(tool, ctx), { name: tool.name });
     // Register these only if the operator chose them: with the first, the gateway streams no answer
     // of any session; the second serves the recording of commands alone.
-    const chosen = { ...(holdsBack(api.pluginConfig) && { before_agent_finalize: checkFinalAnswer }), ...(BackgroundWork.isRecording(api) && { resolve_exec_env: recordHost }) };
-    for (const [hook, handler] of Object.entries({ ...hooks, ...chosen })) api.on(hook, (event, ctx) => handleHook(hook, handler, event, ctx));
+    const chosen = {
+      ...(holdsBack(api.pluginConfig) && { before_agent_finalize: checkFinalAnswer }),
+      ...(BackgroundWork.isRecording(api) && { resolve_exec_env: recordHost }),
+    };
+    for (const [hook, handler] of Object.entries({ ...hooks, ...chosen }))
+      api.on(hook, (event, ctx) => handleHook(hook, handler, event, ctx));
     runSafely(() => registerPastTasks(api, getInstance)); // an older gateway may have no corpora
     if (api.registrationMode !== "full") return;
     const instance = new GatewayPlugin(api);
@@ -57,10 +64,14 @@ export default {
       streams: ["lifecycle"],
       handle: (event) => runSafely(() => getInstance()?.sessions.handleLifecycle(event)),
     });
-    api.registerGatewayMethod("taskmem.questions", ({ context, respond }) => {
-      getInstance()?.cards.setGatewayContext(context);
-      respond(true, {});
-    }, { scope: "operator.questions" });
+    api.registerGatewayMethod(
+      "taskmem.questions",
+      ({ context, respond }) => {
+        getInstance()?.cards.setGatewayContext(context);
+        respond(true, {});
+      },
+      { scope: "operator.questions" },
+    );
     registerCommands(api, getInstance);
     runSafely(() => registerPages(api, getInstance)); // an older gateway may have no tabs
   },
@@ -71,31 +82,54 @@ class GatewayPlugin {
   #stopTimer; // timer that ends our turns again and again while the gateway stops
   boot = randomUUID();
   startedAt = performance.now();
-  contextLostAt = new BoundedMap(MOST_SESSIONS); // session → when its agent may have lost its context
-  fetchedContexts = new BoundedMap(MOST_SESSIONS); // session → { found, since }: found is a promise of what goes before its prompt
+  // session → when its agent may have lost its context
+  contextLostAt = new BoundedMap(MOST_SESSIONS);
+  // session → { found, since }: found is a promise of what goes before its prompt
+  fetchedContexts = new BoundedMap(MOST_SESSIONS);
   greetedSessions = new BoundedMap(MOST_SESSIONS); // sessions that had a turn since this start
   packetGiven = new BoundedMap(MOST_SESSIONS); // sessions whose next turn gets a packet by /resume
-  revisedRuns = new BoundedMap(MOST_SESSIONS); // ids of gateway runs of which an answer was held back
+  // ids of gateway runs of which an answer was held back
+  revisedRuns = new BoundedMap(MOST_SESSIONS);
 
   constructor(api) {
     const { command = ["taskmem"] } = api.pluginConfig ?? {};
     this.api = api;
     this.command = command;
     const ask = (...call) => this.daemon.call(...call);
-    this.reports = new SessionReports({ api, version, runner: command, ownTools: new Set(tools.map(({ name }) => name)), ask, tell: (event) => this.daemon?.queueEvent(event) });
+    this.reports = new SessionReports({
+      api,
+      version,
+      runner: command,
+      ownTools: new Set(tools.map(({ name }) => name)),
+      ask,
+      tell: (event) => this.daemon?.queueEvent(event),
+    });
     this.cards = new Cards({ api, tell: (event) => this.daemon?.queueEvent(event) });
     this.notices = new Notices({ api, cards: this.cards });
     this.reader = new ModelReader({ api, id });
-    this.sessions = new Sessions({ api, id, reports: this.reports, tell: (event) => this.daemon?.queueEvent(event) });
+    this.sessions = new Sessions({
+      api,
+      id,
+      reports: this.reports,
+      tell: (event) => this.daemon?.queueEvent(event),
+    });
   }
 
   start({ stateDir, getCron }) {
-    const home = this.api.pluginConfig?.home ?? process.env.TASKMEM_HOME ?? join(stateDir, "taskmem");
+    const home =
+      this.api.pluginConfig?.home ?? process.env.TASKMEM_HOME ?? join(stateDir, "taskmem");
     this.home = home;
     this.host = readHost(stateDir);
     const { logger } = this.api;
     const onAnswer = (answer, events) => runSafely(() => this.handleAnswer(answer, events));
-    this.daemon = new DaemonClient({ command: this.command, home, buildHello: () => this.buildHello(), onConnected: () => this.openServer(), onAnswer, logger });
+    this.daemon = new DaemonClient({
+      command: this.command,
+      home,
+      buildHello: () => this.buildHello(),
+      onConnected: () => this.openServer(),
+      onAnswer,
+      logger,
+    });
     this.daemon.stayConnected();
     globalThis[INSTANCE] = this;
     runSafely(() => this.reports.backgroundWork.refreshAutomations(getCron?.()));
@@ -104,14 +138,29 @@ class GatewayPlugin {
   /** Return the event that tells a daemon about this gateway before it sends a wake. */
   buildHello() {
     const { main, running } = this.sessions;
-    return { kind: "gateway", boot: this.boot, host: this.host, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running, fingerprints: this.reports.computeFingerprints(), at_work: this.reports.listAllRunning() };
+    return {
+      kind: "gateway",
+      boot: this.boot,
+      host: this.host,
+      age: performance.now() - this.startedAt,
+      transport: "openclaw-plugin",
+      version,
+      main,
+      running,
+      fingerprints: this.reports.computeFingerprints(),
+      at_work: this.reports.listAllRunning(),
+    };
   }
 
   /** End the turns that the daemon's answer to a report names, unless they are over: the report of
    * their start may be late. */
   handleAnswer({ stop = [] }, events) {
-    const begun = (session) => events.find(({ kind, session_key }) => kind === "turn_started" && session_key === session)?.run_id;
-    return this.reports.stopTurns(stop.filter((session) => begun(session) === this.sessions.findRun(session)));
+    const begun = (session) =>
+      events.find(({ kind, session_key }) => kind === "turn_started" && session_key === session)
+        ?.run_id;
+    return this.reports.stopTurns(
+      stop.filter((session) => begun(session) === this.sessions.findRun(session)),
+    );
   }
 
   /** Return whether a session's turn is at least `age` milliseconds old; a younger one is a later
@@ -122,23 +171,46 @@ class GatewayPlugin {
 
   /** Open our socket beside the daemon's. */
   openServer() {
-    this.requestServer ??= new RequestServer(() => join(dirname(this.daemon.path), "openclaw.sock"), this.handlers, this.api.logger);
+    this.requestServer ??= new RequestServer(
+      () => join(dirname(this.daemon.path), "openclaw.sock"),
+      this.handlers,
+      this.api.logger,
+    );
     this.requestServer.open();
   }
 
   handlers = {
-    wake: this.#refuseWhenStopping(({ host, ...wake }) => (host && host !== this.host ? { elsewhere: true } : this.sessions.deliverWake(wake))),
-    open: this.#refuseWhenStopping(({ session_key, message }) => this.sessions.startTurn(session_key, message)),
+    wake: this.#refuseWhenStopping(({ host, ...wake }) =>
+      host && host !== this.host ? { elsewhere: true } : this.sessions.deliverWake(wake),
+    ),
+    open: this.#refuseWhenStopping(({ session_key, message }) =>
+      this.sessions.startTurn(session_key, message),
+    ),
     version: () => ({ version, boot: this.boot }),
-    read: this.#refuseWhenStopping((question, signal) => this.reader.askModel(question, AbortSignal.any([signal, this.#stopSignal.signal]))),
+    read: this.#refuseWhenStopping((question, signal) =>
+      this.reader.askModel(question, AbortSignal.any([signal, this.#stopSignal.signal])),
+    ),
     reader: () => this.reader.describeModels(),
-    lacks: async () => ({ lacks: [...(await this.notices.listMissingFunctions()), ...(await this.reports.backgroundWork.listMissingFunctions())], shown: await this.cards.checkSupport(this.sessions.main) }),
-    say: this.#refuseWhenStopping(({ session_key, ...notice }) => this.notices.sendNotice(session_key ?? this.sessions.main, notice)),
+    lacks: async () => ({
+      lacks: [
+        ...(await this.notices.listMissingFunctions()),
+        ...(await this.reports.backgroundWork.listMissingFunctions()),
+      ],
+      shown: await this.cards.checkSupport(this.sessions.main),
+    }),
+    say: this.#refuseWhenStopping(({ session_key, ...notice }) =>
+      this.notices.sendNotice(session_key ?? this.sessions.main, notice),
+    ),
     show: this.#refuseWhenStopping((view) => this.cards.showView(view)),
-    stop: async ({ session_key, age }) => ({ stopped: this.isOlder(session_key, age) ? await this.reports.stopTurns([session_key]) : undefined }),
+    stop: async ({ session_key, age }) => ({
+      stopped: this.isOlder(session_key, age)
+        ? await this.reports.stopTurns([session_key])
+        : undefined,
+    }),
     exec: (command) => this.reports.backgroundWork.describeCommand(command),
     seen: ({ session_key }) => this.sessions.getHookCounts(session_key),
-    close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
+    close: async ({ session_key }) =>
+      this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
   };
 
   /** Return a handler that throws while the gateway is stopping, because it would wait for whatever
@@ -161,7 +233,8 @@ class GatewayPlugin {
     this.#stopSignal.abort();
     this.daemon?.limitCalls(STOP_MS);
     // Repeat: a turn may begin late, or be too young to be ended.
-    const stopTurns = () => runSafely(() => this.reports.stopOwnTurns(() => this.sessions.cancelTurns()));
+    const stopTurns = () =>
+      runSafely(() => this.reports.stopOwnTurns(() => this.sessions.cancelTurns()));
     stopTurns();
     this.#stopTimer = setInterval(stopTurns, CUT_MS).unref();
   }
@@ -185,12 +258,25 @@ class GatewayPlugin {
   fetchContext({ message }, { sessionKey }) {
     if (message?.role !== "user") return;
     runSafely(() => this.sessions.recordInjections(sessionKey)); // before the gateway takes them
-    const since = this.contextLostAt.get(sessionKey) ?? (this.greetedSessions.has(sessionKey) ? undefined : this.startedAt);
+    const since =
+      this.contextLostAt.get(sessionKey) ??
+      (this.greetedSessions.has(sessionKey) ? undefined : this.startedAt);
     const asked = CARRY_ON.test(extractText(message.content));
     const wanted = [];
-    if (findOrigin(message) === "user" && !asked) wanted.push(["question", { session_key: sessionKey }]);
-    if (since !== undefined || asked) wanted.push(["packet", { session_key: sessionKey, at_work: this.reports.listRunning(sessionKey), age: asked ? null : performance.now() - since }]);
-    const found = Promise.all(wanted.map(([method, params]) => this.daemon.call(method, params, COMMAND_MS)));
+    if (findOrigin(message) === "user" && !asked)
+      wanted.push(["question", { session_key: sessionKey }]);
+    if (since !== undefined || asked)
+      wanted.push([
+        "packet",
+        {
+          session_key: sessionKey,
+          at_work: this.reports.listRunning(sessionKey),
+          age: asked ? null : performance.now() - since,
+        },
+      ]);
+    const found = Promise.all(
+      wanted.map(([method, params]) => this.daemon.call(method, params, COMMAND_MS)),
+    );
     found.catch(() => undefined);
     this.fetchedContexts.set(sessionKey, { found, since });
   }
@@ -204,7 +290,10 @@ class GatewayPlugin {
     if (!found || given) return undefined;
     try {
       const parts = await withTimeout(found, PROMPT_MS, "The packet is late.");
-      const text = parts.map((part) => part.text).filter(Boolean).join("\n\n");
+      const text = parts
+        .map((part) => part.text)
+        .filter(Boolean)
+        .join("\n\n");
       return text ? { prependContext: text } : undefined;
     } catch {
       if (since !== undefined) this.contextLostAt.set(sessionKey, since);
@@ -238,18 +327,31 @@ function holdsBack({ holdBack = false } = {}) {
 
 /** Ask the model once for another answer if the daemon refuses this one, because it names something
  * that is not found. The gateway ignores that if the turn has changed anything. */
-async function checkFinalAnswer({ daemon, revisedRuns }, { runId, lastAssistantMessage: answer }, { sessionKey }) {
+async function checkFinalAnswer(
+  { daemon, revisedRuns },
+  { runId, lastAssistantMessage: answer },
+  { sessionKey },
+) {
   if (revisedRuns.has(runId)) return undefined;
   await daemon.awaitReports(REPORTS_MS);
-  const { refused } = await daemon.call("finalize", { session_key: sessionKey, said: takeEnd(answer, 8_000) }, FINALIZE_MS);
+  const { refused } = await daemon.call(
+    "finalize",
+    { session_key: sessionKey, said: takeEnd(answer, 8_000) },
+    FINALIZE_MS,
+  );
   if (!refused) return undefined;
   revisedRuns.set(runId, true);
-  const retry = { instruction: `${refused} You said: ${answer.slice(-500)}`, idempotencyKey: `taskmem:${runId}`, maxAttempts: 1 };
+  const retry = {
+    instruction: `${refused} You said: ${answer.slice(-500)}`,
+    idempotencyKey: `taskmem:${runId}`,
+    maxAttempts: 1,
+  };
   return { action: "revise", reason: "The answer names a file that does not exist.", retry };
 }
 
 /** Note where the session's next command runs; return what is added to its environment. */
-const recordHost = ({ reports, host }, event, ctx) => reports.backgroundWork.recordHost(event, ctx, host);
+const recordHost = ({ reports, host }, event, ctx) =>
+  reports.backgroundWork.recordHost(event, ctx, host);
 
 /** Call a function and return its result; undefined if it throws or rejects, for no error of ours
  * may reach the gateway. */
@@ -291,8 +393,10 @@ const hooks = {
   after_tool_call: ({ reports }, event, ctx) => reports.reportCallEnd(event, ctx),
   subagent_spawned: ({ reports }, _, ctx) => reports.recordSpawn(ctx),
   subagent_ended: ({ reports }, event) => reports.recordSubAgentEnd(event),
-  cron_reconciled: ({ reports }, { enabled }, { getCron }) => reports.backgroundWork.refreshAutomations(enabled ? getCron?.() : undefined),
-  cron_changed: ({ reports }, _, { getCron }) => reports.backgroundWork.refreshAutomations(getCron?.()),
+  cron_reconciled: ({ reports }, { enabled }, { getCron }) =>
+    reports.backgroundWork.refreshAutomations(enabled ? getCron?.() : undefined),
+  cron_changed: ({ reports }, _, { getCron }) =>
+    reports.backgroundWork.refreshAutomations(getCron?.()),
   gateway_stop: ({ reports }) => reports.beginStop(),
   session_start: ({ daemon, contextLostAt }, _, { sessionKey }) => {
     contextLostAt.set(sessionKey, performance.now());
@@ -315,7 +419,10 @@ const hooks = {
 };
 
 /** Return one of our tools for a session; its calls are forwarded to the daemon. */
-function buildTool({ name: tool, description: does, parameters, direct }, { sessionKey, agentId, workspaceDir, sandboxed }) {
+function buildTool(
+  { name: tool, description: does, parameters, direct },
+  { sessionKey, agentId, workspaceDir, sandboxed },
+) {
   return {
     name: tool,
     label: tool,
@@ -326,15 +433,28 @@ function buildTool({ name: tool, description: does, parameters, direct }, { sess
       let answer;
       try {
         const here = getInstance();
-        if (!here) throw new DaemonError("daemon_unavailable", "The plug-in is just starting; call again.");
+        if (!here)
+          throw new DaemonError("daemon_unavailable", "The plug-in is just starting; call again.");
         const root = here.reports.findRoot(sessionKey);
-        const by = { session_key: root, agent_id: root?.split(":")[1] ?? agentId, run_id: here.sessions.findRun(sessionKey), call_id: callId, folder: workspaceDir, ...(sandboxed && { sandboxed }), at_work: here.reports.listRunning(root), ...here.reports.describeRequest(root) };
+        const by = {
+          session_key: root,
+          agent_id: root?.split(":")[1] ?? agentId,
+          run_id: here.sessions.findRun(sessionKey),
+          call_id: callId,
+          folder: workspaceDir,
+          ...(sandboxed && { sandboxed }),
+          at_work: here.reports.listRunning(root),
+          ...here.reports.describeRequest(root),
+        };
         answer = await here.daemon.call("call", { tool, arguments: given ?? {}, ...by }, TOOL_MS);
         here.sessions.countHook("tool", sessionKey);
       } catch (error) {
         answer = error.answer ?? { error: error.name, message: error.message };
       }
-      return { content: [{ type: "text", text: JSON.stringify(answer) }], details: { ok: !answer.error } };
+      return {
+        content: [{ type: "text", text: JSON.stringify(answer) }],
+        details: { ok: !answer.error },
+      };
     },
   };
 }

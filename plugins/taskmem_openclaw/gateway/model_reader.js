@@ -11,7 +11,14 @@ const HOUR_MS = 3_600_000;
 const RECENT_MS = 600_000; // how long after an answer the provider's key counts as valid
 const SHORT_MS = 30_000; // pause after a failure while the key counts as valid; else HOUR_MS
 const AGAIN_SECONDS = 60; // longest retry delay that we give the daemon, however long the pause
-const ISOLATED = /no api key|api key.{0,40}(missing|not found|required)|missing.{0,20}(auth|key|credential)|no credentials/i;
+const ISOLATED = new RegExp(
+  [
+    "no (api key|credentials)",
+    "api key.{0,40}(missing|not found|required)",
+    "missing.{0,20}(auth|key|credential)",
+  ].join("|"),
+  "i",
+);
 
 /** Asks the gateway's models. Has limits of its own, since the socket requires no secret. */
 export class ModelReader {
@@ -31,7 +38,12 @@ export class ModelReader {
   /** Return the models for texts and for pictures (null: none), and today's count and limit. */
   async describeModels() {
     const seeing = await this.#findPictureModel();
-    return { model: this.#findTextModel(), pictures: seeing !== undefined, picture_model: seeing ?? null, ...this.#countAsked() };
+    return {
+      model: this.#findTextModel(),
+      pictures: seeing !== undefined,
+      picture_model: seeing ?? null,
+      ...this.#countAsked(),
+    };
   }
 
   /** Ask a question, in at most `limit` seconds. Returns the model's text as it is; `none`, why
@@ -48,7 +60,10 @@ export class ModelReader {
     this.#running++;
     try {
       const limit = AbortSignal.timeout(Math.min(Math.max(Number(seconds) || 0, 1), 60) * 1_000);
-      return await this.#askProvider({ instruction, parts, schema, model, pictures }, AbortSignal.any([limit, signal].filter(Boolean)));
+      return await this.#askProvider(
+        { instruction, parts, schema, model, pictures },
+        AbortSignal.any([limit, signal].filter(Boolean)),
+      );
     } finally {
       this.#running--;
     }
@@ -60,19 +75,33 @@ export class ModelReader {
     const primary = this.#findDefaultModel();
     if (provider !== undefined && providerOf(primary) !== provider) return;
     this.#keyAcceptedAt.set(providerOf(primary), this.now());
-    for (const who of this.#pauses.keys()) if (providerOf(JSON.parse(who)[0]) === providerOf(primary)) this.#pauses.delete(who);
+    for (const who of this.#pauses.keys())
+      if (providerOf(JSON.parse(who)[0]) === providerOf(primary)) this.#pauses.delete(who);
   }
 
   async #askProvider(question, signal) {
     const { model } = question;
     try {
-      const { text, provider, model: name, stopReason, usage = {} } = await this.#complete(question, signal);
-      const found = { model: `${provider}/${name}`, tokens_in: countInputTokens(usage), tokens_out: usage.outputTokens ?? null, cost_usd: usage.costUsd ?? null };
-      if (stopReason === "error" && !text?.trim()) return this.#pauseModel(model, "its provider failed, and OpenClaw's log says why");
+      const {
+        text,
+        provider,
+        model: name,
+        stopReason,
+        usage = {},
+      } = await this.#complete(question, signal);
+      const found = {
+        model: `${provider}/${name}`,
+        tokens_in: countInputTokens(usage),
+        tokens_out: usage.outputTokens ?? null,
+        cost_usd: usage.costUsd ?? null,
+      };
+      if (stopReason === "error" && !text?.trim())
+        return this.#pauseModel(model, "its provider failed, and OpenClaw's log says why");
       this.#keyAcceptedAt.set(providerOf(model), this.now());
       if (stopReason === "length") return { ...found, none: "its answer was cut, being too long" };
       if (!text?.trim()) return { ...found, none: "its answer was empty" };
-      if (text.length > LONGEST_ANSWER) return { ...found, none: `its answer was longer than ${LONGEST_ANSWER} characters` };
+      if (text.length > LONGEST_ANSWER)
+        return { ...found, none: `its answer was longer than ${LONGEST_ANSWER} characters` };
       return { ...found, text };
     } catch (error) {
       const reason = describeError(error);
@@ -85,7 +114,10 @@ export class ModelReader {
    * be tried again within the hour: the pause is short only if the key was accepted lately. */
   #pauseModel(model, why) {
     const long = this.now() - (this.#keyAcceptedAt.get(providerOf(model)) ?? -Infinity) > RECENT_MS;
-    this.#pauses.set(this.#identity(model), { until: this.now() + (long ? HOUR_MS : SHORT_MS), why: `${model}: ${why}` });
+    this.#pauses.set(this.#identity(model), {
+      until: this.now() + (long ? HOUR_MS : SHORT_MS),
+      why: `${model}: ${why}`,
+    });
     return this.#describePause(model);
   }
 
@@ -94,14 +126,24 @@ export class ModelReader {
     const { until = 0, why } = this.#pauses.get(this.#identity(model)) ?? {};
     const left = Math.ceil((until - this.now()) / 1_000);
     if (left <= 0) return undefined;
-    const again = left > 60 ? `${Math.ceil(left / 60)} minutes, or when a turn of the agent was answered` : `${left} s`;
-    return { unavailable: `${why}; it is asked again in ${again}`, retry: Math.min(left, AGAIN_SECONDS) };
+    const again =
+      left > 60
+        ? `${Math.ceil(left / 60)} minutes, or when a turn of the agent was answered`
+        : `${left} s`;
+    return {
+      unavailable: `${why}; it is asked again in ${again}`,
+      retry: Math.min(left, AGAIN_SECONDS),
+    };
   }
 
   /** Return the identity of a model with its provider's settings, so that a changed key in them
    * ends its pause. */
   #identity(model) {
-    return JSON.stringify([model, this.#readConfig().models?.providers?.[providerOf(model)], this.#readConfig().auth]);
+    return JSON.stringify([
+      model,
+      this.#readConfig().models?.providers?.[providerOf(model)],
+      this.#readConfig().auth,
+    ]);
   }
 
   /** Ask the provider directly; if it has no key of its own, through an agent's runtime. */
@@ -116,7 +158,10 @@ export class ModelReader {
       }
     }
     const execution = { mode: "isolated-agent-runtime", timeoutMs: 60_000 };
-    return await this.api.runtime.llm.complete({ ...this.#buildRequest(question, signal), execution });
+    return await this.api.runtime.llm.complete({
+      ...this.#buildRequest(question, signal),
+      execution,
+    });
   }
 
   async #completeDirectly(question, signal) {
@@ -127,26 +172,43 @@ export class ModelReader {
     try {
       return await this.api.runtime.llm.complete({ ...request, responseFormat });
     } catch (error) {
-      if (signal.aborted || !/response_?format|json_?schema/i.test(describeError(error))) throw error;
+      if (signal.aborted || !/response_?format|json_?schema/i.test(describeError(error)))
+        throw error;
       this.#withoutSchema.add(model);
       return await this.api.runtime.llm.complete(request);
     }
   }
 
   #buildRequest({ instruction, parts, schema, model, pictures }, signal) {
-    const systemPrompt = `${instruction}\nAnswer with one JSON object of this schema, and nothing else:\n${JSON.stringify(schema)}`;
+    const form = `Answer with one JSON object of this schema, and nothing else:`;
+    const systemPrompt = [instruction, form, JSON.stringify(schema)].join("\n");
     const content = pictures ? parts.map(buildPart) : parts.map(({ text }) => text).join("\n");
     const other = model !== this.#findDefaultModel() && { model };
-    return { systemPrompt, messages: [{ role: "user", content }], purpose: "taskmem.read", maxTokens: TOKENS, signal, ...other };
+    return {
+      systemPrompt,
+      messages: [{ role: "user", content }],
+      purpose: "taskmem.read",
+      maxTokens: TOKENS,
+      signal,
+      ...other,
+    };
   }
 
   /** Return why a question may not be asked, in a sentence; undefined: it may. */
   #findRefusal(parts, pictures, seeing) {
-    if (pictures && seeing === undefined) return "OpenClaw's model takes no pictures; set agents.defaults.imageModel, then run taskmem setup openclaw to allow it";
+    if (pictures && seeing === undefined)
+      return (
+        "OpenClaw's model takes no pictures; set agents.defaults.imageModel, " +
+        "then run taskmem setup openclaw to allow it"
+      );
     const texts = parts.reduce((sum, { text = "" }) => sum + text.length, 0);
-    if (texts > LONGEST_TEXT || parts.filter(({ jpeg }) => jpeg).length > MOST_PICTURES) return "the question is too long";
+    if (texts > LONGEST_TEXT || parts.filter(({ jpeg }) => jpeg).length > MOST_PICTURES)
+      return "the question is too long";
     const { asked, limit } = this.#countAsked();
-    if (asked >= limit) return `it was asked as often as one day allows (plugins.entries.${this.id}.config.modelCallsPerDay is ${limit})`;
+    if (asked >= limit) {
+      const setting = `plugins.entries.${this.id}.config.modelCallsPerDay`;
+      return `it was asked as often as one day allows (${setting} is ${limit})`;
+    }
     if (this.#running >= AT_ONCE) return `${AT_ONCE} questions are being answered`;
     return undefined;
   }
@@ -154,7 +216,10 @@ export class ModelReader {
   #countAsked() {
     const day = Math.floor(this.now() / DAY_MS);
     if (day !== this.#day) [this.#day, this.#askedToday] = [day, 0];
-    return { asked: this.#askedToday, limit: this.api.pluginConfig?.modelCallsPerDay ?? CALLS_PER_DAY };
+    return {
+      asked: this.#askedToday,
+      limit: this.api.pluginConfig?.modelCallsPerDay ?? CALLS_PER_DAY,
+    };
   }
 
   /** Return the model for texts: the small one if the operator allows it, else the default one. */
@@ -174,11 +239,17 @@ export class ModelReader {
   async #takesPictures(ref) {
     const [provider, ...rest] = ref.split("/");
     const model = rest.join("/");
-    const own = this.#readConfig().models?.providers?.[provider]?.models?.find(({ id }) => id === model);
+    const own = this.#readConfig().models?.providers?.[provider]?.models?.find(
+      ({ id }) => id === model,
+    );
     if (own?.input) return own.input.includes("image");
     try {
-      this.#catalog ??= import("openclaw/plugin-sdk/agent-runtime").then(({ loadModelCatalog }) => loadModelCatalog({ config: this.#readConfig() }));
-      const found = (await this.#catalog).find((each) => each.provider === provider && each.id === model);
+      this.#catalog ??= import("openclaw/plugin-sdk/agent-runtime").then(({ loadModelCatalog }) =>
+        loadModelCatalog({ config: this.#readConfig() }),
+      );
+      const found = (await this.#catalog).find(
+        (each) => each.provider === provider && each.id === model,
+      );
       return found?.input?.includes("image") ?? false;
     } catch {
       this.#catalog = undefined;
@@ -187,14 +258,22 @@ export class ModelReader {
   }
 
   #mayUse(ref) {
-    const { allowModelOverride, allowedModels = [] } = this.#readConfig().plugins?.entries?.[this.id]?.llm ?? {};
-    return allowModelOverride === true && allowedModels.some((each) => each === ref || each === "*");
+    const { allowModelOverride, allowedModels = [] } =
+      this.#readConfig().plugins?.entries?.[this.id]?.llm ?? {};
+    return (
+      allowModelOverride === true && allowedModels.some((each) => each === ref || each === "*")
+    );
   }
 
   #findDefaultModel() {
     const { resolveDefaultModelForAgent } = this.api.runtime.modelConfig ?? {};
-    const found = resolveDefaultModelForAgent?.({ cfg: this.#readConfig(), agentId: this.#findAgent() });
-    return found ? `${found.provider}/${found.model}` : readModelName(this.#readDefaults().model) ?? "";
+    const found = resolveDefaultModelForAgent?.({
+      cfg: this.#readConfig(),
+      agentId: this.#findAgent(),
+    });
+    return found
+      ? `${found.provider}/${found.model}`
+      : (readModelName(this.#readDefaults().model) ?? "");
   }
 
   #findAgent() {
@@ -213,7 +292,15 @@ export class ModelReader {
 
 const providerOf = (model) => model.split("/")[0];
 const readModelName = (model) => (typeof model === "string" ? model : model?.primary);
-const buildPart = ({ text, jpeg }) => (jpeg ? { type: "image", data: jpeg, mimeType: "image/jpeg" } : { type: "text", text });
-const countInputTokens = ({ inputTokens, cacheReadTokens = 0, cacheWriteTokens = 0 }) => (inputTokens === undefined ? null : inputTokens + cacheReadTokens + cacheWriteTokens);
+const buildPart = ({ text, jpeg }) =>
+  jpeg ? { type: "image", data: jpeg, mimeType: "image/jpeg" } : { type: "text", text };
+const countInputTokens = ({ inputTokens, cacheReadTokens = 0, cacheWriteTokens = 0 }) =>
+  inputTokens === undefined ? null : inputTokens + cacheReadTokens + cacheWriteTokens;
 /** Return the messages of an error and its cause, at most 300 characters on one line. */
-const describeError = (error) => [error, error?.cause].filter(Boolean).map((each) => each.message ?? String(each)).join(": ").replace(/\s+/g, " ").slice(0, 300);
+const describeError = (error) =>
+  [error, error?.cause]
+    .filter(Boolean)
+    .map((each) => each.message ?? String(each))
+    .join(": ")
+    .replace(/\s+/g, " ")
+    .slice(0, 300);

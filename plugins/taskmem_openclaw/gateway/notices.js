@@ -12,7 +12,8 @@ const MOST_TRIES = 1_000; // tries by the gateway's own recovery; the daemon giv
 // send (one minute), or was preparing (five).
 const CLAIM_MS = 90_000;
 const PREPARING_MS = 310_000;
-const AGAIN = "Sent once more, as it may not have arrived:\n\n"; // before a text that may have been sent
+// before a text that may have been sent
+const AGAIN = "Sent once more, as it may not have arrived:\n\n";
 const NOT_SENT = "OPENCLAW_PLATFORM_MESSAGE_NOT_DISPATCHED";
 const OUT_OF_REACH = ["connect", "getaddrinfo"]; // system calls that fail before anything is sent
 
@@ -22,7 +23,8 @@ const outbound = () => import("openclaw/plugin-sdk/channel-outbound").catch(() =
 export class Notices {
   #sentKeys = new BoundedMap(MOST_NOTICES); // keys of notices that were sent
   #sending = new Map(); // key of a notice that is being sent → its promise
-  #claimedSince = new BoundedMap(MOST_NOTICES); // name of a message that is claimed → when we first saw that
+  // name of a message that is claimed → when we first saw that
+  #claimedSince = new BoundedMap(MOST_NOTICES);
 
   constructor({ api, cards }) {
     Object.assign(this, { api, cards });
@@ -46,7 +48,9 @@ export class Notices {
   /** Return the names of the gateway's functions that notices need and that it lacks. */
   async listMissingFunctions() {
     const { sendDurableMessageBatch } = await outbound();
-    return Object.entries({ sendDurableMessageBatch, callGatewayTool: await canRequest() }).filter(([, there]) => !there).map(([name]) => name);
+    return Object.entries({ sendDurableMessageBatch, callGatewayTool: await canRequest() })
+      .filter(([, there]) => !there)
+      .map(([name]) => name);
   }
 
   async #sendOnce(session, { text, without_card: more, in_chat: inChat, question }, name) {
@@ -70,14 +74,27 @@ export class Notices {
     if (!send) return this.#sendByRequest(context, text, name);
     const { channel, to, accountId, threadId } = context;
     const cfg = this.api.runtime.config.current();
-    const route = { channel, to, ...(accountId && { accountId }), ...(threadId !== undefined && { threadId }) };
+    const route = {
+      channel,
+      to,
+      ...(accountId && { accountId }),
+      ...(threadId !== undefined && { threadId }),
+    };
     const deliver = async (payload, deliveryIntentId) => {
-      const named = { deliveryIntentId, reusePendingDeliveryIntent: true, completionRetention: RECEIPTS, maxRetries: MOST_TRIES };
+      const named = {
+        deliveryIntentId,
+        reusePendingDeliveryIntent: true,
+        completionRetention: RECEIPTS,
+        maxRetries: MOST_TRIES,
+      };
       const { status, error } = await send({ cfg, ...route, payloads: [payload], ...named });
       if (status !== "failed") return true;
       if (!(await this.#isSettled(context, error, deliveryIntentId))) return false;
       if (!isTaken(error)) return true;
-      return deliver({ ...payload, text: AGAIN + payload.text.replace(AGAIN, "") }, `${deliveryIntentId}/again`);
+      return deliver(
+        { ...payload, text: AGAIN + payload.text.replace(AGAIN, "") },
+        `${deliveryIntentId}/again`,
+      );
     };
     // Each part has its own name: if one fails, those before it are not sent again.
     const parts = await this.#splitText(cfg, context, text);
@@ -97,7 +114,12 @@ export class Notices {
       if (isHeld) throw error;
       return false;
     }
-    if (isTaken(error) ? this.#isClaimed(name, isHeld ? CLAIM_MS : PREPARING_MS) : error?.queueCustody === undefined) throw error;
+    if (
+      isTaken(error)
+        ? this.#isClaimed(name, isHeld ? CLAIM_MS : PREPARING_MS)
+        : error?.queueCustody === undefined
+    )
+      throw error;
     if (await this.#isClosed(context)) return false;
     this.#warn(context.channel, error);
     return true;
@@ -115,7 +137,9 @@ export class Notices {
   async #isClosed({ channel, accountId }) {
     try {
       const { channelAccounts } = await request("channels.status", { channel });
-      const mine = channelAccounts[channel].filter((each) => !accountId || each.accountId === accountId);
+      const mine = channelAccounts[channel].filter(
+        (each) => !accountId || each.accountId === accountId,
+      );
       return mine.every(({ enabled, configured }) => enabled === false || configured === false);
     } catch {
       return false;
@@ -125,7 +149,12 @@ export class Notices {
   /** Send a text by the request `send` of an older gateway, which remembers less; returns false if
    * it refuses the channel. */
   async #sendByRequest({ channel, to, accountId, threadId }, message, name) {
-    const route = { channel, to, ...(accountId && { accountId }), ...(threadId !== undefined && { threadId: String(threadId) }) };
+    const route = {
+      channel,
+      to,
+      ...(accountId && { accountId }),
+      ...(threadId !== undefined && { threadId: String(threadId) }),
+    };
     try {
       await request("send", { ...route, message, idempotencyKey: name });
     } catch (error) {
@@ -143,14 +172,18 @@ export class Notices {
     const { outbound: adapters, text: cutting } = this.api.runtime.channel ?? {};
     const adapter = await adapters?.loadAdapter(channel);
     if (!adapter?.chunker || !cutting) return [text];
-    const fallbackLimit = cutting.resolveTextChunkLimit(cfg, channel, accountId, { fallbackLimit: adapter.textChunkLimit });
-    const limit = adapter.resolveEffectiveTextChunkLimit?.({ cfg, accountId, fallbackLimit }) ?? fallbackLimit;
+    const fallbackLimit = cutting.resolveTextChunkLimit(cfg, channel, accountId, {
+      fallbackLimit: adapter.textChunkLimit,
+    });
+    const limit =
+      adapter.resolveEffectiveTextChunkLimit?.({ cfg, accountId, fallbackLimit }) ?? fallbackLimit;
     const parts = adapter.chunker(text, limit);
     return parts.length ? parts : [text];
   }
 
   #warn(channel, error) {
-    this.api.logger.warn(`taskmem: a notice on ${channel} may not have been sent: ${error?.message ?? "no reason given"}`);
+    const reason = error?.message ?? "no reason given";
+    this.api.logger.warn(`taskmem: a notice on ${channel} may not have been sent: ${reason}`);
   }
 }
 

@@ -14,10 +14,16 @@ const ACT_MS = 60_000;
 const MOST_BYTES = 64 * 1024;
 const KEY = randomBytes(32).toString("base64url");
 const LOOPBACK = /^(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?$/;
-const STARTING = { status: 503, type: "text/plain", body: "The plug-in is just starting; try again." };
+const STARTING = {
+  status: 503,
+  type: "text/plain",
+  body: "The plug-in is just starting; try again.",
+};
 const HEADERS = {
   "Cache-Control": "no-store",
-  "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'self'",
+  "Content-Security-Policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
+    "connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'self'",
   "Referrer-Policy": "no-referrer",
   "X-Content-Type-Options": "nosniff",
 };
@@ -25,10 +31,18 @@ const HEADERS = {
 /** Register the tab and its routes; `getInstance` returns the started instance; undefined: there is
  * none. */
 export function registerPages(api, getInstance) {
-  const handle = (find, readable) => (request, response) => answer(request, response, () => find(getInstance(), request), readable);
-  const readFirst = (here, request) => findRefusal(request, api.runtime?.config?.current()?.gateway?.auth?.mode) ?? (here ? readPage(here, "", {}) : STARTING);
+  const handle = (find, readable) => (request, response) =>
+    answer(request, response, () => find(getInstance(), request), readable);
+  const readFirst = (here, request) =>
+    findRefusal(request, api.runtime?.config?.current()?.gateway?.auth?.mode) ??
+    (here ? readPage(here, "", {}) : STARTING);
   api.registerHttpRoute({ path: FIRST, auth: "gateway", handler: handle(readFirst, false) });
-  api.registerHttpRoute({ path: KEYED, match: "prefix", auth: "plugin", handler: handle(answerKeyed, true) });
+  api.registerHttpRoute({
+    path: KEYED,
+    match: "prefix",
+    auth: "plugin",
+    handler: handle(answerKeyed, true),
+  });
   api.session.controls.registerControlUiDescriptor({
     surface: "tab",
     id: "tasks",
@@ -45,10 +59,17 @@ export function registerPages(api, getInstance) {
 /** Return why the first page, which has the key, is not given to a request; undefined: it is. */
 function findRefusal({ headers }, mode) {
   const refused = { status: 403, type: "text/plain" };
-  const navigates = !headers.origin && !["cross-site", "same-site"].includes(headers["sec-fetch-site"]);
+  const navigates =
+    !headers.origin && !["cross-site", "same-site"].includes(headers["sec-fetch-site"]);
   if (!navigates) return { ...refused, body: "Another page asks, and is refused." };
   // Without a login, a name that its owner has pointed at this machine would be enough.
-  if (mode === "none" && !LOOPBACK.test(headers.host ?? "")) return { ...refused, body: "This gateway has no login, so the pages are shown on its own machine only. See gateway.auth.mode." };
+  if (mode === "none" && !LOOPBACK.test(headers.host ?? ""))
+    return {
+      ...refused,
+      body:
+        "This gateway has no login, so the pages are shown on its own machine only. " +
+        "See gateway.auth.mode.",
+    };
 }
 
 /** Write the answer to a request; the tab's scripts may read it if it is `readable`. */
@@ -57,12 +78,16 @@ async function answer(request, response, find, readable) {
   try {
     found = await find();
   } catch (error) {
-    found = { ...asJson({ message: error.message }), status: error.name === "daemon_unavailable" ? 503 : 409 };
+    found = {
+      ...asJson({ message: error.message }),
+      status: error.name === "daemon_unavailable" ? 503 : 409,
+    };
   }
   response.statusCode = found.status;
   for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
   response.setHeader("Content-Type", found.type);
-  if (request.headers.origin === "null" && readable) response.setHeader("Access-Control-Allow-Origin", "null");
+  if (request.headers.origin === "null" && readable)
+    response.setHeader("Access-Control-Allow-Origin", "null");
   response.end(found.body);
   return true;
 }
@@ -71,12 +96,20 @@ async function answer(request, response, find, readable) {
 async function answerKeyed(here, request) {
   const { pathname, searchParams } = new URL(request.url, "http://localhost");
   const [key, ...rest] = pathname.slice(KEYED.length).split("/");
-  if (!isKey(key)) return { status: 403, type: "text/plain", body: "This page is of an earlier start of the gateway; load it anew." };
+  if (!isKey(key))
+    return {
+      status: 403,
+      type: "text/plain",
+      body: "This page is of an earlier start of the gateway; load it anew.",
+    };
   if (!here) return STARTING;
   const path = rest.join("/");
   if (path === "act") return act(here, request);
   if (path !== "changes") return readPage(here, path, Object.fromEntries(searchParams));
-  const counts = (searchParams.get("seen") ?? "").split(".").filter((each) => /^\d{1,15}$/.test(each)).map(Number);
+  const counts = (searchParams.get("seen") ?? "")
+    .split(".")
+    .filter((each) => /^\d{1,15}$/.test(each))
+    .map(Number);
   const { seen } = await here.daemon.call("changes", { seen: counts }, CHANGES_MS);
   return asJson({ seen: seen.join(".") });
 }
@@ -91,10 +124,15 @@ async function act(here, request) {
   let text = "";
   for await (const part of request) {
     text += part;
-    if (text.length > MOST_BYTES) return { status: 413, type: "text/plain", body: "That is too long; shorten it." };
+    if (text.length > MOST_BYTES)
+      return { status: 413, type: "text/plain", body: "That is too long; shorten it." };
   }
   const form = new URLSearchParams(text);
-  const wish = Object.fromEntries(["id", "action", "words", "question_id", "files_id"].filter((name) => form.has(name)).map((name) => [name, form.get(name)]));
+  const wish = Object.fromEntries(
+    ["id", "action", "words", "question_id", "files_id"]
+      .filter((name) => form.has(name))
+      .map((name) => [name, form.get(name)]),
+  );
   const { message } = await here.daemon.call("act", wish, ACT_MS);
   return asJson({ message });
 }

@@ -20,8 +20,8 @@ export class RequestServer {
   #warned = false;
   #closed = false;
 
-  /** `findPath()` returns the first socket's path at each check. `handlers` maps a request's `ask` to
-   * a function of its other fields and a signal; its result is the answer. */
+  /** `findPath()` returns the first socket's path at each check. `handlers` maps a request's `ask`
+   * to a function of its other fields and a signal; its result is the answer. */
   constructor(findPath, handlers, logger) {
     Object.assign(this, { findPath, handlers, logger });
     this.#checkTimer = setInterval(() => this.open(), CHECK_MS).unref();
@@ -31,7 +31,8 @@ export class RequestServer {
   open() {
     this.#checking ??= this.#openFreeSocket()
       .catch((error) => {
-        if (!this.#warned) this.logger.warn(`taskmem: no wake gets in (${error.message}); run: taskmem doctor`);
+        if (!this.#warned)
+          this.logger.warn(`taskmem: no wake gets in (${error.message}); run: taskmem doctor`);
         this.#warned = true;
       })
       .finally(() => (this.#checking = undefined));
@@ -41,7 +42,8 @@ export class RequestServer {
     this.#closed = true;
     clearInterval(this.#checkTimer);
     this.#server?.close();
-    for (const socket of this.#connections) socket.unref(); // requests in progress are answered, but do not keep the process alive
+    // requests in progress are answered, but do not keep the process alive
+    for (const socket of this.#connections) socket.unref();
     if (this.#isOurs()) rmSync(this.path, { force: true });
   }
 
@@ -65,7 +67,8 @@ export class RequestServer {
     try {
       if (this.#closed) return void server.close();
       chmodSync(draft, 0o600);
-      if (this.#isOurs()) rmSync(this.path, { force: true }); // it listened at a later path until now
+      // it listened at a later path until now
+      if (this.#isOurs()) rmSync(this.path, { force: true });
       this.#file = identifyFile(draft);
       renameSync(draft, path);
       Object.assign(this, { path });
@@ -104,7 +107,8 @@ export class RequestServer {
       else pieces = [rest];
       length = rest?.length ?? length + text.length;
       if (length > LONGEST) socket.destroy();
-      for (const line of lines) void this.#answerLine(line, hungUp.signal).then((answer) => socket.write(`${answer}\n`));
+      for (const line of lines)
+        void this.#answerLine(line, hungUp.signal).then((answer) => socket.write(`${answer}\n`));
     });
   }
 
@@ -129,7 +133,10 @@ const identifyFile = (path) => {
 /** Return a promise of whether a process listens at a path. */
 function isListening(path) {
   return new Promise((done) => {
-    const socket = connect(path, () => (socket.destroy(), done(true)));
+    const socket = connect(path, () => {
+      socket.destroy();
+      done(true);
+    });
     socket.on("error", () => done(false)).unref();
   });
 }

@@ -23,7 +23,11 @@ const SILENT = new Set(["NO_REPLY", "HEARTBEAT_OK"]); // replies that OpenClaw s
 const CHILD = ":subagent:"; // in the session keys of sub-agents
 const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_describe"]);
 
-const digest = (value) => createHash("sha256").update(JSON.stringify(value) ?? "").digest("hex").slice(0, 12);
+const digest = (value) =>
+  createHash("sha256")
+    .update(JSON.stringify(value) ?? "")
+    .digest("hex")
+    .slice(0, 12);
 
 /** Return the beginning of a text, without a word cut at its end: half a secret may not be
  * recognised as one. */
@@ -42,9 +46,19 @@ export function takeEnd(text, longest = LONGEST) {
 }
 
 /** Return a text as far as a report may have it, with a note if it was cut. */
-const limitWords = (text) => (text.length <= LONGEST_WORDS ? text : `${takeBeginning(text, LONGEST_WORDS)}\n[… cut after ${LONGEST_WORDS} characters]`);
+const limitWords = (text) =>
+  text.length <= LONGEST_WORDS
+    ? text
+    : `${takeBeginning(text, LONGEST_WORDS)}\n[… cut after ${LONGEST_WORDS} characters]`;
 
-export const extractText = (content) => (typeof content === "string" ? content : [content ?? []].flat().map((part) => part?.text ?? "").join("\n")).trim();
+export const extractText = (content) =>
+  (typeof content === "string"
+    ? content
+    : [content ?? []]
+        .flat()
+        .map((part) => part?.text ?? "")
+        .join("\n")
+  ).trim();
 
 /** Return what began the turn that a row with the role `user` belongs to. */
 export function findOrigin({ provenance, idempotencyKey }) {
@@ -56,7 +70,8 @@ export function findOrigin({ provenance, idempotencyKey }) {
 }
 
 /** Return the HTTP method or the action among a call's arguments; undefined: it has none. */
-const findMethod = (params) => [params?.method, params?.action].find((each) => typeof each === "string");
+const findMethod = (params) =>
+  [params?.method, params?.action].find((each) => typeof each === "string");
 
 /** Return what a call is about: its command, path, URL, query, or all its arguments. A cut text
  * ends with "…". */
@@ -75,34 +90,46 @@ function recordRequest(turn, text) {
 }
 
 export class SessionReports {
-  #turns = new BoundedMap(MOST_SESSIONS); // session → { origin, begunBy, received, calls, said, over… }
+  // session → { origin, begunBy, received, calls, said, over… }
+  #turns = new BoundedMap(MOST_SESSIONS);
   #messages = new BoundedMap(MOST_SESSIONS); // session → messages since its last reported call
   #parents = new BoundedMap(MOST_SESSIONS); // session of a sub-agent → the one that spawned it
-  #runningSubAgents = new BoundedMap(MOST_SESSIONS); // session of a sub-agent that runs → since when
+  // session of a sub-agent that runs → since when
+  #runningSubAgents = new BoundedMap(MOST_SESSIONS);
   #subAgentTasks = new BoundedMap(MOST_SESSIONS); // session of a sub-agent → its task
-  #files = new BoundedMap(MOST_SESSIONS); // path → { mark: the file's time and size, sum: its digest }
-  #budgets = new BoundedMap(MOST_SESSIONS); // session → a promise of the daemon's answer to `budget`
+  // path → { mark: the file's time and size, sum: its digest }
+  #files = new BoundedMap(MOST_SESSIONS);
+  // session → a promise of the daemon's answer to `budget`
+  #budgets = new BoundedMap(MOST_SESSIONS);
   #blockedCalls = new BoundedMap(MOST_SESSIONS); // ids of calls that we blocked
   #stopping = false;
 
   constructor({ api, version, runner, ownTools, tell, ask }) {
     Object.assign(this, { api, version, ownTools, tell, ask });
-    const onEnded = (session, name, how) => tell({ kind: "awaited_ended", ...this.#describeOwner(session), name, how });
-    this.backgroundWork = new BackgroundWork({ api, runner, onEnded, findRoot: (session) => this.findRoot(session) });
+    const onEnded = (session, name, how) =>
+      tell({ kind: "awaited_ended", ...this.#describeOwner(session), name, how });
+    this.backgroundWork = new BackgroundWork({
+      api,
+      runner,
+      onEnded,
+      findRoot: (session) => this.findRoot(session),
+    });
   }
 
   /** Return the session for which the work of a session counts: for a sub-agent's, the topmost
    * session that spawned it; else the session itself. */
   findRoot(session) {
     let root = session;
-    for (let level = 0; level < MOST_LEVELS && this.#findParent(root); level++) root = this.#findParent(root);
+    for (let level = 0; level < MOST_LEVELS && this.#findParent(root); level++)
+      root = this.#findParent(root);
     return root;
   }
 
   /** Return the session that spawned a sub-agent; undefined: it is none. For one that was spawned
    * before a restart and goes on after it, only the gateway knows that. */
   #findParent(session) {
-    if (!this.#parents.has(session) && session?.includes(CHILD)) this.#parents.set(session, this.#askSpawner(session));
+    if (!this.#parents.has(session) && session?.includes(CHILD))
+      this.#parents.set(session, this.#askSpawner(session));
     return this.#parents.get(session);
   }
 
@@ -163,24 +190,46 @@ export class SessionReports {
     }
     if (role === "assistant" && text) Object.assign(turn, { said: takeEnd(text), words: text });
     const lines = this.#messages.get(sessionKey) ?? [];
-    if (text && lines.at(-1)?.text !== takeBeginning(text)) lines.push({ role, text: takeBeginning(text) });
+    if (text && lines.at(-1)?.text !== takeBeginning(text))
+      lines.push({ role, text: takeBeginning(text) });
     this.#messages.set(sessionKey, lines.slice(-MOST_LINES));
   }
 
   beginTurn(session) {
     this.#budgets.delete(session);
-    if (!this.#parents.get(session)) this.#parents.delete(session); // ask the gateway again, once a turn
+    // ask the gateway again, once a turn
+    if (!this.#parents.get(session)) this.#parents.delete(session);
     if (this.#findParent(session)) this.#runningSubAgents.set(session, performance.now());
     const turn = this.#getTurn(session);
-    Object.assign(turn, { calls: 0, over: false, begun: true }); // earlier calls are not this turn's
+    // earlier calls are not this turn's
+    Object.assign(turn, { calls: 0, over: false, begun: true });
     return { ...this.#describeOwner(session), origin: turn.origin };
   }
 
   endTurn(session) {
-    const { origin = "other", begunBy, said = "", words = "", calls = 0, stopped = false, cut = false } = this.#turns.get(session) ?? {};
+    const {
+      origin = "other",
+      begunBy,
+      said = "",
+      words = "",
+      calls = 0,
+      stopped = false,
+      cut = false,
+    } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
     this.#runningSubAgents.delete(session);
-    return { ...this.#describeOwner(session), origin, said: SILENT.has(said) ? "" : said, ...(begunBy === "taskmem" && { words: limitWords(words) }), calls, stopped, children: this.#listSubAgents(session).length, at_work: this.listRunning(session), ...this.backgroundWork.listAwaited(session), cut: this.#stopping || cut };
+    return {
+      ...this.#describeOwner(session),
+      origin,
+      said: SILENT.has(said) ? "" : said,
+      ...(begunBy === "taskmem" && { words: limitWords(words) }),
+      calls,
+      stopped,
+      children: this.#listSubAgents(session).length,
+      at_work: this.listRunning(session),
+      ...this.backgroundWork.listAwaited(session),
+      cut: this.#stopping || cut,
+    };
   }
 
   /** Return whether OpenClaw resumed a session's turn and that has called no tool yet. */
@@ -192,7 +241,9 @@ export class SessionReports {
   /** Return the running sub-agents of a session and of its sub-agents, each with its start. */
   #listSubAgents(session) {
     const late = performance.now() - LONGEST_MS;
-    return [...this.#runningSubAgents].filter(([child, since]) => since > late && this.findRoot(child) === session);
+    return [...this.#runningSubAgents].filter(
+      ([child, since]) => since > late && this.findRoot(child) === session,
+    );
   }
 
   /** Return what the gateway runs for a session: background commands and sub-agents, with their
@@ -200,22 +251,34 @@ export class SessionReports {
   listRunning(session) {
     if (!session) return [];
     const now = performance.now();
-    const agents = this.#listSubAgents(session).map(([name, since]) => ({ kind: "sub_agent", name, about: this.#subAgentTasks.get(name) ?? "", age: now - since }));
+    const agents = this.#listSubAgents(session).map(([name, since]) => ({
+      kind: "sub_agent",
+      name,
+      about: this.#subAgentTasks.get(name) ?? "",
+      age: now - since,
+    }));
     return [...this.backgroundWork.listRunning(session), ...agents].slice(0, MOST_AT_WORK);
   }
 
   /** Return the same for all sessions for which anything runs, by session. */
   listAllRunning() {
-    const sessions = new Set([...this.backgroundWork.sessions, ...[...this.#runningSubAgents].map(([child]) => this.findRoot(child))]);
+    const sessions = new Set([
+      ...this.backgroundWork.sessions,
+      ...[...this.#runningSubAgents].map(([child]) => this.findRoot(child)),
+    ]);
     return Object.fromEntries([...sessions].map((session) => [session, this.listRunning(session)]));
   }
 
   /** Return why a tool may not be called now; undefined: it may. Spends one call of the budget. */
   async findBlockReason({ toolName, toolCallId }, ctx) {
     if (WRAPPERS.has(toolName)) return undefined;
-    const budget = this.#isOurs(toolName) ? undefined : await this.#fetchBudget(this.findRoot(ctx.sessionKey));
-    const over = this.#turns.get(ctx.sessionKey)?.over; // read after the wait: the daemon may have said so meanwhile
-    if (over) this.stopTurns([ctx.sessionKey]).catch(() => undefined); // it may have been too young to be ended
+    const budget = this.#isOurs(toolName)
+      ? undefined
+      : await this.#fetchBudget(this.findRoot(ctx.sessionKey));
+    // read after the wait: the daemon may have said so meanwhile
+    const over = this.#turns.get(ctx.sessionKey)?.over;
+    // it may have been too young to be ended
+    if (over) this.stopTurns([ctx.sessionKey]).catch(() => undefined);
     else if (!budget || budget.left-- > 0) return undefined;
     this.#blockedCalls.set(toolCallId, true);
     return over ? OVER : budget.reason;
@@ -228,25 +291,59 @@ export class SessionReports {
     turn.calls++;
     const root = this.findRoot(ctx.sessionKey);
     const who = this.#describeOwner(root);
-    const { folders, command } = this.#isOurs(toolName) ? {} : describeFileEffects({ toolName, params }, who.folder);
-    if (toolCallId) this.tell({ kind: "tool_started", ...who, call_id: toolCallId, tool: toolName, about: describeCall(params), method: findMethod(params), ...this.describeRequest(root), folders, command });
+    const { folders, command } = this.#isOurs(toolName)
+      ? {}
+      : describeFileEffects({ toolName, params }, who.folder);
+    if (toolCallId)
+      this.tell({
+        kind: "tool_started",
+        ...who,
+        call_id: toolCallId,
+        tool: toolName,
+        about: describeCall(params),
+        method: findMethod(params),
+        ...this.describeRequest(root),
+        folders,
+        command,
+      });
   }
 
   /** Report how a tool call ended. */
   reportCallEnd(event, ctx) {
-    const { toolName, params, toolCallId, result, error, durationMs } = this.backgroundWork.unwrapEvent(event);
+    const { toolName, params, toolCallId, result, error, durationMs } =
+      this.backgroundWork.unwrapEvent(event);
     if (WRAPPERS.has(toolName) || this.#blockedCalls.delete(toolCallId)) return;
     const session = this.findRoot(ctx.sessionKey);
     const own = this.#isOurs(toolName);
     if (own) this.#budgets.delete(session);
-    else this.backgroundWork.recordResult(ctx.sessionKey, takeBeginning(describeCall(params), 200), event);
+    else
+      this.backgroundWork.recordResult(
+        ctx.sessionKey,
+        takeBeginning(describeCall(params), 200),
+        event,
+      );
     const { status, childSessionKey: child } = result?.details ?? {};
-    if (status === "accepted" && child) this.#subAgentTasks.set(child, takeBeginning(String(params?.task ?? params?.label ?? "")));
-    const messages = own ? [] : (this.#messages.get(session) ?? []); // no checkpoint records a call of our own tools
+    if (status === "accepted" && child)
+      this.#subAgentTasks.set(child, takeBeginning(String(params?.task ?? params?.label ?? "")));
+    // no checkpoint records a call of our own tools
+    const messages = own ? [] : (this.#messages.get(session) ?? []);
     if (!own) this.#messages.delete(session);
     const outcome = error ? String(error) : extractText(result?.content);
-    const call = { call_id: toolCallId, tool: toolName, about: describeCall(params), method: findMethod(params), given: digest([toolName, params]), result: digest(outcome) };
-    const end = { outcome: takeBeginning(outcome), exit_code: result?.details?.exitCode ?? null, failed: Boolean(error), ms: durationMs ?? 0, said: messages };
+    const call = {
+      call_id: toolCallId,
+      tool: toolName,
+      about: describeCall(params),
+      method: findMethod(params),
+      given: digest([toolName, params]),
+      result: digest(outcome),
+    };
+    const end = {
+      outcome: takeBeginning(outcome),
+      exit_code: result?.details?.exitCode ?? null,
+      failed: Boolean(error),
+      ms: durationMs ?? 0,
+      said: messages,
+    };
     const who = this.#describeOwner(session);
     const did = own ? {} : describeFileEffects({ toolName, params, result, error }, who.folder);
     this.tell({ kind: "tool_called", ...who, ...call, ...end, ...did });
@@ -256,8 +353,11 @@ export class SessionReports {
    * undefined if there is none. From now on these turns can call no tool, even while they last. */
   async stopTurns(sessions = []) {
     if (sessions.length === 0) return undefined;
-    for (const turn of sessions.map((session) => this.#turns.get(session))) if (turn) turn.over = true;
-    const { abortAgentHarnessRun, resolveActiveEmbeddedRunSessionId } = await import("openclaw/plugin-sdk/agent-harness");
+    for (const turn of sessions.map((session) => this.#turns.get(session)))
+      if (turn) turn.over = true;
+    const { abortAgentHarnessRun, resolveActiveEmbeddedRunSessionId } = await import(
+      "openclaw/plugin-sdk/agent-harness"
+    );
     const stop = ([session, id]) => {
       const turn = this.#turns.get(session) ?? {};
       const { stopped = false } = turn;
@@ -266,7 +366,9 @@ export class SessionReports {
       turn.stopped = done || stopped;
       return done;
     };
-    const turns = sessions.map((session) => [session, resolveActiveEmbeddedRunSessionId(session)]).filter(([, id]) => id);
+    const turns = sessions
+      .map((session) => [session, resolveActiveEmbeddedRunSessionId(session)])
+      .filter(([, id]) => id);
     return turns.length ? turns.map(stop).includes(true) : undefined;
   }
 
@@ -282,7 +384,9 @@ export class SessionReports {
   /** Return, by agent, the fingerprint of what shapes its prompt. */
   computeFingerprints() {
     const ids = [...this.#readAgents().keys()];
-    return Object.fromEntries((ids.length ? ids : ["main"]).map((id) => [id, this.#computeFingerprint(id)]));
+    return Object.fromEntries(
+      (ids.length ? ids : ["main"]).map((id) => [id, this.#computeFingerprint(id)]),
+    );
   }
 
   /** Return whether a tool is ours, by its plain name or by the name that an MCP host gives it. */
@@ -294,7 +398,8 @@ export class SessionReports {
    * daemon does not answer in time. */
   async #fetchBudget(session) {
     // Concurrent calls share one answer, and so spend the same budget.
-    const asked = this.#budgets.get(session) ?? this.ask("budget", { session_key: session }, BUDGET_MS);
+    const asked =
+      this.#budgets.get(session) ?? this.ask("budget", { session_key: session }, BUDGET_MS);
     this.#budgets.set(session, asked);
     try {
       return (await asked).budget;
@@ -307,18 +412,26 @@ export class SessionReports {
   /** Return each agent's configuration, by its id as session keys have it (lower case). */
   #readAgents() {
     const { agents } = this.api.runtime.config.current();
-    return new Map(Object.entries(agents?.entries ?? {}).map(([id, agent]) => [id.toLowerCase(), agent]));
+    return new Map(
+      Object.entries(agents?.entries ?? {}).map(([id, agent]) => [id.toLowerCase(), agent]),
+    );
   }
 
   #getTurn(session) {
-    if (!this.#turns.has(session)) this.#turns.set(session, { origin: "other", calls: 0, said: "" });
+    if (!this.#turns.has(session))
+      this.#turns.set(session, { origin: "other", calls: 0, said: "" });
     return this.#turns.get(session);
   }
 
   /** Return the fields of an event that say whose work it is; `session` is a root session. */
   #describeOwner(session) {
     const [, agentId] = session.split(":");
-    return { session_key: session, agent_id: agentId, folder: this.#findFolder(agentId), fingerprint: this.#computeFingerprint(agentId) };
+    return {
+      session_key: session,
+      agent_id: agentId,
+      folder: this.#findFolder(agentId),
+      fingerprint: this.#computeFingerprint(agentId),
+    };
   }
 
   /** Return an agent's workspace folder; undefined: the gateway cannot say. */
@@ -335,7 +448,12 @@ export class SessionReports {
     const { agents } = this.api.runtime.config.current();
     const model = this.#readAgents().get(agentId)?.model ?? agents?.defaults?.model;
     const folder = this.#findFolder(agentId);
-    return digest([agentId, model, this.version, ...PROMPT_FILES.map((name) => folder && this.#digestFile(join(folder, name)))]);
+    return digest([
+      agentId,
+      model,
+      this.version,
+      ...PROMPT_FILES.map((name) => folder && this.#digestFile(join(folder, name))),
+    ]);
   }
 
   /** Return the digest of a file, which is read again only if its time or size has changed;
@@ -344,7 +462,8 @@ export class SessionReports {
     try {
       const { mtimeMs, size } = statSync(path);
       const mark = `${mtimeMs}:${size}`;
-      if (this.#files.get(path)?.mark !== mark) this.#files.set(path, { mark, sum: digest(readFileSync(path, "utf8")) });
+      if (this.#files.get(path)?.mark !== mark)
+        this.#files.set(path, { mark, sum: digest(readFileSync(path, "utf8")) });
       return this.#files.get(path).sum;
     } catch {
       return undefined;

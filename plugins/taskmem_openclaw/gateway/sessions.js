@@ -14,10 +14,14 @@ const OURS = ":taskmem:"; // in the session keys of background runs
 const PACKET = /^\[task_(stuck_)?resume\] /m;
 const DEFAULT_LINE = "The agent goes on.";
 const MARK = "[taskmem] "; // begins the message of a turn that we start
-const FAILURES = new Map([ // OpenClaw's name for a failure → its kind (measured with 2026.9.6)
+const FAILURES = new Map([
+  // OpenClaw's name for a failure → its kind (measured with 2026.9.6)
   ...["auth", "auth_permanent", "billing"].map((name) => [name, "credentials"]),
   ...["format", "model_not_found", "context_overflow"].map((name) => [name, "refused"]),
-  ...["timeout", "rate_limit", "overloaded", "server_error", "empty_response"].map((name) => [name, "passing"]),
+  ...["timeout", "rate_limit", "overloaded", "server_error", "empty_response"].map((name) => [
+    name,
+    "passing",
+  ]),
 ]);
 export const STOPPING = "the gateway is stopping";
 
@@ -25,34 +29,54 @@ export const STOPPING = "the gateway is stopping";
 const readClock = () => performance.now();
 const splitLines = (text) => text.split("\n");
 /** Return whether the gateway is about to resume a session's turn that a restart has cut. */
-function isAwaitingRecovery({ status, abortedLastRun, mainRestartRecovery: recovery, restartRecoveryRuns: runs } = {}) {
-  return status === "running" && !recovery?.tombstone && Boolean(abortedLastRun || recovery || runs?.length);
+function isAwaitingRecovery({
+  status,
+  abortedLastRun,
+  mainRestartRecovery: recovery,
+  restartRecoveryRuns: runs,
+} = {}) {
+  return (
+    status === "running" &&
+    !recovery?.tombstone &&
+    Boolean(abortedLastRun || recovery || runs?.length)
+  );
 }
-/** Return whether a turn that a restart cut may have lost its recovery; only the gateway can tell. */
+/** Return whether a turn that a restart cut may have lost its recovery; the gateway knows. */
 function mayBeAbandoned({ status = "failed", abortedLastRun, mainRestartRecovery: recovery } = {}) {
-  return ["running", "failed"].includes(status) && !abortedLastRun && Boolean(recovery) && !recovery.tombstone;
+  return (
+    ["running", "failed"].includes(status) &&
+    !abortedLastRun &&
+    Boolean(recovery) &&
+    !recovery.tombstone
+  );
 }
 /** Return the lines of a text that others lack, as a text. */
 function removeLines(text, others) {
   const there = new Set(others.flatMap(splitLines));
-  return splitLines(text).filter((line) => !there.has(line)).join("\n");
+  return splitLines(text)
+    .filter((line) => !there.has(line))
+    .join("\n");
 }
 /** Return whether one text contains all lines of another. */
 const containsLines = (one, other) => one !== undefined && !removeLines(other, [one]);
-const listDeliveries = (wakes) => wakes.map(({ delivery }) => delivery).filter(Boolean); // one of an earlier start has none
+// one of an earlier start has none
+const listDeliveries = (wakes) => wakes.map(({ delivery }) => delivery).filter(Boolean);
 
 export class Sessions {
   stopping = false;
   #runs = new Map(); // id of a running gateway run → { session, began, answered, acted }
-  #pendingWakes = new Map(); // session → Map(key of a wake → { delivery, since, text, line, injections, expires })
+  // session → Map(key of a wake → { delivery, since, text, line, injections, expires })
+  #pendingWakes = new Map();
   #takenWakes = new BoundedMap(MOST_DONE); // key of a wake that a turn took → its text
   #startedRuns = new BoundedMap(MOST_SESSIONS); // run id of a turn that we started → its session
   #begunRuns = new BoundedMap(MOST_DONE); // run ids of turns that have begun
   #startedAt = readClock(); // start of this instance
   #wakesInProgress = new Map(); // session → promise of its last wake
-  #startingSince = new BoundedMap(MOST_SESSIONS); // session → when we started a turn that has not ended
+  // session → when we started a turn that has not ended
+  #startingSince = new BoundedMap(MOST_SESSIONS);
   #shownLines = new BoundedMap(MOST_DONE); // keys of wakes whose line the chat shows
-  #hiddenRows = new BoundedMap(MOST_DONE); // keys of our turns' first rows, for which the chat shows the line
+  // keys of our turns' first rows, for which the chat shows the line
+  #hiddenRows = new BoundedMap(MOST_DONE);
   #hookCounts = new BoundedMap(MOST_SESSIONS); // session → Map(hook → count), for taskmem doctor
 
   constructor({ api, id, tell, reports }) {
@@ -82,7 +106,10 @@ export class Sessions {
   get main() {
     const { agents, session } = this.api.runtime.config.current();
     const entries = Object.entries(agents?.entries ?? {});
-    const chosen = entries.find(([, agent]) => agent?.default) ?? entries.find(([id]) => id === "main") ?? entries[0];
+    const chosen =
+      entries.find(([, agent]) => agent?.default) ??
+      entries.find(([id]) => id === "main") ??
+      entries[0];
     return `agent:${chosen?.[0] ?? "main"}:${session?.mainKey ?? "main"}`.toLowerCase();
   }
 
@@ -90,7 +117,9 @@ export class Sessions {
   #resolveKey(session) {
     const name = session.toLowerCase();
     if (name.startsWith("agent:")) return name;
-    return ["main", "global"].includes(name) ? this.main : `${this.main.split(":", 2).join(":")}:${name}`;
+    return ["main", "global"].includes(name)
+      ? this.main
+      : `${this.main.split(":", 2).join(":")}:${name}`;
   }
 
   countHook(hook, session) {
@@ -106,7 +135,10 @@ export class Sessions {
 
   /** Return whether a wake puts a packet before the session's next prompt. */
   hasPacket(session) {
-    const texts = [...(this.#pendingWakes.get(session)?.values() ?? []), ...this.#listInjections(session)].map(({ text }) => text);
+    const texts = [
+      ...(this.#pendingWakes.get(session)?.values() ?? []),
+      ...this.#listInjections(session),
+    ].map(({ text }) => text);
     return texts.some((text) => PACKET.test(text));
   }
 
@@ -117,7 +149,12 @@ export class Sessions {
       if (this.#runs.has(runId)) return;
       this.#runs.set(runId, { session: sessionKey, began: readClock() });
       this.#begunRuns.set(runId, true);
-      this.tell({ kind: "turn_started", run_id: runId, ...this.reports.beginTurn(sessionKey), running: this.running });
+      this.tell({
+        kind: "turn_started",
+        run_id: runId,
+        ...this.reports.beginTurn(sessionKey),
+        running: this.running,
+      });
     } else if (data.executionSettled) this.#handleEnded(runId, data);
   }
 
@@ -128,7 +165,8 @@ export class Sessions {
   }
 
   /** Handle that the agent of a session begins a tool call: the wakes put before its turn have
-   * arrived. A turn that is cut before that leaves no trace of them, or an answer that did nothing. */
+   * arrived. A turn that is cut before that leaves no trace of them, or an answer that did nothing.
+   */
   handleActed(session) {
     const run = this.#runs.get(this.findRun(session));
     if (!run?.answered) return;
@@ -150,8 +188,19 @@ export class Sessions {
     try {
       deliveries = this.#takeDeliveries(run, !failed);
     } finally {
-      const verdict = { aborted: Boolean(aborted), failed: phase === "error" && !aborted ? fault : null, reason: FAILURES.get(errorObservation?.failoverReason) ?? null };
-      this.tell({ kind: "turn_ended", ...this.reports.endTurn(run.session), ...verdict, running: this.running, error: failed, deliveries });
+      const verdict = {
+        aborted: Boolean(aborted),
+        failed: phase === "error" && !aborted ? fault : null,
+        reason: FAILURES.get(errorObservation?.failoverReason) ?? null,
+      };
+      this.tell({
+        kind: "turn_ended",
+        ...this.reports.endTurn(run.session),
+        ...verdict,
+        running: this.running,
+        error: failed,
+        deliveries,
+      });
     }
   }
 
@@ -160,7 +209,8 @@ export class Sessions {
   recordInjections(session) {
     const known = this.#listPending(session).flatMap(({ injections }) => injections);
     for (const { key, text } of this.#listInjections(session))
-      if (!known.includes(key)) this.#addPending(session, key, { since: -Infinity, text, injections: [key] });
+      if (!known.includes(key))
+        this.#addPending(session, key, { since: -Infinity, text, injections: [key] });
   }
 
   #addPending(session, key, wake) {
@@ -180,7 +230,9 @@ export class Sessions {
 
   /** Handle that a session has ended. A reset drops what waited for its next turn. */
   handleSessionEnd(session) {
-    const lost = this.#listUntaken(session).filter(({ waits, injections }) => !waits && injections.length > 0);
+    const lost = this.#listUntaken(session).filter(
+      ({ waits, injections }) => !waits && injections.length > 0,
+    );
     if (lost.length > 0) this.#reportUntaken(session, lost, "the session was reset");
   }
 
@@ -189,19 +241,34 @@ export class Sessions {
     const pending = this.#pendingWakes.get(session);
     if (!pending) return [];
     const waiting = this.#listInjections(session).map(({ key }) => key);
-    return [...pending].map(([key, wake]) => ({ key, ...wake, waits: wake.injections.some((each) => waiting.includes(each)) }));
+    return [...pending].map(([key, wake]) => ({
+      key,
+      ...wake,
+      waits: wake.injections.some((each) => waiting.includes(each)),
+    }));
   }
 
   /** Return the pending wakes of a session but those that its running turn takes. */
   #listUntaken(session) {
     const began = this.findRunStart(session);
-    return this.#listPending(session).filter(({ since, injections }) => !(since <= began && injections.length > 0));
+    return this.#listPending(session).filter(
+      ({ since, injections }) => !(since <= began && injections.length > 0),
+    );
   }
 
-  /** Report wakes that no turn has taken, so that they are sent again; forget those that do not wait. */
+  /** Report wakes that no turn has taken, so that they are sent again; forget those that do not
+   * wait. */
   #reportUntaken(session, wakes, error) {
-    this.#forgetWakes(session, wakes.filter(({ waits }) => !waits));
-    this.tell({ kind: "turn_not_started", session_key: session, deliveries: listDeliveries(wakes), error });
+    this.#forgetWakes(
+      session,
+      wakes.filter(({ waits }) => !waits),
+    );
+    this.tell({
+      kind: "turn_not_started",
+      session_key: session,
+      deliveries: listDeliveries(wakes),
+      error,
+    });
   }
 
   #forgetWakes(session, wakes) {
@@ -214,25 +281,41 @@ export class Sessions {
    * one at a time, since each must see the one before it. Returns `turn` (how the turn starts),
    * `refused`, `recovers` or `waits_for`. */
   async deliverWake(asked) {
-    if (![asked.key, asked.delivery_id, asked.text, asked.message].every((each) => typeof each === "string")) throw new Error("this is no wake");
+    if (
+      ![asked.key, asked.delivery_id, asked.text, asked.message].every(
+        (each) => typeof each === "string",
+      )
+    )
+      throw new Error("this is no wake");
     const session = this.#resolveKey(asked.session_key ?? "main");
     const before = this.#wakesInProgress.get(session);
-    const done = (async () => (await before?.catch(() => undefined), this.#deliverOne(session, asked)))();
+    const done = (async () => {
+      await before?.catch(() => undefined);
+      return this.#deliverOne(session, asked);
+    })();
     this.#wakesInProgress.set(session, done);
-    return done.finally(() => this.#wakesInProgress.get(session) === done && this.#wakesInProgress.delete(session));
+    return done.finally(
+      () => this.#wakesInProgress.get(session) === done && this.#wakesInProgress.delete(session),
+    );
   }
 
   async #deliverOne(session, { key, delivery_id: delivery, text, message: line }) {
     const entry = readSession(this.api, session);
     const known = entry !== undefined;
     // A turn that we start before the gateway resumes its own would fail, and spoil that one.
-    if (readClock() - this.#startedAt < RECOVERY_MS && isAwaitingRecovery(entry) && !this.running.includes(session)) return { recovers: session };
+    if (
+      readClock() - this.#startedAt < RECOVERY_MS &&
+      isAwaitingRecovery(entry) &&
+      !this.running.includes(session)
+    )
+      return { recovers: session };
     if (mayBeAbandoned(entry) && !this.running.includes(session)) {
       // Until it is recovered, the gateway lets no turn begin in it but one of a person.
       const asked = await request("sessions.recover", { key: session }).catch(() => undefined);
       if (asked?.continuation?.status === "started") return { recovers: session };
     }
-    if (!known && session !== this.main && !session.includes(OURS)) return { refused: `The gateway has no session ${session}.` };
+    if (!known && session !== this.main && !session.includes(OURS))
+      return { refused: `The gateway has no session ${session}.` };
     const taken = this.#takenWakes.get(key);
     if (containsLines(taken, text)) {
       // It has arrived, but the daemon was killed before it heard so.
@@ -256,10 +339,15 @@ export class Sessions {
     const lacking = removeLines(text, [taken, ...waiting.map((each) => each.text)].filter(Boolean));
     const injections = waiting.map((each) => each.key);
     const name = first ? `${key}:${delivery}` : key;
-    const putsText = known && lacking && (!first || lacking !== text); // a session without an entry is created by a turn
+    // a session without an entry is created by a turn
+    const putsText = known && lacking && (!first || lacking !== text);
     if (putsText && (await this.#injectText(session, name, lacking))) injections.push(name);
     else if (first && lacking) {
-      await this.#startAnyTurn(session, first.key, this.#pendingWakes.get(session)?.get(first.key)?.line ?? DEFAULT_LINE);
+      await this.#startAnyTurn(
+        session,
+        first.key,
+        this.#pendingWakes.get(session)?.get(first.key)?.line ?? DEFAULT_LINE,
+      );
       return { waits_for: first.key };
     }
     this.#addPending(session, key, { delivery, since, text, line, injections });
@@ -269,7 +357,13 @@ export class Sessions {
 
   /** Put a text before the session's next turn; returns false if the operator forbids it. */
   async #injectText(session, key, text) {
-    const injection = { sessionKey: session, text, idempotencyKey: key, placement: "prepend_context", ttlMs: KEPT_MS };
+    const injection = {
+      sessionKey: session,
+      text,
+      idempotencyKey: key,
+      placement: "prepend_context",
+      ttlMs: KEPT_MS,
+    };
     const { enqueued } = await this.api.session.workflow.enqueueNextTurnInjection(injection);
     return enqueued || this.#listInjections(session).some((each) => each.key === key);
   }
@@ -277,7 +371,8 @@ export class Sessions {
   /** Start an ordinary turn with the wake in its message, as it could not be put before a turn. */
   async #startTurnWithText(session, key, line, text) {
     try {
-      if (this.#isTurnAwaited(session)) throw new Error("a turn that was asked for earlier has not begun");
+      if (this.#isTurnAwaited(session))
+        throw new Error("a turn that was asked for earlier has not begun");
       return await this.#startOrdinaryTurn(session, key, line, text);
     } catch (error) {
       this.#pendingWakes.get(session)?.delete(key);
@@ -292,9 +387,20 @@ export class Sessions {
       return await this.#startOrdinaryTurn(session, key, line);
     } catch (error) {
       if (this.stopping) throw error;
-      const heart = this.api.runtime.system.runHeartbeatOnce({ reason: "taskmem", sessionKey: session });
-      const skipped = await Promise.race([heart, new Promise((done) => setTimeout(done, HEARTBEAT_MS).unref())]);
-      if (skipped && skipped.status !== "ran") throw new Error(`no turn could be started (${error.message}), nor by a heartbeat (${skipped.reason ?? skipped.status})`);
+      const heart = this.api.runtime.system.runHeartbeatOnce({
+        reason: "taskmem",
+        sessionKey: session,
+      });
+      const skipped = await Promise.race([
+        heart,
+        new Promise((done) => setTimeout(done, HEARTBEAT_MS).unref()),
+      ]);
+      if (skipped && skipped.status !== "ran") {
+        const reason = skipped.reason ?? skipped.status;
+        throw new Error(
+          `no turn could be started (${error.message}), nor by a heartbeat (${reason})`,
+        );
+      }
       return "heartbeat";
     }
   }
@@ -302,7 +408,9 @@ export class Sessions {
   /** Return whether a turn that we started has yet to begin, in at most START_MS, or runs. */
   #isTurnAwaited(session) {
     const asked = this.#startingSince.get(session);
-    return asked !== undefined && (readClock() - asked < START_MS || this.running.includes(session));
+    return (
+      asked !== undefined && (readClock() - asked < START_MS || this.running.includes(session))
+    );
   }
 
   /** Start a turn of which the chat shows one line, in our name if possible. */
@@ -310,7 +418,11 @@ export class Sessions {
     this.#startingSince.set(session, readClock());
     const shown = await this.#showLineOnce(session, key, line);
     try {
-      const asked = await this.startTurn(session, [text, `${MARK}${line || DEFAULT_LINE}`].filter(Boolean).join("\n\n"), shown || Boolean(text));
+      const asked = await this.startTurn(
+        session,
+        [text, `${MARK}${line || DEFAULT_LINE}`].filter(Boolean).join("\n\n"),
+        shown || Boolean(text),
+      );
       void this.#watchStart(session, asked?.runId);
       if (text) await this.#showLineOnce(session, key, line); // now the session may exist
       return "ordinary";
@@ -323,11 +435,19 @@ export class Sessions {
   /** Report if a turn that the gateway accepted from us does not begin: no hook tells. */
   async #watchStart(session, runId) {
     const given = { status: "unknown" };
-    const { status, error } = runId ? await this.api.runtime.subagent.waitForRun({ runId, timeoutMs: START_MS }).catch(() => given) : given;
+    const { status, error } = runId
+      ? await this.api.runtime.subagent
+          .waitForRun({ runId, timeoutMs: START_MS })
+          .catch(() => given)
+      : given;
     if (status !== "error" || this.stopping || this.#begunRuns.has(runId)) return;
     await new Promise((done) => setTimeout(done, TELL_MS).unref());
     this.#startingSince.delete(session);
-    this.#reportUntaken(session, this.#listUntaken(session), String(error || "the gateway gave no reason"));
+    this.#reportUntaken(
+      session,
+      this.#listUntaken(session),
+      String(error || "the gateway gave no reason"),
+    );
   }
 
   /** Show a wake's line in the chat, once, if it has one; returns false if that fails. */
@@ -349,7 +469,12 @@ export class Sessions {
     const idempotencyKey = `taskmem:${randomUUID()}`;
     if (hidden) this.#hiddenRows.set(`${idempotencyKey}:user`, true);
     this.#startedRuns.set(idempotencyKey, session);
-    return this.api.runtime.subagent.run({ sessionKey: session, message, deliver: false, idempotencyKey });
+    return this.api.runtime.subagent.run({
+      sessionKey: session,
+      message,
+      deliver: false,
+      idempotencyKey,
+    });
   }
 
   /** Cancel the turns that we started, also those that have not begun. To the gateway each is a
@@ -359,7 +484,8 @@ export class Sessions {
     const runs = tasks?.runs.bindSession({ sessionKey: this.main });
     const cancel = async (run) => {
       const task = runs.resolve(run);
-      if (["queued", "running"].includes(task?.status)) await runs.cancel({ taskId: task.id, cfg: config.current() });
+      if (["queued", "running"].includes(task?.status))
+        await runs.cancel({ taskId: task.id, cfg: config.current() });
       else this.#startedRuns.delete(run);
     };
     if (runs) await Promise.allSettled([...this.#startedRuns.keys()].map(cancel));

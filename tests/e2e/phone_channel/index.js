@@ -21,10 +21,18 @@ async function send(cfg, { to, text, threadId, how }) {
   const said = existsSync(faults) ? readFileSync(faults, "utf8").trim() : "";
   const fault = said === "random" ? RANDOM[Math.floor(Math.random() * RANDOM.length)] : said;
   if (fault) appendFileSync(join(folder, "tries"), `${to}\n`);
-  if (fault === "off") throw new PlatformMessageNotDispatchedError("the phone is switched off", { cause: new Error("off") });
-  if (fault === "hang") while (readFileSync(faults, "utf8").trim() === "hang") await new Promise((done) => setTimeout(done, 50));
+  if (fault === "off")
+    throw new PlatformMessageNotDispatchedError("the phone is switched off", {
+      cause: new Error("off"),
+    });
+  if (fault === "hang")
+    while (readFileSync(faults, "utf8").trim() === "hang")
+      await new Promise((done) => setTimeout(done, 50));
   if (fault === "late") await new Promise((done) => setTimeout(done, Math.random() * 2_000));
-  appendFileSync(join(folder, "sent.jsonl"), `${JSON.stringify({ to, text, thread: threadId ?? null, how })}\n`);
+  appendFileSync(
+    join(folder, "sent.jsonl"),
+    `${JSON.stringify({ to, text, thread: threadId ?? null, how })}\n`,
+  );
   if (fault === "after") throw new Error("the line broke after it was sent");
   return { messageId: `${++numbered}` };
 }
@@ -37,7 +45,13 @@ async function startAccount({ abortSignal, setStatus }) {
 
 const base = createChannelPluginBase({
   id,
-  meta: { id, label: "Phone", selectionLabel: "Phone", docsPath: "/channels/phone", blurb: "A channel for tests." },
+  meta: {
+    id,
+    label: "Phone",
+    selectionLabel: "Phone",
+    docsPath: "/channels/phone",
+    blurb: "A channel for tests.",
+  },
   capabilities: { chatTypes: ["direct"] },
   config: {
     listAccountIds: (cfg) => (folderOf(cfg) ? [accountId] : []),
@@ -52,7 +66,12 @@ const base = createChannelPluginBase({
 const phone = createChatChannelPlugin({
   base: { ...base, gateway: { startAccount } },
   outbound: {
-    base: { deliveryMode: "direct", resolveTarget: ({ to }) => ({ ok: true, to }), chunker: chunkText, textChunkLimit: 4_000 },
+    base: {
+      deliveryMode: "direct",
+      resolveTarget: ({ to }) => ({ ok: true, to }),
+      chunker: chunkText,
+      textChunkLimit: 4_000,
+    },
     attachedResults: {
       channel: id,
       sendText: ({ cfg, to, text, threadId }) => send(cfg, { to, text, threadId, how: "send" }),
@@ -76,7 +95,12 @@ async function receive(api, { from, text, number, thread }) {
     from: to,
     sender: { id: from, name: from },
     conversation: { kind: "direct", id: from, label: from },
-    route: { agentId: route.agentId, accountId, routeSessionKey: route.sessionKey, dispatchSessionKey: route.sessionKey },
+    route: {
+      agentId: route.agentId,
+      accountId,
+      routeSessionKey: route.sessionKey,
+      dispatchSessionKey: route.sessionKey,
+    },
     reply: { to, originatingTo: to, messageThreadId: thread },
     message: { body: text, bodyForAgent: text, rawBody: text, commandBody: text },
     access: { commands: { authorized: true } },
@@ -111,7 +135,10 @@ export default {
           const { admission } = await receive(api, params);
           respond(true, { admission });
         } catch (error) {
-          respond(false, undefined, { code: "INVALID_REQUEST", message: `${error.stack ?? error}` });
+          respond(false, undefined, {
+            code: "INVALID_REQUEST",
+            message: `${error.stack ?? error}`,
+          });
         }
       },
       { scope: "operator.write" },

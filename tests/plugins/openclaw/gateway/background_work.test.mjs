@@ -36,7 +36,14 @@ test("a command in the background is awaited in its session", () => {
 });
 
 test("a call that has ended, or runs under no name, is not awaited", () => {
-  for (const details of [undefined, {}, { status: "completed" }, { status: "running" }, { status: "completed", sessionId: "calm-cove" }]) work.recordResult(MAIN, "ls", { result: { details } });
+  for (const details of [
+    undefined,
+    {},
+    { status: "completed" },
+    { status: "running" },
+    { status: "completed", sessionId: "calm-cove" },
+  ])
+    work.recordResult(MAIN, "ls", { result: { details } });
   assert.deepEqual(work.listAwaited(MAIN).awaited, []);
 });
 
@@ -63,26 +70,45 @@ test("what the gateway's list no longer has, has ended", async () => {
 test("a sub-agent's command is looked for in its session, and awaited in its parent's", async () => {
   work.findRoot = (session) => (session === OTHER ? MAIN : session);
   work.recordResult(OTHER, "make all", RUNNING);
-  assert.deepEqual([work.listAwaited(MAIN).awaited.length, work.listAwaited(OTHER).awaited.length], [1, 0]);
+  assert.deepEqual(
+    [work.listAwaited(MAIN).awaited.length, work.listAwaited(OTHER).awaited.length],
+    [1, 0],
+  );
   await glance();
   assert.deepEqual([asked, ended], [["running", OTHER], [[MAIN, "calm-cove", "ended"]]]);
 });
 
 test("a command that began while a list was made has not ended", async () => {
   work.recordResult(MAIN, "make all", RUNNING);
-  looked = () => (rows = asked.length === 1 ? [] : [{ kind: "exec", sourceId: "calm-cove", status: "running" }]);
+  looked = () =>
+    (rows = asked.length === 1 ? [] : [{ kind: "exec", sourceId: "calm-cove", status: "running" }]);
   await glance();
   assert.deepEqual([ended, work.listAwaited(MAIN).awaited.length], [[], 1]);
 });
 
 test("a report names a hundred commands at most, the newest", () => {
-  for (let number = 0; number < 101; number += 1) work.recordResult(MAIN, "ls", { result: { details: { status: "running", sessionId: `c${number}` } } });
-  assert.deepEqual([work.listAwaited(MAIN).awaited.length, work.listAwaited(MAIN).awaited.at(-1)], [100, "c100 (ls)"]);
+  for (let number = 0; number < 101; number += 1)
+    work.recordResult(MAIN, "ls", {
+      result: { details: { status: "running", sessionId: `c${number}` } },
+    });
+  assert.deepEqual(
+    [work.listAwaited(MAIN).awaited.length, work.listAwaited(MAIN).awaited.at(-1)],
+    [100, "c100 (ls)"],
+  );
 });
 
 test("what an earlier start has left under the same name is another command", async () => {
   work.recordResult(MAIN, "make all", RUNNING);
-  rows = [{ kind: "exec", sourceId: "calm-cove", status: "failed", terminalSummary: "code 2", startedAt: 1_500 }, { kind: "exec", sourceId: "calm-cove", status: "running", startedAt: 500 }];
+  rows = [
+    {
+      kind: "exec",
+      sourceId: "calm-cove",
+      status: "failed",
+      terminalSummary: "code 2",
+      startedAt: 1_500,
+    },
+    { kind: "exec", sourceId: "calm-cove", status: "running", startedAt: 500 },
+  ];
   await glance();
   assert.deepEqual(ended, [[MAIN, "calm-cove", "code 2"]]);
 });
@@ -90,7 +116,9 @@ test("what an earlier start has left under the same name is another command", as
 test("an end is told once, also where its command is looked at meanwhile", async () => {
   sdk.createOpenClawCodingTools = () => [];
   work.recordResult(MAIN, "make all", RUNNING);
-  rows = [{ kind: "exec", sourceId: "calm-cove", sessionKey: MAIN, status: "failed", startedAt: 1_500 }];
+  rows = [
+    { kind: "exec", sourceId: "calm-cove", sessionKey: MAIN, status: "failed", startedAt: 1_500 },
+  ];
   looked = async () => {
     if (asked.length !== 2) return;
     looked = undefined;
@@ -103,7 +131,9 @@ test("an end is told once, also where its command is looked at meanwhile", async
 
 test("an end that the agent has seen itself is not told", async () => {
   work.recordResult(MAIN, "make all", RUNNING);
-  work.recordResult(MAIN, "calm-cove", { result: { details: { status: "completed", sessionId: "calm-cove" } } });
+  work.recordResult(MAIN, "calm-cove", {
+    result: { details: { status: "completed", sessionId: "calm-cove" } },
+  });
   await glance();
   assert.deepEqual([ended, work.listAwaited(MAIN).awaited], [[], []]);
 });
@@ -121,7 +151,16 @@ test("a gateway that fails to answer is asked again", async () => {
 });
 
 const NOW = Date.now();
-const job = (schedule, state, more = {}) => ({ id: "j1", name: "Mail", enabled: true, owner: { sessionKey: MAIN }, schedule: { kind: schedule }, state, createdAtMs: NOW - 60_000, ...more });
+const job = (schedule, state, more = {}) => ({
+  id: "j1",
+  name: "Mail",
+  enabled: true,
+  owner: { sessionKey: MAIN },
+  schedule: { kind: schedule },
+  state,
+  createdAtMs: NOW - 60_000,
+  ...more,
+});
 const cron = (...jobs) => ({ list: async () => jobs });
 const OLD = { createdAtMs: NOW - HOUR - 60_000 };
 
@@ -130,7 +169,11 @@ for (const [what, given, is] of [
   ["due within the hour, however old", job("at", { nextRunAtMs: NOW + 60_000 }, OLD), true],
   ["due later", job("at", { nextRunAtMs: NOW + HOUR + 60_000 }), false],
   ["at work", job("at", { runningAtMs: NOW - 60_000 }, { enabled: false }), true],
-  ["at work for longer than an hour", job("at", { runningAtMs: NOW - HOUR - 60_000 }, { enabled: false }), false],
+  [
+    "at work for longer than an hour",
+    job("at", { runningAtMs: NOW - HOUR - 60_000 }, { enabled: false }),
+    false,
+  ],
   ["switched off", job("at", { nextRunAtMs: NOW + 60_000 }, { enabled: false }), false],
   ["recurring, due within the hour", job("every", { nextRunAtMs: NOW + 60_000 }), true],
   ["recurring, due later", job("cron", { nextRunAtMs: NOW + HOUR + 60_000 }), false],
@@ -142,12 +185,20 @@ for (const [what, given, is] of [
 ])
   test(`an automation that is ${what} is ${is ? "" : "not "}awaited`, async () => {
     await work.refreshAutomations(cron(given));
-    assert.deepEqual([work.listAwaited(MAIN).scheduled, work.listAwaited(OTHER).scheduled], [is ? ["automation Mail"] : [], []]);
+    assert.deepEqual(
+      [work.listAwaited(MAIN).scheduled, work.listAwaited(OTHER).scheduled],
+      [is ? ["automation Mail"] : [], []],
+    );
   });
 
 test("an automation of a sub-agent is its session's", async () => {
-  work = new BackgroundWork({ onEnded: () => {}, findRoot: (session) => (session === OTHER ? MAIN : session) });
-  await work.refreshAutomations(cron(job("at", { nextRunAtMs: NOW + 60_000 }, { owner: { sessionKey: OTHER } })));
+  work = new BackgroundWork({
+    onEnded: () => {},
+    findRoot: (session) => (session === OTHER ? MAIN : session),
+  });
+  await work.refreshAutomations(
+    cron(job("at", { nextRunAtMs: NOW + 60_000 }, { owner: { sessionKey: OTHER } })),
+  );
   assert.deepEqual(work.listAwaited(MAIN).scheduled, ["automation Mail"]);
 });
 
@@ -181,17 +232,37 @@ describe("what is shown of commands", () => {
 
   beforeEach(() => {
     [rows, asked, logged, details] = [[], [], [], { status: "failed" }];
-    const log = async (_, given) => (logged.push(given), { details: details instanceof Function ? details() : details });
+    const log = async (_, given) => {
+      logged.push(given);
+      return { details: details instanceof Function ? details() : details };
+    };
     tools = [{ name: "exec" }, { name: "process", execute: log }];
-    sdk.createOpenClawCodingTools = (options) => (asked.push(options.sessionKey), tools);
-    sdk.callGatewayTool = async (method, _, { status }) => (asked.push(method), { tasks: rows.filter((row) => !status || row.status === status) });
+    sdk.createOpenClawCodingTools = (options) => {
+      asked.push(options.sessionKey);
+      return tools;
+    };
+    sdk.callGatewayTool = async (method, _, { status }) => {
+      asked.push(method);
+      return { tasks: rows.filter((row) => !status || row.status === status) };
+    };
     sdk.resolveSandboxRuntimeStatus = () => ({ sandboxed: false });
     work = new BackgroundWork({ api: gateway().api, boot: 1_000, runner: ["/opt/task mem"] });
     work.api.pluginConfig = { recordCommands: true };
   });
 
-  const show = (more) => (details = { status: "running", sessionId: NAME, output: "one\ntwo", totalLines: 2, totalChars: 8, ...more });
-  const leave = () => work.recordResult(MAIN, "make", { result: { details: { status: "running", sessionId: NAME } } });
+  const show = (more) =>
+    (details = {
+      status: "running",
+      sessionId: NAME,
+      output: "one\ntwo",
+      totalLines: 2,
+      totalChars: 8,
+      ...more,
+    });
+  const leave = () =>
+    work.recordResult(MAIN, "make", {
+      result: { details: { status: "running", sessionId: NAME } },
+    });
   const facts = (size = 0) => work.describeCommand({ name: NAME, size });
 
   test("a command that a call has left running is shown, and no list is asked", async () => {
@@ -199,50 +270,105 @@ describe("what is shown of commands", () => {
     leave();
     const { boot, shown } = await facts();
     assert.equal(boot, 1_000);
-    assert.deepEqual(JSON.parse(JSON.stringify(shown)), { status: "running", lastOutputAt: 1_000, size: 8, cut: false, text: "one\ntwo\n" });
+    assert.deepEqual(JSON.parse(JSON.stringify(shown)), {
+      status: "running",
+      lastOutputAt: 1_000,
+      size: 8,
+      cut: false,
+      text: "one\ntwo\n",
+    });
     assert.deepEqual(asked, [MAIN]);
     assert.deepEqual(logged, [{ action: "log", sessionId: NAME, offset: 0, limit: 1_000_000 }]);
   });
 
   test("a call that ended, or ran under no name, leaves nothing behind", async () => {
     show();
-    for (const result of [undefined, {}, { status: "running" }, { status: "completed", sessionId: NAME }]) work.recordResult(MAIN, "make", { result: { details: result } });
+    for (const result of [
+      undefined,
+      {},
+      { status: "running" },
+      { status: "completed", sessionId: NAME },
+    ])
+      work.recordResult(MAIN, "make", { result: { details: result } });
     assert.deepEqual(await facts(), { boot: 1_000, running: [] });
   });
 
   test("one that is only listed is shown in the session of its row", async () => {
     show();
-    rows = [{ kind: "cron", sourceId: NAME, sessionKey: MAIN }, { kind: "exec", sourceId: NAME, sessionKey: OTHER, status: "running", startedAt: 1_500, title: "make" }];
+    rows = [
+      { kind: "cron", sourceId: NAME, sessionKey: MAIN },
+      {
+        kind: "exec",
+        sourceId: NAME,
+        sessionKey: OTHER,
+        status: "running",
+        startedAt: 1_500,
+        title: "make",
+      },
+    ];
     const { row, shown } = await facts();
-    assert.deepEqual(row, { status: "running", terminalSummary: undefined, error: undefined, startedAt: 1_500 });
+    assert.deepEqual(row, {
+      status: "running",
+      terminalSummary: undefined,
+      error: undefined,
+      startedAt: 1_500,
+    });
     assert.equal(shown.text, "one\ntwo\n");
     assert.deepEqual(asked, ["tasks.list", OTHER]);
   });
 
   test("how one ended is told from its row where nothing else is shown", async () => {
-    rows = [{ kind: "exec", sourceId: NAME, sessionKey: MAIN, status: "failed", terminalSummary: "Command failed", error: "Command failed (exit code 2)" }];
+    rows = [
+      {
+        kind: "exec",
+        sourceId: NAME,
+        sessionKey: MAIN,
+        status: "failed",
+        terminalSummary: "Command failed",
+        error: "Command failed (exit code 2)",
+      },
+    ];
     leave();
     const { row, shown } = await facts();
-    assert.deepEqual([row.status, row.terminalSummary, row.error, shown], ["failed", "Command failed", "Command failed (exit code 2)", undefined]);
+    assert.deepEqual(
+      [row.status, row.terminalSummary, row.error, shown],
+      ["failed", "Command failed", "Command failed (exit code 2)", undefined],
+    );
   });
 
   test("of a name that nobody knows, it is told what runs", async () => {
-    rows = [{ kind: "exec", sourceId: "warm-fox", status: "running", startedAt: 1_500 }, { kind: "exec", sourceId: "lost-lynx", status: "running", startedAt: 500 }, { kind: "exec", sourceId: "old-owl", status: "failed" }];
+    rows = [
+      { kind: "exec", sourceId: "warm-fox", status: "running", startedAt: 1_500 },
+      { kind: "exec", sourceId: "lost-lynx", status: "running", startedAt: 500 },
+      { kind: "exec", sourceId: "old-owl", status: "failed" },
+    ];
     assert.deepEqual(await facts(), { boot: 1_000, running: ["warm-fox"] });
   });
 
   test("its status is shown as it is", async () => {
-    show({ status: "failed", exitCode: 3, exitSignal: "SIGTERM", exitReason: "overall-timeout", output: "one\ntwo\n\nThe command was terminated." });
+    show({
+      status: "failed",
+      exitCode: 3,
+      exitSignal: "SIGTERM",
+      exitReason: "overall-timeout",
+      output: "one\ntwo\n\nThe command was terminated.",
+    });
     leave();
     const { shown } = await facts();
-    assert.deepEqual([shown.status, shown.exitCode, shown.exitSignal, shown.exitReason, shown.text], ["failed", 3, "SIGTERM", "overall-timeout", "one\ntwo\n"]);
+    assert.deepEqual(
+      [shown.status, shown.exitCode, shown.exitSignal, shown.exitReason, shown.text],
+      ["failed", 3, "SIGTERM", "overall-timeout", "one\ntwo\n"],
+    );
   });
 
   test("what is said to the model of a text is no part of it", async () => {
     leave();
     show({ output: "(no output yet)", totalLines: 0, totalChars: 0 });
     assert.equal((await facts(-1)).shown.text, "");
-    show({ output: `${NOTE}one\ntwo\n\nNo new output for 15s; this session may be waiting for input.`, totalChars: 7 });
+    show({
+      output: `${NOTE}one\ntwo\n\nNo new output for 15s; this session may be waiting for input.`,
+      totalChars: 7,
+    });
     const { shown } = await facts();
     assert.deepEqual([shown.text, shown.cut], ["one\ntwo", true]);
   });
@@ -270,13 +396,24 @@ describe("what is shown of commands", () => {
   test("an OpenClaw that gives no tool to look with is named", async () => {
     assert.deepEqual(await work.listMissingFunctions(), []);
     const older = await load("background_work.js?older");
-    assert.deepEqual(await new older.BackgroundWork({}).listMissingFunctions(), ["createOpenClawCodingTools"]);
+    assert.deepEqual(await new older.BackgroundWork({}).listMissingFunctions(), [
+      "createOpenClawCodingTools",
+    ]);
   });
 
   // --- recording -----------------------------------------------------------------
 
-  const CALL = { toolName: "exec", toolCallId: "c1", params: { command: "make -j4 'it all'", background: true, env: { A: "1" } } };
-  const wrapped = (more = {}, event = CALL) => work.wrapCommand({ ...event, params: { ...event.params, ...more } }, { sessionKey: MAIN }, "/data");
+  const CALL = {
+    toolName: "exec",
+    toolCallId: "c1",
+    params: { command: "make -j4 'it all'", background: true, env: { A: "1" } },
+  };
+  const wrapped = (more = {}, event = CALL) =>
+    work.wrapCommand(
+      { ...event, params: { ...event.params, ...more } },
+      { sessionKey: MAIN },
+      "/data",
+    );
   const hosted = (host) => work.recordHost({ host }, { sessionKey: MAIN });
 
   test("a background command is run by the recorder, in the same shell, for the same home", async () => {
@@ -304,7 +441,14 @@ describe("what is shown of commands", () => {
       assert.equal(await wrapped(), undefined);
     }
     hosted("gateway");
-    for (const more of [{ background: false }, { background: undefined, yieldMs: 10 }, { host: "node" }, { host: "sandbox" }, { command: "" }]) assert.equal(await wrapped(more), undefined);
+    for (const more of [
+      { background: false },
+      { background: undefined, yieldMs: 10 },
+      { host: "node" },
+      { host: "sandbox" },
+      { command: "" },
+    ])
+      assert.equal(await wrapped(more), undefined);
     assert.equal(await wrapped({}, { ...CALL, toolName: "process" }), undefined);
     for (const host of ["auto", "gateway"]) assert.ok(await wrapped({ host }));
   });
@@ -328,7 +472,8 @@ describe("what is shown of commands", () => {
   test("a recording is called after the program, whatever the command is", async () => {
     hosted("gateway");
     const names = [];
-    for (const command of ["/usr/bin/make", "./run-all.sh x", "$(x) y", "-x", "A=1 b", "&&"]) names.push(/ --name (\S+)-\w{4} /.exec((await wrapped({ command })).command)[1]);
+    for (const command of ["/usr/bin/make", "./run-all.sh x", "$(x) y", "-x", "A=1 b", "&&"])
+      names.push(/ --name (\S+)-\w{4} /.exec((await wrapped({ command })).command)[1]);
     assert.deepEqual(names, ["make", "run-all-sh", "x", "x", "A-1", "command"]);
   });
 });

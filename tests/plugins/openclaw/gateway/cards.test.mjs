@@ -4,8 +4,18 @@ import { beforeEach, test } from "node:test";
 import { gateway, load, MAIN, sdk } from "./stand_ins.mjs";
 
 const { Cards } = await load("cards.js");
-const QUESTION = { key: "run_1-1-0", header: "Resume?", text: "Shall it go on?", options: ["Resume", "Leave it"], newest_event: 5 };
-const CARD = { markdown: "**Deploy**", plan: [{ step: "Build", status: "in_progress" }], since: "2026-01-01T00:00:00Z" };
+const QUESTION = {
+  key: "run_1-1-0",
+  header: "Resume?",
+  text: "Shall it go on?",
+  options: ["Resume", "Leave it"],
+  newest_event: 5,
+};
+const CARD = {
+  markdown: "**Deploy**",
+  plan: [{ step: "Build", status: "in_progress" }],
+  since: "2026-01-01T00:00:00Z",
+};
 const LATER = { ...CARD, plan: [{ step: "Build", status: "completed" }] };
 const request = new AsyncLocalStorage();
 let house, cards, told, stored, puts, asked, heard, slow;
@@ -30,15 +40,21 @@ function openclaw() {
     "progressCard.put": async ({ markdown, plan }) => {
       await slow;
       puts.push({ markdown, plan });
-      stored = markdown ? { markdown, steps: plan, revision: (stored?.revision ?? 0) + 1, updatedAt: Date.now() } : null;
+      stored = markdown
+        ? { markdown, steps: plan, revision: (stored?.revision ?? 0) + 1, updatedAt: Date.now() }
+        : null;
       return { card: stored };
     },
     "taskmem.questions": () => request.run("a request", () => cards.setGatewayContext(context)),
   };
 }
 
-const show = (card, questions = [], newest_event = QUESTION.newest_event) => cards.showView({ session_key: MAIN, card, questions, newest_event });
-const end = (id, status, answer) => asked.find((each) => each.id === id).onResolved({ id, status, ...(answer && { answers: { answers: { answer: [answer] } } }) });
+const show = (card, questions = [], newest_event = QUESTION.newest_event) =>
+  cards.showView({ session_key: MAIN, card, questions, newest_event });
+const end = (id, status, answer) =>
+  asked
+    .find((each) => each.id === id)
+    .onResolved({ id, status, ...(answer && { answers: { answers: { answer: [answer] } } }) });
 
 beforeEach(() => {
   [told, puts, asked, heard, stored, slow] = [[], [], [], [], null, undefined];
@@ -58,7 +74,10 @@ test("a card is put, changed and taken away, and put once only", async () => {
   assert.equal(cards.hasOwnCard(MAIN), true);
   await show(LATER);
   await show(null);
-  assert.deepEqual(puts.map(({ plan }) => plan), [CARD.plan, LATER.plan, undefined]);
+  assert.deepEqual(
+    puts.map(({ plan }) => plan),
+    [CARD.plan, LATER.plan, undefined],
+  );
   assert.equal(cards.hasOwnCard(MAIN), false);
 });
 
@@ -78,7 +97,10 @@ test("what the agent has put since its task began stays", async () => {
 test("after a restart a card of ours is known by its task", async () => {
   stored = { markdown: CARD.markdown, steps: CARD.plan, revision: 3, updatedAt: Date.now() };
   await show(LATER);
-  assert.deepEqual(puts.map(({ plan }) => plan), [LATER.plan]);
+  assert.deepEqual(
+    puts.map(({ plan }) => plan),
+    [LATER.plan],
+  );
 });
 
 test("of views that come while one is put the newest alone follows", async () => {
@@ -92,14 +114,20 @@ test("of views that come while one is put the newest alone follows", async () =>
 });
 
 test("a card that cannot be put now is an error, and a session that is not there refused", async () => {
-  house.methods["progressCard.put"] = () => Promise.reject(Object.assign(new Error("busy"), { gatewayCode: "UNAVAILABLE" }));
+  house.methods["progressCard.put"] = () =>
+    Promise.reject(Object.assign(new Error("busy"), { gatewayCode: "UNAVAILABLE" }));
   await assert.rejects(show(CARD), /busy/);
-  const { refused } = await cards.showView({ session_key: "agent:main:gone", card: CARD, questions: [] });
+  const { refused } = await cards.showView({
+    session_key: "agent:main:gone",
+    card: CARD,
+    questions: [],
+  });
   assert.match(refused, /no session agent:main:gone/);
 });
 
 test("a card that this gateway never takes is left out, and its operator warned once", async () => {
-  house.methods["progressCard.get"] = () => Promise.reject(Object.assign(new Error("unknown method"), { gatewayCode: "INVALID_REQUEST" }));
+  house.methods["progressCard.get"] = () =>
+    Promise.reject(Object.assign(new Error("unknown method"), { gatewayCode: "INVALID_REQUEST" }));
   await show(CARD, [QUESTION]);
   await show(LATER);
   assert.deepEqual([puts, cards.hasOwnCard(MAIN), asked.length], [[], false, 1]);
@@ -111,7 +139,15 @@ test("a question is asked once, with free words beside its options", async () =>
   assert.equal(await cards.askQuestion(MAIN, QUESTION), id);
   const [{ questions, agentId, sessionKey }] = asked;
   assert.deepEqual([asked.length, agentId, sessionKey], [1, "main", MAIN]);
-  assert.deepEqual(questions, [{ questionId: "answer", header: "Resume?", question: "Shall it go on?", options: [{ label: "Resume" }, { label: "Leave it" }], isOther: true }]);
+  assert.deepEqual(questions, [
+    {
+      questionId: "answer",
+      header: "Resume?",
+      question: "Shall it go on?",
+      options: [{ label: "Resume" }, { label: "Leave it" }],
+      isOther: true,
+    },
+  ]);
   assert.deepEqual(heard, [["question.requested", id, { sessionKeys: [MAIN], agentId: "main" }]]);
 });
 
@@ -155,13 +191,19 @@ test("a question whose buttons were taken away is asked anew when it is open aga
   await show(null, [QUESTION]);
   assert.equal(asked.length, 2);
   end("id-2", "answered", "Leave it");
-  assert.deepEqual(told.map(({ answer }) => answer), ["Leave it"]);
+  assert.deepEqual(
+    told.map(({ answer }) => answer),
+    ["Leave it"],
+  );
 });
 
 test("what was drawn before a question was asked leaves its buttons", async () => {
   await cards.askQuestion(MAIN, QUESTION);
   await show(CARD, [], QUESTION.newest_event - 1);
-  assert.deepEqual(heard.map(([event]) => event), ["question.requested"]);
+  assert.deepEqual(
+    heard.map(([event]) => event),
+    ["question.requested"],
+  );
 });
 
 test("where nothing can be asked there are no buttons, then or later", async () => {
@@ -177,5 +219,8 @@ test("where nothing can be asked there are no buttons, then or later", async () 
 test("what users cannot be shown is known, with the reason", async () => {
   assert.deepEqual(await cards.checkSupport(MAIN), { cards: undefined, buttons: undefined });
   for (const method of ["progressCard.get", "taskmem.questions"]) delete house.methods[method];
-  assert.deepEqual(await cards.checkSupport(MAIN), { cards: "unknown method: progressCard.get", buttons: "unknown method: taskmem.questions" });
+  assert.deepEqual(await cards.checkSupport(MAIN), {
+    cards: "unknown method: progressCard.get",
+    buttons: "unknown method: taskmem.questions",
+  });
 });

@@ -33,7 +33,10 @@ test("a daemon is told of the gateway before anything else, and then it is known
   const { here, there } = await both(t);
   there.answer = ({ method }) => ({ result: method === "report" ? {} : { text: "packet" } });
   assert.deepEqual(await here.call("packet", { session_key: "s" }, LONG), { text: "packet" });
-  assert.deepEqual(there.received.map(({ method }) => method), ["report", "packet"]);
+  assert.deepEqual(
+    there.received.map(({ method }) => method),
+    ["report", "packet"],
+  );
   assert.equal(there.events()[0].kind, "gateway");
   assert.equal(here.told_known.length, 1);
 });
@@ -42,7 +45,10 @@ test("reports come in order, on one connection", async (t) => {
   const { here, there } = await both(t);
   for (let n = 0; n < 120; n++) here.queueEvent({ kind: `k${n}` });
   await there.until((d) => kinds(d.events()).length === 120);
-  assert.deepEqual(kinds(there.events()), Array.from({ length: 120 }, (_, n) => `k${n}`));
+  assert.deepEqual(
+    kinds(there.events()),
+    Array.from({ length: 120 }, (_, n) => `k${n}`),
+  );
   assert.equal(there.sockets.length, 1);
 });
 
@@ -66,7 +72,9 @@ test("a report that is no report is given up and said so, and those around it ar
   const { here, there } = await both(t);
   there.answer = (asked) => (holds(asked, "bad") ? refused("invalid_arguments") : { result: {} });
   for (const kind of ["first", "bad", "good"]) here.queueEvent({ kind });
-  await there.until((d) => kinds(d.events()).at(-1) === "good" && d.received.at(-1).params.events.length === 1);
+  await there.until(
+    (d) => kinds(d.events()).at(-1) === "good" && d.received.at(-1).params.events.length === 1,
+  );
   const alone = there.received.filter(({ params }) => params.events.length === 1);
   assert.deepEqual(kinds(alone.flatMap(({ params }) => params.events)), ["first", "bad", "good"]);
   assert.match(here.warned.join(), /a report was refused, and is lost \(not that\)/);
@@ -75,10 +83,14 @@ test("a report that is no report is given up and said so, and those around it ar
 test("what is longer than a daemon takes is refused here, and reports go one by one", async (t) => {
   const { here, there } = await both(t);
   await assert.rejects(here.call("call", { x: "x".repeat(1024 * 1024) }, LONG), /more than 1 MiB/);
-  await assert.rejects(here.call("call", { x: Array(100_002).fill(0) }, LONG), { name: "invalid_arguments" });
+  await assert.rejects(here.call("call", { x: Array(100_002).fill(0) }, LONG), {
+    name: "invalid_arguments",
+  });
   for (const kind of ["a", "b", "c"]) here.queueEvent({ kind, words: "x".repeat(400_000) });
   await there.until((d) => kinds(d.events()).length === 3);
-  assert.ok(there.received.every(({ method, params }) => method === "report" && params.events.length === 1));
+  assert.ok(
+    there.received.every(({ method, params }) => method === "report" && params.events.length === 1),
+  );
 });
 
 test("what is told again keeps its number, and what is told later has a higher one", async (t) => {
@@ -91,7 +103,11 @@ test("what is told again keeps its number, and what is told later has a higher o
   };
   here.queueEvent({ kind: "first" });
   here.queueEvent({ kind: "second" });
-  const numbers = (kind) => there.events().filter((each) => each.kind === kind).map(({ number }) => number);
+  const numbers = (kind) =>
+    there
+      .events()
+      .filter((each) => each.kind === kind)
+      .map(({ number }) => number);
   await there.until(() => numbers("first").length === 2 && numbers("second").length > 0);
   assert.equal(new Set(numbers("first")).size, 1);
   assert.ok(numbers("first")[0] < numbers("second")[0]);
@@ -103,7 +119,8 @@ test("what a daemon in trouble cannot take is told again, in order", async (t) =
   t.after(() => mock.timers.reset());
   const { here, there } = await both(t);
   let busy = true;
-  there.answer = (asked) => (busy && holds(asked, "first") ? refused("store_busy") : { result: {} });
+  there.answer = (asked) =>
+    busy && holds(asked, "first") ? refused("store_busy") : { result: {} };
   here.queueEvent({ kind: "first" });
   here.queueEvent({ kind: "second" });
   await there.until((d) => d.received.length === 3);
@@ -157,7 +174,11 @@ for (const broken of ["buildHello", "onConnected"])
     t.after(() => mock.timers.reset());
     const { here, there } = await both(t, { [broken]: () => assert.fail("EIO") });
     for (let n = 0; n < 3; n++) await assert.rejects(here.call("status", {}, LONG), /EIO/);
-    await Promise.all(there.sockets.map((socket) => socket.closed || new Promise((done) => socket.on("close", done))));
+    await Promise.all(
+      there.sockets.map(
+        (socket) => socket.closed || new Promise((done) => socket.on("close", done)),
+      ),
+    );
     assert.equal(there.sockets.length, 3);
   });
 
@@ -166,7 +187,12 @@ test("a hello that is refused is said again only after ever longer rests", async
   t.after(() => mock.timers.reset());
   const { here, there } = await both(t);
   there.answer = () => refused("invalid_arguments");
-  const closed = () => Promise.all(there.sockets.map((socket) => socket.closed || new Promise((done) => socket.on("close", done))));
+  const closed = () =>
+    Promise.all(
+      there.sockets.map(
+        (socket) => socket.closed || new Promise((done) => socket.on("close", done)),
+      ),
+    );
   for (const [n, rest] of [250, 1_000, 5_000].entries()) {
     if (n === 0) here.stayConnected();
     await there.until((d) => d.received.length === n + 1);
@@ -191,8 +217,14 @@ test("a daemon that is there and refuses is not started once more", async (t) =>
 
 test("a refusal of the daemon is thrown by its name", async (t) => {
   const { here, there } = await both(t);
-  there.answer = ({ method }) => (method === "report" ? { result: {} } : { error: { error: "task_not_found", message: "No task." } });
-  await assert.rejects(here.call("call", {}, LONG), { name: "task_not_found", message: "No task." });
+  there.answer = ({ method }) =>
+    method === "report"
+      ? { result: {} }
+      : { error: { error: "task_not_found", message: "No task." } };
+  await assert.rejects(here.call("call", {}, LONG), {
+    name: "task_not_found",
+    message: "No task.",
+  });
 });
 
 test("an answer that does not come in time is given up, and said to be unknown", async (t) => {
@@ -222,7 +254,8 @@ for (const said of ["hello\n", "{\n", "null\n", "{}\n", "[[[\n", "\u0000\n"]) {
   test(`a daemon that greets with ${JSON.stringify(said)} is none`, async (t) => {
     const { here, there } = await both(t);
     there.greeting = said;
-    const message = "Something that is not a taskmem daemon answers on its socket. See: taskmem doctor";
+    const message =
+      "Something that is not a taskmem daemon answers on its socket. See: taskmem doctor";
     await assert.rejects(here.call("call", {}, LONG), { name: "daemon_unavailable", message });
   });
 }
@@ -258,36 +291,51 @@ test("a daemon that ends as it lets us in is followed by another", async (t) => 
   const program = join(home, "program");
   writeFileSync(program, "#!/bin/sh\necho 'Another is started.' >&2\nexit 1\n", { mode: 0o700 });
   const here = line(t, home, { command: [program] });
-  await assert.rejects(here.call("status", {}, LONG), { message: "Another is started. See: taskmem doctor" });
+  await assert.rejects(here.call("status", {}, LONG), {
+    message: "Another is started. See: taskmem doctor",
+  });
 });
 
-const GONE = "The daemon ended as it was being reached; nothing was done. Call again, and one is started.";
+const GONE =
+  "The daemon ended as it was being reached; nothing was done. Call again, and one is started.";
 for (const [left, leave] of [
   ["no socket", () => undefined],
   ["a socket on which nobody listens", (socket) => writeFileSync(socket, "")],
-  ["one that hangs up", (socket, t) => {
-    const ending = createServer((client) => client.destroy()).listen(socket);
-    t.after(() => ending.close());
-  }],
+  [
+    "one that hangs up",
+    (socket, t) => {
+      const ending = createServer((client) => client.destroy()).listen(socket);
+      t.after(() => ending.close());
+    },
+  ],
 ])
   test(`a daemon that started and left ${left} has ended`, async (t) => {
     const home = folder(t);
     leave(join(home, "daemon.sock"), t);
     const here = line(t, home, { command: ["/bin/true"] });
-    await assert.rejects(here.call("status", {}, LONG), { name: "daemon_unavailable", message: GONE });
+    await assert.rejects(here.call("status", {}, LONG), {
+      name: "daemon_unavailable",
+      message: GONE,
+    });
   });
 
 test("a daemon that ends as it is greeted has not begun the call", async (t) => {
   const { here, there } = await both(t);
   there.answer = () => void there.sockets[0].destroy();
-  await assert.rejects(here.call("status", {}, LONG), { name: "daemon_unavailable", message: GONE });
+  await assert.rejects(here.call("status", {}, LONG), {
+    name: "daemon_unavailable",
+    message: GONE,
+  });
 });
 
 test("a socket that cannot be used is told of with what to do", async (t) => {
   const home = folder(t);
   symlinkSync("daemon.sock", join(home, "daemon.sock"));
   const message = "The daemon's socket cannot be used (ELOOP). See: taskmem doctor";
-  await assert.rejects(line(t, home).call("status", {}, LONG), { name: "daemon_unavailable", message });
+  await assert.rejects(line(t, home).call("status", {}, LONG), {
+    name: "daemon_unavailable",
+    message,
+  });
 });
 
 test("it is warned of once, however often it is tried", async (t) => {
@@ -309,8 +357,12 @@ test("what kept a start from coming through is told in its own words, and later 
   const program = join(home, "program");
   writeFileSync(program, "#!/bin/sh\necho 'Process 7 holds it.' >&2\nexit 1\n", { mode: 0o700 });
   const here = line(t, home, { command: [program] });
-  await assert.rejects(here.call("status", {}, LONG), { message: "Process 7 holds it. See: taskmem doctor" });
-  await assert.rejects(here.call("status", {}, LONG), { message: /^\d+ s ago: Process 7 holds it\./ });
+  await assert.rejects(here.call("status", {}, LONG), {
+    message: "Process 7 holds it. See: taskmem doctor",
+  });
+  await assert.rejects(here.call("status", {}, LONG), {
+    message: /^\d+ s ago: Process 7 holds it\./,
+  });
 });
 
 test("a call that is late while a daemon is being started says so", async (t) => {
@@ -343,7 +395,9 @@ test("one that is closed while it opens leaves no connection behind", async (t) 
   const call = here.call("status", {}, LONG);
   here.close();
   await assert.rejects(call, /has stopped/);
-  await Promise.all(there.sockets.map((socket) => socket.closed || new Promise((done) => socket.on("close", done))));
+  await Promise.all(
+    there.sockets.map((socket) => socket.closed || new Promise((done) => socket.on("close", done))),
+  );
   await assert.rejects(here.call("status", {}, LONG), /has stopped/);
   assert.equal(here.told_known.length, 0);
 });
@@ -401,7 +455,11 @@ test("what the daemon answers to a report is heard, and to a greeting or a call 
 test("what went before is kept once the daemon has said so, and not before", async (t) => {
   const { here, there } = await both(t);
   let said;
-  there.answer = (asked) => (holds(asked, "told") ? void (said = () => there.sockets[0].write(`{"id":${asked.id},"result":{}}\n`)) : { result: {} });
+  there.answer = (asked) => {
+    if (!holds(asked, "told")) return { result: {} };
+    said = () => there.sockets[0].write(`{"id":${asked.id},"result":{}}\n`);
+    return undefined;
+  };
   await here.awaitReports(LONG);
   here.queueEvent({ kind: "told" });
   let kept = false;

@@ -5,13 +5,29 @@ import { load } from "./stand_ins.mjs";
 
 const { describeFileEffects } = await load("file_effects.js");
 const HERE = "/work/agent";
-const told = (toolName, params, details, more = {}) => describeFileEffects({ toolName, params, result: { details }, ...more }, HERE);
+const told = (toolName, params, details, more = {}) =>
+  describeFileEffects({ toolName, params, result: { details }, ...more }, HERE);
 
 for (const [tool, params, details, touched] of [
-  ["write", { path: "out/a.md" }, { changed: true, created: true }, [{ path: `${HERE}/out/a.md`, change: "created" }]],
-  ["write", { path: "/srv/a.md" }, { changed: true, created: false }, [{ path: "/srv/a.md", change: "changed" }]],
+  [
+    "write",
+    { path: "out/a.md" },
+    { changed: true, created: true },
+    [{ path: `${HERE}/out/a.md`, change: "created" }],
+  ],
+  [
+    "write",
+    { path: "/srv/a.md" },
+    { changed: true, created: false },
+    [{ path: "/srv/a.md", change: "changed" }],
+  ],
   ["write", { path: "a.md" }, { changed: false }, []],
-  ["edit", { file_path: "~/a.md" }, { changed: true }, [{ path: `${homedir()}/a.md`, change: "changed" }]],
+  [
+    "edit",
+    { file_path: "~/a.md" },
+    { changed: true },
+    [{ path: `${homedir()}/a.md`, change: "changed" }],
+  ],
   ["edit", { path: 7 }, {}, []],
 ])
   test(`${tool} of ${JSON.stringify(params)} with ${JSON.stringify(details)} is told as it was`, () => {
@@ -39,8 +55,14 @@ test("a call that failed has changed nothing", () => {
 });
 
 test("a command may change anything in the workspace and where it ran", () => {
-  assert.deepEqual(told("exec", { command: "make", workdir: "/other" }, { cwd: "/srv/app" }), { command: true, folders: [HERE, "/srv/app"] });
-  assert.deepEqual(told("exec", { command: "make", workdir: "app" }), { command: true, folders: [HERE, `${HERE}/app`] });
+  assert.deepEqual(told("exec", { command: "make", workdir: "/other" }, { cwd: "/srv/app" }), {
+    command: true,
+    folders: [HERE, "/srv/app"],
+  });
+  assert.deepEqual(told("exec", { command: "make", workdir: "app" }), {
+    command: true,
+    folders: [HERE, `${HERE}/app`],
+  });
 });
 
 test("so may a tool that nobody here knows", () => {
@@ -53,6 +75,12 @@ test("what is read changes nothing, and its folder was used", () => {
 });
 
 test("without a workspace only whole paths are told", () => {
-  assert.deepEqual(describeFileEffects({ toolName: "write", params: { path: "a.md" } }, undefined), { folders: [], touched: [] });
-  assert.deepEqual(describeFileEffects({ toolName: "exec", params: {} }, undefined), { command: true, folders: [] });
+  assert.deepEqual(
+    describeFileEffects({ toolName: "write", params: { path: "a.md" } }, undefined),
+    { folders: [], touched: [] },
+  );
+  assert.deepEqual(describeFileEffects({ toolName: "exec", params: {} }, undefined), {
+    command: true,
+    folders: [],
+  });
 });

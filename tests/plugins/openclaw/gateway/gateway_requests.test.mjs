@@ -10,9 +10,18 @@ test("of the gateway's tasks only commands are listed", async () => {
 });
 
 test("the commands of all pages are listed", async () => {
-  const pages = { undefined: { tasks: [{ kind: "exec", sourceId: "one" }], nextCursor: "next" }, next: { tasks: [{ kind: "exec", sourceId: "two" }] } };
-  sdk.callGatewayTool = async (_, __, { status, cursor }) => (assert.equal(status, "running"), pages[cursor]);
-  assert.deepEqual((await listCommands({ status: "running" })).map(({ sourceId }) => sourceId), ["one", "two"]);
+  const pages = {
+    undefined: { tasks: [{ kind: "exec", sourceId: "one" }], nextCursor: "next" },
+    next: { tasks: [{ kind: "exec", sourceId: "two" }] },
+  };
+  sdk.callGatewayTool = async (_, __, { status, cursor }) => {
+    assert.equal(status, "running");
+    return pages[cursor];
+  };
+  assert.deepEqual(
+    (await listCommands({ status: "running" })).map(({ sourceId }) => sourceId),
+    ["one", "two"],
+  );
 });
 
 test("an OpenClaw that lets no plug-in make requests is known", async () => {

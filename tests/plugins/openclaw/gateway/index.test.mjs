@@ -41,14 +41,17 @@ async function at_home(test, { started = true, packet = "the packet", says = {},
 async function prompted(house, content, runId = "r1") {
   const before = house.asked().length;
   house.hooks.before_message_write(...said_by_user(content));
-  if (globalThis[INSTANCE].fetchedContexts.has(MAIN)) await globalThis[INSTANCE].fetchedContexts.get(MAIN).found.catch(() => {});
+  if (globalThis[INSTANCE].fetchedContexts.has(MAIN))
+    await globalThis[INSTANCE].fetchedContexts.get(MAIN).found.catch(() => {});
   const given = await house.hooks.before_prompt_build(...turn(runId));
   return { given: given?.prependContext, asked: house.asked().slice(before) };
 }
 
 /** A tool is about to be called. */
-const calling = (house, toolName = "exec", toolCallId = "c1") => house.hooks.before_tool_call({ toolName, toolCallId, params: {} }, { sessionKey: MAIN });
-const told = (house, kind) => house.there.until((d) => d.events().some((event) => event.kind === kind));
+const calling = (house, toolName = "exec", toolCallId = "c1") =>
+  house.hooks.before_tool_call({ toolName, toolCallId, params: {} }, { sessionKey: MAIN });
+const told = (house, kind) =>
+  house.there.until((d) => d.events().some((event) => event.kind === kind));
 
 test("the packet comes on a session's first turn, once, with how long it may be forgotten", async (t) => {
   const house = await at_home(t);
@@ -68,7 +71,13 @@ test("it comes again after a compaction, and in a new session", async (t) => {
   }
 });
 
-for (const [word, expected] of [["continue", true], ["  /resume\n", true], ["Continue", true], ["continue please", false], ["", false]]) {
+for (const [word, expected] of [
+  ["continue", true],
+  ["  /resume\n", true],
+  ["Continue", true],
+  ["continue please", false],
+  ["", false],
+]) {
   test(`${JSON.stringify(word)} ${expected ? "asks" : "does not ask"} for it`, async (t) => {
     const house = await at_home(t);
     await prompted(house, "hello");
@@ -81,16 +90,29 @@ for (const [word, expected] of [["continue", true], ["  /resume\n", true], ["Con
 test("who asks for it beside a picture is understood too", async (t) => {
   const house = await at_home(t);
   await prompted(house, "hello");
-  const { given } = await prompted(house, [{ type: "text", text: "continue" }, { type: "image", data: "" }]);
+  const { given } = await prompted(house, [
+    { type: "text", text: "continue" },
+    { type: "image", data: "" },
+  ]);
   assert.equal(given, "the packet");
 });
 
 test("a wake's turn gets it too, but for one that brings a packet of its own", async (t) => {
   const house = await at_home(t);
-  house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "[system] smart_wait resolved", createdAt: Date.now(), ttlMs: 1e6 });
+  house.waiting(MAIN).push({
+    idempotencyKey: "wake-1",
+    text: "[system] smart_wait resolved",
+    createdAt: Date.now(),
+    ttlMs: 1e6,
+  });
   assert.equal((await prompted(house, "hello")).given, "the packet");
   house.hooks.after_compaction({}, { sessionKey: MAIN });
-  house.waiting(MAIN).push({ idempotencyKey: "wake-2", text: "[task_stuck_resume] {}", createdAt: Date.now(), ttlMs: 1e6 });
+  house.waiting(MAIN).push({
+    idempotencyKey: "wake-2",
+    text: "[task_stuck_resume] {}",
+    createdAt: Date.now(),
+    ttlMs: 1e6,
+  });
   assert.equal((await prompted(house, "hello")).given, undefined);
 });
 
@@ -119,7 +141,10 @@ test("an open question is put before each of the user's words, after no other", 
   const house = await at_home(t, { packet: null, says: { question: { text: "you had asked" } } });
   assert.equal((await prompted(house, "hello")).given, "you had asked");
   assert.equal((await prompted(house, "and?")).given, "you had asked");
-  house.hooks.before_message_write({ message: { role: "user", content: "go on", idempotencyKey: "taskmem:run:1" } }, { sessionKey: MAIN });
+  house.hooks.before_message_write(
+    { message: { role: "user", content: "go on", idempotencyKey: "taskmem:run:1" } },
+    { sessionKey: MAIN },
+  );
   assert.equal(await house.hooks.before_prompt_build(...turn("r3")), undefined);
   assert.equal(house.asked("question").length, 2);
 });
@@ -131,14 +156,26 @@ test("where there is no news, nothing is put before the prompt", async (t) => {
 
 test("what the gateway says of a run's life never comes back as an error", async (t) => {
   const house = await at_home(t);
-  for (const event of [undefined, {}, { data: null }, { runId: "r1", data: { executionSettled: true } }]) assert.equal(house.lifecycle(event), undefined);
+  for (const event of [
+    undefined,
+    {},
+    { data: null },
+    { runId: "r1", data: { executionSettled: true } },
+  ])
+    assert.equal(house.lifecycle(event), undefined);
 });
 
 test("no handler throws, whatever it is given, started or not", async (t) => {
   for (const started of [false, true]) {
     const house = await at_home(t, { started });
     for (const handler of Object.values(house.hooks))
-      for (const given of [[], [undefined, undefined], [{}, {}], [{ message: 7 }, { sessionKey: MAIN }], [null, null]])
+      for (const given of [
+        [],
+        [undefined, undefined],
+        [{}, {}],
+        [{ message: 7 }, { sessionKey: MAIN }],
+        [null, null],
+      ])
         assert.equal(await handler(...given), undefined);
   }
 });
@@ -160,14 +197,24 @@ test("a tool call goes to the daemon with its session and run, and the answer co
 
 test("a tool call says that its agent is in a sandbox, as the gateway does and not the agent", async (t) => {
   const house = await at_home(t);
-  await house.tools.smart_wait({ sessionKey: MAIN, sandboxed: true }).execute("call_1", { sandboxed: false });
-  await house.tools.smart_wait({ sessionKey: MAIN, sandboxed: false }).execute("call_2", { sandboxed: true });
-  assert.deepEqual(house.asked("call").map(({ params }) => params.sandboxed), [true, undefined]);
+  await house.tools
+    .smart_wait({ sessionKey: MAIN, sandboxed: true })
+    .execute("call_1", { sandboxed: false });
+  await house.tools
+    .smart_wait({ sessionKey: MAIN, sandboxed: false })
+    .execute("call_2", { sandboxed: true });
+  assert.deepEqual(
+    house.asked("call").map(({ params }) => params.sandboxed),
+    [true, undefined],
+  );
 });
 
 test("a tool call says what the user has said in its turn", async (t) => {
   const house = await at_home(t);
-  house.hooks.before_message_write({ message: { role: "user", content: "Bake it." } }, { sessionKey: MAIN });
+  house.hooks.before_message_write(
+    { message: { role: "user", content: "Bake it." } },
+    { sessionKey: MAIN },
+  );
   await house.tools.task_list({ sessionKey: MAIN, agentId: "main" }).execute("call_1", {});
   const { params } = house.there.received.find(({ method }) => method === "call");
   assert.equal(params.request, "Bake it.");
@@ -193,17 +240,31 @@ test("a sub-agent's call of a tool is made in the name of the session and the ag
   const house = await at_home(t);
   const child = "agent:coder:subagent:1";
   house.hooks.subagent_spawned({}, { childSessionKey: child, requesterSessionKey: MAIN });
-  await house.tools.task_update({ sessionKey: child, agentId: "coder", workspaceDir: "/of/coder" }).execute("call_1", {});
+  await house.tools
+    .task_update({ sessionKey: child, agentId: "coder", workspaceDir: "/of/coder" })
+    .execute("call_1", {});
   await house.tools.task_list({ sessionKey: "global", agentId: "coder" }).execute("call_2", {});
-  const by = house.asked("call").map(({ params }) => [params.session_key, params.agent_id, params.folder]);
-  assert.deepEqual(by, [[MAIN, "main", "/of/coder"], ["global", "coder", undefined]]);
+  const by = house
+    .asked("call")
+    .map(({ params }) => [params.session_key, params.agent_id, params.folder]);
+  assert.deepEqual(by, [
+    [MAIN, "main", "/of/coder"],
+    ["global", "coder", undefined],
+  ]);
 });
 
 test("a refusal is an answer that the model can read", async (t) => {
   const house = await at_home(t);
-  house.there.answer = () => ({ error: { error: "task_not_found", message: "No task has that id." } });
-  const { content, details } = await house.tools.task_update({ sessionKey: MAIN }).execute("call_1", {});
-  assert.deepEqual(JSON.parse(content[0].text), { error: "task_not_found", message: "No task has that id." });
+  house.there.answer = () => ({
+    error: { error: "task_not_found", message: "No task has that id." },
+  });
+  const { content, details } = await house.tools
+    .task_update({ sessionKey: MAIN })
+    .execute("call_1", {});
+  assert.deepEqual(JSON.parse(content[0].text), {
+    error: "task_not_found",
+    message: "No task has that id.",
+  });
   assert.equal(details.ok, false);
 });
 
@@ -211,10 +272,12 @@ test("before it has started, tools and commands say so", async (t) => {
   const house = await at_home(t, { started: false });
   const { content } = await house.tools.task_list({ sessionKey: MAIN }).execute("call_1", {});
   assert.match(content[0].text, /just starting; call again/);
-  for (const { handler } of Object.values(house.commands)) assert.match((await handler({ sessionKey: MAIN })).text, /just starting/);
+  for (const { handler } of Object.values(house.commands))
+    assert.match((await handler({ sessionKey: MAIN })).text, /just starting/);
 });
 
-const obeys = (house, command, args) => house.commands[command].handler({ sessionKey: MAIN, agentId: "main", args });
+const obeys = (house, command, args) =>
+  house.commands[command].handler({ sessionKey: MAIN, agentId: "main", args });
 
 const RESUMED = { says: { command: { text: "", task_id: "task_1", packet: "the packet" } } };
 
@@ -236,15 +299,33 @@ test("a packet that could not be put there comes when the turn's prompt is built
 test("a row that is for the model alone is written so", async (t) => {
   const house = await at_home(t);
   sdk.callGatewayTool = async () => {};
-  await globalThis[INSTANCE].sessions.deliverWake({ session_key: MAIN, key: "k", delivery_id: "d", text: "the packet", message: "Deploy: on." });
-  const message = { role: "user", content: "[taskmem] Deploy: on.", idempotencyKey: `${house.turns[0].idempotencyKey}:user` };
-  assert.deepEqual(house.hooks.before_message_write({ message }, { sessionKey: MAIN }), { message: { ...message, display: false } });
+  await globalThis[INSTANCE].sessions.deliverWake({
+    session_key: MAIN,
+    key: "k",
+    delivery_id: "d",
+    text: "the packet",
+    message: "Deploy: on.",
+  });
+  const message = {
+    role: "user",
+    content: "[taskmem] Deploy: on.",
+    idempotencyKey: `${house.turns[0].idempotencyKey}:user`,
+  };
+  assert.deepEqual(house.hooks.before_message_write({ message }, { sessionKey: MAIN }), {
+    message: { ...message, display: false },
+  });
 });
 
 test("the first call after a model's answer tells that the turn's wake has arrived", async (t) => {
   const house = await at_home(t);
   sdk.callGatewayTool = async () => {};
-  await globalThis[INSTANCE].sessions.deliverWake({ session_key: MAIN, key: "k", delivery_id: "d", text: "the packet", message: "Deploy: on." });
+  await globalThis[INSTANCE].sessions.deliverWake({
+    session_key: MAIN,
+    key: "k",
+    delivery_id: "d",
+    text: "the packet",
+    message: "Deploy: on.",
+  });
   house.begin("r1");
   house.hooks.model_call_ended({ runId: "r1", outcome: "completed", provider: "local" }, {});
   await calling(house);
@@ -254,16 +335,33 @@ test("the first call after a model's answer tells that the turn's wake has arriv
 
 test("what a turn takes of an earlier start is known when its wake comes again", async (t) => {
   const house = await at_home(t);
-  house.waiting(MAIN).push({ idempotencyKey: "k", text: "the packet", createdAt: Date.now(), ttlMs: 1e6 });
+  house
+    .waiting(MAIN)
+    .push({ idempotencyKey: "k", text: "the packet", createdAt: Date.now(), ttlMs: 1e6 });
   house.hooks.before_message_write(...said_by_user("hello"));
   house.begin("r1");
-  assert.deepEqual(await globalThis[INSTANCE].sessions.deliverWake({ session_key: MAIN, key: "k", delivery_id: "d", text: "the packet", message: "Deploy: on." }), { turn: "running" });
+  assert.deepEqual(
+    await globalThis[INSTANCE].sessions.deliverWake({
+      session_key: MAIN,
+      key: "k",
+      delivery_id: "d",
+      text: "the packet",
+      message: "Deploy: on.",
+    }),
+    { turn: "running" },
+  );
 });
 
 test("a wake that a session's reset dropped is reported", async (t) => {
   const house = await at_home(t);
   sdk.callGatewayTool = async () => {};
-  await globalThis[INSTANCE].sessions.deliverWake({ session_key: MAIN, key: "k", delivery_id: "d", text: "the packet", message: "Deploy: on." });
+  await globalThis[INSTANCE].sessions.deliverWake({
+    session_key: MAIN,
+    key: "k",
+    delivery_id: "d",
+    text: "the packet",
+    message: "Deploy: on.",
+  });
   house.waiting(MAIN).splice(0);
   house.hooks.session_end({ reason: "reset" }, { sessionKey: MAIN });
   await told(house, "turn_not_started");
@@ -272,7 +370,10 @@ test("a wake that a session's reset dropped is reported", async (t) => {
 
 test("what is seen of a turn is reported: calls, sessions, compactions", async (t) => {
   const house = await at_home(t);
-  house.hooks.after_tool_call({ toolName: "exec", toolCallId: "c1", durationMs: 5, error: "no" }, { sessionKey: MAIN, runId: "r1" });
+  house.hooks.after_tool_call(
+    { toolName: "exec", toolCallId: "c1", durationMs: 5, error: "no" },
+    { sessionKey: MAIN, runId: "r1" },
+  );
   house.hooks.session_end({ reason: "idle" }, { sessionKey: MAIN });
   await house.there.until((d) => d.events().some(({ kind }) => kind === "session_ended"));
   const [, call, ended] = house.there.events();
@@ -285,16 +386,28 @@ test("what a turn did is told from its first row to its end, which the gateway's
   house.hooks.before_message_write(...said_by_user("make it"));
   house.begin("r1");
   await calling(house);
-  house.hooks.after_tool_call({ toolName: "exec", toolCallId: "c1", params: {} }, { sessionKey: MAIN });
-  house.hooks.before_message_write({ message: { role: "assistant", content: "made" } }, { sessionKey: MAIN });
+  house.hooks.after_tool_call(
+    { toolName: "exec", toolCallId: "c1", params: {} },
+    { sessionKey: MAIN },
+  );
+  house.hooks.before_message_write(
+    { message: { role: "assistant", content: "made" } },
+    { sessionKey: MAIN },
+  );
   house.hooks.gateway_stop({}, {});
   house.end("r1", { phase: "end", aborted: true });
   await told(house, "turn_ended");
   const [greeting, began, , call, ended] = house.there.events();
   assert.deepEqual(greeting.fingerprints, { main: began.fingerprint });
-  assert.deepEqual([began.kind, began.session_key, began.agent_id, began.folder, began.origin], ["turn_started", MAIN, "main", "/nowhere/main", "user"]);
+  assert.deepEqual(
+    [began.kind, began.session_key, began.agent_id, began.folder, began.origin],
+    ["turn_started", MAIN, "main", "/nowhere/main", "user"],
+  );
   assert.deepEqual(call.said, [{ role: "user", text: "make it" }]);
-  assert.deepEqual([ended.origin, ended.said, ended.calls, ended.cut, ended.aborted], ["user", "made", 1, true, true]);
+  assert.deepEqual(
+    [ended.origin, ended.said, ended.calls, ended.cut, ended.aborted],
+    ["user", "made", 1, true, true],
+  );
 });
 
 test("a module that a turn loads anew finds the one that was started", async (t) => {
@@ -323,7 +436,8 @@ for (const when of ["before", "after"])
     house.hooks.gateway_start({}, { abortSignal: stop.signal });
     stop.abort();
     const { handlers } = globalThis[INSTANCE];
-    for (const ask of ["wake", "open", "say", "read"]) await assert.rejects(handlers[ask]({}), /the gateway is stopping/);
+    for (const ask of ["wake", "open", "say", "read"])
+      await assert.rejects(handlers[ask]({}), /the gateway is stopping/);
     assert.deepEqual([house.turns, house.beats], [[], []]);
     const { version, boot } = globalThis[INSTANCE].buildHello();
     assert.deepEqual(handlers.version(), { version, boot });
@@ -388,7 +502,10 @@ test("a gateway that is to stop ends what we began, also what begins late or is 
   stop.abort();
   let young = true;
   sdk.resolveActiveEmbeddedRunSessionId = (session) => (young ? undefined : `id of ${session}`);
-  house.hooks.before_message_write({ message: { role: "user", content: "go on", idempotencyKey: "taskmem:1:user" } }, { sessionKey: OTHER });
+  house.hooks.before_message_write(
+    { message: { role: "user", content: "go on", idempotencyKey: "taskmem:1:user" } },
+    { sessionKey: OTHER },
+  );
   const ended = new Promise((done) => (sdk.abortAgentHarnessRun = done));
   mock.timers.tick(250);
   await new Promise(setImmediate);
@@ -421,23 +538,35 @@ test("a plug-in that is loaded anew before the old one has stopped stays", async
 });
 
 test("a call beyond its step's budget is not made, reads why, and is not told; ours are made", async (t) => {
-  const house = await at_home(t, { says: { budget: { budget: { left: 0, reason: "Call task_step_done." } } } });
+  const house = await at_home(t, {
+    says: { budget: { budget: { left: 0, reason: "Call task_step_done." } } },
+  });
   assert.deepEqual(await calling(house), { block: true, blockReason: "Call task_step_done." });
   assert.equal(await calling(house, "task_step_done"), undefined);
   await told(house, "tool_started");
-  assert.deepEqual(house.there.events().flatMap(({ kind, tool }) => (kind === "tool_started" ? [tool] : [])), ["task_step_done"]);
+  assert.deepEqual(
+    house.there.events().flatMap(({ kind, tool }) => (kind === "tool_started" ? [tool] : [])),
+    ["task_step_done"],
+  );
 });
 
 for (const [whose, row, ms] of [
   ["a call", {}, 150],
-  ["the first call of a turn that OpenClaw resumed", { provenance: { sourceTool: "main_session_restart_recovery" } }, 5_000],
+  [
+    "the first call of a turn that OpenClaw resumed",
+    { provenance: { sourceTool: "main_session_restart_recovery" } },
+    5_000,
+  ],
 ])
   test(`${whose} waits until what went before it is kept, and for its budget, and for neither long`, async (t) => {
     mock.timers.enable({ apis: ["setTimeout"] });
     t.after(() => mock.timers.reset());
     const house = await at_home(t);
     house.there.answer = () => undefined;
-    house.hooks.before_message_write({ message: { role: "user", content: "go on", ...row } }, { sessionKey: MAIN });
+    house.hooks.before_message_write(
+      { message: { role: "user", content: "go on", ...row } },
+      { sessionKey: MAIN },
+    );
     house.begin("r1");
     await told(house, "turn_started");
     const call = calling(house);
@@ -459,9 +588,13 @@ test("where no daemon runs, a call is made", async (t) => {
 
 /** A gateway whose operator has chosen that answers are held back, and whose daemon does. */
 async function refusing(test, refused = "The file is not there.") {
-  const house = await at_home(test, { says: { finalize: { task_id: "task_1", refused } }, config: { holdBack: true } });
+  const house = await at_home(test, {
+    says: { finalize: { task_id: "task_1", refused } },
+    config: { holdBack: true },
+  });
   house.begin("r1");
-  const answers = (said = "I saved a.md.", runId = "r1") => house.hooks.before_agent_finalize({ runId, lastAssistantMessage: said }, { sessionKey: MAIN });
+  const answers = (said = "I saved a.md.", runId = "r1") =>
+    house.hooks.before_agent_finalize({ runId, lastAssistantMessage: said }, { sessionKey: MAIN });
   return { ...house, answers };
 }
 
@@ -469,7 +602,11 @@ test("no answer is held back unless the operator has chosen it", async (t) => {
   assert.equal((await at_home(t)).hooks.before_agent_finalize, undefined);
 });
 
-for (const [said, chosen, held] of [["on", false, true], ["off", true, false], [" ", true, true]])
+for (const [said, chosen, held] of [
+  ["on", false, true],
+  ["off", true, false],
+  [" ", true, true],
+])
   test(`answers are ${held ? "" : "not "}held back with ${chosen} chosen and ${JSON.stringify(said)} in the environment`, async (t) => {
     process.env.TASKMEM_HOLD_BACK = said;
     t.after(() => delete process.env.TASKMEM_HOLD_BACK);
@@ -483,7 +620,10 @@ test("an answer that the daemon refuses is asked for once more, with why and wha
   assert.equal(action, "revise");
   assert.equal(retry.instruction, "The file is not there. You said: I saved a.md.");
   assert.equal(retry.maxAttempts, 1);
-  assert.deepEqual(house.asked("finalize").map(({ params }) => params), [{ session_key: MAIN, said: "I saved a.md." }]);
+  assert.deepEqual(
+    house.asked("finalize").map(({ params }) => params),
+    [{ session_key: MAIN, said: "I saved a.md." }],
+  );
   assert.equal(await house.answers(), undefined);
   assert.equal((await house.answers("I did.", "another run")).action, "revise");
 });
@@ -508,7 +648,10 @@ test("an answer waits until what went before it is kept, and for the daemon, and
   const house = await refusing(t);
   house.there.answer = () => undefined;
   await told(house, "turn_started");
-  const answer = house.hooks.before_agent_finalize({ runId: "r1", lastAssistantMessage: "done" }, { sessionKey: MAIN });
+  const answer = house.hooks.before_agent_finalize(
+    { runId: "r1", lastAssistantMessage: "done" },
+    { sessionKey: MAIN },
+  );
   globalThis[INSTANCE].daemon.call("status", {}, 60_000).catch(() => {});
   await house.there.until(() => house.asked("status").length === 1);
   assert.equal(house.asked("finalize").length, 0);
@@ -545,7 +688,11 @@ test("a turn is not stopped for an earlier one of its session whose beginning wa
   house.begin("r2", OTHER);
   house.end("r1");
   house.begin("r3");
-  house.there.answer = ({ params }) => ({ result: params.events.some(({ kind }) => kind === "turn_started") ? { stop: [MAIN, OTHER] } : {} });
+  house.there.answer = ({ params }) => ({
+    result: params.events.some(({ kind }) => kind === "turn_started")
+      ? { stop: [MAIN, OTHER] }
+      : {},
+  });
   house.there.sockets[0].destroy();
   await house.there.until(() => stopped.length > 0);
   assert.deepEqual(stopped, [OTHER]);
@@ -554,7 +701,10 @@ test("a turn is not stopped for an earlier one of its session whose beginning wa
 test("a turn that cannot be stopped troubles nobody", async (t) => {
   const house = await at_home(t, { says: { report: { stop: [MAIN] } } });
   const tried = new Promise((done) => {
-    sdk.resolveActiveEmbeddedRunSessionId = () => (done(), assert.fail("there is none"));
+    sdk.resolveActiveEmbeddedRunSessionId = () => {
+      done();
+      assert.fail("there is none");
+    };
   });
   house.begin("r1");
   await tried;
@@ -566,13 +716,23 @@ test("at the daemon's word a line is shown and a turn is stopped, in the session
   const house = await at_home(t);
   const { handlers } = globalThis[INSTANCE];
   const done = [];
-  sdk.callGatewayTool = async (_, __, { sessionKey, message }) => void done.push([sessionKey, message]);
+  sdk.callGatewayTool = async (_, __, { sessionKey, message }) =>
+    void done.push([sessionKey, message]);
   sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
   sdk.abortAgentHarnessRun = (id) => done.push(id) < 4;
-  assert.deepEqual(await handlers.say({ session_key: OTHER, text: "Step 1 done.", key: "1", in_chat: false }), {});
-  assert.deepEqual(await handlers.say({ session_key: null, text: "Step 2 done.", key: "2", in_chat: false }), {});
+  assert.deepEqual(
+    await handlers.say({ session_key: OTHER, text: "Step 1 done.", key: "1", in_chat: false }),
+    {},
+  );
+  assert.deepEqual(
+    await handlers.say({ session_key: null, text: "Step 2 done.", key: "2", in_chat: false }),
+    {},
+  );
   const wanted = { session_key: OTHER, age: 0 };
-  assert.deepEqual([await handlers.stop(wanted), await handlers.stop(wanted)], [{ stopped: true }, { stopped: false }]);
+  assert.deepEqual(
+    [await handlers.stop(wanted), await handlers.stop(wanted)],
+    [{ stopped: true }, { stopped: false }],
+  );
   assert.deepEqual(done, [[OTHER, "Step 1 done."], [MAIN, "Step 2 done."], OTHER, OTHER]);
   assert.deepEqual(house.warned, []);
 });
@@ -615,10 +775,17 @@ test("a background command is recorded where the operator allows it, and told as
   const env = house.hooks.resolve_exec_env({ host: "gateway" }, { sessionKey: MAIN });
   assert.deepEqual(env, { TASKMEM_SESSION_KEY: MAIN, TASKMEM_HOST: globalThis[INSTANCE].host });
   assert.equal(house.hooks.resolve_exec_env({ host: "sandbox" }, { sessionKey: OTHER }), undefined);
-  const event = { toolName: "exec", toolCallId: "c1", params: { command: "make", background: true } };
+  const event = {
+    toolName: "exec",
+    toolCallId: "c1",
+    params: { command: "make", background: true },
+  };
   const { params } = await house.hooks.before_tool_call(event, { sessionKey: MAIN });
   assert.match(params.command, /^\/bin\/false run --name make-/);
-  house.hooks.after_tool_call({ ...event, params, result: { details: { status: "running", sessionId: "calm-cove" } } }, { sessionKey: MAIN });
+  house.hooks.after_tool_call(
+    { ...event, params, result: { details: { status: "running", sessionId: "calm-cove" } } },
+    { sessionKey: MAIN },
+  );
   await told(house, "tool_called");
   const { about } = house.there.events().find(({ kind }) => kind === "tool_called");
   assert.equal(about, "make");
@@ -634,8 +801,17 @@ test("who asks for a packet or calls a tool says what runs in the session, and s
   const house = await at_home(t);
   const [hello] = house.there.events();
   assert.deepEqual(hello.at_work, {});
-  house.hooks.after_tool_call({ toolName: "exec", params: { command: "make all" }, toolCallId: "c1", result: { details: { status: "running", sessionId: "calm-cove" } } }, { sessionKey: MAIN });
-  const running = (asked) => asked.at(-1).params.at_work.map(({ kind, name, about }) => [kind, name, about]);
+  house.hooks.after_tool_call(
+    {
+      toolName: "exec",
+      params: { command: "make all" },
+      toolCallId: "c1",
+      result: { details: { status: "running", sessionId: "calm-cove" } },
+    },
+    { sessionKey: MAIN },
+  );
+  const running = (asked) =>
+    asked.at(-1).params.at_work.map(({ kind, name, about }) => [kind, name, about]);
   const { asked } = await prompted(house, "hello");
   assert.deepEqual(running(asked), [["command", "calm-cove", "make all"]]);
   await house.tools.task_list({ sessionKey: MAIN, agentId: "main" }).execute("c2", {});
@@ -647,7 +823,13 @@ test("a wake for an agent of another OpenClaw is not taken, and which this one i
   const { handlers, host } = globalThis[INSTANCE];
   assert.match(host, /^openclaw:[0-9a-f-]{36}$/);
   assert.equal(globalThis[INSTANCE].buildHello().host, host);
-  const wake = { session_key: MAIN, key: "k", delivery_id: "d", text: "the packet", message: "Deploy: on." };
+  const wake = {
+    session_key: MAIN,
+    key: "k",
+    delivery_id: "d",
+    text: "the packet",
+    message: "Deploy: on.",
+  };
   assert.deepEqual(await handlers.wake({ ...wake, host: "openclaw:another" }), { elsewhere: true });
   assert.equal(house.waiting(MAIN).length, 0);
   for (const own of [host, null]) assert.ok((await handlers.wake({ ...wake, host: own })).turn);

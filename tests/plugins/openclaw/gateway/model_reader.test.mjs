@@ -5,12 +5,30 @@ import { load, sdk } from "./stand_ins.mjs";
 const { ModelReader } = await load("model_reader.js");
 const SCHEMA = { type: "object", properties: { met: { type: "string" } } };
 const HOUR = 3_600_000;
-const text = (words = "hello") => ({ instruction: "You judge.", parts: [{ text: words }], schema: SCHEMA, limit: 5 });
+const text = (words = "hello") => ({
+  instruction: "You judge.",
+  parts: [{ text: words }],
+  schema: SCHEMA,
+  limit: 5,
+});
 const picture = () => ({ ...text(), parts: [{ text: "Look:" }, { jpeg: "/9j/" }] });
-const SAID = { text: '{"met":"no"}', provider: "local", model: "one", stopReason: "stop", usage: { inputTokens: 100, outputTokens: 10, costUsd: 0.002 } };
+const SAID = {
+  text: '{"met":"no"}',
+  provider: "local",
+  model: "one",
+  stopReason: "stop",
+  usage: { inputTokens: 100, outputTokens: 10, costUsd: 0.002 },
+};
 
 /** A reader of a gateway whose model answers as `complete` does. */
-function reader({ complete = async () => SAID, defaults = {}, llm, input = ["text"], pluginConfig, now } = {}) {
+function reader({
+  complete = async () => SAID,
+  defaults = {},
+  llm,
+  input = ["text"],
+  pluginConfig,
+  now,
+} = {}) {
   const asked = [];
   const config = {
     agents: { defaults: { model: { primary: "local/one" }, ...defaults } },
@@ -19,14 +37,28 @@ function reader({ complete = async () => SAID, defaults = {}, llm, input = ["tex
   };
   const api = {
     pluginConfig,
-    runtime: { config: { current: () => config }, llm: { complete: (given) => (asked.push(given), complete(given)) } },
+    runtime: {
+      config: { current: () => config },
+      llm: {
+        complete: (given) => {
+          asked.push(given);
+          return complete(given);
+        },
+      },
+    },
   };
   return { made: new ModelReader({ api, id: "taskmem", ...(now && { now }) }), asked, config };
 }
 
 test("a question goes to the agent's own model, with limits and without grants", async () => {
   const { made, asked } = reader();
-  assert.deepEqual(await made.askModel(text()), { model: "local/one", tokens_in: 100, tokens_out: 10, cost_usd: 0.002, text: SAID.text });
+  assert.deepEqual(await made.askModel(text()), {
+    model: "local/one",
+    tokens_in: 100,
+    tokens_out: 10,
+    cost_usd: 0.002,
+    text: SAID.text,
+  });
   const [{ signal, ...given }] = asked;
   assert.ok(signal instanceof AbortSignal);
   assert.deepEqual(given, {
@@ -47,9 +79,18 @@ test("pictures go only to a model that takes them", async () => {
 
   const seeing = reader({ input: ["text", "image"] });
   await seeing.made.askModel(picture());
-  assert.deepEqual(seeing.asked[0].messages[0].content, [{ type: "text", text: "Look:" }, { type: "image", data: "/9j/", mimeType: "image/jpeg" }]);
+  assert.deepEqual(seeing.asked[0].messages[0].content, [
+    { type: "text", text: "Look:" },
+    { type: "image", data: "/9j/", mimeType: "image/jpeg" },
+  ]);
   assert.equal(seeing.asked[0].model, undefined);
-  assert.deepEqual(await seeing.made.describeModels(), { model: "local/one", pictures: true, picture_model: "local/one", asked: 1, limit: 200 });
+  assert.deepEqual(await seeing.made.describeModels(), {
+    model: "local/one",
+    pictures: true,
+    picture_model: "local/one",
+    asked: 1,
+    limit: 200,
+  });
 });
 
 test("what a model takes is looked up where the configuration does not say it", async () => {
@@ -78,8 +119,14 @@ test("another model is asked only with the grant", async () => {
   const allowed = reader({ defaults, llm: granted });
   await allowed.made.askModel(text());
   await allowed.made.askModel(picture());
-  assert.deepEqual(allowed.asked.map(({ model }) => model), ["local/small", "local/eye"]);
-  const other = reader({ defaults, llm: { allowModelOverride: true, allowedModels: ["local/big"] } });
+  assert.deepEqual(
+    allowed.asked.map(({ model }) => model),
+    ["local/small", "local/eye"],
+  );
+  const other = reader({
+    defaults,
+    llm: { allowModelOverride: true, allowedModels: ["local/big"] },
+  });
   await other.made.askModel(text());
   assert.equal(other.asked[0].model, undefined);
 });
@@ -87,7 +134,8 @@ test("another model is asked only with the grant", async () => {
 test("a provider without a key of its own is asked by the agent's runtime", async () => {
   const { made, asked } = reader({
     complete: async ({ execution }) => {
-      if (!execution) throw new Error("Plugin LLM completion failed: No API key found for provider local");
+      if (!execution)
+        throw new Error("Plugin LLM completion failed: No API key found for provider local");
       return { ...SAID, stopReason: undefined, usage: {} };
     },
   });
@@ -108,7 +156,10 @@ test("a provider that takes no schema is asked without it from then on", async (
   });
   assert.equal((await made.askModel(text())).text, SAID.text);
   await made.askModel(text());
-  assert.deepEqual(asked.map((each) => "responseFormat" in each), [true, false, false]);
+  assert.deepEqual(
+    asked.map((each) => "responseFormat" in each),
+    [true, false, false],
+  );
 });
 
 test("an answer that is none says why", async () => {
@@ -118,7 +169,9 @@ test("an answer that is none says why", async () => {
     [{ text: "x".repeat(20_000) }, /longer than 16000 characters/],
   ];
   for (const [said, why] of cases) {
-    const { none, tokens_in } = await reader({ complete: async () => ({ ...SAID, ...said }) }).made.askModel(text());
+    const { none, tokens_in } = await reader({
+      complete: async () => ({ ...SAID, ...said }),
+    }).made.askModel(text());
     assert.match(none, why);
     assert.equal(tokens_in, 100);
   }
@@ -126,9 +179,15 @@ test("an answer that is none says why", async () => {
 
 test("a failing provider is not tried again within the hour", async () => {
   let now = 5 * HOUR;
-  const { made, asked } = reader({ complete: async () => ({ ...SAID, text: "", stopReason: "error" }), now: () => now });
+  const { made, asked } = reader({
+    complete: async () => ({ ...SAID, text: "", stopReason: "error" }),
+    now: () => now,
+  });
   const { unavailable, retry } = await made.askModel(text());
-  assert.match(unavailable, /^local\/one: its provider failed, and OpenClaw's log says why; it is asked again in 60 minutes/);
+  assert.match(
+    unavailable,
+    /^local\/one: its provider failed, and OpenClaw's log says why; it is asked again in 60 minutes/,
+  );
   assert.equal(retry, 60);
   now += HOUR - 1;
   await made.askModel(text());
@@ -141,7 +200,10 @@ test("a failing provider is not tried again within the hour", async () => {
 test("one that took the key lately is tried again soon", async () => {
   let now = 5 * HOUR;
   let fails = false;
-  const { made, asked } = reader({ complete: async () => (fails ? { ...SAID, text: "", stopReason: "error" } : SAID), now: () => now });
+  const { made, asked } = reader({
+    complete: async () => (fails ? { ...SAID, text: "", stopReason: "error" } : SAID),
+    now: () => now,
+  });
   await made.askModel(text());
   fails = true;
   assert.match((await made.askModel(text())).unavailable, /asked again in 30 s/);
@@ -151,7 +213,9 @@ test("one that took the key lately is tried again soon", async () => {
 });
 
 test("a turn that was answered, or another provider, ends the rest", async () => {
-  const { made, asked, config } = reader({ complete: async () => Promise.reject(new Error("401 unauthorized")) });
+  const { made, asked, config } = reader({
+    complete: async () => Promise.reject(new Error("401 unauthorized")),
+  });
   await made.askModel(text());
   made.recordAnswer("other");
   await made.askModel(text());
@@ -166,7 +230,8 @@ test("a turn that was answered, or another provider, ends the rest", async () =>
 
 test("a failure lets its own model rest, and no other provider's", async () => {
   const llm = { allowModelOverride: true, allowedModels: ["far/eye"] };
-  const complete = async ({ model }) => (model ? Promise.reject(new Error("401 unauthorized")) : SAID);
+  const complete = async ({ model }) =>
+    model ? Promise.reject(new Error("401 unauthorized")) : SAID;
   const { made, asked } = reader({ complete, llm, defaults: { imageModel: "far/eye" } });
   await made.askModel(text());
   assert.match((await made.askModel(picture())).unavailable, /asked again in 60 minutes/);
@@ -180,7 +245,10 @@ test("a day has a limit of its own, whoever asks", async () => {
   const { made, asked } = reader({ pluginConfig: { modelCallsPerDay: 2 }, now: () => now });
   for (let n = 0; n < 3; n++) await made.askModel(text());
   assert.equal(asked.length, 2);
-  assert.match((await made.askModel(text())).unavailable, /plugins.entries.taskmem.config.modelCallsPerDay is 2/);
+  assert.match(
+    (await made.askModel(text())).unavailable,
+    /plugins.entries.taskmem.config.modelCallsPerDay is 2/,
+  );
   now += 24 * HOUR;
   await made.askModel(text());
   assert.equal(asked.length, 3);
@@ -197,11 +265,15 @@ test("no more than eight are answered at once, and nothing too long", async () =
 });
 
 test("who hangs up ends the question, and one that is late ends itself", async () => {
-  const complete = ({ signal }) => new Promise((_, failed) => signal.addEventListener("abort", () => failed(signal.reason)));
+  const complete = ({ signal }) =>
+    new Promise((_, failed) => signal.addEventListener("abort", () => failed(signal.reason)));
   const hungUp = new AbortController();
   const { made } = reader({ complete });
   const asked = made.askModel(text(), hungUp.signal);
   setImmediate(() => hungUp.abort());
   assert.match((await asked).unavailable, /gave no answer in time/);
-  assert.match((await made.askModel({ ...text(), limit: 1 })).unavailable, /gave no answer in time/);
+  assert.match(
+    (await made.askModel({ ...text(), limit: 1 })).unavailable,
+    /gave no answer in time/,
+  );
 });

@@ -6,9 +6,15 @@ const { Notices } = await load("notices.js");
 const older = await load("notices.js?older");
 const PHONE = { channel: "phone", to: "phone:1", accountId: "default", threadId: 7 };
 let house, notices, phone, done, asked, carded;
-const QUESTION = { key: "q", header: "Review", text: "It is for you to review.", options: ["Accept", "Send back"] };
+const QUESTION = {
+  key: "q",
+  header: "Review",
+  text: "It is for you to review.",
+  options: ["Accept", "Send back"],
+};
 
-const tell = (more = {}, session = MAIN) => notices.sendNotice(session, { text: "It is done.", key: "1", in_chat: false, ...more });
+const tell = (more = {}, session = MAIN) =>
+  notices.sendNotice(session, { text: "It is done.", key: "1", in_chat: false, ...more });
 const texts = () => phone.sent.map(([, , text]) => text);
 const gone = (code, message) => Object.assign(new Error(message), { gatewayCode: code });
 
@@ -16,12 +22,18 @@ beforeEach(() => {
   house = gateway();
   asked = undefined;
   carded = [];
-  notices = new Notices({ api: house.api, cards: { askQuestion: async () => asked, hasOwnCard: (session) => carded.includes(session) } });
+  notices = new Notices({
+    api: house.api,
+    cards: { askQuestion: async () => asked, hasOwnCard: (session) => carded.includes(session) },
+  });
   house.sessions.get(MAIN).delivery = { kind: "external", context: PHONE };
   phone = channel();
   done = phone.sent;
   const accounts = [{ accountId: "default", enabled: true, configured: true }];
-  sdk.callGatewayTool = async (method, _, { sessionKey, message }) => (method === "channels.status" ? { channelAccounts: { phone: accounts } } : void done.push(["chat", sessionKey, message]));
+  sdk.callGatewayTool = async (method, _, { sessionKey, message }) =>
+    method === "channels.status"
+      ? { channelAccounts: { phone: accounts } }
+      : void done.push(["chat", sessionKey, message]);
   sdk.sendDurableMessageBatch = (batch) => phone.send(batch);
 });
 
@@ -47,7 +59,10 @@ test("a route that names nobody is none", async () => {
   await tell();
   house.sessions.get(MAIN).delivery = { kind: "internal", context: PHONE };
   await tell({ key: "2" });
-  assert.deepEqual(done.map(([where]) => where), ["chat", "chat"]);
+  assert.deepEqual(
+    done.map(([where]) => where),
+    ["chat", "chat"],
+  );
 });
 
 const AGAIN = "Sent once more, as it may not have arrived:\n\n";
@@ -60,13 +75,23 @@ test("steps and waits are told in the web chat alone, and only where no card sho
   await tell({ ...MORE, key: "2" }, OTHER);
   await tell({ ...MORE, key: "3", text: "" }, OTHER);
   await tell({ ...MORE, key: "4", text: "" });
-  assert.deepEqual(done.map(([where, , text]) => [where, text]), [["channel", "It is done."], ["chat", MORE.without_card], ["chat", "It is done."]]);
+  assert.deepEqual(
+    done.map(([where, , text]) => [where, text]),
+    [
+      ["channel", "It is done."],
+      ["chat", MORE.without_card],
+      ["chat", "It is done."],
+    ],
+  );
 });
 
 test("words that the chat shows already are sent to a channel only", async () => {
   await tell({ in_chat: true }, OTHER);
   await tell({ in_chat: true, key: "2" });
-  assert.deepEqual(done.map(([where]) => where), ["channel"]);
+  assert.deepEqual(
+    done.map(([where]) => where),
+    ["channel"],
+  );
 });
 
 test("what is asked for again is told once, also while it is on its way", async () => {
@@ -95,7 +120,10 @@ test("what was not sent is an error, and sent when it is asked for again", async
 });
 
 test("a channel that cannot be reached has sent nothing", async () => {
-  const unreached = Object.assign(new Error("fetch failed", { cause: Object.assign(new Error("no"), { syscall: "connect" }) }), { queueCustody: "held" });
+  const unreached = Object.assign(
+    new Error("fetch failed", { cause: Object.assign(new Error("no"), { syscall: "connect" }) }),
+    { queueCustody: "held" },
+  );
   sdk.sendDurableMessageBatch = async () => ({ status: "failed", error: unreached });
   await assert.rejects(tell(), /fetch failed/);
 });
@@ -186,7 +214,10 @@ test("where the channel is gone, or refuses for good, the web chat shows it", as
   await tell();
   Object.assign(phone, { configured: true, fault: "rejects" });
   await tell({ key: "2" });
-  assert.deepEqual(done, [["chat", MAIN, "It is done."], ["chat", MAIN, "It is done."]]);
+  assert.deepEqual(done, [
+    ["chat", MAIN, "It is done."],
+    ["chat", MAIN, "It is done."],
+  ]);
 });
 
 for (const [what, accounts] of [
@@ -197,7 +228,10 @@ for (const [what, accounts] of [
 ])
   test(`where the channel's account ${what} the web chat shows it`, async () => {
     const chat = sdk.callGatewayTool;
-    sdk.callGatewayTool = async (method, ...rest) => (method === "channels.status" ? { channelAccounts: { phone: accounts } } : chat(method, ...rest));
+    sdk.callGatewayTool = async (method, ...rest) =>
+      method === "channels.status"
+        ? { channelAccounts: { phone: accounts } }
+        : chat(method, ...rest);
     phone.fault = "rude";
     await tell();
     assert.deepEqual(done, [["chat", MAIN, "It is done."]]);
@@ -208,7 +242,10 @@ for (const [what, accounts] of [
 function cut(limit) {
   const chunker = (text, most) => text.match(new RegExp(`.{1,${most}}`, "gs"));
   house.api.runtime.channel = {
-    outbound: { loadAdapter: async (name) => (name === "phone" ? { chunker, textChunkLimit: limit } : undefined) },
+    outbound: {
+      loadAdapter: async (name) =>
+        name === "phone" ? { chunker, textChunkLimit: limit } : undefined,
+    },
     text: { resolveTextChunkLimit: (_, __, ___, { fallbackLimit }) => fallbackLimit },
   };
 }
@@ -222,7 +259,10 @@ test("a long text comes whole, in the parts that the channel takes", async () =>
 test("parts that were sent are not sent again with those that were not", async () => {
   cut(4);
   const send = phone.send;
-  phone.send = (batch) => ((phone.fault = texts().length === 2 ? "off" : undefined), send(batch));
+  phone.send = (batch) => {
+    phone.fault = texts().length === 2 ? "off" : undefined;
+    return send(batch);
+  };
   await assert.rejects(tell({ text: "one two three" }), /switched off/);
   phone.send = send;
   phone.fault = undefined;
@@ -237,15 +277,33 @@ test("a session that is not there is refused, and any other trouble is one", asy
 });
 
 test("an older gateway is asked by its own request to send", async () => {
-  notices = new older.Notices({ api: house.api, cards: { askQuestion: async () => undefined, hasOwnCard: () => false } });
+  notices = new older.Notices({
+    api: house.api,
+    cards: { askQuestion: async () => undefined, hasOwnCard: () => false },
+  });
   const asked = [];
   sdk.callGatewayTool = async (method, _, params) => void asked.push([method, params]);
   await tell();
-  assert.deepEqual(asked, [["send", { channel: "phone", to: "phone:1", accountId: "default", threadId: "7", message: "It is done.", idempotencyKey: "taskmem:1" }]]);
+  assert.deepEqual(asked, [
+    [
+      "send",
+      {
+        channel: "phone",
+        to: "phone:1",
+        accountId: "default",
+        threadId: "7",
+        message: "It is done.",
+        idempotencyKey: "taskmem:1",
+      },
+    ],
+  ]);
 });
 
 test("an older gateway that may have sent it is not asked again", async () => {
-  notices = new older.Notices({ api: house.api, cards: { askQuestion: async () => undefined, hasOwnCard: () => false } });
+  notices = new older.Notices({
+    api: house.api,
+    cards: { askQuestion: async () => undefined, hasOwnCard: () => false },
+  });
   sdk.callGatewayTool = async () => Promise.reject(gone("UNAVAILABLE", "the line broke"));
   assert.deepEqual(await tell(), {});
   assert.match(house.warned[0], /may not have been sent: the line broke/);
@@ -254,11 +312,17 @@ test("an older gateway that may have sent it is not asked again", async () => {
 });
 
 for (const [what, error] of [
-  ["was too busy to begin", Object.assign(gone("UNAVAILABLE", "it is starting"), { retryable: true })],
+  [
+    "was too busy to begin",
+    Object.assign(gone("UNAVAILABLE", "it is starting"), { retryable: true }),
+  ],
   ["did not allow it yet", gone("FORBIDDEN", "missing scope")],
 ])
   test(`an older gateway that ${what} is asked again by the same name`, async () => {
-    notices = new older.Notices({ api: house.api, cards: { askQuestion: async () => undefined, hasOwnCard: () => false } });
+    notices = new older.Notices({
+      api: house.api,
+      cards: { askQuestion: async () => undefined, hasOwnCard: () => false },
+    });
     const names = [];
     sdk.callGatewayTool = async (_, __, { idempotencyKey }) => {
       names.push(idempotencyKey);
@@ -270,16 +334,28 @@ for (const [what, error] of [
   });
 
 test("where an older gateway has no such channel the web chat shows it", async () => {
-  notices = new older.Notices({ api: house.api, cards: { askQuestion: async () => undefined, hasOwnCard: () => false } });
+  notices = new older.Notices({
+    api: house.api,
+    cards: { askQuestion: async () => undefined, hasOwnCard: () => false },
+  });
   const chat = sdk.callGatewayTool;
-  sdk.callGatewayTool = async (method, ...rest) => (method === "send" ? Promise.reject(gone("INVALID_REQUEST", "unsupported channel")) : chat(method, ...rest));
+  sdk.callGatewayTool = async (method, ...rest) =>
+    method === "send"
+      ? Promise.reject(gone("INVALID_REQUEST", "unsupported channel"))
+      : chat(method, ...rest);
   await tell();
   assert.deepEqual(done, [["chat", MAIN, "It is done."]]);
 });
 
 test("it says what a gateway does not offer", async () => {
   assert.deepEqual(await notices.listMissingFunctions(), []);
-  assert.deepEqual(await new older.Notices({ api: house.api, cards: { askQuestion: async () => undefined, hasOwnCard: () => false } }).listMissingFunctions(), ["sendDurableMessageBatch"]);
+  assert.deepEqual(
+    await new older.Notices({
+      api: house.api,
+      cards: { askQuestion: async () => undefined, hasOwnCard: () => false },
+    }).listMissingFunctions(),
+    ["sendDurableMessageBatch"],
+  );
 });
 
 test("what is asked by buttons in the web chat needs no line besides", async () => {
@@ -291,18 +367,27 @@ test("what is asked by buttons in the web chat needs no line besides", async () 
 test("where there can be no buttons the line is told as ever", async () => {
   await tell({ question: QUESTION }, OTHER);
   await tell({ question: QUESTION, key: "2" });
-  assert.deepEqual(done, [["chat", OTHER, "It is done."], ["channel", PHONE, "It is done."]]);
+  assert.deepEqual(done, [
+    ["chat", OTHER, "It is done."],
+    ["channel", PHONE, "It is done."],
+  ]);
 });
 
 test("a channel is sent the line, with buttons where it has some", async () => {
   const sent = [];
-  sdk.sendDurableMessageBatch = async ({ payloads }) => (sent.push(...payloads), { status: "sent" });
+  sdk.sendDurableMessageBatch = async ({ payloads }) => {
+    sent.push(...payloads);
+    return { status: "sent" };
+  };
   asked = "id-1";
   await tell({ question: QUESTION });
   await tell({ question: { ...QUESTION, options: [] }, key: "2" });
   const [{ presentation, ...first }, second] = sent;
   assert.deepEqual(first, { text: "It is done.", presentationTextMode: "fallback" });
   const [, { buttons }] = presentation.blocks;
-  assert.deepEqual(buttons[0], { label: "Accept", action: { type: "question", questionId: "id-1", optionValue: "Accept" } });
+  assert.deepEqual(buttons[0], {
+    label: "Accept",
+    action: { type: "question", questionId: "id-1", optionValue: "Accept" },
+  });
   assert.deepEqual(second, { text: "It is done." });
 });

@@ -5,24 +5,34 @@ import { load } from "./stand_ins.mjs";
 
 const { registerPages } = await load("pages.js");
 const FIRST = "/taskmem/pages/";
-const OPENS = { host: "gateway.example", "sec-fetch-site": "same-origin" }; // the frame opens its page
-const SCRIPT = { host: "gateway.example", "sec-fetch-site": "cross-site", origin: "null" }; // its script asks
+// the frame opens its page
+const OPENS = { host: "gateway.example", "sec-fetch-site": "same-origin" };
+// its script asks
+const SCRIPT = { host: "gateway.example", "sec-fetch-site": "cross-site", origin: "null" };
 let routes, tabs, asked, here, mode;
 
 beforeEach(() => {
   [routes, tabs, asked] = [{}, [], []];
   const call = async (method, params) => {
     asked.push([method, params]);
-    if (method === "page") return { status: 200, content_type: "text/html", body: Buffer.from(`<base href="${params.tab}">`).toString("base64") };
+    if (method === "page")
+      return {
+        status: 200,
+        content_type: "text/html",
+        body: Buffer.from(`<base href="${params.tab}">`).toString("base64"),
+      };
     if (method === "changes") return { seen: [7, 1, 2] };
-    if (params.action === "nonsense") throw Object.assign(new Error("You cannot do that now."), { name: "not_allowed" });
+    if (params.action === "nonsense")
+      throw Object.assign(new Error("You cannot do that now."), { name: "not_allowed" });
     return { message: "Done." };
   };
   here = { daemon: { call } };
   mode = "token";
   const api = {
     runtime: { config: { current: () => ({ gateway: { auth: { mode } } }) } },
-    registerHttpRoute: ({ path, ...route }) => { routes[path] = route; },
+    registerHttpRoute: ({ path, ...route }) => {
+      routes[path] = route;
+    },
     session: { controls: { registerControlUiDescriptor: (tab) => tabs.push(tab) } },
   };
   registerPages(api, () => here);
@@ -30,10 +40,23 @@ beforeEach(() => {
 
 /** Send a request to one of the routes, as the tab's frame does; what it is answered. */
 async function send(path, { method = "GET", body = "", headers: given } = {}) {
-  const route = Object.entries(routes).find(([start, { match }]) => (match === "prefix" ? path.startsWith(start) : path.split("?")[0] === start));
-  const request = Object.assign(Readable.from(body ? [body] : []), { method, url: path, headers: given ?? (path === FIRST ? OPENS : SCRIPT) });
+  const route = Object.entries(routes).find(([start, { match }]) =>
+    match === "prefix" ? path.startsWith(start) : path.split("?")[0] === start,
+  );
+  const request = Object.assign(Readable.from(body ? [body] : []), {
+    method,
+    url: path,
+    headers: given ?? (path === FIRST ? OPENS : SCRIPT),
+  });
   const headers = {};
-  const response = { setHeader: (name, value) => { headers[name] = value; }, end(text) { this.text = String(text); } };
+  const response = {
+    setHeader: (name, value) => {
+      headers[name] = value;
+    },
+    end(text) {
+      this.text = String(text);
+    },
+  };
   assert.equal(await route[1].handler(request, response), true);
   return { status: response.statusCode, headers, text: response.text };
 }
@@ -57,19 +80,34 @@ test("all else is answered below an address with a key", async () => {
 });
 
 test("without the key nothing is read or done", async () => {
-  for (const path of ["/taskmem/tab/", "/taskmem/tab/x/act", "/taskmem/tab/x/changes", "/taskmem/tab/%2e%2e/task"]) {
+  for (const path of [
+    "/taskmem/tab/",
+    "/taskmem/tab/x/act",
+    "/taskmem/tab/x/changes",
+    "/taskmem/tab/%2e%2e/task",
+  ]) {
     assert.equal((await send(path, { method: "POST", body: "id=task_1" })).status, 403);
   }
   assert.deepEqual(asked, []);
 });
 
 test("no script may read the page that names the key", async () => {
-  for (const headers of [SCRIPT, { ...OPENS, "sec-fetch-site": "cross-site" }, { ...OPENS, origin: "https://evil.example" }]) {
+  for (const headers of [
+    SCRIPT,
+    { ...OPENS, "sec-fetch-site": "cross-site" },
+    { ...OPENS, origin: "https://evil.example" },
+  ]) {
     const { status, headers: given, text } = await send(FIRST, { headers });
-    assert.deepEqual([status, given["Access-Control-Allow-Origin"], /tab/.test(text)], [403, undefined, false]);
+    assert.deepEqual(
+      [status, given["Access-Control-Allow-Origin"], /tab/.test(text)],
+      [403, undefined, false],
+    );
   }
   assert.equal((await send(FIRST)).headers["Access-Control-Allow-Origin"], undefined);
-  assert.equal((await send(`${await findRoot()}changes`)).headers["Access-Control-Allow-Origin"], "null");
+  assert.equal(
+    (await send(`${await findRoot()}changes`)).headers["Access-Control-Allow-Origin"],
+    "null",
+  );
 });
 
 test("without a login, the page is for the gateway's own machine", async () => {
@@ -97,13 +135,19 @@ test("odd addresses are answered, too", async () => {
 
 test("a person acts, and reads what became of it", async () => {
   const root = await findRoot();
-  const done = await send(`${root}act`, { method: "POST", body: "id=task_1&action=answer&words=Yes%2C+both" });
+  const done = await send(`${root}act`, {
+    method: "POST",
+    body: "id=task_1&action=answer&words=Yes%2C+both",
+  });
   assert.deepEqual([done.status, done.text], [200, '{"message":"Done."}']);
   assert.deepEqual(asked.at(-1), ["act", { id: "task_1", action: "answer", words: "Yes, both" }]);
   const refused = await send(`${root}act`, { method: "POST", body: "action=nonsense" });
   assert.deepEqual([refused.status, refused.text], [409, '{"message":"You cannot do that now."}']);
   assert.equal((await send(`${root}act`)).status, 405);
-  assert.equal((await send(`${root}act`, { method: "POST", body: "x".repeat(70_000) })).status, 413);
+  assert.equal(
+    (await send(`${root}act`, { method: "POST", body: "x".repeat(70_000) })).status,
+    413,
+  );
 });
 
 test("no script and no frame of others is allowed in a page", async () => {

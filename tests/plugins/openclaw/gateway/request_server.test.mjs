@@ -31,7 +31,10 @@ async function said(path, text, lines = 1) {
     all += chunk;
     if (all.split("\n").length > lines) break;
   }
-  return all.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+  return all
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
 }
 
 test("a request is answered by the handler of its name", async (t) => {
@@ -51,7 +54,16 @@ test("whatever is asked is answered, also nonsense", async (t) => {
       throw new Error("it broke");
     },
   });
-  const asked = ["{", "[]", "7", "null", '{"ask":"unknown"}', '{"ask":"toString"}', '{"ask":"fail"}', '{"ask":"nothing"}'];
+  const asked = [
+    "{",
+    "[]",
+    "7",
+    "null",
+    '{"ask":"unknown"}',
+    '{"ask":"toString"}',
+    '{"ask":"fail"}',
+    '{"ask":"nothing"}',
+  ];
   const answers = [];
   for (const each of asked) answers.push(...(await said(path, `${each}\n`)));
   assert.equal(answers.length, asked.length);
@@ -68,7 +80,10 @@ test("requests may come in pieces, and several on one connection", async (t) => 
   let all = "";
   while (all.split("\n").length < 3) all += await once(socket, "data");
   socket.destroy();
-  const words = all.trim().split("\n").map((line) => JSON.parse(line).word);
+  const words = all
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line).word);
   assert.deepEqual(words.sort(), ["one", "two"]);
 });
 
@@ -97,12 +112,18 @@ test("a door that cannot be opened is told of once, and opened when it can be", 
 
 for (const [what, ruin] of [
   ["taken away", (path) => rmSync(path)],
-  ["replaced by a dead one", (path) => (rmSync(path), writeFileSync(path, ""))],
+  [
+    "replaced by a dead one",
+    (path) => {
+      rmSync(path);
+      return writeFileSync(path, "");
+    },
+  ],
 ])
   test(`a door that is ${what} is opened again`, async (t) => {
     mock.timers.enable({ apis: ["setInterval"] });
     t.after(() => mock.timers.reset());
-    const { path, made } = await serve(t, { ping: () => ({ pong: true }) });
+    const { path } = await serve(t, { ping: () => ({ pong: true }) });
     ruin(path);
     mock.timers.tick(5_000);
     await until(() => there(path));
@@ -113,7 +134,11 @@ test("where somebody is at home already, he stays, and his door is not taken awa
   mock.timers.enable({ apis: ["setInterval"] });
   t.after(() => mock.timers.reset());
   const { path } = await serve(t, { who: () => ({ who: "first" }) });
-  const second = new RequestServer(() => path, { who: () => ({ who: "second" }) }, { warn: assert.fail });
+  const second = new RequestServer(
+    () => path,
+    { who: () => ({ who: "second" }) },
+    { warn: assert.fail },
+  );
   second.open();
   assert.deepEqual(await said(path, '{"ask":"who"}\n'), [{ who: "first" }]);
   second.close();
@@ -124,7 +149,11 @@ test("of two gateways of one home the other is asked when the first is gone", as
   mock.timers.enable({ apis: ["setInterval"] });
   t.after(() => mock.timers.reset());
   const { path, made } = await serve(t, { who: () => ({ who: "first" }) });
-  const second = new RequestServer(() => path, { who: () => ({ who: "second" }) }, { warn: assert.fail });
+  const second = new RequestServer(
+    () => path,
+    { who: () => ({ who: "second" }) },
+    { warn: assert.fail },
+  );
   t.after(() => second.close());
   second.open();
   assert.deepEqual(await said(path, '{"ask":"who"}\n'), [{ who: "first" }]);
@@ -139,7 +168,11 @@ test("of several gateways of one home each has a door of its own", async (t) => 
   const { path } = await serve(t, {});
   const others = ["openclaw-2.sock", "openclaw-3.sock"].map((name) => join(dirname(path), name));
   for (const other of others) {
-    const made = new RequestServer(() => path, { who: () => ({ who: other }) }, { warn: assert.fail });
+    const made = new RequestServer(
+      () => path,
+      { who: () => ({ who: other }) },
+      { warn: assert.fail },
+    );
     t.after(() => made.close());
     made.open();
     await until(() => there(other));
@@ -149,9 +182,12 @@ test("of several gateways of one home each has a door of its own", async (t) => 
 
 test("a gateway for which no door is left says so", async (t) => {
   const path = join(folder(t), "openclaw.sock");
-  for (let number = 1; number <= 4; number++) assert.deepEqual((await serve(t, {}, path)).warned, []);
+  for (let number = 1; number <= 4; number++)
+    assert.deepEqual((await serve(t, {}, path)).warned, []);
   const { warned } = await serve(t, {}, path);
-  assert.deepEqual(warned, ["taskmem: no wake gets in (4 other gateways use this home); run: taskmem doctor"]);
+  assert.deepEqual(warned, [
+    "taskmem: no wake gets in (4 other gateways use this home); run: taskmem doctor",
+  ]);
 });
 
 test("a door that is closed leaves nothing behind", async (t) => {
@@ -163,9 +199,17 @@ test("a door that is closed leaves nothing behind", async (t) => {
 test("a handler is told when nobody waits for its answer any more", async (t) => {
   let given;
   const begun = new Promise((done) => {
-    t.told = (signal) => done((given = signal));
+    t.told = (signal) => {
+      given = signal;
+      done();
+    };
   });
-  const { path } = await serve(t, { slow: (_, signal) => (t.told(signal), new Promise(() => {})) });
+  const { path } = await serve(t, {
+    slow: (_, signal) => {
+      t.told(signal);
+      return new Promise(() => {});
+    },
+  });
   const socket = connect(path);
   socket.write('{"ask":"slow"}\n');
   await begun;
@@ -178,5 +222,8 @@ test("a request of some megabytes arrives whole, in pieces", async (t) => {
   const { path } = await serve(t, { size: ({ jpeg }) => ({ length: jpeg.length }) });
   const request = (jpeg) => `${JSON.stringify({ ask: "size", jpeg })}\n`;
   const big = "x".repeat(5_000_000);
-  assert.deepEqual(await said(path, request(big) + request("y"), 2), [{ length: 5_000_000 }, { length: 1 }]);
+  assert.deepEqual(await said(path, request(big) + request("y"), 2), [
+    { length: 5_000_000 },
+    { length: 1 },
+  ]);
 });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, mock, test } from "node:test";
-import { folder, gateway, imported, load, MAIN, OTHER, sdk, SOURCE } from "./stand_ins.mjs";
+import { folder, gateway, imported, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
 const { SessionReports } = await load("session_reports.js");
 const CHILD = "agent:main:subagent:1";
@@ -19,22 +19,32 @@ function move_in(options) {
     api: house.api,
     version: "1",
     ownTools: new Set(["task_update"]),
-    ask: async (...call) => (asked.push(call), answer(...call)),
+    ask: async (...call) => {
+      asked.push(call);
+      return answer(...call);
+    },
     tell: (event) => told.push(event),
   });
   sdk.resolveActiveEmbeddedRunSessionId = (session) => `id of ${session}`;
-  sdk.abortAgentHarnessRun = (id) => (stopped.push(id), true);
+  sdk.abortAgentHarnessRun = (id) => {
+    stopped.push(id);
+    return true;
+  };
   return reports;
 }
 
 beforeEach(() => move_in());
 
-const wrote = (role, content, session = MAIN, more = {}) => reports.recordRow({ message: { role, content, ...more } }, { sessionKey: session });
+const wrote = (role, content, session = MAIN, more = {}) =>
+  reports.recordRow({ message: { role, content, ...more } }, { sessionKey: session });
 const received = (session = MAIN) => reports.recordMessage({ sessionKey: session });
 const ctx = (sessionKey = MAIN) => ({ sessionKey, agentId: "main" });
-const calling = (toolName, params = {}, sessionKey = MAIN) => reports.reportCallStart({ toolName, params, toolCallId: "c1" }, ctx(sessionKey));
-const called = (toolName, more = {}, sessionKey = MAIN) => reports.reportCallEnd({ toolName, params: {}, toolCallId: "c1", ...more }, ctx(sessionKey));
-const blocked = (toolName = "exec", sessionKey = MAIN, toolCallId = "b1") => reports.findBlockReason({ toolName, toolCallId }, ctx(sessionKey));
+const calling = (toolName, params = {}, sessionKey = MAIN) =>
+  reports.reportCallStart({ toolName, params, toolCallId: "c1" }, ctx(sessionKey));
+const called = (toolName, more = {}, sessionKey = MAIN) =>
+  reports.reportCallEnd({ toolName, params: {}, toolCallId: "c1", ...more }, ctx(sessionKey));
+const blocked = (toolName = "exec", sessionKey = MAIN, toolCallId = "b1") =>
+  reports.findBlockReason({ toolName, toolCallId }, ctx(sessionKey));
 const calls = (session = MAIN) => reports.endTurn(session).calls;
 
 // The first test, for what is imported stays so.
@@ -49,13 +59,24 @@ for (const [by, row, expected] of [
   ["its user", {}, "user"],
   ["its user, under a run's own name", { idempotencyKey: "run-1:user" }, "user"],
   ["one of our wakes", { idempotencyKey: "taskmem:1:user" }, "taskmem"],
-  ["the gateway's recovery", { provenance: { sourceTool: "main_session_restart_recovery" } }, "recovery"],
+  [
+    "the gateway's recovery",
+    { provenance: { sourceTool: "main_session_restart_recovery" } },
+    "recovery",
+  ],
   ["a heartbeat", { provenance: { sourceTool: "heartbeat" } }, "heartbeat"],
-  ["a sub-agent's report", { provenance: { sourceTool: "subagent_announce" }, idempotencyKey: "taskmem:1" }, "other"],
+  [
+    "a sub-agent's report",
+    { provenance: { sourceTool: "subagent_announce" }, idempotencyKey: "taskmem:1" },
+    "other",
+  ],
 ])
   test(`a turn that ${by} began says so, at its beginning and at its end`, () => {
     wrote("user", "go on", MAIN, row);
-    assert.deepEqual([reports.beginTurn(MAIN).origin, reports.endTurn(MAIN).origin], [expected, expected]);
+    assert.deepEqual(
+      [reports.beginTurn(MAIN).origin, reports.endTurn(MAIN).origin],
+      [expected, expected],
+    );
   });
 
 test("a turn that no row began is of another origin, also after one of the user's", () => {
@@ -127,14 +148,33 @@ test("turns of sessions that go on at once do not mix", async () => {
   wrote("assistant", "of two", OTHER);
   calling("exec", {}, OTHER);
   calling("exec", {}, OTHER);
-  const ends = [reports.endTurn(MAIN), reports.endTurn(OTHER)].map(({ origin, said, calls }) => [origin, said, calls]);
-  assert.deepEqual(ends, [["user", "of one", 1], ["other", "of two", 2]]);
+  const ends = [reports.endTurn(MAIN), reports.endTurn(OTHER)].map(({ origin, said, calls }) => [
+    origin,
+    said,
+    calls,
+  ]);
+  assert.deepEqual(ends, [
+    ["user", "of one", 1],
+    ["other", "of two", 2],
+  ]);
 });
 
 test("a call is told before it is made, with what it is about and where", () => {
   calling("exec", { command: "make" });
   assert.deepEqual(told, [
-    { kind: "tool_started", session_key: MAIN, agent_id: "main", folder: "/nowhere/main", fingerprint: told[0].fingerprint, call_id: "c1", tool: "exec", about: "make", method: undefined, folders: ["/nowhere/main"], command: true },
+    {
+      kind: "tool_started",
+      session_key: MAIN,
+      agent_id: "main",
+      folder: "/nowhere/main",
+      fingerprint: told[0].fingerprint,
+      call_id: "c1",
+      tool: "exec",
+      about: "make",
+      method: undefined,
+      folders: ["/nowhere/main"],
+      command: true,
+    },
   ]);
 });
 
@@ -147,11 +187,20 @@ for (const [params, given, about] of [
   test(`a call is told with the method or action it was given: ${given} in ${about}`, () => {
     calling("web_request", params);
     called("web_request", { params });
-    assert.deepEqual(told.map((each) => [each.method, each.about]), [[given, about], [given, about]]);
+    assert.deepEqual(
+      told.map((each) => [each.method, each.about]),
+      [
+        [given, about],
+        [given, about],
+      ],
+    );
   });
 
 test("what a call did to files is told once it has answered; of our own tools nothing is", () => {
-  called("write", { params: { path: "a.md" }, result: { details: { changed: true, created: true } } });
+  called("write", {
+    params: { path: "a.md" },
+    result: { details: { changed: true, created: true } },
+  });
   assert.deepEqual(told.at(-1).touched, [{ path: "/nowhere/main/a.md", change: "created" }]);
   called("task_update");
   assert.equal(told.at(-1).folders, undefined);
@@ -180,7 +229,10 @@ test("how a call ended is told: its beginning, its exit code, its time", () => {
   const result = { content: [{ type: "text", text: "y".repeat(1_000) }], details: { exitCode: 2 } };
   called("exec", { params: { command: "make" }, result, durationMs: 7 });
   const [{ kind, call_id, tool, about, outcome, exit_code, failed, ms }] = told;
-  assert.deepEqual([kind, call_id, tool, about, outcome, exit_code, failed, ms], ["tool_called", "c1", "exec", "make", "y".repeat(600), 2, false, 7]);
+  assert.deepEqual(
+    [kind, call_id, tool, about, outcome, exit_code, failed, ms],
+    ["tool_called", "c1", "exec", "make", "y".repeat(600), 2, false, 7],
+  );
 });
 
 test("a call that failed says why", () => {
@@ -208,7 +260,13 @@ test("what was said before a call of one of our own tools goes along with the ne
   wrote("user", "Please bake.");
   called("task_update");
   called("exec");
-  assert.deepEqual(told.map(({ tool, said }) => [tool, said.map(({ text }) => text)]), [["task_update", []], ["exec", ["Please bake."]]]);
+  assert.deepEqual(
+    told.map(({ tool, said }) => [tool, said.map(({ text }) => text)]),
+    [
+      ["task_update", []],
+      ["exec", ["Please bake."]],
+    ],
+  );
 });
 
 test("what was said since the last call goes along with the next, the last eight lines", () => {
@@ -216,7 +274,10 @@ test("what was said since the last call goes along with the next, the last eight
   wrote("assistant", "");
   called("exec");
   called("exec");
-  assert.deepEqual(told[0].said.map(({ role, text }) => [role, text[0]]), [2, 3, 4, 5, 6, 7, 8, 9].map((n) => [n % 2 ? "assistant" : "user", `${n}`]));
+  assert.deepEqual(
+    told[0].said.map(({ role, text }) => [role, text[0]]),
+    [2, 3, 4, 5, 6, 7, 8, 9].map((n) => [n % 2 ? "assistant" : "user", `${n}`]),
+  );
   assert.equal(told[0].said[0].text.length, 600);
   assert.deepEqual(told[1].said, []);
 });
@@ -224,7 +285,10 @@ test("what was said since the last call goes along with the next, the last eight
 test("a message that is written twice is one line", () => {
   for (const text of ["go on", "go on", "stop", "go on"]) wrote("user", text);
   called("exec");
-  assert.deepEqual(told[0].said.map(({ text }) => text), ["go on", "stop", "go on"]);
+  assert.deepEqual(
+    told[0].said.map(({ text }) => text),
+    ["go on", "stop", "go on"],
+  );
 });
 
 test("a wrapper around calls is none itself", async () => {
@@ -240,7 +304,11 @@ test("a wrapper around calls is none itself", async () => {
 
 test("the end of a turn says whether we stopped it, also where it comes at once", async () => {
   const ends = [];
-  const turn = async () => (reports.beginTurn(MAIN), await reports.stopTurns([MAIN]), ends.push(reports.endTurn(MAIN).stopped));
+  const turn = async () => {
+    reports.beginTurn(MAIN);
+    await reports.stopTurns([MAIN]);
+    return ends.push(reports.endTurn(MAIN).stopped);
+  };
   await turn();
   sdk.abortAgentHarnessRun = () => false;
   await turn();
@@ -249,7 +317,10 @@ test("the end of a turn says whether we stopped it, also where it comes at once"
   await reports.stopTurns([MAIN]);
   sdk.abortAgentHarnessRun = () => false; // it is being stopped already
   await turn();
-  sdk.abortAgentHarnessRun = () => (ends.push(reports.endTurn(MAIN).stopped), true);
+  sdk.abortAgentHarnessRun = () => {
+    ends.push(reports.endTurn(MAIN).stopped);
+    return true;
+  };
   await turn();
   reports.beginTurn(MAIN);
   ends.push(reports.endTurn(MAIN).stopped);
@@ -261,10 +332,16 @@ test("the work of a sub-agent counts for the session that spawned it, also of it
   reports.recordSpawn({ childSessionKey: CHILD, requesterSessionKey: MAIN });
   reports.recordSpawn({ childSessionKey: second, requesterSessionKey: CHILD });
   reports.recordSpawn({ childSessionKey: third, requesterSessionKey: second });
-  assert.deepEqual([CHILD, second, third, MAIN, OTHER].map((session) => reports.findRoot(session)), [MAIN, MAIN, MAIN, MAIN, OTHER]);
+  assert.deepEqual(
+    [CHILD, second, third, MAIN, OTHER].map((session) => reports.findRoot(session)),
+    [MAIN, MAIN, MAIN, MAIN, OTHER],
+  );
   calling("exec", {}, third);
   called("exec", {}, third);
-  assert.deepEqual(told.map(({ session_key }) => session_key), [MAIN, MAIN]);
+  assert.deepEqual(
+    told.map(({ session_key }) => session_key),
+    [MAIN, MAIN],
+  );
 });
 
 test("what sub-agents call, or anybody between two turns, is no call of a turn", () => {
@@ -282,17 +359,30 @@ test("what sub-agents call, or anybody between two turns, is no call of a turn",
 test("the work of another agent's sub-agent is that of the agent that spawned it", () => {
   const coder = "agent:coder:subagent:1";
   reports.recordSpawn({ childSessionKey: coder, requesterSessionKey: MAIN });
-  reports.reportCallStart({ toolName: "exec", toolCallId: "c1" }, { sessionKey: coder, agentId: "coder" });
-  reports.reportCallEnd({ toolName: "exec", toolCallId: "c1" }, { sessionKey: coder, agentId: "coder" });
+  reports.reportCallStart(
+    { toolName: "exec", toolCallId: "c1" },
+    { sessionKey: coder, agentId: "coder" },
+  );
+  reports.reportCallEnd(
+    { toolName: "exec", toolCallId: "c1" },
+    { sessionKey: coder, agentId: "coder" },
+  );
   const { agent_id, folder, fingerprint } = reports.beginTurn(MAIN);
-  for (const each of told) assert.deepEqual([each.agent_id, each.folder, each.fingerprint], [agent_id, folder, fingerprint]);
+  for (const each of told)
+    assert.deepEqual(
+      [each.agent_id, each.folder, each.fingerprint],
+      [agent_id, folder, fingerprint],
+    );
 });
 
 test("a session that a task has to itself is nobody's sub-agent", () => {
   reports.recordSpawn({ childSessionKey: TASK, requesterSessionKey: MAIN });
   reports.recordSpawn({ childSessionKey: CHILD });
   reports.recordSpawn({});
-  assert.deepEqual([TASK, CHILD].map((session) => reports.findRoot(session)), [TASK, CHILD]);
+  assert.deepEqual(
+    [TASK, CHILD].map((session) => reports.findRoot(session)),
+    [TASK, CHILD],
+  );
 });
 
 test("the end of a turn says how many sub-agents of its session still run, their own among them", () => {
@@ -321,7 +411,10 @@ test("a sub-agent that is carried on after a restart counts for the session that
   house.sessions.set(second, { spawnedBy: CHILD });
   house.sessions.set(stray, {});
   reports.beginTurn(second);
-  assert.deepEqual([CHILD, second, stray].map((session) => reports.findRoot(session)), [MAIN, MAIN, stray]);
+  assert.deepEqual(
+    [CHILD, second, stray].map((session) => reports.findRoot(session)),
+    [MAIN, MAIN, stray],
+  );
   assert.equal(reports.endTurn(MAIN).children, 1);
   calling("exec", {}, second);
   assert.equal(told[0].session_key, MAIN);
@@ -331,10 +424,16 @@ test("a sub-agent of which the gateway cannot say who spawned it counts for itse
   const { session } = house.api.runtime.agent;
   const { getSessionEntry: entry } = session;
   const asked = [];
-  session.getSessionEntry = ({ sessionKey }) => (asked.push(sessionKey), assert.fail("EIO"));
+  session.getSessionEntry = ({ sessionKey }) => {
+    asked.push(sessionKey);
+    assert.fail("EIO");
+  };
   assert.equal(reports.beginTurn(CHILD).session_key, CHILD);
   for (let n = 0; n < 3; n++) calling("exec", {}, CHILD);
-  assert.deepEqual([asked, told.map(({ session_key }) => session_key)], [[CHILD], [CHILD, CHILD, CHILD]]);
+  assert.deepEqual(
+    [asked, told.map(({ session_key }) => session_key)],
+    [[CHILD], [CHILD, CHILD, CHILD]],
+  );
   session.getSessionEntry = entry;
   house.sessions.set(CHILD, { spawnedBy: MAIN });
   reports.beginTurn(CHILD);
@@ -344,7 +443,10 @@ test("a sub-agent of which the gateway cannot say who spawned it counts for itse
 test("a sub-agent of whose end nobody told counts as gone after a day", (t) => {
   reports.recordSpawn({ childSessionKey: CHILD, requesterSessionKey: MAIN });
   t.after(() => mock.restoreAll());
-  for (const [hours, children] of [[23, 1], [25, 0]]) {
+  for (const [hours, children] of [
+    [23, 1],
+    [25, 0],
+  ]) {
     const later = performance.now() + hours * 3_600_000;
     mock.method(performance, "now", () => later);
     assert.equal(reports.endTurn(MAIN).children, children);
@@ -363,22 +465,38 @@ test("a step may make as many calls as its budget has left; then each reads why 
   const said = [];
   for (let n = 0; n < 4; n++) said.push(await blocked());
   assert.deepEqual(said, [undefined, undefined, "Call task_step_done.", "Call task_step_done."]);
-  assert.deepEqual(asked.map(([method, params]) => [method, params]), [["budget", { session_key: MAIN }]]);
+  assert.deepEqual(
+    asked.map(([method, params]) => [method, params]),
+    [["budget", { session_key: MAIN }]],
+  );
 });
 
 test("a call that was not let through has not ended; one that somebody else did not let through has", async () => {
   answer = () => ({ budget: { left: 0, reason: "no more" } });
-  const denied = { error: "no more", result: { details: { deniedReason: "plugin-before-tool-call" } } };
+  const denied = {
+    error: "no more",
+    result: { details: { deniedReason: "plugin-before-tool-call" } },
+  };
   await blocked();
   called("exec", { ...denied, toolCallId: "b1" });
   assert.deepEqual(told, []);
   for (const toolCallId of ["b2", "b1"]) called("exec", { ...denied, toolCallId });
-  assert.deepEqual(told.map(({ call_id, failed }) => [call_id, failed]), [["b2", true], ["b1", true]]);
+  assert.deepEqual(
+    told.map(({ call_id, failed }) => [call_id, failed]),
+    [
+      ["b2", true],
+      ["b1", true],
+    ],
+  );
 });
 
 test("calls that are made at once spend one budget", async () => {
   answer = () => ({ budget: { left: 1, reason: "no more" } });
-  assert.deepEqual(await Promise.all([blocked(), blocked(), blocked("exec", OTHER)]), [undefined, "no more", undefined]);
+  assert.deepEqual(await Promise.all([blocked(), blocked(), blocked("exec", OTHER)]), [
+    undefined,
+    "no more",
+    undefined,
+  ]);
 });
 
 test("a budget that was asked for before one of our own tools answered is not kept", async () => {
@@ -490,12 +608,18 @@ test("where no turn runs none is stopped, which is not the same as one that cann
 
 test("the last words of a round of ours are told whole, and that they were cut is said", () => {
   const ends = (text, idempotencyKey) => {
-    reports.recordRow({ message: { role: "user", content: "go", idempotencyKey } }, { sessionKey: MAIN });
+    reports.recordRow(
+      { message: { role: "user", content: "go", idempotencyKey } },
+      { sessionKey: MAIN },
+    );
     reports.recordRow({ message: { role: "assistant", content: text } }, { sessionKey: MAIN });
     return reports.endTurn(MAIN).words;
   };
   assert.equal(ends("x".repeat(16_000), "taskmem:1"), "x".repeat(16_000));
-  assert.match(ends("x".repeat(16_001), "taskmem:2"), /x{16000}\n\[… cut after 16000 characters\]$/);
+  assert.match(
+    ends("x".repeat(16_001), "taskmem:2"),
+    /x{16000}\n\[… cut after 16000 characters\]$/,
+  );
   assert.equal(ends("x", "chat:1"), undefined);
 });
 
@@ -552,15 +676,28 @@ test("work is told also where the gateway cannot say in which folder", () => {
 });
 
 test("whatever shape a message, a call or an outcome has, it is told", () => {
-  for (const content of [undefined, null, 7, { text: "one" }, [null, "two"]]) wrote("assistant", content);
+  for (const content of [undefined, null, 7, { text: "one" }, [null, "two"]])
+    wrote("assistant", content);
   calling("exec", null);
   called("exec", { params: null, result: { content: { text: "three" } } });
-  assert.deepEqual(told.map(({ about, outcome }) => [about, outcome]), [["{}", undefined], ["{}", "three"]]);
-  assert.deepEqual(told[1].said.map(({ text }) => text), ["one"]);
+  assert.deepEqual(
+    told.map(({ about, outcome }) => [about, outcome]),
+    [
+      ["{}", undefined],
+      ["{}", "three"],
+    ],
+  );
+  assert.deepEqual(
+    told[1].said.map(({ text }) => text),
+    ["one"],
+  );
 });
 
 /** An agent's workspace with prompt files. */
-function workspace(test, agents = { entries: { main: { model: "m" }, coder: {} }, defaults: { model: "d" } }) {
+function workspace(
+  test,
+  agents = { entries: { main: { model: "m" }, coder: {} }, defaults: { model: "d" } },
+) {
   const path = folder(test);
   for (const id of Object.keys(agents.entries)) mkdirSync(join(path, id));
   move_in({ agents, workspace: path });
@@ -644,10 +781,19 @@ test("what runs for a session is listed: commands of its background and sub-agen
   const now = 1_000; // whole, so that differences are
   t.mock.method(performance, "now", () => now);
   reports.recordSpawn({ childSessionKey: CHILD, requesterSessionKey: MAIN });
-  called("sessions_spawn", { params: { task: "Compare prices" }, result: { details: { status: "accepted", childSessionKey: CHILD } } });
+  called("sessions_spawn", {
+    params: { task: "Compare prices" },
+    result: { details: { status: "accepted", childSessionKey: CHILD } },
+  });
   reports.recordSpawn({ childSessionKey: second, requesterSessionKey: CHILD });
-  called("sessions_spawn", { params: { task: "Never" }, result: { details: { status: "error", childSessionKey: second } } });
-  called("exec", { params: { command: "make all" }, result: { details: { status: "running", sessionId: "calm-cove" } } });
+  called("sessions_spawn", {
+    params: { task: "Never" },
+    result: { details: { status: "error", childSessionKey: second } },
+  });
+  called("exec", {
+    params: { command: "make all" },
+    result: { details: { status: "running", sessionId: "calm-cove" } },
+  });
   t.mock.method(performance, "now", () => now + 5_000);
   const expected = [
     { kind: "command", name: "calm-cove", about: "make all", age: 5_000 },

@@ -13,15 +13,32 @@ function move_in(options) {
     if (!house.sessions.has(sessionKey)) throw new Error("session not found");
     shown.push(message);
   };
-  const reports = { beginTurn: (session_key) => ({ session_key }), endTurn: (session_key) => ({ session_key, calls: 2 }) };
-  sessions = new Sessions({ api: house.api, id: "taskmem", reports, tell: (event) => told.push(event) });
-  house.api.agent.events.registerAgentEventSubscription({ handle: (event) => sessions.handleLifecycle(event) });
+  const reports = {
+    beginTurn: (session_key) => ({ session_key }),
+    endTurn: (session_key) => ({ session_key, calls: 2 }),
+  };
+  sessions = new Sessions({
+    api: house.api,
+    id: "taskmem",
+    reports,
+    tell: (event) => told.push(event),
+  });
+  house.api.agent.events.registerAgentEventSubscription({
+    handle: (event) => sessions.handleLifecycle(event),
+  });
 }
 
 beforeEach(() => move_in());
 
 const wake = (more = {}) =>
-  sessions.deliverWake({ session_key: MAIN, key: "wake-1", delivery_id: "delivery-1", text: "the packet", message: "Carry on.", ...more });
+  sessions.deliverWake({
+    session_key: MAIN,
+    key: "wake-1",
+    delivery_id: "delivery-1",
+    text: "the packet",
+    message: "Carry on.",
+    ...more,
+  });
 /** Let a model answer in a run, and the agent begin a tool call. */
 function act(run) {
   sessions.handleAnswered(run);
@@ -31,7 +48,10 @@ const told_of = (kind) => told.filter((event) => event.kind === kind);
 
 test("a wake waits before the next turn, and an ordinary turn is asked for", async () => {
   assert.deepEqual(await wake(), { turn: "ordinary" });
-  assert.deepEqual(house.turns.map(({ sessionKey, message }) => [sessionKey, message]), [[MAIN, "[taskmem] Carry on."]]);
+  assert.deepEqual(
+    house.turns.map(({ sessionKey, message }) => [sessionKey, message]),
+    [[MAIN, "[taskmem] Carry on."]],
+  );
   assert.deepEqual(house.begin("r1"), ["the packet"]);
 });
 
@@ -46,8 +66,14 @@ test("it has arrived when the agent acts in the turn that took it, and is told o
   assert.deepEqual(told_of("answered"), []);
   act("r1");
   house.end("r1");
-  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
-  assert.deepEqual(told_of("turn_ended").map(({ deliveries, error }) => [deliveries, error]), [[[], null]]);
+  assert.deepEqual(
+    told_of("answered").map(({ deliveries }) => deliveries),
+    [["delivery-1"]],
+  );
+  assert.deepEqual(
+    told_of("turn_ended").map(({ deliveries, error }) => [deliveries, error]),
+    [[[], null]],
+  );
 });
 
 test("an answer alone is no arrival before its turn has ended", async () => {
@@ -56,12 +82,25 @@ test("an answer alone is no arrival before its turn has ended", async () => {
   sessions.handleAnswered("r1");
   assert.deepEqual(told_of("answered"), []);
   house.end("r1");
-  assert.deepEqual(told_of("turn_ended").map(({ deliveries, error }) => [deliveries, error]), [[["delivery-1"], null]]);
+  assert.deepEqual(
+    told_of("turn_ended").map(({ deliveries, error }) => [deliveries, error]),
+    [[["delivery-1"], null]],
+  );
 });
 
 for (const [what, acted, data, expected] of [
-  ["before its agent acted brought the wake to nobody", false, { aborted: true }, [["delivery-1"], "it was aborted"]],
-  ["by an error before its agent acted did so, too", false, { error: "draining" }, [["delivery-1"], "draining"]],
+  [
+    "before its agent acted brought the wake to nobody",
+    false,
+    { aborted: true },
+    [["delivery-1"], "it was aborted"],
+  ],
+  [
+    "by an error before its agent acted did so, too",
+    false,
+    { error: "draining" },
+    [["delivery-1"], "draining"],
+  ],
   ["after its agent acted has brought the wake", true, { aborted: true }, [[], null]],
 ])
   test(`a turn that a stop of the gateway cut ${what}`, async () => {
@@ -71,7 +110,10 @@ for (const [what, acted, data, expected] of [
     if (acted) sessions.handleActed(MAIN);
     sessions.beginStop();
     house.end("r1", data);
-    assert.deepEqual(told_of("turn_ended").map(({ deliveries, error }) => [deliveries, error]), [expected]);
+    assert.deepEqual(
+      told_of("turn_ended").map(({ deliveries, error }) => [deliveries, error]),
+      [expected],
+    );
   });
 
 test("what waits still has not arrived by a turn that could not take it", async () => {
@@ -114,14 +156,20 @@ test("a turn that failed after a model had answered is no failure", async () => 
   house.begin("r2");
   sessions.handleAnswered("r2");
   house.end("r2", { aborted: true });
-  assert.deepEqual(told_of("turn_ended").map(({ error }) => error), [null, null]);
+  assert.deepEqual(
+    told_of("turn_ended").map(({ error }) => error),
+    [null, null],
+  );
 });
 
 test("a turn that was aborted before a model had answered brought the wake to nobody", async () => {
   await wake();
   house.begin("r1");
   house.end("r1", { aborted: true });
-  assert.deepEqual(told_of("turn_ended").map(({ error, deliveries }) => [error, deliveries]), [["it was aborted", ["delivery-1"]]]);
+  assert.deepEqual(
+    told_of("turn_ended").map(({ error, deliveries }) => [error, deliveries]),
+    [["it was aborted", ["delivery-1"]]],
+  );
 });
 
 test("what has arrived is not brought again: the daemon is told of it", async () => {
@@ -129,7 +177,10 @@ test("what has arrived is not brought again: the daemon is told of it", async ()
   house.begin("r1");
   house.end("r1");
   assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "taken before" });
-  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-2"]]);
+  assert.deepEqual(
+    told_of("answered").map(({ deliveries }) => deliveries),
+    [["delivery-2"]],
+  );
   assert.equal(house.turns.length, 1);
 });
 
@@ -137,7 +188,9 @@ test("of what has arrived and says more now only the rest is brought", async () 
   await wake();
   house.begin("r1");
   house.end("r1");
-  assert.deepEqual(await wake({ delivery_id: "delivery-2", text: "the packet\nand more" }), { turn: "ordinary" });
+  assert.deepEqual(await wake({ delivery_id: "delivery-2", text: "the packet\nand more" }), {
+    turn: "ordinary",
+  });
   assert.deepEqual(house.begin("r2"), ["and more"]);
   act("r2");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-2"]);
@@ -145,15 +198,21 @@ test("of what has arrived and says more now only the rest is brought", async () 
 
 test("a wake that comes again with more follows the one that runs", async () => {
   await wake({ text: "one\ntwo" });
-  assert.deepEqual(await wake({ delivery_id: "delivery-2", text: "two" }), { turn: "started before" });
+  assert.deepEqual(await wake({ delivery_id: "delivery-2", text: "two" }), {
+    turn: "started before",
+  });
   house.begin("r1");
-  assert.deepEqual(await wake({ delivery_id: "delivery-3", text: "one\nthree" }), { waits_for: "wake-1" });
+  assert.deepEqual(await wake({ delivery_id: "delivery-3", text: "one\nthree" }), {
+    waits_for: "wake-1",
+  });
   act("r1");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-2"]);
 });
 
 test("what an earlier start put before the next turn is not put there again", async () => {
-  house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "the packet", createdAt: Date.now(), ttlMs: 1e6 });
+  house
+    .waiting(MAIN)
+    .push({ idempotencyKey: "wake-1", text: "the packet", createdAt: Date.now(), ttlMs: 1e6 });
   assert.deepEqual(await wake(), { turn: "ordinary" });
   assert.deepEqual(house.begin("r1"), ["the packet"]);
   act("r1");
@@ -161,18 +220,29 @@ test("what an earlier start put before the next turn is not put there again", as
 });
 
 test("a wake that an earlier start put there among others arrives with these, once", async () => {
-  house.waiting(MAIN).push({ idempotencyKey: "wake-0", text: "one\nthe packet", createdAt: Date.now(), ttlMs: 1e6 });
+  house
+    .waiting(MAIN)
+    .push({ idempotencyKey: "wake-0", text: "one\nthe packet", createdAt: Date.now(), ttlMs: 1e6 });
   assert.deepEqual(await wake(), { turn: "ordinary" });
   assert.deepEqual(house.begin("r1"), ["one\nthe packet"]);
   act("r1");
   house.end("r1");
-  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
+  assert.deepEqual(
+    told_of("answered").map(({ deliveries }) => deliveries),
+    [["delivery-1"]],
+  );
   assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "taken before" });
 });
 
 for (const [whose, put] of [
   ["this start", () => wake({ delivery_id: "delivery-0", text: "one" })],
-  ["an earlier start", async () => house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "one", createdAt: Date.now(), ttlMs: 1e6 })],
+  [
+    "an earlier start",
+    async () =>
+      house
+        .waiting(MAIN)
+        .push({ idempotencyKey: "wake-1", text: "one", createdAt: Date.now(), ttlMs: 1e6 }),
+  ],
 ])
   test(`of a wake whose beginning ${whose} put there only the rest is put`, async () => {
     await put();
@@ -180,24 +250,36 @@ for (const [whose, put] of [
     assert.deepEqual(house.begin("r1"), ["one", "two"]);
     act("r1");
     house.end("r1");
-    assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
-    assert.deepEqual(await wake({ delivery_id: "delivery-2", text: "one\ntwo" }), { turn: "taken before" });
+    assert.deepEqual(
+      told_of("answered").map(({ deliveries }) => deliveries),
+      [["delivery-1"]],
+    );
+    assert.deepEqual(await wake({ delivery_id: "delivery-2", text: "one\ntwo" }), {
+      turn: "taken before",
+    });
   });
 
 test("what an earlier start put there and a turn has taken comes no second time", async () => {
-  house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "one", createdAt: Date.now(), ttlMs: 1e6 });
+  house
+    .waiting(MAIN)
+    .push({ idempotencyKey: "wake-1", text: "one", createdAt: Date.now(), ttlMs: 1e6 });
   sessions.recordInjections(MAIN);
   house.begin("r1");
   assert.deepEqual(await wake({ text: "one" }), { turn: "running" });
   act("r1");
   house.end("r1");
-  assert.deepEqual(told.map(({ kind, deliveries }) => [kind, deliveries]).slice(1), [["answered", ["delivery-1"]], ["turn_ended", []]]);
+  assert.deepEqual(told.map(({ kind, deliveries }) => [kind, deliveries]).slice(1), [
+    ["answered", ["delivery-1"]],
+    ["turn_ended", []],
+  ]);
   await wake({ delivery_id: "delivery-2", text: "one\ntwo" });
   assert.deepEqual(house.begin("r2"), ["two"]);
 });
 
 test("what an earlier start put there has no delivery that a turn's end could tell", () => {
-  house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "one", createdAt: Date.now(), ttlMs: 1e6 });
+  house
+    .waiting(MAIN)
+    .push({ idempotencyKey: "wake-1", text: "one", createdAt: Date.now(), ttlMs: 1e6 });
   sessions.recordInjections(MAIN);
   house.begin("r1");
   house.end("r1");
@@ -209,20 +291,32 @@ test("a wake of this start that a turn takes keeps its delivery", async () => {
   sessions.recordInjections(MAIN);
   house.begin("r1");
   act("r1");
-  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
+  assert.deepEqual(
+    told_of("answered").map(({ deliveries }) => deliveries),
+    [["delivery-1"]],
+  );
 });
 
 test("wakes that an earlier start put there together arrive together", async () => {
-  house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "one\ntwo", createdAt: Date.now(), ttlMs: 1e6 });
+  house
+    .waiting(MAIN)
+    .push({ idempotencyKey: "wake-1", text: "one\ntwo", createdAt: Date.now(), ttlMs: 1e6 });
   await wake({ text: "one" });
-  assert.deepEqual(await wake({ key: "wake-2", delivery_id: "delivery-2", text: "two" }), { turn: "started before" });
+  assert.deepEqual(await wake({ key: "wake-2", delivery_id: "delivery-2", text: "two" }), {
+    turn: "started before",
+  });
   assert.deepEqual(house.begin("r1"), ["one\ntwo"]);
   act("r1");
-  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1", "delivery-2"]]);
+  assert.deepEqual(
+    told_of("answered").map(({ deliveries }) => deliveries),
+    [["delivery-1", "delivery-2"]],
+  );
 });
 
 test("a wake of which the rest cannot be put there follows its beginning", async () => {
-  house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "one", createdAt: Date.now(), ttlMs: 1e6 });
+  house
+    .waiting(MAIN)
+    .push({ idempotencyKey: "wake-1", text: "one", createdAt: Date.now(), ttlMs: 1e6 });
   house.put = async () => ({ enqueued: false });
   assert.deepEqual(await wake({ text: "one\ntwo" }), { waits_for: "wake-1" });
   house.begin("r1");
@@ -242,15 +336,26 @@ test("a wake follows the one that waits, whose turn is asked for again when it d
   let now = 0;
   mock.method(performance, "now", () => now);
   await wake();
-  assert.deepEqual(await wake({ key: "wake-2", text: "another", message: "of another" }), { waits_for: "wake-1" });
+  assert.deepEqual(await wake({ key: "wake-2", text: "another", message: "of another" }), {
+    waits_for: "wake-1",
+  });
   assert.equal(house.turns.length, 1);
   now += 60_000;
-  assert.deepEqual(await wake({ key: "wake-2", text: "another", message: "of another" }), { waits_for: "wake-1" });
-  assert.deepEqual(house.turns.map(({ message }) => message.includes("another")), [false, false]);
+  assert.deepEqual(await wake({ key: "wake-2", text: "another", message: "of another" }), {
+    waits_for: "wake-1",
+  });
+  assert.deepEqual(
+    house.turns.map(({ message }) => message.includes("another")),
+    [false, false],
+  );
   mock.restoreAll();
 });
 
-for (const left of [{ abortedLastRun: true }, { mainRestartRecovery: {} }, { restartRecoveryRuns: [{}] }])
+for (const left of [
+  { abortedLastRun: true },
+  { mainRestartRecovery: {} },
+  { restartRecoveryRuns: [{}] },
+])
   test(`no turn is asked for before the gateway's own recovery of a session with ${Object.keys(left)}`, async () => {
     Object.assign(house.sessions.get(MAIN), { status: "running", ...left });
     assert.deepEqual(await wake(), { recovers: MAIN });
@@ -259,7 +364,10 @@ for (const left of [{ abortedLastRun: true }, { mainRestartRecovery: {} }, { res
     assert.deepEqual(await wake(), { turn: "ordinary" });
   });
 
-for (const [what, left] of [["that somebody stopped", { status: "killed", abortedLastRun: true }], ["whose recovery was given up", { status: "running", mainRestartRecovery: { tombstone: {} } }]])
+for (const [what, left] of [
+  ["that somebody stopped", { status: "killed", abortedLastRun: true }],
+  ["whose recovery was given up", { status: "running", mainRestartRecovery: { tombstone: {} } }],
+])
   test(`a session ${what} is not waited for`, async () => {
     Object.assign(house.sessions.get(MAIN), left);
     assert.deepEqual(await wake(), { turn: "ordinary" });
@@ -285,7 +393,10 @@ function abandon(status, recovery = {}) {
   now = 30_000;
   Object.assign(house.sessions.get(MAIN), { status, mainRestartRecovery: recovery });
   const asked = [];
-  sdk.callGatewayTool = async (method, _, params) => (asked.push([method, params]), { ok: true, continuation: { status: "started" } });
+  sdk.callGatewayTool = async (method, _, params) => {
+    asked.push([method, params]);
+    return { ok: true, continuation: { status: "started" } };
+  };
   return asked;
 }
 
@@ -293,13 +404,22 @@ for (const status of ["running", "failed", undefined])
   test(`the gateway is asked to recover a session that is ${status} and has a dead recovery`, async () => {
     const asked = abandon(status);
     assert.deepEqual(await wake(), { recovers: MAIN });
-    assert.deepEqual([asked, house.turns, house.waiting(MAIN)], [[["sessions.recover", { key: MAIN }]], [], []]);
+    assert.deepEqual(
+      [asked, house.turns, house.waiting(MAIN)],
+      [[["sessions.recover", { key: MAIN }]], [], []],
+    );
     mock.restoreAll();
   });
 
 for (const [how, answer] of [
-  ["does not recover a session", () => Promise.reject(new Error("requires a restart-tombstoned session"))],
-  ["recovers a session and begins no turn in it", async () => ({ ok: true, continuation: { status: "rejected" } })],
+  [
+    "does not recover a session",
+    () => Promise.reject(new Error("requires a restart-tombstoned session")),
+  ],
+  [
+    "recovers a session and begins no turn in it",
+    async () => ({ ok: true, continuation: { status: "rejected" } }),
+  ],
 ])
   test(`where the gateway ${how}, an ordinary turn is asked for`, async () => {
     abandon("failed");
@@ -314,7 +434,10 @@ test("a session is not recovered while a turn runs in it, or once its recovery w
   house.sessions.get(MAIN).mainRestartRecovery = {};
   house.begin("r1");
   await wake({ delivery_id: "delivery-2" });
-  assert.deepEqual(asked.filter(([method]) => method === "sessions.recover"), []);
+  assert.deepEqual(
+    asked.filter(([method]) => method === "sessions.recover"),
+    [],
+  );
   mock.restoreAll();
 });
 
@@ -333,7 +456,14 @@ test("a turn that the gateway took and did not begin is told, and asked for agai
   assert.deepEqual(told, [], "the answer to the wake comes first");
   await second();
   mock.timers.reset();
-  assert.deepEqual(told, [{ kind: "turn_not_started", session_key: MAIN, deliveries: ["delivery-1"], error: "changed while starting work" }]);
+  assert.deepEqual(told, [
+    {
+      kind: "turn_not_started",
+      session_key: MAIN,
+      deliveries: ["delivery-1"],
+      error: "changed while starting work",
+    },
+  ]);
   assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "ordinary" });
   assert.equal(house.turns.length, 2);
   assert.deepEqual(house.begin("r1"), ["the packet"]);
@@ -347,31 +477,53 @@ test("what only a turn that did not begin would have brought is taken by no othe
   house.begin("of the user");
   await second();
   mock.timers.reset();
-  assert.deepEqual(told_of("turn_not_started").map(({ deliveries }) => deliveries), [["delivery-1"]]);
+  assert.deepEqual(
+    told_of("turn_not_started").map(({ deliveries }) => deliveries),
+    [["delivery-1"]],
+  );
   act("of the user");
   assert.deepEqual(told_of("answered"), []);
 });
 
 test("a wake that a user's turn took meanwhile is not told when the turn for it does not begin", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
-  house.wait = () => (house.begin("of the user"), Promise.resolve({ status: "error", error: "changed while starting work" }));
+  house.wait = () => {
+    house.begin("of the user");
+    return Promise.resolve({ status: "error", error: "changed while starting work" });
+  };
   await wake();
   await second();
   mock.timers.reset();
-  assert.deepEqual(told_of("turn_not_started").map(({ deliveries }) => deliveries), [[]]);
+  assert.deepEqual(
+    told_of("turn_not_started").map(({ deliveries }) => deliveries),
+    [[]],
+  );
   act("of the user");
-  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
+  assert.deepEqual(
+    told_of("answered").map(({ deliveries }) => deliveries),
+    [["delivery-1"]],
+  );
 });
 
 test("what a session's reset dropped is told, and put there again", async () => {
   await wake();
   house.waiting(MAIN).splice(0);
   sessions.handleSessionEnd(MAIN);
-  assert.deepEqual(told, [{ kind: "turn_not_started", session_key: MAIN, deliveries: ["delivery-1"], error: "the session was reset" }]);
+  assert.deepEqual(told, [
+    {
+      kind: "turn_not_started",
+      session_key: MAIN,
+      deliveries: ["delivery-1"],
+      error: "the session was reset",
+    },
+  ]);
   await wake({ delivery_id: "delivery-2" });
   assert.deepEqual(house.begin("r1"), ["the packet"]);
   act("r1");
-  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-2"]]);
+  assert.deepEqual(
+    told_of("answered").map(({ deliveries }) => deliveries),
+    [["delivery-2"]],
+  );
 });
 
 for (const [what, allowed, goes_on] of [
@@ -387,22 +539,34 @@ for (const [what, allowed, goes_on] of [
     assert.deepEqual(told_of("turn_not_started"), []);
     house.begin("r1");
     act("r1");
-    assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
+    assert.deepEqual(
+      told_of("answered").map(({ deliveries }) => deliveries),
+      [["delivery-1"]],
+    );
   });
 
 test("what an earlier start put there waits on when the turn for it does not begin", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
-  house.waiting(MAIN).push({ idempotencyKey: "wake-0", text: "one\nthe packet", createdAt: Date.now(), ttlMs: 1e6 });
+  house
+    .waiting(MAIN)
+    .push({ idempotencyKey: "wake-0", text: "one\nthe packet", createdAt: Date.now(), ttlMs: 1e6 });
   house.wait = async () => ({ status: "error", error: "changed while starting work" });
   await wake();
   await second();
   mock.timers.reset();
   house.begin("r1");
   act("r1");
-  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
+  assert.deepEqual(
+    told_of("answered").map(({ deliveries }) => deliveries),
+    [["delivery-1"]],
+  );
 });
 
-for (const [outcome, status] of [["began, and failed", "error"], ["has not begun yet", "pending"], ["is not known", undefined]])
+for (const [outcome, status] of [
+  ["began, and failed", "error"],
+  ["has not begun yet", "pending"],
+  ["is not known", undefined],
+])
   test(`a turn that ${outcome} is not told as one that did not begin`, async () => {
     house.wait = async ({ runId }) => {
       if (status === "error") house.begin(runId);
@@ -416,7 +580,10 @@ for (const [outcome, status] of [["began, and failed", "error"], ["has not begun
 
 test("a turn that does not begin because the gateway stops is not told", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
-  house.wait = async () => (sessions.beginStop(), { status: "error", error: "draining" });
+  house.wait = async () => {
+    sessions.beginStop();
+    return { status: "error", error: "draining" };
+  };
   await wake();
   await second();
   mock.timers.reset();
@@ -429,13 +596,18 @@ test("while a turn of ours runs, however long, no other is asked for", async () 
   await wake();
   house.begin("r1");
   now += 60_000;
-  assert.deepEqual(await wake({ key: "wake-2", delivery_id: "delivery-2", text: "another" }), { turn: "started before" });
+  assert.deepEqual(await wake({ key: "wake-2", delivery_id: "delivery-2", text: "another" }), {
+    turn: "started before",
+  });
   assert.equal(house.turns.length, 1);
   mock.restoreAll();
 });
 
 test("the main session takes one wake at a time, by either of its names", async () => {
-  const both = await Promise.all([wake(), wake({ key: "wake-2", text: "another", session_key: null })]);
+  const both = await Promise.all([
+    wake(),
+    wake({ key: "wake-2", text: "another", session_key: null }),
+  ]);
   assert.deepEqual(both, [{ turn: "ordinary" }, { waits_for: "wake-1" }]);
   assert.deepEqual(house.begin("r1"), ["the packet"]);
 });
@@ -465,10 +637,19 @@ test("a session that is not there is not made", async () => {
 test("a main session that has had no turn yet is made by one that brings the wake", async () => {
   house.sessions.delete(MAIN);
   assert.deepEqual(await wake({ session_key: null }), { turn: "ordinary" });
-  assert.deepEqual(house.turns.map(({ sessionKey, message }) => [sessionKey, message]), [[MAIN, "the packet\n\n[taskmem] Carry on."]]);
+  assert.deepEqual(
+    house.turns.map(({ sessionKey, message }) => [sessionKey, message]),
+    [[MAIN, "the packet\n\n[taskmem] Carry on."]],
+  );
 });
 
-for (const [name, expected] of [["main", MAIN], ["MAIN", MAIN], ["global", MAIN], ["other", OTHER], [OTHER.toUpperCase(), OTHER]])
+for (const [name, expected] of [
+  ["main", MAIN],
+  ["MAIN", MAIN],
+  ["global", MAIN],
+  ["other", OTHER],
+  [OTHER.toUpperCase(), OTHER],
+])
   test(`a session named ${name} is ${expected}`, async () => {
     await wake({ session_key: name });
     assert.equal(house.turns[0].sessionKey, expected);
@@ -506,7 +687,10 @@ test("where a heartbeat is skipped, too, the wake says both reasons", async () =
 });
 
 test("a turn that cannot be started because the gateway stops is started by no heartbeat", async () => {
-  house.run = async () => (sessions.beginStop(), assert.fail("draining"));
+  house.run = async () => {
+    sessions.beginStop();
+    assert.fail("draining");
+  };
   await assert.rejects(wake(), /draining/);
   await assert.rejects(sessions.startTurn(OTHER, "Go on."), /the gateway is stopping/);
   assert.deepEqual(house.beats, []);
@@ -516,7 +700,14 @@ test("turns that we asked for are called off at the gateway, and those that are 
   const called_off = [];
   const status = (run) => (run === house.turns[0].idempotencyKey ? "running" : "succeeded");
   const resolve = (run) => ({ id: `row of ${run}`, status: status(run) });
-  house.api.runtime.tasks = { runs: { bindSession: ({ sessionKey }) => ({ resolve, cancel: async ({ taskId }) => called_off.push([sessionKey, taskId]) }) } };
+  house.api.runtime.tasks = {
+    runs: {
+      bindSession: ({ sessionKey }) => ({
+        resolve,
+        cancel: async ({ taskId }) => called_off.push([sessionKey, taskId]),
+      }),
+    },
+  };
   await sessions.startTurn(OTHER, "Go on.");
   await sessions.startTurn(MAIN, "Go on.");
   await sessions.cancelTurns();
@@ -525,8 +716,11 @@ test("turns that we asked for are called off at the gateway, and those that are 
 
 test("a turn that cannot be called off keeps no other from it", async () => {
   const called_off = [];
-  const cancel = async ({ taskId }) => (taskId === house.turns[0].idempotencyKey ? assert.fail("no such run") : called_off.push(taskId));
-  house.api.runtime.tasks = { runs: { bindSession: () => ({ resolve: (run) => ({ id: run, status: "running" }), cancel }) } };
+  const cancel = async ({ taskId }) =>
+    taskId === house.turns[0].idempotencyKey ? assert.fail("no such run") : called_off.push(taskId);
+  house.api.runtime.tasks = {
+    runs: { bindSession: () => ({ resolve: (run) => ({ id: run, status: "running" }), cancel }) },
+  };
   await sessions.startTurn(OTHER, "Go on.");
   await sessions.startTurn(MAIN, "Go on.");
   await sessions.cancelTurns();
@@ -542,7 +736,10 @@ test("a heartbeat that takes long is under way", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   house.run = async () => Promise.reject(new Error("not allowed"));
   const asked = new Promise((done) => {
-    house.beat = () => (setImmediate(done), new Promise(() => {}));
+    house.beat = () => {
+      setImmediate(done);
+      return new Promise(() => {});
+    };
   });
   const said = wake();
   await asked;
@@ -554,7 +751,10 @@ test("a heartbeat that takes long is under way", async () => {
 test("where nothing may be put before prompts, the turn's message brings the text", async () => {
   move_in({ allowed: false });
   await wake();
-  assert.deepEqual(house.turns.map(({ message }) => message), ["the packet\n\n[taskmem] Carry on."]);
+  assert.deepEqual(
+    house.turns.map(({ message }) => message),
+    ["the packet\n\n[taskmem] Carry on."],
+  );
   house.begin("r1");
   act("r1");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-1"]);
@@ -581,10 +781,15 @@ test("an injection that has expired waits no more, and no turn has taken it", as
   mock.timers.enable({ apis: ["Date"] });
   await wake();
   mock.timers.tick(24 * 3_600_000 + 1);
-  assert.deepEqual(await wake({ key: "wake-2", delivery_id: "delivery-2" }), { turn: "started before" });
+  assert.deepEqual(await wake({ key: "wake-2", delivery_id: "delivery-2" }), {
+    turn: "started before",
+  });
   house.begin("r1");
   act("r1");
-  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-2"]]);
+  assert.deepEqual(
+    told_of("answered").map(({ deliveries }) => deliveries),
+    [["delivery-2"]],
+  );
   mock.timers.reset();
 });
 
@@ -596,13 +801,19 @@ test("what a turn's message brings is not put before the same turn as well", asy
   assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "started before" });
   assert.deepEqual(house.begin("r1"), []);
   act("r1");
-  assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-2"]]);
+  assert.deepEqual(
+    told_of("answered").map(({ deliveries }) => deliveries),
+    [["delivery-2"]],
+  );
 });
 
 test("where nothing may be put before prompts, a wake waits until a turn of its own can bring it", async () => {
   move_in({ allowed: false });
   await wake();
-  await assert.rejects(wake({ key: "wake-2", delivery_id: "delivery-2" }), /asked for earlier has not begun/);
+  await assert.rejects(
+    wake({ key: "wake-2", delivery_id: "delivery-2" }),
+    /asked for earlier has not begun/,
+  );
   house.begin("r1");
   house.end("r1");
   house.run = async () => Promise.reject(new Error("not allowed"));
@@ -610,7 +821,10 @@ test("where nothing may be put before prompts, a wake waits until a turn of its 
   assert.deepEqual(house.beats, []);
   house.begin("r2");
   house.end("r2");
-  assert.deepEqual(told.flatMap(({ deliveries }) => deliveries ?? []), ["delivery-1"]);
+  assert.deepEqual(
+    told.flatMap(({ deliveries }) => deliveries ?? []),
+    ["delivery-1"],
+  );
 });
 
 test("the end of a turn is told, also where the session cannot be read", async () => {
@@ -618,10 +832,18 @@ test("the end of a turn is told, also where the session cannot be read", async (
   house.begin("r1");
   house.api.runtime.agent.session.getSessionEntry = () => assert.fail("EIO");
   assert.throws(() => house.end("r1"), /EIO/);
-  assert.deepEqual(told_of("turn_ended").map(({ running, deliveries }) => [running, deliveries]), [[[], []]]);
+  assert.deepEqual(
+    told_of("turn_ended").map(({ running, deliveries }) => [running, deliveries]),
+    [[[], []]],
+  );
 });
 
-for (const [text, expected] of [["[task_stuck_resume] {}", true], ["[task_resume] {}\nThe user answers: \"yes\"", true], ["[system] smart_wait resolved\n[task_resume] {}", true], ["the packet", false]])
+for (const [text, expected] of [
+  ["[task_stuck_resume] {}", true],
+  ['[task_resume] {}\nThe user answers: "yes"', true],
+  ["[system] smart_wait resolved\n[task_resume] {}", true],
+  ["the packet", false],
+])
   test(`a prompt ${expected ? "has" : "has not"} a packet by ${JSON.stringify(text)}, waiting or taken`, async () => {
     await wake({ text });
     assert.equal(sessions.hasPacket(MAIN), expected);
@@ -631,14 +853,19 @@ for (const [text, expected] of [["[task_stuck_resume] {}", true], ["[task_resume
     assert.equal(sessions.hasPacket(MAIN), false);
   });
 
-const row = ({ idempotencyKey }) => ({ role: "user", content: "[taskmem] Carry on.", idempotencyKey: `${idempotencyKey}:user` });
+const row = ({ idempotencyKey }) => ({
+  role: "user",
+  content: "[taskmem] Carry on.",
+  idempotencyKey: `${idempotencyKey}:user`,
+});
 
 test("the chat shows a wake's line in our name, and its turn's first row to the model alone", async () => {
   await wake();
   assert.deepEqual(shown, ["Carry on."]);
   const written = row(house.turns[0]);
   assert.deepEqual(sessions.hideRow(written), { message: { ...written, display: false } });
-  for (const other of [undefined, { role: "user" }, row({ idempotencyKey: "taskmem:another" })]) assert.equal(sessions.hideRow(other), undefined);
+  for (const other of [undefined, { role: "user" }, row({ idempotencyKey: "taskmem:another" })])
+    assert.equal(sessions.hideRow(other), undefined);
 });
 
 test("a wake that is sent again shows its line once", async () => {
@@ -665,14 +892,19 @@ test("a wake without a line is not seen, and its turn's first row neither", asyn
 
 test("what a turn brings for its model is never shown, and its line once it has made the session", async () => {
   house.sessions.delete(MAIN);
-  house.run = async (run) => void (house.turns.push(run), house.sessions.set(MAIN, {}));
+  house.run = async (run) => {
+    house.turns.push(run);
+    house.sessions.set(MAIN, {});
+  };
   await wake({ session_key: null });
   assert.ok(sessions.hideRow(row(house.turns[0])));
   assert.deepEqual(shown, ["Carry on."]);
 });
 
 test("a turn for an earlier wake that nobody remembers says that it goes on", async () => {
-  house.waiting(MAIN).push({ idempotencyKey: "wake-0", text: "earlier", createdAt: Date.now(), ttlMs: 1e6 });
+  house
+    .waiting(MAIN)
+    .push({ idempotencyKey: "wake-0", text: "earlier", createdAt: Date.now(), ttlMs: 1e6 });
   assert.deepEqual(await wake(), { waits_for: "wake-0" });
   assert.deepEqual(shown, ["The agent goes on."]);
 });
@@ -686,7 +918,13 @@ test("nothing of a round of ours is delivered, whatever its session's channel", 
 test("a turn's beginning and end are told with what was seen of its work", () => {
   house.begin("r1");
   house.end("r1");
-  assert.deepEqual(told.map(({ session_key, run_id, calls }) => [session_key, run_id, calls]), [[MAIN, "r1", undefined], [MAIN, undefined, 2]]);
+  assert.deepEqual(
+    told.map(({ session_key, run_id, calls }) => [session_key, run_id, calls]),
+    [
+      [MAIN, "r1", undefined],
+      [MAIN, undefined, 2],
+    ],
+  );
 });
 
 test("a turn that failed without a reason has failed all the same", () => {
@@ -714,7 +952,12 @@ for (const [how, data, aborted, failed] of [
   ["well", { phase: "end" }, false, null],
   ["by somebody who stopped it", { phase: "end", aborted: true }, true, null],
   ["by an error", { phase: "error", error: "500" }, false, "500"],
-  ["by an error of the stop itself", { phase: "error", error: "aborted", aborted: true }, true, null],
+  [
+    "by an error of the stop itself",
+    { phase: "error", error: "aborted", aborted: true },
+    true,
+    null,
+  ],
 ])
   test(`a turn that ended ${how} is told so, also where a model had answered`, () => {
     house.begin("r1");
@@ -729,11 +972,14 @@ test("the sessions whose turns run are told with every beginning and end", () =>
   house.begin("r2", OTHER);
   house.end("r1");
   house.end("unknown");
-  assert.deepEqual(told.map(({ kind, running }) => [kind, running]), [
-    ["turn_started", [MAIN]],
-    ["turn_started", [MAIN, OTHER]],
-    ["turn_ended", [OTHER]],
-  ]);
+  assert.deepEqual(
+    told.map(({ kind, running }) => [kind, running]),
+    [
+      ["turn_started", [MAIN]],
+      ["turn_started", [MAIN, OTHER]],
+      ["turn_ended", [OTHER]],
+    ],
+  );
 });
 
 test("a start that is told twice is one", () => {

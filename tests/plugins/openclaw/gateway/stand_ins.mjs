@@ -14,41 +14,75 @@ export const load = (name) => import(new URL(name, SOURCE));
 export const sdk = {};
 export const imported = []; // of it, so far
 const GIVEN = {
-  "openclaw/plugin-sdk/agent-harness": ["abortAgentHarnessRun", "createOpenClawCodingTools", "resolveActiveEmbeddedRunSessionId"],
+  "openclaw/plugin-sdk/agent-harness": [
+    "abortAgentHarnessRun",
+    "createOpenClawCodingTools",
+    "resolveActiveEmbeddedRunSessionId",
+  ],
   "openclaw/plugin-sdk/agent-harness-runtime": ["callGatewayTool"],
   "openclaw/plugin-sdk/sandbox": ["resolveSandboxRuntimeStatus"],
   "openclaw/plugin-sdk/channel-outbound": ["sendDurableMessageBatch"],
   "openclaw/plugin-sdk/agent-runtime": ["loadModelCatalog"],
 };
 /** What is not there yet for a module that is loaded as `….js?older`. */
-const NEWER = ["openclaw/plugin-sdk/agent-harness", "openclaw/plugin-sdk/agent-harness-runtime", "openclaw/plugin-sdk/channel-outbound"];
+const NEWER = [
+  "openclaw/plugin-sdk/agent-harness",
+  "openclaw/plugin-sdk/agent-harness-runtime",
+  "openclaw/plugin-sdk/channel-outbound",
+];
 const passed_on = (name) => `export const ${name} = (...given) => sdk.${name}(...given);`;
 registerHooks({
   resolve(name, context, next) {
     if (!GIVEN[name]) return next(name, context);
-    if (NEWER.includes(name) && context.parentURL.endsWith("?older")) throw Object.assign(new Error(`no ${name}`), { code: "ERR_PACKAGE_PATH_NOT_EXPORTED" });
+    if (NEWER.includes(name) && context.parentURL.endsWith("?older"))
+      throw Object.assign(new Error(`no ${name}`), { code: "ERR_PACKAGE_PATH_NOT_EXPORTED" });
     imported.push(name);
     return { url: `given:${name}`, shortCircuit: true };
   },
   load(url, context, next) {
     const names = GIVEN[url.replace("given:", "")];
     if (!names) return next(url, context);
-    return { format: "module", source: [`import { sdk } from "${import.meta.url}";`, ...names.map(passed_on)].join("\n"), shortCircuit: true };
+    return {
+      format: "module",
+      source: [`import { sdk } from "${import.meta.url}";`, ...names.map(passed_on)].join("\n"),
+      shortCircuit: true,
+    };
   },
 });
 
 /** A gateway with sessions whose turns are run by `begin` and `end`. */
-export function gateway({ agents = { entries: { main: {} } }, allowed = true, home, workspace = "/nowhere" } = {}) {
-  const sessions = new Map([MAIN, OTHER].map((key) => [key, { pluginNextTurnInjections: { taskmem: [] } }]));
+export function gateway({
+  agents = { entries: { main: {} } },
+  allowed = true,
+  home,
+  workspace = "/nowhere",
+} = {}) {
+  const sessions = new Map(
+    [MAIN, OTHER].map((key) => [key, { pluginNextTurnInjections: { taskmem: [] } }]),
+  );
   const waiting = (key) => sessions.get(key).pluginNextTurnInjections.taskmem;
-  const made = { sessions, waiting, turns: [], beats: [], hooks: {}, tools: {}, commands: {}, methods: {}, warned: [] };
-  made.run = async (run) => (made.turns.push(run), { runId: run.idempotencyKey });
+  const made = {
+    sessions,
+    waiting,
+    turns: [],
+    beats: [],
+    hooks: {},
+    tools: {},
+    commands: {},
+    methods: {},
+    warned: [],
+  };
+  made.run = async (run) => {
+    made.turns.push(run);
+    return { runId: run.idempotencyKey };
+  };
   made.wait = async () => ({ status: "pending" });
   made.beat = async () => ({ status: "ran" });
   made.put = async (injection) => {
     if (!allowed) return { enqueued: false };
     const there = waiting(injection.sessionKey);
-    if (there.some(({ idempotencyKey }) => idempotencyKey === injection.idempotencyKey)) return { enqueued: false };
+    if (there.some(({ idempotencyKey }) => idempotencyKey === injection.idempotencyKey))
+      return { enqueued: false };
     there.push({ ...injection, createdAt: Date.now() });
     return { enqueued: true };
   };
@@ -63,11 +97,22 @@ export function gateway({ agents = { entries: { main: {} } }, allowed = true, ho
         session: { getSessionEntry: ({ sessionKey }) => sessions.get(sessionKey) },
         resolveAgentWorkspaceDir: (_, agentId) => `${workspace}/${agentId}`,
       },
-      subagent: { run: (run) => made.run(run), waitForRun: (run) => made.wait(run), deleteSession: async () => {} },
-      system: { runHeartbeatOnce: (beat) => (made.beats.push(beat), made.beat(beat)) },
+      subagent: {
+        run: (run) => made.run(run),
+        waitForRun: (run) => made.wait(run),
+        deleteSession: async () => {},
+      },
+      system: {
+        runHeartbeatOnce: (beat) => {
+          made.beats.push(beat);
+          return made.beat(beat);
+        },
+      },
     },
     session: { workflow: { enqueueNextTurnInjection: (injection) => made.put(injection) } },
-    agent: { events: { registerAgentEventSubscription: ({ handle }) => (made.lifecycle = handle) } },
+    agent: {
+      events: { registerAgentEventSubscription: ({ handle }) => (made.lifecycle = handle) },
+    },
     on: (hook, handler) => (made.hooks[hook] = handler),
     registerTool: (offer, { name }) => (made.tools[name] = offer),
     registerService: (service) => (made.service = service),
@@ -77,9 +122,12 @@ export function gateway({ agents = { entries: { main: {} } }, allowed = true, ho
   /** A turn begins: it takes what waits before its prompt. */
   made.begin = (runId, sessionKey = MAIN) => {
     made.lifecycle({ runId, sessionKey, data: { phase: "start" } });
-    return waiting(sessionKey).splice(0).map(({ text }) => text);
+    return waiting(sessionKey)
+      .splice(0)
+      .map(({ text }) => text);
   };
-  made.end = (runId, data = {}) => made.lifecycle({ runId, data: { executionSettled: true, ...data } });
+  made.end = (runId, data = {}) =>
+    made.lifecycle({ runId, data: { executionSettled: true, ...data } });
   return made;
 }
 
@@ -88,9 +136,19 @@ export function gateway({ agents = { entries: { main: {} } }, allowed = true, ho
 export function channel() {
   const rows = new Map(); // name → "pending", "claimed", "begun", "completed" or "failed"
   const made = { rows, sent: [], tries: 0, configured: true, fault: undefined, broken: undefined };
-  const unsent = (message, retryable = true) => Object.assign(new Error(message), { code: "OPENCLAW_PLATFORM_MESSAGE_NOT_DISPATCHED", retryable });
+  const unsent = (message, retryable = true) =>
+    Object.assign(new Error(message), {
+      code: "OPENCLAW_PLATFORM_MESSAGE_NOT_DISPATCHED",
+      retryable,
+    });
   const failed = (cause, queueCustody) => {
-    const error = queueCustody ? Object.assign(new Error(cause.message, { cause }), { queueCustody, sentBeforeError: false, stage: "platform_send" }) : cause;
+    const error = queueCustody
+      ? Object.assign(new Error(cause.message, { cause }), {
+          queueCustody,
+          sentBeforeError: false,
+          stage: "platform_send",
+        })
+      : cause;
     return { status: "failed", error, stage: error.stage };
   };
   const taken = (name) => new Error(`Stable delivery intent is already queued: ${name}`);
@@ -104,13 +162,24 @@ export function channel() {
     made.sent.push(["channel", route, text]);
     if (made.fault === "after") throw new Error("the line broke after it was sent");
   };
-  made.send = async ({ cfg, payloads: [{ text }], deliveryIntentId: name, reusePendingDeliveryIntent: again, completionRetention: kept, maxRetries, ...route }) => {
+  made.send = async ({
+    cfg,
+    payloads: [{ text }],
+    deliveryIntentId: name,
+    reusePendingDeliveryIntent: again,
+    completionRetention: kept,
+    maxRetries,
+    ...route
+  }) => {
     if (made.broken) return failed(made.broken);
-    if (!again || !name.startsWith(kept.idPrefix) || !(maxRetries > 5)) throw new Error("it would be sent without a name");
+    if (!again || !name.startsWith(kept.idPrefix) || !(maxRetries > 5))
+      throw new Error("it would be sent without a name");
     const before = rows.get(name);
-    if (before === "completed") return { status: "suppressed", results: [], reason: "no_visible_result" };
+    if (before === "completed")
+      return { status: "suppressed", results: [], reason: "no_visible_result" };
     if (before === "failed") return failed(taken(name));
-    if (!made.configured) return failed(unsent(`Outbound not configured for channel: ${route.channel}`));
+    if (!made.configured)
+      return failed(unsent(`Outbound not configured for channel: ${route.channel}`));
     if (before === "begun" || before === "claimed") return failed(taken(name), "held");
     rows.set(name, "begun");
     try {
@@ -124,7 +193,9 @@ export function channel() {
     return { status: "sent" };
   };
   /** The gateway starts anew: what it may have sent it gives up. */
-  made.restart = () => rows.forEach((state, name) => state === "begun" && rows.set(name, "failed"));
+  made.restart = () => {
+    for (const [name, state] of rows) if (state === "begun") rows.set(name, "failed");
+  };
   return made;
 }
 
@@ -167,7 +238,10 @@ export async function daemon(test, home) {
     for (const socket of made.sockets.splice(0)) socket.destroy();
     return new Promise((done) => server.close(done));
   };
-  made.events = () => made.received.filter(({ method }) => method === "report").flatMap(({ params }) => params.events);
+  made.events = () =>
+    made.received
+      .filter(({ method }) => method === "report")
+      .flatMap(({ params }) => params.events);
   /** Wait until what was received fulfils a condition. */
   made.until = async (fulfilled) => {
     while (!fulfilled(made)) await new Promise((done) => heard.push(done));
@@ -178,4 +252,5 @@ export async function daemon(test, home) {
 }
 
 /** The told kinds of events, without what the gateway's start says. */
-export const kinds = (events) => events.map(({ kind }) => kind).filter((kind) => kind !== "gateway");
+export const kinds = (events) =>
+  events.map(({ kind }) => kind).filter((kind) => kind !== "gateway");

@@ -11,7 +11,15 @@ sdk.sendDurableMessageBatch = () => new Promise(() => {}); // a channel that han
 plugin.register(house.api);
 house.service.start({ stateDir: home });
 house.begin("r1");
-house.hooks.after_tool_call({ toolName: "exec", toolCallId: "c1", params: {}, result: { details: { status: "running", sessionId: "slug" } } }, { sessionKey: MAIN });
+house.hooks.after_tool_call(
+  {
+    toolName: "exec",
+    toolCallId: "c1",
+    params: {},
+    result: { details: { status: "running", sessionId: "slug" } },
+  },
+  { sessionKey: MAIN },
+);
 house.tools.task_list({ sessionKey: MAIN }).execute("call_1", {}); // nobody answers it
 process.once("message", async () => {
   await house.service.stop();
