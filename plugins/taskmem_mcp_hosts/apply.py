@@ -1,27 +1,16 @@
-"""Set up, undo and remove in Claude Code or Codex.
-
-The host's own command runs first; then its file is checked, and corrected if it is not as intended.
-An existing entry is changed only in the file: the commands cannot change entries, and every user of
-the machine can read their arguments.
-"""
+"""Set up Claude Code or Codex, and take that out again, by their files."""
 
 from __future__ import annotations
 
 import difflib
 import json
-import shlex
 from collections.abc import Mapping
-from pathlib import Path
-from shutil import which
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from taskmem_hookspecs.installing import SERVER, describe_data, find_home
-from taskmem_mcp_hosts import host_cli
 from taskmem_mcp_hosts.config_files import to_object
 from taskmem_mcp_hosts.hosts import (
     OURS,
-    Arguments,
     McpHost,
     find_kept_home,
     find_usual_home,
@@ -41,32 +30,24 @@ def set_up_host(host: McpHost, environ: Environ, *, dry_run: bool) -> list[str]:
     """
     before = host.text
     there = host.find_own_server(before)
-    entry = make_entry(there)
-    after, in_place = host.put(before, entry), host.skill.in_place
+    after, in_place = host.put(before, make_entry(there)), host.skill.in_place
     home = _describe_kept_home(there)
     if before == after and in_place:
         return ["Everything is in place; nothing was changed.", *home]
-    command: Arguments = ()
-    if there is None and host.adding is not None:
-        command = _find_command(host.adding(entry), environ)
     if dry_run:
         skill = [] if in_place else [f"would write the skill {host.skill.file}"]
-        return [
-            *_format_difference(host, before, after),
-            *_describe_command(command),
-            *skill,
-            *home,
-        ]
-    notes = [] if before == after else _change_file(host, before, entry, command, environ)
+        return [*_format_difference(host, before, after), *skill, *home]
+    if before != after:
+        host.write(before, after)
     kept = [] if in_place else host.skill.write()
     where = f"the MCP server {SERVER} ({host.file}) and the skill ({host.skill.folder})"
     done = f"{host.name} has {where}; start a new session there. {host.consent}"
     if not host.is_installed(environ.get("PATH")):
         done = f"{host.name} will find {where} once it is installed. {host.consent}"
-    return [*notes, done.rstrip(), *kept, *home, host.wake_note]
+    return [done.rstrip(), *kept, *home, host.wake_note]
 
 
-def remove_from_host(host: McpHost, environ: Environ, *, dry_run: bool) -> list[str]:
+def remove_from_host(host: McpHost, *, dry_run: bool) -> list[str]:
     """Remove the entry and the skill; return lines that say what was done.
 
     Raises:
@@ -74,145 +55,31 @@ def remove_from_host(host: McpHost, environ: Environ, *, dry_run: bool) -> list[
         NotOurs: The skill of that name is not ours.
         OSError: A file cannot be written.
     """
-    lines = _remove_traces(host, environ, dry_run=dry_run)
-    if not dry_run:
-        host.backup.forget()
-    return lines
-
-
-def undo_host_setup(host: McpHost, environ: Environ, *, dry_run: bool) -> list[str]:
-    """Restore the file from before the last set-up; return lines that say what was done.
-
-    If others have changed it since, only our own parts are removed.
-
-    Raises:
-        HostSetupFailed: A file is broken, or the server of that name is not ours.
-        NotOurs: The skill of that name is not ours.
-        OSError: A file cannot be written.
-    """
-    now, backup = host.text, host.backup
-    before = backup.load(now)
-    if before is None:
-        lines = _remove_traces(host, environ, dry_run=dry_run)
-        if backup.copy.exists():
-            lines.append(
-                f"{host.file} is not as set-up left it, so it is not put back as a "
-                f"whole; what it said before stays as {backup.copy}."
-            )
-        return lines
-    stays = host.find_own_server(before) is not None or host.skill.there is None
-    if dry_run:
-        skill = [] if stays else [f"would remove the skill {host.skill.folder}"]
-        shown = _format_difference(host, now, before)
-        return [*shown, f"would put back {host.file} as it was before", *skill]
-    host.write(now, before)
-    kept = [] if stays else host.skill.remove()
-    host.remove_empty_folders()
-    backup.forget()
-    return [f"{host.file} is as it was before the last set-up.", *kept]
-
-
-def _remove_traces(host: McpHost, environ: Environ, *, dry_run: bool) -> list[str]:
     before = host.text
-    server, there = host.find_own_server(before), host.skill.there is not None
-    if server is None and not there:
+    server, has_skill = host.find_own_server(before), host.skill.there is not None
+    if server is None and not has_skill:
         places = f"{host.file} and {host.skill.folder}"
         return [f"{host.name} has no trace of taskmem in {places}."]
-    skill = [f"the skill ({host.skill.folder})"] if there else []
-    command: Arguments = ()
-    if server is not None:
-        command = _find_command(host.removing, environ)
+    after = host.put(before, None)
     if dry_run:
-        after = before if server is None else host.put(before, None)
-        shown = [*_format_difference(host, before, after), *_describe_command(command)]
+        lines = _format_difference(host, before, after)
         if after != before and host.is_needless(after):
-            shown.append(f"would remove {host.file}, which has nothing else in it")
-        if there:
-            shown.append(f"would remove the skill {host.skill.folder}")
-        return shown
-    notes: list[str] = []
+            lines.append(f"would remove {host.file}, which has nothing else in it")
+        if has_skill:
+            lines.append(f"would remove the skill {host.skill.folder}")
+        return lines
+    parts: list[str] = []
     if server is not None:
-        notes = _change_file(host, before, None, command, environ)
-        skill.insert(0, f"the MCP server {SERVER} ({host.file})")
-    kept = host.skill.remove() if there else []
+        host.write(before, after)
+        parts.append(f"the MCP server {SERVER} ({host.file})")
+    kept: list[str] = []
+    if has_skill:
+        kept = host.skill.remove()
+        parts.append(f"the skill ({host.skill.folder})")
     host.remove_empty_folders()
     home = to_object((server or {}).get("env")).get("TASKMEM_HOME") or find_home()
-    gone = f"Removed from {host.name}: {' and '.join(skill)}."
-    return [*notes, " ".join((gone, *describe_data(str(home)))), *kept]
-
-
-# --- the file -----------------------------------------------------------------
-
-
-def _change_file(
-    host: McpHost, before: str, entry: dict[str, Any] | None, command: Arguments, environ: Environ
-) -> list[str]:
-    """Write the entry (None: remove it); return a note if the host's command failed to.
-
-    Raises:
-        HostSetupFailed: The file changed meanwhile, or cannot be read.
-        OSError: A file cannot be written.
-    """
-    backup, old = host.backup, host.find_entry(before)
-    if host.is_empty(host.put(before, None)):
-        backup.forget()  # there is nothing of others
-    else:
-        backup.keep(before)
-    now, base, meant, notes = before, before, False, list[str]()
-    if command:
-        why = _run_host_command(host, before, command, environ)
-        now = host.text
-        kept = host.keeps(before, now)
-        found = host.find_entry(now) if kept else None
-        meant = kept and (found is None if entry is None else _has_entry(found, entry))
-        base = now if kept and (meant or found in (None, old)) else before
-        if not meant:
-            kept_not = "it changed what is not ours, which is put back"
-            why = why or ("it is not as it should be" if kept else kept_not)
-            what = shlex.join(command[:3])
-            notes = [f"note: {what} did not do it ({why}), so taskmem wrote the file."]
-    after = now if meant and entry is not None else host.put(base, entry)
-    if now != after or host.is_needless(after):
-        host.write(now, after)
-    backup.finish(after)
-    return notes
-
-
-def _run_host_command(host: McpHost, before: str, command: Arguments, environ: Environ) -> str:
-    """Run the host's own command; return why it failed, or "" if it reports success.
-
-    If the command changed `beside`, that file is restored; if this was interrupted, the host's own
-    file is restored too.
-    """
-    beside = None if host.beside is None else host._replace(file=host.beside)
-    aside = "" if beside is None else beside.text
-    try:
-        with TemporaryDirectory() as empty:
-            return host_cli.run_command(command, host.project or Path(empty), environ)
-    except BaseException:
-        if not host.keeps(before, host.text):
-            host.write(host.text, before)
-        raise
-    finally:
-        if beside is not None and not beside.keeps_all(aside, beside.text):
-            beside.write(beside.text, aside)
-
-
-def _find_command(command: Arguments, environ: Environ) -> Arguments:
-    """Return the host's own command; empty if it is not installed."""
-    return command if command and which(command[0], path=environ.get("PATH")) else ()
-
-
-def _has_entry(found: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> bool:
-    """Return whether the host's entry contains everything of ours; it may contain more."""
-    return found is not None and {**found, **entry} == found
-
-
-# --- what is said -------------------------------------------------------------
-
-
-def _describe_command(command: Arguments) -> list[str]:
-    return [f"would run: {shlex.join(command)}"] if command else []
+    gone = f"Removed from {host.name}: {' and '.join(parts)}."
+    return [" ".join((gone, *describe_data(str(home)))), *kept]
 
 
 def _describe_kept_home(there: Mapping[str, Any] | None) -> list[str]:

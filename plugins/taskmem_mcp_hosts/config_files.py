@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
@@ -35,14 +34,6 @@ class Format(Protocol):
 
         Raises:
             Unreadable: The text is broken, or the entry cannot be changed alone.
-        """
-        ...
-
-    def keeps(self, before: str, after: str) -> bool:
-        """Return whether all MCP servers, and everything a person wrote, are the same.
-
-        Raises:
-            Unreadable: One of the texts is broken.
         """
         ...
 
@@ -85,14 +76,6 @@ class ClaudeJson:
             raise Unreadable(str(error)) from error
         return (after.replace("\n", "\r\n") if "\r\n" in text else after) + end
 
-    def keeps(self, before: str, after: str) -> bool:
-        """Return whether no top-level key is gone and every server is the same.
-
-        Values of other keys may differ: Claude Code writes into that file at every start.
-        """
-        old, new = self.read(before), self.read(after)
-        return old.keys() <= new.keys() and _list_servers(old) == _list_servers(new)
-
 
 class Toml:
     """`Format` of TOML files, which a person writes, with comments."""
@@ -117,11 +100,6 @@ class Toml:
             how = "is written in a way that cannot be changed safely"
             raise Unreadable(f"{path[0]} {how}")
         return after
-
-    def keeps(self, before: str, after: str) -> bool:
-        """Return whether the content is the same and no line is gone, comments included."""
-        gone = Counter(before.splitlines()) - Counter(after.splitlines())
-        return self.read(before) == self.read(after) and set(gone) <= {""}
 
 
 def _require_utf8(text: str) -> None:
@@ -149,13 +127,6 @@ def _set_entry(document: Document, path: Keys, entry: Document | None) -> Docume
     if after:
         return {**document, outer: after}
     return {key: value for key, value in document.items() if key != outer}
-
-
-def _list_servers(document: Document) -> Mapping[str, object]:
-    """Return Claude Code's servers: the user's, and those of each project."""
-    places = {"": document, **to_object(document.get("projects"))}
-    found = {key: to_object(each).get("mcpServers") for key, each in places.items()}
-    return {key: servers for key, servers in found.items() if servers}
 
 
 def _set_table(text: str, path: Keys, entry: Document | None) -> str:

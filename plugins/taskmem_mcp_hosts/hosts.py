@@ -5,18 +5,17 @@ that folder) or of a project's `.mcp.json`, and skills in `skills` of `~/.claude
 `.claude`. Codex reads `[mcp_servers.…]` of `config.toml` in `~/.codex` (`CODEX_HOME`) or in a
 trusted project's `.codex`, and skills in `~/.agents/skills` or a project's `.agents/skills`.
 
-Their own commands (seen with Claude Code 2.1.332 and Codex 0.171.0): `add-json` refuses an existing
-name; `codex mcp` has no projects, and rewrites all servers without their comments and unknown keys.
+Set-up writes these files itself. The hosts' own commands (Claude Code 2.1.332, Codex 0.171.0)
+cannot change an entry, `codex mcp` rewrites all servers without their comments and unknown keys,
+and every user of the machine can read their arguments.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -31,14 +30,10 @@ from taskmem_hookspecs.installing import (
     runs_taskmem,
     write_file,
 )
-from taskmem_mcp_hosts.backups import Backup, find_backup
 from taskmem_mcp_hosts.config_files import ClaudeJson, Format, Toml, Unreadable, to_object
 
 OURS: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS")
 """Environment variables that we set in an entry."""
-
-
-Arguments = tuple[str, ...]
 
 
 class HostSetupFailed(Exception):
@@ -60,13 +55,6 @@ class McpHost(NamedTuple):
     folders: tuple[Path, ...]
     """Folders that we may have created, innermost first."""
     format: Format
-    adding: Callable[[Mapping[str, Any]], Arguments] | None
-    """Builds its own command that adds an entry; None: it has none for this place."""
-    removing: Arguments
-    """Its own command that removes the entry; empty: it has none."""
-    project: Path | None
-    beside: Path | None
-    """The file that these commands might change by mistake; None: none."""
     tells_end: bool
     """Whether it tells its agent when a background command ends."""
     consent: str
@@ -90,11 +78,6 @@ class McpHost(NamedTuple):
             HostSetupFailed: It cannot be read.
         """
         return read_text(self.file)
-
-    @property
-    def backup(self) -> Backup:
-        """Place of the file's back-up."""
-        return find_backup(self.command, self.file)
 
     def is_installed(self, search: str | None) -> bool:
         """Return whether the host is on this machine: its command, or files of its own.
@@ -147,29 +130,9 @@ class McpHost(NamedTuple):
         except Unreadable as error:
             raise HostSetupFailed(_describe_broken(self.file, str(error))) from None
 
-    def keeps(self, before: str, after: str) -> bool:
-        """Return whether the texts without our entry pass `Format.keeps`; False if broken."""
-        path = self.outer, SERVER
-        try:
-            old, new = (self.format.put(text, path, None) for text in (before, after))
-        except Unreadable:
-            return False
-        return self.keeps_all(old, new)
-
-    def keeps_all(self, before: str, after: str) -> bool:
-        """Return whether both texts pass `Format.keeps`; False if one is broken."""
-        try:
-            return before == after or self.format.keeps(before, after)
-        except Unreadable:
-            return False
-
-    def is_empty(self, text: str) -> bool:
-        """Return whether a text has no content."""
-        return text.strip() in ("", "{}")
-
     def is_needless(self, after: str) -> bool:
         """Return whether the file can be deleted with this content; a link never is."""
-        return self.is_empty(after) and not self.file.is_symlink()
+        return after.strip() in ("", "{}") and not self.file.is_symlink()
 
     def write(self, before: str, after: str) -> None:
         """Write the file if its text is still `before`; delete it if it becomes empty.
@@ -196,11 +159,9 @@ def build_claude_host(environ: Mapping[str, str], project: Path | None) -> McpHo
     """Return Claude Code, for its user or for a project."""
     moved = environ.get("CLAUDE_CONFIG_DIR")
     own = folder = Path(moved) if moved else Path.home() / ".claude"
-    users = file = (own if moved else Path.home()) / ".claude.json"
-    where = ("--scope", "user", SERVER)
+    file = (own if moved else Path.home()) / ".claude.json"
     if project is not None:
         file, folder = project / ".mcp.json", project / ".claude"
-        where = ("--scope", "project", SERVER)
     return McpHost(
         "Claude Code",
         "claude",
@@ -210,19 +171,11 @@ def build_claude_host(environ: Mapping[str, str], project: Path | None) -> McpHo
         load_skill(folder / "skills"),
         (folder / "skills", folder),
         ClaudeJson(),
-        adding=partial(_build_claude_command, where),
-        removing=("claude", "mcp", "remove", *where),
-        project=project,
-        beside=None if project is None else users,
         tells_end=True,
         consent=""
         if project is None
         else "It asks you there whether this project's server may be used.",
     )
-
-
-def _build_claude_command(where: Arguments, entry: Mapping[str, Any]) -> Arguments:
-    return ("claude", "mcp", "add-json", *where, json.dumps(entry))
 
 
 def build_codex_host(environ: Mapping[str, str], project: Path | None) -> McpHost:
@@ -240,22 +193,11 @@ def build_codex_host(environ: Mapping[str, str], project: Path | None) -> McpHos
         load_skill(agents / "skills"),
         (agents / "skills", agents, folder),
         Toml(),
-        adding=_build_codex_command if project is None else None,
-        removing=("codex", "mcp", "remove", SERVER) if project is None else (),
-        project=project,
-        beside=None,
         tells_end=False,
         consent=""
         if project is None
         else "It reads the server only once you trust this project there.",
     )
-
-
-def _build_codex_command(entry: Mapping[str, Any]) -> Arguments:
-    env = (f"{name}={value}" for name, value in entry["env"].items())
-    given = (word for each in env for word in ("--env", each))
-    command = (entry["command"], *entry["args"])
-    return ("codex", "mcp", "add", SERVER, *given, "--", *command)
 
 
 def load_skill(skills: Path) -> Skill:

@@ -18,7 +18,6 @@ def _add_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that the command of every host has."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Only print what would be done."),
-        click.option("--undo", is_flag=True, help="Restore what was there before."),
         click.option("--remove", is_flag=True, help="Remove everything except the data."),
         click.option(
             "--project",
@@ -69,22 +68,17 @@ def skill(folder: Path) -> None:
         )
 
 
-def _run_setup(host: McpHost, *, dry_run: bool, remove: bool, undo: bool) -> None:
+def _run_setup(host: McpHost, *, dry_run: bool, remove: bool) -> None:
     from taskmem_mcp_hosts import apply, hosts
 
-    if undo and remove:
-        raise click.UsageError("Either --undo or --remove, not both.")
     with _explain_errors():
-        for line in () if undo or remove else hosts.find_missing(host, os.environ):
-            click.echo(f"note: {line}")
-        work = (
-            apply.undo_host_setup
-            if undo
-            else apply.remove_from_host
-            if remove
-            else apply.set_up_host
-        )
-        for line in work(host, os.environ, dry_run=dry_run):
+        if remove:
+            lines = apply.remove_from_host(host, dry_run=dry_run)
+        else:
+            for note in hosts.find_missing(host, os.environ):
+                click.echo(f"note: {note}")
+            lines = apply.set_up_host(host, os.environ, dry_run=dry_run)
+        for line in lines:
             click.echo(line)
 
 
