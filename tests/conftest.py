@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from taskmem_hookspecs.testing import MemoryStore
 from taskmem_sqlmodel.store import SqlStore
 from tests.support.databases import DIALECTS
+from tests.support.memory_store import MemoryStore
 from tests.support.postgres import Cluster, serve_postgres
 from tests.support.snapshots import JsonSnapshot, TextSnapshot
 from tests.support.world import World
 
+pytest.register_assert_rewrite(
+    *(f"tests.support.{name}" for name in ("store_suite", "store_writes", "store_queries"))
+)
 settings.register_profile(
     "taskmem", deadline=None, derandomize=False, suppress_health_check=[HealthCheck.too_slow]
 )

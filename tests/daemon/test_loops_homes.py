@@ -8,13 +8,10 @@ import pytest
 
 from openclaw_taskmem.domain.callers.callers import Caller
 from taskmem_hookspecs import FOREVER, Owner, Run, RunQuery, Task, TaskQuery
-from taskmem_hookspecs.testing import FakeClock, MemoryStore
-from taskmem_hookspecs.testing.holdings import (
-    find_next_lapse,
-    find_next_stuck_due,
-    find_next_wake_due,
-)
+from taskmem_hookspecs.testing import FakeClock
 from tests.daemon.looped import Gateway, run_loops
+from tests.support.memory_store import MemoryStore
+from tests.support.rows import find_next_lapse, find_next_stuck_due, find_next_wake_due
 from tests.support.world import World
 
 THRESHOLD = 300

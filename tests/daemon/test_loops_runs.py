@@ -13,8 +13,9 @@ from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes.stuck import StuckPolicy
 from openclaw_taskmem.engine import run_recovery
 from taskmem_hookspecs import Run, RunQuery, RunState
-from taskmem_hookspecs.testing import FakeClock, MemoryStore
+from taskmem_hookspecs.testing import FakeClock
 from tests.daemon.looped import Gateway, inline, run_loops
+from tests.support.memory_store import MemoryStore
 from tests.support.sessions import Session
 from tests.support.world import World, worker
 

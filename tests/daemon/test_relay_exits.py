@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from openclaw_taskmem.daemon.relay_exits import RESTS, RelayExits
 from taskmem_hookspecs import RunQuery, RunState
-from taskmem_hookspecs.testing import MemoryStore
 from tests.daemon.looped import inline
+from tests.support.memory_store import MemoryStore
 from tests.support.world import World, worker
 
 

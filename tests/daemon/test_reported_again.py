@@ -30,9 +30,9 @@ from taskmem_hookspecs import (
     WakeQuery,
 )
 from taskmem_hookspecs.errors import Conflict, RunHeld
-from taskmem_hookspecs.testing import MemoryStore
-from taskmem_hookspecs.testing.holdings import read_bookmark
 from tests.daemon.looped import inline
+from tests.support.memory_store import MemoryStore
+from tests.support.rows import read_bookmark
 from tests.support.sessions import MAIN, Session
 from tests.support.world import World
 

@@ -19,8 +19,8 @@ from taskmem_hookspecs import (
     WaitQuery,
     WaitStatus,
 )
-from taskmem_hookspecs.testing import MemoryStore
 from tests.daemon.watched import WatchedWorld, watch_world
+from tests.support.memory_store import MemoryStore
 from tests.support.sessions import Session
 from tests.support.world import World, worker
 

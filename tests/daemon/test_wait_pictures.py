@@ -17,9 +17,10 @@ import pytest
 from openclaw_taskmem.daemon.picture_files import SnapshotMoment, SnapshotStore
 from openclaw_taskmem.daemon.wait_pictures import SeenPicture, WaitSnapshots
 from taskmem_hookspecs import Change, Frame, Met, Picture, Ruling, StoreFull, Wait, WaitStatus
-from taskmem_hookspecs.testing import FakeClock, MemoryStore
+from taskmem_hookspecs.testing import FakeClock
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.daemon.watched import WatchedWorld, watch_world
+from tests.support.memory_store import MemoryStore
 from tests.support.stage import Stage
 
 GAP = 5.0

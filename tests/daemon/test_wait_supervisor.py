@@ -30,9 +30,10 @@ from taskmem_hookspecs import (
     WakeCause,
 )
 from taskmem_hookspecs.errors import NoProvider, TaskEnded
-from taskmem_hookspecs.testing import FakeClock, MemoryStore, a_wait
+from taskmem_hookspecs.testing import FakeClock, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.daemon.watched import watch_world
+from tests.support.memory_store import MemoryStore
 from tests.support.stage import ScriptedJudge, Stage, a_plugin
 
 # --- the four endings ---------------------------------------------------------

@@ -9,9 +9,9 @@ from shutil import copy
 import pytest
 
 from taskmem_hookspecs import TaskStore
-from taskmem_hookspecs.testing import MemoryStore
 from taskmem_sqlmodel.store import SqlStore
 from tests.engine.stateful import NewStore
+from tests.support.memory_store import MemoryStore
 from tests.support.sessions import Session
 from tests.support.world import World
 

@@ -22,7 +22,7 @@ from taskmem_hookspecs.errors import (
     RunNotFound,
     RunNotReady,
 )
-from taskmem_hookspecs.testing import MemoryStore
+from tests.support.memory_store import MemoryStore
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, WORKER, World
 

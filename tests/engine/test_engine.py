@@ -33,8 +33,8 @@ from taskmem_hookspecs import (
     hookimpl,
 )
 from taskmem_hookspecs.errors import TaskNotFound
-from taskmem_hookspecs.testing import MemoryStore
 from taskmem_hookspecs.testing.clock import DAWN
+from tests.support.memory_store import MemoryStore
 from tests.support.world import PERSON, World, packet_of
 
 THRESHOLD = 300

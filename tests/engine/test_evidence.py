@@ -15,7 +15,8 @@ from openclaw_taskmem.engine import evidence_checker
 from openclaw_taskmem.engine.context import TRIES
 from taskmem_hookspecs import Change, Claim, Finding, TaskQuery, TaskStatus, Verdict, hookimpl
 from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
-from taskmem_hookspecs.testing import FakeClock, MemoryStore
+from taskmem_hookspecs.testing import FakeClock
+from tests.support.memory_store import MemoryStore
 from tests.support.world import World
 
 WRITE = {"artifacts": ["report.md"]}

@@ -33,7 +33,8 @@ from openclaw_taskmem.home import find_home
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Change, Owner, RunState, TaskQuery, WaitStatus, Wake, WakeState
 from taskmem_hookspecs.errors import LimitReached, NotAllowed, RunHeld, TaskNotFound
-from taskmem_hookspecs.testing import MemoryStore, a_wake
+from taskmem_hookspecs.testing import a_wake
+from tests.support.memory_store import MemoryStore
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
 

@@ -10,7 +10,8 @@ import pytest
 
 from openclaw_taskmem.engine import run_recovery
 from taskmem_hookspecs import Change, Run, RunQuery, RunState
-from taskmem_hookspecs.testing import MemoryStore, a_run, a_task
+from taskmem_hookspecs.testing import a_run, a_task
+from tests.support.memory_store import MemoryStore
 from tests.support.sessions import Session
 from tests.support.world import World
 

@@ -29,8 +29,9 @@ from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.overview import read_line
 from taskmem_hookspecs import EventQuery, FileChange, LedgerEntry, Owner, TaskStore
 from taskmem_hookspecs.errors import EvidenceMissing, InvalidArguments, NotAllowed
-from taskmem_hookspecs.testing import FakeClock, MemoryStore
+from taskmem_hookspecs.testing import FakeClock
 from taskmem_sqlmodel.hooks import task_store
+from tests.support.memory_store import MemoryStore
 from tests.support.sessions import Session
 from tests.support.world import World
 

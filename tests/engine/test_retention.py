@@ -16,8 +16,9 @@ from openclaw_taskmem.engine import hook_events, host_notifications, retention
 from openclaw_taskmem.tools.views import summarize_store
 from taskmem_hookspecs import Bookmark, Change, EventQuery, TaskStatus, WaitStatus, WakeState
 from taskmem_hookspecs.errors import NotAllowed
-from taskmem_hookspecs.testing import MemoryStore, a_wait, an_event
-from taskmem_hookspecs.testing.holdings import read_all_rows
+from taskmem_hookspecs.testing import a_wait, an_event
+from tests.support.memory_store import MemoryStore
+from tests.support.rows import read_all_rows
 from tests.support.world import PERSON, World
 
 DAY = timedelta(days=1).total_seconds()

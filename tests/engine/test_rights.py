@@ -23,8 +23,8 @@ from taskmem_hookspecs.errors import (
     TaskEnded,
     TaskNotFound,
 )
-from taskmem_hookspecs.testing import MemoryStore
-from tests.support.rows import read_rows
+from tests.support.memory_store import MemoryStore
+from tests.support.rows import read_all_rows
 from tests.support.world import PERSON, PLAN, World
 
 THRESHOLD: Final = 300
@@ -209,7 +209,7 @@ def test_each_tie_lets_a_caller_do_what_the_table_says(
 ) -> None:
     caller, prepare = SCENES[tie, stands]
     task = prepare(world)
-    before = read_rows(world.store)
+    before = read_all_rows(world.store)
 
     if stands in STANDS[TABLE[act][tie]]:
         # Some of it nobody may do to a task that stands so.
@@ -220,7 +220,7 @@ def test_each_tie_lets_a_caller_do_what_the_table_says(
     with pytest.raises(REFUSED) as refused:
         tries(world, act, caller, task)
 
-    assert read_rows(world.store) == before
+    assert read_all_rows(world.store) == before
     said = str(refused.value)
     assert said.endswith(".")
     assert PLAN[1] not in said
@@ -490,7 +490,7 @@ def test_a_turn_of_another_gateway_takes_up_nothing_of_its_key(
     world: World, prepare: Callable[[World], str]
 ) -> None:
     task = prepare(world)
-    before = read_rows(world.store)
+    before = read_all_rows(world.store)
     heard = ReportContext(owner=TWO.owner)
 
     turns.record_turn_start(world.context, heard, Origin.TASKMEM)
@@ -498,7 +498,7 @@ def test_a_turn_of_another_gateway_takes_up_nothing_of_its_key(
     assert not turns.record_call_start(world.context, heard, call)
     turn_ends.settle_turn_end(world.context, heard, Turn(origin=Origin.TASKMEM, calls=1))
 
-    assert read_rows(world.store) == before
+    assert read_all_rows(world.store) == before
     turns.record_turn_start(world.context, ReportContext(owner=ONE.owner), Origin.TASKMEM)
     run = world.store.read_task(task).run
     assert run is not None

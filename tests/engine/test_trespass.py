@@ -18,8 +18,9 @@ from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.views.chat_commands import Command
 from openclaw_taskmem.engine import chat_commands, gateway_reports, stuck
 from taskmem_hookspecs import EventQuery, Owner, TaskmemError, WakeQuery
-from taskmem_hookspecs.testing import FakeClock, MemoryStore
-from tests.support.rows import read_rows
+from taskmem_hookspecs.testing import FakeClock
+from tests.support.memory_store import MemoryStore
+from tests.support.rows import read_all_rows
 from tests.support.world import World, worker
 
 CALLS: Final = int(os.environ.get("TASKMEM_TRESPASSES", "500"))
@@ -229,7 +230,7 @@ def rows_of(party: Party, rows: dict[str, Any]) -> list[Any]:
 def test_no_call_on_what_is_anothers_succeeds(parties: list[Party]) -> None:
     dice = random.Random(SEED)  # noqa: S311 - no secret
     store = parties[0].world.store
-    before = {party.name: rows_of(party, read_rows(store)) for party in parties}
+    before = {party.name: rows_of(party, read_all_rows(store)) for party in parties}
     assert all(party.secret in str(before[party.name]) for party in parties)
     refused, faults = 0, []
 
@@ -242,7 +243,7 @@ def test_no_call_on_what_is_anothers_succeeds(parties: list[Party]) -> None:
             answer = json.dumps(error.to_json())
             refused += 1
         told = [p.name for p in parties if p is not by and p.secret in answer]
-        rows = read_rows(store)
+        rows = read_all_rows(store)
         changed = [p.name for p in parties if p is not by and rows_of(p, rows) != before[p.name]]
         before[by.name] = rows_of(by, rows)
         if told or changed:

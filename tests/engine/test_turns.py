@@ -13,7 +13,7 @@ from openclaw_taskmem.domain.callers.callers import KEY_BYTES, Caller, find_key_
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import turns
 from taskmem_hookspecs import Change, Owner, RunQuery, RunState, TaskQuery
-from taskmem_hookspecs.testing import MemoryStore
+from tests.support.memory_store import MemoryStore
 from tests.support.sessions import Session
 from tests.support.world import World
 

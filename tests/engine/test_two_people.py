@@ -19,8 +19,8 @@ from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.user_actions import act_on_task
 from taskmem_hookspecs import NotAllowed, TaskStatus, TaskStore
 from taskmem_hookspecs.errors import EvidenceMissing
-from taskmem_hookspecs.testing import MemoryStore
 from tests.engine.stateful import NewStore, stores
+from tests.support.memory_store import MemoryStore
 from tests.support.sessions import Session
 from tests.support.world import World
 

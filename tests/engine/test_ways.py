@@ -14,7 +14,7 @@ from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Change, InvalidArguments, Wait, WaitNotFound, WaitStatus, WakeState
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.testing import a_wake
-from taskmem_hookspecs.testing.holdings import find_next_wake_due
+from tests.support.rows import find_next_wake_due
 from tests.support.sessions import Session
 from tests.support.world import PERSON, World
 

@@ -28,8 +28,9 @@ from taskmem_hookspecs import (
     hookimpl,
 )
 from taskmem_hookspecs.errors import ConditionUnclear, NoProvider, SettingsInvalid
-from taskmem_hookspecs.testing import FakeClock, MemoryStore, a_task, a_wait
+from taskmem_hookspecs.testing import FakeClock, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
+from tests.support.memory_store import MemoryStore
 
 FACTS = ResumeFacts(
     task=a_task(),

@@ -16,12 +16,12 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from taskmem_hookspecs import Change, TaskStore
-from taskmem_hookspecs.testing import MemoryStore
 from taskmem_sqlmodel import schema
 from taskmem_sqlmodel.database import Database
 from taskmem_sqlmodel.group_commit import GroupCommit
 from taskmem_sqlmodel.row_reading import BrokenRowFilter
 from taskmem_sqlmodel.store import SqlStore
+from tests.support.memory_store import MemoryStore
 
 
 class _KeptConnection(sqlite3.Connection):

@@ -25,7 +25,7 @@ from taskmem_hookspecs import (
     WaitStatus,
     Wake,
 )
-from taskmem_hookspecs.testing.holdings import read_all_rows
+from tests.support.rows import read_all_rows
 
 ALL: Final = 1_000_000
 RowT = TypeVar("RowT")

@@ -16,7 +16,7 @@ from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
 from openclaw_taskmem.domain.turns import Origin, has_closing_question
 from openclaw_taskmem.engine import gateway_reports, run_recovery, stuck, turn_ends
 from taskmem_hookspecs import EventQuery, RunState, TaskmemError, TaskStatus
-from taskmem_hookspecs.testing.holdings import find_next_stuck_due, find_next_wake_due
+from tests.support.rows import find_next_stuck_due, find_next_wake_due
 from tests.support.sessions import MAIN, Session
 from tests.support.world import World
 

@@ -36,8 +36,9 @@ from taskmem_hookspecs import (
     WakeQuery,
     WakeState,
 )
-from taskmem_hookspecs.testing import FakeClock, MemoryStore
+from taskmem_hookspecs.testing import FakeClock
 from taskmem_openclaw.agent_host import SESSIONS
+from tests.support.memory_store import MemoryStore
 
 AGENT = Caller()
 PERSON = Caller(person=True)

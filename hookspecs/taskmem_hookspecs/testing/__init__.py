@@ -19,7 +19,6 @@ import importlib
 from typing import TYPE_CHECKING
 
 from taskmem_hookspecs.testing.clock import FakeClock
-from taskmem_hookspecs.testing.memory import MemoryStore
 from taskmem_hookspecs.testing.plugins import check_plugin
 from taskmem_hookspecs.testing.scripted import ScriptedReader
 from taskmem_hookspecs.testing.values import (
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from taskmem_hookspecs.testing.judges import JudgeSuite
     from taskmem_hookspecs.testing.readers import ReaderSuite
     from taskmem_hookspecs.testing.sensors import SensorSuite
-    from taskmem_hookspecs.testing.stores import StoreSuite
     from taskmem_hookspecs.testing.transports import TransportSuite
     from taskmem_hookspecs.testing.verifiers import VerifierSuite
 
@@ -49,11 +47,9 @@ __all__ = [
     "FakeClock",
     "HostSuite",
     "JudgeSuite",
-    "MemoryStore",
     "ReaderSuite",
     "ScriptedReader",
     "SensorSuite",
-    "StoreSuite",
     "TransportSuite",
     "VerifierSuite",
     "a_checkpoint",
@@ -71,18 +67,14 @@ __all__ = [
 ]
 
 _SUITES = {
-    "StoreSuite": (
-        *("stores", "store_backups", "store_commits", "store_dropping", "store_queries"),
-        *("store_waits", "store_runs", "store_homes", "store_implicit"),
-    ),
-    "TransportSuite": ("transports",),
-    "HostSuite": ("hosts",),
-    "ReaderSuite": ("readers",),
-    "VerifierSuite": ("verifiers",),
-    "SensorSuite": ("sensors",),
-    "JudgeSuite": ("judges",),
+    "TransportSuite": "transports",
+    "HostSuite": "hosts",
+    "ReaderSuite": "readers",
+    "VerifierSuite": "verifiers",
+    "SensorSuite": "sensors",
+    "JudgeSuite": "judges",
 }
-"""Modules of each suite; imported on first use, because they need pytest."""
+"""Module of each suite; imported on first use, because it needs pytest."""
 
 
 def __getattr__(name: str) -> object:
@@ -91,6 +83,6 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import pytest
 
-    modules = [f"{__name__}.{module}" for module in _SUITES[name]]
-    pytest.register_assert_rewrite(*modules)
-    return getattr(importlib.import_module(modules[0]), name)
+    module = f"{__name__}.{_SUITES[name]}"
+    pytest.register_assert_rewrite(module)
+    return getattr(importlib.import_module(module), name)

@@ -19,7 +19,7 @@ from openclaw_taskmem.domain.text.texts import count_json_bytes
 from taskmem_hookspecs import Checkpoint, ConversationMessage
 from taskmem_hookspecs.testing import a_checkpoint
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.strategies import texts
+from tests.support.row_strategies import texts
 
 SHORT: Final = st.text('ab é😀"\\\n', max_size=12)
 SECRETS: Final = {

@@ -29,16 +29,16 @@ from taskmem_hookspecs import (
     WakeQuery,
 )
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.holdings import (
+from taskmem_sqlmodel import health, read_statements, row_reading
+from taskmem_sqlmodel.columns import InstantText, JsonText
+from taskmem_sqlmodel.store import SqlStore
+from tests.support.rows import (
     extract_ids,
     find_next_lapse,
     find_next_stuck_due,
     find_next_wake_due,
+    rows_of_task,
 )
-from taskmem_sqlmodel import health, read_statements, row_reading
-from taskmem_sqlmodel.columns import InstantText, JsonText
-from taskmem_sqlmodel.store import SqlStore
-from tests.support.rows import rows_of_task
 
 NOW = DAWN + timedelta(hours=9)
 SOON = DAWN + timedelta(seconds=1)

@@ -19,11 +19,10 @@ from sqlalchemy import event
 from taskmem_hookspecs import Bookmark, Change, Linkage, StoreTooNew, StoreUnavailable, WaitStatus
 from taskmem_hookspecs.testing import a_task
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.holdings import read_all_rows, read_bookmark
 from taskmem_sqlmodel import schema
 from taskmem_sqlmodel.hooks import task_store
 from tests.support.databases import DIALECTS
-from tests.support.rows import rows_of_task
+from tests.support.rows import read_all_rows, read_bookmark, rows_of_task
 from tests.support.schemas import LAST_STATEMENT, NEXT, add_next_schema
 
 SCRIPTS = ScriptDirectory(str(Path(schema.__file__).with_name("migrations")))

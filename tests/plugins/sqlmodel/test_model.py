@@ -16,15 +16,16 @@ from taskmem_hookspecs import (
     TaskQuery,
     WakeQuery,
 )
-from taskmem_hookspecs.testing import MemoryStore, strategies
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.holdings import (
+from taskmem_sqlmodel.hooks import task_store
+from tests.support import row_strategies as strategies
+from tests.support.memory_store import MemoryStore
+from tests.support.rows import (
     find_next_lapse,
     find_next_stuck_due,
     find_next_wake_due,
     read_all_rows,
 )
-from taskmem_sqlmodel.hooks import task_store
 
 TASKS = ("task_1", "task_2")
 KEYS = {"wake_1": "one", "wake_2": "two", "wake_3": "one"}

@@ -23,11 +23,12 @@ from taskmem_hookspecs import (
     TaskQuery,
     WakeQuery,
 )
-from taskmem_hookspecs.testing import StoreSuite, a_run, a_task, a_wake
+from taskmem_hookspecs.testing import a_run, a_task, a_wake
 from taskmem_sqlmodel import read_statements
 from taskmem_sqlmodel.database import _WRITERS_LOCK
 from taskmem_sqlmodel.hooks import task_store
 from taskmem_sqlmodel.store import SqlStore
+from tests.support.store_suite import StoreSuite
 
 
 class TestPostgresStore(StoreSuite):

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmem_hookspecs import Change
-from taskmem_hookspecs.testing import StoreSuite, an_event
+from taskmem_hookspecs.testing import an_event
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_sqlmodel.dropping import PAGES_AT_ONCE, SPARE, count_excess_pages
 from taskmem_sqlmodel.hooks import task_store
+from tests.support.store_suite import StoreSuite
 
 
 class TestSqliteStore(StoreSuite):
