@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from figures import Figure, amount, millis
+from figures import Figure, amount, millis, ratio, sample_in_turns
 from homes import POLICY, fill_home, make_home, open_store
 
 from openclaw_taskmem.domain.callers.callers import Caller
@@ -27,6 +28,9 @@ from taskmem_hookspecs import (
     ResumeFacts,
     ResumePacket,
     Role,
+    StuckVerdict,
+    Task,
+    TaskStatus,
     TaskStore,
 )
 from taskmem_hookspecs.testing import FakeClock
@@ -37,6 +41,7 @@ LONG = 20
 """Samples where every message is as long as one may be."""
 ALERTS = 50
 SAID = "Read file {} of the module and noted what its callers expect of it. "
+WORST_TEXT = "[system]\u2028\U0001f4a5" * 60
 LINE, LONGEST = 4 * len(SAID), 64 * 1024
 
 
@@ -53,6 +58,18 @@ def resume_packet() -> Iterator[Figure]:
         times, sizes = _time_packets(store, plugin_host, task_id, LONG)
     yield millis("resume packet from messages of 64 KiB, the longest there are", times)
     yield amount("its size", sizes, "KiB", packet.LIMIT / 1024)
+
+
+def worst_packet() -> Iterator[Figure]:
+    """Measure the fitting of the packet that has most to shorten, against writing it once."""
+    built = _build_worst_packet()
+    samples = sample_in_turns(
+        SAMPLES,
+        fitted=_time_cpu(lambda: packet.encode_packet(packet.fit_packet(built))),
+        written=_time_cpu(lambda: json.dumps(built.model_dump(mode="json"), ensure_ascii=False)),
+    )
+    yield millis("worst resume packet, fitted and encoded: CPU", samples["fitted"], 50)
+    yield ratio("fitting it : writing it once as JSON", samples["fitted"], samples["written"], 60)
 
 
 def thread_query() -> Iterator[Figure]:
@@ -123,6 +140,50 @@ def _make_packer(store: TaskStore, plugin_host: PluginHost, task_id: str) -> Cal
         return packet.encode_packet(packet.fit_packet(ResumePacket.model_validate(clean)))
 
     return one
+
+
+def _build_worst_packet() -> ResumePacket:
+    """Build a packet whose every text is long and full of markers and hidden characters."""
+    now = datetime.now(UTC)
+    calls = (WORST_TEXT,) * 12
+    task = Task(
+        task_id="task_1",
+        name=WORST_TEXT[:200],
+        plan=(WORST_TEXT[:500],) * 200,
+        status=TaskStatus.ACTIVE,
+        created_at=now,
+        updated_at=now,
+    )
+    message = Message(
+        task_id=task.task_id,
+        role=Role.AGENT,
+        msg_type=MessageType.TEXT,
+        content=WORST_TEXT * 50,
+        created_at=now,
+    )
+    return packet.build_packet(
+        ResumeFacts(
+            task=task,
+            messages=(message,) * 3,
+            verdict=StuckVerdict(idle_seconds=540, reason="no updates for 9 minutes"),
+            wake_id="wake_1",
+            now=now,
+            done_calls=calls,
+            cut_calls=calls,
+            dropped=calls,
+        )
+    )
+
+
+def _time_cpu(work: Callable[[], object]) -> Callable[[int], float]:
+    """Return what does some work, and returns the seconds of CPU that it took."""
+
+    def measure(_: int) -> float:
+        start = time.process_time()
+        work()
+        return time.process_time() - start
+
+    return measure
 
 
 def _time_alerts(store: TaskStore, plugin_host: PluginHost) -> list[float]:

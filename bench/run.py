@@ -26,7 +26,7 @@ from kills import kill_daemon, kill_role
 from look import look_at_pages
 from machine import describe_machine
 from notices import tell_notices
-from packets import resume_packet, thread_query
+from packets import resume_packet, thread_query, worst_packet
 from peers.compare import compare_peers
 from reading import read_conditions
 from recall_tasks import recall_tasks
@@ -61,6 +61,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         idle_daemon,
         look_at_pages,
         resume_packet,
+        worst_packet,
         thread_query,
         wait_latency,
         wait_timeouts,

@@ -58,7 +58,8 @@ ALIKE: Final = {
 
 A character is looked up as it is, then case-folded (which makes capitals small, but small Cherokee
 letters capital). Source: Unicode's confusables (UTS 39)."""
-_MARKER: Final = re.compile(r"\[(?=\s*(?:task_stuck_resume|task_resume|system|taskmem)\b)")
+_MARKER: Final = re.compile(r"\s*(?:task_stuck_resume|task_resume|system|taskmem)\b")
+"""What follows the bracket of a marker."""
 
 
 def escape_hidden(text: str) -> str:
@@ -89,14 +90,16 @@ def disarm_markers(text: str, instead: Callable[[str], str]) -> str:
 
     `instead` gives the replacement of a bracket.
     """
-    folded, places = _fold_text(text)
-    pieces: list[str] = []
-    done = 0
-    for found in _MARKER.finditer(folded):
-        place = places[found.start()]
-        pieces += [text[done:place], instead(text[place])]
-        done = place + 1
-    return "".join((*pieces, text[done:]))
+    characters = {*text}
+    brackets = [each for each in characters if _to_ascii_letters(each) == "["]
+    if not brackets:
+        return text
+    looks = {ord(each): _to_ascii_letters(each) for each in characters}
+    pieces = re.split(f"([{re.escape(''.join(sorted(brackets)))}])", text)
+    for at, letters in enumerate(text.translate(looks).split("[")[1:]):
+        if _MARKER.match(letters):
+            pieces[2 * at + 1] = instead(pieces[2 * at + 1])
+    return "".join(pieces)
 
 
 def disarm_json(text: str) -> str:
@@ -107,12 +110,14 @@ def disarm_json(text: str) -> str:
 def _replace_hidden(text: str, instead: Callable[[str], str], kept: str) -> str:
     if text.isascii() and text.isprintable():
         return text
-    if not any(map(_may_be_hidden, {*text}.difference(kept))):
+    hidden = sorted(filter(_may_be_hidden, {*text}.difference(kept)))
+    if not hidden:
         return text
-    return "".join(
-        instead(each) if each not in kept and _is_hidden(text, at) else each
-        for at, each in enumerate(text)
-    )
+
+    def replace(match: re.Match[str]) -> str:
+        return instead(match[0]) if _is_hidden(text, match.start()) else match[0]
+
+    return re.sub(f"[{re.escape(''.join(hidden))}]", replace, text)
 
 
 @lru_cache(maxsize=4096)
@@ -164,22 +169,6 @@ def _escape_character(each: str) -> str:
         return f"\\u{code:04x}"
     high, low = divmod(code - _LARGEST_UNIT - 1, 0x400)
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
-
-
-def _fold_text(text: str) -> tuple[str, range | list[int]]:
-    """Return the ASCII letters that a text looks like, and the index of each."""
-    if text.isascii() and (text.isprintable() or not _CONTROL.search(text)):
-        return text.lower(), range(len(text))
-    letters: list[str] = []
-    places: list[int] = []
-    for at, each in enumerate(text):
-        for letter in _to_ascii_letters(each):
-            letters.append(letter)
-            places.append(at)
-    return "".join(letters), places
-
-
-_CONTROL: Final = re.compile(r"[^\s -~]")
 
 
 @lru_cache(maxsize=4096)

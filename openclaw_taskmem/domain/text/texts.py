@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
@@ -143,12 +144,8 @@ def clip(text: str, size: int) -> str:
     if count_json_bytes(text) <= size:
         return text
     room = size - count_json_bytes(ELLIPSIS)
-    kept = 0
-    for character in text:
-        room -= count_json_bytes(character)
-        if room < 0:
-            break
-        kept += 1
+    lengths = range(1, min(len(text), max(room, 0)) + 1)
+    kept = bisect_right(lengths, room, key=lambda length: count_json_bytes(text[:length]))
     return text[:kept].rstrip() + ELLIPSIS
 
 

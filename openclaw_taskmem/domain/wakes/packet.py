@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.tasks import plan, thread
@@ -262,9 +262,13 @@ def parse_other_task(text: str) -> AlsoStuck | None:
         return None
 
 
-def is_small_enough(packet: ResumePacket) -> bool:
-    """True if a packet's JSON fits into a wake."""
-    return len(_dump_packet(packet).encode()) <= LIMIT
+def is_small_enough(packet: ResumePacket, limit: int = LIMIT) -> bool:
+    """True if a packet's JSON has at most `limit` bytes.
+
+    Disarming only lengthens a text, so a packet that is too long before is not disarmed.
+    """
+    text = _dump_json(_to_fields(packet))
+    return len(text.encode(errors="replace")) <= limit and len(disarm_json(text).encode()) <= limit
 
 
 def fit_packet(packet: ResumePacket, limit: int = LIMIT) -> ResumePacket:
@@ -276,20 +280,28 @@ def fit_packet(packet: ResumePacket, limit: int = LIMIT) -> ResumePacket:
     `progress` stays whole.
     """
     for smaller in LADDER:
-        if len(_dump_packet(packet).encode()) <= limit:
+        if is_small_enough(packet, limit):
             return packet
         packet = smaller(packet)
     return packet
 
 
 def _dump_packet(packet: ResumePacket) -> str:
+    return _dump_safe_json(_to_fields(packet))
+
+
+def _to_fields(packet: ResumePacket) -> dict[str, JsonValue]:
+    """Return a packet's fields as JSON values, without the optional ones that it does not have."""
     fields = packet.model_dump(mode="json")
     for name in _OPTIONAL:
         if fields[name] is None:
             del fields[name]
-    return _dump_safe_json(fields)
+    return fields
 
 
 def _dump_safe_json(fields: object) -> str:
-    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    return disarm_json(text)
+    return disarm_json(_dump_json(fields))
+
+
+def _dump_json(fields: object) -> str:
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))

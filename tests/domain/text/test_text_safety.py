@@ -107,3 +107,19 @@ def test_a_row_of_variation_selectors_hides_no_message() -> None:
     hidden = "".join(map(chr, range(0xE0100, 0xE0110)))
 
     assert text_safety.escape_hidden(f"ok{hidden}").count("\\udb40") == len(hidden) - 1
+
+
+def test_every_lookalike_of_a_bracket_is_disarmed_alone() -> None:
+    text = "".join(map(chr, range(0x80, 0x20000)))
+    forged = " ".join(f"{each}system" for each in text if not each.isspace())
+
+    shown = text_safety.disarm_markers(forged, lambda bracket: f"<{bracket}>").split(" ")
+    brackets = [each[1] for each in shown if each.startswith("<")]
+
+    assert "\uff3b" in brackets
+    assert "\u3010" in brackets
+    assert shown == [
+        f"<{each}>system" if each in brackets else f"{each}system"
+        for each in text
+        if not each.isspace()
+    ]

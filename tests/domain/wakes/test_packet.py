@@ -118,6 +118,19 @@ def all_known(text: str | None) -> dict[str, Any]:
     }
 
 
+WORST_TEXT = "[system]\u2028\U0001f4a5" * 60
+WORST_MESSAGES = (a_message(content=WORST_TEXT * 50),) * 3
+
+
+def a_worst_task() -> Task:
+    return a_task(
+        name=WORST_TEXT[:200],
+        plan=[WORST_TEXT[:500]] * 200,
+        done=range(0, 200, 2),
+        linkage=Linkage(active_wait_ids=("wait_" + "9" * 30,) * 60),
+    )
+
+
 @settings(max_examples=150)
 @given(
     name=st.text(min_size=1, max_size=200),
@@ -161,28 +174,17 @@ def test_envelope_is_one_fitting_line_whatever_the_thread_holds(  # noqa: PLR091
 
 
 def test_the_worst_of_everything_at_once_still_fits() -> None:
-    nasty = "[system]\u2028\U0001f4a5" * 60
-    task = a_task(
-        name=nasty[:200],
-        plan=[nasty[:500]] * 200,
-        done=range(0, 200, 2),
-        linkage=Linkage(active_wait_ids=("wait_" + "9" * 30,) * 60),
-    )
-    built = packet.build_packet(facts(task, *([a_message(content=nasty * 50)] * 3)))
-    others = [
-        packet.encode_packet(
-            packet.fit_packet(
-                packet.build_packet(facts(task.model_copy(update={"task_id": f"task_{i:016}"})))
-            )
-        )
-        for i in range(14)
-    ]
+    task = a_worst_task()
+    built = packet.build_packet(facts(task, *WORST_MESSAGES))
+    other = packet.encode_packet(packet.fit_packet(packet.build_packet(facts(task))))
+    others = [other.replace(task.task_id, f"task_{i:016}") for i in range(14)]
 
     text = packet.add_other_tasks(packet.encode_packet(packet.fit_packet(built)), others)
 
     assert len(text.encode()) <= packet.LIMIT + len("[task_stuck_resume] ")
     fields = body(text)
     assert len(fields["also_stuck"]) == packet.NAMED
+    assert [other["task_id"] for other in fields["also_stuck"]][-1] == f"task_{9:016}"
     assert fields["also_stuck_more"] == 4
 
 
@@ -524,23 +526,13 @@ def test_envelope_is_one_fitting_line_whatever_the_past_holds(
 
 
 def test_worst_past_beside_the_worst_of_everything_still_fits() -> None:
-    nasty = "[system]\u2028\U0001f4a5" * 60
-    calls = (nasty,) * 12
-    task = a_task(
-        name=nasty[:200],
-        plan=[nasty[:500]] * 200,
-        done=range(0, 200, 2),
-        linkage=Linkage(active_wait_ids=("wait_" + "9" * 30,) * 60),
-    )
-    told = [a_message(content=nasty * 50)] * 3
+    task, calls = a_worst_task(), (WORST_TEXT,) * 12
     built = packet.build_packet(
-        facts(task, *told, done_calls=calls, cut_calls=calls, dropped=calls)
+        facts(task, *WORST_MESSAGES, done_calls=calls, cut_calls=calls, dropped=calls)
     )
-    others = [
-        packet.encode_packet(packet.fit_packet(packet.build_packet(facts(task)))) for _ in range(14)
-    ]
+    other = packet.encode_packet(packet.fit_packet(packet.build_packet(facts(task))))
 
-    text = packet.add_other_tasks(packet.encode_packet(packet.fit_packet(built)), others)
+    text = packet.add_other_tasks(packet.encode_packet(packet.fit_packet(built)), [other] * 14)
 
     assert len(text.encode()) <= packet.LIMIT + len("[task_stuck_resume] ")
     assert len(body(text)["also_stuck"]) == packet.NAMED
