@@ -1,4 +1,4 @@
-"""Read the system's clock (a file of its own: no other may read the time)."""
+"""Read the system's clock; no other file may read the time."""
 
 from __future__ import annotations
 

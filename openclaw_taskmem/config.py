@@ -2,7 +2,7 @@
 
 The setting `x_y` is the variable `TASKMEM_X_Y`. Settings of the file are put into the environment,
 so that plug-ins read one place. For settings of delivery, which belong to the home, the file comes
-first. Source: design §6.
+first. Source: docs/origins.md, "Settings".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `taskmem` gives to commands of plug-ins (a file of its own: only commands import it)."""
+"""Values and functions that `taskmem` gives to the commands of plug-ins."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ all of them must hold. A side without forms is free English, which only a reader
 `docs/conditions.md` documents every form.
 
 Each form has the fields of its object in `signals`. `str(form)` is a sentence that parses back into
-the same form. Source: design §7.
+the same form. Source: docs/origins.md, "Conditions".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Define claims, findings, artifacts and ledger entries: what a task made, and the proof of it.
 
-The daemon verifies each claim itself at the moment the task is completed. Source: requirement F2,
-seed 004 "Completion Claim-Evidence Contract".
+The daemon verifies each claim itself at the moment the task is completed. Source: docs/origins.md,
+"Proof of completion".
 """
 
 from __future__ import annotations
@@ -75,10 +75,7 @@ class EvidenceVerifier(Protocol):
 
 
 class Artifact(Value):
-    """The latest finding on one artifact of a task.
-
-    Source: seed 004, `task_artifacts`.
-    """
+    """The latest finding on one artifact of a task."""
 
     artifact_id: str
     task_id: str

@@ -1,4 +1,4 @@
-"""Have files outlive a power cut (a file of its own: the core and plug-ins share it)."""
+"""Have files outlive a power cut."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from taskmem_hookspecs.runs import Run, RunState
 from taskmem_hookspecs.value import Instant, Seconds, Value
 
 RESERVED_METADATA: Final = ("active_wait_ids", "last_wait_event_at", "last_wait_state")
-"""Metadata keys that only the core sets. Source: seed 000 §4."""
+"""Metadata keys that only the core sets. Source: docs/origins.md, "Waits"."""
 
 
 class TaskStatus(StrEnum):
-    """Status of a task. Source: seed 000 §1."""
+    """Status of a task. Source: docs/origins.md, "Tasks and statuses"."""
 
     ACTIVE = "active"
     """Being worked on; the only status in which a task can be stuck."""
@@ -42,7 +42,7 @@ class TaskStatus(StrEnum):
 
 
 class MessageType(StrEnum):
-    """Subject of a message in a thread. Source: seed 000 §3."""
+    """Subject of a message in a thread. Source: docs/origins.md, "Messages of a thread"."""
 
     TEXT = "text"
     LIFECYCLE = "lifecycle"
@@ -61,14 +61,14 @@ class Role(StrEnum):
 
 
 class Author(StrEnum):
-    """Author of a plan revision. Source: seed 000 §2."""
+    """Author of a plan revision. Source: docs/origins.md, "The plan"."""
 
     AGENT = "agent"
     SYSTEM = "system"
 
 
 class WaitStatus(StrEnum):
-    """Status of a wait. Source: seed 000 §4."""
+    """Status of a wait. Source: docs/origins.md, "Waits"."""
 
     WATCHING = "watching"
     """Open: a daemon watches the target."""

@@ -1,6 +1,6 @@
 """Define the stuck verdict and the resume packet that the agent of a stuck task gets.
 
-Source: seed 000 §5-6.
+Source: docs/origins.md, "The resume packet".
 """
 
 from __future__ import annotations

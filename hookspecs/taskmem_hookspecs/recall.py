@@ -11,7 +11,7 @@ from taskmem_hookspecs.value import Instant, Value
 
 
 class Recollection(Value):
-    """A match in recorded history. Source: seed 001, tool 5."""
+    """A match in recorded history. Source: docs/origins.md, "Recall"."""
 
     timestamp: Instant
     duration_seconds: float

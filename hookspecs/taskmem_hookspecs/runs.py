@@ -2,7 +2,7 @@
 
 A run is one attempt at a task by one owner. The owner claims it under a lease and gets a fencing
 token, which grows with every claim, so an earlier owner can no longer write for the run. Source:
-seeds 002, 003 and 004.
+docs/origins.md, "Runs and their states".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from taskmem_hookspecs.value import Instant, Seconds, Value
 
 
 class RunState(StrEnum):
-    """State of a run. Source: seeds 002 and 004."""
+    """State of a run."""
 
     QUEUED = "queued"
     """No owner; it can be claimed."""
@@ -103,7 +103,10 @@ class StepBudget(Value):
     """The current step of a run, and the tool calls used in it."""
 
     segmented: bool = False
-    """True if each step has a budget of tool calls. Source: requirement E4."""
+    """True if each step has a budget of tool calls.
+
+    Source: docs/origins.md, "Steps with budgets".
+    """
     step: int | None = None
     """Step that the budget applies to, from 0; None: none started."""
     step_calls: int = 0
@@ -190,7 +193,10 @@ class Run(Value):
     told_session: str | None = None
     """Session that gets progress notices of a background run; None: it is in the foreground."""
     attached: tuple[str, ...] = ()
-    """Ids of tasks that go to review together with it. Source: requirement D5."""
+    """Ids of tasks that go to review together with it.
+
+    Source: docs/origins.md, "Hand-offs and review".
+    """
     dialogue: UserDialogue = UserDialogue()
     budget: StepBudget = StepBudget()
     progress: RunProgress = RunProgress()
@@ -214,7 +220,7 @@ class Run(Value):
 class Checkpoint(Value):
     """What one event added to the record of a run: a delta, never the whole record.
 
-    Source: requirement E2.
+    Source: docs/origins.md, "Checkpoints".
     """
 
     run_id: str

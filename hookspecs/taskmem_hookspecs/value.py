@@ -1,4 +1,4 @@
-"""Define `Value`, the base of all values, and `Instant` (a file of its own: all import it)."""
+"""Define `Value`, the base of all values, and `Instant`."""
 
 from __future__ import annotations
 

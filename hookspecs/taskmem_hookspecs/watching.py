@@ -5,7 +5,7 @@
 One watch serves all waits on a target. Each `look` starts from a *place*: a text that the watch
 itself made, which says how far a wait has read and stays valid after a restart. All coroutines of a
 plug-in run on one event loop in a thread of that plug-in, so a call that blocks delays no other
-plug-in. Source: design §5, "waits".
+plug-in. Source: docs/origins.md, "Waits".
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ STEPS: Final = 400
 def stop_daemon(home: Home) -> tuple[str, int]:
     """Stop the daemon; return a sentence and an exit status.
 
-    If none runs, that is a success. Source: rulings, "exit status".
+    If none runs, that is a success. Source: docs/origins.md, "Commands".
     """
     for _ in range(STEPS):
         held = find_holder(home.lock)

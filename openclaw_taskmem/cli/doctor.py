@@ -162,7 +162,7 @@ def format_summary(rows: Sequence[HealthRow], *, verbose: bool) -> str:
 
 
 def format_json(rows: Sequence[HealthRow]) -> str:
-    """Return all rows as one JSON document. Source: rulings, "doctor --json"."""
+    """Return all rows as one JSON document. Source: docs/origins.md, "Commands"."""
     listed = [
         {
             "id": row.id,

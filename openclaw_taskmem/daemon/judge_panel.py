@@ -1,7 +1,7 @@
 """Ask the judges of one wait in order, until one is sure.
 
 Each judge reads from its own place, so a failing judge neither misses lines nor delays the others.
-Source: requirement B8.
+Source: docs/origins.md, "Judges and readers".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Set how many files and how much memory the daemon's process may take.
 
-In a file of its own, since it calls the system and knows nothing of a home.
+Nothing here knows of a home.
 """
 
 from __future__ import annotations

@@ -270,7 +270,7 @@ class Dispatcher:
 
         With `age`: only if the agent may have lost its context, that many milliseconds ago, and
         without the questions. Without it, the user asks; then the agent's run resumes too, unless
-        the task waits for the user's answer. Source: ruling "consent".
+        the task waits for the user's answer. Source: docs/origins.md, "Questions to the user".
         """
         session_key, age = _read_text(params, "session_key"), params.get("age")
         if session_key is None:

@@ -55,7 +55,10 @@ SURE_SECONDS: Final = 300.0
 """How long the clock must run without a jump before ended rows are deleted for their age; a wrong
 clock is often corrected soon after start."""
 SWEEP_SECONDS: Final = 120.0
-"""Maximum interval between two checks for expired leases. Source: requirement D3."""
+"""Maximum interval between two checks for expired leases.
+
+Source: docs/origins.md, "Claims and leases".
+"""
 SAVE_TRIES: Final = 7
 """Tries to save the outcome of a delivery, 1 s apart, then 2 s, 4 s and so on."""
 

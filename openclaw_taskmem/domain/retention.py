@@ -1,6 +1,6 @@
 """Decide how long and how much of what has ended is kept.
 
-Source: ruling "retention".
+Source: docs/origins.md, "Retention".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decide how long to rest after failures (a file of its own: wakes and readers share it)."""
+"""Decide how long to rest after failures, for wakes and readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell whether a daemon has anything to do (a file of its own: it asks five subjects)."""
+"""Tell whether a daemon has anything to do."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def render_packet(
 
     `plain` skips the plug-ins. `background` is the text for an agent that is moved to the
     background. `said` is what the user says with it, whether in the thread yet or not. Never
-    raises: there is always a text. Source: requirement C5.
+    raises: there is always a text. Source: docs/origins.md, "The resume packet".
     """
     try:
         messages = tuple(context.store.read_records(Message, facts.task.task_id, thread.READ))

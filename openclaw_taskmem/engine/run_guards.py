@@ -171,7 +171,7 @@ def guard_task(
     token: int | None = None,
     wish: str = "nothing was written",
 ) -> TaskFacts:
-    """Refuse an act on a task that the caller has no right to. Source: domain/changes/rights.py.
+    """Refuse an act on a task that the caller has no right to. Source: docs/who-may-do-what.md.
 
     Return the facts with the wakes that this call acknowledges: for a mere registrar, only those
     sent to it.

@@ -61,7 +61,7 @@ _NOT_RESUMED: Final[Mapping[RunState, Collection[str]]] = {
 def sweep_lapsed_runs(context: Context, gateways: Sequence[GatewayPresence]) -> int:
     """Recover the runs whose lease has expired, at most `BATCH`; return how many there were.
 
-    What was reset is logged as one event. Source: requirement D3.
+    What was reset is logged as one event. Source: docs/origins.md, "Claims and leases".
     """
     due = _find_lapsed_runs(context)
     reset: list[str] = []
@@ -115,8 +115,8 @@ def requeue_abandoned(
 ) -> int:
     """Requeue the runs whose owner's process has ended; return how many.
 
-    Without `task_id` and `role`, runs of gateway sessions are left to their leases. Source: seed
-    002.
+    Without `task_id` and `role`, runs of gateway sessions are left to their leases. Source:
+    docs/origins.md, "Recovery of runs".
 
     Args:
         context: The context of the use case.
@@ -221,8 +221,8 @@ def give_gateway_runs_recovery_time(
     A run between turns with a due wake, and without sub-agents, was not interrupted: it gets no
     such time, and is woken if commands that it awaited have ended with the gateway.
 
-    `others`: boots of other connected gateways, whose runs are left alone. Source: requirements D2,
-    E3.
+    `others`: boots of other connected gateways, whose runs are left alone. Source: docs/origins.md,
+    "Recovery of runs".
     """
     for run in _find_gateway_runs(context, recovery.MAY_LAPSE):
         if run.owner is not None and run.owner.boot in others:
@@ -257,7 +257,7 @@ def has_lost_run(context: Context, session: str, since: datetime | None) -> bool
 def build_waiting_notices(context: Context) -> tuple[Event, ...]:
     """Return the notices of runs that wait for their user and were not announced yet.
 
-    Each is announced once per time it waits. Source: requirement F7.
+    Each is announced once per time it waits. Source: docs/origins.md, "Recovery of runs".
     """
     now = context.clock.now()
     return tuple(
@@ -285,7 +285,7 @@ def drop_old_checkpoints(context: Context) -> None:
     """Drop checkpoints and implicit tasks that are too old.
 
     A run at work loses its oldest checkpoints, too; a run that waits for the user keeps all. Rows
-    of other homes are left to their own daemons. Source: requirement E2.
+    of other homes are left to their own daemons. Source: docs/origins.md, "Checkpoints".
     """
     days = timedelta(days=context.runs.checkpoint_days)
     before = context.clock.now() - days

@@ -108,7 +108,7 @@ def take_up_task(
     A calling agent claims the run. If a person calls, or the parent session of a background run,
     the run's own session is woken instead. An `answer` (None: none) is delivered to the agent that
     asked; its run waits until that agent acts. `guard` may refuse the facts that it is decided on.
-    Source: ruling "consent".
+    Source: docs/origins.md, "Questions to the user".
 
     Raises:
         TaskNotFound: No task has that id, or the session has none.

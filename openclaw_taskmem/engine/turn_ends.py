@@ -31,7 +31,7 @@ def settle_turn_end(context: Context, report: ReportContext, turn: Turn) -> None
 
     If that run has ended or was taken away, or the turn was stopped, the session's next run gets
     its turn. While a sub-agent works, that waits for the turn that hears of the sub-agent's end.
-    Source: requirement D6.
+    Source: docs/origins.md, "Runs and their states".
     """
     if turn.said:
         evidence.check_first_answer(context, report.session, turn.said)

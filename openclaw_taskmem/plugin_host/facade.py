@@ -1,7 +1,7 @@
 """The typed facade over the hooks: one method per hook, safe from faulty plug-ins.
 
 A plug-in that raises, hangs or returns an invalid answer is named in the log, and only its own
-contribution is lost. Source: requirement H3.
+contribution is lost. Source: docs/origins.md, "Plug-ins that fail".
 """
 
 from __future__ import annotations

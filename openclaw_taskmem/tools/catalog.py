@@ -1,7 +1,7 @@
 """The catalog of tools: find one by its name, call it, and list those that are offered.
 
 Answers count steps from 1 and have a `message` that says what happened and what comes next. Source:
-seed 001.
+docs/origins.md, "Tools and their answers".
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def list_offered(profile: str, *, recalls: bool) -> tuple[Tool, ...]:
     """Return the tools of a profile.
 
     `recalls`: whether there is a source of recorded history. Without one, its tool is only in
-    `all`. Source: ruling "TASKMEM_TOOLS".
+    `all`. Source: docs/origins.md, "Tools and their answers".
     """
     if profile == "all":
         return TOOLS

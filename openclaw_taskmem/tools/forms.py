@@ -1,7 +1,7 @@
 """The forms of the tools' arguments; each tool's JSON schema is built from its form.
 
-Limits: name 200 characters, 200 steps of 500, message and metadata 64 KiB.
-Source: design §5.
+Limits: name 200 characters, 200 steps of 500, message and metadata 64 KiB. Source: docs/origins.md,
+"Tools and their answers".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The overview as JSON, for the command line and the page; a file of its own, as both read it."""
+"""Convert the overview to JSON, for the command line and the page."""
 
 from __future__ import annotations
 

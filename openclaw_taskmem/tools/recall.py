@@ -1,4 +1,4 @@
-"""The tool that searches past tasks and recorded history. Source: requirement G2."""
+"""The tool that searches past tasks and recorded history. Source: docs/origins.md, "Recall"."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The tools on runs: status, resume, steps, claim, hand-off, background, reset and ends.
 
-Source: seeds 002 and 003.
+Source: docs/origins.md, "Runs and their states".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tool that reports the state of a task and its run.
 
-Source: seed 003 §P2.4.
+Source: docs/origins.md, "Resuming by the user's word".
 """
 
 from __future__ import annotations

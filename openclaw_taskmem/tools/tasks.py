@@ -1,4 +1,7 @@
-"""The tools on tasks: register one, report or ask, revise the plan, list. Source: seed 001."""
+"""The tools on tasks: register one, report or ask, revise the plan, list.
+
+Source: docs/origins.md, "Tasks and statuses".
+"""
 
 from __future__ import annotations
 

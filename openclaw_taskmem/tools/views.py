@@ -1,6 +1,6 @@
 """Views for people and programs: tasks, wakes, waits, runs, events and plug-ins as JSON.
 
-Source: design §6, "`--json` prints one JSON document".
+Source: docs/origins.md, "Commands".
 """
 
 from __future__ import annotations

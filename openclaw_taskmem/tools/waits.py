@@ -1,4 +1,4 @@
-"""The tools on waits: open, update and cancel one. Source: seed 001."""
+"""The tools on waits: open, update and cancel one. Source: docs/origins.md, "Waits"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hook of the evidence plug-in: verifiers (a file of its own: an entry point)."""
+"""Hook of the evidence plug-in: verifiers."""
 
 from __future__ import annotations
 

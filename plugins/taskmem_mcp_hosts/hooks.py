@@ -1,4 +1,4 @@
-"""Hooks for MCP hosts, which wakes cannot reach (a file of its own: an entry point)."""
+"""Hooks for MCP hosts, which wakes cannot reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hooks of past tasks: a file of its own, so that this source can be switched off alone."""
+"""The hooks of past tasks, a source that can be switched off alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hook of screenpipe: a file of its own, so that it can be switched off alone."""
+"""The hook of screenpipe, which can be switched off alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `taskmem bench`, in a file of its own since it imports nothing before it runs."""
+"""The command `taskmem bench`, which imports nothing before it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make a benchmark's folder, in a file of its own since two benchmarks use it."""
+"""Make the folder of a benchmark."""
 
 from __future__ import annotations
 

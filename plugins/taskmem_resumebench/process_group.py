@@ -1,4 +1,4 @@
-"""Kill a process with what it started, and tell what it said (a file of its own: many do it)."""
+"""Kill a process with what it started, and tell what it said."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `./call` of an agent in a real gateway (a file of its own, which its shell runs).
+"""The command `./call` of an agent in a real gateway, which the agent's shell runs.
 
 It connects to the benchmark, which lets the call have its effect or kills the gateway, and ends as
 the benchmark says: well, or by a signal, as a command of which no answer came.

@@ -1,4 +1,4 @@
-"""Hooks of the store plug-in: store and check (a file of its own: an entry point)."""
+"""Hooks of the store plug-in: store and check."""
 
 from __future__ import annotations
 

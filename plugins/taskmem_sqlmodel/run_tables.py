@@ -38,7 +38,7 @@ RARER_RUN: Final = "state <> 'completed'"
 
 
 class Runs(Base, table=True):
-    """One attempt at a task. Source: seeds 002 and 004."""
+    """One attempt at a task."""
 
     __table_args__ = (
         build_enum_check("state", RunState),
@@ -133,7 +133,7 @@ class Checkpoints(Base, table=True):
 
 
 class Artifacts(Base, table=True):
-    """One artifact of a task. Source: seed 004, `task_artifacts`."""
+    """One artifact of a task."""
 
     __table_args__ = (
         build_enum_check("verdict", Verdict),

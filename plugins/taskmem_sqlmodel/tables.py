@@ -1,6 +1,6 @@
 """The tables of tasks, waits, wakes and events, and the conversion of their values.
 
-A column has the name of its field, unless seed 000 names it otherwise. Checks and indexes have
+A column has the name of its field, or the one that it was given first. Checks and indexes have
 names, because migrations refer to them.
 """
 
@@ -152,7 +152,7 @@ def task_value(row: Row) -> Task:
 
 
 def _format_linkage(linkage: Linkage) -> dict[str, Any]:
-    """Return the three keys of seed 000 §4; the instant is in epoch seconds."""
+    """Return the three keys of a task's metadata on its waits; the instant is in epoch seconds."""
     at, state = linkage.last_wait_event_at, linkage.last_wait_state
     return {
         "active_wait_ids": linkage.active_wait_ids,
@@ -202,7 +202,7 @@ def message_params(message: Message) -> Params:
 
 
 class TaskPlanRevisions(Base, table=True):
-    """One replacement of a plan. Source: seed 000 §2."""
+    """One replacement of a plan."""
 
     __table_args__ = (
         build_enum_check("author", Author),

@@ -1,4 +1,4 @@
-"""Put foreign text on one line, safe to print (a file of its own: four folders import it)."""
+"""Put foreign text on one line, safe to print."""
 
 from __future__ import annotations
 

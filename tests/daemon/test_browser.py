@@ -1,6 +1,6 @@
-"""A real browser on a real display: what the first specification waits for.
+"""A real browser on a real display: downloads and pages are waited for.
 
-Source: seed 001, tools 4 and 6.
+Source: docs/origins.md, "Targets".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Seed 002 between two MCP hosts, with a person at a terminal, and no OpenClaw."""
+"""Work is handed off between two MCP hosts, with a person at a terminal, and no OpenClaw."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One bad wait, plug-in, lock or command: told, and of no harm to any other wait.
-
-Each test names the row of the comparison with similar tools that it stands for.
-"""
+"""One bad wait, plug-in, lock or command: told, and of no harm to any other wait."""
 
 from __future__ import annotations
 
@@ -82,7 +79,6 @@ MALFORMED = ("soon", -5, 0, 1e12, math.nan, True)
 
 
 def test_a_malformed_timeout_is_refused_and_stops_no_other_wait(daemon, log):
-    """§2 "one bad wait stops all the others", (a); §6.3."""
     control = watch(daemon, log, "CONTROL")
     before = contents(daemon.home)
     with Lines(daemon.home) as lines:
@@ -104,7 +100,6 @@ def test_a_malformed_timeout_is_refused_and_stops_no_other_wait(daemon, log):
 
 
 def test_a_target_that_vanishes_ends_its_own_wait_only(daemon, home, log):
-    """§2 "one bad wait stops all the others", (b); "window closes in mid-wait"."""
     other = Log(home.folder.parent / "other.log")
     task_id = daemon.register()
     control = watch(daemon, log, "CONTROL")
@@ -122,7 +117,6 @@ def test_a_target_that_vanishes_ends_its_own_wait_only(daemon, home, log):
 
 
 def test_lock_at_a_wait_timeout_delays_it_and_stops_no_other(daemon, log):
-    """§2 "one bad wait stops all the others", (c)."""
     control = watch(daemon, log, "CONTROL")
     bad = watch(daemon, log, "NEVER", timeout=1)
     with lock_database(daemon.home):
@@ -204,11 +198,7 @@ def rude(start, tmp_path):
 
 @pytest.mark.parametrize(("manner", "said"), MANNERS.items(), ids=MANNERS.keys())
 def test_a_judge_that_misbehaves_harms_its_own_wait_only(rude, log, manner, said):
-    """§2 "one model call hangs", "HTTP 500 / junk / server down"; §6.3.
-
-    The third-party judge is asked first, and the built-in one after it: what the text
-    settles is settled in spite of it.
-    """
+    """The third-party judge is asked first, and the built-in one after it."""
     bad = watch(rude, log, manner, timeout=3)
     others = [watch(rude, log, f"OTHER {number}.") for number in range(3)]
     log.append("OTHER 0. OTHER 1. OTHER 2.")
@@ -228,7 +218,6 @@ def test_a_judge_that_misbehaves_harms_its_own_wait_only(rude, log, manner, said
 
 @pytest.mark.parametrize("manner", ["hangs", "raises", "lies"])
 def test_wait_settled_by_text_resolves_despite_a_failing_judge(rude, log, manner):
-    """§6.3: a wait is isolated from its own judges, too."""
     wait_id = watch(rude, log, manner)
     log.append(manner)
     assert wait_for_end(rude, wait_id)["status"] == "resolved"
@@ -236,7 +225,6 @@ def test_wait_settled_by_text_resolves_despite_a_failing_judge(rude, log, manner
 
 @pytest.mark.parametrize("tool", ["wait_cancel", "wait_update"])
 def test_a_call_while_a_judge_is_answering_leaves_it_no_word(rude, log, tmp_path, tool):
-    """§2 "cancel while the model is answering": no late wake."""
     site = tmp_path / "site"
     rude.restart(TASKMEM_JUDGE_TIMEOUT_SECONDS="60")
     wait_id = rude.call("smart_wait", target=log.target, wake_when='"thinks" appears')["wait_id"]
@@ -259,7 +247,6 @@ def test_a_call_while_a_judge_is_answering_leaves_it_no_word(rude, log, tmp_path
 
 
 def test_twenty_waits_linked_to_a_task_at_once_are_all_recorded(daemon, log):
-    """§2 "20 waits linked to one task at once"; §6.12."""
     task_id = daemon.register()
 
     def list_linked_waits():
@@ -282,7 +269,6 @@ def test_twenty_waits_linked_to_a_task_at_once_are_all_recorded(daemon, log):
 
 
 def test_as_many_wakes_as_waits_however_many_one_line_resolves(daemon, log):
-    """§2 "5 resolved waits → wakes", "cap on concurrent waits"."""
 
     def open_(text):
         given = {"target": log.target, "wake_when": f'"{text}" appears'}
@@ -305,7 +291,6 @@ def test_as_many_wakes_as_waits_however_many_one_line_resolves(daemon, log):
 
 @pytest.mark.parametrize("mode", ["fails", "hangs", "is missing"])
 def test_a_wake_arrives_once_after_the_command_recovers(start, log, openclaw, mode):
-    """§2 "openclaw fails / hangs / missing at the wake"; §6.2."""
     if mode == "fails":
         openclaw.install("print('gateway not reachable', file=sys.stderr); sys.exit(1)")
     daemon = start(TASKMEM_WAKE_TRANSPORT="openclaw-cli", TASKMEM_OPENCLAW_BIN=str(openclaw.binary))
@@ -351,7 +336,6 @@ def test_a_wake_arrives_once_after_the_command_recovers(start, log, openclaw, mo
 
 
 def test_a_wait_that_woke_is_sent_back_and_wakes_again(daemon, log):
-    """§3 "wait_update: after a wake 'not found'"; §6.9."""
     task_id = daemon.register()
     wait_id = watch(daemon, log, "READY", task_id=task_id)
     log.append("READY")
@@ -378,7 +362,6 @@ THERE = {
 
 @pytest.mark.parametrize("target", THERE.values(), ids=THERE.keys())
 def test_a_target_that_cannot_be_watched_is_told_in_the_answer(start, log, target):
-    """§1.8, §2 "bad input": window that does not exist, no display; §6.9."""
     # One that is named: the display of another test could be taken else.
     nothing = {"DISPLAY": ":4711", "WAYLAND_DISPLAY": ""}
     daemon = start(**nothing, GEMINI_API_KEY="", GOOGLE_API_KEY="")
@@ -397,7 +380,6 @@ def test_a_target_that_cannot_be_watched_is_told_in_the_answer(start, log, targe
 
 
 def test_a_wait_that_times_out_tells_what_was_seen_last(daemon, log):
-    """§3 "timeout has no last observation"; §6.9."""
     task_id = daemon.register()
     wait_id = watch(daemon, log, "READY", timeout=2, task_id=task_id)
     log.append("Compiling 3 of 7")
@@ -417,7 +399,6 @@ def test_a_wait_that_times_out_tells_what_was_seen_last(daemon, log):
 
 
 def test_task_is_not_stuck_during_a_wait_but_is_in_later_silence(start, log):
-    """§3, acceptance 1; §2 "resume packet after one linked wait": nothing per look."""
     daemon = start()
     names = (f"agent:{number}:main" for number in count())
     waiting = daemon.register("Waiting", session_key=next(names))

@@ -1,4 +1,4 @@
-"""The acceptance tests of seed 003, P2.3, that take a gateway."""
+"""Tasks in the background of the real gateway: told of, cancelled, resumed, kept apart."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def list_running_sessions(story: Story) -> list[str]:
     return gateway["running"]
 
 
-def test_p2_3_1_session_stays_free_and_hears_progress_and_end(story: Story, tmp_path: Path):
+def test_session_stays_free_and_hears_progress_and_end(story: Story, tmp_path: Path):
     with ChatListener(story.house.gateway) as overheard:
         kitchen, away = start_baking(story, tmp_path)
         assert kitchen.baking.wait(120)
@@ -121,7 +121,7 @@ def test_p2_3_1_session_stays_free_and_hears_progress_and_end(story: Story, tmp_
     assert (tmp_path / "log").read_text() == "mixed\n"
 
 
-def test_p2_3_2_cancel_stops_task_keeps_checkpoints_tells_user(story: Story, tmp_path: Path):
+def test_cancel_stops_task_keeps_checkpoints_tells_user(story: Story, tmp_path: Path):
     kitchen, away = start_baking(story, tmp_path)
     assert kitchen.baking.wait(120)
     away.run(checkpoints=3)
@@ -135,7 +135,7 @@ def test_p2_3_2_cancel_stops_task_keeps_checkpoints_tells_user(story: Story, tmp
     kitchen.baked.touch()
 
 
-def test_p2_3_4_a_crash_in_the_background_is_resumed_there(story: Story, tmp_path: Path):
+def test_a_crash_in_the_background_is_resumed_there(story: Story, tmp_path: Path):
     kitchen, away = start_baking(story, tmp_path)
     assert kitchen.baking.wait(120)
     away.run(checkpoints=3)
@@ -148,7 +148,7 @@ def test_p2_3_4_a_crash_in_the_background_is_resumed_there(story: Story, tmp_pat
     story.wait_for_notice("completed")
 
 
-def test_p2_5_4_two_in_the_background_do_not_disturb_each_other(story: Story, tmp_path: Path):
+def test_two_in_the_background_do_not_disturb_each_other(story: Story, tmp_path: Path):
     stories = [story, Story(story.house, story.scripts, f"{story.session}_beside")]
     bakings = []
     for each, name in zip(stories, ("one", "beside"), strict=True):

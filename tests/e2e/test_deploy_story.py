@@ -1,4 +1,4 @@
-"""Seed 001's deployment on the real gateway: registered, narrated, waited for, done."""
+"""A deployment on the real gateway: registered, narrated, waited for, done."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Agent:
         return steps[done] if done < len(steps) else "Coursefolio is live."
 
 
-def test_deployment_of_seed_001_runs_from_first_word_to_last(house: House, tmp_path: Path):
+def test_a_deployment_runs_from_first_word_to_last(house: House, tmp_path: Path):
     script, flags = tmp_path / "deploy.py", tmp_path / "flags"
     script.write_text(DEPLOY)
     flags.mkdir()

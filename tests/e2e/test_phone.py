@@ -161,10 +161,10 @@ def test_a_failure_is_told_on_the_phone(phone: Phone, story: Story):
     assert "/resume tries again" in line
 
 
-def test_the_story_of_seed_004_runs_to_its_end_without_its_user(
+def test_a_story_over_a_phone_runs_to_its_end_without_its_user(
     phone: Phone, story: Story, home: tuple[House, Scripts]
 ):
-    """Source: seed 004. Three times it asks for leave, and its provider fails twice."""
+    """The agent asks for leave three times, and its provider fails twice."""
     house, _ = home
     house.gateway.retry_once()
     replies: list[Reply] = [

@@ -1,4 +1,4 @@
-"""The validation strategy of seed 004, where it takes a gateway."""
+"""Work is carried on, and believed once it is proved, in the real gateway."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def registers(request: ModelRequest, name: str, plan: list[str]) -> Reply | None
     return None
 
 
-def test_integration_open_task_goes_on_without_a_user_message(story: Story):
+def test_open_task_goes_on_without_a_user_message(story: Story):
     numbers = count(1)
 
     def one_step_a_turn(request: ModelRequest) -> Reply:
@@ -57,7 +57,7 @@ def test_integration_open_task_goes_on_without_a_user_message(story: Story):
     assert story.run(state="completed")["rounds"] == 3
 
 
-def test_integration_write_claim_without_evidence_is_blocked(story: Story):
+def test_write_claim_without_evidence_is_blocked(story: Story):
     told: list[str] = []
     numbers = count(1)
 
@@ -86,9 +86,7 @@ def test_integration_write_claim_without_evidence_is_blocked(story: Story):
     assert not any("failed" in line for line in story.lines)
 
 
-def test_integration_write_and_verify_path_reaches_completed(
-    story: Story, home: tuple[House, Scripts]
-):
+def test_write_and_verify_path_reaches_completed(story: Story, home: tuple[House, Scripts]):
     workspace = home[0].gateway.room.state / "workspace"
 
     def honest(request: ModelRequest) -> Reply:
@@ -237,9 +235,7 @@ def test_a_lie_that_names_no_file_is_refused_where_a_reader_is(story: Story):
     story.wait_for_notice("completed; nothing was written")
 
 
-def test_integration_exhausted_retries_give_a_failed_milestone(
-    story: Story, home: tuple[House, Scripts]
-):
+def test_exhausted_retries_give_a_failed_milestone(story: Story, home: tuple[House, Scripts]):
     failed: list[ModelRequest] = []
 
     def broken(request: ModelRequest) -> Reply:

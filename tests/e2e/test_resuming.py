@@ -1,4 +1,4 @@
-"""The acceptance tests of seed 003 that take a gateway, under their own names."""
+"""A turn that was cut is resumed in the real gateway, and steps keep to their budgets."""
 
 from __future__ import annotations
 
@@ -159,10 +159,10 @@ def make_completion(story: Story) -> Line:
     return make_update(story, status="completed")
 
 
-# --- P2.4: manual resume -----------------------------------------------------
+# --- resumed by the user's word -----------------------------------------------
 
 
-def test_p2_4_1_continue_resumes_with_its_packet_and_completes(story: Story, tmp_path: Path):
+def test_continue_resumes_with_its_packet_and_completes(story: Story, tmp_path: Path):
     log = tmp_path / "log"
 
     def goes_on(request: ModelRequest) -> Reply:
@@ -192,7 +192,7 @@ def test_p2_4_1_continue_resumes_with_its_packet_and_completes(story: Story, tmp
     assert said == ["one", "two", "three", "four", "five", "six"]
 
 
-def test_p2_4_2_resume_after_a_kill_names_the_task_and_goes_on(story: Story, tmp_path: Path):
+def test_resume_after_a_kill_names_the_task_and_goes_on(story: Story, tmp_path: Path):
     script = Lines(
         Call("task_register", {"name": "Log", "plan": ["Log two words"]}),
         shell(f"echo one >> {tmp_path / 'log'}"),
@@ -215,7 +215,7 @@ def test_p2_4_2_resume_after_a_kill_names_the_task_and_goes_on(story: Story, tmp
     assert (tmp_path / "log").read_text().split() == ["one", "two"]
 
 
-def test_p2_4_3_task_status_tells_step_history_and_elapsed_time(story: Story):
+def test_task_status_tells_step_history_and_elapsed_time(story: Story):
     told: list[str] = []
     story.follow(
         Lines(
@@ -242,7 +242,7 @@ def test_p2_4_3_task_status_tells_step_history_and_elapsed_time(story: Story):
     assert '"step":2' in told[0].replace("\\", "").replace(" ", "")
 
 
-# --- P2.4: every turn of several tools, also without task_register -----------
+# --- every turn of several tools, also without task_register ------------------
 
 
 class UnregisteredCutter(Cutter):
@@ -327,18 +327,18 @@ def kill_and_resume(story: Story, tmp_path: Path, *, by_us: bool) -> str:
     return str(packet["reason"])
 
 
-def test_p2_4_a_turn_without_a_task_is_killed_and_resumed(story: Story, tmp_path: Path):
+def test_a_turn_without_a_task_is_killed_and_resumed(story: Story, tmp_path: Path):
     why = kill_and_resume(story, tmp_path, by_us=False)
     # Which one it is depends on who is first, OpenClaw's recovery or ours.
     assert why.startswith("Your turn on this was cut")
 
 
-def test_p2_4_what_openclaw_does_not_resume_we_do_unseen(story: Story, tmp_path: Path):
+def test_what_openclaw_does_not_resume_we_do_unseen(story: Story, tmp_path: Path):
     why = kill_and_resume(story, tmp_path, by_us=True)
     assert why.endswith("by a restart of the gateway. Go on with it now.")
 
 
-def test_p2_4_a_turn_of_several_tools_ends_in_silence(story: Story, tmp_path: Path):
+def test_a_turn_of_several_tools_ends_in_silence(story: Story, tmp_path: Path):
     story.follow(UnregisteredCutter(tmp_path, 2, set()))
     story.say("Please make two files.")
     assert list_implicit_tasks(story) == []
@@ -353,7 +353,7 @@ def test_p2_4_a_turn_of_several_tools_ends_in_silence(story: Story, tmp_path: Pa
     assert is_unseen(story)
 
 
-def test_p2_4_a_task_registered_late_has_the_calls_before(story: Story, tmp_path: Path):
+def test_a_task_registered_late_has_the_calls_before(story: Story, tmp_path: Path):
     calls = [shell(f"echo {word} >> {tmp_path / 'log'}") for word in ("one", "two")]
     story.follow(
         Lines(
@@ -374,10 +374,10 @@ def test_p2_4_a_task_registered_late_has_the_calls_before(story: Story, tmp_path
     assert status["tool_calls"] == 4
 
 
-# --- P2.2: checkpoints --------------------------------------------------------
+# --- checkpoints --------------------------------------------------------------
 
 
-def test_p2_2_1_kill_after_third_tool_keeps_three_results(story: Story, tmp_path: Path):
+def test_kill_after_third_tool_keeps_three_results(story: Story, tmp_path: Path):
     cutter = Cutter(tmp_path, 7, {4})
     kill_within_call(story, cutter, calls=3, checkpoints=7)
     status = story.call("task_status", task_id=story.task["task_id"])
@@ -388,10 +388,10 @@ def test_p2_2_1_kill_after_third_tool_keeps_three_results(story: Story, tmp_path
     assert cutter.file_texts == ["made\n"] * 7
 
 
-# --- P2.4b: auto-resume --------------------------------------------------------
+# --- resumed by itself --------------------------------------------------------
 
 
-def test_p2_4b_1_kill_after_fourth_tool_resumes_and_completes(story: Story, tmp_path: Path):
+def test_kill_after_fourth_tool_resumes_and_completes(story: Story, tmp_path: Path):
     cutter = Cutter(tmp_path, 8, {5})
     kill_within_call(story, cutter, calls=4, checkpoints=9)
     story.house.gateway.start()
@@ -403,7 +403,7 @@ def test_p2_4b_1_kill_after_fourth_tool_resumes_and_completes(story: Story, tmp_
     assert [call for call in packet["unknown_outcome"] if "file5" in call]
 
 
-def test_p2_4b_2_what_is_too_old_waits_for_resume(story: Story, tmp_path: Path):
+def test_what_is_too_old_waits_for_resume(story: Story, tmp_path: Path):
     cutter = Cutter(tmp_path, 3, {2})
     kill_within_call(story, cutter, calls=1, checkpoints=3)
     # The gateway takes longer than that to start.
@@ -419,7 +419,7 @@ def test_p2_4b_2_what_is_too_old_waits_for_resume(story: Story, tmp_path: Path):
     assert cutter.file_texts == ["made\n"] * 3
 
 
-def test_p2_4b_3_a_changed_prompt_asks_the_user_instead(story: Story, tmp_path: Path):
+def test_a_changed_prompt_asks_the_user_instead(story: Story, tmp_path: Path):
     cutter = Cutter(tmp_path, 3, {2})
     kill_within_call(story, cutter, calls=1, checkpoints=3)
     agents = story.house.gateway.room.state / "workspace" / "AGENTS.md"
@@ -432,7 +432,7 @@ def test_p2_4b_3_a_changed_prompt_asks_the_user_instead(story: Story, tmp_path: 
     assert cutter.file_texts == ["made\n"] * 3
 
 
-def test_p2_4b_4_third_crash_fails_the_task_and_tells_the_user(story: Story, tmp_path: Path):
+def test_third_crash_fails_the_task_and_tells_the_user(story: Story, tmp_path: Path):
     cutter = Cutter(tmp_path, 3, {2})
     story.follow(cutter)
     start(story)
@@ -450,7 +450,7 @@ def test_p2_4b_4_third_crash_fails_the_task_and_tells_the_user(story: Story, tmp
     assert not (tmp_path / "file3.txt").exists()
 
 
-# --- P2.1: steps with budgets ----------------------------------------------------
+# --- steps with budgets -------------------------------------------------------
 
 
 def make_step_end(story: Story, **args: Any) -> Line:
@@ -464,7 +464,7 @@ def make_registration(steps: int, **more: Any) -> Call:
     return Call("task_register", {"name": "Parts", "plan": plan, "segmented": True, **more})
 
 
-def test_p2_1_1_four_steps_of_three_tools_stay_within_budget(story: Story, tmp_path: Path):
+def test_four_steps_of_three_tools_stay_within_budget(story: Story, tmp_path: Path):
     parts: list[Line] = []
     for part in range(4):
         parts += [shell(f"echo {part}{n} >> {tmp_path / 'log'}") for n in range(3)]
@@ -479,7 +479,7 @@ def test_p2_1_1_four_steps_of_three_tools_stay_within_budget(story: Story, tmp_p
     assert story.run(state="completed")["rounds"] == 0
 
 
-def test_p2_1_1_step_beyond_its_budget_is_stopped_with_advice(story: Story, tmp_path: Path):
+def test_step_beyond_its_budget_is_stopped_with_advice(story: Story, tmp_path: Path):
     log = tmp_path / "log"
     script = Lines(
         make_registration(1),
@@ -502,7 +502,7 @@ def test_p2_1_1_step_beyond_its_budget_is_stopped_with_advice(story: Story, tmp_
     assert "more_tools" not in stopped[-1]
 
 
-def test_p2_1_3_failed_step_replans_the_rest_and_task_completes(story: Story):
+def test_failed_step_replans_the_rest_and_task_completes(story: Story):
     script = Lines(
         make_registration(3),
         shell("true"),
@@ -526,7 +526,7 @@ def test_p2_1_3_failed_step_replans_the_rest_and_task_completes(story: Story):
     assert "The command fails." in revision["reason"]
 
 
-def test_p2_1_4_a_simple_task_stays_flat(story: Story, tmp_path: Path):
+def test_a_simple_task_stays_flat(story: Story, tmp_path: Path):
     script = Lines(
         Call("task_register", {"name": "Simple", "plan": ["Do it"]}),
         *[shell(f"echo {n} >> {tmp_path / 'log'}") for n in range(6)],
@@ -539,7 +539,7 @@ def test_p2_1_4_a_simple_task_stays_flat(story: Story, tmp_path: Path):
     assert len((tmp_path / "log").read_text().split()) == 6
 
 
-def test_p2_1_5_crash_in_third_step_resumes_at_third_step(story: Story, tmp_path: Path):
+def test_crash_in_third_step_resumes_at_third_step(story: Story, tmp_path: Path):
     held = Event()
     go = tmp_path / "go"
 

@@ -107,7 +107,7 @@ def test_packet_keeps_what_was_done_however_late_the_answer_is(session: Session)
 
 
 def test_cut_run_is_told_to_go_on_within_30_s_of_a_start(session: Session) -> None:
-    """Source: requirement E3."""
+    """Source: docs/origins.md, "Resuming after a crash"."""
     session.register()
     session.does("echo one")
     world, presence = session.world, session.restarts("boot_2")

@@ -1,4 +1,4 @@
-"""Functions say what they do, a class name means one thing, a short file has a reason."""
+"""Functions say what they do, a class name means one thing, a constant is a noun."""
 
 from __future__ import annotations
 
@@ -6,126 +6,14 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
-PRODUCT = ("openclaw_taskmem", "hookspecs", "plugins")
+import pytest
+
+from tests.rooms.names import PRODUCT, ROOT, find_differences, is_lone_participle, list_file_faults
+
 ALL = (*PRODUCT, "tests", "bench")
-IRREGULAR = frozenset(
-    [
-        "begun",
-        "bought",
-        "bound",
-        "brought",
-        "built",
-        "caught",
-        "chosen",
-        "dealt",
-        "done",
-        "drawn",
-        "driven",
-        "dug",
-        "eaten",
-        "fallen",
-        "fed",
-        "felt",
-        "fought",
-        "found",
-        "frozen",
-        "given",
-        "gone",
-        "gotten",
-        "grown",
-        "heard",
-        "held",
-        "hidden",
-        "hung",
-        "kept",
-        "known",
-        "laid",
-        "led",
-        "left",
-        "lent",
-        "lit",
-        "lost",
-        "made",
-        "meant",
-        "met",
-        "owed",
-        "paid",
-        "proven",
-        "ridden",
-        "risen",
-        "rung",
-        "said",
-        "seen",
-        "sent",
-        "shaken",
-        "shown",
-        "shrunk",
-        "slept",
-        "sold",
-        "sought",
-        "spent",
-        "spoken",
-        "spun",
-        "stolen",
-        "stood",
-        "struck",
-        "stuck",
-        "sunk",
-        "sworn",
-        "swept",
-        "taken",
-        "taught",
-        "thought",
-        "thrown",
-        "told",
-        "torn",
-        "understood",
-        "woken",
-        "won",
-        "worn",
-        "wound",
-        "written",
-    ]
-)
-"""Participles without -ed; those that are plain verbs too (`cut`) are not here."""
-VERBS = frozenset(
-    [
-        "anything",
-        "bring",
-        "cancelled",  # asyncio's own name for it
-        "cling",
-        "embed",
-        "exceed",
-        "feed",
-        "fling",
-        "heed",
-        "need",
-        "nothing",
-        "ping",
-        "proceed",
-        "ring",
-        "seed",
-        "shed",
-        "sing",
-        "sling",
-        "speed",
-        "spring",
-        "sting",
-        "string",
-        "succeed",
-        "swing",
-        "weed",
-        "wring",
-    ]
-)
-"""Verbs and nouns that only look like participles."""
 LONGEST_TEST_NAME = 60
-SHORT = 40
-"""Lines of a file below which its first line says why it is one."""
 
 
 class Statement(NamedTuple):
@@ -166,13 +54,6 @@ def pick_statements(kind: type[ast.AST], roots: tuple[str, ...]) -> Iterator[Sta
     return (each for root in roots for each in list_statements(root) if each.kind is kind)
 
 
-def is_lone_participle(name: str) -> bool:
-    word = name.strip("_")
-    if "_" in word or word in VERBS:
-        return False
-    return word in IRREGULAR or word.endswith(("ed", "ing"))
-
-
 def test_no_function_is_a_lone_participle() -> None:
     found = [
         f"{each.at} {each.words}"
@@ -198,19 +79,35 @@ def test_test_names_fit_into_60_characters() -> None:
     assert long == []
 
 
-def test_a_short_file_says_why_it_is_a_file() -> None:
-    """Not so a migration, which is a file by itself."""
-    short = {
-        str(path.relative_to(ROOT)): lines[0]
-        for root in PRODUCT
-        for path in sorted((ROOT / root).rglob("*.py"))
-        if not path.name.startswith("__")
-        and path.parent.name != "versions"
-        and len(lines := path.read_text("utf-8").splitlines()) < SHORT
-    }
-    assert {path: line for path, line in short.items() if "a file of its own" not in line} == {}
-
-
 def test_a_table_in_a_docstring_has_a_line_for_each_row() -> None:
     joined = [each.at for each in pick_statements(ast.Constant, PRODUCT) if "| |" in each.words]
     assert joined == []
+
+
+def test_constants_and_locals_are_nouns() -> None:
+    assert find_differences() == [], (
+        "give a new one a name that says what it holds, and take mended ones out of the file by"
+        " `python -m tests.rooms.names --update`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "faults"),
+    [
+        ("MOST = 5", ["MOST"]),
+        ("MOST_STEPS = 5", []),
+        ("_SHOWN: Final = frozenset()", ["_SHOWN"]),
+        ("SECONDS = 4 * 60", ["SECONDS"]),
+        ("ROWS = 100", ["ROWS"]),
+        ("ROWS = ('id', 'name')", []),
+        ("class Limits:\n    OLDEST = timedelta(1)", ["OLDEST"]),
+        ("class State(StrEnum):\n    OPEN = 'open'", []),
+        ("class Turn(Value):\n    said: str = ''", []),
+        ("def tell(said: str): ...", ["said"]),
+        ("for said in words: ...", ["said"]),
+        ('"""What it is."""', ["What it is."]),
+        ('"""The names, whatever they are."""', []),
+    ],
+)
+def test_a_riddle_is_recognised(code: str, faults: list[str]) -> None:
+    assert [*list_file_faults(ast.parse(code))] == faults

@@ -1,4 +1,4 @@
-"""The validation strategy of seed 004 as far as it takes no gateway, item by item.
+"""Work is carried on without its user, and believed once it is proved: without a gateway.
 
 What takes one is in `tests/e2e/test_proof.py`.
 """
@@ -102,7 +102,7 @@ def passage(event: Event) -> tuple[object, object]:
 # --- 1. unit tests: task state transitions --------------------------------------
 
 
-def test_unit_task_state_transitions_follow_the_work(session: Session) -> None:
+def test_task_state_transitions_follow_the_work(session: Session) -> None:
     task = session.takes_up()
     assert session.run(task).state is RunState.RUNNING
     session.asks("Shall I push it?")
@@ -120,7 +120,7 @@ def test_unit_task_state_transitions_follow_the_work(session: Session) -> None:
 
 
 @pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
-def test_unit_task_state_transitions_end_in_what_nothing_leaves(session: Session, end: str) -> None:
+def test_task_state_transitions_end_in_what_nothing_leaves(session: Session, end: str) -> None:
     task = session.takes_up()
     session.call("task_update", task_id=task, status=end)
     before = session.run(task)
@@ -136,7 +136,7 @@ def test_unit_task_state_transitions_end_in_what_nothing_leaves(session: Session
 
 
 @pytest.mark.parametrize(("status", "state"), [("paused", "blocked"), ("cancelled", "cancelled")])
-def test_unit_task_state_transitions_follow_the_users_word(
+def test_task_state_transitions_follow_the_users_word(
     session: Session, status: str, state: str
 ) -> None:
     task = session.takes_up()
@@ -181,7 +181,7 @@ def test_every_state_transition_writes_an_event(session: Session) -> None:
 # --- 1. unit tests: persistence CRUD and schema migration -----------------------
 
 
-def test_unit_persistence_crud_outlives_the_process(
+def test_persistence_crud_outlives_the_process(
     session: Session, database: str, folder: Path
 ) -> None:
     world = session.world
@@ -209,7 +209,7 @@ def test_unit_persistence_crud_outlives_the_process(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_unit_schema_migration_keeps_the_tasks_and_their_runs(
+def test_schema_migration_keeps_the_tasks_and_their_runs(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dialect: str
 ) -> None:
     url = f"sqlite:///{tmp_path / 'taskmem.db'}"
@@ -235,7 +235,7 @@ def test_unit_schema_migration_keeps_the_tasks_and_their_runs(
 
 
 @pytest.mark.parametrize("there", ["nothing", "empty", "a folder", "old", "a link to nothing"])
-def test_unit_completion_evaluator_rejects_negative_evidence(
+def test_completion_evaluator_rejects_negative_evidence(
     session: Session, folder: Path, there: str
 ) -> None:
     report = folder / "report.md"
@@ -262,9 +262,7 @@ def test_unit_completion_evaluator_rejects_negative_evidence(
     assert milestones(session) == ["accepted"]
 
 
-def test_unit_completion_evaluator_positive_evidence_completes(
-    session: Session, folder: Path
-) -> None:
+def test_completion_evaluator_positive_evidence_completes(session: Session, folder: Path) -> None:
     (folder / "report.md").write_text("All is well.")
     task = session.takes_up(plan=WRITE, metadata=MADE)
     session.call("task_update", task_id=task, status="completed")
@@ -276,7 +274,7 @@ def test_unit_completion_evaluator_positive_evidence_completes(
     assert artifact.checksum == sha256(b"All is well.").hexdigest()
 
 
-def test_unit_completion_evaluator_spares_tasks_without_outputs(session: Session) -> None:
+def test_completion_evaluator_spares_tasks_without_outputs(session: Session) -> None:
     task = session.takes_up(plan=["Look whether the site is up"])
     session.call("task_update", task_id=task, status="completed")
     assert session.world.task(task).status is TaskStatus.COMPLETED
@@ -289,7 +287,7 @@ def test_unit_completion_evaluator_spares_tasks_without_outputs(session: Session
 
 
 @pytest.mark.parametrize("chatter", [False, True])
-def test_unit_stalled_loop_detection_fails_with_its_reason(session: Session, chatter: bool) -> None:
+def test_stalled_loop_detection_fails_with_its_reason(session: Session, chatter: bool) -> None:
     task = session.takes_up()
     session.does("look", "as before")
     session.ends(origin=Origin.USER)
@@ -309,7 +307,7 @@ def test_unit_stalled_loop_detection_fails_with_its_reason(session: Session, cha
     assert stall.data["rounds"] == IDLE_ROUNDS + 1
 
 
-def test_unit_stalled_loop_detection_restarts_after_a_tool_call(session: Session) -> None:
+def test_stalled_loop_detection_restarts_after_a_tool_call(session: Session) -> None:
     task = session.takes_up()
     session.ends(origin=Origin.USER)
     for number in range(3 * IDLE_ROUNDS):
@@ -325,7 +323,7 @@ def test_unit_stalled_loop_detection_restarts_after_a_tool_call(session: Session
 # --- 2. integration tests -------------------------------------------------------
 
 
-def test_integration_one_message_is_carried_on_to_completion(session: Session) -> None:
+def test_one_message_is_carried_on_to_completion(session: Session) -> None:
     task = session.takes_up(Origin.USER, plan=["One", "Two", "Three"])
     session.does("read the request")
     session.ends("I have begun.", origin=Origin.USER)
@@ -344,7 +342,7 @@ def test_integration_one_message_is_carried_on_to_completion(session: Session) -
     assert milestones(session) == ["accepted", "started", "completed"]
 
 
-def test_integration_write_claim_without_evidence_is_blocked(session: Session) -> None:
+def test_write_claim_without_evidence_is_blocked(session: Session) -> None:
     task = session.takes_up(plan=WRITE)
     session.does("think about it")
     claim = {"task_id": task, "status": "completed", "message": SAVED}
@@ -367,9 +365,7 @@ def test_integration_write_claim_without_evidence_is_blocked(session: Session) -
     assert session.world.deliver() == []
 
 
-def test_integration_write_and_verify_path_reaches_completed(
-    session: Session, folder: Path
-) -> None:
+def test_write_and_verify_path_reaches_completed(session: Session, folder: Path) -> None:
     task = session.takes_up(plan=WRITE)
     session.writes(folder / "report.md")
     session.does("cat report.md", "All is well.")
@@ -387,7 +383,7 @@ def test_integration_write_and_verify_path_reaches_completed(
     assert session.world.deliver() == []
 
 
-def test_integration_provider_retry_exhaustion_fails_the_task(session: Session) -> None:
+def test_provider_retry_exhaustion_fails_the_task(session: Session) -> None:
     task = session.takes_up()
     session.ends(origin=Origin.USER)
     for failures in range(1, RETRIES + 1):
@@ -413,7 +409,7 @@ def test_integration_provider_retry_exhaustion_fails_the_task(session: Session) 
 # --- 3. regression checks -------------------------------------------------------
 
 
-def test_regression_a_turn_of_two_calls_writes_nothing(session: Session, database: str) -> None:
+def test_a_turn_of_two_calls_writes_nothing(session: Session, database: str) -> None:
     session.takes_up()
     session.ends()
     session.world.deliver()
@@ -442,7 +438,7 @@ def test_regression_a_turn_of_two_calls_writes_nothing(session: Session, databas
         ("Still at it.", False),
     ],
 )
-def test_regression_the_guardrail_for_text_claims_still_holds(
+def test_the_guardrail_for_claims_in_words_still_holds(
     session: Session, folder: Path, said: str, asked: bool
 ) -> None:
     session.takes_up(plan=WRITE)

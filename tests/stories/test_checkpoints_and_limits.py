@@ -1,6 +1,6 @@
-"""The acceptance tests of seed 003 that take no gateway, under their own names.
+"""Checkpoints outlive a crash, and steps and background work have limits.
 
-Those that do are in `tests/e2e/test_resuming.py`.
+What takes a gateway is in `tests/e2e/test_resuming.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def spoil(database: str, number: int) -> None:
     assert change(database, statement, number=number) == 1
 
 
-def test_p2_2_2_conversation_is_rebuilt_from_its_checkpoints(session: Session) -> None:
+def test_conversation_is_rebuilt_from_its_checkpoints(session: Session) -> None:
     task = session.takes_up()
     for number in range(12):
         said = (
@@ -57,7 +57,7 @@ def test_p2_2_2_conversation_is_rebuilt_from_its_checkpoints(session: Session) -
     ]
 
 
-def test_p2_2_3_checkpoints_that_are_too_old_are_deleted(session: Session) -> None:
+def test_checkpoints_that_are_too_old_are_deleted(session: Session) -> None:
     task = session.takes_up()
     session.does("echo old")
     world = session.world
@@ -74,9 +74,7 @@ def test_p2_2_3_checkpoints_that_are_too_old_are_deleted(session: Session) -> No
     assert read_history(world.context, session.run(task)) is None
 
 
-def test_p2_2_4_corrupt_checkpoint_falls_back_to_older_history(
-    session: Session, database: str
-) -> None:
+def test_corrupt_checkpoint_falls_back_to_older_history(session: Session, database: str) -> None:
     task = session.takes_up()
     session.does("echo one")
     session.does("echo two")
@@ -93,7 +91,7 @@ def test_p2_2_4_corrupt_checkpoint_falls_back_to_older_history(
     assert '"do_not_redo"' not in answer["packet"]
 
 
-def test_p2_1_2_plan_of_over_ten_steps_is_capped_with_a_warning(session: Session) -> None:
+def test_plan_of_over_ten_steps_is_capped_with_a_warning(session: Session) -> None:
     plan = [f"Part {n}" for n in range(1, 14)]
     answer = session.call("task_register", name="Long", plan=plan, segmented=True)
     assert answer["plan"] == plan[:10]
@@ -105,7 +103,7 @@ def test_p2_1_2_plan_of_over_ten_steps_is_capped_with_a_warning(session: Session
     assert "warning" not in flat
 
 
-def test_p2_3_3_too_many_background_tasks_are_refused(real_world: World) -> None:
+def test_too_many_background_tasks_are_refused(real_world: World) -> None:
     sessions = [Session(real_world, f"agent:main:s{n}") for n in range(4)]
     tasks = []
     for session in sessions:
@@ -124,7 +122,7 @@ def test_p2_3_3_too_many_background_tasks_are_refused(real_world: World) -> None
     sessions[3].call("task_background", task_id=tasks[3])
 
 
-def test_p2_3_5_progress_is_told_once_for_each_step(real_world: World) -> None:
+def test_progress_is_told_once_for_each_step(real_world: World) -> None:
     session = Session(real_world)
     task = session.takes_up(plan=["One", "Two", "Three"])
     key = session.call("task_background", task_id=task)["run"]["session_key"]

@@ -1,4 +1,4 @@
-"""Each flow of seed 002, under its own name, on a real database."""
+"""Queued work is claimed, recovered, handed off and reviewed, on a real database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The acceptance tests of seed 000, under their own names, on a real database.
+"""A task that goes silent is told once, with its packet, on a real database.
 
 The waits are opened and ended by a stand-in for whoever watches.
 """
@@ -15,7 +15,7 @@ THRESHOLD = 300
 COOLDOWN = 900
 
 
-def test_1_no_false_stuck_while_waiting(real_world: World) -> None:
+def test_no_false_stuck_while_waiting(real_world: World) -> None:
     task = real_world.register()
     wait = real_world.open_wait(task, timeout=10 * THRESHOLD)
 
@@ -31,7 +31,7 @@ def test_1_no_false_stuck_while_waiting(real_world: World) -> None:
     assert stuck.cause is WakeCause.STUCK
 
 
-def test_2_stuck_after_idle_and_no_waits(real_world: World) -> None:
+def test_stuck_after_idle_and_no_waits(real_world: World) -> None:
     task = real_world.register()
     real_world.narrate(task, "Step 1 done, tagged v1.2.3")
 
@@ -55,7 +55,7 @@ def test_2_stuck_after_idle_and_no_waits(real_world: World) -> None:
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled", "canceled"])
-def test_3_terminal_tasks_are_ignored(real_world: World, status: str) -> None:
+def test_terminal_tasks_are_ignored(real_world: World, status: str) -> None:
     ended = real_world.register("ended")
     alive = real_world.register("alive")
     real_world.call("task_update", task_id=ended, status=status)
@@ -67,7 +67,7 @@ def test_3_terminal_tasks_are_ignored(real_world: World, status: str) -> None:
     assert {wake.task_id for wake in real_world.wakes()} == {alive}
 
 
-def test_4_plan_revision_recorded(real_world: World, database: str) -> None:
+def test_plan_revision_recorded(real_world: World, database: str) -> None:
     task = real_world.register()
     real_world.narrate(task, "Step 1 done")
     new_plan = ["1. Build the image", "2. Scan it", "3. Push it"]
@@ -90,7 +90,7 @@ def test_4_plan_revision_recorded(real_world: World, database: str) -> None:
 
 
 @pytest.mark.parametrize("status", [WaitStatus.RESOLVED, WaitStatus.TIMEOUT])
-def test_5_wait_messages_typed_correctly(real_world: World, status: WaitStatus) -> None:
+def test_wait_messages_typed_correctly(real_world: World, status: WaitStatus) -> None:
     task = real_world.register()
     wait = real_world.open_wait(task)
 
@@ -106,7 +106,7 @@ def test_5_wait_messages_typed_correctly(real_world: World, status: WaitStatus) 
     assert wake.text.startswith(f"[system] smart_wait {status} ({wait.wait_id}): ")
 
 
-def test_6_cooldown_prevents_spam(real_world: World) -> None:
+def test_cooldown_prevents_spam(real_world: World) -> None:
     task = real_world.register()
 
     assert len(real_world.pass_time(THRESHOLD)) == 1

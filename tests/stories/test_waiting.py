@@ -1,6 +1,6 @@
-"""The examples of seed 001 for tools 4, 6 and 7, called as they are written there.
+"""An agent waits, is woken, refines its wait or calls it off.
 
-What is seen comes from a stage: the seed's window is a browser's.
+What is seen comes from a stage: the window is a browser's.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ async def test_cancelled_because_the_user_found_it_elsewhere(stage: Stage) -> No
 
 
 @pytest.mark.parametrize("target", ["pty:crisp-ridge", "screen"])
-async def test_the_other_targets_of_the_seed(stage: Stage, target: str) -> None:
+async def test_a_terminal_and_the_screen_are_waited_for(stage: Stage, target: str) -> None:
     async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(target)
         stage.scene("" if target == "screen" else "crisp-ridge").show("READY")

@@ -1,4 +1,4 @@
-"""Acceptance tests 1 and 5 of seed 000 with nothing in between: a real log file, the
+"""A wait keeps its task from being stuck, with nothing in between: a real log file, the
 real sensor and judge, the real database; only the clock is turned by hand."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def remove(log: Path) -> None:
     log.unlink()
 
 
-async def test_1_no_false_stuck_while_waiting(room: WatchedWorld, log: Path) -> None:
+async def test_no_false_stuck_while_waiting(room: WatchedWorld, log: Path) -> None:
     task = room.world.register()
     wait = await room.wait(
         f"pty:file:{log}",
@@ -70,7 +70,7 @@ async def test_1_no_false_stuck_while_waiting(room: WatchedWorld, log: Path) -> 
 
 
 @pytest.mark.parametrize("status", [WaitStatus.RESOLVED, WaitStatus.TIMEOUT])
-async def test_5_wait_messages_typed_correctly(
+async def test_wait_messages_typed_correctly(
     room: WatchedWorld, log: Path, status: WaitStatus
 ) -> None:
     task = room.world.register()

@@ -20,7 +20,10 @@ KEY_BYTES: Final = 1024
 
 
 def find_role_fault(name: str) -> str | None:
-    """Return why a name is no role; None: it is one. Source: ruling "role, reopen"."""
+    """Return why a name is no role; None: it is one.
+
+    Source: docs/origins.md, "Claims and leases".
+    """
     if _ROLE.fullmatch(name):
         return None
     return "is no role: a role has 1 to 64 of a-z 0-9 _ -; give such a name"

@@ -1,6 +1,6 @@
 """Name the hosts of agents, and keep the wakes that no transport delivers until they are fetched.
 
-Source: rulings "a wake without a session" and "`taskmem wait ID`".
+Source: docs/decisions/0023-no-promise-without-a-way.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Wake the registrar of a task that nobody claims, or that waits for the user's review.
 
 A claim gives the task to the run's owner, but its registrar still relies on it. The wake is one
-line and no packet, as the registrar is not to work on the task. Source: seed 000 §5, ruling
-"unclaimed, unreviewed".
+line and no packet, as the registrar is not to work on the task. Source:
+docs/decisions/0024-the-registrar-is-told.md.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ after a growing rest, with a reminder. A run fails after too many reminders with
 many turns that failed because of the provider. Only a question that the agent put to the user
 blocks the run for an answer.
 
-Source: requirements F1, F3, F4, ruling "idle rounds".
+Source: docs/origins.md, "Carrying on without the user".
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def promote_run(
 
     The turn before does not count for it. Empty: it was told to go on already, or automatic
     continuation is off. None: it is not open, waits for something, or its task is implicit. Source:
-    requirement D6.
+    docs/origins.md, "Runs and their states".
     """
     run = facts.run
     if run is None or run.state not in current_run.OPEN:

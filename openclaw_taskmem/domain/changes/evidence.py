@@ -1,6 +1,6 @@
 """Decide whether a task may be completed, by what verifiers found of its artifacts.
 
-Source: requirement F2, seed 004 "Completion Claim-Evidence Contract".
+Source: docs/origins.md, "Proof of completion".
 """
 
 from __future__ import annotations

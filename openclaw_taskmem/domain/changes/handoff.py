@@ -1,6 +1,6 @@
 """Hand runs over: to the background, to another role, to the user, or back to the queue.
 
-Source: requirements D4, D5, E5.
+Source: docs/origins.md, "Hand-offs and review".
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ REASON_BYTES: Final = 280
 """Longest excerpt, in the line for the user, of the reason for which an agent gave up."""
 REVIEWED = (RunState.QUEUED, RunState.RUNNING)
 """States from which an attached task goes to review, unless another owner holds it. A task without
-a run goes too. Source: requirement D5."""
+a run goes too."""
 
 
 def build_background_move(
@@ -196,7 +196,7 @@ def build_user_handoff(
 
     `attached` maps a new run id to an attached task and its previous run (None: none). The id is
     used if the task has no open run. An attached task goes along if it has no run, or a run of the
-    same owner in a state of `REVIEWED`. Source: requirement D5.
+    same owner in a state of `REVIEWED`.
     """
     asked = [
         _hand_attached_task(other, run, new, last, now) for new, (other, last) in attached.items()

@@ -1,8 +1,8 @@
 """Open and end implicit tasks, which cover a user's turn of several calls without a task.
 
 So the calls are recorded and the turn survives a crash. The user and the agent are not notified.
-The task ends with its turn, or becomes the task that the agent registers in it. Source: seed 003
-§P2.4, rulings "implicit tasks".
+The task ends with its turn, or becomes the task that the agent registers in it. Source:
+docs/origins.md, "Turns without a task".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Replace a task's plan, with a reason, keeping the marks of steps that stay.
 
-Source: seed 000 §2.
+Source: docs/origins.md, "The plan".
 """
 
 from __future__ import annotations

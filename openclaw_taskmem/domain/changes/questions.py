@@ -1,8 +1,8 @@
 """Ask a run's user, and apply their answer.
 
 A question is open while its run waits for the user and the user has not answered it. The answer is
-sent to the agent; the run goes on when its agent acts on the task. Source: rulings "buttons", "a
-question to the user", "consent".
+sent to the agent; the run goes on when its agent acts on the task. Source: docs/origins.md,
+"Questions to the user".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decide what happens to a run whose owner may be gone.
 
 A run is requeued only after its gateway restarted, its owner's process ended, or its lease expired.
-It is never executed here. Source: requirements D2, D3, E3, F7.
+It is never executed here. Source: docs/origins.md, "Recovery of runs" and "Resuming after a crash".
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ def _ask_user(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) 
 def set_restart_lease(run: Run, boot: str, started_at: datetime, now: datetime) -> Run | None:
     """Give a run a short lease after its gateway restarted; None: leave it as it is.
 
-    Until it expires, the gateway's own recovery may resume the run. Source: requirement D2.
+    Until it expires, the gateway's own recovery may resume the run.
     """
     if run.session_key is None or run.state not in MAY_LAPSE:
         return None
@@ -353,7 +353,7 @@ def correct_wake_time(wake: Wake, now: datetime, policy: OutboxPolicy) -> Wake:
 
 
 def build_waiting_notice(task: Task, run: Run, now: datetime) -> Event:
-    """Build the notice that a run still waits for the user. Source: requirement F7."""
+    """Build the notice that a run still waits for the user."""
     need = current_run.describe_need(run) or "your word"
     how = notices.format_resume_command(task, run)
     line = f"{notices.format_task_name(task)}: still waits for {need}. Say {how} to go on."

@@ -2,7 +2,7 @@
 
 A caller's relation to a task is its tie; `TABLE` has what each tie allows, and
 `docs/who-may-do-what.md` prints it. Who may write for an open run and claim it also depends on the
-run's state: see `domain/runs/claims.py`. Source: requirements D1 and E1.
+run's state: see `domain/runs/claims.py`. Source: docs/decisions/0026-one-table-of-rights.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decide when a task is stuck, and build the alert.
 
 A task is stuck if it is active, waits for nothing, and was not touched for the threshold. Source:
-seed 000 §5.
+docs/origins.md, "When a task is stuck".
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StuckPolicy(Value):
 
 
 def judge_stuck(facts: TaskFacts, now: datetime, policy: StuckPolicy) -> StuckVerdict | None:
-    """Return why a task is stuck; None: it is not. Source: seed 000 §5."""
+    """Return why a task is stuck; None: it is not."""
     task = facts.task
     idle = (now - task.updated_at).total_seconds()
     if (
@@ -131,8 +131,7 @@ def suppress_alert(
 
     An alert is held back while the run waits for the user; while a turn works on it, for up to an
     hour; between turns, until the owner was not seen for `threshold` seconds; and while a wake that
-    tells the run to go on may still be acted on. Source: rulings "carry-on and stuck", "a question
-    to the user", "awaited without an end".
+    tells the run to go on may still be acted on.
     """
     if facts.run is not None and facts.run.state.is_waiting:
         return facts.task.model_copy(update={"held_until": now + HELD_FOR_USER})

@@ -1,7 +1,7 @@
 """Answer questions about a task without a model.
 
 The answers say what is done, what is next, what remains, what blocks it, and its waits. Source:
-seed 001 tool 2, requirement A5.
+docs/origins.md, "Answers to questions".
 """
 
 from __future__ import annotations

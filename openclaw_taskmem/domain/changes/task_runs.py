@@ -181,7 +181,7 @@ def guard_review(run: Run | None, caller: Caller, answer: str | None = None) -> 
     """Refuse to end a review before the user has said anything about it.
 
     A gateway's agent must wait for a later turn. For any other agent no turns are known: it must
-    give the user's words as `answer`. Source: ruling "consent".
+    give the user's words as `answer`. Source: docs/origins.md, "Questions to the user".
 
     Raises:
         RunNotReady: The user has said nothing yet; the sentence says what to do.
@@ -217,7 +217,7 @@ def attribute_answer(answer: str | None, run: Run | None, caller: Caller) -> str
 def _is_sent_back(run: Run, caller: Caller, sessions: SessionNames) -> bool:
     """True if the user calls on a waiting run that has no gateway's session to be told.
 
-    A gateway's run goes on by its agent's act. Source: ruling "consent".
+    A gateway's run goes on by its agent's act.
     """
     is_own = sessions.is_own(run.session_key)
     return caller.is_user and run.state.is_waiting and not is_own

@@ -1,6 +1,6 @@
 """Apply an update to a task: a message, marks, a status, a question, an acknowledgement.
 
-Source: seed 000 §1-3, seed 001 tool 2.
+Source: docs/origins.md, "Tasks and statuses" and "Narration".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cancel the open waits of a task that ends (a file of its own: `waits` has no room for it)."""
+"""Cancel the open waits of a task that ends."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Start, end, re-arm and cancel waits, and update the linkage of their task.
 
-Each is one change with the rows, the linkage, the thread's entry and the wake. Source: seed 000 §4.
+Each is one change with the rows, the linkage, the thread's entry and the wake. Source:
+docs/origins.md, "Waits".
 """
 
 from __future__ import annotations
@@ -344,7 +345,7 @@ def build_outcome(wait: Wait) -> WaitOutcome:
 
 
 def format_wake_text(wait: Wait, outcome: WaitOutcome) -> str:
-    """Write what the agent reads when a wait ends. Source: seed 001 tool 4."""
+    """Write what the agent reads when a wait ends."""
     seen = verdicts.clip_observation(outcome.observation)
     head = f"[system] smart_wait {outcome.status} ({wait.wait_id}): "
     if outcome.status is WaitStatus.TIMEOUT and seen.startswith(verdicts.UNJUDGED):

@@ -2,7 +2,7 @@
 
 The grammar is a table of phrases: a form is understood only if every word of it is in the table.
 Anything else is free English, which only a reader can judge. `docs/conditions.md` documents the
-grammar; a test compares the two. Source: rulings "conditions" and "reading a condition".
+grammar; a test compares the two. Source: docs/origins.md, "Conditions".
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Files that are never shown (`taskmem_hookspecs.paths`) are refused to everybody.
 
 The owner of a recorded command that has ended is not known, so a sandboxed agent sees none.
 
-Source: decision 25.
+Source: docs/decisions/0025-what-may-be-looked-at.md.
 """
 
 from __future__ import annotations

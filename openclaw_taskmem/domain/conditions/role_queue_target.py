@@ -1,6 +1,7 @@
 """The queue of a role as a target: `queue:ROLE`.
 
-The condition is that a run is queued for that role and can be claimed now. Source: seed 002.
+The condition is that a run is queued for that role and can be claimed now. Source:
+docs/decisions/0024-the-registrar-is-told.md.
 """
 
 from __future__ import annotations

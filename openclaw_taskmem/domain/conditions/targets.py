@@ -40,7 +40,7 @@ def parse_target(text: str) -> Target:
     Raises:
         InvalidArguments: It is no target; the sentence shows the forms.
 
-    Source: seed 001 tool 4.
+    Source: docs/origins.md, "Targets".
     """
     scheme, _, name = (part.strip() for part in text.strip().partition(":"))
     scheme = scheme.lower()

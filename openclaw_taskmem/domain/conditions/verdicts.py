@@ -1,6 +1,6 @@
 """Assign judges to the sides of a condition, and combine their rulings on one wait.
 
-If a side has no judge, the refusal suggests a form. Source: requirement B8.
+If a side has no judge, the refusal suggests a form. Source: docs/origins.md, "Judges and readers".
 """
 
 from __future__ import annotations

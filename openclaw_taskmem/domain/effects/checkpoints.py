@@ -1,8 +1,8 @@
 """Build checkpoints of the start and end of tool calls, and read a run's history from them.
 
 A checkpoint holds digests and excerpts, never whole outputs, and no credentials. Checkpoints with a
-wrong checksum are skipped; if the two newest are wrong, the history is unknown. Source: requirement
-E2, seed 003 §P2.2.
+wrong checksum are skipped; if the two newest are wrong, the history is unknown. Source:
+docs/origins.md, "Checkpoints".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OUTCOME_BYTES: Final = 240
 SAID_BYTES: Final = 400
 """Longest excerpt of a message of the conversation."""
 MESSAGES: Final = 8
-"""Messages of the conversation that are read back. Source: requirement E2."""
+"""Messages of the conversation that are read back."""
 READ: Final = 60
 """Newest checkpoints that are all read back; of older ones, only those with effects."""
 RECENT: Final = 200

@@ -1,6 +1,6 @@
 """Limit the tool calls of each step of a segmented task.
 
-Only tasks that ask for it are segmented. Source: requirement E4, seed 003 §P2.1.
+Only tasks that ask for it are segmented. Source: docs/origins.md, "Steps with budgets".
 """
 
 from __future__ import annotations

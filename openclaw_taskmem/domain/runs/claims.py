@@ -17,7 +17,7 @@ token, not even a person or the owner.
 any agent if the owner's process has ended), which requeues the run.
 [3] A run whose owner's process has ended is requeued before it is claimed.
 
-Source: seeds 002 and 004, requirement D.
+Source: docs/origins.md, "Claims and leases".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Defaults of the limits of runs: a file of its own, for the settings load without pydantic."""
+"""Defaults of the limits of runs, which the settings load without pydantic."""
 
 from __future__ import annotations
 

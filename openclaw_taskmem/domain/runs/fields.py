@@ -1,4 +1,4 @@
-"""Read and set the fields of a run by name (a file of its own: events and machine use it)."""
+"""Read and set the fields of a run by name."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ may claim a run and write for it.
 [1] For a few seconds after a gateway's start it has one, for the gateway's own recovery.
 [2] None between turns: the owner is not expected to report.
 
-Source: seeds 002 and 004, requirement D.
+Source: docs/origins.md, "Runs and their states".
 """
 
 from __future__ import annotations

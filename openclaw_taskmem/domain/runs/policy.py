@@ -59,7 +59,7 @@ class RunPolicy(Value):
     which take 134 s."""
     fresh_seconds: float = defaults.FRESH_SECONDS
     """Longest time since its owner was seen after which an interrupted run still resumes by itself.
-    Source: requirement E3."""
+    Source: docs/origins.md, "Resuming after a crash"."""
     tries: int = 2
     """Consecutive resumes, OpenClaw's own included, after which a run fails."""
     carry_on: bool = defaults.CARRY_ON

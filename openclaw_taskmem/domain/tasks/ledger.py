@@ -2,7 +2,7 @@
 
 Entries come from what tools report and from comparing folders, never from what an agent says. What
 only changed in a folder counts as made if a call of the agent ran then, or the agent names it.
-Source: requirement F2, seed 004 "Completion Claim-Evidence Contract".
+Source: docs/origins.md, "Proof of completion".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Register tasks, change their status, end and reopen them.
 
-Source: seed 000 §1.
+Source: docs/origins.md, "Tasks and statuses".
 """
 
 from __future__ import annotations

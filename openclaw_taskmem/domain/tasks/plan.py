@@ -1,6 +1,6 @@
 """Compute a task's progress, and keep its marks when the plan is revised.
 
-Source: requirement A7; ruling "a step keeps its identity".
+Source: docs/origins.md, "Steps keep their identity".
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Remap(Value):
 
 
 def compute_progress(task: Task) -> Progress:
-    """Compute how far a task is. Source: ruling "`current`"."""
+    """Compute how far a task is. Source: docs/origins.md, "Progress"."""
     steps = range(len(task.plan))
     left = [step for step in steps if step not in task.done]
     completed = tuple(step for step in steps if step in task.done)
@@ -84,8 +84,6 @@ def remap_marks(old: Sequence[str], done: Collection[int], new: Sequence[str]) -
 
     Returns:
         The marks of the new plan, and those that were lost.
-
-    Source: requirement A7; ruling "a step keeps its identity".
     """
     before, after = _index_identities(old), _index_identities(new)
     moved = {

@@ -1,6 +1,6 @@
 """List the artifacts that a task must have made, by its metadata and its caller.
 
-Source: requirement F2; ruling "`metadata.artifacts`".
+Source: docs/origins.md, "Proof of completion".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A clause marks steps only if every word of it is in the tables below: "Step 2 done", "finished step
 4", "[x] Push to ghcr.io". With any other word it marks nothing; then the answer may hint how to
-mark. Source: ruling "narration".
+mark. Source: docs/origins.md, "Narration".
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Choose the messages of a thread that are worth reading again. Source: seed 000 §6."""
+"""Choose the messages of a thread that are worth reading again.
+
+Source: docs/origins.md, "The resume packet".
+"""
 
 from __future__ import annotations
 

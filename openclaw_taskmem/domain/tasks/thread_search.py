@@ -2,7 +2,7 @@
 
 Messages are ranked by matching words (BM25 of SQLite's full-text search, in memory) and by what the
 question is about: a step, trouble, the plan, waits. Messages that do not match follow. Source:
-requirement A5.
+docs/origins.md, "Answers to questions".
 """
 
 from __future__ import annotations

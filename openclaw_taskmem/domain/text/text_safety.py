@@ -57,7 +57,7 @@ ALIKE: Final = {
 """Characters that look like a letter of a marker, with that letter.
 
 A character is looked up as it is, then case-folded (which makes capitals small, but small Cherokee
-letters capital). Source: Unicode's confusables (UTS 39)."""
+letters capital). Source: UTS 39, "Confusable Detection"."""
 _MARKER: Final = re.compile(r"\s*(?:task_stuck_resume|task_resume|system|taskmem)\b")
 """What follows the bracket of a marker."""
 

@@ -37,7 +37,10 @@ def format_iso_millis(instant: datetime | None) -> str | None:
 
 
 def to_epoch(instant: datetime | None) -> int | None:
-    """Convert an instant to whole epoch seconds; None stays None. Source: seed 000 §4."""
+    """Convert an instant to whole epoch seconds; None stays None.
+
+    Source: docs/origins.md, "Waits".
+    """
     return None if instant is None else int(instant.timestamp())
 
 

@@ -1,6 +1,6 @@
 """Build the card of a task: its steps, what it waits for, and how it ended.
 
-Source: ruling "the card".
+Source: docs/origins.md, "The progress card".
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from taskmem_hookspecs import (
 )
 
 STEPS: Final = 50
-"""Most steps that a host accepts. Source: OpenClaw's docs/tools/progress-card.md."""
+"""Most steps that a host accepts.
+
+Source: https://github.com/openclaw/openclaw/blob/main/docs/tools/progress-card.md.
+"""
 STEP_BYTES: Final = 300
 BEFORE: Final = 5
 """Steps shown before the current one if there are too many."""

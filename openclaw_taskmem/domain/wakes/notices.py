@@ -1,7 +1,7 @@
 """Build the log entries that notify the user: milestones of a run, and other notices.
 
 The daemon sends each entry as a line to the session's user; no model reads it. Entries within
-`COALESCED` make one message. Source: requirement F5, seed 004.
+`COALESCED` make one message. Source: docs/origins.md, "Milestones".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decide when wakes are delivered and together with which others, and record the result.
 
 A wake is due from the commit of its cause and is delivered at least once, under one key. Source:
-requirement C6.
+docs/decisions/0004-wakes-at-least-once.md.
 """
 
 from __future__ import annotations

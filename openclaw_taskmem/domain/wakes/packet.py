@@ -1,7 +1,8 @@
 """Build the resume packet from facts, fit it to its size, and put it into its envelope.
 
 The envelope is `[task_stuck_resume] {json}` on one line. Whatever the thread contains, the JSON
-stays within 4,096 bytes, and no text in it can pass for another envelope. Source: seed 000 §6.
+stays within 4,096 bytes, and no text in it can pass for another envelope. Source: docs/origins.md,
+"The resume packet".
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def build_packet(facts: ResumeFacts) -> ResumePacket:
 
 
 def suggest_action(facts: ResumeFacts) -> str:
-    """Say what to do next, by simple rules. Source: seed 000 §6."""
+    """Say what to do next, by simple rules."""
     task = facts.task
     ended = [wait for wait in facts.waits if wait.ended_at is not None]
     last = max(ended, key=lambda wait: wait.changed_at, default=None)
@@ -175,7 +176,7 @@ def decode_packet(text: str) -> ResumePacket | None:
 def build_minimal_packet(
     task: Task, verdict: StuckVerdict, wake_id: str, marker: str = MARKER
 ) -> str:
-    """Write the text to send when no packet can be built. Source: seed 000.
+    """Write the text to send when no packet can be built.
 
     It needs only fields that every task has.
     """

@@ -3,7 +3,7 @@
 Calls that were done are listed by their effect, the gravest first (`side_effects.py`): what was
 sent out, then files, then unknown effects; those that only read, or can be repeated, are left out.
 Calls that were cut, or failed so that they may have been done all the same, are all listed, oldest
-first. Source: requirements E1, E3.
+first. Source: docs/decisions/0022-effects-before-reads.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command `taskmem setup openclaw` (a file of its own: --help must load no more)."""
+"""The command `taskmem setup openclaw`; `--help` loads no more than this file."""
 
 from __future__ import annotations
 

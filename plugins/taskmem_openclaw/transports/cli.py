@@ -3,7 +3,7 @@
 One call takes 5 to 12 seconds, and 30 on a busy machine; nearly all of it is the command's
 start-up. It runs without a shell, in its own process group, outside the event loop. The text is an
 argument, which every user of the machine can read while it runs; on shared machines the text is
-therefore brief. Source: seed 000, "Notes for OpenClaw integration".
+therefore brief. Source: docs/origins.md, "Wakes".
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def describe_briefly(wake: Wake) -> str:
 
 
 def build_command(binary: str, wake: Wake, *, brief: bool = False) -> list[str]:
-    """Return the command that delivers a wake. Source: design §6.
+    """Return the command that delivers a wake.
 
     Raises:
         WakeRefused: The text is too long for an argument.

@@ -134,8 +134,9 @@ class PluginTransport(ReachMixin):
 async def _read_phase(port: int) -> Literal["away", "starting", "started"]:
     """Ask the gateway on a loopback port how far its start is.
 
-    One that is about to stop, or too busy to answer, counts as starting; one that does not say,
-    as started. Source: "HTTP probes" in OpenClaw's docs/gateway/health.md.
+    One that is about to stop, or too busy to answer, counts as starting; one that does not say, as
+    started. Source: https://github.com/openclaw/openclaw/blob/main/docs/gateway/health.md, "HTTP
+    probes".
     """
     import httpx
 

@@ -1,4 +1,4 @@
-"""Run migrations in the caller's transaction (a file of its own: Alembic wants the name)."""
+"""Run migrations in the caller's transaction; Alembic wants this name."""
 
 from __future__ import annotations
 

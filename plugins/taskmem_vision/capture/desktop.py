@@ -1,6 +1,6 @@
 """Choose the display to watch, or say what is missing. Pure.
 
-Source: design §6.
+Source: docs/origins.md, "Settings".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Choose the window that a name means. Pure.
 
-Source: requirement B6; seed 001, tool 4.
+Source: docs/origins.md, "Targets".
 """
 
 from __future__ import annotations

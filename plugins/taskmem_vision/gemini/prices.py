@@ -18,8 +18,8 @@ class _Price(NamedTuple):
     tokens_out: float
 
 
-# Source: the price page of the Gemini API, ai.google.dev/gemini-api/docs/pricing, as of
-# 2026-10-07, with the price that it announces for 2027.
+# Prices as of 2026-10-07, with the one that is announced for 2027.
+# Source: https://ai.google.dev/gemini-api/docs/pricing
 _PRICES: Final = {
     "gemini-3.5-flash-lite": (_Price(date.max, 0.30, 2.50),),
     "gemini-3.8-flash": (_Price(date(2026, 12, 31), 0.75, 3.75), _Price(date.max, 1.50, 7.50)),

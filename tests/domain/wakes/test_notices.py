@@ -40,7 +40,7 @@ def test_each_milestone_is_one_line(which: str, line: str) -> None:
 
 
 def test_there_are_five_milestones_and_no_chatter() -> None:
-    """Source: requirement F5."""
+    """Source: docs/origins.md, "Milestones"."""
     assert [*Milestone] == ["accepted", "started", "tool_write_verified", "completed", "failed"]
 
 

@@ -1,0 +1,186 @@
+"""List names of the product that name no thing, and docstrings that begin with a riddle.
+
+`names_to_mend.txt` has those that are left. `python -m tests.rooms.names` prints which are new and
+which were mended; with `--update` the mended ones are taken out of the file. Nothing adds one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = ("openclaw_taskmem", "hookspecs", "plugins")
+TO_MEND = Path(__file__).with_name("names_to_mend.txt")
+
+
+def split_words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+IRREGULAR = split_words("""
+begun bought bound brought built caught chosen dealt done drawn driven dug eaten fallen fed felt
+forbidden forgiven forgotten fought found frozen given gone gotten grown heard held hidden hung
+kept known laid led left lent lit lost made meant met owed paid proven ridden risen rung said
+seen sent shaken shown shrunk slept sold sought spent spoken spun stolen stood struck stuck sunk
+sworn swept taken taught thought thrown told torn understood woken won worn wound written
+""")
+"""Participles without -ed; those that are plain verbs too (`cut`) are not here."""
+NOUNS = split_words("""
+beginning ending heading numbering seed setting string thing warning
+digest interest manifest request rest test unit units statfs
+""")
+"""Nouns that look like a participle, a superlative, a negation or a plural."""
+VERBS = split_words("""
+anything bring cancelled cling embed exceed feed fling heed need nothing ping proceed ring seed shed
+sing sling speed spring sting string succeed swing weed wring
+""")
+"""Verbs, and other words, that look like a participle; `cancelled` is a function of asyncio."""
+ADJECTIVES = split_words("""
+alike alternate broken busy clear common compatible confident correct damaged dark empty few
+final foreign free fresh front full hesitant hostile implicit important invisible large late
+lively long many mixed nameless narrow near nearby new numeric old opaque open optional other
+partial plain private quick quiet readable ready recent repeatable resumable safe same scarce
+short single slow small sparse special static straight strange sudden sure textless watchful
+weak whole wide wild wordless wrong
+deeper earlier later least less longer more most shorter smaller surer
+""")
+OTHER_WORDS = split_words("""
+about again ahead all alone along always another any apart around aside at away back backwards
+before behind beside between but by down each else elsewhere ever every first for forever from
+here how in it last like meanwhile never next no nobody none not nothing now nowhere of off on
+once others otherwise ours out over partly past soon still that then there thrice to together
+twice up upto what when where whether which who why whys with yes yours
+accept allow appears asks begin begins choose did does drop fails follows gather goes has hides
+is leave listens loads needs paints prove reaches says see sends settles shows stands succeeds
+takes tells
+""")
+"""Adverbs, pronouns, prepositions, and verbs that are no nouns."""
+UNITS = ("kilo", "mb", "million", "percent", "thousand")
+RIDDLES = ("It ", "Of ", "That ", "What ", "Whether ")
+"""Beginnings of docstrings that do not say who does what."""
+
+
+def is_lone_participle(name: str) -> bool:
+    word = name.strip("_").lower()
+    if "_" in word or word in NOUNS or word in VERBS:
+        return False
+    return word in IRREGULAR or word.endswith(("ed", "ing"))
+
+
+def is_thing(name: str, value: ast.expr) -> bool:
+    """Tell whether a constant is named as a thing; a name of several words is.
+
+    The plural alone is no name for a number: it may be a limit, an interval or a size.
+    """
+    word = name.strip("_").lower()
+    if "_" in word or len(word) == 1 or word in NOUNS:
+        return True
+    if is_lone_participle(word) or word.endswith("est") or word.startswith("un"):
+        return False
+    if word in ADJECTIVES or word in OTHER_WORDS:
+        return False
+    return not (is_number(value) and (word in UNITS or (word.endswith("s") and word[-2] != "s")))
+
+
+def is_number(value: ast.expr) -> bool:
+    """Tell whether an expression is a number or a duration."""
+    match value:
+        case ast.Constant(bool()):
+            return False
+        case ast.Constant(int() | float()) | ast.Call(ast.Name("timedelta")):
+            return True
+        case ast.BinOp(left, _, right):
+            return is_number(left) and is_number(right)
+    return False
+
+
+def list_constants(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the constants of a module and its classes, without the members of enums."""
+    for node in body:
+        match node:
+            case ast.ClassDef() if not any(
+                ast.unparse(base).endswith(("Enum", "Flag")) for base in node.bases
+            ):
+                yield from list_constants(node.body)
+            case ast.If() | ast.Try():
+                yield from list_constants(node.body)
+            case ast.Assign(targets, value):
+                for target in targets:
+                    names = target.elts if isinstance(target, ast.Tuple) else [target]
+                    yield from ((each.id, value) for each in names if isinstance(each, ast.Name))
+            case ast.AnnAssign(ast.Name(name), _, ast.expr() as value):
+                yield name, value
+
+
+def list_file_faults(tree: ast.Module) -> Iterator[str]:
+    """Yield riddles of a file: constants, locals and parameters, and beginnings of docstrings.
+
+    Fields are left out: a name on the wire stays as it is.
+    """
+    for name, value in list_constants(tree.body):
+        if name.isupper() and not is_thing(name, value):
+            yield name
+    fields = {
+        each.target
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        if isinstance(each, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name("said", ast.Store()) if node not in fields:
+                yield "said"
+            case ast.arg("said") | ast.MatchAs(_, "said") | ast.MatchStar("said"):
+                yield "said"
+            case ast.Expr(ast.Constant(str(text))) if text.startswith(RIDDLES):
+                yield " ".join(text.split()[:4])
+
+
+def list_faults() -> dict[str, list[str]]:
+    """List what is to be mended: for each name, or the first words of a docstring, its files."""
+    faults = defaultdict(list)
+    for path in sorted(path for root in PRODUCT for path in (ROOT / root).rglob("*.py")):
+        for name in list_file_faults(ast.parse(path.read_text("utf-8"))):
+            faults[name].append(str(path.relative_to(ROOT)))
+    return faults
+
+
+def count_faults_to_mend() -> Counter[str]:
+    """Count the names in the file; the paths there are for readers, since files move."""
+    return Counter(line.partition(": ")[2] for line in TO_MEND.read_text("utf-8").splitlines())
+
+
+def update_file() -> None:
+    """Take out of the file what was mended, and write where the rest is now."""
+    left = count_faults_to_mend()
+    lines = [
+        f"{path}: {name}" for name, paths in list_faults().items() for path in paths[: left[name]]
+    ]
+    TO_MEND.write_text("".join(f"{line}\n" for line in sorted(lines)), "utf-8")
+
+
+def find_differences() -> list[str]:
+    """List what is new in the product, and what the file has and the product no longer."""
+    faults, left = list_faults(), count_faults_to_mend()
+    new = [
+        f"new: {name}, one of {len(paths)}: {', '.join(paths)}"
+        for name, paths in faults.items()
+        if len(paths) > left[name]
+    ]
+    mended = [f"mended: {name}" for name, count in left.items() if len(faults[name]) < count]
+    return [*new, *mended]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--update", action="store_true", help="take the mended ones out")
+    if parser.parse_args().update:
+        update_file()
+    left_to_mend = f"{count_faults_to_mend().total()} are left to mend"
+    sys.stdout.write("\n".join(find_differences() or [left_to_mend]) + "\n")
