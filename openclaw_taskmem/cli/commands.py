@@ -17,6 +17,8 @@ GROUP: Final = "openclaw_taskmem.commands"
 
 `A.B` is command B of group A, to which all plug-ins may add.
 """
+_SEPARATE_PACKAGES: Final = {"bench": "taskmem_resumebench"}
+"""Folders in `plugins/` of commands that are a package of their own, by command."""
 _DOES: Final = {"setup": "Set up an agent's host"}
 """What the commands of a group have in common, for its help."""
 
@@ -42,15 +44,17 @@ class PluginCommandLine:
 
 
 def list_command_names() -> list[str]:
-    """Return the names of the commands and groups that plug-ins add."""
-    return sorted({point.name.partition(".")[0] for point in _list_entry_points()})
+    """Return the names of the commands and groups that plug-ins add, or would add."""
+    installed = {point.name.partition(".")[0] for point in _list_entry_points()}
+    return sorted({*installed, *_SEPARATE_PACKAGES})
 
 
 def find_plugin_command(name: str) -> click.Command | None:
     """Return a plug-in's command or group of commands; None: there is none with that name.
 
     The command finds the state folder in the variable `TASKMEM_HOME`. For a command that cannot be
-    loaded, one is returned that says so.
+    loaded, one is returned that says so; for one whose package is not installed, one that says how
+    to get it.
     """
     for point in _list_entry_points():
         if point.name == name:
@@ -58,7 +62,16 @@ def find_plugin_command(name: str) -> click.Command | None:
             try:
                 return _load_command(point)
             except LinkError as error:
-                return _build_broken_command(name.rpartition(".")[2], error)
+                return _build_refusal(name.rpartition(".")[2], "Cannot be loaded.", error)
+    if name in _SEPARATE_PACKAGES:
+        return _build_refusal(
+            name,
+            "A package of its own, which is not installed.",
+            click.UsageError(
+                f"`taskmem {name}` is a package of its own; in a checkout of openclaw-taskmem run "
+                f"`pipx inject openclaw-taskmem ./plugins/{_SEPARATE_PACKAGES[name]}`."
+            ),
+        )
     members = _list_members(name)
     if not members:
         return None
@@ -86,14 +99,16 @@ def _list_members(group: str) -> list[str]:
     return sorted({name.removeprefix(start) for name in found})
 
 
-def _build_broken_command(name: str, error: LinkError) -> click.Command:
+def _build_refusal(name: str, short_help: str, error: Exception) -> click.Command:
+    """Return a command that takes any words and raises an error."""
+
     def refuse() -> None:
         raise error
 
     return click.Command(
         name,
         callback=refuse,
-        short_help="Cannot be loaded.",
+        short_help=short_help,
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )
 

@@ -8,6 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from openclaw_taskmem.cli import commands
+from openclaw_taskmem.cli.command_line import cli
 
 
 def run_taskmem(tmp_path: Path, source: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -76,6 +80,20 @@ def test_one_that_is_broken_takes_nothing_from_the_help(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "greet Cannot be loaded." in " ".join(done.stdout.split())
     assert "status Show whether" in " ".join(done.stdout.split())
+
+
+def test_a_command_of_a_missing_package_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commands, "entry_points", lambda group: ())
+
+    done = CliRunner().invoke(cli, ["bench", "--quick"])
+
+    assert done.exit_code == 2
+    assert done.stderr.endswith(
+        "Error: `taskmem bench` is a package of its own; in a checkout of openclaw-taskmem run "
+        "`pipx inject openclaw-taskmem ./plugins/taskmem_resumebench`.\n"
+    )
 
 
 def test_a_word_that_is_no_command_is_refused(tmp_path: Path) -> None:

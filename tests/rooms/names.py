@@ -145,7 +145,8 @@ def list_file_faults(tree: ast.Module) -> Iterator[str]:
 def list_faults() -> dict[str, list[str]]:
     """List what is to be mended: for each name, or the first words of a docstring, its files."""
     faults = defaultdict(list)
-    for path in sorted(path for root in PRODUCT for path in (ROOT / root).rglob("*.py")):
+    files = sorted(path for root in PRODUCT for path in (ROOT / root).rglob("*.py"))
+    for path in (path for path in files if "tests" not in path.relative_to(ROOT).parts):
         for name in list_file_faults(ast.parse(path.read_text("utf-8"))):
             faults[name].append(str(path.relative_to(ROOT)))
     return faults

@@ -22,7 +22,12 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 README_BYTES = 6 * 1024
 GLOSSARY_ENTRIES = 25
-PAGES = (*ROOT.glob("*.md"), *DOCS.rglob("*.md"), ROOT / "bench" / "README.md")
+PAGES = (
+    *ROOT.glob("*.md"),
+    *DOCS.rglob("*.md"),
+    ROOT / "bench" / "README.md",
+    *ROOT.glob("plugins/*/README.md"),
+)
 LINES = re.MULTILINE | re.DOTALL
 EXAMPLES = {"tests/test_wakefile.py", "tests/test_titles.py"}
 """A file of the package that the page on plug-ins makes."""

@@ -34,7 +34,9 @@ limits rounds rounds_before turn_began_at worked_seconds idle_rounds tries provi
 
 
 def sources() -> list[Path]:
-    return [path for root in SOURCES for path in (ROOT / root).rglob("*.py")]
+    """List the product's files; packages of their own have their tests beside them."""
+    files = [path for root in SOURCES for path in (ROOT / root).rglob("*.py")]
+    return [path for path in files if "tests" not in path.relative_to(ROOT).parts]
 
 
 def test_a_file_that_needs_a_second_subject_is_two_files() -> None:
@@ -65,13 +67,14 @@ def test_the_source_roots_are_folders_and_no_packages(root: str) -> None:
 
 
 def test_the_entry_point_of_a_plugin_names_its_file_of_hooks() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    names = project["entry-points"]["openclaw_taskmem"].values()
-    assert [name for name in names if not re.search(r"[._]hooks$", name)] == []
-    found = {
-        str(path) for path in (ROOT / "plugins").rglob("*.py") if "@hookimpl" in path.read_text()
-    }
-    named = {str(ROOT / "plugins" / f"{name.replace('.', '/')}.py") for name in names}
+    named = set[Path]()
+    for file in (ROOT / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")):
+        folder = ROOT / "plugins" if file.parent == ROOT else file.parent / "src"
+        points = tomllib.loads(file.read_text("utf-8"))["project"]["entry-points"]
+        names = points.get("openclaw_taskmem", {}).values()
+        assert [name for name in names if not re.search(r"[._]hooks$", name)] == []
+        named |= {folder / f"{name.replace('.', '/')}.py" for name in names}
+    found = {path for path in (ROOT / "plugins").rglob("*.py") if "@hookimpl" in path.read_text()}
     assert found == named
 
 

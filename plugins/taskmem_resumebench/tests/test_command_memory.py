@@ -16,8 +16,9 @@ from taskmem_resumebench.agents import Knowledge, read_memory
 from taskmem_resumebench.command_memory import ANSWER_SECONDS, EXAMPLE, CommandFailed, CommandMemory
 from taskmem_resumebench.generated_task import GeneratedTask
 from taskmem_resumebench.work_steps import Call, Kind
-from tests.support.waiting import PATIENCE
 
+PATIENCE = 60.0
+"""Seconds, at most, for what another process does."""
 CALL = Call(Kind.LINE, "amber-1", "log.txt")
 PAYMENT = Call(Kind.PAYMENT, "amber-2")
 

@@ -1,7 +1,8 @@
-"""Writes the figures of ResumeBench's stored run into the pages, and draws its picture.
+"""Every figure of ResumeBench on the pages is that of the stored run; none is written by hand.
 
-Run it by hand after `taskmem bench --json > bench/results/resumebench-seed-1.json`, in the root:
-`python -m tests.plugins.resumebench.make_pages`.
+After `taskmem bench --json > bench/results/resumebench-seed-1.json`, in the root:
+`python plugins/taskmem_resumebench/tests/test_published_figures.py` writes them into the pages, and
+draws the picture.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
+from taskmem_resumebench.bench_run import WHOLE, plan_conditions, plan_few_kills
+from taskmem_resumebench.figures import Figures
 from taskmem_resumebench.plot import draw_plot
 from taskmem_resumebench.report_table import COLUMNS
 
@@ -143,6 +148,53 @@ def write_pages(pages: Mapping[Path, str]) -> Iterable[str]:
         if path.read_text() != text:
             path.write_text(text)
             yield path.relative_to(ROOT).as_posix()
+
+
+GOALS = {"success": 0.995, "redo_ratio": 1.01}
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    return json.loads(STORED.read_text())
+
+
+@pytest.mark.parametrize("page", [RELIABILITY, README, PICTURE], ids=lambda path: path.name)
+def test_a_page_shows_what_was_measured(page: Any, report: dict[str, Any]) -> None:
+    assert page.read_text() == render_pages(report)[page], (
+        f"run `python {Path(__file__).relative_to(ROOT)}`"
+    )
+
+
+def test_the_figures_of_a_report_are_in_its_tables(report: dict[str, Any]) -> None:
+    changed = json.loads(json.dumps(report))
+    changed["conditions"]["packet"]["interruptions"] = 123456
+    changed["times"]["seconds"] = 1234.5
+    changed["conditions"]["notes"]["duplicated_effects"] = 98765
+
+    pages = render_pages(changed)
+
+    assert "| `packet` | 100 | 123,456 | " in pages[RELIABILITY]
+    assert "The run took 1234 s, and " in pages[RELIABILITY]
+    assert " | 98,765 |\n" in pages[README]
+
+
+def test_the_stored_run_has_every_row_and_figure(report: dict[str, Any]) -> None:
+    for part, plan in (
+        ("conditions", plan_conditions(WHOLE)),
+        ("few_kills", plan_few_kills(WHOLE)),
+    ):
+        assert [*report[part]] == [each.name for each, _ in plan]
+        assert all(found.keys() == {*Figures._fields} for found in report[part].values())
+
+
+def test_the_stored_run_meets_the_goals(report: dict[str, Any]) -> None:
+    packet = report["conditions"]["packet"]
+
+    assert report["seed"] == 1
+    assert packet["tasks"] >= 100
+    assert packet["success"] >= GOALS["success"]
+    assert packet["redo_ratio"] <= GOALS["redo_ratio"]
+    assert packet["duplicated_effects"] == packet["revived_steps"] == 0
 
 
 if __name__ == "__main__":
