@@ -25,7 +25,7 @@ from taskmem_hookspecs.errors import SettingsInvalid
 PREFIX: Final = "TASKMEM_"
 MOST_DAYS: Final = 36_500.0
 """A hundred years."""
-LONGEST: Final = 1e9
+MOST_SECONDS: Final = 1e9
 """Seconds, about thirty years: any clock and calendar can add this much."""
 _COUNTS: Final = {
     **dict.fromkeys(("gemini_calls_per_day", "host_calls_per_day"), 0),
@@ -38,7 +38,7 @@ after the start.
 """
 _FROM_ONE: Final = frozenset({"max_rounds", "step_tools", "keep_mb"})
 """Whole numbers for which 0 would fail every task, or allow no call or row."""
-_FOREIGN: Final = frozenset(_COUNTS) | {
+_PLUGIN_SETTINGS: Final = frozenset(_COUNTS) | {
     *("openclaw_bin", "gemini_model", "display", "private_windows", "screenpipe_url", "tmux_socket")
 }
 """Settings of the built-in plug-ins, which read them from the environment."""
@@ -73,7 +73,7 @@ _SWITCH: Final = {
     **dict.fromkeys(("on", "true", "yes", "1"), True),
     **dict.fromkeys(("off", "false", "no", "0"), False),
 }
-_WHOLE: Final = re.compile(r"[0-9]{1,9}")
+_WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class Settings:
 
     Each time it doubles. Alerts of stuck tasks are not sent again: the next one replaces them."""
     carry_on: bool = defaults.CARRY_ON
-    """Whether an agent is told to go on when its turn ends before its task."""
+    """True if an agent is told to go on when its turn ends before its task."""
     idle_pauses: tuple[float, ...] = defaults.IDLE_PAUSES
     """Pauses after turns in a row without progress, each followed by a reminder to the agent.
 
@@ -129,11 +129,11 @@ class Settings:
     readers: tuple[str, ...] = DEFAULT_READERS
     """Readers to ask about a text or a picture, in this order; `none`: no reader."""
     recall_reader: bool = False
-    """Whether a reader writes out the steps of what was recorded of a screen."""
+    """True if a reader writes out the steps of what was recorded of a screen."""
     idle_exit_seconds: float = 600.0
     """Time after which a daemon with nothing to do exits."""
     implicit_tasks: bool = defaults.IMPLICIT_TASKS
-    """Whether a user's turn of several calls without a task gets an implicit one."""
+    """True if a user's turn of several calls without a task gets an implicit one."""
     checkpoint_days: float = defaults.CHECKPOINT_DAYS
     """Days for which checkpoints, also of open tasks, and implicit tasks are kept."""
     keep_days: float = 90.0
@@ -166,11 +166,11 @@ class Settings:
     Other users can read it in the process list. `brief`: only what to ask for. `auto`:
     `brief` if another user can log in to the machine. Read by the OpenClaw plug-in."""
     sandbox_looks: str = "workspace"
-    """What `smart_wait` shows an agent in a sandbox: `workspace`, `none` or `all`.
+    """Targets that `smart_wait` shows an agent in a sandbox: `workspace`, `none` or `all`.
 
     `workspace`: files of its own folder, and what its session runs. `none`: only the latter."""
     hold_back: bool = True
-    """Whether answers that name missing files are held back, for plug-ins that ask.
+    """True if answers that name missing files are held back, for plug-ins that ask.
 
     OpenClaw's plug-in asks only if that was chosen in set-up."""
     disabled_plugins: tuple[str, ...] = ()
@@ -205,7 +205,7 @@ class Settings:
 def list_variables() -> frozenset[str]:
     """Return the environment variables that taskmem itself reads."""
     own = {field.name for field in fields(Settings)} - {"in_file", "warnings"}
-    names = own | _FOREIGN | _OF_CALLERS
+    names = own | _PLUGIN_SETTINGS | _OF_CALLERS
     return frozenset(f"{PREFIX}{name.upper()}" for name in names)
 
 
@@ -236,33 +236,33 @@ def read_settings(environ: MutableMapping[str, str]) -> tuple[Settings, Mapping[
     from_file: dict[str, str] = {}
     written = _read_config_file(home)
     for name, value in written.items():
-        if name not in known | _FOREIGN:
+        if name not in known | _PLUGIN_SETTINGS:
             meant = _suggest(name.lower().removeprefix(PREFIX.lower()))
             odd.append(f"{home.config} has an unknown setting {name!r}; it was left out.{meant}")
         else:
             variable = f"{PREFIX}{name.upper()}"
             if "\x00" in value:
                 raise SettingsInvalid(f"{name} in {home.config} holds a NUL; remove it.")
-            said = environ.get(variable, "").strip()
-            if not said:
+            text = environ.get(variable, "").strip()
+            if not text:
                 from_file[variable] = f"{name} in {home.config}"
-            if name in _OF_HOME and said not in ("", value):
-                odd.append(f"{variable}={said} does not count: {home.config} has one.")
-            environ[variable] = value if name in _OF_HOME else said or value
+            if name in _OF_HOME and text not in ("", value):
+                odd.append(f"{variable}={text} does not count: {home.config} has one.")
+            environ[variable] = value if name in _OF_HOME else text or value
     values = _parse_settings(environ, known, from_file, wrong)
     for name, least in _COUNTS.items():
         variable = f"{PREFIX}{name.upper()}"
         raw = environ.get(variable, "").strip()
-        if raw and (not _WHOLE.fullmatch(raw) or int(raw) < least):
+        if raw and (not _WHOLE_NUMBER.fullmatch(raw) or int(raw) < least):
             takes = f"it takes a whole number from {least} to 999,999,999, for example 1000."
             wrong[variable] = f"{variable} is {raw!r}; {takes}"
-    in_file = frozenset(written.keys() & (known | _FOREIGN))
+    in_file = frozenset(written.keys() & (known | _PLUGIN_SETTINGS))
     return Settings(home=home, in_file=in_file, warnings=tuple(odd), **values), wrong
 
 
 def _suggest(name: str) -> str:
     """Say which setting is meant by an unknown one in the file; empty: not clear."""
-    names = {field.name for field in fields(Settings)} | _FOREIGN
+    names = {field.name for field in fields(Settings)} | _PLUGIN_SETTINGS
     near = difflib.get_close_matches(name, names - _NO_CHOICE, n=1)
     return f" {near[0]} is meant, perhaps." if near else ""
 
@@ -301,7 +301,7 @@ def list_changed_settings(settings: Settings, environ: Mapping[str, str]) -> dic
         value = getattr(settings, field.name)
         if field.name not in _NO_CHOICE and value != field.default:
             chosen[f"{PREFIX}{field.name.upper()}"] = format_value(value)
-    others = (*(f"{PREFIX}{name.upper()}" for name in _FOREIGN), *_OF_OPENCLAW)
+    others = (*(f"{PREFIX}{name.upper()}" for name in _PLUGIN_SETTINGS), *_OF_OPENCLAW)
     chosen |= {name: environ[name].strip() for name in others if environ.get(name)}
     chosen |= {name: "set" for name in _KEYS if environ.get(name, "").strip()}
     return {name: scrub(value) for name, value in chosen.items() if value}
@@ -342,7 +342,7 @@ def _parse_setting(name: str, raw: str, default: object) -> object:
         return _parse_switch(variable, raw)
     if isinstance(default, int):
         least = 1 if name in _FROM_ONE else 0
-        if not _WHOLE.fullmatch(raw) or int(raw) < least:
+        if not _WHOLE_NUMBER.fullmatch(raw) or int(raw) < least:
             takes = f"it takes a whole number from {least} to 999,999,999, for example {default}."
             raise SettingsInvalid(f"{variable} is {raw!r}; {takes}")
         return int(raw)
@@ -353,11 +353,11 @@ def _parse_setting(name: str, raw: str, default: object) -> object:
             number = float("nan")
         if name in ("picture_days", "checkpoint_days", "keep_days"):
             return _check_days(variable, raw, number, none=name != "keep_days")
-        if not 0 < number <= LONGEST:
+        if not 0 < number <= MOST_SECONDS:
             unit = "hours" if name == "max_hours" else "seconds"
             raise SettingsInvalid(
                 f"{variable} is {raw!r}; it takes {unit} greater than 0 and at most "
-                f"{LONGEST:,.0f}, for example 300 or 0.5."
+                f"{MOST_SECONDS:,.0f}, for example 300 or 0.5."
             )
         return number
     if isinstance(default, tuple):
@@ -382,7 +382,7 @@ def _parse_pauses(variable: str, raw: str, parts: tuple[str, ...]) -> tuple[floa
         pauses = tuple(map(float, parts))
     except ValueError:
         pauses = ()
-    if not pauses or not all(0 < pause <= LONGEST for pause in pauses):
+    if not pauses or not all(0 < pause <= MOST_SECONDS for pause in pauses):
         raise SettingsInvalid(
             f"{variable} is {raw!r}; it takes seconds greater than 0, separated by "
             "commas, for example 60,240,900."

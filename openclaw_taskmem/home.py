@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 _PATH_BYTES = 107 if sys.platform == "linux" else 103
 """Bytes of the longest path of a Unix socket, without the system's NUL."""
-_BESIDE = 8
+_PLUGIN_NAME_BYTES = 8
 """Bytes by which the name of a plug-in's socket beside ours may be longer."""
 
 _SOCKET = "daemon.sock"
@@ -193,11 +193,11 @@ def _find_socket(folder: Path, environ: Mapping[str, str]) -> Path:
 
 
 def _is_short_enough(path: Path) -> bool:
-    return len(os.fsencode(path)) + _BESIDE <= _PATH_BYTES
+    return len(os.fsencode(path)) + _PLUGIN_NAME_BYTES <= _PATH_BYTES
 
 
 def _is_anothers(folder: Path) -> bool:
-    """Whether the path exists and belongs to another user."""
+    """Tell whether the path exists and belongs to another user."""
     with suppress(OSError):
         return folder.lstat().st_uid != os.geteuid()
     return False

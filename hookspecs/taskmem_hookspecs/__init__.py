@@ -82,7 +82,14 @@ from taskmem_hookspecs.packet import (
     ResumePacket,
     StuckVerdict,
 )
-from taskmem_hookspecs.queries import FOREVER, EventQuery, RunQuery, TaskQuery, WaitQuery, WakeQuery
+from taskmem_hookspecs.queries import (
+    FOREVER,
+    EventQuery,
+    RunQuery,
+    TaskQuery,
+    WaitQuery,
+    WakeQuery,
+)
 from taskmem_hookspecs.readers import (
     NoAnswer,
     Question,

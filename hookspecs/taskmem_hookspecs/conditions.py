@@ -46,7 +46,7 @@ class ExitKind(StrEnum):
 
 
 class Answer(StrEnum):
-    """What a terminal asks for."""
+    """The answer that a terminal asks for."""
 
     PASSWORD = "password"  # noqa: S105 - the name of a form, and no password
     YES_NO = "yes_no"

@@ -52,7 +52,7 @@ class Finding(Value):
 
     verdict: Verdict
     detail: str
-    """What was checked and found, in one sentence."""
+    """One sentence on what was checked and found."""
     checksum: Checksum | None = None
     """SHA-256 of the content; None: the content was not read to its end, or there is none."""
     size: NonNegativeInt | None = None
@@ -93,7 +93,7 @@ class Artifact(Value):
 
 
 class FileChange(StrEnum):
-    """What a tool call did to a file."""
+    """The change that a tool call made to a file."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -101,7 +101,7 @@ class FileChange(StrEnum):
 
 
 class LedgerVerdict(StrEnum):
-    """What the daemon found when it checked a ledger entry."""
+    """The daemon's finding on a ledger entry."""
 
     PROVED = "proved"
     """The file exists, or was removed as the entry says."""

@@ -38,15 +38,15 @@ class HealthRow(Value):
     """Identifier for programs, such as `openclaw.gateway`."""
     state: HealthState
     detail: str
-    """What was checked and found, in one sentence."""
+    """One sentence on what was checked and found."""
     effect: str | None = None
-    """What does not work because of it, in one sentence; None: `detail` says so, or nothing."""
+    """One sentence on what does not work because of it; None: `detail` says so, or nothing."""
     cure: str | None = None
-    """What to do, in one sentence with the command, if any; None: nothing to do."""
+    """One sentence on what to do, with the command, if any; None: nothing to do."""
 
 
 class Checkup(Protocol):
-    """What a health check can read and ask; it runs in the command's process, not the daemon's."""
+    """All that a health check can read and ask, in the command's process, not the daemon's."""
 
     @property
     def status(self) -> Mapping[str, JsonValue] | None:

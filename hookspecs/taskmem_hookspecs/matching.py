@@ -44,7 +44,7 @@ from taskmem_hookspecs.conditions import Comparison
 MAX_PATTERN_CHARS: Final = 1000
 MAX_PATTERN_BYTES: Final = 512 << 10
 """Memory that RE2 may use for one pattern, in bytes."""
-_NEAR: Final = 120
+_NUMBER_DISTANCE: Final = 120
 """Characters to search on either side of a name for its number."""
 _TEXT_ENDS: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[Az]")
 
@@ -94,8 +94,8 @@ def compile_regex(pattern: str) -> Pattern:
         return Pattern(engine.compile(f"(?m:{pattern})", options))
     except engine.error as error:
         (why,) = error.args
-        said = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
-        raise BadPattern(said) from None
+        reason = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
+        raise BadPattern(reason) from None
 
 
 def find_text(text: str, quote: str) -> str | None:
@@ -181,7 +181,7 @@ _DIGITS: Final = (
 )
 _UNITS: Final = r"(?: ?%|[A-Za-zµ°]{1,5}(?:/[A-Za-z]{1,3})?)?"
 _NUMBER: Final = rf"({_DIGITS}){_UNITS}(?![\w%]|[.,:-]\d|/\d+/)"
-_BEHIND: Final = re.compile(
+_LINK_BEHIND: Final = re.compile(
     r"[\"'`)\]}]?[ \t]{0,40}"
     r"(?:(?P<bound>[:=](?!>))|(?P<joined>[#~≈→]|=>|->|\.{2,40}|(?:is|at|was)\b)"
     r"|(?P<parted>\||of\b))?"
@@ -189,12 +189,12 @@ _BEHIND: Final = re.compile(
     rf"(?:{_NUMBER}|(?P<nothing>(?:nan|inf|null|none)\b))?",
     re.IGNORECASE,
 )
-_BEFORE: Final = re.compile(
+_NUMBER_BEFORE: Final = re.compile(
     rf"(?<![\w.,:/$-])({_DIGITS})(?:(?: (?:out )?of | ?/ ?){_DIGITS})?"
     r"(?:%| ?[KMGTP]?i?B)?[ \t]{1,40}[\"'`(\[]?$",
     re.IGNORECASE,
 )
-_NUMERIC: Final = re.compile(rf"{_NUMBER}(?:/{_DIGITS})?")
+_NUMERIC_WORD: Final = re.compile(rf"{_NUMBER}(?:/{_DIGITS})?")
 _NO_ROW: Final = re.compile(r"[,;|:=()\[\]{}]")
 
 
@@ -207,8 +207,8 @@ def _compile_name(name: str) -> re.Pattern[str]:
 def _iterate_numbers(text: str, name: str) -> Iterator[tuple[float, int]]:
     """Yield each number of the name and the name's offset."""
     for found in _compile_name(name).finditer(text):
-        before = text[max(0, found.start() - _NEAR) : found.start()]
-        behind = text[found.end() : found.end() + _NEAR]
+        before = text[max(0, found.start() - _NUMBER_DISTANCE) : found.start()]
+        behind = text[found.end() : found.end() + _NUMBER_DISTANCE]
         before = before[before.rfind("\n") + 1 :]
         value = _find_number_between(before, behind.partition("\n")[0])
         if value is not None:
@@ -217,13 +217,13 @@ def _iterate_numbers(text: str, name: str) -> Iterator[tuple[float, int]]:
 
 def _find_number_between(before: str, behind: str) -> float | None:
     """Return the number of the name between two texts; None if it has none."""
-    follows = _BEHIND.match(behind)
+    follows = _LINK_BEHIND.match(behind)
     assert follows is not None  # noqa: S101 - all of its parts may be missing
     number: str | None = follows[4]
     if follows["bound"]:
         return _read_number(number)
     last = before.rstrip(" \t\"'`([")[-1:]
-    leads = _BEFORE.search(before) if last.isdigit() or last in "%Bb" else None
+    leads = _NUMBER_BEFORE.search(before) if last.isdigit() or last in "%Bb" else None
     if leads is None or follows["joined"]:
         return _read_number(number)
     if number is None or follows["parted"]:
@@ -239,7 +239,7 @@ def _is_number_last(words: list[str]) -> bool:
     """Return True if the row of alternating numbers and names ends with a number."""
     is_number = False
     for word in words:
-        if (_NUMERIC.fullmatch(word) is not None) is is_number:
+        if (_NUMERIC_WORD.fullmatch(word) is not None) is is_number:
             break
         is_number = not is_number
     return is_number

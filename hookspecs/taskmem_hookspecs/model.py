@@ -242,7 +242,7 @@ class Wait(Value):
     ended_at: Instant | None = None
     """None while it is watching."""
     last_observation: str | None = None
-    """What was last seen, in one line; None: nothing yet."""
+    """The last thing seen, in one line; None: nothing yet."""
     round: int = 1
     """Number of times it was armed; part of the wake's key."""
     start: str | None = None
@@ -275,10 +275,10 @@ class Wake(Value):
     home: str | None = None
     """Home whose daemon delivers it to its own gateway; None: any."""
     text: str
-    """What the agent reads, on one line."""
+    """The text that the agent reads, on one line."""
     line: str | None = None
-    """What people see of it in the chat, on one line; set when the wake is handed to a transport,
-    and not stored. Empty: nothing. None: not being delivered."""
+    """The line that people see of it in the chat; set when the wake is handed to a transport, and
+    not stored. Empty: nothing. None: not being delivered."""
     urgent: bool = False
     """True if several waits of the task failed in a row."""
     attempts: int = 0

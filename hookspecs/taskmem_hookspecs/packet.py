@@ -109,7 +109,7 @@ class AlsoStuck(Value):
 
 
 class ResumePacket(Value):
-    """What an agent needs to continue a task, in at most 4,096 bytes of JSON."""
+    """All that an agent needs to continue a task, in at most 4,096 bytes of JSON."""
 
     v: Literal[1] = 1
     wake_id: str

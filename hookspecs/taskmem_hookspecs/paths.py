@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_HIDDEN: Final = re.compile(
+_SECRET_PATHS: Final = re.compile(
     r"""
     # keys and credentials of programs
       /\.ssh/(?!(?:[^/]*\.pub|known_hosts(?:\.old)?|authorized_keys|config)\Z)
@@ -82,7 +82,7 @@ def is_hidden(path: str, home: str | None = None) -> bool:
     ignored, as some file systems do. `home` is the state folder.
     """
     low = path.casefold()
-    if _HIDDEN.search(low):
+    if _SECRET_PATHS.search(low):
         return True
     if not home or not is_within(path, home):
         return False

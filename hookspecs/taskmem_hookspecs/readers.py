@@ -28,7 +28,7 @@ class Question(Value):
     instruction: str
     """The reader's task; written by the plug-in, never taken from outside."""
     parts: tuple[str | bytes, ...]
-    """What the reader is shown, in order: texts, and pictures as JPEG (bytes)."""
+    """Texts, and pictures as JPEG (bytes), in the order in which the reader is shown them."""
     answer_schema: Mapping[str, JsonValue]
     """JSON schema of the answer."""
     confirms: bool = False
@@ -94,7 +94,7 @@ class NoAnswer(ReaderUnavailable):
 
 
 class Readiness(StrEnum):
-    """Whether a reader can be asked."""
+    """Answers to the question if a reader can be asked."""
 
     READY = "ready"
     AWAY = "away"
@@ -110,7 +110,7 @@ class ReaderStatus(Value):
     detail: str
     """One sentence."""
     cure: str | None = None
-    """What to do about it; None: nothing."""
+    """One sentence on what to do about it; None: nothing."""
 
 
 @runtime_checkable

@@ -22,8 +22,8 @@ class RunState(StrEnum):
     RUNNING = "running"
     """Its owner works on it, or will be told to continue."""
     BLOCKED = "blocked"
-    """It waits for the user and gets no wakes; it continues when the user says so, or when its own
-    agent works on it again."""
+    """Waits for the user and gets no wakes; continues when the user says so, or when its own agent
+    works on it again."""
     REVIEW = "review"
     """Handed to the user for review."""
     COMPLETED = "completed"
@@ -45,7 +45,7 @@ class RunState(StrEnum):
 
 
 class News(StrEnum):
-    """What is new in the tool calls of a round."""
+    """News in the tool calls of a round."""
 
     NONE = "none"
     """Nothing new."""
@@ -152,7 +152,7 @@ class LimitCounts(Value):
 
 
 class AgentFacts(Value):
-    """What the host says of the agent that works on a run."""
+    """Facts from the host on the agent that works on a run."""
 
     folder: str | None = None
     """Working directory of its agent; None: unknown."""
@@ -218,7 +218,7 @@ class Run(Value):
 
 
 class Checkpoint(Value):
-    """What one event added to the record of a run: a delta, never the whole record.
+    """The addition of one event to the record of a run: a delta, never the whole record.
 
     Source: docs/origins.md, "Checkpoints".
     """

@@ -73,7 +73,7 @@ class Frame(Value):
     """The last 80 lines since the wait's start, shown before or not; for a full-screen program, the
     screen. None: there is no text."""
     screen: str | None = None
-    """What is visible now, including output from before the wait and without typed lines; None: the
+    """The visible text, including output from before the wait and without typed lines; None: the
     same as `tail`."""
     echoes: tuple[str, ...] = ()
     """Lines of `text` and `tail` that are typed commands, not output."""
@@ -174,7 +174,7 @@ class Feed(Protocol):
 
 
 class Met(StrEnum):
-    """Whether a condition holds."""
+    """Answers to the question if a condition holds."""
 
     YES = "yes"
     NO = "no"
@@ -187,7 +187,7 @@ class Ruling(Value):
 
     met: Met
     observation: str
-    """What was seen, in one sentence."""
+    """One sentence on what was seen."""
     look_again_seconds: float | None = None
     """Delay after which to ask again even without a change; None: only after a change."""
     picture: InstanceOf[Picture] | None = None

@@ -27,7 +27,7 @@ from openclaw_taskmem.domain.retention import KeepPolicy, describe_full, describ
 from openclaw_taskmem.home import Home, HomeRefused
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
-from openclaw_taskmem.plugin_host.manager import OURS, Plugin
+from openclaw_taskmem.plugin_host.manager import OUR_DISTRIBUTION, Plugin
 from taskmem_hookspecs import HealthRow, HealthState, TaskmemError
 from taskmem_hookspecs.errors import SettingsInvalid
 
@@ -243,7 +243,7 @@ def check_plugins(plugins: Sequence[Document]) -> Iterator[HealthRow]:
             )
         elif error:
             ailing += 1
-            ours = str(plugin.get("distribution")).startswith(f"{OURS} ")
+            ours = str(plugin.get("distribution")).startswith(f"{OUR_DISTRIBUTION} ")
             slow = ours and TookTooLong.__name__ in error
             said = "The machine was slow then; if it is so again" if slow else "Tell its author"
             cure = f"{said}{',' if slow else ';'} {_RESTART[0].lower()}{_RESTART[1:]}"
@@ -271,7 +271,7 @@ def check_plugin_versions(
         here.setdefault(plugin.name, plugin.distribution)
     for name in sorted({*runs, *here}):
         old, new = runs.get(name, ""), here.get(name, "")
-        if old == new or f"{old or new} ".startswith(f"{OURS} "):
+        if old == new or f"{old or new} ".startswith(f"{OUR_DISTRIBUTION} "):
             continue
         detail = f"The daemon runs {old}, and {new} is installed."
         if not new:

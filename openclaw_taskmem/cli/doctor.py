@@ -271,7 +271,7 @@ def _run_plugin_checks(
 ) -> Generator[HealthRow]:
     """Yield the rows of the plug-ins' checks, and one for each plug-in that cannot name its own."""
     # Importing what a check needs may take longer than any other hook.
-    named = plugin_host.find_health_checks(checks.SECONDS)
+    named = plugin_host.find_health_checks(checks.CHECK_SECONDS)
     for plugin in plugin_host.plugins:
         if plugin.last_error and plugin.last_error.startswith("health_checks:"):
             yield checks.build_failure_row(plugin.name, plugin.name, plugin.last_error)

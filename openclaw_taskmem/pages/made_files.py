@@ -18,9 +18,9 @@ from openclaw_taskmem.domain.text.texts import format_size
 from taskmem_hookspecs import InvalidArguments
 from taskmem_hookspecs.paths import is_hidden, resolve_links
 
-LARGEST: Final = 4_000_000
+LARGEST_FILE_BYTES: Final = 4_000_000
 """Bytes of the largest file that is shown."""
-SHOWN: Final = 200_000
+SHOWN_CHARS: Final = 200_000
 """Characters of a text that are shown."""
 _IMAGES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -47,7 +47,7 @@ class MadeFile(NamedTuple):
 def is_openable(proof: Proof, home: str) -> bool:
     """Return True if a page may show a file; `home` is the folder of Task memory's own files."""
     checked = proof.standing is ProofStanding.CHECKED and proof.sha256 is not None
-    small = proof.size is not None and proof.size <= LARGEST
+    small = proof.size is not None and proof.size <= LARGEST_FILE_BYTES
     return checked and small and proof.is_file and not is_hidden(_normalize(proof.what), home)
 
 
@@ -73,8 +73,8 @@ def read_made_file(proof: Proof, home: str) -> MadeFile:
     """
     if not is_openable(proof, home):
         raise InvalidArguments(
-            f"This file is not shown: only files that were checked, of {format_size(LARGEST)} at "
-            "most and without keys or passwords, are."
+            "This file is not shown: only files that were checked, of "
+            f"{format_size(LARGEST_FILE_BYTES)} at most and without keys or passwords, are."
         )
     try:
         content = _read_regular_file(proof.what)
@@ -94,7 +94,7 @@ def read_made_file(proof: Proof, home: str) -> MadeFile:
     if "\0" in text:
         raise InvalidArguments("The file is neither a text nor an image; open it on this machine.")
     clean = scrub(text)
-    return MadeFile(clean[:SHOWN], max(0, len(clean) - SHOWN), b"", "")
+    return MadeFile(clean[:SHOWN_CHARS], max(0, len(clean) - SHOWN_CHARS), b"", "")
 
 
 def _read_regular_file(path: str) -> bytes:
@@ -114,4 +114,4 @@ def _read_regular_file(path: str) -> bytes:
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise OSError(0, "it is no regular file")
-            return file.read(LARGEST + 1)
+            return file.read(LARGEST_FILE_BYTES + 1)

@@ -31,7 +31,7 @@ from openclaw_taskmem.engine.lookup import guard_home
 from openclaw_taskmem.engine.overview import list_lines, read_overview, search_lines
 from openclaw_taskmem.engine.recall import list_activity
 from openclaw_taskmem.pages import made_files, task_page
-from openclaw_taskmem.pages.task_page import LOGGED, Query
+from openclaw_taskmem.pages.task_page import LOG_LIMIT, Query
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
     EventQuery,
@@ -44,11 +44,11 @@ from taskmem_hookspecs import (
     WaitStatus,
 )
 
-FOUND: Final = 50
+SEARCH_LIMIT: Final = 50
 """Tasks that a search shows at most."""
-LISTED: Final = 200
+LIST_LIMIT: Final = 200
 """Tasks, and open waits, that a list shows at most."""
-_STATIC: Final = ("style.css", "page.js", "pictures.js", "idiomorph.js", "icon.svg")
+_STATIC_FILES: Final = ("style.css", "page.js", "pictures.js", "idiomorph.js", "icon.svg")
 HTML: Final = "text/html; charset=utf-8"
 
 
@@ -70,7 +70,7 @@ class Viewer(NamedTuple):
     """If it is a tab of the host's own interface, the address below which all pages are; None: it
     is a page of its own."""
     seen: str = ""
-    """What the daemon had counted of changes before it read the page; a page waits for more."""
+    """Changes that the daemon had counted before it read the page; a page waits for more."""
 
 
 class Pictures(Protocol):
@@ -154,7 +154,7 @@ class Site:
         """
         viewer = Viewer(may_act=may_act, tab=tab, seen=seen)
         name = path.strip("/")
-        if name in _STATIC:
+        if name in _STATIC_FILES:
             return _send_file(name)
         show = self._pages.get(name)
         try:
@@ -202,9 +202,9 @@ class Site:
     def _search(self, query: Query, viewer: Viewer) -> Page:
         words = query.get("q", "").strip()
         if words:
-            most, lines = FOUND, search_lines(self._context, words, FOUND)
+            most, lines = SEARCH_LIMIT, search_lines(self._context, words, SEARCH_LIMIT)
         else:
-            most, lines = LISTED, list_lines(self._context, LISTED, ended_too=True)
+            most, lines = LIST_LIMIT, list_lines(self._context, LIST_LIMIT, ended_too=True)
         return self._render("search.html", viewer, words=words, lines=lines, most=most)
 
     def _show_task(self, query: Query, viewer: Viewer) -> Page:
@@ -215,14 +215,14 @@ class Site:
         return self._render("calls.html", viewer, **task_page.read_calls(self._context, query))
 
     def _show_waits(self, _: Query, viewer: Viewer) -> Page:
-        query = WaitQuery(status=WaitStatus.WATCHING, limit=LISTED)
+        query = WaitQuery(status=WaitStatus.WATCHING, limit=LIST_LIMIT)
         waits = self._context.store.find_waits(query)
         seen = self._context.watching.read_observation
-        return self._render("waits.html", viewer, waits=waits, seen=seen, most=LISTED)
+        return self._render("waits.html", viewer, waits=waits, seen=seen, most=LIST_LIMIT)
 
     def _show_wait(self, query: Query, viewer: Viewer) -> Page:
         wait = self._context.store.read_wait(query.get("id", ""))
-        log = self._context.store.find_events(EventQuery(wait_id=wait.wait_id, limit=LOGGED))
+        log = self._context.store.find_events(EventQuery(wait_id=wait.wait_id, limit=LOG_LIMIT))
         kept = self._pictures.build_view(wait, self._context.clock.now())
         asked = reader_budget.load_waits(self._context.store.read_bookmark(WAITS_BOOKMARK))
         return self._render(

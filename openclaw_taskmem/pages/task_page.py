@@ -29,11 +29,11 @@ from taskmem_hookspecs import (
     TaskNotFound,
 )
 
-LOGGED: Final = 5_000
+LOG_LIMIT: Final = 5_000
 """Newest log entries of a task from which its story is told."""
-ENTRIES: Final = 150
+PAGE_ENTRIES: Final = 150
 """Entries of a timeline on one page."""
-PROOFS: Final = 100
+MOST_PROOFS: Final = 100
 """Things of each standing, such as checked or refuted, that the page of a task tells."""
 Query = Mapping[str, str]
 
@@ -47,10 +47,10 @@ def read_task_page(context: Context, query: Query) -> dict[str, Any]:
     """
     task_id, now = query.get("id", ""), context.clock.now()
     line, facts = read_standing(context, task_id)
-    log = context.store.find_events(EventQuery(task_id=task_id, limit=LOGGED))
+    log = context.store.find_events(EventQuery(task_id=task_id, limit=LOG_LIMIT))
     revisions = context.store.read_records(PlanRevision, task_id)
     whole = replay.find_whole_part(
-        facts.task, log, retention.read_thinned(context), is_cut=len(log) == LOGGED
+        facts.task, log, retention.read_thinned(context), is_cut=len(log) == LOG_LIMIT
     )
     at = _read_number(query, "at")
     past = next((event for event in whole if event.event_id == at), None)
@@ -63,7 +63,7 @@ def read_task_page(context: Context, query: Query) -> dict[str, Any]:
     told = [
         each
         for _, alike in groupby(proofs, lambda proof: proof.standing)
-        for each in islice(alike, PROOFS)
+        for each in islice(alike, MOST_PROOFS)
     ]
     entries, earlier = _read_timeline(context, task_id, log, query)
     return {
@@ -74,7 +74,7 @@ def read_task_page(context: Context, query: Query) -> dict[str, Any]:
         "state": state,
         "past": past,
         "instants": _list_instants(whole),
-        "thinned": len(whole) < len(log) or len(log) == LOGGED,
+        "thinned": len(whole) < len(log) or len(log) == LOG_LIMIT,
         "whole_since": whole[0].at if whole else None,
         "bars": _draw_bars(timeline.build_run_bars(whole, now)),
         "proofs": [each for each in told if each.standing is not ProofStanding.NEARBY],
@@ -124,17 +124,17 @@ def _read_timeline(
     """
     before = _read_number(query, "message")
     until = _read_instant(query, "before")
-    messages = context.store.read_records(Message, task_id, ENTRIES, before=before)
+    messages = context.store.read_records(Message, task_id, PAGE_ENTRIES, before=before)
     calls = read_history_page(context, task_id, None).calls if until is None else ()
     events = [event for event in log if until is None or event.at < until]
     entries = timeline.build_timeline(events, messages, calls)
-    newest = entries[-ENTRIES:]
+    newest = entries[-PAGE_ENTRIES:]
     # All of an instant, since the next page begins before it.
     shown = [entry for entry in entries if entry.at >= newest[0].at]
     # No entry older than the oldest message that was read: others may lie between.
-    if len(messages) == ENTRIES:
+    if len(messages) == PAGE_ENTRIES:
         shown = [entry for entry in shown if entry.at >= messages[0].created_at]
-    if not shown or (len(shown) == len(entries) and len(messages) < ENTRIES):
+    if not shown or (len(shown) == len(entries) and len(messages) < PAGE_ENTRIES):
         return shown[::-1], None
     first = next((m for m in messages if m.created_at >= shown[0].at), None)
     place = first.message_id if first is not None else (before or 2**62)

@@ -20,13 +20,13 @@ from openclaw_taskmem.plugin_host.manager import format_error
 from taskmem_hookspecs import Checkup, Claim, Finding, HealthCheck, HealthRow, HealthState
 
 T = TypeVar("T")
-SECONDS: Final = 30.0
+CHECK_SECONDS: Final = 30.0
 """Seconds that a check may take until its next row."""
 COSTLY_SECONDS: Final = 90.0
 """The same for a check that costs something, such as a model's turn."""
 TIDY_SECONDS: Final = 15.0
 """Seconds that a cancelled check may take to clean up."""
-MOST: Final = 200
+MOST_ROWS: Final = 200
 """Rows of one check, at most; it is stopped there."""
 
 
@@ -47,17 +47,17 @@ def run_check(
         check: The check.
         checkup: The context that the check gets.
         seconds: Seconds until its next row; None: `COSTLY_SECONDS` if it costs something, else
-            `SECONDS`.
+            `CHECK_SECONDS`.
         tidy_seconds: Seconds to clean up.
     """
-    silence = seconds or (COSTLY_SECONDS if check.costs else SECONDS)
+    silence = seconds or (COSTLY_SECONDS if check.costs else CHECK_SECONDS)
     looking = _RunningCheck(check, checkup)
     try:
-        while (said := looking.next_row(silence)) is not None:
-            if isinstance(said, HealthRow):
-                yield said
+        while (answer := looking.next_row(silence)) is not None:
+            if isinstance(answer, HealthRow):
+                yield answer
             else:
-                yield build_failure_row(plugin, check.name, format_error(said))
+                yield build_failure_row(plugin, check.name, format_error(answer))
                 return
     except TimeoutError:
         yield build_failure_row(plugin, check.name, f"it was silent for {silence:g} s")
@@ -101,8 +101,8 @@ class _RunningCheck:
             async for row in validation.require_health_rows(check.look(checkup)):
                 self._said.put(validation.require_health_row(row))
                 count += 1
-                if count == MOST:
-                    raise TypeError(f"it goes on after {MOST} rows")  # noqa: TRY301
+                if count == MOST_ROWS:
+                    raise TypeError(f"it goes on after {MOST_ROWS} rows")  # noqa: TRY301
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             self._said.put(error)
         except BaseException as error:  # noqa: BLE001 - it must not end the command

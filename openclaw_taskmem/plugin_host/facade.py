@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 P = ParamSpec("P")
 
-STRIKES: Final = 3
+MOST_STRIKES: Final = 3
 """Failures in a row after which a hook no longer calls a plug-in."""
 STORE_SECONDS: Final = 120.0
 """Seconds in which a store must open; this includes a migration."""
@@ -93,7 +93,7 @@ class PluginHost:
     # --- tell ---------------------------------------------------------------
 
     def has_listeners(self, hook: str) -> bool:
-        """Whether a hook has plug-ins to call."""
+        """Tell whether a hook has plug-ins to call."""
         return bool(self._list_listeners(hook))
 
     def call_hook(self, hook: str, **values: object) -> None:
@@ -109,17 +109,17 @@ class PluginHost:
                 plugin.strikes[hook] = 0
 
     def _list_listeners(self, hook: str) -> list[Plugin]:
-        return [p for p in self._list_answering(hook) if p.strikes.get(hook, 0) < STRIKES]
+        return [p for p in self._list_answering(hook) if p.strikes.get(hook, 0) < MOST_STRIKES]
 
     @staticmethod
     def _record_strike(plugin: Plugin, hook: str) -> None:
         plugin.strikes[hook] = plugin.strikes.get(hook, 0) + 1
-        if plugin.strikes[hook] == STRIKES:
+        if plugin.strikes[hook] == MOST_STRIKES:
             plugin.state = "muted"
             log.warning(
                 "plug-in %s failed %d times in a row, and %s does not tell it any "
                 "more; restart the daemon to try it again",
-                *(plugin.name, STRIKES, hook),
+                *(plugin.name, MOST_STRIKES, hook),
             )
 
     # --- compute ------------------------------------------------------------
@@ -187,9 +187,9 @@ class PluginHost:
         """
         for found in self._find_wake_transports(name):
             return found
-        said = self._iterate_answers("wake_transport_names", validation.are_names)
+        answers = self._iterate_answers("wake_transport_names", validation.are_names)
         plugins = (plugin.name for plugin in self._list_active())
-        probes = dict.fromkeys((ANY, *chain.from_iterable(said), *plugins))
+        probes = dict.fromkeys((ANY, *chain.from_iterable(answers), *plugins))
         known = {found.name for probe in probes for found in self._find_wake_transports(probe)}
         known.discard(ANY)
         if not known:
@@ -252,7 +252,7 @@ class PluginHost:
                 if unclear.sides and refusal is None:
                     refusal = unclear
                 advice.append(str(unclear))
-        advice += [said for each in found if (said := getattr(each, "advice", None))]
+        advice += [sentence for each in found if (sentence := getattr(each, "advice", None))]
         advice += [
             f"The plug-in {plugin.name} failed: {plugin.last_error}."
             for plugin in self._list_answering(hook)

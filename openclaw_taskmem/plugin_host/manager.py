@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 LOAD_SECONDS: Final = 10.0
 """Seconds in which a plug-in must be imported."""
-OURS: Final = "openclaw-taskmem"
+OUR_DISTRIBUTION: Final = "openclaw-taskmem"
 """The distribution of the core and the built-in plug-ins."""
 _ERROR_CHARACTERS: Final = 500
 
@@ -88,7 +88,10 @@ def find_entry_points() -> list[EntryPoint]:
                 _describe_distribution(dist),
                 format_error(error),
             )
-    return [entries[key] for key in sorted(entries, key=lambda key: (key[0], key[1] != OURS))]
+    return [
+        entries[key]
+        for key in sorted(entries, key=lambda key: (key[0], key[1] != OUR_DISTRIBUTION))
+    ]
 
 
 def load_plugins(

@@ -109,17 +109,17 @@ def require_packet(answer: object, facts: ResumeFacts) -> ResumePacket:
 
 
 def is_store(answer: object) -> TypeGuard[TaskStore]:
-    """Whether an answer is a `TaskStore`."""
+    """Tell whether an answer is a `TaskStore`."""
     return isinstance(answer, TaskStore)
 
 
 def is_transport(answer: object) -> TypeGuard[WakeTransport]:
-    """Whether an answer is a `WakeTransport` with a name."""
+    """Tell whether an answer is a `WakeTransport` with a name."""
     return isinstance(answer, WakeTransport) and _is_name(answer.name)
 
 
 def are_names(answer: object) -> TypeGuard[Sequence[str]]:
-    """Whether it is a sequence of names, and not one name by itself."""
+    """Tell whether an answer is a sequence of names, and not one name by itself."""
     if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
         return False
     return all(map(_is_name, cast("Sequence[object]", answer)))
@@ -145,7 +145,7 @@ def build_reach_test(transport: WakeTransport) -> Callable[[str | None, str | No
 
 
 def is_host(answer: object) -> TypeGuard[AgentHost]:
-    """Whether an answer is an `AgentHost`."""
+    """Tell whether an answer is an `AgentHost`."""
     return isinstance(answer, AgentHost)
 
 
@@ -160,17 +160,17 @@ def _is_name(text: object) -> bool:
 
 
 def is_sensor(answer: object) -> TypeGuard[Sensor]:
-    """Whether an answer is a `Sensor`."""
+    """Tell whether an answer is a `Sensor`."""
     return isinstance(answer, Sensor)
 
 
 def are_forms(answer: object) -> TypeGuard[Sequence[str]]:
-    """Whether it is a sequence of lines that each begin with a target of a plug-in's own scheme."""
+    """Tell whether each line of an answer begins with a target of a plug-in's own scheme."""
     return are_names(answer) and all(map(_is_form, answer))
 
 
 def _is_form(line: str) -> bool:
-    """Whether a line begins with a scheme, not a built-in one, and fits into a description."""
+    """Tell whether a line begins with a scheme, not a built-in one, and fits into a description."""
     found = _TARGET_FORM.fullmatch(line)
     return found is not None and line.isprintable() and found[1] not in targets.BUILT_IN
 
@@ -193,7 +193,7 @@ def describe_no_judge(target: Target) -> str:
 
 
 def is_judge(answer: object) -> TypeGuard[Judge]:
-    """Whether an answer is a `Judge` with a name."""
+    """Tell whether an answer is a `Judge` with a name."""
     return isinstance(answer, Judge) and _is_name(answer.name)
 
 
@@ -247,7 +247,7 @@ def _require_sound_fields(value: V) -> V:
 
 
 def is_verifier(answer: object) -> TypeGuard[EvidenceVerifier]:
-    """Whether an answer is an `EvidenceVerifier`."""
+    """Tell whether an answer is an `EvidenceVerifier`."""
     return isinstance(answer, EvidenceVerifier)
 
 
@@ -257,17 +257,17 @@ def require_finding(answer: object) -> Finding:
 
 
 def is_recall_source(answer: object) -> TypeGuard[RecallSource]:
-    """Whether an answer is a `RecallSource`."""
+    """Tell whether an answer is a `RecallSource`."""
     return isinstance(answer, RecallSource)
 
 
 def is_answerer(answer: object) -> TypeGuard[QueryAnswerer]:
-    """Whether an answer is a `QueryAnswerer`."""
+    """Tell whether an answer is a `QueryAnswerer`."""
     return isinstance(answer, QueryAnswerer)
 
 
 def are_checks(answer: object) -> TypeGuard[Sequence[HealthCheck]]:
-    """Whether an answer is a sequence of `HealthCheck` objects."""
+    """Tell whether an answer is a sequence of `HealthCheck` objects."""
     if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
         return False
     checks = cast("Sequence[object]", answer)
@@ -295,7 +295,7 @@ def require_health_row(answer: object) -> HealthRow:
 
 
 def is_reader(answer: object) -> TypeGuard[Reader]:
-    """Whether an answer is a `Reader` with a name that settings can contain."""
+    """Tell whether an answer is a `Reader` with a name that settings can contain."""
     return (
         isinstance(answer, Reader)
         and isinstance(name := cast("object", answer.name), str)

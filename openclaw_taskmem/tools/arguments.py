@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain.text.redaction import MASK, scrub_json
 from taskmem_hookspecs import InvalidArguments
 
-LONGEST: Final = 65_536
+MOST_CHARS: Final = 65_536
 """Characters of one text, at most; the forms' own limits, in bytes, are lower."""
 DEPTH: Final = 32
 """Levels of nesting, at most."""
@@ -135,7 +135,7 @@ def _split_entries(text: str, kind: JsonValue) -> list[JsonValue]:
 
 def _clean_value(value: object, depth: int) -> JsonValue:
     if isinstance(value, str):
-        if len(value) > LONGEST:
+        if len(value) > MOST_CHARS:
             raise InvalidArguments(
                 f"A text has {len(value):,} characters, and no argument takes that "
                 "many; shorten it, or put the long part into a file and name the "

@@ -80,7 +80,7 @@ def list_offered(profile: str, *, recalls: bool) -> tuple[Tool, ...]:
 
 
 def needs_outside_look(name: str, given: object = None) -> bool:
-    """Whether a call looks at targets or artifacts; False for an unknown tool."""
+    """Tell whether a call looks at targets or artifacts; False for an unknown tool."""
     known = cast("Mapping[str, object]", given if isinstance(given, Mapping) else {})
     return any(tool.looks(known) for tool in TOOLS if tool.name == name)
 

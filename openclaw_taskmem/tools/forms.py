@@ -31,12 +31,12 @@ from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
 from taskmem_hookspecs.errors import ReservedKey
 
 NAME_CHARS: Final = 200
-STEPS: Final = 200
+MOST_STEPS: Final = 200
 STEP_CHARS: Final = 500
-LISTED: Final = 100
-SAID: Final = 3
+MOST_LISTED: Final = 100
+MOST_FAULTS: Final = 3
 """Faults that one refusal names."""
-NOTHING: Final = "Nothing was written."
+NOTHING_WRITTEN: Final = "Nothing was written."
 
 
 def _require_content(text: str) -> str:
@@ -58,9 +58,9 @@ Stripped = Annotated[Filled, AfterValidator(str.strip)]
 Text = Annotated[Filled, AfterValidator(_require_small)]
 Name = Annotated[Stripped, Field(max_length=NAME_CHARS)]
 StepText = Annotated[Stripped, Field(max_length=STEP_CHARS)]
-Plan = Annotated[list[StepText], Field(min_length=1, max_length=STEPS)]
+Plan = Annotated[list[StepText], Field(min_length=1, max_length=MOST_STEPS)]
 Id = Annotated[Filled, Field(max_length=200)]
-Numbers = Annotated[list[int], Field(max_length=STEPS)]
+Numbers = Annotated[list[int], Field(max_length=MOST_STEPS)]
 Subjects = Annotated[list[Annotated[Filled, Field(max_length=4096)]], Field(max_length=50)]
 
 
@@ -96,7 +96,7 @@ RoleName = Annotated[str, AfterValidator(_parse_role)]
 Token = Annotated[int | None, Field(description="Of your claim, if you made one.")]
 
 
-_NAMELESS: Final = (
+_NAMELESS_ARTIFACT: Final = (
     "names nothing; give a path, a URL, command:NAME, or an object with path and checksum"
 )
 
@@ -106,7 +106,7 @@ def _refuse_reserved_keys(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if taken:
         raise ReservedKey(
             f"metadata may not hold {', '.join(taken)}: these keys belong to the "
-            f"task itself. Choose another name. {NOTHING}"
+            f"task itself. Choose another name. {NOTHING_WRITTEN}"
         )
     fault = task_metadata.find_metadata_fault(keys)
     if fault is not None:
@@ -114,7 +114,7 @@ def _refuse_reserved_keys(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
     listed = keys.get(task_metadata.ARTIFACTS) or []
     for item in listed if isinstance(listed, list) else [listed]:
         if not _is_named(item):
-            raise ValueError(f"has an entry in {task_metadata.ARTIFACTS} that {_NAMELESS}")
+            raise ValueError(f"has an entry in {task_metadata.ARTIFACTS} that {_NAMELESS_ARTIFACT}")
     return keys
 
 
@@ -124,7 +124,7 @@ def _is_named(item: JsonValue) -> bool:
 
 def _require_named(item: JsonValue) -> JsonValue:
     if not _is_named(item):
-        raise ValueError(_NAMELESS)
+        raise ValueError(_NAMELESS_ARTIFACT)
     return item
 
 
@@ -137,7 +137,7 @@ Metadata = Annotated[dict[str, JsonValue], AfterValidator(_refuse_reserved_keys)
 
 
 class Form(BaseModel):
-    """What a tool takes; every tool takes the caller's session."""
+    """The arguments of a tool; every tool takes the caller's session."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
@@ -231,7 +231,7 @@ class TaskList(Form):
     """Arguments of `task_list`."""
 
     status: Annotated[str, Field(description="A status, all, implicit or waiting.")] = "active"
-    limit: Annotated[int, Field(ge=1, le=LISTED)] = 10
+    limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = 10
 
 
 class MemoryRecall(Form):
@@ -253,16 +253,16 @@ def fill_form(form: type[Form], arguments: dict[str, JsonValue]) -> Form:
     except ValidationError as error:
         found = [_format_error(item) for item in error.errors(include_url=False)]
         known = ", ".join(form.model_fields)
-        more = f" (and {len(found) - SAID} more)" if len(found) > SAID else ""
+        more = f" (and {len(found) - MOST_FAULTS} more)" if len(found) > MOST_FAULTS else ""
         raise InvalidArguments(
-            f"{'; '.join(found[:SAID])}{more}. {NOTHING} The arguments are: {known}."
+            f"{'; '.join(found[:MOST_FAULTS])}{more}. {NOTHING_WRITTEN} The arguments are: {known}."
         ) from None
 
 
 def _format_error(item: ErrorDetails) -> str:
     """Say what is wrong with one argument, as a person would."""
     kind, given, limits = item["type"], item["input"], item.get("ctx", {})
-    said = {
+    fault = {
         "missing": "is missing",
         "extra_forbidden": "is not an argument of this tool",
         "too_short": _format_too_short(limits.get("min_length", 1)),
@@ -274,14 +274,14 @@ def _format_error(item: ErrorDetails) -> str:
     if kind in ("too_long", "string_too_long"):
         unit = "characters" if isinstance(given, str) else "entries"
         most = limits.get("max_length")
-        said = f"is too long; it has {len(given):,} {unit}, and at most {most} are kept"
+        fault = f"is too long; it has {len(given):,} {unit}, and at most {most} are kept"
     elif kind == "float_type" and type(given) is int:
-        said = "is larger than any number that counts here"
-    elif kind in _WANTED:
-        said = f"must be {_WANTED[kind]}, and is {_GIVEN[type(given)]}"
-    if said is None:
-        said = str(item["msg"]).removeprefix("Value error, ")
-    return f"{_format_location(item)} {said}".strip()
+        fault = "is larger than any number that counts here"
+    elif kind in _WANTED_TYPES:
+        fault = f"must be {_WANTED_TYPES[kind]}, and is {_GIVEN_TYPES[type(given)]}"
+    if fault is None:
+        fault = str(item["msg"]).removeprefix("Value error, ")
+    return f"{_format_location(item)} {fault}".strip()
 
 
 def _format_too_short(least: int) -> str:
@@ -298,7 +298,7 @@ def _format_location(item: ErrorDetails) -> str:
     return " ".join(named)
 
 
-_WANTED: Final = {
+_WANTED_TYPES: Final = {
     "string_type": "a text",
     "list_type": "a list",
     "dict_type": "an object",
@@ -306,7 +306,7 @@ _WANTED: Final = {
     "int_from_float": "a whole number",
     "float_type": "a number",
 }
-_GIVEN: Final[Mapping[type, str]] = {
+_GIVEN_TYPES: Final[Mapping[type, str]] = {
     str: "a text",
     list: "a list",
     dict: "an object",

@@ -53,15 +53,15 @@ def memory_recall(context: Context, form: forms.MemoryRecall, caller: Caller) ->
 
 def _build_sentences(answer: RecallAnswer, query: str) -> list[str]:
     count = len(answer.found)
-    said = [f"{count} {'match' if count == 1 else 'matches'} for {quote_line(query)}."]
+    sentences = [f"{count} {'match' if count == 1 else 'matches'} for {quote_line(query)}."]
     if answer.found:
-        said.append(_DATA)
+        sentences.append(_DATA)
     if writer := next((item.steps_by for item in answer.found if item.steps_by), None):
-        said.append(f"{writer} wrote out the steps of one match, from what the screen showed.")
+        sentences.append(f"{writer} wrote out the steps of one match, from what the screen showed.")
     if answer.failed:
         names = ", ".join(answer.failed)
-        said.append(f"Not searched, since it failed or took too long: {names}.")
-    return [*said, *answer.advice]
+        sentences.append(f"Not searched, since it failed or took too long: {names}.")
+    return [*sentences, *answer.advice]
 
 
 TOOL: Final = Tool(

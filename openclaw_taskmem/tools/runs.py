@@ -24,7 +24,7 @@ from taskmem_hookspecs import Run, RunState, Task
 
 NOTE_BYTES: Final = 2000
 """Bytes of a hand-off's note, and of each user message, in the answer to a claim."""
-SAID: Final = 10
+MOST_USER_MESSAGES: Final = 10
 """User messages in that answer, the newest ones."""
 
 
@@ -52,7 +52,7 @@ def task_step_done(context: Context, form: run_forms.TaskStepDone, caller: Calle
     )
     over = run_steps.record_step_outcome(context, form.task_id, wish, caller)
     task = over.task
-    said = {
+    sentence = {
         "done": "Noted.",
         "more_tools": f"{format_count(context.runs.step_bonus, 'more call')} for this step.",
         "failed": "The rest is planned anew."
@@ -67,7 +67,7 @@ def task_step_done(context: Context, form: run_forms.TaskStepDone, caller: Calle
         "done": [step + 1 for step in sorted(task.done)],
         **warn_of_left_out(over.left_out),
         **show_words(over.unheard, form.task_id),
-        "message": f"{said} {_describe_next(over)}",
+        "message": f"{sentence} {_describe_next(over)}",
     }
 
 
@@ -130,11 +130,11 @@ def task_handoff(context: Context, form: run_forms.TaskHandoff, caller: Caller) 
         context, form.task_id, form.to, note=form.note or "", token=form.token, caller=caller
     )
     shown = context.sessions.is_own(task.session_key)
-    said, then = f"It is queued for {form.to}", ""
+    sentence, then = f"It is queued for {form.to}", ""
     if form.to == "user" and shown:
-        said = "The user is asked to review it"
+        sentence = "The user is asked to review it"
     elif form.to == "user":
-        said = "Ask the user to review it"
+        sentence = "Ask the user to review it"
         then = ", and give what they say of it to task_resume, as answer"
     more = f", together with {', '.join(along)}" if along else ""
     named = run.attached if form.to == "user" else ()
@@ -145,7 +145,7 @@ def task_handoff(context: Context, form: run_forms.TaskHandoff, caller: Caller) 
         "status": task.status,
         "run": describe_run(run),
         "attached": [*along],
-        "message": f"{said}{more}{kept}. Stop working on it{then}.",
+        "message": f"{sentence}{more}{kept}. Stop working on it{then}.",
     }
 
 
@@ -205,8 +205,8 @@ def _describe_resumed_by_user(context: Context, run: Run | None, answer: str | N
     return f"It is queued again, and whoever claims it {words}."
 
 
-def _build_end_answer(task: Task, said: str) -> Answer:
-    return {"task_id": task.task_id, "status": task.status, "message": said}
+def _build_end_answer(task: Task, sentence: str) -> Answer:
+    return {"task_id": task.task_id, "status": task.status, "message": sentence}
 
 
 def _show_left(run: Run, left: HandoffNotes) -> dict[str, JsonValue]:
@@ -221,17 +221,17 @@ def _show_left(run: Run, left: HandoffNotes) -> dict[str, JsonValue]:
 
 
 def show_words(words: Sequence[str], task_id: str) -> dict[str, JsonValue]:
-    """Return the newest `SAID` of the user's messages: each on one line and clipped.
+    """Return the newest `MOST_USER_MESSAGES` of the user's messages: each on one line and clipped.
 
     If that is not all, the answer says how to read the rest. Empty: there are no messages.
     """
     if not words:
         return {}
-    said = [to_plain_line(each) for each in words]
-    newest = [clip(each, NOTE_BYTES) for each in said[-SAID:]]
+    lines = [to_plain_line(each) for each in words]
+    newest = [clip(each, NOTE_BYTES) for each in lines[-MOST_USER_MESSAGES:]]
     shown: dict[str, JsonValue] = {"user_said": [*newest]}
-    older = len(said) - len(newest)
-    if newest != said:
+    older = len(lines) - len(newest)
+    if newest != lines:
         before = f"They said {older} more before these. " if older else ""
         shown["user_said_rest"] = f"{before}All, uncut: taskmem show {task_id}"
     return shown

@@ -26,7 +26,7 @@ from openclaw_taskmem.tools import run_forms
 from openclaw_taskmem.tools.tool import Answer, describe_progress
 from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Run, Task
 
-LINES: Final = 30
+MOST_LINES: Final = 30
 """Lines of `do_not_redo` and of `unknown_outcome` in the answer of `task_status`, at most."""
 _PLACE: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,9})\.([0-9]{1,9})")
 
@@ -117,7 +117,7 @@ def _describe_past_work(standing: TaskOverview) -> Answer:
         packet_history.list_done_calls(past.calls),
         packet_history.list_cut_calls(past.calls),
     )
-    more = max(len(done) - LINES, 0) + past.unread
+    more = max(len(done) - MOST_LINES, 0) + past.unread
     return {
         "original_request": standing.task.original_request,
         "last_response": past.last_response,
@@ -131,9 +131,9 @@ def _describe_past_work(standing: TaskOverview) -> Answer:
             }
             for each in standing.still_running
         ],
-        "do_not_redo": [*done[:LINES]],
+        "do_not_redo": [*done[:MOST_LINES]],
         **({"past_more": more} if more else {}),
-        "unknown_outcome": [*cut[-LINES:]],
+        "unknown_outcome": [*cut[-MOST_LINES:]],
     }
 
 

@@ -86,7 +86,7 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
     )
     until, start = thread_pages.parse_position(form.after)
     answer: Answer = {"task_id": form.task_id}
-    said: list[str] = []
+    sentences: list[str] = []
     runless = False
     if wish.has_changes:
         updated = tasks.write_update(context, form.task_id, wish)
@@ -99,12 +99,12 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
         }
         if updated.ledger is not None:
             answer |= ledger.describe_ledger(updated.ledger, ledger.SHOWN)
-        said.append(_describe_update(updated, wish))
+        sentences.append(_describe_update(updated, wish))
         if wish.ask is not None and task.status is TaskStatus.ACTIVE:
-            said.append(describe_asked(context, task))
+            sentences.append(describe_asked(context, task))
         if updated.hint is not None:
             answer["hint"] = updated.hint
-            said.append(updated.hint)
+            sentences.append(updated.hint)
         if form.query is None:
             answer["plan_progress"] = describe_progress(task)
     if form.query is not None:
@@ -119,14 +119,14 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
             "metadata": dict(task.metadata),
             **thread_pages.cut_page(asked, form.query, start),
         }
-        said.append(
+        sentences.append(
             "That is where the task stands."
-            if said
+            if sentences
             else "That is where the task stands. "
             + task_answers.describe_next_step(task, newest, asked.run)
         )
-        said.append(thread_pages.describe_page(asked, answer))
-    answer["message"] = " ".join(said).strip()
+        sentences.append(thread_pages.describe_page(asked, answer))
+    answer["message"] = " ".join(sentences).strip()
     return RunlessAnswer(answer) if runless else answer
 
 
@@ -137,7 +137,7 @@ _ARTIFACTS: Final = (
 
 
 def _is_completion(given: Mapping[str, object]) -> bool:
-    """Whether an update would complete the task, which needs proof."""
+    """Tell whether an update would complete the task, which needs proof."""
     if given.get("status") is None:
         return False
     try:

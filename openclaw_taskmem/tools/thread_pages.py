@@ -16,12 +16,12 @@ from openclaw_taskmem.engine.tasks import QueryAnswer
 from openclaw_taskmem.tools.tool import Answer
 from taskmem_hookspecs import InvalidArguments, Message
 
-MESSAGES: Final = 10
-FEW: Final = 5
+PAGE_MESSAGES: Final = 10
+FEWEST_MESSAGES: Final = 5
 """Messages shown if fewer match; the newest are added."""
-BYTES: Final = 6 * 1024
+PAGE_BYTES: Final = 6 * 1024
 """Bytes of JSON for the messages of one answer."""
-_LONG: Final = 3 * 1024
+_LONG_MESSAGE_BYTES: Final = 3 * 1024
 """Bytes above which a message is shown in part."""
 _EXCERPT: Final = 2 * 1024
 _PART: Final = 5 * 1024
@@ -54,11 +54,11 @@ def cut_page(asked: QueryAnswer, query: str, start: int) -> Answer:
     found = asked.found
     parts = _split_text(found.messages[0].content, _PART) if found.alone else []
     total = len(parts) or len(found.messages)
-    most = MESSAGES
+    most = PAGE_MESSAGES
     if start == 0 and found.matches and not found.alone:
-        most = min(max(found.matches, FEW), MESSAGES)
+        most = min(max(found.matches, FEWEST_MESSAGES), PAGE_MESSAGES)
     shown: list[Answer] = []
-    room = BYTES
+    room = PAGE_BYTES
     for place in range(start, min(start + most, total)):
         if found.alone:
             entry = _show_part(found.messages[0], parts, place)
@@ -82,13 +82,13 @@ def describe_page(asked: QueryAnswer, page: Answer) -> str:
     """Say what a page shows and how to go on."""
     found = asked.found
     if found.matches:
-        said = f"Messages that match: {found.matches}, the best first."
+        sentence = f"Messages that match: {found.matches}, the best first."
     elif found.question.words and found.messages:
-        said = "No message matches; the newest that say most come first."
+        sentence = "No message matches; the newest that say most come first."
     else:
-        said = ""
+        sentence = ""
     more = "For more messages, call with more.arguments." if page["more"] else ""
-    return f"{said} {more}".strip()
+    return f"{sentence} {more}".strip()
 
 
 def _build_arguments(asked: QueryAnswer, query: str, **more: str) -> Answer:
@@ -97,7 +97,7 @@ def _build_arguments(asked: QueryAnswer, query: str, **more: str) -> Answer:
 
 def _show_message(message: Message, words: tuple[str, ...]) -> Answer:
     """Return a message; of a long one, the part with most of the words."""
-    if count_json_bytes(message.content) <= _LONG:
+    if count_json_bytes(message.content) <= _LONG_MESSAGE_BYTES:
         return _describe_message(message, message.content)
     parts = _split_text(message.content, _EXCERPT)
     held = [sum(word in part.lower() for word in words) for part in parts]

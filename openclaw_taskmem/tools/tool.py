@@ -35,7 +35,7 @@ class Tool:
     form: type[forms.Form]
     answer: Callable[[Context, Any, Caller], Answer | RunlessAnswer]
     looks: Callable[[Mapping[str, object]], bool] = lambda _: False
-    """Whether a call with these arguments looks at targets or artifacts, which may take seconds."""
+    """True if a call with these arguments looks at targets or artifacts, which may take seconds."""
 
     targets: tuple[str, ...] = ()
     """Lines on targets that plug-ins add, for the description of `target`."""

@@ -49,9 +49,9 @@ from taskmem_hookspecs import (
 View = dict[str, JsonValue]
 PAGE_BYTES: Final = 256 * 1024
 """Bytes of JSON for the messages of a thread in one answer."""
-MOST: Final = 1000
+DEFAULT_ROWS: Final = 1000
 """Rows in a list by default."""
-LARGEST: Final = 1_000_000
+MOST_ROWS: Final = 1_000_000
 """Rows that a list may be asked for."""
 
 Kept = Callable[[Wait], View]
@@ -87,7 +87,7 @@ def _count_wakes(context: Context, found: Mapping[WakeState, int]) -> View:
     `planned` are due later; `kept` are those that no transport reaches; `due` excludes both.
     """
     now = context.clock.now()
-    query = WakeQuery(states=(WakeState.DUE,), limit=MOST)
+    query = WakeQuery(states=(WakeState.DUE,), limit=DEFAULT_ROWS)
     open_ = context.store.whole.find_wakes(query)
     kept = sum(wake.due_at is None for wake in open_)
     planned = sum(wake.due_at is not None and wake.due_at > now for wake in open_)
@@ -98,7 +98,7 @@ def _count_wakes(context: Context, found: Mapping[WakeState, int]) -> View:
 
 def count_unsent(context: Context) -> int:
     """Return how many due wakes of this home have a failed delivery."""
-    due = context.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=MOST))
+    due = context.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=DEFAULT_ROWS))
     return sum(wake.last_error is not None for wake in due)
 
 
@@ -143,7 +143,7 @@ def _show_wait(context: Context, wait_id: str, kept: Kept | None) -> View:
         **(kept(wait) if kept else {}),
         "history": [
             {**_format_event(event), "lines": list(timeline.tell_event_lines(event))}
-            for event in context.store.find_events(EventQuery(wait_id=wait_id, limit=MOST))
+            for event in context.store.find_events(EventQuery(wait_id=wait_id, limit=DEFAULT_ROWS))
         ],
     }
 
@@ -151,8 +151,8 @@ def _show_wait(context: Context, wait_id: str, kept: Kept | None) -> View:
 def _show_task(context: Context, task_id: str) -> View:
     facts = context.store.read_task(task_id)
     task = facts.task
-    waits = context.store.find_waits(WaitQuery(task_id=task_id, limit=MOST))
-    wakes = context.store.find_wakes(WakeQuery(task_id=task_id, limit=MOST))
+    waits = context.store.find_waits(WaitQuery(task_id=task_id, limit=DEFAULT_ROWS))
+    wakes = context.store.find_wakes(WakeQuery(task_id=task_id, limit=DEFAULT_ROWS))
     revisions = [_format_revision(r) for r in context.store.read_records(PlanRevision, task_id)]
     return {
         **_format_task(task),
@@ -180,9 +180,9 @@ def _show_task(context: Context, task_id: str) -> View:
 
 def _read_page(context: Context, task_id: str, before: int | None) -> View:
     """Return the newest messages before one, as many as fit into an answer."""
-    read = context.store.read_records(Message, task_id, MOST, before=before)
+    read = context.store.read_records(Message, task_id, DEFAULT_ROWS, before=before)
     shown = _fit_newest([_format_message(message) for message in read])
-    whole = len(shown) == len(read) < MOST
+    whole = len(shown) == len(read) < DEFAULT_ROWS
     earlier = None if whole else read[-len(shown)].message_id
     return {"messages": shown, "earlier": earlier}
 
@@ -294,12 +294,12 @@ def read_limit(params: Mapping[str, object]) -> int:
     Raises:
         InvalidArguments: It is no whole number, or too large.
     """
-    limit = params.get("limit", MOST)
+    limit = params.get("limit", DEFAULT_ROWS)
     if isinstance(limit, bool) or not isinstance(limit, int):
         limit = 0
-    if not 1 <= limit <= LARGEST:
+    if not 1 <= limit <= MOST_ROWS:
         raise InvalidArguments(
-            f"limit must be a whole number from 1 to {LARGEST:,}; give such a one."
+            f"limit must be a whole number from 1 to {MOST_ROWS:,}; give such a one."
         )
     return limit
 

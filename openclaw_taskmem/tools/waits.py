@@ -147,9 +147,9 @@ def _format_end(wait: Wait) -> str:
 def _describe_target(armed: ArmedWait) -> str:
     """Return the note on a target and its last lines."""
     sighting = armed.sighting
-    said = [clip(to_plain_line(scrub(sighting.note)), _NOTE_BYTES)] if sighting.note else []
+    sentences = [clip(to_plain_line(scrub(sighting.note)), _NOTE_BYTES)] if sighting.note else []
     if sighting.tail is None:
-        return " ".join(said)
+        return " ".join(sentences)
     lines = [
         clip(to_plain_line(line), _LINE_BYTES)
         for line in scrub_cut(sighting.tail).splitlines()
@@ -157,8 +157,8 @@ def _describe_target(armed: ArmedWait) -> str:
     ]
     if lines:
         # Data, and clearly so.
-        said.append(f"Last lines there now: {' ⏎ '.join(lines[-SHOWN_LINES:])}")
-    return " ".join(said)
+        sentences.append(f"Last lines there now: {' ⏎ '.join(lines[-SHOWN_LINES:])}")
+    return " ".join(sentences)
 
 
 TOOLS: Final = (

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
 
 _NAT64: Final = ip_network("64:ff9b::/96")
-_COMPATIBLE: Final = ip_network("::/96")
+_IPV4_COMPATIBLE: Final = ip_network("::/96")
 _METADATA: Final = frozenset(
     map(
         ip_address,
@@ -48,7 +48,7 @@ def _expand_address(ip: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv
     yield ip
     if isinstance(ip, IPv4Address):
         return
-    if ip in _NAT64 or ip in _COMPATIBLE:
+    if ip in _NAT64 or ip in _IPV4_COMPATIBLE:
         yield IPv4Address(int(ip) & 0xFFFFFFFF)
     for inner in (ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())):
         if inner is not None:

@@ -6,8 +6,8 @@ from typing import Final
 
 from taskmem_hookspecs import Claim, Finding, Verdict
 
-_LONGEST: Final = 200
-_SHORT: Final = 12
+_MOST_CHARS: Final = 200
+_CHECKSUM_CHARS: Final = 12
 
 
 class ClaimRefuted(Exception):
@@ -51,8 +51,8 @@ def build_verified_finding(claim: Claim, checksum: str, size: int, detail: str) 
     """
     if claim.checksum not in (None, checksum):
         raise ClaimRefuted(
-            f"{detail} Its SHA-256 begins with {checksum[:_SHORT]}, though "
-            f"{claim.checksum[:_SHORT]} was claimed.",
+            f"{detail} Its SHA-256 begins with {checksum[:_CHECKSUM_CHARS]}, though "
+            f"{claim.checksum[:_CHECKSUM_CHARS]} was claimed.",
             checksum=checksum,
             size=size,
         )
@@ -65,7 +65,7 @@ def format_name(text: str) -> str:
     A name is data from an agent; it must not look like our own words.
     """
     clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    if len(clean) <= _LONGEST:
+    if len(clean) <= _MOST_CHARS:
         return clean
-    half = _LONGEST // 2
+    half = _MOST_CHARS // 2
     return f"{clean[:half]}…{clean[-half:]}"

@@ -19,7 +19,7 @@ from taskmem_hookspecs import paths as hookspecs
 _LONGEST_PATH: Final = 4095
 """Maximum length of a path in any kernel. Bytes."""
 _NO_SUCH: Final = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
-_FORBIDDEN: Final = (errno.EACCES, errno.EPERM)
+_ACCESS_ERRORS: Final = (errno.EACCES, errno.EPERM)
 
 
 def to_absolute_path(claim: Claim) -> str:
@@ -98,7 +98,7 @@ def explain_os_errors(path: str) -> Generator[None]:
             raise ClaimRefuted(f"{name} is a link that leads back to itself.") from None
         if code in _NO_SUCH:
             raise ClaimRefuted(f"No file can have the path {name}.") from None
-        if code in _FORBIDDEN:
+        if code in _ACCESS_ERRORS:
             raise ClaimUnchecked(
                 f"{name} may not be read here; make it readable for the user that the "
                 "daemon runs as."

@@ -27,15 +27,15 @@ from taskmem_evidence.findings import (
 )
 from taskmem_hookspecs import Claim, Finding
 
-SECONDS: Final = 1.6
+TOTAL_SECONDS: Final = 1.6
 """Time limit for name lookup, redirects and body together. A hook has 2 s. Seconds."""
 CONNECT_SECONDS: Final = 0.7
 """Time limit to connect to one address; it leaves time for a second address. Seconds."""
-LARGEST: Final = 1 << 20
+LARGEST_BODY_BYTES: Final = 1 << 20
 """Maximum size of a body that is read. Bytes."""
-_ADDRESSES: Final = 3
-_REDIRECTS: Final = 3
-_LOCKED: Final = (401, 403, 407, 429)
+_MOST_ADDRESSES: Final = 3
+_MOST_REDIRECTS: Final = 3
+_DENIED_STATUSES: Final = (401, 403, 407, 429)
 """Statuses that deny access and say nothing about the content."""
 _PORTS: Final = {"http": 80, "https": 443}
 _PORTS_END: Final = 65_536
@@ -53,11 +53,11 @@ class UrlVerifier:
         try:
             url = _parse_url(claim.subject)
             try:
-                async with asyncio.timeout(SECONDS):
+                async with asyncio.timeout(TOTAL_SECONDS):
                     return await self._verify_url(claim, url)
             except TimeoutError:
                 return build_unproven_finding(
-                    f"{_format_url(url)} did not answer within {SECONDS:g} s."
+                    f"{_format_url(url)} did not answer within {TOTAL_SECONDS:g} s."
                 )
         except ClaimRefuted as error:
             return build_refuted_finding(error)
@@ -71,9 +71,9 @@ class UrlVerifier:
         async with httpx.AsyncClient(
             verify=self._tls,
             trust_env=False,
-            timeout=httpx.Timeout(SECONDS, connect=CONNECT_SECONDS),
+            timeout=httpx.Timeout(TOTAL_SECONDS, connect=CONNECT_SECONDS),
         ) as client:
-            for _ in range(_REDIRECTS + 1):
+            for _ in range(_MOST_REDIRECTS + 1):
                 async with _open_answer(client, url, addresses) as answer:
                     if not answer.has_redirect_location:
                         return await _judge_answer(claim, url, answer)
@@ -149,7 +149,7 @@ async def _resolve_addresses(url: httpx.URL) -> Sequence[str]:
             "and is not asked: TASKMEM_EVIDENCE_URLS is public. Claim a file or a "
             "recorded command."
         )
-    return found[:_ADDRESSES]
+    return found[:_MOST_ADDRESSES]
 
 
 def _parse_redirect(url: httpx.URL, location: str) -> httpx.URL:
@@ -238,7 +238,7 @@ async def _judge_answer(claim: Claim, url: httpx.URL, answer: httpx.Response) ->
         ClaimUnchecked: Access is denied, or the response broke off.
     """
     status = answer.status_code
-    if status in _LOCKED:
+    if status in _DENIED_STATUSES:
         raise ClaimUnchecked(
             f"{_format_url(url)} answers with status {status}: it may not be seen from here."
         )
@@ -249,8 +249,8 @@ async def _judge_answer(claim: Claim, url: httpx.URL, answer: httpx.Response) ->
         raise ClaimRefuted(f"{_format_url(url)} answers with status {status} and nothing.", size=0)
     if not whole and claim.checksum is not None:
         raise ClaimUnchecked(
-            f"{_format_url(url)} is larger than {LARGEST:,} bytes, too large to be summed; "
-            "claim it without a checksum."
+            f"{_format_url(url)} is larger than {LARGEST_BODY_BYTES:,} bytes, too large to be"
+            " summed; claim it without a checksum."
         )
     part = "" if whole else "the first "
     return build_verified_finding(
@@ -266,7 +266,7 @@ async def _hash_body(url: httpx.URL, answer: httpx.Response) -> tuple[str, int, 
     content, size = hashlib.sha256(), 0
     try:
         async for chunk in answer.aiter_raw():
-            kept = chunk[: LARGEST - size]
+            kept = chunk[: LARGEST_BODY_BYTES - size]
             content.update(kept)
             size += len(kept)
             if len(kept) < len(chunk):

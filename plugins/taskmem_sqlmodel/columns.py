@@ -47,11 +47,11 @@ class ContainedText(sa.TypeDecorator[str]):
         """Escape what a LIKE would interpret."""
         if value is None:
             return None
-        escaped = _WILD.sub(r"\\\g<0>", value)
+        escaped = _WILDCARDS.sub(r"\\\g<0>", value)
         return f"%{escaped}%"
 
 
-_WILD: Final = re.compile(r"[%_\\]")
+_WILDCARDS: Final = re.compile(r"[%_\\]")
 
 
 class Serial(sa.TypeDecorator[int]):

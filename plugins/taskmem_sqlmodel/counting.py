@@ -13,7 +13,7 @@ from taskmem_hookspecs import Counts, Maker, RunState, Task, TaskStatus, Wait, W
 from taskmem_sqlmodel.columns import CodePointText
 from taskmem_sqlmodel.read_statements import RUNS, TASKS, WAITS, WAKES, is_of_home
 from taskmem_sqlmodel.run_tables import RARER_RUN
-from taskmem_sqlmodel.tables import IMPLICIT, OPEN_TASK, OPEN_WAIT, RARER_WAIT, RARER_WAKE
+from taskmem_sqlmodel.tables import IMPLICIT_TASK, OPEN_TASK, OPEN_WAIT, RARER_WAIT, RARER_WAKE
 
 
 @cache
@@ -29,22 +29,22 @@ def select_number(table: sa.Table) -> sa.Select[Any]:
     return sa.select(sa.func.count()).select_from(table)
 
 
-_IMPLICIT: Final = sa.text(f"tasks.{IMPLICIT}")
+_IS_IMPLICIT: Final = sa.text(f"tasks.{IMPLICIT_TASK}")
 _IMPLICIT_STATUS: Final = TASKS.c.status.concat(sa.literal_column("''"))
 """SQLite groups by an index of the bare column, and would look up every task for it."""
 IMPLICIT_TASKS: Final = (
-    sa.select(_IMPLICIT_STATUS, sa.func.count()).where(_IMPLICIT).group_by(_IMPLICIT_STATUS)
+    sa.select(_IMPLICIT_STATUS, sa.func.count()).where(_IS_IMPLICIT).group_by(_IMPLICIT_STATUS)
 )
 IMPLICIT_RUNS: Final = (
     sa.select(RUNS.c.state, sa.func.count())
-    .where(RUNS.c.task_id.in_(sa.select(TASKS.c.task_id).where(_IMPLICIT)))
+    .where(RUNS.c.task_id.in_(sa.select(TASKS.c.task_id).where(_IS_IMPLICIT)))
     .group_by(RUNS.c.state)
 )
 
 
 _AGENT: Final = sa.bindparam("agent", type_=CodePointText)
-_FIRST: Final = sa.bindparam("first", type_=CodePointText)
-_PAST: Final = sa.bindparam("past", type_=CodePointText)
+_FIRST_KEY: Final = sa.bindparam("first", type_=CodePointText)
+_PAST_KEY: Final = sa.bindparam("past", type_=CodePointText)
 
 
 @cache
@@ -68,8 +68,8 @@ def _select_count(
     rows = sa.select(sa.literal(1)).where(sa.text(open_), of, is_of_home(table))
     if by_agent:
         # One index range holds the agent's own session and all sessions below it.
-        own = sa.or_(session == _AGENT, session >= _FIRST)
-        rows = rows.where(session >= _AGENT, session < _PAST, own)
+        own = sa.or_(session == _AGENT, session >= _FIRST_KEY)
+        rows = rows.where(session >= _AGENT, session < _PAST_KEY, own)
     some = rows.limit(sa.bindparam("limit", type_=sa.Integer)).subquery()
     return sa.select(sa.func.count()).select_from(some)
 

@@ -36,19 +36,19 @@ MOST_RELEASES: Final = 32
 ROW_BYTES: Final = 28
 """Overhead of a row in PostgreSQL. Bytes."""
 
-_BEFORE: Final = sa.bindparam("before", type_=InstantText)
+_BEFORE_INSTANT: Final = sa.bindparam("before", type_=InstantText)
 _HOME: Final = sa.bindparam("home", type_=CodePointText)
-_UPTO: Final = sa.bindparam("upto", type_=sa.Integer)
+_UPTO_ID: Final = sa.bindparam("upto", type_=sa.Integer)
 _LIMIT: Final = sa.bindparam("limit", type_=sa.Integer)
-_CLOSED: Final = [status.value for status in TaskStatus if status.terminal]
-_ENDED: Final = [state.value for state in RunState if state.terminal]
+_CLOSED_STATUSES: Final = [status.value for status in TaskStatus if status.terminal]
+_ENDED_STATES: Final = [state.value for state in RunState if state.terminal]
 _OPEN_WAKES: Final = [WakeState.DUE.value, WakeState.SENT.value]
-_WATCHING: Final = WaitStatus.WATCHING.value
+_WATCHING_STATUS: Final = WaitStatus.WATCHING.value
 
 
 def _is_task_closed(task_id: sa.Column[Any]) -> sa.ColumnElement[bool]:
     """Return the condition: the task of a row has ended."""
-    return sa.exists().where(TASKS.c.task_id == task_id, TASKS.c.status.in_(_CLOSED))
+    return sa.exists().where(TASKS.c.task_id == task_id, TASKS.c.status.in_(_CLOSED_STATUSES))
 
 
 def _has_no_open_task(table: sa.Table) -> sa.ColumnElement[bool]:
@@ -58,7 +58,9 @@ def _has_no_open_task(table: sa.Table) -> sa.ColumnElement[bool]:
 
 def _is_before(table: sa.Table, *columns: str) -> sa.ColumnElement[bool]:
     later = (sa.func.coalesce(table.c[c], table.c.created_at) for c in columns)
-    return sa.and_(table.c.created_at < _BEFORE, *(each < _BEFORE for each in later))
+    return sa.and_(
+        table.c.created_at < _BEFORE_INSTANT, *(each < _BEFORE_INSTANT for each in later)
+    )
 
 
 _LATER_RUN: Final = RUNS.alias("later")
@@ -72,10 +74,10 @@ _IS_RESUMABLE: Final = sa.and_(
 )
 """Condition: the run is the newest of a failed task."""
 _OLD_CHECKPOINT: Final = sa.and_(
-    CHECKPOINTS.c.at < _BEFORE,
+    CHECKPOINTS.c.at < _BEFORE_INSTANT,
     sa.exists().where(
         RUNS.c.run_id == CHECKPOINTS.c.run_id,
-        RUNS.c.state.in_(_ENDED),
+        RUNS.c.state.in_(_ENDED_STATES),
         is_of_home(RUNS),
         _is_task_closed(RUNS.c.task_id),
         ~_IS_RESUMABLE,
@@ -86,12 +88,12 @@ _OLD_WAKE: Final = sa.and_(
     WAKES.c.state.not_in(_OPEN_WAKES),
     is_of_home(WAKES),
     _has_no_open_task(WAKES),
-    ~sa.exists().where(WAITS.c.wait_id == WAKES.c.wait_id, WAITS.c.status == _WATCHING),
+    ~sa.exists().where(WAITS.c.wait_id == WAKES.c.wait_id, WAITS.c.status == _WATCHING_STATUS),
 )
 _LATER_WAIT: Final = WAITS.alias("later")
 _OLD_WAIT: Final = sa.and_(
     _is_before(WAITS, "changed_at"),
-    WAITS.c.status != _WATCHING,
+    WAITS.c.status != _WATCHING_STATUS,
     is_of_home(WAITS),
     _has_no_open_task(WAITS),
     ~sa.exists().where(WAKES.c.wait_id == WAITS.c.wait_id),
@@ -99,23 +101,23 @@ _OLD_WAIT: Final = sa.and_(
         WAITS.c.task_id.is_(None),
         sa.exists().where(
             _LATER_WAIT.c.task_id == WAITS.c.task_id,
-            _LATER_WAIT.c.status != _WATCHING,
+            _LATER_WAIT.c.status != _WATCHING_STATUS,
             sa.tuple_(_LATER_WAIT.c.changed_at, _LATER_WAIT.c.wait_id)
             > sa.tuple_(WAITS.c.changed_at, WAITS.c.wait_id),
         ),
     ),
 )
 _LATER_EVENT: Final = EVENTS.alias("later")
-_NEWEST: Final = sa.select(sa.func.max(EVENTS.alias("every").c.id)).scalar_subquery()
+_NEWEST_EVENT: Final = sa.select(sa.func.max(EVENTS.alias("every").c.id)).scalar_subquery()
 _OLD_EVENT: Final = sa.and_(
-    EVENTS.c.at < _BEFORE,
+    EVENTS.c.at < _BEFORE_INSTANT,
     # If `upto` is NULL, no comparison is true.
-    (EVENTS.c.id > _UPTO).is_not(sa.true()),
+    (EVENTS.c.id > _UPTO_ID).is_not(sa.true()),
     # Keep the newest entry: the database continues its numbering.
-    EVENTS.c.id < _NEWEST,
+    EVENTS.c.id < _NEWEST_EVENT,
     ~sa.exists().where(
         TASKS.c.task_id == EVENTS.c.task_id,
-        sa.or_(TASKS.c.status.not_in(_CLOSED), TASKS.c.home != _HOME),
+        sa.or_(TASKS.c.status.not_in(_CLOSED_STATUSES), TASKS.c.home != _HOME),
     ),
     sa.or_(
         EVENTS.c.task_id.is_(None),
@@ -128,10 +130,10 @@ _OLD_EVENT: Final = sa.and_(
     ),
     ~sa.exists().where(
         WAITS.c.wait_id == EVENTS.c.wait_id,
-        sa.or_(WAITS.c.status == _WATCHING, WAITS.c.home != _HOME),
+        sa.or_(WAITS.c.status == _WATCHING_STATUS, WAITS.c.home != _HOME),
     ),
 )
-_OLD: Final = (
+_OLD_ROWS: Final = (
     (CHECKPOINTS, _OLD_CHECKPOINT, (CHECKPOINTS.c.at,)),
     (WAKES, _OLD_WAKE, (WAKES.c.created_at,)),
     (WAITS, _OLD_WAIT, (WAITS.c.created_at,)),
@@ -144,28 +146,28 @@ def _list_keys(table: sa.Table) -> list[sa.Column[Any]]:
     return list(table.primary_key.columns)
 
 
-_CHOOSE: Final = {
+_KEY_QUERIES: Final = {
     table: sa.select(*_list_keys(table))
     .where(old)
     .order_by(*order, *_list_keys(table))
     .limit(_LIMIT)
-    for table, old, order in _OLD
+    for table, old, order in _OLD_ROWS
 }
 _PAGE_OF_EVENTS: Final = (
-    sa.select(EVENTS.c.id, EVENTS.c.at < _BEFORE, _OLD_EVENT)
+    sa.select(EVENTS.c.id, EVENTS.c.at < _BEFORE_INSTANT, _OLD_EVENT)
     .where(EVENTS.c.id > sa.bindparam("after"))
     .order_by(EVENTS.c.id)
     .limit(PAGE)
 )
-_DROP: Final = {
+_DELETIONS: Final = {
     table: table.delete().where(
         sa.tuple_(*_list_keys(table)).in_(sa.bindparam("keys", expanding=True)), old
     )
-    for table, old, _ in _OLD
+    for table, old, _ in _OLD_ROWS
 }
 
 
-_OTHERS: Final = sa.select(
+_OTHER_HOMES: Final = sa.select(
     sa.or_(*(sa.exists().where(each.c.home != _HOME) for each in (TASKS, WAITS, WAKES)))
 )
 
@@ -193,7 +195,7 @@ class RetentionMixin:
         database = self._database
         database.require_in_place()
         with translate_errors(), database.engine.connect() as writer:
-            for table, _, _ in _OLD:
+            for table, _, _ in _OLD_ROWS:
                 with database.connect_reader() as reader, database.begin_snapshot(reader):
                     keys = _choose_keys(reader, table, {**given, "after": after})
                 if table is EVENTS and keys:
@@ -201,7 +203,7 @@ class RetentionMixin:
                 for start in range(0, len(keys), AT_ONCE):
                     some = {**given, "keys": keys[start : start + AT_ONCE]}
                     with database.guard_write(), database.begin_write(writer):
-                        gone = writer.execute(_DROP[table], some).rowcount
+                        gone = writer.execute(_DELETIONS[table], some).rowcount
                     dropped[table.name] = dropped.get(table.name, 0) + gone
             self._release_pages(writer)
         rows = {name: number for name, number in dropped.items() if number}
@@ -232,7 +234,7 @@ class RetentionMixin:
             database.connect_reader() as reader,
             database.begin_snapshot(reader),
         ):
-            shared = home is not None and reader.execute(_OTHERS, {"home": home})
+            shared = home is not None and reader.execute(_OTHER_HOMES, {"home": home})
             return StoreSize(
                 bytes=self._count_bytes(reader), shared=bool(shared and shared.scalar_one())
             )
@@ -262,7 +264,7 @@ def _choose_keys(
     if table is EVENTS:
         found = _find_events(connection, given)
         return [key for key, _ in zip(found, range(given["limit"]), strict=False)]
-    return [tuple(row) for row in connection.execute(_CHOOSE[table], given)]
+    return [tuple(row) for row in connection.execute(_KEY_QUERIES[table], given)]
 
 
 def _find_events(connection: sa.Connection, given: Mapping[str, Any]) -> Iterator[tuple[int]]:

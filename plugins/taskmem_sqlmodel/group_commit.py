@@ -19,7 +19,7 @@ from taskmem_sqlmodel import read_statements, run_tables, tables, write_statemen
 from taskmem_sqlmodel.database import Database
 from taskmem_sqlmodel.errors import build_conflict, translate_errors
 
-_INTERRUPTED: Final = StoreUnavailable(
+_INTERRUPTED_WRITE: Final = StoreUnavailable(
     "The write was interrupted, so it may not be kept; read again, then try again."
 )
 
@@ -117,7 +117,7 @@ class GroupCommit:
         """Write all queued changes, then hand over to the next leader."""
         with self._gate:
             group, self._gathered = self._gathered, []
-        refusals: Sequence[Exception | None] = [_INTERRUPTED] * len(group)
+        refusals: Sequence[Exception | None] = [_INTERRUPTED_WRITE] * len(group)
         try:
             refusals = self.write([ticket.change for ticket in group])
         except Exception as error:  # noqa: BLE001 - each caller raises it

@@ -20,19 +20,19 @@ from taskmem_sqlmodel import row_reading, schema
 from taskmem_sqlmodel.database import open_read_only
 from taskmem_sqlmodel.errors import translate_errors
 
-SECONDS: Final = 8.0
+SCAN_SECONDS: Final = 8.0
 """Time limit for each scan: of the file, and of the rows. Seconds."""
 CONNECT_SECONDS: Final = 10
-NAMED: Final = 20
+MOST_NAMED_ROWS: Final = 20
 """How many broken rows are named."""
 LOCK_SECONDS: Final = 5.0
 """How long to wait for another writer's lock. Seconds."""
 TRIED_BYTES: Final = 256 * 1024
 """Bytes written and rolled back: more than one tool call writes."""
 
-_STEPS: Final = 1000
+_STEPS_BETWEEN_LOOKS: Final = 1000
 """SQLite virtual-machine steps between two checks of the time limit."""
-_CORRECT: Final = (
+_CORRECTION: Final = (
     "Correct these columns, or delete these rows, with SQL while no daemon runs, or "
     "put a copy of the database back: taskmem daemon stop"
 )
@@ -60,7 +60,7 @@ class _DatabaseState(NamedTuple):
     """A description of each row that cannot be read."""
 
 
-def check_database(url: str, seconds: float = SECONDS) -> HealthRow:
+def check_database(url: str, seconds: float = SCAN_SECONDS) -> HealthRow:
     """Check the database at `url`."""
     try:
         address = sa.make_url(url)
@@ -97,11 +97,11 @@ def _build_row(name: str, seen: _DatabaseState, seconds: float) -> HealthRow:
             "A new daemon brings it up to date: taskmem daemon restart",
         )
     if seen.broken:
-        first = "; ".join(seen.broken[:NAMED])
-        more = len(seen.broken) - NAMED
+        first = "; ".join(seen.broken[:MOST_NAMED_ROWS])
+        more = len(seen.broken) - MOST_NAMED_ROWS
         others = f"; and {more} more" if more > 0 else ""
         return _fail(
-            f"{name} has rows that are set aside: {first}{others}; the rest is used.", _CORRECT
+            f"{name} has rows that are set aside: {first}{others}; the rest is used.", _CORRECTION
         )
     extent = "" if seen.whole else f" (as far as it was read in {seconds:g} s)"
     return HealthRow(
@@ -127,7 +127,7 @@ def _check_sqlite(path: Path, seconds: float) -> _DatabaseState:
         assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - the engine is SQLite's
         try:
             with _start_time_limit(seconds) as over:
-                driver.set_progress_handler(over.is_set, _STEPS)
+                driver.set_progress_handler(over.is_set, _STEPS_BETWEEN_LOOKS)
                 found = driver.execute("PRAGMA quick_check(1)").fetchone()[0]
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
@@ -196,5 +196,5 @@ def _check_postgresql(address: sa.URL) -> _DatabaseState:
             # Rewrite one row unchanged: this fails if the database is read-only.
             connection.execute(sa.text("UPDATE alembic_version SET version_num = version_num"))
             connection.rollback()
-            return _check_rows(connection, SECONDS)
+            return _check_rows(connection, SCAN_SECONDS)
         return _DatabaseState(newest, None)

@@ -7,13 +7,13 @@ from typing import Final
 
 from taskmem_hookspecs import HealthCheck, TaskStore, hookimpl
 
-_ANSWERED: Final = ("sqlite", "postgresql", "postgresql+psycopg")
+_URL_SCHEMES: Final = ("sqlite", "postgresql", "postgresql+psycopg")
 
 
 @hookimpl(trylast=True)
 def task_store(url: str) -> TaskStore | None:
     """Return the store for a `sqlite:` or `postgresql:` URL; None for any other scheme."""
-    if url.partition(":")[0] not in _ANSWERED:
+    if url.partition(":")[0] not in _URL_SCHEMES:
         return None
     from taskmem_sqlmodel.store import SqlStore
 

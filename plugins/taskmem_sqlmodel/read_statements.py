@@ -31,7 +31,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.value import Value
 from taskmem_sqlmodel.columns import CodePointText, ContainedText, InstantText
 from taskmem_sqlmodel.run_tables import OPEN_RUN, QUEUED_RUN
-from taskmem_sqlmodel.tables import IMPLICIT, OPEN_WAKE, Base
+from taskmem_sqlmodel.tables import IMPLICIT_TASK, OPEN_WAKE, Base
 
 _TABLES = Base.metadata.tables
 TASKS: Final = _TABLES["tasks"]
@@ -56,7 +56,7 @@ def _select_renamed(table: sa.Table, **names: str) -> sa.Select[Any]:
     return sa.select(*(c.label(names.get(c.name, c.name)) for c in table.c))
 
 
-EVERY: Final = {table: _select_renamed(table) for table in _TABLES.values()} | {
+ROW_QUERIES: Final = {table: _select_renamed(table) for table in _TABLES.values()} | {
     MESSAGES: _select_renamed(MESSAGES, id="message_id"),
     REVISIONS: _select_renamed(
         REVISIONS, id="revision_id", old_plan_json="old_plan", new_plan_json="new_plan"
@@ -122,7 +122,7 @@ _RECORDS: Final[dict[type, tuple[sa.Column[Any], sa.Column[Any]]]] = {
 def select_records(kind: type, given: frozenset[str]) -> sa.Select[Any]:
     """Return the statement that selects an owner's records, newest first."""
     owner, number = _RECORDS[kind]
-    every = EVERY[owner.table].where(owner == sa.bindparam("owner_id", type_=CodePointText))
+    every = ROW_QUERIES[owner.table].where(owner == sa.bindparam("owner_id", type_=CodePointText))
     if "before" in given:
         every = every.where(number < sa.bindparam("before"))
     if "said_after" in given:
@@ -152,21 +152,21 @@ class DueColumns:
 
 _PLURALS: Final = {"states": "state", "task_ids": "task_id", "wake_ids": "wake_id"}
 """Query fields with several values, and the column of each."""
-STUCK: Final = DueColumns(
+STUCK_TASKS: Final = DueColumns(
     "status = 'active' AND stuck_due_at IS NOT NULL",
     "due_by",
     TASKS.c.stuck_due_at,
     TASKS.c.task_id,
 )
-OWED: Final = DueColumns("due_at IS NOT NULL", "due_by", WAKES.c.due_at, WAKES.c.wake_id)
-LEASED: Final = DueColumns(
+OWED_WAKES: Final = DueColumns("due_at IS NOT NULL", "due_by", WAKES.c.due_at, WAKES.c.wake_id)
+LEASED_RUNS: Final = DueColumns(
     "lease_until IS NOT NULL", "lapsed_by", RUNS.c.lease_until, RUNS.c.run_id
 )
 
 
 def select_tasks(query: TaskQuery) -> sa.Executable:
     """Return the statement that finds tasks."""
-    index = IMPLICIT if query.implicit else f"NOT {IMPLICIT}"
+    index = IMPLICIT_TASK if query.implicit else f"NOT {IMPLICIT_TASK}"
     named = name_given_fields(query) - {"implicit"}
     return _select_tasks(named, None if query.implicit is None else index)
 
@@ -179,12 +179,12 @@ def _select_tasks(given: frozenset[str], index: str | None) -> sa.Executable:
     if "named" in given:
         every = every.where(sa.or_(*(_has(c, "named") for c in (TASKS.c.task_id, TASKS.c.name))))
     if "holding" in given:
-        said = sa.exists().where(
+        has_message = sa.exists().where(
             MESSAGES.c.task_id == TASKS.c.task_id, _has(MESSAGES.c.content, "holding")
         )
-        every = every.where(sa.or_(_has(TASKS.c.name, "holding"), said))
+        every = every.where(sa.or_(_has(TASKS.c.name, "holding"), has_message))
     if "due_by" in given:
-        return _select_first_due(every, given, STUCK)
+        return _select_first_due(every, given, STUCK_TASKS)
     if "after" in given:
         return _filter_home(every, TASKS, given, TASKS.c.task_id)
     latest = (TASKS.c.updated_at.desc(), TASKS.c.task_id.desc())
@@ -226,7 +226,7 @@ def _select_wakes(given: frozenset[str], index: str | None) -> sa.Executable:
         if "session_key" not in given:
             every = every.where(WAKES.c.session_key.is_(None))
     if "due_by" in given:
-        return _select_first_due(every, given, OWED)
+        return _select_first_due(every, given, OWED_WAKES)
     return _filter_home(every, WAKES, given, *order)
 
 
@@ -247,7 +247,9 @@ def _select_runs(
     every = _select_asked(RUNS, given, index)
     order = () if "task_ids" in given else _order_newest(RUNS.c.run_id)
     if implicit is not None:
-        of_such = sa.exists().where(TASKS.c.task_id == RUNS.c.task_id, sa.text(f"tasks.{IMPLICIT}"))
+        of_such = sa.exists().where(
+            TASKS.c.task_id == RUNS.c.task_id, sa.text(f"tasks.{IMPLICIT_TASK}")
+        )
         every = every.where(of_such if implicit else ~of_such)
     if "oldest_first" in given:
         order = (RUNS.c.created_at, RUNS.c.run_id)
@@ -257,7 +259,7 @@ def _select_runs(
         latest = (TASKS.c.updated_at.desc(), TASKS.c.task_id.desc())
         order = (TASKS.c.implicit, *latest)
     if "lapsed_by" in given:
-        return _select_first_due(every, given, LEASED)
+        return _select_first_due(every, given, LEASED_RUNS)
     return _filter_home(every, RUNS, given, *order)
 
 
@@ -294,7 +296,7 @@ def _select_asked(table: sa.Table, given: frozenset[str], index: str | None) -> 
 
     `index` is the condition of a partial index that covers them; None: there is none.
     """
-    every = EVERY[table] if index is None else EVERY[table].where(sa.text(index))
+    every = ROW_QUERIES[table] if index is None else ROW_QUERIES[table].where(sa.text(index))
     for name in sorted(given - {"home"}):
         column = table.c.get(_PLURALS.get(name, name))
         if column is None:

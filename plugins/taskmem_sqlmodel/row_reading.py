@@ -35,7 +35,7 @@ _SEE_DOCTOR: Final = "`taskmem doctor` tells what to do"
 _AT_ONCE: Final = 500
 MOST_BROKEN: Final = 1_000
 """How many broken rows end a scan."""
-_BROKEN: Final = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
+_ROW_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
 """Errors raised while making a value of a row that no version has written."""
 
 
@@ -70,7 +70,7 @@ class RowKind(Generic[Value]):
         try:
             _check_version(row)
             return self._make(row)
-        except _BROKEN as error:
+        except _ROW_ERRORS as error:
             which = " ".join(ascii(row[key]) for key in self._keys)
             sentence = f"{self.table.name} {which} cannot be read ({_describe_reason(error)})"
             raise RowUnreadable(sentence) from error
@@ -178,7 +178,7 @@ def find_broken_rows(connection: sa.Connection, over: Callable[[], bool]) -> Row
     lent = connection.execution_options(yield_per=_AT_ONCE)
     broken: list[str] = []
     for kind in KINDS:
-        with lent.execute(read_statements.EVERY[kind.table]) as every:
+        with lent.execute(read_statements.ROW_QUERIES[kind.table]) as every:
             for row in every.mappings():
                 try:
                     kind.read_row(row)

@@ -118,7 +118,7 @@ def run_value(row: Row) -> Run:
 
 
 class Checkpoints(Base, table=True):
-    """What one tool call or event added to the record of a run.
+    """The addition of one tool call or event to the record of a run.
 
     Rows are many and small, so the table is stored in its primary-key index (WITHOUT ROWID).
     """

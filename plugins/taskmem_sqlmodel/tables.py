@@ -64,9 +64,9 @@ class Base(SQLModel, registry=registry()):
         return _HUMP.sub("_", cls.__name__).lower()
 
 
-IMPLICIT: Final = "implicit"
+IMPLICIT_TASK: Final = "implicit"
 """Condition: the daemon opened the task for a turn."""
-OPEN_TASK: Final = f"status IN ('active', 'paused') AND NOT {IMPLICIT}"
+OPEN_TASK: Final = f"status IN ('active', 'paused') AND NOT {IMPLICIT_TASK}"
 """Condition: the task was registered and has not ended."""
 
 
@@ -97,7 +97,7 @@ class Tasks(Base, table=True):
             "stuck_due_at",
             "task_id",
         ),
-        build_partial_index(IMPLICIT, "tasks_implicit", "updated_at", "task_id"),
+        build_partial_index(IMPLICIT_TASK, "tasks_implicit", "updated_at", "task_id"),
         build_partial_index(
             OPEN_TASK,
             "tasks_open_of_maker",

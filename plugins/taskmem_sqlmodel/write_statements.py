@@ -22,7 +22,7 @@ from taskmem_sqlmodel.read_statements import (
     WAKES,
     is_of_home,
 )
-from taskmem_sqlmodel.tables import IMPLICIT, Base
+from taskmem_sqlmodel.tables import IMPLICIT_TASK, Base
 
 INSERT: Final = {table: table.insert().inline() for table in Base.metadata.tables.values()}
 
@@ -57,18 +57,18 @@ UPDATE: Final = {
 
 _HOME: Final = sa.bindparam("home", type_=CodePointText)
 # If no home is bound, no row counts as another home's: a comparison with NULL is never true.
-_KEPT: Final = sa.select(RUNS.c.run_id).where(
+_KEPT_RUNS: Final = sa.select(RUNS.c.run_id).where(
     sa.or_(RUNS.c.state.in_((RunState.BLOCKED, RunState.REVIEW)), RUNS.c.home != _HOME)
 )
 DELETE_CHECKPOINTS: Final = CHECKPOINTS.delete().where(
-    CHECKPOINTS.c.at < sa.bindparam("before"), CHECKPOINTS.c.run_id.not_in(_KEPT)
+    CHECKPOINTS.c.at < sa.bindparam("before"), CHECKPOINTS.c.run_id.not_in(_KEPT_RUNS)
 )
 """Deletes checkpoints from before `before`, except those of runs that are blocked, under review or
 of another home."""
-_PAST: Final = (
+_PAST_TASKS: Final = (
     sa.select(TASKS.c.task_id)
     .where(
-        sa.text(f"tasks.{IMPLICIT}"),
+        sa.text(f"tasks.{IMPLICIT_TASK}"),
         TASKS.c.updated_at < sa.bindparam("before"),
         is_of_home(TASKS),
         ~sa.exists().where(
@@ -80,11 +80,11 @@ _PAST: Final = (
     )
     .scalar_subquery()
 )
-_PAST_RUNS: Final = sa.select(RUNS.c.run_id).where(RUNS.c.task_id.in_(_PAST))
+_PAST_RUNS: Final = sa.select(RUNS.c.run_id).where(RUNS.c.task_id.in_(_PAST_TASKS))
 FORGET_IMPLICIT: Final = (
     CHECKPOINTS.delete().where(CHECKPOINTS.c.run_id.in_(_PAST_RUNS)),
     *(
-        table.delete().where(table.c.task_id.in_(_PAST))
+        table.delete().where(table.c.task_id.in_(_PAST_TASKS))
         for table in (
             *(MESSAGES, REVISIONS, ARTIFACTS, LEDGER, FOLDERS),
             *(WAKES, WAITS, RUNS, TASKS),

@@ -14,7 +14,7 @@ from taskmem_hookspecs import Claim, Finding, Verdict
 from taskmem_terminal.process_exit import describe_end
 from taskmem_terminal.recording import (
     SEGMENT_BYTES,
-    UNSEEN,
+    UNSEEN_END,
     Recording,
     RecordingMetadata,
     Segments,
@@ -24,7 +24,7 @@ from taskmem_terminal.recording import (
 )
 from taskmem_terminal.recording_watch import describe_missing_recording
 
-_SHORT: Final = 12
+_CHECKSUM_CHARS: Final = 12
 _LONGEST_PROGRAM: Final = 40
 
 
@@ -91,7 +91,7 @@ def _find_bad_end(name: str, about: RecordingMetadata, *, running: bool) -> Find
     if about.ended_at is None and running:
         return _refute(f"pty:{name} runs still; claim it once it has ended.")
     if about.ended_at is None or type(status) is not int:
-        return _leave_open(f"The recording of pty:{name} broke off; {UNSEEN}.")
+        return _leave_open(f"The recording of pty:{name} broke off; {UNSEEN_END}.")
     if status != 0:
         return _refute(describe_end(_describe_subject(name, about), status))
     return None
@@ -117,8 +117,8 @@ def _prove_claim(claim: Claim, recording: Recording, about: RecordingMetadata) -
     if claim.checksum not in (None, checksum):
         verdict = Verdict.REFUTED
         detail = (
-            f"{detail} Their SHA-256 begins with {checksum[:_SHORT]}, though "
-            f"{claim.checksum[:_SHORT]} was claimed."
+            f"{detail} Their SHA-256 begins with {checksum[:_CHECKSUM_CHARS]}, though "
+            f"{claim.checksum[:_CHECKSUM_CHARS]} was claimed."
         )
     else:
         verdict = Verdict.VERIFIED

@@ -24,10 +24,10 @@ class _StopEvent:
 
     def __init__(self) -> None:
         self._set = asyncio.Event()
-        said: list[bool] = []
+        changes: list[bool] = []
         # A built-in's bound method is faster than a Python function.
-        self.is_set: Callable[[], int] = said.__len__
-        self._say = said.append
+        self.is_set: Callable[[], int] = changes.__len__
+        self._say = changes.append
 
     def set(self) -> None:
         self._say(True)  # noqa: FBT003

@@ -17,10 +17,10 @@ from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.paths import is_anothers, is_hidden, is_within_any, resolve_links
 
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_FOLDERS: Final = 8
+_MOST_FOLDERS: Final = 8
 """How many folders a refusal names."""
 _SANDBOX: Final = "ask the user to set TASKMEM_SANDBOX_LOOKS=all"
-"""What lets an agent in a sandbox see more, as `domain/conditions/look_policy.py` says it."""
+"""Advice for an agent in a sandbox, as `domain/conditions/look_policy.py` gives it."""
 
 
 def require_viewable(path: str, within: tuple[str, ...] | None) -> str:
@@ -62,8 +62,8 @@ def _describe_allowed_folders(within: tuple[str, ...]) -> str:
     """
     home = os.environ.get("TASKMEM_HOME", "")
     named = [escape_name(root) for root in within if root != home]
-    more = f" and {len(named) - _FOLDERS} more" if len(named) > _FOLDERS else ""
-    folders = f"({', '.join(named[:_FOLDERS]) or 'no folder'}{more})"
+    more = f" and {len(named) - _MOST_FOLDERS} more" if len(named) > _MOST_FOLDERS else ""
+    folders = f"({', '.join(named[:_MOST_FOLDERS]) or 'no folder'}{more})"
     if home and home not in within:
         return f"{folders}; have it written there, or {_SANDBOX}"
     config = escape_name(f"{home or '~/.openclaw/taskmem'}/config.toml")

@@ -26,9 +26,9 @@ from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition, T
 BACK_SECONDS: Final = 1.0
 """How long a file may be missing during rotation. Seconds."""
 _PRINT_BYTES: Final = 64
-_HELD: Final = 4
+_MOST_OPEN_FILES: Final = 4
 """How many files stay open: the current one, and rotated ones that waits have not read yet."""
-_NAMED: Final = 5
+_MOST_NAMES: Final = 5
 _OF_A_FILE: Final = ReadOptions()
 
 _Inode = tuple[int, int]
@@ -253,7 +253,7 @@ class FileWatch:
         if file.inode in self._open_files:
             os.close(handle)
             return self._open_files[file.inode]
-        for inode in list(self._open_files)[: max(0, len(self._open_files) - _HELD + 1)]:
+        for inode in list(self._open_files)[: max(0, len(self._open_files) - _MOST_OPEN_FILES + 1)]:
             os.close(self._open_files.pop(inode).handle)
         self._open_files[file.inode] = file
         return file
@@ -306,7 +306,7 @@ def _describe_missing_file(path: Path, within: tuple[str, ...] | None, error: OS
     there = sorted(_list_files(path.parent, within), reverse=True)
     if not there:
         return f"{shown} is not there; start what writes it, or create it first (touch), then wait."
-    newest = ", ".join(escape_name(name) for _, name in there[:_NAMED])
+    newest = ", ".join(escape_name(name) for _, name in there[:_MOST_NAMES])
     return (
         f"{shown} is not there; in {escape_name(path.parent)} there are {newest}. If it is "
         "yet to be written, create it first (touch)."

@@ -14,7 +14,7 @@ from taskmem_hookspecs import Frame
 
 STILL_SECONDS: Final = 0.3
 """Time without output after which an unfinished line counts as finished. Seconds."""
-_QUOTED: Final = 200
+_QUOTE_CHARS: Final = 200
 """Maximum length of a quoted line. Characters."""
 
 
@@ -34,7 +34,7 @@ class View:
         self.over = frame.exit_status is not None or frame.gone is not None
         self.still_seconds = (frame.seen_at - changed_at).total_seconds()
         self.settled = self.over or self.still_seconds >= STILL_SECONDS or not cursor
-        """Whether the line with the cursor is final."""
+        """True if the line with the cursor is final."""
         self.lines = ""
         """New lines that are final."""
         self.open = ""
@@ -115,8 +115,8 @@ class ViewBuilder:
 
 def clip_line(line: str) -> str:
     """Shorten a line for a quotation."""
-    line = " ".join(line[: 4 * _QUOTED].split())
-    return line if len(line) <= _QUOTED else f"{line[: _QUOTED - 1]}…"
+    line = " ".join(line[: 4 * _QUOTE_CHARS].split())
+    return line if len(line) <= _QUOTE_CHARS else f"{line[: _QUOTE_CHARS - 1]}…"
 
 
 def _remove_typed(text: str, typed: set[str]) -> str:

@@ -34,7 +34,7 @@ _AGAIN_BYTES: Final = 16_384
 """Maximum size shown again; a longer unfinished line is cut. Bytes."""
 _OVERLAP_BYTES: Final = 4096
 """Bytes of a cut line that are shown again; a phrase must fit into them."""
-_PAINTINGS: Final = 8
+_MOST_PAINTINGS: Final = 8
 
 
 class Stream(Protocol):
@@ -63,7 +63,7 @@ class ReadOptions(NamedTuple):
     rows: int = 0
     """Height; 0: not a terminal, so nothing is painted."""
     interactive: bool = False
-    """Whether a person may be typing there."""
+    """True if a person may be typing there."""
 
 
 class StreamPosition(NamedTuple):
@@ -108,7 +108,7 @@ class Tail(NamedTuple):
     text: str
     echoes: tuple[str, ...]
     prompt: bool | None = None
-    """Whether the shell marked that it waits for a command; None: it marks nothing."""
+    """True if the shell marked that it waits for a command; None: it marks nothing."""
 
 
 @dataclass(slots=True)
@@ -165,7 +165,7 @@ class OutputReader:
             # Skip the first line, which is incomplete, unless it is the only one.
             raw = data.split(b"\n")
             tail = _build_tail(_Lines(raw[1:] or raw, StreamPosition(begin, begin), manner))
-        if len(self._tails) >= _PAINTINGS:
+        if len(self._tails) >= _MOST_PAINTINGS:
             self._tails.clear()
         self._tails[start.shown] = (stream.end, tail)
         return tail
@@ -176,7 +176,7 @@ class OutputReader:
         size = (manner.columns or COLUMNS, manner.rows)
         painting = self._paintings.get(start.at)
         if painting is None or painting.size != size:
-            if len(self._paintings) >= _PAINTINGS:
+            if len(self._paintings) >= _MOST_PAINTINGS:
                 self._paintings.clear()
             painting = self._paintings[start.at] = ScreenEmulator(*size)
         end = stream.end

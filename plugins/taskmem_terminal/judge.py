@@ -59,8 +59,8 @@ class TerminalRuleJudge:
         for why in found:
             reasons = [reason for reason in why if reason is not None]
             if len(reasons) == len(why):
-                said = ", and ".join(reason.rstrip(".") for reason in reasons)
-                return Ruling(met=Met.YES, observation=said)
+                observation = ", and ".join(reason.rstrip(".") for reason in reasons)
+                return Ruling(met=Met.YES, observation=observation)
         return Ruling(
             met=Met.NO if self._all else Met.UNSURE,
             observation=self._describe(view),

@@ -42,11 +42,11 @@ from taskmem_hookspecs.matching import compile_regex, find_number, find_percenta
 from taskmem_terminal.frame_view import STILL_SECONDS, View, clip_line
 from taskmem_terminal.process_exit import describe_end
 from taskmem_terminal.prompts import PromptDetector, is_asking
-from taskmem_terminal.recording import UNSEEN
+from taskmem_terminal.recording import UNSEEN_END
 
-_FOLLOWING: Final = ("", " x", "x", "999999999", ".9")
+_FOLLOWING_SAMPLES: Final = ("", " x", "x", "999999999", ".9")
 """Samples of what may follow an unfinished line, enough to decide every form."""
-_SIGNALS: Final = 128
+_SIGNAL_BASE: Final = 128
 """Shells report this plus the number of the signal that ended a command."""
 _QUESTIONS: Final = {
     Answer.PASSWORD: "It asks for a password",
@@ -90,7 +90,7 @@ class SeenMatcher:
         self._find = _make_finder(form)
         self._found: str | None = None
         self._is_open = False
-        """Whether the form matched the unfinished line at the last look."""
+        """True if the form matched the unfinished line at the last look."""
 
     def match(self, view: View) -> str | None:
         """Return why the form holds; None: it does not."""
@@ -110,7 +110,7 @@ class SeenMatcher:
     def _holds_on(self, line: str) -> bool:
         """Return whether the form matches an unfinished line, whatever follows."""
         ends = not (line[-1].isalnum() or line[-1] in ".,/")
-        following = _FOLLOWING[:2] if ends else _FOLLOWING
+        following = _FOLLOWING_SAMPLES[:2] if ends else _FOLLOWING_SAMPLES
         return all(self._find(line + more) is not None for more in following)
 
 
@@ -162,7 +162,7 @@ class ExitMatcher:
         if self._wanted is not ExitKind.ANY:
             return None
         if gone is not None:
-            return None if UNSEEN in gone else gone
+            return None if UNSEEN_END in gone else gone
         if self._prompt is not None and self._prompt.is_back(view):
             return "The shell's prompt is back"
         return None
@@ -176,7 +176,7 @@ class ExitMatcher:
             case ExitKind.FAILURE:
                 return status != 0
             case number:
-                return number in (status, _SIGNALS - status if status < 0 else status)
+                return number in (status, _SIGNAL_BASE - status if status < 0 else status)
 
 
 class PromptMatcher:
@@ -193,7 +193,7 @@ class PromptMatcher:
         if self._notice.is_back(view):
             return f'The prompt is back: "{clip_line(view.cursor)}"'
         gone = view.frame.gone
-        if self._is_recording and gone is not None and UNSEEN not in gone:
+        if self._is_recording and gone is not None and UNSEEN_END not in gone:
             return gone
         return None
 

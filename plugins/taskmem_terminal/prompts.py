@@ -137,8 +137,8 @@ def _asks_yes_or_no(view: View, line: str) -> bool:
     if _YES_NO.search(line) or (buttons and "yes" in buttons[0].lower()):
         return True
     near = [line for line in view.tail.split("\n") if line.strip()][-_NEAR_LINES:]
-    said = _YES_QUOTED.search("\n".join(near))
-    return said is not None and _asks_anything(view, line)
+    question = _YES_QUOTED.search("\n".join(near))
+    return question is not None and _asks_anything(view, line)
 
 
 def _asks_anything(view: View, line: str) -> bool:

@@ -39,7 +39,10 @@ _DRAIN_SECONDS: Final = 0.2
 _DRAINED_SECONDS: Final = 1.0
 """How long to read the output of an ended command in total. Seconds."""
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_HEARD: Final = (*_PASSED_ON, *(signal.SIGCHLD, signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT))
+_HEARD_SIGNALS: Final = (
+    *_PASSED_ON,
+    *(signal.SIGCHLD, signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT),
+)
 
 
 NAME_CHARS: Final = 200
@@ -52,7 +55,7 @@ class CannotStart(Exception):
     def __init__(self, sentence: str, *, missing: bool) -> None:
         super().__init__(sentence)
         self.missing = missing
-        """Whether the command does not exist."""
+        """True if the command does not exist."""
 
 
 class Session:
@@ -358,7 +361,7 @@ def _catch_signals() -> Generator[int]:
 
     before = {
         number: signal.signal(number, ignore_signal)
-        for number in _HEARD
+        for number in _HEARD_SIGNALS
         # Signals that the parent ignores (nohup) stay ignored.
         if signal.getsignal(number) != signal.SIG_IGN or number == signal.SIGCHLD
     }

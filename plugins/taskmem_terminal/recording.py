@@ -42,7 +42,7 @@ COLUMNS, ROWS = 80, 24
 """The size of a terminal that nobody looks at."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
-UNSEEN: Final = "nobody saw its command end"
+UNSEEN_END: Final = "nobody saw its command end"
 """Phrase for a command whose recorder is gone: it may still run."""
 _OUTPUT = "output."
 _SEGMENT = re.compile(r"output\.([0-9]{1,20})")
@@ -61,7 +61,7 @@ class RecordingMetadata:
     program: str
     """Name of the program, without path and arguments, which may contain secrets."""
     interactive: bool
-    """Whether a person may be typing there."""
+    """True if a person may be typing there."""
     started_at: str
     """ISO 8601, UTC."""
     columns: int = COLUMNS
@@ -75,7 +75,7 @@ class RecordingMetadata:
     fed: bool = False
     """Output is pushed in pieces: it counts as running although nothing has the lock."""
     hides_input: bool | None = None
-    """Whether the terminal is in line mode without echo; None: unknown, as in character mode."""
+    """True if the terminal is in line mode without echo; None: unknown, as in character mode."""
     exit_status: int | None = None
     """Exit status; the negative number of the signal that ended it; None: running or unknown."""
     ended_at: str | None = None
@@ -219,10 +219,10 @@ class Recording:
             ValueError: It is damaged; or `TypeError`, if a field is missing.
         """
         known = {field.name for field in fields(RecordingMetadata)}
-        said = json.loads((self.folder / "about.json").read_bytes())
-        if not isinstance(said, dict) or "id" not in said:
+        about = json.loads((self.folder / "about.json").read_bytes())
+        if not isinstance(about, dict) or "id" not in about:
             raise ValueError(self.name)
-        given = cast("dict[str, Any]", said)
+        given = cast("dict[str, Any]", about)
         return RecordingMetadata(**{key: given[key] for key in known & set(given)})
 
     def is_running(self) -> bool:

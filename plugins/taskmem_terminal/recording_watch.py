@@ -18,14 +18,14 @@ from taskmem_terminal.frames import OutputPage, OutputReader, ReadOptions, Strea
 from taskmem_terminal.process_exit import ProcessExitWatcher, describe_end
 from taskmem_terminal.recorder_listener import FifoListener
 from taskmem_terminal.recording import (
-    UNSEEN,
+    UNSEEN_END,
     Recording,
     RecordingMetadata,
     Segments,
     list_recordings,
 )
 
-_NAMED: Final = 8
+_MOST_NAMES: Final = 8
 
 
 class _RecordingEnd(NamedTuple):
@@ -159,7 +159,7 @@ class RecordingWatch:
         if running:
             return about, None
         return about, _RecordingEnd(
-            f"Nothing records pty:{name} any more, though {UNSEEN}; "
+            f"Nothing records pty:{name} any more, though {UNSEEN_END}; "
             "its recorder was killed, or had no room to write.",
             None,
         )
@@ -184,9 +184,9 @@ def describe_missing_recording(root: Path, name: str, there: Sequence[tuple[str,
             f"taskmem run --name {name} -- CMD, and with the same TASKMEM_HOME."
         )
     named = ", ".join(
-        f"pty:{one}{'' if running else ' (ended)'}" for one, running in there[:_NAMED]
+        f"pty:{one}{'' if running else ' (ended)'}" for one, running in there[:_MOST_NAMES]
     )
-    more = len(there) - _NAMED
+    more = len(there) - _MOST_NAMES
     return (
         f"Nothing is recorded as pty:{name}; there are {named}"
         f"{f' and {more} more' if more > 0 else ''}."

@@ -18,27 +18,27 @@ from unicodedata import combining, east_asian_width
 
 STRING_BYTES: Final = 65_536
 """An unended string, such as a title, that is longer is shown as ordinary text. Bytes."""
-_WIDEST: Final = 256
+_WIDEST_MOVE: Final = 256
 """How far one sequence may move the cursor if the terminal's width is unknown. Columns."""
-_FARTHEST: Final = 1 << 18
+_FARTHEST_COLUMN: Final = 1 << 18
 """Maximum column: a line is never longer than a look."""
 _TAB: Final = 8
-_MARKS: Final = 8
+_MOST_MARKS: Final = 8
 """Maximum number of combining marks on one letter."""
-_DIGITS: Final = 9
+_MOST_DIGITS: Final = 9
 """Maximum number of digits read: enough for any terminal's size."""
 
-_BEGIN: Final = re.compile(rb"\x1b[]P_^X]")
+_STRING_BEGINNING: Final = re.compile(rb"\x1b[]P_^X]")
 _TITLE: Final = re.compile(rb"[^\x07\x1b\n]*+(?:(\x07|\x1b\\)|\x1b?\Z)")
 _SEEN_MARK: Final = re.compile(rb"\x1b\]133;[A-D]")
 _LONE_ESCAPE: Final = re.compile(rb"(?<!\x1b)(?:\x1b\x1b)*\x1b(?!\x1b)")
 """Two ESC in a row stand for one within a string; a single one ends the string."""
-_OPEN: Final = re.compile(
+_OPEN_SEQUENCE: Final = re.compile(
     rb"(?:\x1b(?:\[[0-?]*[ -/]*|[ -/]*)"
     rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
 )
 """A possible beginning of an escape sequence or of a character."""
-_UNSEEN: Final = re.compile(
+_UNSEEN_SEQUENCE: Final = re.compile(
     rb"\x1b\[[0-9;:]*m|\x1b\[\?(?!(?:1049|1047|47)[hl])[0-9;]*[hl]"
     rb"|\x1b\[[<-?][0-9;]*[a-gi-km-zA-Z]|\x1b\[[0-9;]*(?: q|[nct])"
     rb"|\x1b[ -/]+[0-~]|\x1b[=>]|\x1b\]133;[^\x07\x1b\n]*(?:\x07|\x1b\\)|[\x00\x0e\x0f]"
@@ -46,7 +46,7 @@ _UNSEEN: Final = re.compile(
 """Sequences that change no line: colours, modes, character sets, queries to the terminal."""
 _RETURNS: Final = re.compile(rb"(?<!\r)\r+\n")
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
-_PAINTS: Final = re.compile(
+_PAINTING_SEQUENCE: Final = re.compile(
     rb"\x1b(?:\[[0-9;]*[ABEFHfdSTLMru]|\[[23]J|\[\?(?:1049|1047|47)[hl]|[8McDE])"
 )
 _TOKEN: Final = re.compile(
@@ -81,7 +81,7 @@ def _find_strings(data: bytes) -> Generator[tuple[int, int]]:
     Each byte is read a bounded number of times, whatever the data.
     """
     at = undone = 0
-    while found := _BEGIN.search(data, at):
+    while found := _STRING_BEGINNING.search(data, at):
         begin, at = found.span()
         if data[begin + 1 : at] == b"]":
             if title := _TITLE.match(data, at):
@@ -102,7 +102,7 @@ def _find_strings(data: bytes) -> Generator[tuple[int, int]]:
 def find_safe_cut(masked: bytes, at: int) -> int:
     """Return the offset at or before `at` where a long line can be cut."""
     escape = masked.rfind(b"\x1b", max(0, at - 64), at)
-    if escape >= 0 and _OPEN.match(masked[escape:at]):
+    if escape >= 0 and _OPEN_SEQUENCE.match(masked[escape:at]):
         return escape
     for back in range(1, 4):
         if at - back >= 0 and masked[at - back] & 0xC0 != 0x80:  # noqa: PLR2004
@@ -112,7 +112,7 @@ def find_safe_cut(masked: bytes, at: int) -> int:
 
 def moves_cursor(data: bytes) -> bool:
     """Return whether the data moves the cursor to other lines."""
-    return b"\x1b" in data and _PAINTS.search(data) is not None
+    return b"\x1b" in data and _PAINTING_SEQUENCE.search(data) is not None
 
 
 def render_lines(raw: list[bytes], columns: int | None = None) -> list[list[str]]:
@@ -124,9 +124,9 @@ def render_lines(raw: list[bytes], columns: int | None = None) -> list[list[str]
     """
     if not raw:
         return []
-    data = b"\n".join([*raw[:-1], _OPEN.sub(b"", raw[-1])])
+    data = b"\n".join([*raw[:-1], _OPEN_SEQUENCE.sub(b"", raw[-1])])
     if b"\x1b" in data or b"\x00" in data or b"\x0e" in data or b"\x0f" in data:
-        data = _UNSEEN.sub(b"", data)
+        data = _UNSEEN_SEQUENCE.sub(b"", data)
     if b"\r" in data:
         data = _RETURNS.sub(b"\n", data)
     if not _CONTROL.search(data):
@@ -162,30 +162,30 @@ class _LineRenderer:
             elif alone is not None:
                 if alone in "8McDE":
                     self._finish_line()
-            elif (said := token.group()) >= " " and not "\x7f" <= said <= "\x9f":
-                self._put_text(said)
+            elif (piece := token.group()) >= " " and not "\x7f" <= piece <= "\x9f":
+                self._put_text(piece)
             else:
-                self._apply_control(said)
+                self._apply_control(piece)
         self._finish_line()
         return self._done or [""]
 
-    def _apply_control(self, said: str) -> None:
-        if said == "\r":
+    def _apply_control(self, control: str) -> None:
+        if control == "\r":
             self._at = self._find_row_start()
-        elif said == "\b":
+        elif control == "\b":
             self._at = max(self._at - 1, 0)
-        elif said == "\t":
+        elif control == "\t":
             self._move_to((self._at // _TAB + 1) * _TAB)
-        elif said in "\v\f":
+        elif control in "\v\f":
             self._finish_line()
 
     def _apply_sequence(self, how: str, numbers: str) -> None:
         if numbers.startswith("?") and how in "hl":
             self._finish_line()
             return
-        first = numbers.partition(";")[0].lstrip("0")[:_DIGITS]
+        first = numbers.partition(";")[0].lstrip("0")[:_MOST_DIGITS]
         given = int(first) if first.isascii() and first.isdecimal() else 0
-        n = min(max(given, 1), self._columns or _WIDEST)
+        n = min(max(given, 1), self._columns or _WIDEST_MOVE)
         if how in "ABEFHfdSTLMru" or (how == "J" and given >= 2):  # noqa: PLR2004
             self._finish_line()
         elif action := self._ACTIONS.get(how):
@@ -199,7 +199,7 @@ class _LineRenderer:
         if which == 0:
             del self._cells[self._at :]
         elif which == 1:
-            self._blank_cells(max(row, self._at - _WIDEST), min(self._at + 1, end))
+            self._blank_cells(max(row, self._at - _WIDEST_MOVE), min(self._at + 1, end))
         elif self._columns is None:
             self._cells.clear()
         else:
@@ -231,7 +231,7 @@ class _LineRenderer:
     def _find_shift_end(self) -> int:
         """Return the end of the cells that an insertion or deletion moves."""
         if self._columns is None:
-            return self._at + _WIDEST
+            return self._at + _WIDEST_MOVE
         return self._find_row_start() + self._columns
 
     def _wipe_cells(self, n: int) -> None:
@@ -239,7 +239,7 @@ class _LineRenderer:
 
     def _repeat_letter(self, n: int) -> None:
         letter = "".join(self._cells[self._at - 1 : self._at])[:1]
-        if letter and self._at <= _FARTHEST:
+        if letter and self._at <= _FARTHEST_COLUMN:
             self._cells[self._at : self._at + n] = letter * n
             self._at += n
 
@@ -260,7 +260,7 @@ class _LineRenderer:
     def _move_to(self, to: int) -> None:
         if self._columns is not None:
             to = min(to, self._find_row_start() + self._columns - 1)
-        self._at = min(to, _FARTHEST)
+        self._at = min(to, _FARTHEST_COLUMN)
 
     def _find_row_start(self) -> int:
         """Return the start of the screen row with the cursor."""
@@ -269,17 +269,17 @@ class _LineRenderer:
         # After the last column the cursor is still on that row.
         return (self._at - 1) // self._columns * self._columns
 
-    def _put_text(self, said: str) -> None:
+    def _put_text(self, text: str) -> None:
         if self._at > len(self._cells):
             self._cells.extend(" " * (self._at - len(self._cells)))
-        if said.isascii():
-            self._cells[self._at : self._at + len(said)] = said
-            self._at += len(said)
+        if text.isascii():
+            self._cells[self._at : self._at + len(text)] = text
+            self._at += len(text)
             return
-        for letter in said:
+        for letter in text:
             width = _measure_width(letter)
             if width == 0 and self._at:
-                if len(self._cells[self._at - 1]) <= _MARKS:
+                if len(self._cells[self._at - 1]) <= _MOST_MARKS:
                     self._cells[self._at - 1] += letter
             else:
                 cells = [letter] + [""] * (width - 1)

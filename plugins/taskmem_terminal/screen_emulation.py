@@ -20,18 +20,18 @@ PAINTED_BYTES: Final = 65_536
 """Maximum fed for one look; earlier data is skipped. Bytes."""
 _SLICE_BYTES: Final = 4096
 """Bytes fed before the event loop is yielded: about 20 ms."""
-_LARGEST: Final = 500
+_LARGEST_SIDE: Final = 500
 """Maximum width and height of the screen; a larger terminal is cut. Cells."""
-_MARKS: Final = 8
+_MOST_MARKS: Final = 8
 """Maximum number of combining marks on one letter."""
 
-_ALTERNATE: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)([hl])")
-_KEPT: Final = re.compile(rb"\x1b\[[0-9;]{0,64}[ABCDEFGHJKLMPX@`adefr]\Z")
+_SCREEN_SWITCH: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)([hl])")
+_KEPT_SEQUENCE: Final = re.compile(rb"\x1b\[[0-9;]{0,64}[ABCDEFGHJKLMPX@`adefr]\Z")
 _SEQUENCE: Final = re.compile(
     rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)"
     rb"|[P_^X][^\x1b]*\x1b\\|[ -/]+[0-~]|[0-OQ-WYZ\\`-~])|[\x00\x0e\x0f\x7f]"
 )
-_UNENDED: Final = re.compile(rb"\x1b(?:\[[0-?]*)?[ -/]*\Z")
+_UNENDED_SEQUENCE: Final = re.compile(rb"\x1b(?:\[[0-?]*)?[ -/]*\Z")
 
 
 class ScreenEmulator:
@@ -51,7 +51,7 @@ class ScreenEmulator:
         elif self.at > begin:
             data = data[self.at - begin :]
         self.at = end
-        parts = _ALTERNATE.split(data)
+        parts = _SCREEN_SWITCH.split(data)
         for n, part in enumerate(parts):
             if n % 2:
                 self._switch_screen(on=part == b"h")
@@ -75,7 +75,7 @@ class ScreenEmulator:
 
     def _make_blank_screen(self) -> tuple[Any, Any]:
         pyte: Any = importlib.import_module("pyte")
-        screen = pyte.Screen(*(max(1, min(side, _LARGEST)) for side in self.size))
+        screen = pyte.Screen(*(max(1, min(side, _LARGEST_SIDE)) for side in self.size))
         screen.erase_in_display = partial(_erase_display, screen)
         return screen, pyte.Stream(screen)
 
@@ -93,7 +93,7 @@ class ScreenEmulator:
         # Hold back a sequence that has not ended yet.
         cut = find_open_string(data)
         last = data.rfind(b"\x1b", max(0, cut - STRING_BYTES), cut)
-        if last >= 0 and _UNENDED.match(data, last, cut):
+        if last >= 0 and _UNENDED_SEQUENCE.match(data, last, cut):
             cut = last
         data, self._cut = data[:cut], data[cut:]
         data = _SEQUENCE.sub(_keep_cursor_sequence, data)
@@ -109,8 +109,8 @@ class ScreenEmulator:
         """Remove excess combining marks, because pyte gets slower with each."""
         for line in self._screen.buffer.values():
             for at, cell in line.items():
-                if len(cell.data) > _MARKS:
-                    line[at] = cell._replace(data=cell.data[:_MARKS])
+                if len(cell.data) > _MOST_MARKS:
+                    line[at] = cell._replace(data=cell.data[:_MOST_MARKS])
 
 
 def _erase_display(screen: Any, how: int = 0, *_: int, **_private: bool) -> None:  # noqa: ANN401
@@ -125,7 +125,7 @@ def _erase_display(screen: Any, how: int = 0, *_: int, **_private: bool) -> None
 
 def _keep_cursor_sequence(found: re.Match[bytes]) -> bytes:
     sequence = found.group()
-    if _KEPT.match(sequence) or sequence in (
+    if _KEPT_SEQUENCE.match(sequence) or sequence in (
         *(b"\x1b7", b"\x1b8", b"\x1bM", b"\x1bD", b"\x1bE", b"\x1bc"),
     ):
         return sequence

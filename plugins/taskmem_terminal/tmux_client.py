@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 _GULP_BYTES: Final = 65_536
 _ANSWER_SECONDS: Final = 5.0
-_ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
+_ESCAPED_BYTE: Final = re.compile(rb"\\([0-7]{3})")
 _CHANGES: Final = frozenset(
     {
         *(b"%layout-change", b"%window-close", b"%unlinked-window-close"),
@@ -135,7 +135,7 @@ class Client:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the client still receives output."""
+        """True if the client still receives output."""
         return not self._task.done()
 
     async def ask(self, *commands: str, then: Then | None = None) -> Answer:
@@ -255,8 +255,8 @@ class Client:
             failed = held[end].startswith(b"%error")
             at = end + 1
         if failed or len(blocks) < question.parts:
-            said = _join_lines(blocks[-1]) if failed else "no answer"
-            _fail_answer(question.answer, TmuxError(said))
+            reason = _join_lines(blocks[-1]) if failed else "no answer"
+            _fail_answer(question.answer, TmuxError(reason))
         elif not question.answer.done():
             self._deliver_answer(question, blocks)
         for line in held[at:last]:
@@ -276,8 +276,10 @@ class Client:
     async def _yield_session(self) -> None:
         """Leave a session that would already be destroyed without this client."""
         with contextlib.suppress(TmuxError):
-            said = await self.ask("display-message -p '#{session_attached} #{destroy-unattached}'")
-            attached, _, destroyed = said[0][0].partition(b" ")
+            blocks = await self.ask(
+                "display-message -p '#{session_attached} #{destroy-unattached}'"
+            )
+            attached, _, destroyed = blocks[0][0].partition(b" ")
             if attached == b"1" and destroyed not in (b"", b"0", b"off"):
                 self._end_process()
 
@@ -325,4 +327,4 @@ class ClientListener:
 
 def unescape_output(data: bytes) -> bytes:
     r"""Decode the escapes of control characters and `\` in `%output`."""
-    return _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), data)
+    return _ESCAPED_BYTE.sub(lambda found: bytes([int(found[1], 8)]), data)

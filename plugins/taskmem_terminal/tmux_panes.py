@@ -14,7 +14,7 @@ from taskmem_hookspecs import TargetNotFound
 from taskmem_terminal.tmux_client import TmuxError, run_tmux_command
 from taskmem_terminal.typed_lines import SHELL_CARRIERS, SHELLS
 
-_NAMED: Final = 8
+_MOST_NAMES: Final = 8
 _FIELDS: Final = (
     "pane_id", "session_id", "session_name", "window_id", "window_index",
     "pane_index", "window_active", "pane_active", "pane_dead", "pane_dead_status",
@@ -30,7 +30,7 @@ FORMAT: Final = "\t".join(
     )
 )
 """Format string for tmux; `Pane.parse` reads its lines."""
-_SPECIAL: Final = re.compile(r"[:.]=?(?:[!^$+-]|\{[a-z-]+\})")
+_SPECIAL_TARGET: Final = re.compile(r"[:.]=?(?:[!^$+-]|\{[a-z-]+\})")
 
 
 class Pane(NamedTuple):
@@ -45,7 +45,7 @@ class Pane(NamedTuple):
     number: str
     """Its index within the window."""
     in_front: bool
-    """Whether it is the active pane of its window."""
+    """True if it is the active pane of its window."""
     window_in_front: bool
     dead: bool
     status: int | None
@@ -74,31 +74,31 @@ class Pane(NamedTuple):
             ValueError: It is not such a line.
         """
         names = (*_FIELDS, *_WORDS)
-        said = dict(zip(names, line.split("\t", len(names) - 1), strict=True))
-        status = said["pane_dead_status"]
-        if not status and said["pane_dead_signal"]:
-            status = f"-{said['pane_dead_signal']}"
+        fields = dict(zip(names, line.split("\t", len(names) - 1), strict=True))
+        status = fields["pane_dead_status"]
+        if not status and fields["pane_dead_signal"]:
+            status = f"-{fields['pane_dead_signal']}"
         return cls(
-            id=said["pane_id"],
-            session=said["session_id"],
-            session_name=said["session_name"],
-            window=said["window_id"],
-            window_index=said["window_index"],
-            number=said["pane_index"],
-            in_front=said["pane_active"] == "1",
-            window_in_front=said["window_active"] == "1",
-            dead=said["pane_dead"] == "1",
+            id=fields["pane_id"],
+            session=fields["session_id"],
+            session_name=fields["session_name"],
+            window=fields["window_id"],
+            window_index=fields["window_index"],
+            number=fields["pane_index"],
+            in_front=fields["pane_active"] == "1",
+            window_in_front=fields["window_active"] == "1",
+            dead=fields["pane_dead"] == "1",
             status=int(status) if status else None,
-            pid=int(said["pane_pid"] or 0),
-            command=said["pane_current_command"],
-            history=int(said["history_size"] or 0),
-            column=int(said["cursor_x"] or 0),
-            row=int(said["cursor_y"] or 0),
-            columns=int(said["pane_width"] or 80),
-            rows=int(said["pane_height"] or 24),
-            server=f"{said['pid']}-{said['start_time']}",
-            window_name=said["window_name"],
-            started_with=said["pane_start_command"],
+            pid=int(fields["pane_pid"] or 0),
+            command=fields["pane_current_command"],
+            history=int(fields["history_size"] or 0),
+            column=int(fields["cursor_x"] or 0),
+            row=int(fields["cursor_y"] or 0),
+            columns=int(fields["pane_width"] or 80),
+            rows=int(fields["pane_height"] or 24),
+            server=f"{fields['pid']}-{fields['start_time']}",
+            window_name=fields["window_name"],
+            started_with=fields["pane_start_command"],
         )
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ class Pane(NamedTuple):
 
     @property
     def prompt(self) -> bool | None:
-        """Whether a shell is in the foreground; None: unknown."""
+        """True if a shell is in the foreground; None: unknown."""
         if self.command in SHELL_CARRIERS or self.dead:
             return None
         if self.command in SHELLS:
@@ -132,7 +132,7 @@ async def list_panes() -> list[Pane]:
         TmuxError: tmux does not answer, so the panes are unknown.
     """
     try:
-        said = await run_tmux_command("list-panes", "-a", "-F", FORMAT)
+        answer = await run_tmux_command("list-panes", "-a", "-F", FORMAT)
     except TmuxError as words:
         if not str(words) or "temporarily" in str(words):
             raise
@@ -143,7 +143,7 @@ async def list_panes() -> list[Pane]:
             "install tmux), or run the command by taskmem run --name NAME -- CMD."
         ) from None
     panes: list[Pane] = []
-    for line in said.split("\n"):
+    for line in answer.split("\n"):
         # An unreadable line must not hide the other panes.
         with contextlib.suppress(ValueError):
             panes.append(Pane.parse(line))
@@ -164,7 +164,7 @@ async def find_pane(name: str) -> Pane:
             "tmux list-panes -a works."
         ) from None
     found = _find_named(name.removeprefix("="), panes)
-    if found is None and _SPECIAL.search(name):
+    if found is None and _SPECIAL_TARGET.search(name):
         # `work:!`, `work:.{bottom}`: only tmux can resolve these.
         try:
             id_ = await run_tmux_command("display-message", "-p", "-t", name, "#{pane_id}")
@@ -226,8 +226,8 @@ def _describe_missing_pane(name: str, panes: list[Pane]) -> str:
             f"There is no pane pty:tmux:{name}: no tmux server runs that can be "
             "reached; start one, or set TASKMEM_TMUX_SOCKET to the path of its socket."
         )
-    named = ", ".join(f"{pane} ({pane.command})" for pane in panes[:_NAMED])
-    more = len(panes) - _NAMED
+    named = ", ".join(f"{pane} ({pane.command})" for pane in panes[:_MOST_NAMES])
+    more = len(panes) - _MOST_NAMES
     return (
         f"There is no pane pty:tmux:{name}; there are {named}"
         f"{f' and {more} more' if more > 0 else ''}."

@@ -120,14 +120,14 @@ class Scrollback:
 
     def find_line_after(self, shown: Sequence[str]) -> int | None:
         """Return the index of the line after the last occurrence of `shown`; None: not found."""
-        said = [
+        lines = [
             (index, text)
             for index, line in enumerate(self.lines)
             if (text := line.decode(errors="replace"))
         ]
-        for end in range(len(said), len(shown) - 1, -1) if shown else ():
-            if [text for _, text in said[end - len(shown) : end]] == [*shown]:
-                return said[end - 1][0] + 1
+        for end in range(len(lines), len(shown) - 1, -1) if shown else ():
+            if [text for _, text in lines[end - len(shown) : end]] == [*shown]:
+                return lines[end - 1][0] + 1
         return None
 
     def find_offset(self, index: int) -> int:
@@ -144,8 +144,8 @@ class Scrollback:
         return max(moved, default=0)
 
     def _fingerprint_above(self, index: int) -> str:
-        said = [line for line in self.lines[:index] if line][-_MARK_LINES:]
-        return blake2s(b"\n".join(said), digest_size=8).hexdigest() if said else ""
+        lines = [line for line in self.lines[:index] if line][-_MARK_LINES:]
+        return blake2s(b"\n".join(lines), digest_size=8).hexdigest() if lines else ""
 
 
 class PaneBuffer:

@@ -361,7 +361,7 @@ class WatchedPane:
 
     @property
     def _is_over(self) -> bool:
-        """Whether the command has ended and its status is known or will never be."""
+        """True if the command has ended and its status is known or will never be."""
         if not self.pane.dead or self._dead_since is None:
             return False
         waited = asyncio.get_running_loop().time() - self._dead_since

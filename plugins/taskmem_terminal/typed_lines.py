@@ -56,12 +56,12 @@ _SIGN: Final = re.compile(
     r"(?:\([^()\s][^()]{0,60}\) ?)*(?:[$❯➜λ»]|>>>|\.\.\.|\(Pdb\)|\(gdb\)) +\S"
 )
 """A prompt without a name; it counts only at a line's start."""
-_WEAK: Final = re.compile(r"(?:[A-Za-z][\w.:~/-]{0,99}|[~/][\w.:~/-]{0,99} ?)?[#%>] +\S")
-_CONTINUED: Final = re.compile(r"(?:>|\.\.\.|[a-z]+(?: [a-z]+){0,3} ?>) ?")
+_WEAK_PROMPT: Final = re.compile(r"(?:[A-Za-z][\w.:~/-]{0,99}|[~/][\w.:~/-]{0,99} ?)?[#%>] +\S")
+_CONTINUATION: Final = re.compile(r"(?:>|\.\.\.|[a-z]+(?: [a-z]+){0,3} ?>) ?")
 """Prefix that shells put before further lines of one command."""
 _TRACE: Final = re.compile(r"\++ \S")
 """Output of `set -x`, which shows a command before it runs."""
-_SAYS: Final = re.compile(r"(?:^\s*@?|(?:&&|\|\||;|\bdo|\bthen)\s*)(?:echo|printf)\s")
+_PRINTING_COMMAND: Final = re.compile(r"(?:^\s*@?|(?:&&|\|\||;|\bdo|\bthen)\s*)(?:echo|printf)\s")
 """A command that prints its arguments: make shows such lines; output rarely has them."""
 
 
@@ -127,16 +127,16 @@ class TypedLineDetector:
     def _looks_typed(self, line: str, continues: bool) -> bool:  # noqa: FBT001
         if line[:1] in "╰└╭┌│├":
             line = line.lstrip("╰─└╭┌│├> ")
-        if _PROMPT.match(line.lstrip()) or _SAYS.search(line):
+        if _PROMPT.match(line.lstrip()) or _PRINTING_COMMAND.search(line):
             return True
         if _SIGN.match(line) or _TRACE.match(line):
             return True
-        if continues and _CONTINUED.match(line):
+        if continues and _CONTINUATION.match(line):
             return True
         return (
             self._interactive
             and TypingState.MARKED not in self.typing_state
-            and _WEAK.match(line) is not None
+            and _WEAK_PROMPT.match(line) is not None
         )
 
 

@@ -873,7 +873,7 @@ def test_a_check_that_hangs_on_a_thread_is_named_and_ended():
             async def look(self, checkup):
                 yield await asyncio.to_thread(threading.Event().wait)
 
-        checks.SECONDS = 0.1
+        checks.CHECK_SECONDS = 0.1
         PluginHost.find_health_checks = lambda *_: [("made", Hanging())]
         command_line.main()
     """

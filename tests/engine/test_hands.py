@@ -574,13 +574,13 @@ def test_answer_to_a_workers_question_is_told_with_the_claim() -> None:
 
 def test_long_user_words_are_cut_with_a_hint_at_the_rest() -> None:
     world, task = hand_to_user()
-    for number in range(runs.SAID + 1):
+    for number in range(runs.MOST_USER_MESSAGES + 1):
         send_back(world, task, "task_update", f"{number} {'é' * 3_000}")
 
     claimed = world.call("task_claim", worker("2"), task_id=task, role="builder")
 
     assert [said.split()[0] for said in claimed["user_said"]] == [
-        str(number) for number in range(1, runs.SAID + 1)
+        str(number) for number in range(1, runs.MOST_USER_MESSAGES + 1)
     ]
     assert all(len(s.encode()) <= runs.NOTE_BYTES for s in claimed["user_said"])
     rest = f"All, uncut: taskmem show {task}"

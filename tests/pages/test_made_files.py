@@ -11,8 +11,8 @@ import pytest
 
 from openclaw_taskmem.domain.tasks.proof import Proof, ProofStanding
 from openclaw_taskmem.pages.made_files import (
-    LARGEST,
-    SHOWN,
+    LARGEST_FILE_BYTES,
+    SHOWN_CHARS,
     is_offered,
     is_openable,
     read_made_file,
@@ -57,8 +57,8 @@ def test_an_image_is_shown_as_what_it_is(tmp_path: Path) -> None:
 
 
 def test_a_long_text_says_how_much_is_not_shown(tmp_path: Path) -> None:
-    found = read_made_file(write(tmp_path / "a.log", b"x" * (SHOWN + 7)), "/home")
-    assert (len(found.text or ""), found.rest) == (SHOWN, 7)
+    found = read_made_file(write(tmp_path / "a.log", b"x" * (SHOWN_CHARS + 7)), "/home")
+    assert (len(found.text or ""), found.rest) == (SHOWN_CHARS, 7)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_long_text_says_how_much_is_not_shown(tmp_path: Path) -> None:
         {"standing": ProofStanding.CLAIMED},
         {"standing": ProofStanding.UNCHECKED},
         {"sha256": None},
-        {"size": LARGEST + 1},
+        {"size": LARGEST_FILE_BYTES + 1},
         {"is_file": False},
         {"what": "/home/user/.ssh/id_ed25519"},
         {"what": "/home/user/fullchain.pem"},

@@ -78,8 +78,8 @@ def test_an_overview_of_ended_tasks_leads_to_them() -> None:
 
 def test_a_list_says_that_it_is_cut_only_if_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
-    monkeypatch.setattr(site, "FOUND", 2)
-    monkeypatch.setattr(site, "LISTED", 4)
+    monkeypatch.setattr(site, "SEARCH_LIMIT", 2)
+    monkeypatch.setattr(site, "LIST_LIMIT", 4)
     for _ in range(3):
         world.open_wait(world.register())
     assert render(world, "search").count('class="name"') == 3
@@ -97,9 +97,9 @@ def test_a_task_page_tells_how_many_files_it_leaves_out(monkeypatch: pytest.Monk
     verdicts = {"/w/a.md": "proved", "/w/b.md": "proved", "/w/c.md": "proved", "/w/d.md": "empty"}
     entries = ({**made, "path": path, "verdict": verdict} for path, verdict in verdicts.items())
     world.store.commit(Change(ledger=tuple(map(LedgerEntry.model_validate, entries))))
-    monkeypatch.setattr(task_page, "PROOFS", 3)
+    monkeypatch.setattr(task_page, "MOST_PROOFS", 3)
     assert "more: <code>" not in render(world, "task", id=task)
-    monkeypatch.setattr(task_page, "PROOFS", 1)
+    monkeypatch.setattr(task_page, "MOST_PROOFS", 1)
     shown = render(world, "task", id=task)
     assert re.findall(r'<code class="path">(.*)</code>', shown) == ["/w/a.md", "/w/d.md"]
     assert f"2 more: <code>taskmem show {task}</code>" in shown

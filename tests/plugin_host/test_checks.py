@@ -135,8 +135,8 @@ def test_a_check_that_never_ends_is_cut_off():
         while True:
             yield GOOD
 
-    assert f"after {checks.MOST} rows" in find_failed_row(look)
-    assert len(rows_of(look)) == checks.MOST + 1
+    assert f"after {checks.MOST_ROWS} rows" in find_failed_row(look)
+    assert len(rows_of(look)) == checks.MOST_ROWS + 1
 
 
 def test_check_silent_for_too_long_is_cancelled_and_cleans_up():
@@ -186,7 +186,7 @@ def test_who_stops_listening_waits_until_the_check_has_tidied_up():
 
 
 @pytest.mark.parametrize(
-    ("costs", "seconds"), [(False, checks.SECONDS), (True, checks.COSTLY_SECONDS)]
+    ("costs", "seconds"), [(False, checks.CHECK_SECONDS), (True, checks.COSTLY_SECONDS)]
 )
 def test_a_check_that_costs_something_may_be_silent_for_longer(costs, seconds, monkeypatch):
     waited = []

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from openclaw_taskmem.plugin_host.facade import STRIKES
+from openclaw_taskmem.plugin_host.facade import MOST_STRIKES
 from taskmem_hookspecs import hookimpl
 from tests.plugin_host.made import (
     COMPUTE,
@@ -203,10 +203,10 @@ def test_three_failures_in_a_row_mute_a_listener(hook, caplog):
         raise ValueError
 
     plugin_host = seams_of(good=good.module, bad=plugin(**{hook: fail}))
-    for n in range(1, STRIKES + 3):
+    for n in range(1, MOST_STRIKES + 3):
         assert good.has_contributed(plugin_host)
-        assert row(plugin_host).state == ("on" if n < STRIKES else "muted")
-    assert len(calls) == STRIKES
+        assert row(plugin_host).state == ("on" if n < MOST_STRIKES else "muted")
+    assert len(calls) == MOST_STRIKES
     assert sum("does not tell it any more" in line for line in caplog.messages) == 1
 
 
@@ -224,7 +224,7 @@ def test_a_success_in_between_forgives():
 def test_failures_in_different_hooks_are_not_in_a_row():
     boom = make_raiser(ValueError("boom"))
     plugin_host = seams_of(bad=plugin(on_stuck=boom, on_task_registered=boom))
-    for hook in ("on_stuck", "on_task_registered") * (STRIKES - 1):
+    for hook in ("on_stuck", "on_task_registered") * (MOST_STRIKES - 1):
         ask(plugin_host, hook)
     assert row(plugin_host).state == "on"
 
@@ -237,7 +237,7 @@ def test_who_is_muted_in_one_hook_is_asked_in_all_others():
         wait_sensor=lambda: part,
     )
     plugin_host = seams_of(bad=bad)
-    for _ in range(STRIKES):
+    for _ in range(MOST_STRIKES):
         ask(plugin_host, "on_stuck")
     ask(plugin_host, "on_task_registered")
     assert heard == ["Deploy the site"]
@@ -247,6 +247,6 @@ def test_who_is_muted_in_one_hook_is_asked_in_all_others():
 def test_hanging_listener_is_called_at_most_three_times(hanging_hook):
     serve, begun = hanging_hook
     plugin_host = seams_of(0.05, bad=plugin(on_stuck=serve))
-    for _ in range(STRIKES + 2):
+    for _ in range(MOST_STRIKES + 2):
         ask(plugin_host, "on_stuck")
-    assert len(begun) == STRIKES
+    assert len(begun) == MOST_STRIKES

@@ -51,7 +51,7 @@ deeper earlier later least less longer more most shorter smaller surer
 """)
 OTHER_WORDS = split_words("""
 about again ahead all alone along always another any apart around aside at away back backwards
-before behind beside between but by down each else elsewhere ever every first for forever from
+before behind beside between but by down each else elsewhere ever every first for from
 here how in it last like meanwhile never next no nobody none not nothing now nowhere of off on
 once others otherwise ours out over partly past soon still that then there thrice to together
 twice up upto what when where whether which who why whys with yes yours

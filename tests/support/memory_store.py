@@ -32,7 +32,14 @@ from taskmem_hookspecs.model import (
     Wake,
     WakeState,
 )
-from taskmem_hookspecs.queries import FOREVER, EventQuery, RunQuery, TaskQuery, WaitQuery, WakeQuery
+from taskmem_hookspecs.queries import (
+    FOREVER,
+    EventQuery,
+    RunQuery,
+    TaskQuery,
+    WaitQuery,
+    WakeQuery,
+)
 from taskmem_hookspecs.roles import RecordT, StoreSize
 from taskmem_hookspecs.runs import Checkpoint, Run, RunState
 from taskmem_hookspecs.value import Value

@@ -134,11 +134,11 @@ def a_view(session_key: str) -> SessionView:
     )
 
 
-def require_lines(said: Sequence[str] | None) -> list[str]:
+def require_lines(lines: Sequence[str] | None) -> list[str]:
     """Return the notices shown; skip the test if they are unknown."""
-    if said is None:
+    if lines is None:
         pytest.skip("give `list_said` to try it")
-    return [*said]
+    return [*lines]
 
 
 def assert_raises(expected: type[TaskmemError], host: AgentHost, session_key: str) -> None:

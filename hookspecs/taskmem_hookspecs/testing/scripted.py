@@ -72,15 +72,15 @@ class ScriptedReader:
         """Return or raise the next answer."""
         self.asked.append(question)
         if self.script:
-            said: object = self.script.popleft()
+            answer: object = self.script.popleft()
         else:
-            said = self.decide(question)
-            if isinstance(said, Awaitable):
-                said = await said
-        if isinstance(said, BaseException):
-            raise said
+            answer = self.decide(question)
+            if isinstance(answer, Awaitable):
+                answer = await answer
+        if isinstance(answer, BaseException):
+            raise answer
         return Reading(
-            answer=said if isinstance(said, str) else json.dumps(said),
+            answer=answer if isinstance(answer, str) else json.dumps(answer),
             reader=self.name,
             model=self.model,
             tokens_in=100,

@@ -15,8 +15,8 @@ import pytest
 from taskmem_hookspecs.errors import TargetGone, TargetNotFound
 from taskmem_hookspecs.watching import Frame, Sensor, Target, Watch
 
-FIRST: Final = "built 1 of 2"
-SECOND: Final = "built 2 of 2"
+FIRST_LINE: Final = "built 1 of 2"
+SECOND_LINE: Final = "built 2 of 2"
 PATIENCE: Final = 10.0
 """Seconds until what happened must be seen."""
 GAP: Final = 0.02
@@ -65,17 +65,17 @@ class SensorSuite:
     def test_what_comes_after_a_wait_began_is_shown(self, tmp_path: Path) -> None:
         async def run() -> None:
             async with self._watch(tmp_path) as (watch, place):
-                self.show(tmp_path, FIRST)
-                await look_until_shown(watch, place, place, FIRST)
+                self.show(tmp_path, FIRST_LINE)
+                await look_until_shown(watch, place, place, FIRST_LINE)
 
         asyncio.run(run())
 
     def test_a_look_from_the_same_place_shows_the_same(self, tmp_path: Path) -> None:
         async def run() -> None:
             async with self._watch(tmp_path) as (watch, place):
-                self.show(tmp_path, FIRST)
-                await look_until_shown(watch, place, place, FIRST)
-                await look_until_shown(watch, place, place, FIRST)
+                self.show(tmp_path, FIRST_LINE)
+                await look_until_shown(watch, place, place, FIRST_LINE)
+                await look_until_shown(watch, place, place, FIRST_LINE)
 
         asyncio.run(run())
 
@@ -83,34 +83,34 @@ class SensorSuite:
         async def run() -> None:
             target = self.make_target(tmp_path)
             async with self._watch(tmp_path, target) as (watch, start):
-                self.show(tmp_path, FIRST)
-                place = (await look_until_shown(watch, start, start, FIRST)).place
-            self.show(tmp_path, SECOND)
+                self.show(tmp_path, FIRST_LINE)
+                place = (await look_until_shown(watch, start, start, FIRST_LINE)).place
+            self.show(tmp_path, SECOND_LINE)
             async with self._watch(tmp_path, target) as (watch, _):
-                await look_until_shown(watch, place, start, SECOND)
+                await look_until_shown(watch, place, start, SECOND_LINE)
 
         asyncio.run(run())
 
     def test_what_comes_after_the_end_is_shown(self, tmp_path: Path) -> None:
         async def run() -> None:
             async with self._watch(tmp_path) as (watch, place):
-                self.show(tmp_path, FIRST)
-                await look_until_shown(watch, place, place, FIRST)
+                self.show(tmp_path, FIRST_LINE)
+                await look_until_shown(watch, place, place, FIRST_LINE)
                 end = await watch.end()
                 assert_place(end)
-                self.show(tmp_path, SECOND)
-                await look_until_shown(watch, end, end, SECOND)
+                self.show(tmp_path, SECOND_LINE)
+                await look_until_shown(watch, end, end, SECOND_LINE)
 
         asyncio.run(run())
 
     def test_two_waits_read_from_places_of_their_own(self, tmp_path: Path) -> None:
         async def run() -> None:
             async with self._watch(tmp_path) as (watch, early):
-                self.show(tmp_path, FIRST)
-                late = (await look_until_shown(watch, early, early, FIRST)).place
-                self.show(tmp_path, SECOND)
-                await look_until_shown(watch, late, late, SECOND)
-                await look_until_shown(watch, early, early, SECOND)
+                self.show(tmp_path, FIRST_LINE)
+                late = (await look_until_shown(watch, early, early, FIRST_LINE)).place
+                self.show(tmp_path, SECOND_LINE)
+                await look_until_shown(watch, late, late, SECOND_LINE)
+                await look_until_shown(watch, early, early, SECOND_LINE)
 
         asyncio.run(run())
 

@@ -15,7 +15,7 @@ from taskmem_hookspecs.model import Wake
 from taskmem_hookspecs.roles import SelectiveTransport, WakeReceipt, WakeTransport
 from taskmem_hookspecs.testing.values import a_wake
 
-HOSTILE = (
+HOSTILE_TEXTS = (
     "\"double\", 'single', `back` and \\ back\\slash\\n",
     "emoji 👩🏽‍🚀, Arabic سلام, combining é",
     "line\u2028separator\u2029paragraph\ttab",
@@ -84,7 +84,7 @@ class TransportSuite:
         for _ in range(2):
             assert isinstance(deliver_wake(transport, a_wake()), WakeReceipt)
 
-    @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:12])
+    @pytest.mark.parametrize("text", HOSTILE_TEXTS, ids=lambda text: text[:12])
     def test_a_text_arrives_as_it_is(self, tmp_path: Path, text: str) -> None:
         deliver_wake(self.make_transport(tmp_path), a_wake(text=text))
         received = self.list_received(tmp_path)

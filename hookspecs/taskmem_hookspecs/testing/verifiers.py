@@ -11,7 +11,7 @@ import pytest
 
 from taskmem_hookspecs.evidence import Claim, EvidenceVerifier, Finding, Verdict
 
-STRANGE = (
+STRANGE_SUBJECTS = (
     "",
     " ",
     ".",
@@ -63,7 +63,7 @@ class VerifierSuite:
         finding = verify_claim(self.make_verifier(tmp_path), claim)
         assert finding.verdict is not Verdict.VERIFIED
 
-    @pytest.mark.parametrize("subject", STRANGE, ids=lambda text: ascii(text[:12]))
+    @pytest.mark.parametrize("subject", STRANGE_SUBJECTS, ids=lambda text: ascii(text[:12]))
     def test_whatever_is_claimed_nothing_is_raised_and_nothing_believed(
         self, tmp_path: Path, subject: str
     ) -> None:

@@ -64,7 +64,7 @@ def serve_pages(pages, *, tls=None, host="127.0.0.1"):
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
     """Only a test that is about time runs out of it."""
-    monkeypatch.setattr(urls, "SECONDS", PATIENCE)
+    monkeypatch.setattr(urls, "TOTAL_SECONDS", PATIENCE)
     monkeypatch.setattr(urls, "CONNECT_SECONDS", PATIENCE)
 
 
@@ -81,8 +81,8 @@ def server():
         "/locked": (401, {}, BODY),
         "/mine": (403, {}, BODY),
         "/busy": (429, {}, BODY),
-        "/largest": (200, {}, b"x" * urls.LARGEST),
-        "/larger": (200, {}, b"x" * (urls.LARGEST + 1)),
+        "/largest": (200, {}, b"x" * urls.LARGEST_BODY_BYTES),
+        "/larger": (200, {}, b"x" * (urls.LARGEST_BODY_BYTES + 1)),
         "/short": (200, {"Content-Length": "1000"}, BODY),
         "/packed": (200, {"Content-Encoding": "gzip"}, BODY),
         "/same": (302, {"Location": "/"}, b""),
@@ -179,19 +179,19 @@ async def test_the_query_is_asked_for_and_the_fragment_is_not(server):
 
 
 async def test_a_body_of_a_mebibyte_is_summed_whole(server):
-    whole = hashlib.sha256(b"x" * urls.LARGEST).hexdigest()
+    whole = hashlib.sha256(b"x" * urls.LARGEST_BODY_BYTES).hexdigest()
     finding = await verify_path(server, "/largest", checksum=whole)
-    assert (finding.verdict, finding.size) == (Verdict.VERIFIED, urls.LARGEST)
+    assert (finding.verdict, finding.size) == (Verdict.VERIFIED, urls.LARGEST_BODY_BYTES)
 
 
 async def test_of_a_larger_one_only_the_beginning_is_read(server):
     finding = await verify_path(server, "/larger")
-    assert (finding.verdict, finding.size) == (Verdict.VERIFIED, urls.LARGEST)
+    assert (finding.verdict, finding.size) == (Verdict.VERIFIED, urls.LARGEST_BODY_BYTES)
     assert "the first 1,048,576 bytes" in finding.detail
 
 
 async def test_the_beginning_is_never_taken_for_the_sum_of_all(server):
-    part = hashlib.sha256(b"x" * urls.LARGEST).hexdigest()
+    part = hashlib.sha256(b"x" * urls.LARGEST_BODY_BYTES).hexdigest()
     finding = await verify_path(server, "/larger", checksum=part)
     assert finding.verdict is Verdict.UNPROVEN
 
@@ -405,7 +405,7 @@ async def test_where_nobody_listens_is_unproven():
 
 
 async def test_who_listens_and_says_nothing_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(urls, "SECONDS", 0.05)
+    monkeypatch.setattr(urls, "TOTAL_SECONDS", 0.05)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -415,7 +415,7 @@ async def test_who_listens_and_says_nothing_is_not_waited_for(monkeypatch):
 
 
 async def test_a_body_that_never_ends_is_not_waited_for(monkeypatch, server):
-    monkeypatch.setattr(urls, "SECONDS", 0.2)
+    monkeypatch.setattr(urls, "TOTAL_SECONDS", 0.2)
     done = threading.Event()
 
     def trickle():

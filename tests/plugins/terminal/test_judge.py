@@ -12,7 +12,7 @@ from taskmem_hookspecs import ConditionUnclear, Frame, Met, Target
 from taskmem_hookspecs.testing import JudgeSuite
 from taskmem_terminal.hooks import wait_judge
 from taskmem_terminal.judge import TerminalRuleJudge
-from taskmem_terminal.recording import UNSEEN
+from taskmem_terminal.recording import UNSEEN_END
 from tests.plugins.terminal.judged import NOON, ShownJudge, is_met_by, rule_on
 from tests.plugins.terminal.replay import run_at_once
 
@@ -206,7 +206,7 @@ def test_an_end_of_unknown_status_is_an_end_and_no_more():
 
 
 def test_a_command_that_is_lost_from_sight_has_not_ended():
-    gone = f"Nothing records pty:x any more, though {UNSEEN}; its recorder was killed."
+    gone = f"Nothing records pty:x any more, though {UNSEEN_END}; its recorder was killed."
     for condition in ("exits", "prompt returns"):
         assert is_met_by(condition, "working\n", gone=gone) is NO
 
