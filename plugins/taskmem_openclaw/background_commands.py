@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from taskmem_hookspecs import Frame, Target, TargetNotFound, Watch
 from taskmem_openclaw import configuration, plugin_socket
+from taskmem_openclaw.json_values import to_object
 
 GLANCE_SECONDS: Final = 2.0
 """Time between two looks at a watched command. Seconds."""
@@ -223,7 +224,7 @@ def read_exec_end(seen: Mapping[str, Any], boot: str) -> ExecEnd | None:
 
     `boot` identifies the gateway process that ran when the watch began.
     """
-    shown, row = _find_session(seen), _to_object(seen.get("row"))
+    shown, row = _find_session(seen), to_object(seen.get("row"))
     if shown:
         return _read_session_end(shown)
     if row.get("status") == "running":
@@ -301,17 +302,13 @@ def _describe_running(seen: Mapping[str, Any]) -> str:
 
 
 async def _fetch_exec(path: Path, name: str, size: int) -> Mapping[str, Any]:
-    return _to_object(
+    return to_object(
         await plugin_socket.ask_gateway(path, "exec", ASK_SECONDS, name=name, size=size)
     )
 
 
 def _find_session(seen: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _to_object(seen.get("shown"))
-
-
-def _to_object(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+    return to_object(seen.get("shown"))
 
 
 def _to_number(value: object) -> float:

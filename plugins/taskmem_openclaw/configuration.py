@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
+from taskmem_openclaw.json_values import find_value, to_object
+
 PLUGIN: Final = "taskmem"
 """Id of our plug-in in OpenClaw."""
 DEFAULT_PORT: Final = 18789
@@ -57,7 +59,7 @@ def find_other_config(home: Path, config: Path) -> Path | None:
             found: object = json.loads(file.read_bytes())
         except (OSError, ValueError, RecursionError):
             continue
-        other = _to_object(found).get("config")
+        other = to_object(found).get("config")
         if isinstance(other, str) and other != str(config) and Path(other).exists():
             return Path(other)
     return None
@@ -118,7 +120,7 @@ def find_webhooks(environ: Mapping[str, str]) -> Webhooks | None:
     None: they are off, or the token or the port is unknown.
     """
     found = read_config(environ) or {}
-    said = _to_object(found.get("hooks"))
+    said = to_object(found.get("hooks"))
     token = said.get("token")
     if said.get("enabled") is not True or not isinstance(token, str) or not token:
         return None
@@ -138,8 +140,8 @@ def may_want_plugin(environ: Mapping[str, str]) -> bool:
     found = read_config(environ)
     if found is None:
         return find_config_file(environ).exists()
-    plugins = _to_object(found.get("plugins"))
-    entry = _to_object(_to_object(plugins.get("entries")).get(PLUGIN))
+    plugins = to_object(found.get("plugins"))
+    entry = to_object(find_value(plugins, ("entries", PLUGIN)))
     if has_includes(found):
         return entry.get("enabled") is not False
     return entry.get("enabled") is True and plugins.get("enabled") is not False
@@ -152,7 +154,7 @@ def has_includes(config: Mapping[str, Any]) -> bool:
 
 def find_local_port(config: Mapping[str, Any], environ: Mapping[str, str]) -> int | None:
     """Return the gateway's port on loopback; None: it is unknown, or the gateway is elsewhere."""
-    gateway = _to_object(config.get("gateway"))
+    gateway = to_object(config.get("gateway"))
     elsewhere = gateway.get("mode") == "remote" or gateway.get("bind") in _ELSEWHERE
     if elsewhere or "$include" in config or "$include" in gateway:
         return None
@@ -174,7 +176,3 @@ def _parse_port(value: object, environ: Mapping[str, str]) -> int | None:
     if isinstance(said, bool) or not isinstance(said, int):
         return None
     return said if 0 < said <= LARGEST_PORT else None
-
-
-def _to_object(value: object) -> Mapping[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

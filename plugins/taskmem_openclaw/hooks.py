@@ -65,8 +65,8 @@ def reader() -> Reader:
 @hookimpl(trylast=True)
 def health_checks() -> Sequence[HealthCheck]:
     """Return the checks of the links to OpenClaw, and of a test wake."""
-    from taskmem_openclaw.doctor.health import OpenClawCheck
     from taskmem_openclaw.doctor.live_proof import WakeProof
+    from taskmem_openclaw.doctor.rows import OpenClawCheck
 
     return [OpenClawCheck(), WakeProof()]
 

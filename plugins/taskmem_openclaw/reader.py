@@ -14,7 +14,7 @@ import shutil
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, TypeGuard, cast
+from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
@@ -27,6 +27,7 @@ from taskmem_hookspecs import (
     Reading,
 )
 from taskmem_openclaw import configuration, plugin_socket
+from taskmem_openclaw.json_values import find_value
 
 NAME: Final = "host"
 VARIABLE: Final = "TASKMEM_HOST_CALLS_PER_DAY"
@@ -202,12 +203,6 @@ def _describe_error(error: Exception) -> str:
 
 def _read_configured_model(environ: Mapping[str, str]) -> str | None:
     """Return the model named in OpenClaw's configuration; None: none is named."""
-    found: object = configuration.read_config(environ) or {}
-    for key in ("agents", "defaults", "model"):
-        found = found.get(key) if _is_object(found) else None
-    named = found.get("primary") if _is_object(found) else found
+    model = find_value(configuration.read_config(environ), ("agents", "defaults", "model"))
+    named = model if isinstance(model, str) else find_value(model, ("primary",))
     return named if isinstance(named, str) else None
-
-
-def _is_object(value: object) -> TypeGuard[dict[str, object]]:
-    return isinstance(value, dict)

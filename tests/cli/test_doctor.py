@@ -35,7 +35,7 @@ from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from openclaw_taskmem.plugin_host.manager import Plugin, format_error
 from taskmem_hookspecs import HealthRow, HealthState, TaskmemError, hookimpl
-from taskmem_openclaw.doctor.health import build_unused_row
+from taskmem_openclaw.doctor.rows import build_unused_row
 from tests.cli.fake_daemon import FakeDaemon
 from tests.support.daemons import COMMAND, QUIET, Daemon, environment, short_home
 from tests.support.waiting import PATIENCE

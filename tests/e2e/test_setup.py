@@ -134,11 +134,7 @@ def test_a_gateway_that_is_stopped_is_set_up_and_left_as_it_was(
     assert "Everything is in place" in set_up(taskmem, "--yes", "--no-proof")
     assert room.config.read_bytes() == text
 
-    # Undone, and, set up anew, removed: the configuration is as it was.
-    set_up(taskmem, "--undo")
-    assert read_configuration(room) == before[1]
-    set_up(taskmem, "--yes", "--no-proof")
-    assert read_configuration(room) == after
+    # Removed: the configuration is as it was.
     set_up(taskmem, "--remove")
     assert read_configuration(room) == before[1]
 
@@ -178,12 +174,6 @@ def test_running_gateway_gains_and_loses_the_tools_at_once(
         assert now["mcp"]["servers"]["mine"]["enabled"] is False
         assert "Everything is in place" in set_up(taskmem, "--yes", "--no-proof")
 
-        set_up(taskmem, "--undo")
-        assert read_configuration(room) == before
-        until(lambda: not has_greeted(), "the plug-in has gone")
-        until(lambda: not has_tools(), "the tools are out of sight")
-
-        set_up(taskmem, "--no-proof")
         set_up(taskmem, "--remove")
         assert read_configuration(room) == {k: v for k, v in before.items() if k != "mcp"}
         until(lambda: not has_greeted(), "the plug-in has gone")

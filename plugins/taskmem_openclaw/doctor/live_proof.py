@@ -18,10 +18,9 @@ from typing import Any, Final, TypeVar, cast
 
 from taskmem_hookspecs import TRIAL, Checkup, HealthRow, TaskmemError
 from taskmem_openclaw import configuration, plugin_socket
-from taskmem_openclaw.doctor.gateways import await_gateways
-from taskmem_openclaw.doctor.links import RELOAD, fail, ok, warn
+from taskmem_openclaw.doctor.rows import RELOAD, await_gateways, fail, ok, warn
+from taskmem_openclaw.json_values import find_value
 from taskmem_openclaw.setup import plan
-from taskmem_openclaw.setup.edits import find_value
 
 SECONDS: Final = 60.0
 """Time limit of both turns together. Seconds."""

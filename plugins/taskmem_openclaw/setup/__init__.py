@@ -1,1 +1,1 @@
-"""`taskmem setup openclaw`: install into OpenClaw, undo and remove."""
+"""`taskmem setup openclaw`: install into OpenClaw, and remove."""

@@ -1,42 +1,37 @@
-"""Plan and run set-up, undo and removal in OpenClaw."""
+"""Set up and remove in OpenClaw: what is to be done, how, and the record of it."""
 
 from __future__ import annotations
 
 import difflib
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from taskmem_openclaw.setup import openclaw, plan, setup_record
-from taskmem_openclaw.setup.edits import (
+from taskmem_hookspecs.installing import make_setup_folder, write_file
+from taskmem_openclaw.json_values import find_value, is_list, is_object, to_list
+from taskmem_openclaw.setup import openclaw, plan
+from taskmem_openclaw.setup.config_edits import (
     ConfigChange,
+    Document,
+    ListEdit,
     ValueEdit,
     apply_changes,
     apply_edit,
-    drop_path,
-    find_value,
-    remove_path,
-    to_list,
-)
-from taskmem_openclaw.setup.edits import Path as Keys
-from taskmem_openclaw.setup.merge_patches import (
-    Document,
     apply_patch,
     build_patch,
-    is_list,
-    is_object,
+    drop_path,
     is_same_json,
-    undo_patch,
 )
+from taskmem_openclaw.setup.config_edits import Path as Keys
 from taskmem_openclaw.setup.openclaw import (
     ConfigAlone,
     ConfigReadOnly,
     OpenClaw,
     OpenClawSetupFailed,
 )
-from taskmem_openclaw.setup.setup_record import SetupRecord, SetupStep
 
 _NAMES: Final = (plan.PLUGIN, plan.BUNDLE)
 _ENTRIES: Final[Keys] = ("plugins", "entries")
@@ -47,6 +42,54 @@ _AROUND: Final[tuple[Keys, ...]] = (_ENTRIES, plan.LOAD[:2], plan.LOAD[:1])
 _SECRET: Final = ("env", "headers")
 _LEFT: Final = object()
 """Marks a key that the patch does not touch."""
+
+
+class SetupRecord(NamedTuple):
+    """What was set up in one OpenClaw."""
+
+    config: str
+    """Path of its configuration, which identifies the OpenClaw."""
+    folder: str = ""
+    """Folder of the last installation; empty: there was none."""
+    fingerprint: str = ""
+    """Fingerprint of that folder at the time; empty: the installation was not finished."""
+    gemini: bool = False
+    """Whether a Gemini key may be used; the Gemini plug-in reads this."""
+    bundle_lists: tuple[Keys, ...] = ()
+    """Lists of tools that the bundle's word was added to."""
+
+
+def load_record(home: Path, config: Path) -> SetupRecord:
+    """Return the record; an unreadable one counts as empty."""
+    empty = SetupRecord(str(config))
+    try:
+        found: object = json.loads(_find_record_file(home, empty).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return empty
+    if not is_object(found):
+        return empty
+    lists = tuple(tuple(map(str, to_list(path))) for path in to_list(found.get("bundle_lists")))
+    folder, fingerprint = (str(found.get(key) or "") for key in ("folder", "fingerprint"))
+    return SetupRecord(str(config), folder, fingerprint, found.get("gemini") is True, lists)
+
+
+def save_record(home: Path, record: SetupRecord) -> None:
+    """Save the record; delete the file if nothing is set up.
+
+    Raises:
+        OSError: It cannot be written; the old record is unchanged.
+    """
+    file = _find_record_file(home, record)
+    if record == SetupRecord(record.config):
+        file.unlink(missing_ok=True)
+        return
+    make_setup_folder(home)
+    write_file(file, json.dumps(record._asdict(), indent=2).encode())
+
+
+def _find_record_file(home: Path, record: SetupRecord) -> Path:
+    digest = hashlib.sha256(os.fsencode(record.config)).hexdigest()[:12]
+    return home / "setup" / f"openclaw-{digest}.json"
 
 
 class ShippedPackage(NamedTuple):
@@ -81,16 +124,15 @@ class SetupPlan(NamedTuple):
     install: ShippedPackage | None = None
     """The package to install or reinstall; None: nothing to install."""
     uninstall: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    """Paths changed by others since set-up, which stay as they are."""
-    gemini: bool = False
-    """Whether a Gemini key may be used."""
+    after: SetupRecord | None = None
+    """The record once it is done; None: nothing is set up then."""
 
     @property
     def is_noop(self) -> bool:
         """Whether there is nothing to do."""
-        still = is_same_json(self.now, self.wanted) and self.gemini == self.record.gemini
-        return still and self.install is None and not self.uninstall
+        gemini = self.after is not None and self.after.gemini != self.record.gemini
+        changes = gemini or not is_same_json(self.now, self.wanted)
+        return not changes and self.install is None and not self.uninstall
 
 
 def plan_setup(
@@ -104,14 +146,27 @@ def plan_setup(
 ) -> SetupPlan:
     """Plan a set-up."""
     if shipped.link:
-        there = str(shipped.folder) in to_list(find_value(now, plan.LOAD))
+        linked = map(os.path.realpath, map(str, to_list(find_value(now, plan.LOAD))))
+        is_there = os.path.realpath(shipped.folder) in linked
     else:
-        there = find_value(now, (*_ENTRIES, shipped.name, "enabled")) is True
-    known = (record.folder, record.fingerprint)
-    there = there and known == (str(shipped.folder), shipped.fingerprint)
+        is_there = find_value(now, (*_ENTRIES, shipped.name, "enabled")) is True
+    after = record._replace(
+        folder=str(shipped.folder), fingerprint=shipped.fingerprint, gemini=gemini
+    )
+    is_there = is_there and after == record._replace(gemini=gemini)
+    changes = [*changes]
+    lists = [
+        edit.path
+        for change in changes
+        for edit in change.edits
+        if isinstance(edit, ListEdit)
+        and plan.BUNDLE_TOOLS in edit.added
+        and plan.BUNDLE_TOOLS not in to_list(find_value(now, edit.path))
+    ]
+    after = after._replace(bundle_lists=(*record.bundle_lists, *lists))
     wanted = apply_changes(now, changes)
-    install = None if there else shipped
-    return SetupPlan(host, record, now, wanted, install=install, gemini=gemini)
+    install = None if is_there else shipped
+    return SetupPlan(host, record, now, wanted, install=install, after=after)
 
 
 def needs_reload(move: SetupPlan) -> bool:
@@ -122,93 +177,39 @@ def needs_reload(move: SetupPlan) -> bool:
 def apply_setup(move: SetupPlan) -> bool:
     """Run a set-up plan; return whether a running gateway has taken up the plug-in.
 
-    The change is recorded first, so that an interrupted set-up can be finished or undone.
+    The record is written first, so that an interrupted set-up can be finished or removed.
 
     Raises:
         OpenClawSetupFailed: OpenClaw's command failed.
         OSError: The record cannot be written.
     """
-    host, record, shipped = move.host, move.record, move.install
-    before, steps = move.now, record.steps
-    if steps and not steps[-1].done:
-        before = undo_patch(before, steps[-1].patch, steps[-1].inverse).document
-        steps = steps[:-1]
-    patch, inverse = (build_patch(before, move.wanted), build_patch(move.wanted, before))
-    if patch or move.gemini != record._replace(steps=steps).gemini:
-        steps = (*steps, SetupStep(patch, inverse, done=False, gemini=move.gemini))
-    begun = record._replace(steps=steps)
-    setup_record.save_record(host.home, begun)
+    host, record, after = move.host, move.record, move.after or move.record
+    begun = after if move.install is None else after._replace(fingerprint="")
+    save_record(host.home, begun)
     try:
         live = _run_plan(move)
-    except ConfigReadOnly:
-        setup_record.save_record(host.home, record)
-        if not is_same_json(move.now, move.wanted):
+    except OpenClawSetupFailed as error:
+        if isinstance(error, ConfigReadOnly) and is_same_json(move.now, move.wanted):
+            live = False  # managed elsewhere, and as desired already
+        else:
+            if isinstance(error, ConfigReadOnly) or is_same_json(host.read(), move.now):
+                save_record(host.home, record)
             raise
-        # The configuration is managed elsewhere and already as desired.
-        live = False
-    except OpenClawSetupFailed:
-        if is_same_json(host.read(), move.now):
-            setup_record.save_record(host.home, record)
-        raise
-    if shipped is not None:
-        folder, fingerprint = str(shipped.folder), shipped.fingerprint
-        begun = begun._replace(folder=folder, fingerprint=fingerprint)
-    finished = tuple(step._replace(done=True) for step in steps)
-    setup_record.save_record(host.home, begun._replace(steps=finished))
+    save_record(host.home, after)
     return live
 
 
-def plan_undo(host: OpenClaw, record: SetupRecord, now: Document) -> SetupPlan:
-    """Plan the undo of the last set-up.
-
-    Raises:
-        OpenClawSetupFailed: No set-up is on record.
-    """
-    if not record.steps:
-        raise OpenClawSetupFailed(
-            f"No set-up of {host.config} is on record, so there is nothing to undo; "
-            "--remove takes out whatever there is."
-        )
-    step, seen = record.steps[-1], now
-    for name in _NAMES:
-        path = (*_ENTRIES, name)
-        if _is_uninstall_leftover(find_value(now, path)) and find_value(step.inverse, path) is None:
-            seen = remove_path(seen, path)
-    wanted, kept = undo_patch(seen, step.patch, step.inverse)
-    gone: list[str] = []
-    for name in _NAMES:
-        before, after = (_is_installed(each, name, record.folder) for each in (now, wanted))
-        if before and not after:
-            gone.append(name)
-            path = (*_ENTRIES, name)
-            kept = [each for each in kept if not each.startswith(".".join(path))]
-            if find_value(wanted, (*path, "enabled")) is None:
-                wanted = remove_path(wanted, path)
-    return SetupPlan(host, record, now, wanted, uninstall=tuple(gone), kept=tuple(kept))
-
-
-def apply_undo(move: SetupPlan) -> None:
-    """Run an undo plan.
-
-    Raises:
-        OpenClawSetupFailed: OpenClaw's command failed; running it again continues.
-        OSError: The record cannot be written.
-    """
-    _run_plan(move)
-    left = move.record._replace(steps=move.record.steps[:-1])
-    if move.uninstall:
-        left = left._replace(folder="", fingerprint="")
-    setup_record.save_record(move.host.home, left)
+def is_unfinished(move: SetupPlan) -> bool:
+    """Return whether an installation was begun and not finished, by the record."""
+    record = load_record(move.host.home, move.host.config)
+    return record.folder != "" and record.fingerprint == ""
 
 
 def plan_removal(
     host: OpenClaw, record: SetupRecord, now: Document, wishes: plan.DesiredState
 ) -> SetupPlan:
     """Plan the removal of every trace."""
-    wanted = now
-    for step in reversed(record.steps):
-        wanted = undo_patch(wanted, step.patch, step.inverse).document
-    wanted = plan.remove_traces(wanted, wishes)
+    wanted = plan.remove_traces(now, wishes, record.bundle_lists)
     there = {name: find_value(now, (*_ENTRIES, name)) for name in _NAMES}
     gone = {name for name in there if there[name] and not _is_uninstall_leftover(there[name])}
     if plan.list_plugin_paths(now, wishes):
@@ -224,7 +225,7 @@ def apply_removal(move: SetupPlan) -> None:
         OSError: The record cannot be removed.
     """
     _run_plan(move)
-    setup_record.save_record(move.host.home, SetupRecord(move.record.config))
+    save_record(move.host.home, SetupRecord(move.record.config))
 
 
 def list_commands(move: SetupPlan) -> list[str]:
@@ -295,12 +296,6 @@ def _find_remaining_patch(now: Document, move: SetupPlan) -> Document:
         elif here is None and wanted == {}:
             reached = apply_edit(reached, ValueEdit(path, wanted))
     return build_patch(now, reached)
-
-
-def _is_installed(config: Document, name: str, folder: str) -> bool:
-    if name == plan.PLUGIN:
-        return folder in to_list(find_value(config, plan.LOAD))
-    return find_value(config, (*_ENTRIES, name, "enabled")) is True
 
 
 def _is_uninstall_leftover(entry: object) -> bool:

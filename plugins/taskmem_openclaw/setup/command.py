@@ -13,13 +13,10 @@ import click
     help="Grant all permissions; leave choices as they are.",
 )
 @click.option("--dry-run", is_flag=True, help="Only print what would be done.")
-@click.option("--undo", is_flag=True, help="Restore what the last set-up changed.")
 @click.option("--remove", is_flag=True, help="Remove everything except the data.")
 @click.option("--no-proof", is_flag=True, help="Do not run the doctor afterwards.")
 @click.option("--mcp", is_flag=True, help="Install the MCP bundle instead of the native plug-in.")
-def openclaw(
-    *, everything: bool, dry_run: bool, undo: bool, remove: bool, no_proof: bool, mcp: bool
-) -> None:
+def openclaw(*, everything: bool, dry_run: bool, remove: bool, no_proof: bool, mcp: bool) -> None:
     """Set up OpenClaw: the plug-in and its permissions.
 
     At a terminal it asks for each permission, with the reason. Elsewhere, without
@@ -28,11 +25,7 @@ def openclaw(
     """
     from taskmem_openclaw.setup import prompts
 
-    if undo and remove:
-        raise click.UsageError("Either --undo or --remove, not both.")
-    if undo:
-        prompts.undo_setup(dry_run=dry_run)
-    elif remove:
+    if remove:
         prompts.remove_setup(dry_run=dry_run)
     else:
         choice = prompts.SetupChoice(everything, dry_run, not no_proof, mcp)

@@ -18,7 +18,8 @@ from typing import Any, Final, NamedTuple
 
 from taskmem_hookspecs.installing import make_setup_folder, write_file
 from taskmem_openclaw.configuration import parse_json
-from taskmem_openclaw.setup.merge_patches import Document, apply_patch, is_object
+from taskmem_openclaw.json_values import is_object
+from taskmem_openclaw.setup.config_edits import Document, apply_patch
 
 OLDEST: Final = (2026, 9)
 """The first version whose plug-in interface has everything that the plug-in uses."""

@@ -1,23 +1,32 @@
-"""Find the files that this package ships, their copies, and the desired state of OpenClaw."""
+"""Find plug-ins in folders: what this package ships, its copies, and others with our tool's name.
+
+OpenClaw drops the later of two tools with one name in silence, so our `memory_recall` is left out
+where another plug-in with that name is active. `gateway/past_tasks.js` decides by the same rule.
+Measured with OpenClaw 2026.9.6.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from taskmem_hookspecs.installing import NotOurs, Skill, find_command, find_home
+from taskmem_openclaw.json_values import find_value, to_list, to_object
 from taskmem_openclaw.setup import plan
 from taskmem_openclaw.setup.apply import ShippedPackage
-from taskmem_openclaw.setup.edits import find_value, to_list, to_object
 
 READERS: Final = "TASKMEM_READERS"
 MANIFEST: Final = "openclaw.plugin.json"
+RECALL_TOOL: Final = "memory_recall"
+LANCEDB: Final = "memory-lancedb"
+"""The plug-in of OpenClaw's makers that has a tool of that name."""
 
 
 def find_plugin() -> ShippedPackage:
@@ -72,27 +81,72 @@ def has_named_readers() -> bool:
     return bool(settings.get("readers"))
 
 
-def build_desired_state(config: Mapping[str, Any], known: str) -> plan.DesiredState:
+def build_desired_state(
+    config: Mapping[str, Any], known: str, state: Path | None = None
+) -> plan.DesiredState:
     """Return the desired state of an OpenClaw.
+
+    Where its configuration says the same in other words, such as by a link, these are desired.
 
     Args:
         config: OpenClaw's configuration.
         known: The folder the plug-in was last linked from; empty: unknown.
+        state: OpenClaw's state folder; None: unknown.
     """
     folder = find_plugin().folder
     manifest: object = json.loads(folder.joinpath(MANIFEST).read_bytes())
     tools = frozenset(map(str, to_list(find_value(manifest, ("contracts", "tools")))))
+    linked = [*map(str, to_list(find_value(config, plan.LOAD)))]
+    copied = None if state is None else state / "extensions" / plan.PLUGIN
+    command = tuple(map(str, to_list(find_value(config, plan.COMMAND))))
+    program = shutil.which(command[0]) if command else None
+    wanted = find_command()
+    if program and _is_same_path(program, wanted[0]) and command[1:] == wanted[1:]:
+        wanted = command
+    home = _find_same_path(find_home(), [str(find_value(config, plan.HOME) or "")])
     return plan.DesiredState(
-        folder=str(folder),
-        command=find_command(),
-        home=str(find_home()),
+        folder=_find_same_path(folder, linked),
+        command=wanted,
+        home=home,
         tools=tools,
         profiles=_read_profiles(manifest, tools),
-        stale=frozenset(
-            path
-            for path in map(str, to_list(find_value(config, plan.LOAD)))
-            if path == known or _is_plugin(Path(path))
-        ),
+        stale=frozenset(path for path in linked if path == known or _is_plugin(Path(path))),
+        copied=str(copied) if copied and is_own_folder(copied) else "",
+        default_home=_find_same_path(state / "taskmem", [home]) if state else "",
+        is_command_gone=bool(command) and program is None,
+    )
+
+
+def list_plugin_folders(config: Mapping[str, Any], state: Path) -> list[Path]:
+    """Return the folders from which OpenClaw loads a plug-in with our id."""
+    linked = map(expand_home, to_list(find_value(config, plan.LOAD)))
+    return [path for path in (*linked, state / "extensions" / plan.PLUGIN) if is_own_folder(path)]
+
+
+def is_own_folder(folder: Path) -> bool:
+    """Return whether a folder has a plug-in with our id."""
+    return find_value(_read_manifest(folder), ("id",)) == plan.PLUGIN
+
+
+def expand_home(path: object) -> Path:
+    """Expand `~` as OpenClaw does; an unknown user is left as it is."""
+    return Path(os.path.expanduser(str(path).replace("\0", "")))  # noqa: PTH111
+
+
+def find_recall_owner(config: Mapping[str, Any], state: Path | None) -> str | None:
+    """Return the id of the active plug-in that has the name `memory_recall`; None: ours has it.
+
+    `state`: OpenClaw's state folder, in which plug-ins are installed; None: not known.
+    """
+    manifests = {LANCEDB: "memory", **dict(_list_rivals(config, state))}
+    return next((each for each, kind in manifests.items() if _is_active(config, each, kind)), None)
+
+
+def describe_recall_owner(owner: str) -> str:
+    """Say what is done about another plug-in that has the name."""
+    return (
+        f"The plug-in {owner} has the tool name {RECALL_TOOL}, so ours is left out; past tasks "
+        'are found by memory_search with corpus "all".'
     )
 
 
@@ -111,9 +165,47 @@ def _read_profiles(manifest: object, tools: frozenset[str]) -> frozenset[str]:
 
 def _is_plugin(folder: Path) -> bool:
     """Return whether a folder is our plug-in, or has the path of one that was deleted."""
-    try:
-        manifest: object = json.loads(folder.joinpath(MANIFEST).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        own = ("taskmem_openclaw", "gateway")
-        return folder.parts[-2:] == own and not folder.exists()
+    manifest = _read_manifest(folder)
+    if manifest is None:
+        return folder.parts[-2:] == ("taskmem_openclaw", "gateway") and not folder.exists()
     return find_value(manifest, ("id",)) == plan.PLUGIN
+
+
+def _read_manifest(folder: Path) -> object:
+    """Return the manifest of a plug-in; None: the folder has none that can be read."""
+    try:
+        return json.loads((folder / MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _find_same_path(path: Path, others: Iterable[str]) -> str:
+    """Return the other path that leads to the same file or folder; else the path itself."""
+    return next((each for each in others if each and _is_same_path(each, path)), str(path))
+
+
+def _is_same_path(one: str | Path, other: str | Path) -> bool:
+    return os.path.realpath(expand_home(one)) == os.path.realpath(expand_home(other))
+
+
+def _is_active(config: Mapping[str, Any], plugin: str, kind: str) -> bool:
+    """Whether a plug-in is switched on; of those for memory, only the one in the slot is."""
+    plugins = to_object(config.get("plugins"))
+    if plugins.get("enabled") is False or plugin in to_list(plugins.get("deny")):
+        return False
+    if find_value(plugins, ("entries", plugin, "enabled")) is False:
+        return False
+    return kind != "memory" or find_value(plugins, ("slots", "memory")) == plugin
+
+
+def _list_rivals(config: Mapping[str, Any], state: Path | None) -> Iterator[tuple[str, str]]:
+    """Yield the id and kind of each plug-in that is installed and declares the name."""
+    folders = [*map(expand_home, to_list(find_value(config, plan.LOAD)))]
+    if state is not None:
+        folders += sorted((state / "extensions").glob("*"))
+    for folder in folders:
+        manifest = _read_manifest(folder)
+        plugin = find_value(manifest, ("id",))
+        tools = to_list(find_value(manifest, ("contracts", "tools")))
+        if plugin not in (None, plan.PLUGIN) and RECALL_TOOL in tools:
+            yield str(plugin), str(find_value(manifest, ("kind",)))

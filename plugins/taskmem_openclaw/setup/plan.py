@@ -8,28 +8,33 @@ from typing import Any, Final
 
 from taskmem_hookspecs.installing import SERVER, TOOLS, runs_taskmem
 from taskmem_openclaw import configuration
+from taskmem_openclaw.json_values import find_value, to_list, to_object
 from taskmem_openclaw.setup import tool_policy
-from taskmem_openclaw.setup.edits import (
+from taskmem_openclaw.setup.config_edits import (
+    SETUP,
     ConfigChange,
+    Document,
+    Fault,
     ListEdit,
+    Path,
     ValueEdit,
     apply_changes,
     apply_edit,
-    find_value,
+    is_same_json,
     remove_path,
-    to_list,
-    to_object,
 )
-from taskmem_openclaw.setup.merge_patches import Document, is_same_json
 
 PLUGIN: Final = configuration.PLUGIN
 BUNDLE: Final = "taskmem-mcp"
 """Id of the MCP bundle in OpenClaw's configuration."""
+BUNDLE_TOOLS: Final = "bundle-mcp"
+"""OpenClaw's word for the tools of all bundles."""
 
-_ENTRY: Final = ("plugins", "entries", PLUGIN)
-HOLD_BACK: Final = (*_ENTRY, "config", "holdBack")
-HOME: Final = (*_ENTRY, "config", "home")
-RECORD: Final = (*_ENTRY, "config", "recordCommands")
+ENTRY: Final = ("plugins", "entries", PLUGIN)
+HOLD_BACK: Final = (*ENTRY, "config", "holdBack")
+COMMAND: Final = (*ENTRY, "config", "command")
+HOME: Final = (*ENTRY, "config", "home")
+RECORD: Final = (*ENTRY, "config", "recordCommands")
 LOAD: Final = ("plugins", "load", "paths")
 ALLOW: Final = ("plugins", "allow")
 
@@ -49,10 +54,21 @@ class DesiredState:
     """Tool profiles in which the plug-in's manifest puts all tools."""
     stale: frozenset[str] = frozenset()
     """Known folders from which the plug-in was linked before."""
+    copied: str = ""
+    """A copy of the plug-in in OpenClaw's own folder, which it loads, too; empty: there is none."""
+    default_home: str = ""
+    """The plug-in's home where its configuration names none; empty: unknown."""
+    is_command_gone: bool = False
+    """True if the configuration names a command that is not there."""
 
 
 class SetupRefused(Exception):
     """The operator's configuration forbids it; `str()` says how to change that."""
+
+    def __init__(self, sentence: str, fault: Fault) -> None:
+        """Set the sentence, and what the doctor says instead."""
+        super().__init__(sentence)
+        self.fault = fault
 
 
 @dataclass(frozen=True)
@@ -70,21 +86,31 @@ def plan_plugin(config: Mapping[str, Any], wishes: DesiredState) -> ConfigPlan:
     Raises:
         SetupRefused: The configuration forbids it, or the bundle is installed.
     """
-    _require_allowed(config, PLUGIN)
+    require_allowed(config, PLUGIN)
     if find_value(config, ("plugins", "entries", BUNDLE, "enabled")) is True:
-        raise SetupRefused(_describe_duplicate("MCP bundle", "plug-in"))
+        raise _build_refusal("MCP bundle", "plug-in")
+    changes, notes = list_plugin_changes(config, wishes)
+    return ConfigPlan(_drop_done_changes(config, changes), notes)
+
+
+def list_plugin_changes(
+    config: Mapping[str, Any], wishes: DesiredState
+) -> tuple[list[ConfigChange], list[str]]:
+    """Return all that the native plug-in wants, also what is there; and notes for the operator."""
     tools = tool_policy.ToolGroup(PLUGIN, wishes.tools, wishes.profiles)
     seen, notes = tool_policy.plan_tool_visibility(config, tools)
     access = _build_access_change(config)
-    wanted = [_build_plugin_change(config, wishes), *_build_allow_change(config, PLUGIN), access]
-    wanted += [
+    changes = [
+        _build_plugin_change(config, wishes),
+        *_build_allow_change(config, PLUGIN),
+        access,
         *_build_model_change(config),
         _build_hold_back_change(access),
         _build_recording_change(),
+        *seen,
+        *_build_server_changes(config),
     ]
-    return ConfigPlan(
-        _drop_done_changes(config, [*wanted, *seen, *_build_server_changes(config)]), notes
-    )
+    return changes, notes
 
 
 def plan_bundle(config: Mapping[str, Any], wishes: DesiredState) -> ConfigPlan:
@@ -93,40 +119,66 @@ def plan_bundle(config: Mapping[str, Any], wishes: DesiredState) -> ConfigPlan:
     Raises:
         SetupRefused: The configuration forbids it, or the plug-in is installed.
     """
-    _require_allowed(config, BUNDLE)
+    require_allowed(config, BUNDLE)
     if list_plugin_paths(config, wishes):
-        raise SetupRefused(_describe_duplicate("plug-in", "MCP bundle"))
+        raise _build_refusal("plug-in", "MCP bundle")
     names = frozenset(f"{SERVER}__{tool}" for tool in wishes.tools)
-    tools = tool_policy.ToolGroup("bundle-mcp", names, frozenset(("coding", "messaging")))
+    tools = tool_policy.ToolGroup(BUNDLE_TOOLS, names, frozenset(("coding", "messaging")))
     seen, notes = tool_policy.plan_tool_visibility(config, tools)
     wanted = [_build_bundle_change(config, wishes), *_build_allow_change(config, BUNDLE)]
     return ConfigPlan(_drop_done_changes(config, [*wanted, *seen]), notes)
 
 
-def remove_traces(config: Mapping[str, Any], wishes: DesiredState) -> Document:
+def remove_traces(
+    config: Mapping[str, Any], wishes: DesiredState, bundle_lists: Iterable[Path]
+) -> Document:
     """Return the configuration without any trace of ours.
 
-    Parents and lists that become empty are removed too, except allow-lists: an empty one does not
-    mean the same as a missing one.
+    Objects and lists that become empty are removed too, except where an empty list does not mean
+    the same as a missing one. Words that set-up copied beside ours from an inherited list go with
+    ours, unless somebody has changed them since.
+
+    Args:
+        config: OpenClaw's configuration.
+        wishes: The desired state, which names our folders.
+        bundle_lists: Paths of the lists that got `BUNDLE_TOOLS` from us; other bundles use that
+            word, too.
     """
     result = dict(config)
     for name in (PLUGIN, BUNDLE):
         result = remove_path(result, ("plugins", "entries", name))
     for name in list_own_servers(config):
         result = remove_path(result, ("mcp", "servers", name))
-    words = [
-        ListEdit(LOAD, (), tuple(list_plugin_paths(config, wishes))),
-        ListEdit(ALLOW, (), (PLUGIN, BUNDLE)),
-    ]
-    for scope in tool_policy.list_scopes(config):
-        for place in (scope, (*scope, "sandbox", "tools")):
-            words += [ListEdit((*place, key), (), (PLUGIN,)) for key in ("allow", "alsoAllow")]
-    for edit in words:
-        if not set(edit.dropped).isdisjoint(map(str, to_list(find_value(result, edit.path)))):
-            result = apply_edit(result, edit)
-            if not find_value(result, edit.path) and edit.path[-1] != "allow":
-                result = remove_path(result, edit.path)
+    result = _drop_words(result, LOAD, list_plugin_paths(config, wishes), [])
+    result = _drop_words(result, ALLOW, (PLUGIN, BUNDLE), None)
+    ours = {*bundle_lists}
+    # The general lists last, since what an agent had inherited is compared with them.
+    for scope in reversed([*tool_policy.list_scopes(config)]):
+        for inner in ((), ("sandbox", "tools")):
+            allow, also = ((*scope, *inner, key) for key in ("allow", "alsoAllow"))
+            general = ("tools", *inner, "alsoAllow")
+            inherits = scope[-1] == "tools" and also != general
+            inherited = to_list(find_value(result, general)) if inherits else []
+            for path, without in ((allow, None), (also, inherited)):
+                words = (PLUGIN, BUNDLE_TOOLS) if path in ours else (PLUGIN,)
+                result = _drop_words(result, path, words, without)
     return result
+
+
+def _drop_words(
+    config: Document, path: Path, words: Sequence[str], inherited: Sequence[object] | None
+) -> Document:
+    """Return the configuration without some words of a list.
+
+    The list goes if it then says what is `inherited` without it. None: it stays in any case.
+    """
+    before = to_list(find_value(config, path))
+    rest = [word for word in before if word not in words]
+    if rest == before:
+        return config
+    if inherited is not None and rest == [word for word in inherited if word not in words]:
+        return remove_path(config, path)
+    return apply_edit(config, ValueEdit(path, rest))
 
 
 def list_plugin_paths(config: Mapping[str, Any], wishes: DesiredState) -> list[str]:
@@ -141,41 +193,102 @@ def list_own_servers(config: Mapping[str, Any]) -> list[str]:
     return [name for name, server in found.items() if runs_taskmem(server)]
 
 
-def _require_allowed(config: Mapping[str, Any], name: str) -> None:
+def require_allowed(config: Mapping[str, Any], name: str) -> None:
+    """Refuse a plug-in that OpenClaw must not load.
+
+    Raises:
+        SetupRefused: The configuration forbids it.
+    """
     if find_value(config, ("plugins", "enabled")) is False:
         raise SetupRefused(
             "OpenClaw's plug-ins are all switched off (plugins.enabled is false); "
-            "switch them on and run this again."
+            "switch them on and run this again.",
+            Fault(
+                "plugin",
+                "All of OpenClaw's plug-ins are switched off.",
+                "Run: openclaw config set plugins.enabled true",
+            ),
         )
     if name in to_list(find_value(config, ("plugins", "deny"))):
         raise SetupRefused(
             f"OpenClaw's configuration denies it (plugins.deny names {name}); take it "
-            "out of that list if you want it after all, and run this again."
+            "out of that list if you want it after all, and run this again.",
+            Fault(
+                "plugin",
+                "The plug-in is denied (plugins.deny).",
+                f"Take {name} out of plugins.deny in OpenClaw's configuration.",
+            ),
         )
 
 
-def _describe_duplicate(there: str, wanted: str) -> str:
-    return (
-        f"The {there} is installed, and with the {wanted} every tool would be there "
-        "twice; run taskmem setup openclaw --remove first."
-    )
+def _build_refusal(there: str, wanted: str) -> SetupRefused:
+    sentence = f"The {there} is installed, and with the {wanted} every tool would be there twice"
+    cure = "run taskmem setup openclaw --remove first"
+    return SetupRefused(f"{sentence}; {cure}.", Fault("plugin", f"{sentence}.", cure))
 
 
 def _build_plugin_change(config: Mapping[str, Any], wishes: DesiredState) -> ConfigChange:
-    stale = tuple(each for each in list_plugin_paths(config, wishes) if each != wishes.folder)
+    linked = list_plugin_paths(config, wishes)
+    stale = tuple(each for each in linked if each != wishes.folder)
+    entry = to_object(find_value(config, ENTRY))
+    disabled = Fault(
+        "plugin", "The plug-in is switched off.", f"Run: openclaw plugins enable {PLUGIN}"
+    )
     return ConfigChange(
         "the plug-in",
         "the agent the tools, and wakes a way in"
         + ("; its link still points to where it was before" if stale else ""),
         (
-            ListEdit(LOAD, (wishes.folder,), stale),
-            ValueEdit((*_ENTRY, "enabled"), value=True),
-            ValueEdit((*_ENTRY, "config", "command"), list(wishes.command)),
-            ValueEdit(HOME, wishes.home),
+            ListEdit(LOAD, (wishes.folder,), stale, _find_folder_fault(linked, stale, wishes)),
+            ValueEdit(
+                (*ENTRY, "enabled"),
+                value=True,
+                fault=disabled if entry.get("enabled") is False else None,
+            ),
+            ValueEdit(
+                COMMAND,
+                list(wishes.command),
+                _find_command_fault(config, wishes),
+            ),
+            ValueEdit(HOME, wishes.home, _find_home_fault(config, wishes)),
         ),
         leaves="what a wait in plain English, or on a screen, looks at, to your "
         "agent's own model, which judges it",
         needed=True,
+    )
+
+
+def _find_folder_fault(
+    linked: Sequence[str], stale: Sequence[str], wishes: DesiredState
+) -> Fault | None:
+    others = [*stale, *([wishes.copied] if wishes.copied else [])]
+    if not others:
+        return None
+    if wishes.folder in linked:
+        return Fault("folder", f"There is another plug-in in {others[0]}.", breaks=False)
+    ours = f"this installation's is in {wishes.folder}"
+    return Fault("folder", f"OpenClaw loads the plug-in from {others[0]}, and {ours}.")
+
+
+def _find_command_fault(config: Mapping[str, Any], wishes: DesiredState) -> Fault:
+    words = " ".join(map(str, to_list(find_value(config, COMMAND))))
+    if not words:
+        unset = "The plug-in looks for taskmem on the gateway's PATH."
+        return Fault("command", unset, breaks=False)
+    if wishes.is_command_gone:
+        return Fault("command", f"The plug-in starts {words.split()[0]}, and it is gone.")
+    other = f"The plug-in starts {words}, and this is {' '.join(wishes.command)}."
+    return Fault("command", other, breaks=False)
+
+
+def _find_home_fault(config: Mapping[str, Any], wishes: DesiredState) -> Fault | None:
+    theirs = find_value(config, HOME) or wishes.default_home
+    if theirs in ("", wishes.home):
+        return None
+    return Fault(
+        "home",
+        f"The plug-in's home is {theirs}, and this one is {wishes.home}: they share no task.",
+        f"{SETUP} (or set TASKMEM_HOME={theirs} here)",
     )
 
 
@@ -196,22 +309,30 @@ def _build_bundle_change(config: Mapping[str, Any], wishes: DesiredState) -> Con
 
 def _build_allow_change(config: Mapping[str, Any], name: str) -> Iterator[ConfigChange]:
     if to_list(find_value(config, ALLOW)):
+        fault = Fault("plugin", "The plug-in is missing in plugins.allow.")
         yield ConfigChange(
             f"{name} in plugins.allow",
             "it leave to load, for you list the plug-ins that may",
-            (ListEdit(ALLOW, (name,)),),
+            (ListEdit(ALLOW, (name,), fault=fault),),
             needed=True,
         )
 
 
 def _build_access_change(config: Mapping[str, Any]) -> ConfigChange:
-    path = (*_ENTRY, "hooks", "allowConversationAccess")
+    path = (*ENTRY, "hooks", "allowConversationAccess")
+    fault = Fault(
+        "conversation",
+        "The plug-in may not see conversations: after a compaction, and on a session's first "
+        "turn, the agent must ask itself where it was.",
+        f"Run: {_format_config_command(path)}",
+        breaks=False,
+    )
     so_far = ", which you have refused so far" if find_value(config, path) is False else ""
     return ConfigChange(
         f"access to conversations{so_far}",
         "an open task back to its agent by itself, after a compaction, on a session's "
         "first turn and on 'continue'; for that the plug-in may read conversations",
-        (ValueEdit(path, value=True),),
+        (ValueEdit(path, value=True, fault=fault),),
         without="the agent has to ask where it was, answers cannot be held back, and "
         "taskmem doctor warns of it",
     )
@@ -248,8 +369,8 @@ def _build_model_change(config: Mapping[str, Any]) -> Iterator[ConfigChange]:
         f"models for reading: {', '.join(dict.fromkeys(named.values()))}",
         f"waits in plain English, and on screens, a model meant for it: it lets {use}",
         (
-            ValueEdit((*_ENTRY, "llm", "allowModelOverride"), value=True),
-            ListEdit((*_ENTRY, "llm", "allowedModels"), (*dict.fromkeys(named.values()),)),
+            ValueEdit((*ENTRY, "llm", "allowModelOverride"), value=True),
+            ListEdit((*ENTRY, "llm", "allowedModels"), (*dict.fromkeys(named.values()),)),
         ),
         without="your agent's own model does that, where it can",
         leaves="what such a wait looks at, to whoever runs that model",
@@ -292,10 +413,16 @@ def _format_config_command(path: Sequence[str]) -> str:
 
 def _build_server_changes(config: Mapping[str, Any]) -> Iterator[ConfigChange]:
     for name in list_own_servers(config):
+        fault = Fault(
+            "doubled",
+            f"The MCP server {name} is taskmem too: every tool is there twice.",
+            f"Run: openclaw mcp unset {name}",
+            breaks=False,
+        )
         yield ConfigChange(
             f"the MCP server {name} switched off",
             "each tool to the agent once, for that server is taskmem too",
-            (ValueEdit(("mcp", "servers", name, "enabled"), value=False),),
+            (ValueEdit(("mcp", "servers", name, "enabled"), value=False, fault=fault),),
             without="every tool is there twice",
         )
 

@@ -16,11 +16,15 @@ import click
 
 from taskmem_hookspecs.installing import NotOurs, describe_data, find_home
 from taskmem_openclaw import configuration, plugin_socket
-from taskmem_openclaw.setup import apply, openclaw, package_files, plan, setup_record
-from taskmem_openclaw.setup.apply import SetupPlan
-from taskmem_openclaw.setup.edits import ConfigChange, apply_changes, find_value
-from taskmem_openclaw.setup.merge_patches import Document, is_same_json
-from taskmem_openclaw.setup.recall_owner import describe_recall_owner, find_recall_owner
+from taskmem_openclaw.json_values import find_value
+from taskmem_openclaw.setup import apply, openclaw, package_files, plan
+from taskmem_openclaw.setup.apply import SetupPlan, SetupRecord
+from taskmem_openclaw.setup.config_edits import (
+    ConfigChange,
+    Document,
+    apply_changes,
+    is_same_json,
+)
 
 _LOADS_SECONDS: Final = 30.0
 """Time limit for a running gateway to load the plug-in before the check. Seconds."""
@@ -60,8 +64,11 @@ def set_up(choice: SetupChoice) -> None:
         reads = record.gemini or bool(_choose_changes(now, _offer_gemini(record, choice), choice))
         what = package_files.find_bundle() if choice.bundle else package_files.find_plugin()
         move = apply.plan_setup(host, record, now, what, asked, gemini=reads)
-        owner = None if choice.bundle else find_recall_owner(now, None)
-        for note in [*planned.notes, *([describe_recall_owner(owner)] if owner else [])]:
+        owner = None if choice.bundle else package_files.find_recall_owner(now, None)
+        for note in [
+            *planned.notes,
+            *([package_files.describe_recall_owner(owner)] if owner else []),
+        ]:
             click.echo(f"note: {note}")
         if choice.dry_run:
             _print_plan(move)
@@ -95,23 +102,6 @@ def _apply_setup(move: SetupPlan) -> bool:
         return apply.apply_setup(move)
 
 
-def undo_setup(*, dry_run: bool) -> None:
-    """Undo the last set-up."""
-    with _explain_errors():
-        host, record, now = _find_openclaw(takes_out=True)
-        move = apply.plan_undo(host, record, now)
-        _note_left(move)
-        for path in move.kept:
-            click.echo(f"left alone: {path} was changed since by somebody else")
-        if dry_run:
-            _print_plan(move)
-            return
-        _ask_for_patience(move)
-        with _explain_interruption(move):
-            apply.apply_undo(move)
-        click.echo("The last set-up is undone.")
-
-
 def remove_setup(*, dry_run: bool) -> None:
     """Remove every trace except the data."""
     with _explain_errors():
@@ -141,9 +131,7 @@ def remove_setup(*, dry_run: bool) -> None:
             click.echo(line)
 
 
-def _find_openclaw(
-    *, takes_out: bool = False
-) -> tuple[openclaw.OpenClaw, setup_record.SetupRecord, Document]:
+def _find_openclaw(*, takes_out: bool = False) -> tuple[openclaw.OpenClaw, SetupRecord, Document]:
     """Return OpenClaw, our record and its configuration; `takes_out`: its command may be gone."""
     try:
         host = openclaw.find_openclaw(os.environ, find_home())
@@ -155,10 +143,10 @@ def _find_openclaw(
         host = openclaw.ConfigAlone("openclaw", "", config, find_home(), os.environ)
         click.echo(f"OpenClaw's command is not here; this is about its configuration {config}")
     host = host._replace(at_work=_show_progress)
-    return host, setup_record.load_record(host.home, host.config), host.read()
+    return host, apply.load_record(host.home, host.config), host.read()
 
 
-def _offer_gemini(record: setup_record.SetupRecord, choice: SetupChoice) -> list[ConfigChange]:
+def _offer_gemini(record: SetupRecord, choice: SetupChoice) -> list[ConfigChange]:
     """Offer to use a Gemini key from the environment, unless that is decided already."""
     variable = next((v for v in _GEMINI_KEYS if os.environ.get(v, "").strip()), None)
     if variable is None or record.gemini or package_files.has_named_readers():
@@ -317,20 +305,14 @@ def _explain_interruption(move: SetupPlan) -> Generator[None]:
     except KeyboardInterrupt:
         raise openclaw.OpenClawSetupFailed(
             "It was stopped half-way; run the same command again to finish it"
-            + (", --undo to take it back." if _is_unfinished(move) else ".")
+            + (", --remove to take it out." if apply.is_unfinished(move) else ".")
         ) from None
     except (openclaw.OpenClawSetupFailed, OSError):
-        if _is_unfinished(move):
+        if apply.is_unfinished(move):
             click.echo(
-                "It is half done: the same command finishes it, --undo takes it back.", err=True
+                "It is half done: the same command finishes it, --remove takes it out.", err=True
             )
         raise
-
-
-def _is_unfinished(move: SetupPlan) -> bool:
-    """Return whether the last set-up on record was begun and not finished."""
-    steps = setup_record.load_record(move.host.home, move.host.config).steps
-    return bool(steps) and not steps[-1].done
 
 
 @contextmanager

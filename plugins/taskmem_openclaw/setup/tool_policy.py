@@ -11,20 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
-from taskmem_openclaw.setup.edits import (
+from taskmem_openclaw.json_values import find_value, is_list, is_object, to_list, to_object
+from taskmem_openclaw.setup.config_edits import (
     ConfigChange,
+    Fault,
     ListEdit,
     Path,
     apply_changes,
-    find_value,
-    to_list,
-    to_object,
 )
-from taskmem_openclaw.setup.merge_patches import is_list, is_object
 
 _NARROW: Final = ("minimal", "coding", "messaging")
 """Tool profiles that hide tools they do not name."""
-_UNSEEN: Final = "the agent does not see the tools there"
 _SANDBOXED: Final = ("all", "non-main")
 
 
@@ -89,13 +86,12 @@ class _Scope(NamedTuple):
 
 
 def _read_scope(config: Mapping[str, Any], path: Path) -> _Scope:
-    said = to_object(find_value(config, path))
-    own: Mapping[str, Any] = {}
-    base = to_object(config.get("tools")) if path[-1] == "tools" else own
-    inherits = not is_list(said.get("alsoAllow"))
-    also = (base if inherits else said).get("alsoAllow")
-    profile = said.get("profile") or base.get("profile")
-    return _Scope(path, said.get("allow"), profile, to_list(also), inherits)
+    policy = to_object(find_value(config, path))
+    base = to_object(config.get("tools")) if path[-1] == "tools" else to_object(None)
+    inherits = not is_list(policy.get("alsoAllow"))
+    also = (base if inherits else policy).get("alsoAllow")
+    profile = policy.get("profile") or base.get("profile")
+    return _Scope(path, policy.get("allow"), profile, to_list(also), inherits)
 
 
 def _plan_scope(scope: _Scope, tools: ToolGroup) -> ConfigChange | str | None:
@@ -110,20 +106,18 @@ def _plan_scope(scope: _Scope, tools: ToolGroup) -> ConfigChange | str | None:
             )
         if _find_covering_word(to_list(scope.allow), tools) is not None:
             return None
-        return ConfigChange(
-            f"{tools.owner} in {where}.allow",
+        return _build_change(
+            (*scope.path, "allow"),
+            (tools.owner,),
             "the agent the tools there, for you list those that may be used",
-            (ListEdit((*scope.path, "allow"), (tools.owner,)),),
-            without=_UNSEEN,
         )
     if named or not narrow:
         return None
     inherited = map(str, scope.also) if scope.inherits else ()
-    return ConfigChange(
-        f"{tools.owner} in {where}.alsoAllow",
+    return _build_change(
+        (*scope.path, "alsoAllow"),
+        (*inherited, tools.owner),
         f"the agent the tools there, for the profile {scope.profile} hides them",
-        (ListEdit((*scope.path, "alsoAllow"), (*inherited, tools.owner)),),
-        without=_UNSEEN,
     )
 
 
@@ -142,16 +136,23 @@ def _plan_sandboxes(config: Mapping[str, Any], tools: ToolGroup) -> Iterator[Con
         if not gate and place != ("tools",):
             continue
         allow = gate.get("allow")
-        said = [*to_list(allow), *to_list(gate.get("alsoAllow"))]
-        if allow == [] or _find_covering_word(said, tools) is not None:
+        words = [*to_list(allow), *to_list(gate.get("alsoAllow"))]
+        if allow == [] or _find_covering_word(words, tools) is not None:
             continue
         key = "allow" if is_list(allow) else "alsoAllow"
-        yield ConfigChange(
-            f"{tools.owner} in {'.'.join((*path, key))}",
+        yield _build_change(
+            (*path, key),
+            (tools.owner,),
             "the tools to sandboxed sessions, which see only those that are listed",
-            (ListEdit((*path, key), (tools.owner,)),),
-            without=_UNSEEN,
         )
+
+
+def _build_change(path: Path, words: tuple[str, ...], gives: str) -> ConfigChange:
+    """Let a list allow the tools; the last of the words is their owner's."""
+    what = f"{words[-1]} in {'.'.join(path)}"
+    fault = Fault("tools", f"The agent does not see the tools. Wanted: {what}.")
+    edit = ListEdit(path, words, fault=fault)
+    return ConfigChange(what, gives, (edit,), without="the agent does not see the tools there")
 
 
 def _find_covering_word(words: Sequence[object], tools: ToolGroup) -> str | None:

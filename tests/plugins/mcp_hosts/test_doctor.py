@@ -13,7 +13,7 @@ import pytest
 from taskmem_hookspecs import HealthState
 from taskmem_mcp_hosts import apply, hosts
 from taskmem_mcp_hosts.doctor import HostsCheck
-from taskmem_openclaw.doctor import health
+from taskmem_openclaw.doctor import rows as openclaw_rows
 from tests.plugins.openclaw.test_health import FakeCheckup
 
 OK, OFF, WARN, FAIL = HealthState
@@ -120,7 +120,9 @@ def test_a_file_that_is_broken_is_named(environ):
 def openclaw(environ, transport="auto"):
     """What is said of OpenClaw, once the other hosts were look_at_hosts at."""
     seen = look_at_hosts(HostsCheck(environ))
-    return {row.id: row for row in look_at_hosts(health.OpenClawCheck(environ), transport, seen)}
+    return {
+        row.id: row for row in look_at_hosts(openclaw_rows.OpenClawCheck(environ), transport, seen)
+    }
 
 
 def test_where_only_others_are_set_up_openclaw_is_not_missed(environ):

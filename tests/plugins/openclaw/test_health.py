@@ -19,8 +19,8 @@ from taskmem_hookspecs import HealthCheck, HealthState, TaskmemError
 from taskmem_hookspecs.installing import find_command
 from taskmem_hookspecs.testing import check_plugin
 from taskmem_openclaw import configuration
-from taskmem_openclaw.doctor import gateways, health, links
-from taskmem_openclaw.doctor.links import Facts
+from taskmem_openclaw.doctor import rows as openclaw_rows
+from taskmem_openclaw.doctor.rows import Facts
 from taskmem_openclaw.setup import package_files
 from tests.support.gateways import FakeGateway
 from tests.support.waiting import PATIENCE
@@ -37,7 +37,7 @@ CONNECTED = {
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
-    monkeypatch.setattr(health.plugin_socket, "LOAD_SECONDS", 0.05)
+    monkeypatch.setattr(openclaw_rows.plugin_socket, "LOAD_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -82,6 +82,19 @@ def facts(config, state):
     return Facts(config=config, wishes=wishes, version="1.0", state=state)
 
 
+def check_links(facts, **wishes):
+    """The rows of a configuration; `wishes` differ from those of this installation."""
+    found = package_files.build_desired_state(facts.config, "", facts.state)
+    facts = replace(facts, wishes=replace(found, **wishes))
+    return [*openclaw_rows.check_configured_links(facts)]
+
+
+def look_at(name, facts, **wishes):
+    """One of these rows."""
+    [row] = [row for row in check_links(facts, **wishes) if row.id == f"openclaw.{name}"]
+    return row
+
+
 def assert_row(row, state, detail="", cure=""):
     assert row.state is state, row
     assert detail in row.detail
@@ -93,7 +106,7 @@ def assert_row(row, state, detail="", cure=""):
 
 
 def test_after_setup_every_row_is_fine(facts):
-    found = list(links.check_links(facts))
+    found = list(check_links(facts))
     assert {row.state for row in found} == {OK}
     assert [row.id.removeprefix("openclaw.") for row in found] == [
         *("plugin", "folder", "command", "home", "conversation", "tools"),
@@ -106,7 +119,7 @@ def test_after_setup_every_row_is_fine(facts):
 
 def test_a_plugin_that_is_not_installed_is_set_up(facts, config):
     config["plugins"]["load"]["paths"] = []
-    [row] = links.check_links(facts)
+    [row] = check_links(facts)
     assert_row(row, FAIL, "not installed", SETUP)
 
 
@@ -115,34 +128,34 @@ def test_a_folder_of_another_plugin_is_not_ours(facts, config, tmp_path):
     config["plugins"]["load"]["paths"] = [str(tmp_path)]
     for text in ('{"id": "other"}', "no JSON", "[]"):
         manifest.write_text(text)
-        assert_row(links.check_native_plugin(facts), FAIL, "not installed")
+        assert_row(look_at("plugin", facts), FAIL, "not installed")
 
 
 def test_plugins_that_are_all_switched_off_are_switched_on(facts, config):
     config["plugins"]["enabled"] = False
-    assert_row(links.check_native_plugin(facts), FAIL, "switched off", "plugins.enabled true")
+    assert_row(look_at("plugin", facts), FAIL, "switched off", "plugins.enabled true")
 
 
 def test_a_plugin_that_is_denied_is_taken_out_of_the_list(facts, config):
     config["plugins"]["deny"] = ["taskmem"]
-    assert_row(links.check_native_plugin(facts), FAIL, "denied", "plugins.deny")
+    assert_row(look_at("plugin", facts), FAIL, "denied", "plugins.deny")
 
 
 def test_a_plugin_that_a_list_leaves_out_is_added_to_it(facts, config):
     config["plugins"]["allow"] = ["voice-call"]
-    row = links.check_native_plugin(facts)
-    assert_row(row, FAIL, "plugins.allow", """'["voice-call", "taskmem"]'""")
+    row = look_at("plugin", facts)
+    assert_row(row, FAIL, "plugins.allow", SETUP)
 
 
 @pytest.mark.parametrize("allowed", [[], ["voice-call", "taskmem"]])
 def test_a_list_that_is_empty_or_names_it_allows_it(facts, config, allowed):
     config["plugins"]["allow"] = allowed
-    assert_row(links.check_native_plugin(facts), OK)
+    assert_row(look_at("plugin", facts), OK)
 
 
 def test_a_plugin_that_is_switched_off_is_enabled(facts, entry):
     entry["enabled"] = False
-    row = links.check_native_plugin(facts)
+    row = look_at("plugin", facts)
     assert_row(row, FAIL, "switched off", "openclaw plugins enable taskmem")
 
 
@@ -150,48 +163,46 @@ def test_copied_plugin_is_reported_as_not_of_this_installation(facts, config, st
     copied = state / "extensions" / "taskmem"
     copied.mkdir(parents=True)
     (copied / "openclaw.plugin.json").write_text('{"id": "taskmem"}')
-    assert_row(links.check_folder(facts), WARN, str(copied), SETUP)
+    assert_row(look_at("folder", facts), WARN, str(copied), SETUP)
     config["plugins"]["load"]["paths"] = []
-    assert_row(links.check_native_plugin(facts), OK)
-    assert_row(links.check_folder(facts), FAIL, str(copied), SETUP)
+    assert_row(look_at("plugin", facts), OK)
+    assert_row(look_at("folder", facts), FAIL, str(copied), SETUP)
 
 
 def test_a_link_to_the_folder_is_the_folder(facts, config, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(FOLDER)
     config["plugins"]["load"]["paths"] = [str(link)]
-    assert_row(links.check_folder(facts), OK, str(FOLDER))
+    assert_row(look_at("folder", facts), OK, str(link))
 
 
 def test_a_command_that_is_left_to_the_path_is_set(facts, entry):
     del entry["config"]["command"]
-    assert_row(links.check_command(facts), WARN, "PATH", SETUP)
+    assert_row(look_at("command", facts), WARN, "PATH", SETUP)
 
 
 def test_a_command_that_is_gone_is_set(facts, entry):
     entry["config"]["command"] = ["/nowhere/taskmem"]
-    assert_row(links.check_command(facts), FAIL, "/nowhere/taskmem", SETUP)
+    assert_row(look_at("command", facts), FAIL, "/nowhere/taskmem", SETUP)
 
 
 @pytest.mark.parametrize("said", [[sys.executable], [*find_command(), "--version"]])
 def test_a_command_that_is_another_program_is_set(facts, entry, said):
     entry["config"]["command"] = said
-    assert_row(links.check_command(facts), WARN, said[-1], SETUP)
+    assert_row(look_at("command", facts), WARN, said[-1], SETUP)
 
 
 def test_a_home_that_is_another_is_set(facts, entry, tmp_path, home):
     entry["config"]["home"] = str(tmp_path / "other")
-    row = links.check_home(facts)
+    row = look_at("home", facts)
     assert_row(row, FAIL, str(home), SETUP)
     assert str(tmp_path / "other") in row.detail
 
 
 def test_a_home_that_is_not_said_is_the_one_in_openclaws_folder(facts, entry, state):
     del entry["config"]["home"]
-    assert_row(links.check_home(facts), FAIL, str(state / "taskmem"))
-    wishes = facts.wishes
-    ours = replace(wishes, home=str(state / "taskmem"))
-    assert_row(links.check_home(replace(facts, wishes=ours)), OK)
+    assert_row(look_at("home", facts), FAIL, str(state / "taskmem"))
+    assert_row(look_at("home", facts, home=str(state / "taskmem")), OK)
 
 
 # --- permissions, and what the agent sees ---------------------------------------
@@ -200,13 +211,13 @@ def test_a_home_that_is_not_said_is_the_one_in_openclaws_folder(facts, entry, st
 @pytest.mark.parametrize("granted", [{}, {"allowConversationAccess": False}])
 def test_missing_conversation_access_is_a_warning_with_its_loss(facts, entry, granted):
     entry["hooks"] = granted
-    row = links.check_conversation_access(facts)
+    row = look_at("conversation", facts)
     assert_row(row, WARN, "compaction", "hooks.allowConversationAccess true")
 
 
 def test_a_prompt_that_must_not_be_added_to_is_a_greater_loss(facts, entry):
     entry["hooks"]["allowPromptInjection"] = False
-    row = links.check_conversation_access(facts)
+    row = look_at("conversation", facts)
     assert_row(row, WARN, "outlive", "hooks.allowPromptInjection true")
 
 
@@ -219,8 +230,7 @@ def test_a_prompt_that_must_not_be_added_to_is_a_greater_loss(facts, entry):
 )
 def test_a_tool_policy_that_hides_the_tools_is_named(facts, config, policy):
     config["tools"] = policy
-    wishes = replace(facts.wishes, profiles=frozenset())
-    row = links.check_tools(replace(facts, wishes=wishes))
+    row = look_at("tools", facts, profiles=frozenset())
     assert_row(row, FAIL, "taskmem in tools.", SETUP)
 
 
@@ -233,22 +243,22 @@ def test_a_tool_policy_that_hides_the_tools_is_named(facts, config, policy):
 )
 def test_a_tool_policy_that_shows_them_is_fine(facts, config, policy):
     config["tools"] = policy
-    assert_row(links.check_tools(facts), OK)
+    assert_row(look_at("tools", facts), OK)
 
 
 def test_tools_that_are_denied_are_the_operators_to_allow(facts, config):
     config["tools"] = {"deny": ["taskmem"]}
-    assert_row(links.check_tools(facts), WARN, "deny", "configuration")
+    assert_row(look_at("tools", facts), WARN, "deny", "configuration")
 
 
 def test_tools_that_come_twice_are_named_with_the_server(facts, config):
     server = {"command": "/usr/bin/taskmem", "args": ["mcp"]}
     config["mcp"] = {"servers": {"mine": server}}
-    assert_row(links.check_duplicate_tools(facts), WARN, "mine", "openclaw mcp unset mine")
+    assert_row(look_at("doubled", facts), WARN, "mine", "openclaw mcp unset mine")
     server["enabled"] = False
-    assert_row(links.check_duplicate_tools(facts), OK)
+    assert_row(look_at("doubled", facts), OK)
     config["mcp"] = {"servers": {"docs": {"command": "uvx", "args": ["fetch"]}}}
-    assert_row(links.check_duplicate_tools(facts), OK)
+    assert_row(look_at("doubled", facts), OK)
 
 
 def install_rival(folder):
@@ -259,11 +269,11 @@ def install_rival(folder):
 
 
 def test_the_slot_of_memory_decides_whose_tool_recalls(facts, config):
-    assert_row(links.check_recall(facts), OK, "found by memory_recall")
+    assert_row(look_at("recall", facts), OK, "found by memory_recall")
     config["plugins"]["slots"] = {"memory": "memory-lancedb"}
-    assert_row(links.check_recall(facts), OK, "memory-lancedb", "ours is left out")
+    assert_row(look_at("recall", facts), OK, "memory-lancedb", "ours is left out")
     config["plugins"]["entries"]["memory-lancedb"] = {"enabled": False}
-    assert_row(links.check_recall(facts), OK, "found by memory_recall")
+    assert_row(look_at("recall", facts), OK, "found by memory_recall")
 
 
 @pytest.mark.parametrize("place", ["linked", "installed"])
@@ -272,26 +282,26 @@ def test_any_plugin_that_has_the_name_recalls_instead(facts, config, tmp_path, p
     install_rival(folder)
     if place == "linked":
         config["plugins"]["load"]["paths"].append(str(folder))
-    assert_row(links.check_recall(facts), OK, "The plug-in rival has")
+    assert_row(look_at("recall", facts), OK, "The plug-in rival has")
     config["plugins"]["deny"] = ["rival"]
-    assert_row(links.check_recall(facts), OK, "found by memory_recall")
+    assert_row(look_at("recall", facts), OK, "found by memory_recall")
 
 
 def test_a_skill_that_is_switched_off_is_switched_on(facts, config):
     config["skills"] = {"entries": {"task-memory": {"enabled": False}}}
-    row = links.check_skill(facts)
+    row = openclaw_rows.check_skill(facts)
     assert_row(row, WARN, "switched off", "skills.entries.task-memory.enabled true")
 
 
 def test_a_skill_that_is_linked_is_in_place_and_else_it_comes(facts, state):
-    assert_row(links.check_skill(facts), OK, "next turn")
+    assert_row(openclaw_rows.check_skill(facts), OK, "next turn")
     (state / "plugin-skills" / "task-memory").mkdir(parents=True)
-    assert_row(links.check_skill(facts), OK, "in place")
+    assert_row(openclaw_rows.check_skill(facts), OK, "in place")
 
 
 def test_a_skill_that_is_nowhere_is_missing(facts, tmp_path):
     bare = replace(facts, wishes=replace(facts.wishes, folder=str(tmp_path)))
-    assert_row(links.check_skill(bare), FAIL, "missing", "Reinstall")
+    assert_row(openclaw_rows.check_skill(bare), FAIL, "missing", "Reinstall")
 
 
 # --- the command and the configuration ------------------------------------------
@@ -312,7 +322,7 @@ def program(tmp_path):
 
 def version(program, *, found=False):
     binary = program or "openclaw"
-    return asyncio.run(health.check_version(binary, program, os.environ, found=found))
+    return asyncio.run(openclaw_rows.check_version(binary, program, os.environ, found=found))
 
 
 @pytest.mark.parametrize(
@@ -341,7 +351,7 @@ def test_a_command_that_cannot_be_run_tells_no_version(tmp_path):
 
 
 def test_a_command_that_hangs_is_ended(program, tmp_path, monkeypatch):
-    monkeypatch.setattr(health, "COMMAND_SECONDS", 0.2)
+    monkeypatch.setattr(openclaw_rows, "COMMAND_SECONDS", 0.2)
     path = Path(program(""))
     path.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
     assert_row(version(str(path)), WARN, "does not tell")
@@ -359,7 +369,7 @@ def test_without_the_command_the_way_in_is_what_counts():
 
 def test_a_configuration_that_is_not_there_is_made(tmp_path):
     file = tmp_path / "openclaw.json"
-    config, row = health.check_configuration(file, {"OPENCLAW_CONFIG_PATH": str(file)})
+    config, row = openclaw_rows.check_configuration(file, {"OPENCLAW_CONFIG_PATH": str(file)})
     assert config is None
     assert_row(row, FAIL, str(file), "OPENCLAW_CONFIG_PATH")
 
@@ -367,7 +377,7 @@ def test_a_configuration_that_is_not_there_is_made(tmp_path):
 def test_a_configuration_that_cannot_be_read_is_validated(tmp_path):
     file = tmp_path / "openclaw.json"
     file.write_text("{")
-    config, row = health.check_configuration(file, {"OPENCLAW_CONFIG_PATH": str(file)})
+    config, row = openclaw_rows.check_configuration(file, {"OPENCLAW_CONFIG_PATH": str(file)})
     assert config is None
     assert_row(row, FAIL, "cannot be read", "openclaw config validate")
 
@@ -423,7 +433,7 @@ def door(home):
 
 def gateway_rows(facts, network, environ, program="/usr/bin/openclaw"):
     async def look():
-        asking = health.GatewayProbe(facts, environ, network.transport())
+        asking = openclaw_rows.GatewayProbe(facts, environ, network.transport())
         return [row async for row in asking.check_ways(program)]
 
     found = asyncio.run(look())
@@ -442,12 +452,12 @@ def test_a_gateway_that_is_connected_is_fine_and_lets_wakes_in(facts, network, d
 
 def test_a_second_gateway_is_told_of(facts):
     facts = replace(facts, version=CONNECTED["version"], gateways=[CONNECTED] * 3)
-    assert_row(health.check_connected(facts), WARN, "and 2 more", "TASKMEM_HOME")
+    assert_row(openclaw_rows.check_connected(facts), WARN, "and 2 more", "TASKMEM_HOME")
 
 
 def test_a_gateway_that_runs_an_older_plugin_loads_the_new_one(facts):
     facts = replace(facts, version="2.0", gateways=[{**CONNECTED, "version": "1.0"}])
-    row = health.check_connected(facts)
+    row = openclaw_rows.check_connected(facts)
     assert_row(row, FAIL, "version 1.0", "openclaw plugins reload taskmem")
 
 
@@ -517,7 +527,7 @@ def test_a_gateway_whose_plugin_is_not_here_is_looked_at_again(facts, network, h
 
 def test_bundle_needs_neither_the_plugin_nor_its_connection(facts, config, network, home):
     config["plugins"] = {"entries": {"taskmem-mcp": {"enabled": True}}}
-    (row,) = links.check_links(facts)
+    (row,) = check_links(facts)
     assert_row(row, OK, "MCP bundle")
     rows = gateway_rows(facts, network, {"TASKMEM_HOME": str(home)})
     assert_row(rows["gateway"], OK, "with the bundle")
@@ -545,9 +555,10 @@ def test_the_gateway_is_looked_for_where_wakes_look_for_it(facts, config, networ
 @pytest.mark.parametrize("said", [[None, 7], ["~nobody-of-that-name/x"], ["a\0b"], ["x" * 5000]])
 def test_odd_folders_are_no_plugin_and_break_nothing(facts, config, entry, said):
     config["plugins"]["load"]["paths"] = said
-    assert_row(links.check_native_plugin(facts), FAIL, "not installed")
+    assert_row(look_at("plugin", facts), FAIL, "not installed")
+    config["plugins"]["load"]["paths"] = [*said, str(FOLDER)]
     entry["config"]["home"] = "~nobody-of-that-name/\0"
-    assert links.check_home(facts).state is FAIL
+    assert look_at("home", facts).state is FAIL
 
 
 @pytest.fixture
@@ -589,7 +600,7 @@ def test_webhooks_are_tried_with_their_token(webhooks, network, status, expected
 
 
 def test_webhooks_at_another_users_port_are_not_tried(webhooks, network, monkeypatch):
-    monkeypatch.setattr(health, "find_stranger", lambda _: 12002)
+    monkeypatch.setattr(openclaw_rows, "find_stranger", lambda _: 12002)
     assert_row(webhooks(), FAIL, "User 12002 listens")
 
 
@@ -605,9 +616,9 @@ def test_webhooks_of_a_gateway_that_is_down_are_not_tried(webhooks, network):
 
 
 def test_without_the_command_there_is_no_last_way():
-    row = health.build_fallback_row("/usr/bin/openclaw")
+    row = openclaw_rows.build_fallback_row("/usr/bin/openclaw")
     assert_row(row, OK, "/usr/bin/openclaw, in seconds, and brief where others")
-    assert_row(health.build_fallback_row(None), WARN, "no way", "TASKMEM_OPENCLAW_BIN")
+    assert_row(openclaw_rows.build_fallback_row(None), WARN, "no way", "TASKMEM_OPENCLAW_BIN")
 
 
 # --- the whole ------------------------------------------------------------------
@@ -625,7 +636,7 @@ class FakeCheckup:
 
 def check_rows(checkup, environ, network):
     async def look():
-        check = health.OpenClawCheck(environ, network.transport())
+        check = openclaw_rows.OpenClawCheck(environ, network.transport())
         return [row async for row in check.look(checkup)]
 
     return {row.id.removeprefix("openclaw."): row for row in asyncio.run(look())}
@@ -717,13 +728,13 @@ def test_the_command_is_openclaw_on_the_path_unless_it_is_said(environ, network)
     st.none() | st.dictionaries(st.just("gateways"), st.none() | st.lists(st.none() | st.text()))
 )
 def test_a_status_of_any_form_tells_only_of_gateways(status):
-    assert all(each == {} for each in gateways.read_gateways(status))
+    assert all(each == {} for each in openclaw_rows.read_gateways(status))
 
 
 async def await_gateways(asked, door, *, seconds=PATIENCE):
     checkup = FakeCheckup(gateways=[])
     checkup.ask = asked
-    return await gateways.await_gateways(checkup, door.environ, seconds)
+    return await openclaw_rows.await_gateways(checkup, door.environ, seconds)
 
 
 async def test_doctor_waits_for_a_gateway_to_rejoin_a_new_daemon(door):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taskmem_openclaw.setup.merge_patches import apply_patch
+from taskmem_openclaw.setup.config_edits import apply_patch
 
 Document = dict[str, Any]
 

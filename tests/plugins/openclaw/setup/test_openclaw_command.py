@@ -269,8 +269,8 @@ def test_a_key_for_gemini_is_used_once_a_person_allows_it(
     assert reads(home)
     assert "Gemini" not in set_up_openclaw().text
     assert reads(home)
-    set_up_openclaw("--undo")
-    assert not reads(home)
+    set_up_openclaw("--remove")
+    assert list((home / "setup").iterdir()) == []
 
 
 @pytest.mark.usefixtures("openclaw", "key")
@@ -290,49 +290,7 @@ def test_without_a_key_gemini_is_not_asked_for(openclaw, set_up_openclaw):
     assert "Gemini" not in set_up_openclaw().text
 
 
-def test_undo_puts_the_configuration_back(openclaw, set_up_openclaw, home):
-    openclaw.write(BEFORE)
-    set_up_openclaw("--yes")
-    said = set_up_openclaw("--undo")
-    assert said.status == 0, said.text
-    assert openclaw.changes[2:] == ["plugins uninstall", "config patch"]
-    assert openclaw.config == BEFORE
-    assert "nothing to undo" in set_up_openclaw("--undo").sentence
-
-
-def test_undo_goes_back_one_set_up_at_a_time(openclaw, set_up_openclaw):
-    set_up_openclaw()
-    first = openclaw.config
-    set_up_openclaw("--yes")
-    set_up_openclaw("--undo")
-    assert openclaw.config == first
-    assert "plugins uninstall" not in openclaw.changes
-    set_up_openclaw("--undo")
-    assert openclaw.config == {}
-
-
-def test_undo_leaves_what_others_have_changed_and_names_it(openclaw, set_up_openclaw):
-    openclaw.write({"tools": {"profile": "messaging", "alsoAllow": ["y"]}})
-    set_up_openclaw("--yes")
-    config = openclaw.config
-    config["plugins"]["load"]["paths"].append("/theirs")
-    config["plugins"]["entries"]["theirs"] = {"enabled": True}
-    config["tools"]["alsoAllow"] = "everything"
-    openclaw.write(config)
-    said = set_up_openclaw("--undo")
-    assert openclaw.config["plugins"]["entries"] == {"theirs": {"enabled": True}}
-    named = "left alone: tools.alsoAllow was changed since" in said.text
-    assert named == ("alsoAllow" in json.dumps(shipped_offers()))
-    assert openclaw.config["tools"]["alsoAllow"] == "everything"
-
-
-def shipped_offers():
-    """What the shipped manifest leaves to be offered under a narrow profile."""
-    wishes = package_files.build_desired_state({}, "")
-    return [] if "messaging" in wishes.profiles else ["alsoAllow"]
-
-
-def test_the_way_back_is_kept_for_its_owner_alone(openclaw, set_up_openclaw, home):
+def test_the_record_is_for_its_owner_alone(openclaw, set_up_openclaw, home):
     set_up_openclaw("--yes")
     [kept] = (home / "setup").iterdir()
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
@@ -349,6 +307,42 @@ def test_remove_leaves_nothing_but_the_data(openclaw, set_up_openclaw, home):
     assert f"{home}, where taskmem keeps its data, was not touched." in said.text
     assert (home / "taskmem.db").read_text() == "data"
     assert "no trace of taskmem" in set_up_openclaw("--remove").text
+
+
+def test_remove_leaves_what_others_have_changed(openclaw, set_up_openclaw):
+    tools = {"profile": "minimal", "alsoAllow": ["y"]}
+    openclaw.write({"tools": tools, "agents": {"entries": {"main": {"tools": {"allow": []}}}}})
+    set_up_openclaw("--yes")
+    config = openclaw.config
+    config["plugins"]["load"]["paths"].append("/theirs")
+    config["plugins"]["entries"]["theirs"] = {"enabled": True}
+    config["tools"]["alsoAllow"].append("z")
+    openclaw.write(config)
+
+    set_up_openclaw("--remove")
+
+    assert openclaw.config == {
+        "plugins": {"load": {"paths": ["/theirs"]}, "entries": {"theirs": {"enabled": True}}},
+        "tools": {"profile": "minimal", "alsoAllow": ["y", "z"]},
+        "agents": {"entries": {"main": {"tools": {"allow": []}}}},
+    }
+
+
+@pytest.mark.parametrize("own", [None, [], ["x"], ["x", "y"]])
+@pytest.mark.parametrize("general", [None, ["x"]])
+def test_remove_takes_out_of_lists_what_was_put_in(openclaw, set_up_openclaw, general, own):
+    tools = {} if general is None else {"alsoAllow": general}
+    main = {"profile": "minimal", **({} if own is None else {"alsoAllow": own})}
+    before = {"tools": tools, "agents": {"entries": {"main": {"tools": main}}}}
+    openclaw.write(before)
+    set_up_openclaw("--yes")
+    assert "taskmem" in openclaw.config["agents"]["entries"]["main"]["tools"]["alsoAllow"]
+
+    set_up_openclaw("--remove")
+
+    if own == (general or []):  # what it would inherit anyway
+        del main["alsoAllow"]
+    assert openclaw.config == before
 
 
 def test_remove_names_the_home_of_the_plugin(
@@ -417,6 +411,16 @@ def test_the_bundle_is_for_who_wants_no_plugin(openclaw, set_up_openclaw, home):
     assert "--remove first" in set_up_openclaw().sentence
     set_up_openclaw("--remove")
     assert openclaw.config == BEFORE
+
+
+def test_the_word_of_all_bundles_stays_where_others_wrote_it(openclaw, set_up_openclaw):
+    agents = {"entries": {"main": {"tools": {"alsoAllow": ["bundle-mcp"]}}}}
+    tools = {"profile": "minimal", "alsoAllow": ["y"]}
+    openclaw.write({**BEFORE, "tools": tools, "agents": agents})
+    set_up_openclaw("--mcp", "--yes")
+    assert openclaw.config["tools"]["alsoAllow"] == ["y", "bundle-mcp"]
+    set_up_openclaw("--remove")
+    assert openclaw.config == {**BEFORE, "tools": tools, "agents": agents}
 
 
 # --- proof --------------------------------------------------------------------

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
+from taskmem_openclaw.setup import apply
 from taskmem_openclaw.setup import openclaw as its_command
-from taskmem_openclaw.setup import setup_record
 from tests.support.waiting import PATIENCE
 
 BEFORE = {"gateway": {"port": 1}, "plugins": {"allow": ["x"]}}
@@ -39,16 +39,15 @@ def leftover(openclaw, set_up_openclaw, monkeypatch):
     return openclaw
 
 
-@pytest.mark.parametrize("how", ["--remove", "--undo"])
-def test_what_was_set_up_is_taken_out_without_openclaw(leftover, set_up_openclaw, how):
+def test_what_was_set_up_is_taken_out_without_openclaw(leftover, set_up_openclaw):
     assert "entries" in leftover.config["plugins"]
-    shown = set_up_openclaw(how, "--dry-run")
+    shown = set_up_openclaw("--remove", "--dry-run")
     assert shown.status == 0, shown.text
     assert '-      "taskmem": {' in shown.text
     assert "would run" not in shown.text
     assert "entries" in leftover.config["plugins"]
 
-    said = set_up_openclaw(how)
+    said = set_up_openclaw("--remove")
     assert said.status == 0, said.text
     assert "OpenClaw's command is not here; this is about its configuration" in said.text
     for each in (shown, said):
@@ -122,7 +121,7 @@ def test_openclaw_refusal_is_one_sentence_and_leaves_no_record(
     assert answer.sentence.isprintable()
     assert openclaw.config == BEFORE
     assert "half done" not in answer.text
-    assert "nothing to undo" in set_up_openclaw("--undo").sentence
+    assert list((home / "setup").iterdir()) == []
 
 
 def test_setup_accepts_a_read_only_configuration_that_is_right(openclaw, set_up_openclaw, home):
@@ -133,21 +132,19 @@ def test_setup_accepts_a_read_only_configuration_that_is_right(openclaw, set_up_
         assert set_up_openclaw("--yes").status == 0
 
 
-@pytest.mark.parametrize("way", ["again", "--undo", "--remove"])
-def test_what_was_left_half_done_is_finished_or_taken_back(openclaw, set_up_openclaw, way):
+@pytest.mark.parametrize("way", ["again", "--remove"])
+def test_what_was_left_half_done_is_finished_or_taken_out(openclaw, set_up_openclaw, way):
     openclaw.write(BEFORE)
     openclaw.fail({"plugins install": {"err": "Gateway connection lost"}})
     said = set_up_openclaw("--yes")
     assert "Gateway connection lost" in said.sentence
-    assert "It is half done: the same command finishes it, --undo takes it" in said.text
+    assert "It is half done: the same command finishes it, --remove takes it" in said.text
     assert openclaw.config != BEFORE
     openclaw.fail({})
     if way == "again":
         assert set_up_openclaw("--yes").status == 0
         assert openclaw.changes[-1] == "plugins install"
-        set_up_openclaw("--undo")
-    else:
-        assert set_up_openclaw(way).status == 0
+    assert set_up_openclaw("--remove").status == 0
     assert openclaw.config == BEFORE
 
 
@@ -165,7 +162,7 @@ def test_what_was_killed_between_the_two_is_finished_by_the_next(
     set_up_openclaw("--yes")
     assert openclaw.changes[-1] == "plugins install"
     assert entry(openclaw.config)["hooks"] == {"allowConversationAccess": True}
-    set_up_openclaw("--undo")
+    set_up_openclaw("--remove")
     assert openclaw.config == BEFORE
 
 
@@ -180,17 +177,17 @@ def test_who_stops_it_half_way_is_told_the_ways_on(openclaw, set_up_openclaw, ho
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "Error: It was stopped half-way; run the same command again to finish it, "
-        "--undo to take it back."
+        "--remove to take it out."
     )
 
 
-def test_an_undo_that_was_cut_off_goes_on_where_it_was(openclaw, set_up_openclaw):
+def test_a_removal_that_was_cut_off_goes_on_where_it_was(openclaw, set_up_openclaw):
     openclaw.write(BEFORE)
     set_up_openclaw("--yes")
     openclaw.fail({"config patch": {"err": "no"}})
-    assert "ended with status 1" in set_up_openclaw("--undo").sentence
+    assert "ended with status 1" in set_up_openclaw("--remove").sentence
     openclaw.fail({})
-    assert set_up_openclaw("--undo").status == 0
+    assert set_up_openclaw("--remove").status == 0
     assert openclaw.config == BEFORE
 
 
@@ -212,7 +209,7 @@ def test_a_full_disk_is_one_sentence_before_anything_is_done(
     def full(file, *_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
 
-    monkeypatch.setattr(setup_record, "write_file", full)
+    monkeypatch.setattr(apply, "write_file", full)
     sentence = set_up_openclaw("--yes").sentence
     assert "cannot be written (No space left on device); make room" in sentence
     assert openclaw.changes == []
@@ -221,8 +218,7 @@ def test_a_full_disk_is_one_sentence_before_anything_is_done(
 def test_a_record_that_is_damaged_counts_as_none(openclaw, set_up_openclaw, home):
     set_up_openclaw("--yes")
     [kept] = (home / "setup").iterdir()
-    kept.write_text('{"steps": [7')
-    assert "nothing to undo" in set_up_openclaw("--undo").sentence
+    kept.write_text('{"folder": [7')
     assert set_up_openclaw("--yes").status == 0
 
 
@@ -233,9 +229,3 @@ def test_included_files_are_read_by_openclaw_itself(openclaw, set_up_openclaw):
     asked = [each[2] for each in openclaw.calls if each[:2] == ["config", "get"]]
     assert asked == ["plugins", "tools", "agents", "mcp"]
     assert '+      "taskmem"' in said.text
-
-
-def test_both_ways_at_once_are_refused(setup):
-    said = setup("openclaw", "--undo", "--remove")
-    assert said.status == 2
-    assert "Either --undo or --remove" in said.text

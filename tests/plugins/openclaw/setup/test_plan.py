@@ -4,9 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskmem_openclaw.json_values import find_value
 from taskmem_openclaw.setup import plan
-from taskmem_openclaw.setup.edits import apply_changes, find_value
-from taskmem_openclaw.setup.merge_patches import apply_patch, build_patch, is_same_json
+from taskmem_openclaw.setup.config_edits import (
+    apply_changes,
+    apply_patch,
+    build_patch,
+    is_same_json,
+)
 
 TOOLS = frozenset(("task_register", "smart_wait"))
 WISHES = plan.DesiredState(
@@ -415,7 +420,7 @@ def test_nothing_else_is_ever_touched(config):
 
 @given(CONFIGS)
 def test_no_trace_is_left_when_all_is_taken_out(config):
-    left = plan.remove_traces(config_after(config), WISHES)
+    left = plan.remove_traces(config_after(config), WISHES, ())
     assert "taskmem" not in str(find_value(left, ("plugins", "entries")) or "")
     assert plan.list_plugin_paths(left, WISHES) == []
     assert plan.list_own_servers(left) == []
@@ -423,9 +428,12 @@ def test_no_trace_is_left_when_all_is_taken_out(config):
         for key in ("allow", "alsoAllow"):
             assert "taskmem" not in (find_value(left, (*path, key)) or [])
     assert left["gateway"] == config["gateway"]
-    assert is_same_json(plan.remove_traces(left, WISHES), left)
+    assert is_same_json(plan.remove_traces(left, WISHES, ()), left)
 
 
 def test_an_emptied_list_of_what_is_allowed_stays_a_list():
     config = {"tools": {"allow": ["taskmem"]}, "plugins": {"allow": ["taskmem"]}}
-    assert plan.remove_traces(config, WISHES) == {"tools": {"allow": []}, "plugins": {"allow": []}}
+    assert plan.remove_traces(config, WISHES, ()) == {
+        "tools": {"allow": []},
+        "plugins": {"allow": []},
+    }

@@ -13,17 +13,16 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from taskmem_hookspecs import Checkup, HealthRow, HealthState
+from taskmem_hookspecs import Checkup, HealthRow, HealthState, TaskmemError
 from taskmem_openclaw import configuration, plugin_socket
-from taskmem_openclaw.doctor import links
-from taskmem_openclaw.doctor.gateways import await_gateways
-from taskmem_openclaw.doctor.links import RELOAD, Facts, fail, off, ok, warn
-from taskmem_openclaw.setup import package_files
-from taskmem_openclaw.setup.edits import find_value, to_list, to_object
+from taskmem_openclaw.json_values import find_value, to_list, to_object
+from taskmem_openclaw.setup import package_files, plan
+from taskmem_openclaw.setup.config_edits import SETUP, ConfigChange, Fault, list_faults
 from taskmem_openclaw.setup.openclaw import OLDEST
 from taskmem_openclaw.transports import OPENCLAW_TRANSPORTS
 from taskmem_openclaw.transports.listeners import find_stranger
@@ -37,6 +36,32 @@ GATEWAY_SECONDS: Final = 5.0
 """Time limit of one request to the gateway. Seconds."""
 _UPDATE: Final = "Run: openclaw update"
 _START: Final = "Run: openclaw gateway start (or, in a terminal: openclaw gateway run)"
+RELOAD: Final = f"Run: openclaw plugins reload {plan.PLUGIN}"
+SKILL: Final = "task-memory"
+Gateways = Sequence[Mapping[str, Any]]
+
+
+def ok(name: str, detail: str) -> HealthRow:
+    """Return a row for a working link."""
+    return HealthRow(id=f"openclaw.{name}", state=HealthState.OK, detail=detail)
+
+
+def off(name: str, detail: str, effect: str | None = None, cure: str | None = None) -> HealthRow:
+    """Return a row for a link that is not in use."""
+    row = ok(name, detail)
+    return row.model_copy(update={"state": HealthState.OFF, "effect": effect, "cure": cure})
+
+
+def warn(name: str, detail: str, cure: str | None) -> HealthRow:
+    """Return a row for a link that works with a loss."""
+    row = ok(name, detail)
+    return row.model_copy(update={"state": HealthState.WARN, "cure": cure})
+
+
+def fail(name: str, detail: str, cure: str | None) -> HealthRow:
+    """Return a row for a broken link."""
+    row = ok(name, detail)
+    return row.model_copy(update={"state": HealthState.FAIL, "cure": cure})
 
 
 class OpenClawCheck:
@@ -65,7 +90,7 @@ class OpenClawCheck:
         program = shutil.which(binary, path=self._environ.get("PATH"))
         others = any(row.id.startswith("hosts.") for row in checkup.rows)
         unused = not gateways and not named and (others or program is None)
-        if unused and links.is_absent(self._environ):
+        if unused and is_absent(self._environ):
             yield build_unused_row(others=others)
             return
         yield await check_version(binary, program, self._environ, found=bool(gateways))
@@ -84,7 +109,7 @@ class OpenClawCheck:
             state=configuration.find_state_folder(self._environ),
             gateways=gateways,
         )
-        for row in links.check_links(facts):
+        for row in check_configured_links(facts):
             yield row
         asking = GatewayProbe(facts, self._environ, self._transport)
         async for row in asking.check_ways(program):
@@ -392,3 +417,159 @@ def build_heartbeats_row(facts: Facts, *, there: bool) -> HealthRow:
             "Run: openclaw system heartbeat enable",
         )
     return ok("heartbeats", "Wakes do not depend on heartbeats.")
+
+
+# --- gateways that are connected ---
+
+
+def read_gateways(status: Mapping[str, object] | None) -> Gateways:
+    """Return the gateways in the daemon's status."""
+    found = (status or {}).get("gateways")
+    listed = cast("list[object]", found) if isinstance(found, list) else []
+    return [to_object(each) for each in listed]
+
+
+async def await_gateways(checkup: Checkup, environ: Mapping[str, str], seconds: float) -> Gateways:
+    """Return the connected gateways; if there is none, wait up to `seconds` for one.
+
+    A gateway is expected if its plug-in listens but is not connected: the daemon was started after
+    it, and the plug-in reconnects by itself.
+    """
+    found = read_gateways(checkup.status)
+    if found or checkup.status is None:
+        return found
+    if not await plugin_socket.wait_for_listener(
+        plugin_socket.find_socket(environ), plugin_socket.GLANCE
+    ):
+        return found
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                if found := read_gateways(await _fetch_status(checkup)):
+                    return found
+                await asyncio.sleep(plugin_socket.GLANCE)
+    except TimeoutError:
+        return ()
+
+
+async def _fetch_status(checkup: Checkup) -> Mapping[str, object] | None:
+    try:
+        status = await checkup.ask("status", {})
+    except TaskmemError:
+        return None
+    return cast("dict[str, object]", status) if isinstance(status, dict) else None
+
+
+# --- what set-up would change ---
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Input of the checks."""
+
+    config: Mapping[str, Any]
+    """OpenClaw's configuration."""
+    wishes: plan.DesiredState
+    """The desired state: folder, command and home of this installation."""
+    version: str
+    """Version of the plug-in in this installation."""
+    state: Path
+    """OpenClaw's state folder."""
+    gateways: Sequence[Mapping[str, Any]] = field(default=())
+    """The gateways connected to the daemon, as in `taskmem status`."""
+
+    @property
+    def bundle(self) -> bool:
+        """Whether the MCP bundle is used instead of the plug-in."""
+        enabled = find_value(self.config, ("plugins", "entries", plan.BUNDLE, "enabled"))
+        return enabled is True and not self.folders
+
+    @property
+    def folders(self) -> list[Path]:
+        """Folders from which OpenClaw loads a plug-in with our id."""
+        return package_files.list_plugin_folders(self.config, self.state)
+
+
+def is_absent(environ: Mapping[str, str]) -> bool:
+    """Return whether the readable configuration contains no trace of us."""
+    config = configuration.read_config(environ)
+    if config is None:
+        return not configuration.find_config_file(environ).exists()
+    ours = plan.PLUGIN, plan.BUNDLE
+    entries = to_object(find_value(config, ("plugins", "entries")))
+    trace = plan.list_own_servers(config) or any(name in entries for name in ours)
+    return not trace and not configuration.has_includes(config)
+
+
+def check_configured_links(facts: Facts) -> Iterator[HealthRow]:
+    """Yield a row for each link that the configuration decides.
+
+    A link is well if set-up would change nothing of it.
+    """
+    if facts.bundle:
+        yield ok("bundle", "The MCP bundle is there in place of the plug-in.")
+        return
+    if not facts.folders:
+        yield fail("plugin", "The plug-in is not installed.", SETUP)
+        return
+    wishes = facts.wishes
+    changes, notes = plan.list_plugin_changes(facts.config, wishes)
+    faults = {fault.row: fault for fault in reversed(_list_faults(facts, changes))}
+    fine = {
+        "plugin": "The plug-in is installed, enabled and allowed.",
+        "folder": f"OpenClaw loads the plug-in from {wishes.folder}.",
+        "command": f"The plug-in starts {' '.join(wishes.command)}.",
+        "home": f"The plug-in's home is this one, {wishes.home}.",
+        "conversation": "A task's packet comes back by itself.",
+        "tools": "No tool policy hides the tools.",
+        "doubled": "The tools are there once.",
+    }
+    for name, detail in fine.items():
+        if fault := faults.get(name):
+            yield (fail if fault.breaks else warn)(name, fault.detail, fault.cure)
+        elif name == "tools" and notes:
+            cure = "Change that in OpenClaw's configuration, if it is not meant."
+            yield warn(name, " ".join(notes), cure)
+        else:
+            yield ok(name, detail)
+    owner = package_files.find_recall_owner(facts.config, facts.state)
+    found = "Past tasks are found by memory_recall, and by memory_search."
+    yield ok("recall", package_files.describe_recall_owner(owner) if owner else found)
+    yield check_skill(facts)
+
+
+def _list_faults(facts: Facts, changes: Sequence[ConfigChange]) -> list[Fault]:
+    """Return what is wrong; of each row, what set-up cannot mend comes first."""
+    faults: list[Fault] = []
+    try:
+        plan.require_allowed(facts.config, plan.PLUGIN)
+    except plan.SetupRefused as refusal:
+        faults.append(refusal.fault)
+    injection = (*plan.ENTRY, "hooks", "allowPromptInjection")
+    if find_value(facts.config, injection) is False:
+        detail = (
+            "The plug-in may put nothing before a prompt: wakes come as a plain "
+            "message, and do not outlive a restart of the gateway."
+        )
+        cure = f"Run: openclaw config set {'.'.join(injection)} true"
+        faults.append(Fault("conversation", detail, cure, breaks=False))
+    faults += list_faults(facts.config, changes)
+    if facts.wishes.copied:
+        detail = f"There is another plug-in in {facts.wishes.copied}."
+        faults.append(Fault("folder", detail, breaks=False))
+    return faults
+
+
+def check_skill(facts: Facts) -> HealthRow:
+    """Check that the agent finds the skill that explains when to use the tools."""
+    key = f"skills.entries.{SKILL}.enabled"
+    if find_value(facts.config, ("skills", "entries", SKILL, "enabled")) is False:
+        cure = f"Run: openclaw config set {key} true"
+        return warn("skill", f"The skill {SKILL} is switched off.", cure)
+    places = ("plugin-skills", "skills", "workspace/skills")
+    if any((facts.state / place / SKILL).exists() for place in places):
+        return ok("skill", f"The skill {SKILL} is in place.")
+    if (Path(facts.wishes.folder) / "skills" / SKILL / "SKILL.md").is_file():
+        return ok("skill", f"The skill {SKILL} comes with the agent's next turn.")
+    cure = "Reinstall openclaw-taskmem."
+    return fail("skill", f"The skill {SKILL} is missing.", cure)
