@@ -19,7 +19,7 @@ from openclaw_taskmem.engine.stuck import find_next_due, sweep_due_tasks
 from openclaw_taskmem.home import Home
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_hookspecs import FOREVER, TaskQuery
-from taskmem_sqlmodel import read_statements
+from taskmem_sqlmodel import reading
 
 MANY, FEW = 100_000, 10
 SAMPLES = 2000
@@ -72,7 +72,7 @@ def _list_query_plans(home: Home) -> list[str]:
     now = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as found:
         text = str(
-            read_statements.select_tasks(TaskQuery(due_by=FOREVER, limit=200)).compile(
+            reading.select_tasks(TaskQuery(due_by=FOREVER, limit=200)).compile(
                 dialect=sqlite.dialect(paramstyle="named"),
                 compile_kwargs={"render_postcompile": True},
             )

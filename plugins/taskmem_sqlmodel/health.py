@@ -16,14 +16,13 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
 from taskmem_hookspecs import Checkup, HealthRow, HealthState, TaskmemError
-from taskmem_sqlmodel import row_reading, schema
-from taskmem_sqlmodel.database import open_read_only
-from taskmem_sqlmodel.errors import translate_errors
+from taskmem_sqlmodel import reading, schema
+from taskmem_sqlmodel.database import open_read_only, translate_errors
 
 SCAN_SECONDS: Final = 8.0
 """Time limit for each scan: of the file, and of the rows. Seconds."""
-CONNECT_SECONDS: Final = 10
-MOST_NAMED_ROWS: Final = 20
+_CONNECT_SECONDS: Final = 10
+_MOST_NAMED_ROWS: Final = 20
 """How many broken rows are named."""
 LOCK_SECONDS: Final = 5.0
 """How long to wait for another writer's lock. Seconds."""
@@ -97,8 +96,8 @@ def _build_row(name: str, seen: _DatabaseState, seconds: float) -> HealthRow:
             "A new daemon brings it up to date: taskmem daemon restart",
         )
     if seen.broken:
-        first = "; ".join(seen.broken[:MOST_NAMED_ROWS])
-        more = len(seen.broken) - MOST_NAMED_ROWS
+        first = "; ".join(seen.broken[:_MOST_NAMED_ROWS])
+        more = len(seen.broken) - _MOST_NAMED_ROWS
         others = f"; and {more} more" if more > 0 else ""
         return _fail(
             f"{name} has rows that are set aside: {first}{others}; the rest is used.", _CORRECTION
@@ -153,7 +152,7 @@ def _start_time_limit(seconds: float) -> Generator[threading.Event]:
 
 def _check_rows(connection: sa.Connection, seconds: float) -> _DatabaseState:
     with _start_time_limit(seconds) as over:
-        broken, whole = row_reading.find_broken_rows(connection, over.is_set)
+        broken, whole = reading.find_broken_rows(connection, over.is_set)
     return _DatabaseState(newest=True, faults=None, whole=whole, broken=broken)
 
 
@@ -188,7 +187,7 @@ def _check_postgresql(address: sa.URL) -> _DatabaseState:
     engine = sa.create_engine(
         address.set(drivername="postgresql+psycopg"),
         poolclass=NullPool,
-        connect_args={"connect_timeout": CONNECT_SECONDS, "options": " ".join(options)},
+        connect_args={"connect_timeout": _CONNECT_SECONDS, "options": " ".join(options)},
     )
     with engine.connect() as connection:
         newest = schema.is_newest(connection)

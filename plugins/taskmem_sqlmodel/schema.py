@@ -9,13 +9,10 @@ from typing import Final
 import sqlalchemy as sa
 
 from taskmem_hookspecs import StoreTooNew, StoreUnavailable
-from taskmem_sqlmodel import (
-    run_tables,  # noqa: F401 # pyright: ignore[reportUnusedImport] - adds its tables to `Base`
-)
 from taskmem_sqlmodel.tables import Base
 
 HEAD: Final = "0001"
-"""The schema version that `tables` and `run_tables` describe.
+"""The schema version that `tables` describes.
 
 Versions are numbered from 0001 without gaps. Those from before the first release have a name as a
 suffix, such as `0001_tasks`.

@@ -1,26 +1,40 @@
-"""The SQL store. Each query is one prepared statement, or several in one snapshot."""
+"""The SQL store: reads each query in one snapshot, and writes changes in group commits.
+
+Making a transaction durable costs the same for one change as for many. So the first thread to
+arrive leads: it writes all queued changes, including its own. Changes that arrive meanwhile are
+queued for the next leader.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 from taskmem_hookspecs import (
     Change,
+    Counts,
     Event,
     EventQuery,
+    Maker,
     NotAllowed,
     Run,
     RunNotFound,
     RunQuery,
+    RunState,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
     Task,
     TaskFacts,
     TaskNotFound,
@@ -28,21 +42,43 @@ from taskmem_hookspecs import (
     Wait,
     WaitNotFound,
     WaitQuery,
+    WaitStatus,
     Wake,
     WakeQuery,
 )
 from taskmem_hookspecs.queries import Query
 from taskmem_hookspecs.roles import RecordT
-from taskmem_sqlmodel import read_statements, row_reading, tables
-from taskmem_sqlmodel.counting import CountMixin
-from taskmem_sqlmodel.database import BUSY_TIMEOUT, open_database
-from taskmem_sqlmodel.dropping import RetentionMixin
-from taskmem_sqlmodel.errors import translate_errors
-from taskmem_sqlmodel.group_commit import GroupCommit
-from taskmem_sqlmodel.row_reading import Value, fetch_rows
+from taskmem_sqlmodel import reading, tables
+from taskmem_sqlmodel.database import (
+    BUSY_TIMEOUT,
+    Database,
+    build_conflict,
+    open_database,
+    translate_errors,
+)
+from taskmem_sqlmodel.reading import (
+    ARTIFACTS,
+    BOOKMARKS,
+    CHECKPOINTS,
+    EVENTS,
+    FOLDERS,
+    LEDGER,
+    MESSAGES,
+    REVISIONS,
+    RUNS,
+    TASKS,
+    WAITS,
+    WAKES,
+    RowKind,
+    ValueT,
+    fetch_rows,
+    is_of_home,
+)
+from taskmem_sqlmodel.retention import RetentionMixin
+from taskmem_sqlmodel.tables import IMPLICIT_TASK, Base, CodePointText
 
 
-class SqlStore(CountMixin, RetentionMixin):
+class SqlStore(RetentionMixin):
     """`TaskStore` on SQLite and PostgreSQL."""
 
     def __init__(self, url: str, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
@@ -60,7 +96,7 @@ class SqlStore(CountMixin, RetentionMixin):
         """
         self._database = open_database(url, busy_timeout)
         self._commits = GroupCommit(self._database)
-        self._set_aside = row_reading.BrokenRowFilter()
+        self._set_aside = reading.BrokenRowFilter()
         self._idle: deque[sa.Connection] = deque()
 
     # --- tasks --------------------------------------------------------------
@@ -74,42 +110,42 @@ class SqlStore(CountMixin, RetentionMixin):
         artifacts: Sequence[tables.Row] = ()
         with self._open_snapshot() as connection:
             found: dict[str, Any] = {}
-            for row in fetch_rows(connection, read_statements.TASK, named):
+            for row in fetch_rows(connection, reading.TASK_BY_ID, named):
                 found = dict(row)
             if found.pop("has_waits", False):
-                waits += fetch_rows(connection, read_statements.OPEN_WAITS_OF_TASK, named)
-                waits += fetch_rows(connection, read_statements.ENDED_WAITS_OF_TASK, named)
+                waits += fetch_rows(connection, reading.OPEN_WAITS_OF_TASK, named)
+                waits += fetch_rows(connection, reading.ENDED_WAITS_OF_TASK, named)
             if found.pop("has_wakes", False):
-                wakes = fetch_rows(connection, read_statements.OPEN_WAKES_OF_TASK, named)
+                wakes = fetch_rows(connection, reading.OPEN_WAKES_OF_TASK, named)
             if found.pop("has_run", False):
-                runs = fetch_rows(connection, read_statements.OPEN_RUN_OF_TASK, named)
+                runs = fetch_rows(connection, reading.OPEN_RUN_OF_TASK, named)
             if found.pop("has_artifacts", False):
-                artifacts = fetch_rows(connection, read_statements.ARTIFACTS_OF_TASK, named)
+                artifacts = fetch_rows(connection, reading.ARTIFACTS_OF_TASK, named)
         if not found:
             raise TaskNotFound(f"There is no task {task_id}; list the tasks to find the right id.")
         return TaskFacts(
-            task=row_reading.TASK.read_by_id(found, TaskNotFound),
+            task=reading.TASK_ROWS.read_by_id(found, TaskNotFound),
             waits=tuple(
                 sorted(
-                    self._set_aside.read_whole_rows(row_reading.WAIT, waits),
+                    self._set_aside.read_whole_rows(reading.WAIT_ROWS, waits),
                     key=lambda wait: (wait.created_at, wait.wait_id),
                 )
             ),
-            wakes=tuple(self._set_aside.read_whole_rows(row_reading.WAKE, wakes)),
-            run=next(iter(self._set_aside.read_whole_rows(row_reading.RUN, runs)), None),
-            artifacts=tuple(self._set_aside.read_whole_rows(row_reading.ARTIFACT, artifacts)),
+            wakes=tuple(self._set_aside.read_whole_rows(reading.WAKE_ROWS, wakes)),
+            run=next(iter(self._set_aside.read_whole_rows(reading.RUN_ROWS, runs)), None),
+            artifacts=tuple(self._set_aside.read_whole_rows(reading.ARTIFACT_ROWS, artifacts)),
         )
 
     def read_wait(self, wait_id: str) -> Wait:
         """Return one wait."""
-        for row in self._read(read_statements.WAIT, wait_id=wait_id):
-            return row_reading.WAIT.read_by_id(row, WaitNotFound)
+        for row in self._read(reading.WAIT_BY_ID, wait_id=wait_id):
+            return reading.WAIT_ROWS.read_by_id(row, WaitNotFound)
         raise WaitNotFound(f"There is no wait {wait_id}; smart_wait and the wake name it.")
 
     def read_run(self, run_id: str) -> Run:
         """Return one run."""
-        for row in self._read(read_statements.RUN, run_id=run_id):
-            return row_reading.RUN.read_by_id(row, RunNotFound)
+        for row in self._read(reading.RUN_BY_ID, run_id=run_id):
+            return reading.RUN_ROWS.read_by_id(row, RunNotFound)
         raise RunNotFound(f"There is no run {run_id}; ask with task_status.")
 
     def read_records(
@@ -130,32 +166,50 @@ class SqlStore(CountMixin, RetentionMixin):
             "holding": holding,
         }
         named = frozenset(name for name, value in given.items() if value is not None)
-        statement = read_statements.select_records(kind, named)
+        statement = reading.select_records(kind, named)
         found: Sequence[RecordT] = self._read_all(
-            row_reading.RECORDS[kind], statement, owner_id=owner_id, **given
+            reading.RECORD_ROWS[kind], statement, owner_id=owner_id, **given
         )
         return found[::-1]
 
     def find_tasks(self, query: TaskQuery) -> Sequence[Task]:
         """Return the tasks that match `query`."""
-        return self._find(row_reading.TASK, read_statements.select_tasks(query), query)
+        return self._find(reading.TASK_ROWS, reading.select_tasks(query), query)
 
     def find_waits(self, query: WaitQuery) -> Sequence[Wait]:
         """Return the waits that match `query`."""
-        return self._find(row_reading.WAIT, read_statements.select_waits(query), query)
+        return self._find(reading.WAIT_ROWS, reading.select_waits(query), query)
 
     def find_wakes(self, query: WakeQuery) -> Sequence[Wake]:
         """Return the wakes that match `query`."""
-        return self._find(row_reading.WAKE, read_statements.select_wakes(query), query)
+        return self._find(reading.WAKE_ROWS, reading.select_wakes(query), query)
 
     def find_runs(self, query: RunQuery) -> Sequence[Run]:
         """Return the runs that match `query`."""
-        return self._find(row_reading.RUN, read_statements.select_runs(query), query)
+        return self._find(reading.RUN_ROWS, reading.select_runs(query), query)
 
     def find_events(self, query: EventQuery) -> Sequence[Event]:
         """Return the events that match `query`, oldest first."""
-        found = self._find(row_reading.EVENT, read_statements.select_events(query), query)
+        found = self._find(reading.EVENT_ROWS, reading.select_events(query), query)
         return found if query.after is not None else found[::-1]
+
+    def count(self) -> Counts:
+        """Return the number of tasks, waits, wakes and runs by state."""
+        with self._open_snapshot() as connection:
+            return reading.read_counts(connection)
+
+    def count_open(
+        self, kind: type[Task | Wait], by: Maker, limit: int, home: str | None = None
+    ) -> int:
+        """Return how many open tasks or waits a maker has, at most `limit`."""
+        ask = reading.select_open_tasks if kind is Task else reading.select_open_waits
+        statement = ask(by_agent=by.agent is not None)
+        named = {"hosts": list(by.hosts), "limit": limit, "home": home}
+        if by.agent is not None:
+            # The semicolon is the character after the colon.
+            named |= {"agent": by.agent, "first": f"{by.agent}:", "past": f"{by.agent};"}
+        with self._open_snapshot() as connection:
+            return int(connection.execute(statement, named).scalar_one())
 
     def commit(self, change: Change) -> None:
         """Write the whole change durably, or nothing."""
@@ -174,19 +228,19 @@ class SqlStore(CountMixin, RetentionMixin):
 
     def _read_all(
         self,
-        kind: row_reading.RowKind[Value],
+        kind: RowKind[ValueT],
         statement: sa.Executable,
         limit: int | None = None,
         **named: Any,  # noqa: ANN401 - likewise
-    ) -> Sequence[Value]:
+    ) -> Sequence[ValueT]:
         def ask(most: int | None) -> Sequence[tables.Row]:
             return self._read(statement, limit=most, **named)
 
         return self._set_aside.read_up_to(limit, kind, ask)
 
     def _find(
-        self, kind: row_reading.RowKind[Value], statement: sa.Executable, query: Query | EventQuery
-    ) -> Sequence[Value]:
+        self, kind: RowKind[ValueT], statement: sa.Executable, query: Query | EventQuery
+    ) -> Sequence[ValueT]:
         named = {
             name: _to_plain(value)
             for name, value in vars(query).items()
@@ -237,3 +291,274 @@ def _to_plain(value: Any) -> Any:  # noqa: ANN401 - a field of a query, as it is
     if isinstance(value, tuple):
         return [_to_plain(each) for each in cast("Iterable[Any]", value)]
     return value.value if isinstance(value, StrEnum) else value
+
+
+# --- group commit -----------------------------------------------------------
+
+_INTERRUPTED_WRITE: Final = StoreUnavailable(
+    "The write was interrupted, so it may not be kept; read again, then try again."
+)
+
+
+@dataclass(eq=False)
+class _PendingChange:
+    """One queued change and its outcome."""
+
+    change: Change
+    called: threading.Event = field(default_factory=threading.Event)
+    """Set when the change is decided, or when its thread must lead."""
+    decided: bool = False
+    refusal: Exception | None = None
+    """Why the change was not written. None: not decided yet, or written."""
+
+
+class GroupCommit:
+    """Writes changes from any thread over one connection."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connection: sa.Connection | None = None
+        self._upsert = {
+            table: _build_upsert(database.dialect, table)
+            for table in (
+                BOOKMARKS,
+                LEDGER,
+                FOLDERS,
+            )
+        }
+        self._gate = threading.Lock()
+        self._gathered: list[_PendingChange] = []
+        self._led = False
+
+    def commit(self, change: Change) -> None:
+        """Write a change and return once it is durable; otherwise raise why it was not written."""
+        ticket = _PendingChange(change)
+        with self._gate:
+            self._gathered.append(ticket)
+            leads, self._led = not self._led, True
+        if not leads:
+            self._wait(ticket)
+        if not ticket.decided:
+            self._lead()
+        if ticket.refusal is not None:
+            raise ticket.refusal
+
+    def write(self, changes: Sequence[Change]) -> Sequence[Exception | None]:
+        """Write changes in one transaction; only the leader may call this.
+
+        Returns:
+            For each change why it was refused; None: it is durable.
+
+        Raises:
+            StoreBusy: Another process did not release its lock; nothing was written.
+            StoreFull, StoreUnavailable: The disk is full or fails, or the database cannot be
+                reached; rows may be kept unless the sentence says that nothing was written.
+        """
+        try:
+            with self._database.guard_write(), translate_errors():
+                return self._write_all(changes)
+        except (StoreBusy, StoreFull, StoreUnavailable):
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection; the next change opens a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _write_all(self, changes: Sequence[Change]) -> Sequence[Exception | None]:
+        if self._connection is None:
+            self._connection = self._database.engine.connect()
+        with self._database.begin_write(self._connection):
+            if len(changes) == 1:
+                self._write(self._connection, changes[0])
+                return [None]
+            return [self._try_write(self._connection, one) for one in changes]
+
+    def _wait(self, ticket: _PendingChange) -> None:
+        """Wait until the change is decided or must lead; when interrupted, pass the lead on."""
+        try:
+            ticket.called.wait()
+        except BaseException:
+            with self._gate:
+                if ticket in self._gathered:
+                    self._gathered.remove(ticket)
+                called = ticket.called.is_set() and not ticket.decided
+            if called:
+                self._hand_over()
+            raise
+
+    def _lead(self) -> None:
+        """Write all queued changes, then hand over to the next leader."""
+        with self._gate:
+            group, self._gathered = self._gathered, []
+        refusals: Sequence[Exception | None] = [_INTERRUPTED_WRITE] * len(group)
+        try:
+            refusals = self.write([ticket.change for ticket in group])
+        except Exception as error:  # noqa: BLE001 - each caller raises it
+            refusals = [error] * len(group)
+        finally:
+            for ticket, refusal in zip(group, refusals, strict=True):
+                ticket.refusal = refusal
+                ticket.decided = True
+                ticket.called.set()
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        with self._gate:
+            self._led = bool(self._gathered)
+            for successor in self._gathered[:1]:
+                successor.called.set()
+
+    def _try_write(self, connection: sa.Connection, change: Change) -> Exception | None:
+        """Write a change inside a savepoint, so that a refusal does not affect other changes."""
+        connection.exec_driver_sql("SAVEPOINT one")
+        try:
+            with translate_errors():
+                self._write(connection, change)
+        except (StoreBusy, StoreFull, StoreUnavailable):
+            raise
+        except Exception as error:  # noqa: BLE001 - its caller raises it
+            connection.exec_driver_sql("ROLLBACK TO SAVEPOINT one")
+            return error
+        connection.exec_driver_sql("RELEASE SAVEPOINT one")
+        return None
+
+    def _write(self, connection: sa.Connection, change: Change) -> None:
+        for task in change.tasks:
+            _save_row(connection, TASKS, tables.task_params(task))
+        for run in change.runs:
+            _save_row(connection, RUNS, tables.run_params(run))
+        for wait in change.waits:
+            _save_row(connection, WAITS, tables.wait_params(wait))
+        for wake in change.wakes:
+            _save_row(connection, WAKES, tables.wake_params(wake))
+        for artifact in change.artifacts:
+            _save_row(connection, ARTIFACTS, tables.artifact_params(artifact))
+        _insert_rows(connection, CHECKPOINTS, map(dict, change.checkpoints))
+        if change.forget_before is not None:
+            for forget in (_DELETE_CHECKPOINTS, *_FORGET_IMPLICIT):
+                whose = {"before": change.forget_before, "home": change.forget_home}
+                connection.execute(forget, whose)
+        for wait_id in change.forget_waits:
+            for forget in _FORGET_WAIT:
+                connection.execute(forget, {"gone": wait_id})
+        _insert_rows(connection, MESSAGES, map(tables.message_params, change.messages))
+        _insert_rows(connection, REVISIONS, map(tables.revision_params, change.revisions))
+        _insert_rows(connection, EVENTS, map(tables.event_params, change.events))
+        self._replace(connection, LEDGER, map(tables.ledger_params, change.ledger))
+        self._replace(connection, FOLDERS, map(dict, change.folders))
+        self._replace(connection, BOOKMARKS, map(dict, change.bookmarks))
+
+    def _replace(
+        self, connection: sa.Connection, table: sa.Table, lines: Iterable[tables.Params]
+    ) -> None:
+        """Insert rows, or replace those with the same key; the last of several wins."""
+        for line in lines:
+            connection.execute(self._upsert[table], line)
+
+
+def _save_row(connection: sa.Connection, table: sa.Table, row: tables.Params) -> None:
+    """Insert a row of version 0; otherwise update the row that has the expected version."""
+    expected = row["version"]
+    if expected == 0:
+        connection.execute(_INSERT[table], {**row, "version": 1})
+        return
+    new = {f"new_{column}": value for column, value in row.items()}
+    new["expected"] = new.pop("new_version")
+    if connection.execute(_UPDATE[table], new).rowcount != 1:
+        raise build_conflict()
+
+
+def _insert_rows(
+    connection: sa.Connection, table: sa.Table, lines: Iterable[tables.Params]
+) -> None:
+    if new := list(lines):
+        connection.execute(_INSERT[table], new)
+
+
+# --- the writing statements -------------------------------------------------
+
+_INSERT: Final = {table: table.insert().inline() for table in Base.metadata.tables.values()}
+
+
+def _build_versioned_update(table: sa.Table, row_id: sa.Column[Any]) -> sa.Update:
+    """Return an update of the row that has the expected version; the version grows by one."""
+    values = {
+        column: sa.bindparam(f"new_{column.name}", type_=column.type)
+        for column in table.c
+        if column is not row_id and column.name != "version"
+    }
+    return (
+        table.update()
+        .where(
+            row_id == sa.bindparam(f"new_{row_id.name}"),
+            table.c.version == sa.bindparam("expected"),
+        )
+        .values({**values, table.c.version: table.c.version + 1})
+    )
+
+
+_UPDATE: Final = {
+    table: _build_versioned_update(table, row_id)
+    for table, row_id in (
+        (TASKS, TASKS.c.task_id),
+        (WAITS, WAITS.c.wait_id),
+        (WAKES, WAKES.c.wake_id),
+        (RUNS, RUNS.c.run_id),
+        (ARTIFACTS, ARTIFACTS.c.artifact_id),
+    )
+}
+
+_HOME: Final = sa.bindparam("home", type_=CodePointText)
+# If no home is bound, no row counts as another home's: a comparison with NULL is never true.
+_KEPT_RUNS: Final = sa.select(RUNS.c.run_id).where(
+    sa.or_(RUNS.c.state.in_((RunState.BLOCKED, RunState.REVIEW)), RUNS.c.home != _HOME)
+)
+_DELETE_CHECKPOINTS: Final = CHECKPOINTS.delete().where(
+    CHECKPOINTS.c.at < sa.bindparam("before"), CHECKPOINTS.c.run_id.not_in(_KEPT_RUNS)
+)
+"""Deletes checkpoints from before `before`, except those of runs that are blocked, under review or
+of another home."""
+_PAST_TASKS: Final = (
+    sa.select(TASKS.c.task_id)
+    .where(
+        sa.text(f"tasks.{IMPLICIT_TASK}"),
+        TASKS.c.updated_at < sa.bindparam("before"),
+        is_of_home(TASKS),
+        ~sa.exists().where(
+            RUNS.c.task_id == TASKS.c.task_id, RUNS.c.seen_at >= sa.bindparam("before")
+        ),
+        ~sa.exists().where(
+            WAITS.c.task_id == TASKS.c.task_id, WAITS.c.status == WaitStatus.WATCHING
+        ),
+    )
+    .scalar_subquery()
+)
+_PAST_RUNS: Final = sa.select(RUNS.c.run_id).where(RUNS.c.task_id.in_(_PAST_TASKS))
+_FORGET_IMPLICIT: Final = (
+    CHECKPOINTS.delete().where(CHECKPOINTS.c.run_id.in_(_PAST_RUNS)),
+    *(
+        table.delete().where(table.c.task_id.in_(_PAST_TASKS))
+        for table in (
+            *(MESSAGES, REVISIONS, ARTIFACTS, LEDGER, FOLDERS),
+            *(WAKES, WAITS, RUNS, TASKS),
+        )
+    ),
+)
+"""Deletes, in order, the implicit tasks not touched since `before`, and all their rows."""
+_FORGET_WAIT: Final = tuple(
+    table.delete().where(table.c.wait_id == sa.bindparam("gone", type_=CodePointText))
+    for table in (WAKES, WAITS)
+)
+"""Deletes, in order, a wait that has no task, and its wakes."""
+
+
+def _build_upsert(dialect: str, table: sa.Table) -> sa.Insert:
+    """Return an insert that replaces the row with the same primary key."""
+    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    wanted = insert(table)
+    keys = list(table.primary_key.columns)
+    values = {c.name: wanted.excluded[c.name] for c in table.c if c not in keys}
+    return wanted.on_conflict_do_update(index_elements=keys, set_=values)

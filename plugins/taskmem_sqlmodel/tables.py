@@ -1,45 +1,199 @@
-"""The tables of tasks, waits, wakes and events, and the conversion of their values.
+"""The tables, the types of their columns, and the conversion of their values.
 
-A column has the name of its field, or the one that it was given first. Checks and indexes have
-names, because migrations refer to them.
+A column has the name of its field, unless seed 000 names it otherwise. Checks and indexes have
+names, because migrations refer to them. Instants and JSON are stored as text that is the same on
+SQLite and PostgreSQL.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import declared_attr, registry
 from sqlmodel import Field, SQLModel
 
 from taskmem_hookspecs import (
     RESERVED_METADATA,
+    Artifact,
     Author,
     Event,
+    FileChange,
+    LedgerEntry,
+    LedgerVerdict,
     Linkage,
     Message,
     MessageType,
+    News,
     PlanRevision,
     Role,
+    Run,
+    RunState,
     Task,
     TaskStatus,
+    Verdict,
     Wait,
     WaitStatus,
     Wake,
     WakeCause,
     WakeState,
 )
-from taskmem_sqlmodel.columns import (
-    CodePointText,
-    InstantText,
-    JsonText,
-    Serial,
-    build_enum_check,
-    build_partial_index,
-)
+
+
+def _build_ordered_text(dialect: Dialect) -> sa.types.TypeEngine[str]:
+    """Return a text type that sorts by code point, as SQLite and Python do."""
+    return dialect.type_descriptor(
+        sa.Text(collation="C") if dialect.name == "postgresql" else sa.Text()
+    )
+
+
+class CodePointText(sa.TypeDecorator[str]):
+    """Text that sorts by code point."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[str]:
+        """Choose the collation."""
+        return _build_ordered_text(dialect)
+
+
+class ContainedText(sa.TypeDecorator[str]):
+    """A text to look for within another, as a pattern for LIKE."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(
+        self,
+        value: str | None,
+        dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
+    ) -> str | None:
+        """Escape what a LIKE would interpret."""
+        if value is None:
+            return None
+        escaped = _WILDCARDS.sub(r"\\\g<0>", value)
+        return f"%{escaped}%"
+
+
+_WILDCARDS: Final = re.compile(r"[%_\\]")
+
+
+class Serial(sa.TypeDecorator[int]):
+    """An auto-incremented number; SQLite requires `INTEGER` for this."""
+
+    impl = sa.BigInteger
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[int]:
+        """Choose the width."""
+        return dialect.type_descriptor(
+            sa.Integer() if dialect.name == "sqlite" else sa.BigInteger()
+        )
+
+
+class _UnreadableValue:
+    """Stands for a stored value that cannot be decoded: validation rejects it."""
+
+
+_WIDTH: Final = len("2026-02-16T06:00:00.000000Z")
+
+
+class InstantText(sa.TypeDecorator[datetime]):
+    """An instant as ISO 8601 text in UTC of fixed width, so that it sorts by time."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[str]:
+        """Choose the collation."""
+        return _build_ordered_text(dialect)
+
+    def process_bind_param(
+        self,
+        value: datetime | None,
+        dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
+    ) -> str | None:
+        """Format as `2026-02-16T06:00:00.000000Z`."""
+        if value is None:
+            return None
+        naive = value.astimezone(UTC).replace(tzinfo=None)
+        return naive.isoformat(timespec="microseconds") + "Z"
+
+    def process_result_value(
+        self,
+        value: Any | None,  # noqa: ANN401 - what the driver read
+        dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
+    ) -> Any:  # noqa: ANN401 - an instant, or what no value takes for one
+        """Parse into an aware datetime; return `_UnreadableValue` if that fails."""
+        if value is None:
+            return None
+        try:
+            # Text of another width or zone would sort wrongly.
+            if len(value) == _WIDTH and value.endswith("Z"):
+                return datetime.fromisoformat(value)
+        except (TypeError, ValueError, AttributeError):
+            pass
+        return _UnreadableValue()
+
+
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""Shared encoder: `json.dumps` would build one on each call."""
+
+
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+"""Escape of a surrogate, which may be half of a pair or alone."""
+
+
+class JsonText(sa.TypeDecorator[Any]):
+    """JSON as text; characters outside ASCII are not escaped."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(
+        self,
+        value: Any,  # noqa: ANN401 - whatever JSON can say
+        dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
+    ) -> str:
+        """Encode without spaces."""
+        return _encode(value)
+
+    def process_result_value(
+        self,
+        value: Any,  # noqa: ANN401 - what the driver read
+        dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
+    ) -> Any:  # noqa: ANN401 - whatever JSON can say
+        """Decode; return `_UnreadableValue` for invalid JSON.
+
+        A lone surrogate is invalid: it could not be written again.
+        """
+        try:
+            read = json.loads(value)
+            if _SURROGATE.search(value):
+                _encode(read).encode()
+        except (TypeError, ValueError, RecursionError):
+            return _UnreadableValue()
+        return read
+
+
+def _build_enum_check(column: str, enum: type[StrEnum]) -> sa.CheckConstraint:
+    """Return a constraint: the column contains a member of `enum`."""
+    members = ", ".join(f"'{member.value}'" for member in enum)
+    return sa.CheckConstraint(f"{column} IN ({members})", name=f"{column}_is_known")
+
+
+def _index_rows(condition: str, name: str, *columns: str, unique: bool = False) -> sa.Index:
+    """Return an index of the rows that satisfy `condition`."""
+    where = sa.text(condition)
+    return sa.Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
+
 
 Params = dict[str, Any]
 """Parameters of a statement: values by column name."""
@@ -74,11 +228,11 @@ class Tasks(Base, table=True):
     """One task; `metadata` has the agent's keys and the three linkage keys."""
 
     __table_args__ = (
-        build_enum_check("status", TaskStatus),
+        _build_enum_check("status", TaskStatus),
         sa.Index("tasks_by_status", "status", "updated_at", "task_id"),
         sa.Index("tasks_by_update", "updated_at", "task_id"),
         sa.Index("tasks_by_id", "status", "task_id"),
-        build_partial_index(
+        _index_rows(
             "session_key IS NOT NULL",
             "tasks_of_session",
             "session_key",
@@ -86,10 +240,10 @@ class Tasks(Base, table=True):
             "updated_at",
             "task_id",
         ),
-        build_partial_index(
+        _index_rows(
             "stuck_due_at IS NOT NULL", "tasks_stuck_due", "status", "stuck_due_at", "task_id"
         ),
-        build_partial_index(
+        _index_rows(
             "stuck_due_at IS NOT NULL",
             "tasks_stuck_due_at_home",
             "home",
@@ -97,8 +251,8 @@ class Tasks(Base, table=True):
             "stuck_due_at",
             "task_id",
         ),
-        build_partial_index(IMPLICIT_TASK, "tasks_implicit", "updated_at", "task_id"),
-        build_partial_index(
+        _index_rows(IMPLICIT_TASK, "tasks_implicit", "updated_at", "task_id"),
+        _index_rows(
             OPEN_TASK,
             "tasks_open_of_maker",
             *("registrar_host", "registrar_session", "home", "status", "implicit"),
@@ -177,8 +331,8 @@ class TaskMessages(Base, table=True):
     """One entry of a task's thread."""
 
     __table_args__ = (
-        build_enum_check("role", Role),
-        build_enum_check("msg_type", MessageType),
+        _build_enum_check("role", Role),
+        _build_enum_check("msg_type", MessageType),
         sa.Index("task_messages_by_task", "task_id", "id"),
     )
 
@@ -205,7 +359,7 @@ class TaskPlanRevisions(Base, table=True):
     """One replacement of a plan."""
 
     __table_args__ = (
-        build_enum_check("author", Author),
+        _build_enum_check("author", Author),
         sa.Index("task_plan_revisions_by_task", "task_id", "id"),
     )
 
@@ -240,20 +394,18 @@ class Waits(Base, table=True):
     """One watched condition."""
 
     __table_args__ = (
-        build_enum_check("status", WaitStatus),
+        _build_enum_check("status", WaitStatus),
         sa.Index("waits_by_task", "task_id", "created_at", "wait_id"),
         sa.Index("waits_by_age", "created_at", "wait_id"),
-        build_partial_index(RARER_WAIT, "waits_rarer", "status"),
-        build_partial_index("status = 'watching'", "waits_watching", "created_at", "wait_id"),
-        build_partial_index(
+        _index_rows(RARER_WAIT, "waits_rarer", "status"),
+        _index_rows("status = 'watching'", "waits_watching", "created_at", "wait_id"),
+        _index_rows(
             "status = 'watching'", "waits_watching_of_task", "task_id", "created_at", "wait_id"
         ),
-        build_partial_index(
+        _index_rows(
             "status <> 'watching'", "waits_ended_of_task", "task_id", "changed_at", "wait_id"
         ),
-        build_partial_index(
-            OPEN_WAIT, "waits_open_of_maker", *("host", "session_key", "home", "status")
-        ),
+        _index_rows(OPEN_WAIT, "waits_open_of_maker", *("host", "session_key", "home", "status")),
     )
 
     wait_id: str = Field(primary_key=True, sa_type=CodePointText)
@@ -295,18 +447,18 @@ class Wakes(Base, table=True):
     """One message owed to an agent: the outbox."""
 
     __table_args__ = (
-        build_enum_check("cause", WakeCause),
-        build_enum_check("state", WakeState),
+        _build_enum_check("cause", WakeCause),
+        _build_enum_check("state", WakeState),
         sa.Index("wakes_by_age", "created_at", "wake_id"),
-        build_partial_index(RARER_WAKE, "wakes_rarer", "state"),
+        _index_rows(RARER_WAKE, "wakes_rarer", "state"),
         sa.Index("wakes_by_task", "task_id", "created_at", "wake_id"),
-        build_partial_index(OPEN_WAKE, "wakes_open", "task_id", "created_at", "wake_id"),
-        build_partial_index(OPEN_WAKE, "wakes_open_of_wait", "wait_id", "created_at", "wake_id"),
-        build_partial_index(OPEN_WAKE, "wakes_open_by_age", "created_at", "wake_id", "home"),
-        build_partial_index("due_at IS NOT NULL", "wakes_due", "due_at", "wake_id"),
-        build_partial_index("due_at IS NOT NULL", "wakes_due_at_home", "home", "due_at", "wake_id"),
-        build_partial_index("sent_at IS NOT NULL", "wakes_sent", "sent_at"),
-        build_partial_index("wait_id IS NOT NULL", "wakes_by_wait", "wait_id"),
+        _index_rows(OPEN_WAKE, "wakes_open", "task_id", "created_at", "wake_id"),
+        _index_rows(OPEN_WAKE, "wakes_open_of_wait", "wait_id", "created_at", "wake_id"),
+        _index_rows(OPEN_WAKE, "wakes_open_by_age", "created_at", "wake_id", "home"),
+        _index_rows("due_at IS NOT NULL", "wakes_due", "due_at", "wake_id"),
+        _index_rows("due_at IS NOT NULL", "wakes_due_at_home", "home", "due_at", "wake_id"),
+        _index_rows("sent_at IS NOT NULL", "wakes_sent", "sent_at"),
+        _index_rows("wait_id IS NOT NULL", "wakes_by_wait", "wait_id"),
     )
 
     wake_id: str = Field(primary_key=True, sa_type=CodePointText)
@@ -346,7 +498,7 @@ class Events(Base, table=True):
 
     __table_args__ = (
         sa.Index("events_by_task", "task_id", "id"),
-        build_partial_index("wait_id IS NOT NULL", "events_by_wait", "wait_id", "id"),
+        _index_rows("wait_id IS NOT NULL", "events_by_wait", "wait_id", "id"),
     )
 
     id: int = Field(primary_key=True, sa_type=Serial)
@@ -375,3 +527,173 @@ class Bookmarks(Base, table=True):
 
     name: str = Field(primary_key=True, sa_type=CodePointText)
     value: str = Field(sa_type=CodePointText)
+
+
+OPEN_RUN: Final = "state IN ('queued', 'running', 'blocked', 'review')"
+"""Condition: the run has not ended."""
+
+QUEUED_RUN: Final = "state = 'queued'"
+"""Condition: the run can be claimed."""
+
+RARER_RUN: Final = "state <> 'completed'"
+"""Condition: the run is not in the state in which most are."""
+
+
+class Runs(Base, table=True):
+    """One attempt at a task."""
+
+    __table_args__ = (
+        _build_enum_check("state", RunState),
+        _build_enum_check("news", News),
+        _index_rows(OPEN_RUN, "runs_open_of_task", "task_id", unique=True),
+        _index_rows(OPEN_RUN, "runs_open_of_session", "session_key", "task_id"),
+        _index_rows(OPEN_RUN, "runs_open_by_age", "created_at", "run_id", "home"),
+        _index_rows(QUEUED_RUN, "runs_queued", "created_at", "run_id"),
+        _index_rows("lease_until IS NOT NULL", "runs_leased", "lease_until", "run_id"),
+        _index_rows(
+            "lease_until IS NOT NULL", "runs_leased_at_home", "home", "lease_until", "run_id"
+        ),
+        sa.Index("runs_by_task", "task_id", "created_at", "run_id"),
+        sa.Index("runs_by_age", "created_at", "run_id"),
+        _index_rows(RARER_RUN, "runs_rarer", "state"),
+    )
+
+    run_id: str = Field(primary_key=True, sa_type=CodePointText)
+    task_id: str = Field(foreign_key="tasks.task_id", sa_type=CodePointText)
+    state: str = Field(sa_type=CodePointText)
+    why: str | None = Field(sa_type=CodePointText)
+    role: str | None = Field(sa_type=CodePointText)
+    session_key: str | None = Field(sa_type=CodePointText)
+    owner: dict[str, Any] | None = Field(sa_type=JsonText)
+    token: int
+    lease_until: datetime | None = Field(sa_type=InstantText)
+    home: str | None = Field(sa_type=CodePointText)
+    told_session: str | None = Field(sa_type=CodePointText)
+    attached: list[str] = Field(sa_type=JsonText)
+    segmented: bool
+    step: int | None
+    step_calls: int
+    step_bonus: bool
+    failed_steps: list[int] = Field(sa_type=JsonText)
+    fingerprint: str | None = Field(sa_type=CodePointText)
+    folder: str | None = Field(sa_type=CodePointText)
+    checkpoints: int
+    calls: int
+    question: str | None = Field(sa_type=CodePointText)
+    heard_until: int = Field(sa_column_kwargs={"server_default": "0"})
+    rounds: int
+    rounds_before: int = Field(sa_column_kwargs={"server_default": "0"})
+    turn_began_at: datetime | None = Field(sa_type=InstantText)
+    worked_seconds: float = Field(sa_column_kwargs={"server_default": "0"})
+    idle_rounds: int
+    news: str = Field(sa_type=CodePointText)
+    recent: list[str] = Field(sa_type=JsonText)
+    said: str | None = Field(sa_type=CodePointText)
+    last_response: str | None = Field(sa_type=CodePointText)
+    provider_failures: int
+    tries: int
+    created_at: datetime = Field(sa_type=InstantText)
+    changed_at: datetime = Field(sa_type=InstantText)
+    seen_at: datetime = Field(sa_type=InstantText)
+    started_at: datetime | None = Field(sa_type=InstantText)
+    version: int
+
+
+def run_params(run: Run) -> Params:
+    """Convert a run to a row, the fields of its parts beside its own."""
+    row: Params = dict(run)
+    for part in Run.PARTS:
+        row |= dict(row.pop(part))
+    owner = None if run.owner is None else run.owner.model_dump(exclude_none=True)
+    words = {"state": run.state.value, "news": run.progress.news.value}
+    return {**row, **words, "owner": owner}
+
+
+def run_value(row: Row) -> Run:
+    """Convert a row to a run."""
+    fields: Params = dict(row)
+    parts: Params = {
+        part: of(**{column: fields.pop(column) for column in of.model_fields})
+        for part, of in Run.PARTS.items()
+    }
+    return Run(**fields, **parts)
+
+
+class Checkpoints(Base, table=True):
+    """The addition of one tool call or event to the record of a run.
+
+    Rows are many and small, so the table is stored in its primary-key index (WITHOUT ROWID).
+    """
+
+    __table_args__ = (sa.Index("checkpoints_by_age", "at"), {"sqlite_with_rowid": False})
+
+    run_id: str = Field(primary_key=True, foreign_key="runs.run_id", sa_type=CodePointText)
+    number: int = Field(primary_key=True, sa_type=sa.Integer)
+    at: datetime = Field(sa_type=InstantText)
+    body: str = Field(sa_type=CodePointText)
+    checksum: str = Field(sa_type=CodePointText)
+
+
+class Artifacts(Base, table=True):
+    """One artifact of a task."""
+
+    __table_args__ = (
+        _build_enum_check("verdict", Verdict),
+        sa.Index("artifacts_by_task", "task_id", "artifact_id"),
+    )
+
+    artifact_id: str = Field(primary_key=True, sa_type=CodePointText)
+    task_id: str = Field(foreign_key="tasks.task_id", sa_type=CodePointText)
+    run_id: str | None = Field(foreign_key="runs.run_id", sa_type=CodePointText)
+    kind: str = Field(sa_type=CodePointText)
+    subject: str = Field(sa_type=CodePointText)
+    verdict: str = Field(sa_type=CodePointText)
+    detail: str = Field(sa_type=CodePointText)
+    checksum: str | None = Field(sa_type=CodePointText)
+    size: int | None = Field(sa_type=sa.BigInteger)
+    checked_at: datetime = Field(sa_type=InstantText)
+    version: int
+
+
+def artifact_params(artifact: Artifact) -> Params:
+    """Convert an artifact to a row."""
+    return {**dict(artifact), "verdict": artifact.verdict.value}
+
+
+class Ledger(Base, table=True):
+    """One path that a task created, changed or removed, with what the daemon saw of it."""
+
+    __table_args__ = (
+        _build_enum_check("change", FileChange),
+        _build_enum_check("verdict", LedgerVerdict),
+    )
+
+    task_id: str = Field(primary_key=True, foreign_key="tasks.task_id", sa_type=CodePointText)
+    path: str = Field(primary_key=True, sa_type=CodePointText)
+    run_id: str | None = Field(foreign_key="runs.run_id", sa_type=CodePointText)
+    change: str | None = Field(sa_type=CodePointText)
+    call_id: str | None = Field(sa_type=CodePointText)
+    at: datetime = Field(sa_type=InstantText)
+    size: int | None = Field(sa_type=sa.BigInteger)
+    sha256: str | None = Field(sa_type=CodePointText)
+    verdict: str | None = Field(sa_type=CodePointText)
+    why: str | None = Field(sa_type=CodePointText)
+    nearby: bool
+
+
+def ledger_params(entry: LedgerEntry) -> Params:
+    """Convert a ledger entry to a row."""
+    words = {
+        "change": entry.change and entry.change.value,
+        "verdict": entry.verdict and entry.verdict.value,
+    }
+    return {**dict(entry), **words}
+
+
+class Folders(Base, table=True):
+    """One folder used by the tools of a task."""
+
+    task_id: str = Field(primary_key=True, foreign_key="tasks.task_id", sa_type=CodePointText)
+    path: str = Field(primary_key=True, sa_type=CodePointText)
+    since: datetime | None = Field(sa_type=InstantText)
+    files: str | None = Field(sa_type=CodePointText)

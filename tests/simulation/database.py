@@ -18,9 +18,8 @@ from sqlalchemy.pool import NullPool
 from taskmem_hookspecs import Change, TaskStore
 from taskmem_sqlmodel import schema
 from taskmem_sqlmodel.database import Database
-from taskmem_sqlmodel.group_commit import GroupCommit
-from taskmem_sqlmodel.row_reading import BrokenRowFilter
-from taskmem_sqlmodel.store import SqlStore
+from taskmem_sqlmodel.reading import BrokenRowFilter
+from taskmem_sqlmodel.store import GroupCommit, SqlStore
 from tests.support.memory_store import MemoryStore
 
 

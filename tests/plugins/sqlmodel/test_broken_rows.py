@@ -29,9 +29,9 @@ from taskmem_hookspecs import (
     WakeQuery,
 )
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_sqlmodel import health, read_statements, row_reading
-from taskmem_sqlmodel.columns import InstantText, JsonText
+from taskmem_sqlmodel import health, reading
 from taskmem_sqlmodel.store import SqlStore
+from taskmem_sqlmodel.tables import InstantText, JsonText
 from tests.support.rows import (
     extract_ids,
     find_next_lapse,
@@ -69,7 +69,7 @@ def breakages(column):
 
 CASES = [
     (table.name, column.name, value)
-    for table in read_statements.ROW_QUERIES
+    for table in reading.ROW_QUERIES
     for column in table.c
     if not column.primary_key and not column.foreign_keys
     for value in breakages(column)
@@ -110,7 +110,7 @@ def break_row(path, table, column, value):
 
 
 @pytest.mark.parametrize(
-    "table", [t for t in read_statements.ROW_QUERIES if t.name != "bookmarks"], ids=str
+    "table", [t for t in reading.ROW_QUERIES if t.name != "bookmarks"], ids=str
 )
 def test_a_broken_row_harms_no_other(table, path, tmp_path):
     cases = [case for case in CASES if case[0] == table.name]
@@ -140,7 +140,7 @@ def url(postgres):
     store.commit(rows_of_task(2, SOON))
     store.close()
     with psycopg.connect(url) as raw:
-        for table in read_statements.ROW_QUERIES:
+        for table in reading.ROW_QUERIES:
             for check in table.constraints:
                 if isinstance(check, sa.CheckConstraint) and check.name:
                     raw.execute(f"ALTER TABLE {table.name} DROP CONSTRAINT {check.name}")
@@ -186,7 +186,7 @@ def broken_there(url, table, column, value):
 
 
 @pytest.mark.parametrize(
-    "table", [t for t in read_statements.ROW_QUERIES if t.name != "bookmarks"], ids=str
+    "table", [t for t in reading.ROW_QUERIES if t.name != "bookmarks"], ids=str
 )
 def test_a_broken_row_harms_no_other_on_postgresql(table, url, on_server):
     for column in table.c:
@@ -291,7 +291,7 @@ def test_metadata_that_is_emptied_by_hand_is_read(path, file_store):
 def test_many_broken_rows_use_up_no_limit(path, file_store):
     with closing(sqlite3.connect(path)) as raw, raw:
         raw.execute("UPDATE wakes SET acknowledged_at = 'zzz' WHERE wake_id = 'wake_1'")
-        columns = [c.name for c in read_statements.WAKES.c if c.name not in ("wake_id", "key")]
+        columns = [c.name for c in reading.WAKES.c if c.name not in ("wake_id", "key")]
         kept = ", ".join(f'"{name}"' for name in columns)
         for n in range(50):
             raw.execute(
@@ -306,4 +306,4 @@ def test_many_broken_rows_use_up_no_limit(path, file_store):
 
 
 def test_every_table_has_its_kind():
-    assert {kind.table for kind in row_reading.KINDS} == {*read_statements.ROW_QUERIES}
+    assert {kind.table for kind in reading.ROW_KINDS} == {*reading.ROW_QUERIES}

@@ -30,7 +30,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.testing import a_message, a_task, an_event
 from taskmem_sqlmodel import health
-from taskmem_sqlmodel.errors import translate_errors
+from taskmem_sqlmodel.database import translate_errors
 from taskmem_sqlmodel.hooks import task_store
 from taskmem_sqlmodel.store import SqlStore
 

@@ -24,7 +24,7 @@ from taskmem_hookspecs import (
     WakeQuery,
 )
 from taskmem_hookspecs.testing import a_run, a_task, a_wake
-from taskmem_sqlmodel import read_statements
+from taskmem_sqlmodel import reading
 from taskmem_sqlmodel.database import _WRITERS_LOCK
 from taskmem_sqlmodel.hooks import task_store
 from taskmem_sqlmodel.store import SqlStore
@@ -166,9 +166,9 @@ def test_what_is_due_in_a_home_is_found_whatever_others_have(url):
     store.close()
     given = {"home": "home_1", "limit": 1}
     questions = (
-        read_statements.select_tasks(TaskQuery(due_by=FOREVER, **given)),
-        read_statements.select_wakes(WakeQuery(due_by=FOREVER, **given)),
-        read_statements.select_runs(RunQuery(lapsed_by=FOREVER, **given)),
+        reading.select_tasks(TaskQuery(due_by=FOREVER, **given)),
+        reading.select_wakes(WakeQuery(due_by=FOREVER, **given)),
+        reading.select_runs(RunQuery(lapsed_by=FOREVER, **given)),
     )
     with other(url) as connection:
         connection.execute("ANALYZE")

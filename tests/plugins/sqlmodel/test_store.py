@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from taskmem_hookspecs import Change
 from taskmem_hookspecs.testing import an_event
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_sqlmodel.dropping import PAGES_AT_ONCE, SPARE, count_excess_pages
 from taskmem_sqlmodel.hooks import task_store
+from taskmem_sqlmodel.retention import PAGES_AT_ONCE, SPARE, count_excess_pages
 from tests.support.store_suite import StoreSuite
 
 

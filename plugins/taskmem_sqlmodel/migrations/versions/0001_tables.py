@@ -7,7 +7,7 @@ from typing import Final
 import sqlalchemy as sa
 from alembic import op
 
-from taskmem_sqlmodel.columns import CodePointText, InstantText, JsonText, Serial
+from taskmem_sqlmodel.tables import CodePointText, InstantText, JsonText, Serial
 
 revision = "0001"
 down_revision = None

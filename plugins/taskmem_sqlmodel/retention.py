@@ -9,10 +9,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from taskmem_hookspecs import DroppedRows, RunState, StoreSize, TaskStatus, WaitStatus, WakeState
-from taskmem_sqlmodel.columns import CodePointText, InstantText
-from taskmem_sqlmodel.database import Database
-from taskmem_sqlmodel.errors import translate_errors
-from taskmem_sqlmodel.read_statements import (
+from taskmem_sqlmodel.database import Database, translate_errors
+from taskmem_sqlmodel.reading import (
     CHECKPOINTS,
     EVENTS,
     RUNS,
@@ -21,19 +19,19 @@ from taskmem_sqlmodel.read_statements import (
     WAKES,
     is_of_home,
 )
-from taskmem_sqlmodel.tables import Base
+from taskmem_sqlmodel.tables import Base, CodePointText, InstantText
 
-AT_ONCE: Final = 500
+_ROWS_AT_ONCE: Final = 500
 """Rows deleted in one transaction; it bounds how long other writers wait."""
-PAGE: Final = 2_000
+_EVENTS_PER_PAGE: Final = 2_000
 """Event-log entries read in one page."""
 SPARE: Final = 4
 """A SQLite file may keep one page in so many free, for later rows."""
 PAGES_AT_ONCE: Final = 500
 """Pages released in one transaction; moving them takes as long as writing them."""
-MOST_RELEASES: Final = 32
+_MOST_RELEASES: Final = 32
 """Transactions of one call that release pages."""
-ROW_BYTES: Final = 28
+_ROW_BYTES: Final = 28
 """Overhead of a row in PostgreSQL. Bytes."""
 
 _BEFORE_INSTANT: Final = sa.bindparam("before", type_=InstantText)
@@ -157,7 +155,7 @@ _PAGE_OF_EVENTS: Final = (
     sa.select(EVENTS.c.id, EVENTS.c.at < _BEFORE_INSTANT, _OLD_EVENT)
     .where(EVENTS.c.id > sa.bindparam("after"))
     .order_by(EVENTS.c.id)
-    .limit(PAGE)
+    .limit(_EVENTS_PER_PAGE)
 )
 _DELETIONS: Final = {
     table: table.delete().where(
@@ -200,8 +198,8 @@ class RetentionMixin:
                     keys = _choose_keys(reader, table, {**given, "after": after})
                 if table is EVENTS and keys:
                     ((last,),) = keys[-1:]
-                for start in range(0, len(keys), AT_ONCE):
-                    some = {**given, "keys": keys[start : start + AT_ONCE]}
+                for start in range(0, len(keys), _ROWS_AT_ONCE):
+                    some = {**given, "keys": keys[start : start + _ROWS_AT_ONCE]}
                     with database.guard_write(), database.begin_write(writer):
                         gone = writer.execute(_DELETIONS[table], some).rowcount
                     dropped[table.name] = dropped.get(table.name, 0) + gone
@@ -214,7 +212,7 @@ class RetentionMixin:
         database = self._database
         if database.dialect != "sqlite":
             return
-        for _ in range(MOST_RELEASES):
+        for _ in range(_MOST_RELEASES):
             with database.connect_reader() as reader, database.begin_snapshot(reader):
                 many = count_excess_pages(
                     _read_pragma(reader, "page_count"), _read_pragma(reader, "freelist_count")
@@ -284,6 +282,6 @@ def _find_events(connection: sa.Connection, given: Mapping[str, Any]) -> Iterato
 def _count_table_bytes(connection: sa.Connection, name: str) -> int:
     one = sa.table(name)
     row = sa.func.pg_column_size(sa.literal_column(one.name, sa.Text))
-    total = sa.func.sum(row + ROW_BYTES)
+    total = sa.func.sum(row + _ROW_BYTES)
     found = connection.execute(sa.select(sa.func.coalesce(total, 0)).select_from(one))
     return int(found.scalar_one())

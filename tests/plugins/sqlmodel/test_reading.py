@@ -26,7 +26,7 @@ from taskmem_hookspecs import (
     WorkFolder,
 )
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_sqlmodel import counting, read_statements, run_tables, tables
+from taskmem_sqlmodel import reading, tables
 from taskmem_sqlmodel.hooks import task_store
 from tests.support.world import World
 
@@ -37,11 +37,11 @@ OPEN = {
 }
 ENDED = {WakeQuery: (WakeState.DUE, WakeState.REFUSED), RunQuery: (*RunState,)}
 ASK = {
-    TaskQuery: read_statements.select_tasks,
-    WaitQuery: read_statements.select_waits,
-    WakeQuery: read_statements.select_wakes,
-    RunQuery: read_statements.select_runs,
-    EventQuery: read_statements.select_events,
+    TaskQuery: reading.select_tasks,
+    WaitQuery: reading.select_waits,
+    WakeQuery: reading.select_wakes,
+    RunQuery: reading.select_runs,
+    EventQuery: reading.select_events,
 }
 AT_HOME = ({}, {"home": "home_1"})
 ALL_ASKED = [
@@ -87,12 +87,12 @@ RECORDS = (Message, PlanRevision, LedgerEntry, WorkFolder, Checkpoint)
 QUESTIONS = (
     {
         name: statement
-        for name, statement in vars(read_statements).items()
-        if isinstance(statement, sa.Select) and not name.startswith("_")
+        for name, statement in vars(reading).items()
+        if isinstance(statement, sa.Select) and not name.startswith(("_", "IMPLICIT_"))
     }
     | {repr(query): ASK[type(query)](query.model_copy(update={"limit": 9})) for query in ALL_ASKED}
     | {
-        f"{kind.__name__} {given}": read_statements.select_records(kind, frozenset(given))
+        f"{kind.__name__} {given}": reading.select_records(kind, frozenset(given))
         for kind, given in (
             *((kind, ()) for kind in RECORDS),
             *((kind, ("limit",)) for kind in RECORDS),
@@ -127,7 +127,7 @@ def test_what_is_open_is_found_whatever_has_ended(database, ask, index):
 
 def test_the_tasks_of_a_session_are_found_whatever_others_have(database):
     query = TaskQuery(status="active", session_key="s", home="home_1", implicit=False)
-    [step] = plan_of(database, read_statements.select_tasks(query))
+    [step] = plan_of(database, reading.select_tasks(query))
     assert "tasks_of_session" in step
 
 
@@ -136,11 +136,11 @@ def test_the_tasks_of_a_session_are_found_whatever_others_have(database):
     ("ask", "index", "columns"),
     [
         (
-            counting.select_open_tasks,
+            reading.select_open_tasks,
             "tasks_open_of_maker",
             ("registrar_host", "registrar_session"),
         ),
-        (counting.select_open_waits, "waits_open_of_maker", ("host", "session_key")),
+        (reading.select_open_waits, "waits_open_of_maker", ("host", "session_key")),
     ],
 )
 def test_what_is_open_of_an_agent_is_counted_in_an_index(database, ask, index, columns, by_agent):
@@ -153,33 +153,33 @@ def test_what_is_open_of_an_agent_is_counted_in_an_index(database, ask, index, c
 
 
 def test_implicit_tasks_are_found_whatever_others_there_are(database):
-    [step] = plan_of(database, read_statements.select_tasks(TaskQuery(implicit=True)))
+    [step] = plan_of(database, reading.select_tasks(TaskQuery(implicit=True)))
     assert "INDEX tasks_implicit" in step
 
 
 def test_implicit_tasks_are_counted_without_a_look_at_others(database):
-    first, *_ = plan_of(database, counting.IMPLICIT_TASKS)
+    first, *_ = plan_of(database, reading.IMPLICIT_TASKS)
     assert "INDEX tasks_implicit" in first
 
 
 def test_runs_of_implicit_tasks_are_counted_without_others(database):
-    plan = plan_of(database, counting.IMPLICIT_RUNS)
+    plan = plan_of(database, reading.IMPLICIT_RUNS)
     assert not [step for step in plan if step.startswith("SCAN runs")]
 
 
 @pytest.mark.parametrize(
     ("column", "some", "index"),
     [
-        (read_statements.TASKS.c.status, "", "tasks_by_id"),
-        (read_statements.WAITS.c.status, tables.RARER_WAIT, "waits_rarer"),
-        (read_statements.WAKES.c.state, tables.RARER_WAKE, "wakes_rarer"),
-        (read_statements.RUNS.c.state, run_tables.RARER_RUN, "runs_rarer"),
+        (reading.TASKS.c.status, "", "tasks_by_id"),
+        (reading.WAITS.c.status, tables.RARER_WAIT, "waits_rarer"),
+        (reading.WAKES.c.state, tables.RARER_WAKE, "wakes_rarer"),
+        (reading.RUNS.c.state, tables.RARER_RUN, "runs_rarer"),
     ],
 )
 def test_rows_are_counted_by_state_in_order_of_an_index(database, column, some, index):
-    [step] = plan_of(database, counting.select_counts(column, some))
+    [step] = plan_of(database, reading.select_counts(column, some))
     assert f"USING COVERING INDEX {index}" in step
-    [step] = plan_of(database, counting.select_number(column.table))
+    [step] = plan_of(database, reading.select_number(column.table))
     assert "USING COVERING INDEX" in step
 
 
