@@ -23,7 +23,7 @@ from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.runs.policy import RunPolicy
 from openclaw_taskmem.engine import run_handoff, run_recovery, runs, tasks
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Policies
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_hookspecs import NotAllowed, Run, StoreBusy, TaskStatus
@@ -155,8 +155,8 @@ def run_claimers(url: str, log: Path, pipe: tuple[int, int]) -> None:
         store=ScopedStore(SqlStore(url, busy_timeout=60.0)),
         plugin_host=PluginHost(entries=[]),
         clock=SystemClock(),
-        runs=RunPolicy(lease_seconds=LEASE),
-        lives=processes.is_alive,
+        policies=Policies(runs=RunPolicy(lease_seconds=LEASE)),
+        is_alive=processes.is_alive,
     )
     claimers = [
         Claimer(context, f"{log.stem}.{number}", note, known=number == 0)

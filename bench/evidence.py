@@ -65,7 +65,7 @@ def _build_share(
 def _time_calls(folder: Path) -> Iterator[Figure]:
     """Time the end of a tool call, as it was and with what it did to files."""
     store = task_store(f"sqlite:///{folder / 'taskmem.db'}")
-    session = Session(World(store, roots=(str(folder),)), folder=str(folder))
+    session = Session(World(store, artifact_roots=(str(folder),)), folder=str(folder))
     session.begins()
     session.register()
     deed = FileActivity(folders=(str(folder),), command=True)

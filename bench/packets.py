@@ -16,7 +16,7 @@ from openclaw_taskmem.domain.changes import stuck
 from openclaw_taskmem.domain.tasks import thread, thread_search
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes import packet
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Policies
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.stuck import sweep_due_tasks
 from openclaw_taskmem.plugin_host.facade import PluginHost
@@ -189,7 +189,10 @@ def _time_cpu(work: Callable[[], object]) -> Callable[[int], float]:
 def _time_alerts(store: TaskStore, plugin_host: PluginHost) -> list[float]:
     clock = FakeClock(datetime.now(UTC))
     policy = POLICY.model_copy(update={"cooldown_seconds": 1.0})
-    context = Context(store=ScopedStore(store), plugin_host=plugin_host, clock=clock, stuck=policy)
+    policies = Policies(stuck=policy)
+    context = Context(
+        store=ScopedStore(store), plugin_host=plugin_host, clock=clock, policies=policies
+    )
     times = []
     for _ in range(ALERTS):
         clock.tick(days=3)

@@ -13,7 +13,7 @@ from homes import POLICY, fill_home, make_home, open_store
 from sqlalchemy.dialects import sqlite
 
 from openclaw_taskmem.clock import SystemClock
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Policies
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.stuck import find_next_due, sweep_due_tasks
 from openclaw_taskmem.home import Home
@@ -48,7 +48,10 @@ def make_pass_timer(stack: ExitStack, home: Home) -> Callable[[int], float]:
     store = open_store(home)
     stack.callback(store.close)
     context = Context(
-        store=ScopedStore(store), plugin_host=PluginHost(), clock=SystemClock(), stuck=POLICY
+        store=ScopedStore(store),
+        plugin_host=PluginHost(),
+        clock=SystemClock(),
+        policies=Policies(stuck=POLICY),
     )
 
     def one(_: int) -> float:

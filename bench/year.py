@@ -31,7 +31,6 @@ from stuck import make_pass_timer
 from updates import make_update_timer
 
 from openclaw_taskmem.clock import SystemClock
-from openclaw_taskmem.domain.retention import KeepPolicy
 from openclaw_taskmem.engine import hook_events, retention
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.scoped_store import ScopedStore
@@ -144,7 +143,6 @@ def _drop_ended(home: Home) -> list[float]:
         store=ScopedStore(store, sole=True),
         plugin_host=PluginHost(),
         clock=SystemClock(),
-        keep=KeepPolicy(),
     )
     passes: list[float] = []
     more = True

@@ -274,9 +274,9 @@ class Gateways:
     ) -> None:
         self._still_running.setdefault(connection, {})[session] = running
         said = (each.get(session, ()) for each in self._still_running.values())
-        self._context.still_running[session] = tuple(chain.from_iterable(said))
-        if not self._context.still_running[session]:
-            del self._context.still_running[session]
+        self._context.live.running_work[session] = tuple(chain.from_iterable(said))
+        if not self._context.live.running_work[session]:
+            del self._context.live.running_work[session]
 
     def _forget_still_running(self, connection: object) -> None:
         for session in [*self._still_running.get(connection, ())]:

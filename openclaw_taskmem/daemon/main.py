@@ -42,7 +42,7 @@ from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes.notices import Notify
 from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
 from openclaw_taskmem.engine import hook_events, host_notifications
-from openclaw_taskmem.engine.context import Context, DueWork
+from openclaw_taskmem.engine.context import Context, DueWork, Policies
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.task_history import StoredHistory
 from openclaw_taskmem.home import build_own_command
@@ -143,28 +143,18 @@ async def serve_one_home(
     later = DeferredExecutor()
     context = Context(
         store=scoped,
-        later=later,
         plugin_host=plugin_host,
         clock=clock,
-        stuck=StuckPolicy(
-            threshold_seconds=settings.stuck_threshold_seconds,
-            cooldown_seconds=settings.stuck_cooldown_seconds,
-        ),
-        outbox=OutboxPolicy(ack_seconds=settings.wake_ack_seconds),
-        runs=build_run_policy(settings),
-        keep=KeepPolicy(days=settings.keep_days, most_bytes=settings.keep_mb * MIB),
-        notify=Notify(settings.notify),
-        roots=settings.roots,
+        policies=build_policies(settings),
         sessions=plugin_host.read_session_names(agent_host),
-        looks=LookPolicy(roots=settings.look_roots, sandbox=SandboxLooks(settings.sandbox_looks)),
-        lives=processes.is_alive,
-        watching=supervisor,
+        is_alive=processes.is_alive,
+        wait_watcher=supervisor,
         recall_sources=sources,
-        nudge=nudge,
-        writes_steps=settings.recall_reader,
         ask_reader=readers.ask,
         reaches=transport.reaches,
         command=build_own_command(settings.home),
+        run_later=later,
+        nudge=nudge,
     )
     dispatcher = Dispatcher(context, settings, supervisor, free, readers, delivery_status=delivery)
     passes = ThreadPool(LOOP_THREADS, "loops")
@@ -209,22 +199,34 @@ async def serve_one_home(
         log.info("stopped")
 
 
-def build_run_policy(settings: Settings) -> RunPolicy:
-    """Return the run policy from the settings."""
-    return RunPolicy(
-        lease_seconds=settings.lease_seconds,
-        carry_on=settings.carry_on,
-        idle_pauses=settings.idle_pauses,
-        question_seconds=settings.question_seconds,
-        max_rounds=settings.max_rounds,
-        max_hours=settings.max_hours,
-        provider_retries=settings.provider_retries,
-        provider_rest_seconds=settings.provider_rest_seconds,
-        fresh_seconds=settings.fresh_seconds,
-        step_calls=settings.step_tools,
-        step_bonus=settings.step_bonus,
-        checkpoint_days=settings.checkpoint_days,
-        implicit_tasks=settings.implicit_tasks,
+def build_policies(settings: Settings) -> Policies:
+    """Return the policies of the use cases from the settings."""
+    return Policies(
+        stuck=StuckPolicy(
+            threshold_seconds=settings.stuck_threshold_seconds,
+            cooldown_seconds=settings.stuck_cooldown_seconds,
+        ),
+        outbox=OutboxPolicy(ack_seconds=settings.wake_ack_seconds),
+        runs=RunPolicy(
+            lease_seconds=settings.lease_seconds,
+            carry_on=settings.carry_on,
+            idle_pauses=settings.idle_pauses,
+            question_seconds=settings.question_seconds,
+            max_rounds=settings.max_rounds,
+            max_hours=settings.max_hours,
+            provider_retries=settings.provider_retries,
+            provider_rest_seconds=settings.provider_rest_seconds,
+            fresh_seconds=settings.fresh_seconds,
+            step_calls=settings.step_tools,
+            step_bonus=settings.step_bonus,
+            checkpoint_days=settings.checkpoint_days,
+            implicit_tasks=settings.implicit_tasks,
+        ),
+        retention=KeepPolicy(days=settings.keep_days, most_bytes=settings.keep_mb * MIB),
+        looks=LookPolicy(roots=settings.look_roots, sandbox=SandboxLooks(settings.sandbox_looks)),
+        notices=Notify(settings.notify),
+        artifact_roots=settings.roots,
+        writes_steps=settings.recall_reader,
     )
 
 

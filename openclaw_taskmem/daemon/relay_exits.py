@@ -44,7 +44,7 @@ class RelayExits:
         for rest in RESTS:
             await self._context.clock.sleep(rest)
             try:
-                if await self._apart(self._context.lives, process) is False:
+                if await self._apart(self._context.is_alive, process) is False:
                     await self._apart(requeue)
                     return
             except Exception:

@@ -108,8 +108,8 @@ class BackgroundLoops:
         self._seen = self._read_clocks()
         self._minding = asyncio.Lock()
         """Held while a clock jump is handled, so that only one pass handles it."""
-        self._silence = GracePeriod(context.clock, context.stuck.threshold_seconds)
-        self._trust = GracePeriod(context.clock, context.runs.lease_seconds)
+        self._silence = GracePeriod(context.clock, context.policies.stuck.threshold_seconds)
+        self._trust = GracePeriod(context.clock, context.policies.runs.lease_seconds)
         self._drop_days_at = float("-inf")
         self._drop_ended_at = context.clock.monotonic() + SURE_SECONDS
         """When to delete old checkpoints, and ended rows, by the monotonic clock."""
@@ -223,7 +223,9 @@ class BackgroundLoops:
         # If the store is busy, the next pass tries again.
         if self._jumped:
             context = self._context
-            await self._apart(waits.set_deadlines, context, context.watching.list_seconds_left())
+            await self._apart(
+                waits.set_deadlines, context, context.wait_watcher.list_seconds_left()
+            )
             self._jumped = False
         if self._went_back:
             await self._apart(lambda: startup.reschedule_tasks(self._context, force=True))
@@ -299,7 +301,7 @@ class BackgroundLoops:
     async def _send_to_transport(self, delivery: Delivery) -> Callable[[], None]:
         """Deliver a message; return the function that saves the outcome."""
         context, transport = self._context, self._transport
-        limit = context.outbox.claim_seconds / 2
+        limit = context.policies.outbox.claim_seconds / 2
         failed = partial(wakes.settle_failed, context, delivery)
         try:
             async with asyncio.timeout(limit):

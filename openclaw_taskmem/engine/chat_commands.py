@@ -209,7 +209,7 @@ def _cancel_task(context: Context, listed: ListedTask, caller: Caller) -> Comman
     run_handoff.cancel_task(context, task.task_id, "The user said so.", person)
     text = f"{notices.format_task_name(task)}: cancelled; what was done so far is kept."
     session = get_session_key(task, find_last_run(context, task.task_id))
-    running = context.still_running.get(session, ())
+    running = context.live.running_work.get(session, ())
     about = ", ".join(to_plain_line(scrub(each.about or each.name)) for each in running)
     more = f" Still running: {clip(about, notices.LINE_BYTES)}." if about else ""
     return CommandReply(text=f"{text}{dropped}{more}")

@@ -1,4 +1,4 @@
-"""The context of every use case: store, plug-ins, clock and policies.
+"""The context of every use case: its ports, the policies, and the live state.
 
 All writes go through `Context.commit`, which removes credentials, sets when each task is next
 checked for being stuck, and settles the due wakes of tasks that end.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,9 +19,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import reachability
-from openclaw_taskmem.domain.callers.gateway_presence import RunningWork
 from openclaw_taskmem.domain.changes import rights, stuck
-from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
 from openclaw_taskmem.domain.changes.stuck import StuckPolicy
 from openclaw_taskmem.domain.changes.wait_cancelling import cancel_open_waits
 from openclaw_taskmem.domain.conditions.look_policy import LookPolicy
@@ -33,6 +30,7 @@ from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes.notices import Notify
 from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
+from openclaw_taskmem.engine.live_state import LiveState
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.watching import NoWatcher, WaitWatcher
 from openclaw_taskmem.plugin_host.facade import PluginHost
@@ -98,20 +96,6 @@ class DueWork:
     """Those of `roles` that have a run queued now."""
 
 
-@dataclass(slots=True)
-class StorageUse:
-    """The size of the database when it was last measured."""
-
-    taken: int | None = None
-    """Bytes that the database takes; None: not measured yet."""
-    full: bool = False
-    """True if it is too large and nothing more may be dropped."""
-    shared: bool = False
-    """True if other homes have rows in it; then nothing is dropped to make room."""
-    dropped: Counter[str] = field(default_factory=Counter[str])
-    """Rows of each kind dropped since the daemon started."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReaderAnswer:
     """What a reader answered to a question of a use case."""
@@ -156,33 +140,40 @@ def _run_if_due(seconds: float, work: Callable[[], None]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """What the settings decide for use cases."""
+
+    stuck: StuckPolicy = field(default_factory=StuckPolicy)
+    outbox: OutboxPolicy = field(default_factory=OutboxPolicy)
+    runs: RunPolicy = field(default_factory=RunPolicy)
+    retention: KeepPolicy = field(default_factory=KeepPolicy)
+    looks: LookPolicy = field(default_factory=LookPolicy)
+    """What agents may look at."""
+    notices: Notify = Notify.MILESTONES
+    """Which notices users get."""
+    artifact_roots: tuple[str, ...] = ()
+    """Folders in which artifacts may lie, besides the agent's own folder."""
+    writes_steps: bool = False
+    """Whether a reader writes out the steps of what was recorded of a screen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """All that a use case may reach outside the domain."""
+    """All that a use case may reach outside the domain: ports, policies and the live state."""
 
     store: ScopedStore
     plugin_host: PluginHost
     clock: Clock
-    stuck: StuckPolicy = field(default_factory=StuckPolicy)
-    outbox: OutboxPolicy = field(default_factory=OutboxPolicy)
-    runs: RunPolicy = field(default_factory=RunPolicy)
-    keep: KeepPolicy = field(default_factory=KeepPolicy)
-    kept: StorageUse = field(default_factory=StorageUse)
-    notify: Notify = Notify.MILESTONES
-    """Which notices users get."""
-    roots: tuple[str, ...] = ()
-    """Folders in which artifacts may lie, besides the agent's own folder."""
+    policies: Policies = field(default_factory=Policies)
+    live: LiveState = field(default_factory=LiveState)
     sessions: SessionNames = field(default_factory=SessionNames)
     """How the agent host names the sessions of its own agents."""
-    looks: LookPolicy = field(default_factory=LookPolicy)
-    """What agents may look at."""
-    lives: Callable[[str], bool | None] = _return_unknown
+    is_alive: Callable[[str], bool | None] = _return_unknown
     """Whether a process is alive, by its identity; None: unknown."""
     new_id: Callable[[str, datetime], str] = new_id
-    watching: WaitWatcher = field(default_factory=NoWatcher)
+    wait_watcher: WaitWatcher = field(default_factory=NoWatcher)
     recall_sources: Sequence[RecallSource] = ()
     """The sources of recorded history."""
-    writes_steps: bool = False
-    """Whether a reader writes out the steps of what was recorded of a screen."""
     ask_reader: Callable[[str, str, Mapping[str, JsonValue]], ReaderAnswer | None] = _read_nothing
     """Has a reader follow an instruction on a text, and answer as a JSON schema says.
 
@@ -192,32 +183,10 @@ class Context:
     """Whether a transport can reach an agent, by its host and session."""
     command: str = "taskmem"
     """The command by which an agent calls us in a shell."""
-    later: Callable[[float, Callable[[], None]], None] = _run_if_due
+    run_later: Callable[[float, Callable[[], None]], None] = _run_if_due
     """Runs work in the background after that many seconds.
 
     Without a daemon it runs only work due now.
-    """
-    used_folders: set[tuple[str, str, bool]] = field(default_factory=set[tuple[str, str, bool]])
-    """Folders already stored: task, path, and whether a command may have changed files in it."""
-    named_files: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """By call: the files that its command names and that existed before it."""
-    still_running: dict[str, tuple[RunningWork, ...]] = field(
-        default_factory=dict[str, tuple[RunningWork, ...]]
-    )
-    """By session: what its gateway last reported as running for it.
-
-    Dropped when the gateway disconnects.
-    """
-    gateway_starts: dict[str, datetime] = field(default_factory=dict[str, datetime])
-    """By host: when its gateway last started."""
-    uncovered: dict[tuple[str | None, str], tuple[UncoveredCallEntry, ...]] = field(
-        default_factory=dict[tuple[str | None, str], tuple[UncoveredCallEntry, ...]]
-    )
-    """By gateway and session: the first calls of a user's turn that works on no task."""
-    shown: dict[str, int] = field(default_factory=dict[str, int])
-    """By run: id of the last user message that an answer showed to the run's owner.
-
-    It counts as heard once the owner calls again, since an answer may be lost on its way.
     """
     nudge: Callable[[DueWork], None] = _ignore_due
     """Called after each commit, in the thread that committed."""
@@ -239,30 +208,26 @@ class Context:
         """
         if change.empty:
             return
-        change = self._settle_stopped_tasks(change)
+        moved = {e.task_id for e in change.events if e.kind == events.STATUS_CHANGED}
+        for task in change.tasks:
+            if task.task_id in moved and task.status is not TaskStatus.ACTIVE:
+                change = self._settle_stopped_task(change, task)
         tasks = tuple(self.schedule(task) for task in change.tasks)
         log = _list_logged_events(change)
         ready = redaction.scrub_change(change.model_copy(update={"tasks": tasks, "events": log}))
         self.store.commit(ready)
         self.nudge(_collect_due_work(ready))
 
-    def _settle_stopped_tasks(self, change: Change) -> Change:
-        """Add to a change what follows from it for the waits and wakes of tasks that it stops."""
-        now = self.clock.now()
-        moved = {e.task_id for e in change.events if e.kind == events.STATUS_CHANGED}
-        for task in change.tasks:
-            if task.task_id not in moved or task.status is TaskStatus.ACTIVE:
-                continue
-            facts = self.store.read_task(task.task_id)
-            changed = {wake.wake_id for wake in change.wakes}
-            left = [wake for wake in facts.wakes if wake.wake_id not in changed]
-            over = outbox.settle_stopped(left, ended=task.status.terminal)
-            log = outbox.build_settled_events(over, now)
-            more = {"wakes": (*change.wakes, *over), "events": (*change.events, *log)}
-            change = change.model_copy(update=more)
-            if task.status.terminal:
-                change = cancel_open_waits(facts, task, change, now)
-        return change
+    def _settle_stopped_task(self, change: Change, task: Task) -> Change:
+        """Add to a change what follows for the waits and wakes of a task that it stops."""
+        now, facts = self.clock.now(), self.store.read_task(task.task_id)
+        changed = {wake.wake_id for wake in change.wakes}
+        others = [wake for wake in facts.wakes if wake.wake_id not in changed]
+        settled = outbox.settle_stopped(others, ended=task.status.terminal)
+        log = outbox.build_settled_events(settled, now)
+        more = {"wakes": (*change.wakes, *settled), "events": (*change.events, *log)}
+        change = change.model_copy(update=more)
+        return cancel_open_waits(facts, task, change, now) if task.status.terminal else change
 
     @contextmanager
     def lock_subjects(self, *subjects: str) -> Generator[None]:
@@ -283,6 +248,7 @@ class Context:
         read: Callable[[], Facts],
         decide: Callable[[Facts, datetime], Decision[T]],
         *others: str,
+        tries: int = TRIES,
     ) -> T:
         """Read facts, decide about them, commit the change, and return the decision's result.
 
@@ -293,29 +259,29 @@ class Context:
             read: Reads the facts.
             decide: Returns the change and the result, from the facts and the present instant.
             others: Other subjects to lock at the same time.
+            tries: How often all of it is done at most.
 
         Raises:
             Conflict: Another writer was first on every try.
         """
-
-        def read_decide_commit() -> T:
-            change, result = decide(read(), self.clock.now())
-            self.commit(change)
-            return result
-
         with self.lock_subjects(subject, *others):
-            for _ in range(TRIES - 1):
+            while True:
+                tries -= 1
                 try:
-                    return read_decide_commit()
+                    change, result = decide(read(), self.clock.now())
+                    self.commit(change)
                 except Conflict:
-                    continue
-            return read_decide_commit()
+                    if tries <= 0:
+                        raise
+                else:
+                    return result
 
     def update_task(
         self,
         task_id: str,
         decide: Callable[[TaskFacts, datetime], Decision[T]],
         *others: str,
+        tries: int = TRIES,
     ) -> T:
         """Decide about a task as in `update`; the facts are `store.read_task`'s.
 
@@ -323,7 +289,8 @@ class Context:
             Conflict: Another writer was first on every try.
             TaskNotFound: No task has that id.
         """
-        return self.update(task_id, partial(self.store.read_task, task_id), decide, *others)
+        read = partial(self.store.read_task, task_id)
+        return self.update(task_id, read, decide, *others, tries=tries)
 
     def find_session_runs(
         self, session: str, host: str | None, home: str | None = None
@@ -356,7 +323,7 @@ class Context:
 
     def schedule(self, task: Task) -> Task:
         """Set the time at which a task is next checked for being stuck."""
-        due = stuck.compute_due_time(task, self.stuck)
+        due = stuck.compute_due_time(task, self.policies.stuck)
         return task.model_copy(update={"stuck_due_at": due})
 
 

@@ -110,7 +110,7 @@ def build_required_set(
     fault = required_artifacts.find_fault(things)
     if fault is not None:
         raise InvalidArguments(f"{task.task_id} is not completed. {fault}")
-    boxed = look_policy.is_sandboxed(caller, context.looks)
+    boxed = look_policy.is_sandboxed(caller, context.policies.looks)
     # A gateway reports a folder of the host; for a sandbox, the call names the folder.
     reported = run.agent.folder if run and not boxed else None
     return RequiredSet(
@@ -129,7 +129,7 @@ def build_required_set(
 def _is_hidden(context: Context, thing: RequiredArtifact, caller: Caller) -> bool:
     """Whether a required artifact is a command at whose record the caller may not look."""
     command = thing.kind == required_artifacts.COMMAND
-    return command and look_policy.is_command_hidden(thing.subject, caller, context.looks)
+    return command and look_policy.is_command_hidden(thing.subject, caller, context.policies.looks)
 
 
 def verify_required(context: Context, sought: RequiredSet, *, asks: bool = True) -> CheckResult:
@@ -241,20 +241,27 @@ def _build_shown_prefixes(own: str | None) -> dict[str, str]:
     return {**home, own: ""} if own else home
 
 
-def merge_proof(proof: Change, change: Change, task: Task | None = None) -> Change:
-    """Merge the change that records a check into the change of an update.
-
-    `task` is written instead of the update's tasks; None: those are.
-    """
+def merge_proof(proof: Change, change: Change) -> Change:
+    """Merge the change that records a check into the change of an update."""
     return change.model_copy(
         update={
-            "tasks": (task,) if task else change.tasks,
             "artifacts": proof.artifacts,
             "ledger": proof.ledger,
             "folders": proof.folders,
             "events": (*proof.events, *change.events),
         }
     )
+
+
+def merge_refusal(proof: Change, change: Change, task: Task, refusal: Refusal) -> Change:
+    """Merge the change that records a check into what is written of a refused completion.
+
+    `task` is as it was before; it gets the refusal's doubt.
+    """
+    task = next(iter(change.tasks), task)
+    doubts = tuple(dict.fromkeys((*task.doubts, refusal.doubt)))
+    doubted = task.model_copy(update={"doubts": doubts})
+    return merge_proof(proof, change.model_copy(update={"tasks": (doubted,)}))
 
 
 def check_for_review(context: Context, task_id: str, caller: Caller) -> None:

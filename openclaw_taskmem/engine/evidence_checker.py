@@ -93,7 +93,7 @@ class EvidenceChecker:
         self.files: list[CheckedClaim] = []
         """The checked files of the ledger."""
         own = (folder,) if folder else ()
-        self._roots = own if boxed else (*context.roots, *own)
+        self._roots = own if boxed else (*context.policies.artifact_roots, *own)
         used = (each.path for each in folders)
         self.places = tuple(dict.fromkeys((*own, *used)))
 

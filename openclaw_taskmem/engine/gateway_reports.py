@@ -44,7 +44,7 @@ def handle_gateway_start(
     has only reconnected; only its start is noted. `others`: boots of other connected gateways,
     whose runs are left alone.
     """
-    context.gateway_starts[presence.host] = presence.started_at
+    context.live.gateway_starts[presence.host] = presence.started_at
     known = (context.store.read_bookmark(BOOT) or "").splitlines()
     if presence.boot in known:
         return
@@ -60,7 +60,7 @@ def handle_gateway_start(
         context,
         sent,
         lambda current, now: outbox.requeue_lost_wakes(
-            current, why, now, context.outbox, due_at=due
+            current, why, now, context.policies.outbox, due_at=due
         ),
     )
     resting = [wake for wake in open_wakes if wake.last_error is not None]
@@ -92,7 +92,9 @@ def settle_turn_wakes(
         said = texts.clip(texts.to_plain_line(error), SAID_BYTES)
         why = f"its turn failed: {said}"
         _update_by_subject(
-            context, carried, lambda w, now: outbox.requeue_lost_wakes(w, why, now, context.outbox)
+            context,
+            carried,
+            lambda w, now: outbox.requeue_lost_wakes(w, why, now, context.policies.outbox),
         )
         return
     _update_by_subject(context, carried, outbox.acknowledge_wakes)

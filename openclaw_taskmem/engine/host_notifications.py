@@ -97,7 +97,9 @@ def _is_wanted(context: Context, outgoing: NotificationKind, event: Event) -> bo
     mine = context.store.serves(home if isinstance(home, str) else None)
     named = isinstance(event.data.get("session_key"), str)
     has_session = named or event.data.get("about") == NoticeKind.UNCLAIMED
-    wanted = outgoing is NotificationKind.STOPS or notices.is_wanted(event, context.notify)
+    wanted = outgoing is NotificationKind.STOPS or notices.is_wanted(
+        event, context.policies.notices
+    )
     return event.kind in _KINDS[outgoing] and mine and has_session and wanted
 
 

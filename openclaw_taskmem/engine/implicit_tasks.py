@@ -53,17 +53,17 @@ def note_call(
     background session, or if the setting `implicit_tasks` is off.
     """
     own = context.sessions.find_background_run(report.session) is not None
-    if request is None or not context.runs.implicit_tasks or own:
+    if request is None or not context.policies.runs.implicit_tasks or own:
         return
     now = context.clock.now()
     seen = (
-        *context.uncovered.get(report.session_address, ()),
+        *context.live.uncovered_calls.get(report.session_address, ()),
         UncoveredCallEntry(at=now, entry=entry),
     )
     if not implicit_tasks.needs_task(seen):
-        if len(context.uncovered) >= MOST_SESSIONS:
-            context.uncovered.pop(next(iter(context.uncovered)))
-        context.uncovered[report.session_address] = seen
+        if len(context.live.uncovered_calls) >= MOST_SESSIONS:
+            context.live.uncovered_calls.pop(next(iter(context.live.uncovered_calls)))
+        context.live.uncovered_calls[report.session_address] = seen
         return
     change = implicit_tasks.open_task(
         seen,
@@ -74,7 +74,7 @@ def note_call(
         folder=report.folder,
         fingerprint=report.fingerprint,
         now=now,
-        policy=context.runs,
+        policy=context.policies.runs,
     )
     context.commit(report.add_cursor(context, change))
     forget_calls(context, report)
@@ -82,15 +82,18 @@ def note_call(
 
 def note_call_end(context: Context, report: ReportContext, entry: CallEndEntry) -> None:
     """Note the end of a call that belongs to no task."""
-    seen = context.uncovered.get(report.session_address, ())
+    seen = context.live.uncovered_calls.get(report.session_address, ())
     if implicit_tasks.has_seen_start(seen, entry):
         now = context.clock.now()
-        context.uncovered[report.session_address] = (*seen, UncoveredCallEntry(at=now, entry=entry))
+        context.live.uncovered_calls[report.session_address] = (
+            *seen,
+            UncoveredCallEntry(at=now, entry=entry),
+        )
 
 
 def forget_calls(context: Context, report: ReportContext) -> None:
     """Forget a turn's calls, since it is over, has a task now, or another turn begins."""
-    context.uncovered.pop(report.session_address, None)
+    context.live.uncovered_calls.pop(report.session_address, None)
 
 
 def find_covering_task(context: Context, caller: Caller) -> tuple[TaskFacts, Run] | None:

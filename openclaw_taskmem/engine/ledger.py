@@ -68,7 +68,7 @@ def build_folder_rows(
         for path in dict.fromkeys(os.path.normpath(each) for each in paths)
         if os.path.isabs(path) and path.isprintable()
     ]
-    if all(key in context.used_folders for key in keys):
+    if all(key in context.live.used_folders for key in keys):
         return ()
     since = context.clock.now() - SLACK if command else None
     known = {each.path: each for each in context.store.read_records(WorkFolder, task_id)}
@@ -80,7 +80,7 @@ def build_folder_rows(
         elif row is not None and row.since is None and command:
             rows.append(row.model_copy(update={"since": since}))
         else:
-            context.used_folders.add(key)
+            context.live.used_folders.add(key)
     return tuple(rows)
 
 
@@ -125,12 +125,12 @@ def schedule_listing(
 
     `early`: also if none has run yet. `own`: the caller's working directory.
     """
-    if len(context.used_folders) > MOST_USED:
-        context.used_folders.clear()
+    if len(context.live.used_folders) > MOST_USED:
+        context.live.used_folders.clear()
     for row in rows:
-        context.used_folders.add((row.task_id, row.path, row.since is not None))
+        context.live.used_folders.add((row.task_id, row.path, row.since is not None))
         if row.files is None and (early or row.since):
-            context.later(0.0, partial(_list_initial_files, context, row, own))
+            context.run_later(0.0, partial(_list_initial_files, context, row, own))
 
 
 def _list_initial_files(context: Context, new: WorkFolder, own: str | None) -> None:
@@ -172,7 +172,7 @@ def may_look(context: Context, run: Run | None, path: str, folder: str | None = 
     """
     real = os.path.realpath(path)
     own = (run.agent.folder if run else None, folder if folder != "/" else None)
-    roots = (*context.roots, *filter(None, own))
+    roots = (*context.policies.artifact_roots, *filter(None, own))
     return any(is_inside(real, os.path.realpath(root)) for root in roots)
 
 
@@ -184,10 +184,10 @@ def is_inside(path: str, folder: str) -> bool:
 def note_named_files(context: Context, run: Run, deed: FileActivity, used: UsedFolders) -> None:
     """Note which files named by a command exist as it begins."""
     if deed.call_id and deed.command:
-        if len(context.named_files) >= MOST_CALLS:
-            context.named_files.clear()
+        if len(context.live.named_files) >= MOST_CALLS:
+            context.live.named_files.clear()
         found = _find_named_files(context, run, [deed.text], (*used.listed, *used.passed))
-        context.named_files[deed.call_id] = tuple(path for path, _ in found)
+        context.live.named_files[deed.call_id] = tuple(path for path, _ in found)
 
 
 def build_call_change(
@@ -199,7 +199,7 @@ def build_call_change(
     began = now - timedelta(seconds=deed.seconds) - SLACK
     began = max(began, facts.task.created_at)
     found = [*_read_touched_files(context, run, deed)]
-    before = context.named_files.pop(deed.call_id or "", None)
+    before = context.live.named_files.pop(deed.call_id or "", None)
     if deed.command:
         places = (*used.listed, *used.passed)
         for path, change, size in look_up_names(context, run, [deed.text], places, began):

@@ -91,7 +91,7 @@ def read_overview(context: Context) -> Overview:
     """
     now = context.clock.now()
     found = [
-        overview.build_line(news, now, context.stuck.threshold_seconds)
+        overview.build_line(news, now, context.policies.stuck.threshold_seconds)
         for news in (_read_news(context, facts) for facts in _iterate_tasks(context, now))
     ]
     counted = _count_tasks(context)
@@ -145,7 +145,9 @@ def list_lines(
     facts = [found for found in map(context.find_task, named) if found is not None]
     facts.sort(key=lambda each: each.task.updated_at, reverse=True)
     lines = [
-        overview.build_line(_read_news(context, each), now, context.stuck.threshold_seconds)
+        overview.build_line(
+            _read_news(context, each), now, context.policies.stuck.threshold_seconds
+        )
         for each in facts
     ]
     # The sort is stable, so the latest stay first on each side.
@@ -157,7 +159,7 @@ def search_lines(context: Context, words: str, limit: int) -> Sequence[TaskLine]
     """Return the lines of tasks whose name or thread contains some words, the latest first."""
     query = TaskQuery(holding=words, limit=limit, implicit=False)
     found = map(context.find_task, (task.task_id for task in context.store.find_tasks(query)))
-    now, seconds = context.clock.now(), context.stuck.threshold_seconds
+    now, seconds = context.clock.now(), context.policies.stuck.threshold_seconds
     return [
         overview.build_line(_read_news(context, facts), now, seconds)
         for facts in found
@@ -182,7 +184,7 @@ def read_standing(context: Context, task_id: str) -> tuple[TaskLine, TaskFacts]:
     """
     facts = context.store.read_task(task_id)
     news = _read_news(context, facts)
-    now, seconds = context.clock.now(), context.stuck.threshold_seconds
+    now, seconds = context.clock.now(), context.policies.stuck.threshold_seconds
     return overview.build_line(news, now, seconds), facts
 
 
@@ -214,7 +216,7 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
     run = facts.run or find_last_run(context, task.task_id)
     asked = user_questions.find_question(context, facts.run)
     observed = (
-        (w.wait_id, context.watching.read_observation(w.wait_id) or w.last_observation)
+        (w.wait_id, context.wait_watcher.read_observation(w.wait_id) or w.last_observation)
         for w in facts.waits
         if w.status is WaitStatus.WATCHING
     )

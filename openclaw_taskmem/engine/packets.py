@@ -112,7 +112,7 @@ def _collect_past_facts(context: Context, facts: TaskFacts) -> dict[str, Any]:
     task_id = facts.task.task_id
     past = read_past_work(context, task_id)
     revisions = context.store.read_records(PlanRevision, task_id)
-    still_running = context.still_running.get(get_session_key(facts.task, facts.run), ())
+    still_running = context.live.running_work.get(get_session_key(facts.task, facts.run), ())
     return {
         "run": facts.run,
         "done_calls": packet_history.list_done_calls(past.calls),

@@ -94,7 +94,7 @@ def _write_steps(
     The question and all texts are clean already. Where the reader fails, or answers anything but
     steps, the match stays as it is.
     """
-    match = find_match_to_write(found) if context.writes_steps else None
+    match = find_match_to_write(found) if context.policies.writes_steps else None
     written: Recollection | None = None
     if match is not None:
         answer = context.ask_reader(*build_steps_question(query, match))

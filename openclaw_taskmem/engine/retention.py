@@ -52,7 +52,7 @@ class _RetentionPass:
 
     def drop_old(self) -> bool:
         """Drop rows that are too old; return whether time was up first."""
-        cut = retention.find_age_cutoff(self._now, self._context.keep)
+        cut = retention.find_age_cutoff(self._now, self._context.policies.retention)
         while self._drop_rows(cut, OLD_ROWS):
             if self._is_over():
                 return True
@@ -63,7 +63,7 @@ class _RetentionPass:
 
         With other homes in the database nothing is dropped: they may be what takes the room.
         """
-        keep, kept = self._context.keep, self._context.kept
+        keep, kept = self._context.policies.retention, self._context.live.storage
         size = self._context.store.measure()
         kept.shared = size.shared
         while True:
@@ -87,7 +87,7 @@ class _RetentionPass:
     def log_dropped(self) -> None:
         """Log what was dropped."""
         if self._dropped:
-            self._context.kept.dropped += self._dropped
+            self._context.live.storage.dropped += self._dropped
             said = retention.describe_dropped(self._dropped)
             log.info("dropped of what had ended: %s", said)
 

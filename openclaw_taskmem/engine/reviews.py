@@ -6,7 +6,6 @@ import json
 from pathlib import PurePath
 from typing import Final
 
-from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
 from openclaw_taskmem.domain.tasks import ledger
 from openclaw_taskmem.domain.text.texts import (
@@ -46,26 +45,20 @@ def read_files_id(context: Context, facts: TaskFacts) -> str | None:
     return digest_text(json.dumps(shown)) if shown else None
 
 
-def guard_review(
-    context: Context, facts: TaskFacts, seen: evidence.CheckResult, wish: UpdateRequest
-) -> None:
-    """Refuse to approve files that are not known to be as the person was shown them.
+def find_replaced_files(facts: TaskFacts, check: evidence.CheckResult) -> NotAllowed | None:
+    """Return the refusal to approve files that are not known to be as the person was shown them.
 
-    How they are now is recorded, so that they can be looked at again.
-
-    Raises:
-        NotAllowed: Some are not; the text names them, and says how to look again.
+    It names them, and says how to look again. None: all are as they were shown.
     """
-    shown = {each.path: each for each in ledger.list_made(seen.sought.entries) if each.sha256}
-    known = [each for each in seen.entries if each.path in shown]
+    shown = {each.path: each for each in ledger.list_made(check.sought.entries) if each.sha256}
+    known = [each for each in check.entries if each.path in shown]
     replaced = [each for each in known if not _is_confirmed(shown[each.path], each)]
-    if not wish.reviewed or not replaced:
-        return
-    context.commit(evidence.build_check_record(context, facts, seen, context.clock.now()))
+    if not replaced:
+        return None
     more, task_id = len(replaced) - NAMED, facts.task.task_id
     name = quote_line(to_plain_line(facts.task.name), NAME_BYTES)
     named = ", ".join(map(_describe_file, replaced[:NAMED]))
-    raise NotAllowed(
+    return NotAllowed(
         f"{name} is not approved: since you were shown what it made, these were replaced, or "
         f"cannot be verified: {named}{f' and {more} more' if more > 0 else ''}. Look at them with "
         f"taskmem show {task_id}, and approve it again."

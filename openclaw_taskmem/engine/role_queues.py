@@ -93,9 +93,9 @@ def has_own_session(context: Context, facts: TaskFacts, now: datetime) -> bool:
         return False
     if facts.task.implicit:
         return True
-    if run_calls.is_left_behind(run, now, context.runs):
+    if run_calls.is_left_behind(run, now, context.policies.runs):
         return run_wakes.has_wake_on_its_way(facts, now)
-    is_continued = outbox.has_live_continuation(facts.wakes, now, context.outbox)
+    is_continued = outbox.has_live_continuation(facts.wakes, now, context.policies.outbox)
     return run.told_session is not None or is_continued
 
 

@@ -220,7 +220,7 @@ def find_holder(context: Context, facts: TaskFacts) -> TaskHolder:
     reached = context.reaches(task.host, task.session_key)
     silent = (context.clock.now() - task.updated_at).total_seconds()
     waits = task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids
-    last, silence = find_last_run(context, task.task_id), context.stuck.threshold_seconds
+    last, silence = find_last_run(context, task.task_id), context.policies.stuck.threshold_seconds
     if reached or waits:
         return TaskHolder(last=last)
     return TaskHolder(last=last, gone=silent >= silence, silence=silence)
@@ -249,7 +249,7 @@ def _is_away(context: Context, run: Run) -> bool:
     """Whether a run is queued for a background session that is still expected to take it."""
     if run.state is not RunState.QUEUED or run.told_session is None:
         return False
-    return not run_calls.is_left_behind(run, context.clock.now(), context.runs)
+    return not run_calls.is_left_behind(run, context.clock.now(), context.policies.runs)
 
 
 def begin_caller_run(
@@ -272,7 +272,7 @@ def begin_caller_run(
         caller,
         run_id=context.new_id("run", now),
         now=now,
-        policy=context.runs,
+        policy=context.policies.runs,
         last=find_last_run(context, task.task_id),
     )
 
@@ -329,9 +329,9 @@ def renew_lease(context: Context, task_id: str, caller: Caller, token: int | Non
     read = partial(context.store.find_runs, running)
 
     def renew(runs: Sequence[Run], now: datetime) -> Decision[None]:
-        fresh = timedelta(seconds=context.runs.lease_seconds / RENEWALS)
+        fresh = timedelta(seconds=context.policies.runs.lease_seconds / RENEWALS)
         renewed = tuple(
-            run_calls.note_call(run, caller, token, now, context.runs)
+            run_calls.note_call(run, caller, token, now, context.policies.runs)
             for run in runs
             if claims.has_claim(run, caller, token) and now - run.seen_at >= fresh
         )

@@ -70,7 +70,7 @@ def move_to_background(
             text=packets.render_resume_text(context, facts, wake_id, GO_ON, background=sent),
             moved=moved,
             now=now,
-            policy=context.runs,
+            policy=context.policies.runs,
             sessions=context.sessions,
         )
         return change, (change.tasks[0], change.runs[0])
@@ -161,7 +161,7 @@ def hand_off_task(
     task, run, along = context.update_task(task_id, hand_off)
     if to == "user":
         for each in (task_id, *along):
-            context.later(0.0, partial(evidence.check_for_review, context, each, caller))
+            context.run_later(0.0, partial(evidence.check_for_review, context, each, caller))
     for each in along:
         before = was[each]
         log.warning(
@@ -205,7 +205,7 @@ def split_unheard_messages(
     goes_on = elsewhere and claims.can_write(run, caller, token)
     if not (goes_on or claims.has_claim(run, caller, token)):
         return (), ()
-    said, shown = _read_unheard(context, run), context.shown.get(run.run_id, 0)
+    said, shown = _read_unheard(context, run), context.live.shown_messages.get(run.run_id, 0)
     heard = [message for message in said if message.message_id <= shown]
     return heard, said[len(heard) :]
 
@@ -213,9 +213,9 @@ def split_unheard_messages(
 def note_shown(context: Context, run: Run | None, unheard: Sequence[Message]) -> None:
     """Note the messages that an answer shows to a run's owner; empty: none are left."""
     if run is not None and unheard:
-        context.shown[run.run_id] = unheard[-1].message_id
+        context.live.shown_messages[run.run_id] = unheard[-1].message_id
     elif run is not None:
-        context.shown.pop(run.run_id, None)
+        context.live.shown_messages.pop(run.run_id, None)
 
 
 def _read_unheard(context: Context, run: Run) -> Sequence[Message]:
@@ -271,7 +271,7 @@ def _add_review_reminder(context: Context, change: Change, now: datetime) -> Cha
     session = task.registrar_session
     if session is None or not context.reaches(task.registrar_host, session):
         return change
-    wake_id, threshold = context.new_id("wake", now), context.stuck.threshold_seconds
+    wake_id, threshold = context.new_id("wake", now), context.policies.stuck.threshold_seconds
     wake = registrars.build_review_wake(task, run, wake_id, now, threshold)
     return change.model_copy(update={"wakes": (*change.wakes, wake)})
 

@@ -175,7 +175,7 @@ def _requeue_run(context: Context, facts: TaskFacts, now: datetime) -> Decision[
     if facts.run is None or not is_abandoned(context, facts.run):
         return Change(), None
     change = recovery.apply_lapse(
-        facts, recovery.ABANDONED, wake_id="", text="", now=now, policy=context.runs
+        facts, recovery.ABANDONED, wake_id="", text="", now=now, policy=context.policies.runs
     )
     tried = (apply_events(run, ResumeTried(), now=now).run for run in change.runs)
     return change.model_copy(update={"runs": tuple(tried)}), facts.run
@@ -287,7 +287,7 @@ def drop_old_checkpoints(context: Context) -> None:
     A run at work loses its oldest checkpoints, too; a run that waits for the user keeps all. Rows
     of other homes are left to their own daemons. Source: docs/origins.md, "Checkpoints".
     """
-    days = timedelta(days=context.runs.checkpoint_days)
+    days = timedelta(days=context.policies.runs.checkpoint_days)
     before = context.clock.now() - days
     context.commit(Change(forget_before=before))
 
@@ -301,7 +301,7 @@ def _give_recovery_time(
     newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=BATCH))
     # If its sub-agents were interrupted, so was the run.
     below = gateway_work.read_awaited(facts, newest).get("sub_agents")
-    if not below and recovery.is_between_turns(facts, sight, now, context.runs):
+    if not below and recovery.is_between_turns(facts, sight, now, context.policies.runs):
         wake_id = context.new_id("wake", now)
         return (
             gateway_work.notify_gateway_restart(facts, newest, wake_id=wake_id, now=now),
@@ -327,14 +327,14 @@ def _handle_lapse(
     if facts.run.lease_until is None or facts.run.lease_until > now:
         return Change(), None
     sight = _read_owner_status(context, facts.run, gateways)
-    verdict = recovery.judge_lapse(facts, sight, now, context.runs)
+    verdict = recovery.judge_lapse(facts, sight, now, context.policies.runs)
     wake_id = context.new_id("wake", now)
     text = ""
     if verdict.action is LapseAction.RESUME:
         cut = recovery.describe_cut(facts.run, sight.boot) or f"{recovery.CUT_SENTENCE}."
         text = packets.render_resume_text(context, facts, wake_id, f"{cut} Go on with it now.")
     change = recovery.apply_lapse(
-        facts, verdict, wake_id=wake_id, text=text, now=now, policy=context.runs
+        facts, verdict, wake_id=wake_id, text=text, now=now, policy=context.policies.runs
     )
     return change, verdict
 
@@ -367,7 +367,7 @@ def _is_holder_alive(context: Context, run: Run) -> bool | None:
     if owner is None or owner.process is None:
         return None
     here = context.store.serves(owner.home or run.home)
-    return context.lives(owner.process) if here else None
+    return context.is_alive(owner.process) if here else None
 
 
 def _is_gateway_run(context: Context, run: Run) -> bool:

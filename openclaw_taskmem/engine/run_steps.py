@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.engine import tasks
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import require_own_run
-from taskmem_hookspecs import Change, Task, TaskFacts, Value
+from taskmem_hookspecs import Change, Message, Task, TaskFacts, Value
 from taskmem_hookspecs.errors import InvalidArguments
 
 NOTHING = "nothing was written"
@@ -27,7 +27,7 @@ class StepResult(Value):
     task: Task
     left_out: tuple[str, ...] = ()
     """Steps beyond the limit of a segmented task, left out of the plan."""
-    unheard: tuple[str, ...] = ()
+    unheard: tuple[Message, ...] = ()
     """The user's messages that the agent has not heard, oldest first."""
 
 
@@ -94,11 +94,11 @@ def _grant_more_calls(context: Context, task_id: str, wish: StepOutcome, caller:
         same = run.budget.step == current
         if run.budget.step_bonus and same:
             raise InvalidArguments(
-                f"Step {current + 1} has had its {context.runs.step_bonus} more calls; "
+                f"Step {current + 1} has had its {context.policies.runs.step_bonus} more calls; "
                 "end it as done or failed. Nothing was written."
             )
         given = apply_events(run, StepGivenMore(step=current), now=now).run
-        seen = run_calls.note_call(given, caller, wish.token, now, context.runs)
+        seen = run_calls.note_call(given, caller, wish.token, now, context.policies.runs)
         return Change(runs=(seen,)), facts.task
 
     return context.update_task(task_id, grant)
@@ -114,7 +114,7 @@ def _record_failed_step(
 
     def mark(again: TaskFacts, now: datetime) -> Decision[tuple[Task, Sequence[str]]]:
         run = require_own_run(context, again, caller, NOTHING, wish.token)
-        seen = run_calls.note_call(run, caller, wish.token, now, context.runs)
+        seen = run_calls.note_call(run, caller, wish.token, now, context.policies.runs)
         marked = apply_events(seen, StepFailed(index=current), now=now).run
         task = lifecycle.touch_task(again.task, now)
         note_ = lifecycle.build_lifecycle_message(task, said, now)
@@ -130,7 +130,7 @@ def _record_failed_step(
             now,
             caller=caller,
             token=wish.token,
-            policy=context.runs,
+            policy=context.policies.runs,
         )
         return change, (revised.task, revised.left_out)
 

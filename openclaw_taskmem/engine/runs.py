@@ -229,7 +229,8 @@ def _iterate_queue(context: Context, role: str) -> Iterator[Run]:
             left = [
                 run
                 for run in fresh
-                if run.why == RunReason.OWNER_GONE and run.limits.tries <= context.runs.tries
+                if run.why == RunReason.OWNER_GONE
+                and run.limits.tries <= context.policies.runs.tries
             ]
             chosen = random.choice(left or fresh)  # noqa: S311 - no secret
             fresh.remove(chosen)
@@ -291,7 +292,7 @@ def _take_up_run(
     if owner is not None:
         same = run.session_key == owner.session_key
         if claims.is_owned_by(run, owner) if waits else same:
-            return task_runs.take_up_for_caller(forgiven.run, caller, now, context.runs)
+            return task_runs.take_up_for_caller(forgiven.run, caller, now, context.policies.runs)
     if waits:
         return apply_events(forgiven, RunRequeued(), now=now)
     return forgiven
@@ -350,7 +351,9 @@ def _claim_task_run(
                 last=find_last_run(context, task_id),
             )
             run = made.run
-        moved = apply_events(made or run, RunClaimed(owner=owner), now=now, policy=context.runs)
+        moved = apply_events(
+            made or run, RunClaimed(owner=owner), now=now, policy=context.policies.runs
+        )
         guard_task(context, Act.CLAIM, facts, caller)
         words = context.store.read_records(Message, task_id, said_after=0)
         moved = run_calls.begin_turn_or_rest(moved, caller, now)

@@ -49,7 +49,7 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
         if _correct_run_time(context, run) != run:
             read = partial(context.store.read_run, run.run_id)
             context.update(run.task_id, read, partial(_cap_lease, context))
-    policy = context.stuck.model_dump_json()
+    policy = context.policies.stuck.model_dump_json()
     force = force or _has_future_rows(context)
     if not force and context.store.read_bookmark(BOOKMARK) == policy:
         return 0
@@ -123,7 +123,7 @@ def _deliver_now(context: Context, wake: Wake) -> None:
 
 
 def _correct_wake_time(context: Context, wake: Wake) -> Wake:
-    return recovery.correct_wake_time(wake, context.clock.now(), context.outbox)
+    return recovery.correct_wake_time(wake, context.clock.now(), context.policies.outbox)
 
 
 def _cap_lease(context: Context, run: Run, _: datetime) -> Decision[None]:
@@ -132,7 +132,9 @@ def _cap_lease(context: Context, run: Run, _: datetime) -> Decision[None]:
 
 
 def _correct_run_time(context: Context, run: Run) -> Run:
-    return apply_events(run, ClockSetBack(), now=context.clock.now(), policy=context.runs).run
+    return apply_events(
+        run, ClockSetBack(), now=context.clock.now(), policy=context.policies.runs
+    ).run
 
 
 def _reschedule_one_by_one(context: Context, batch: Sequence[Task]) -> None:

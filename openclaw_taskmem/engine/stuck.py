@@ -68,13 +68,13 @@ def _check_task(
     else None.
     """
     task_id = facts.task.task_id
-    verdict = stuck.judge_stuck(facts, now, context.stuck)
-    due = stuck.compute_due_time(facts.task, context.stuck)
+    verdict = stuck.judge_stuck(facts, now, context.policies.stuck)
+    due = stuck.compute_due_time(facts.task, context.policies.stuck)
     if verdict is None or due is None or due > now:
         # Checked too early: the commit sets when to check again.
         return Change(tasks=(facts.task,)), None
-    threshold = context.stuck.threshold_seconds
-    if (held := stuck.suppress_alert(facts, now, context.outbox, threshold)) is not None:
+    threshold = context.policies.stuck.threshold_seconds
+    if (held := stuck.suppress_alert(facts, now, context.policies.outbox, threshold)) is not None:
         return Change(tasks=(held,)), None
     wakes = context.store.find_wakes(WakeQuery(task_id=task_id, limit=RECENT))
     if (alerted := stuck.restore_last_alert(facts.task, wakes, now)) is not None:
@@ -86,14 +86,14 @@ def _check_task(
         reaches=context.reaches,
         wakes=wakes,
         now=now,
-        policy=context.stuck,
+        policy=context.policies.stuck,
     )
     if given is not None:
         return given, verdict.reason
     failed = stuck.count_failures(
         context.store.find_events(EventQuery(task_id=task_id, limit=RECENT))
     )
-    verdict = stuck.add_failures(verdict, failed, context.stuck)
+    verdict = stuck.add_failures(verdict, failed, context.policies.stuck)
     due_wake = stuck.find_due_wake(facts)
     wake_id = due_wake.wake_id if due_wake else context.new_id("wake", now)
     text, rendered = packets.render_packet(context, facts, verdict, wake_id, plain=plain)

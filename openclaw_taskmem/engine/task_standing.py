@@ -73,8 +73,10 @@ def read_overview(
         run=facts.run or past.run,
         past=past,
         page=read_history_page(context, facts.task.task_id, place),
-        still_running=context.still_running.get(packets.get_session_key(facts.task, facts.run), ()),
-        budget=run_budget.compute_budget(facts, context.runs),
+        still_running=context.live.running_work.get(
+            packets.get_session_key(facts.task, facts.run), ()
+        ),
+        budget=run_budget.compute_budget(facts, context.policies.runs),
         now=context.clock.now(),
     )
 

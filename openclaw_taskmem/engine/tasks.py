@@ -18,7 +18,7 @@ from openclaw_taskmem.domain.changes import (
     task_answers,
     task_runs,
 )
-from openclaw_taskmem.domain.changes.evidence import Refusal, add_kept
+from openclaw_taskmem.domain.changes.evidence import add_kept
 from openclaw_taskmem.domain.changes.plan_revision import RevisionResult
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.changes.task_update import (
@@ -36,7 +36,6 @@ from openclaw_taskmem.engine.context import TRIES, Context, Decision
 from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
 from openclaw_taskmem.engine.implicit_tasks import find_covering_task
 from openclaw_taskmem.engine.run_guards import (
-    admit_any,
     admit_update,
     begin_caller_run,
     guard_more_tasks,
@@ -53,7 +52,7 @@ from taskmem_hookspecs import (
     Value,
     WorkFolder,
 )
-from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
+from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments, TaskmemError
 
 
 def register_new_task(
@@ -141,7 +140,7 @@ def _build_registration(
         moved = task_runs.queue_for_role(task, role, run_id=run_id, now=now, segmented=segmented)
     else:
         moved = task_runs.begin_for_caller(
-            task, caller, run_id=run_id, now=now, policy=context.runs, segmented=segmented
+            task, caller, run_id=run_id, now=now, policy=context.policies.runs, segmented=segmented
         )
     if moved is None:
         return change
@@ -152,12 +151,12 @@ def _build_registration(
 def write_update(
     context: Context,
     task_id: str,
-    wish: UpdateRequest,
-    guard: Callable[[TaskFacts], None] = admit_any,
+    request: UpdateRequest,
+    guard: Callable[[TaskFacts], None] | None = None,
 ) -> UpdateResult:
     """Write an update and return what it changed.
 
-    `guard` may refuse the facts that it is decided on.
+    `guard` may refuse the facts that it is decided on; None: nothing more is refused.
 
     Artifacts are checked while the task is not locked. The check counts only if the same artifacts
     are required when the update is written.
@@ -172,101 +171,137 @@ def write_update(
         NotAllowed: A file that a person was shown, and approves, was replaced since.
         TaskmemError: What else `admit_update` refuses.
     """
-    seen: CheckResult | None = None
-    for _ in range(TRIES):
+    check: CheckResult | None = None
+    tries = 0
+
+    def decide(facts: TaskFacts, now: datetime) -> Decision[_UpdateOutcome]:
+        nonlocal tries
+        tries += 1
+        admitted = admit_update(context, facts, request)
+        if guard is not None:
+            guard(admitted)
+        return _decide_update(context, admitted, request, check, now)
+
+    while tries < TRIES:
         try:
-            with context.lock_subjects(task_id):
-                answer = _try_update(context, task_id, wish, guard, seen)
+            outcome = context.update_task(task_id, decide, tries=TRIES - tries)
         except Conflict:
-            continue
-        if isinstance(answer, Refusal):
-            raise EvidenceMissing(answer.sentence)
-        if isinstance(answer, UpdateResult):
-            if answer.sent_back:
-                run_handoff.note_heard(context, task_id, wish.message, wish.caller)
-            return answer
-        seen = evidence.verify_required(context, answer)
+            break
+        if isinstance(outcome, TaskmemError):
+            raise outcome
+        if isinstance(outcome, UpdateResult):
+            _follow_update(context, outcome, request, check)
+            return outcome
+        check = evidence.verify_required(context, outcome)
     raise Conflict(
         f"{task_id} was changed by others each of {TRIES} times that it was to be "
         "written; call again. Nothing was written."
     )
 
 
-def _try_update(
-    context: Context,
-    task_id: str,
-    wish: UpdateRequest,
-    guard: Callable[[TaskFacts], None],
-    seen: CheckResult | None,
-) -> UpdateResult | RequiredSet | Refusal:
-    """Write an update, or return what must be checked first, or the refusal.
+_UpdateOutcome = UpdateResult | RequiredSet | TaskmemError
+"""What was written, what must be checked first, or the error to raise once its change is written.
 
-    If the completion is refused, or the user's latest messages are unheard, all but the status is
-    written.
-    """
-    facts = admit_update(context, context.store.read_task(task_id), wish)
-    guard(facts)
-    now = context.clock.now()
-    read, unheard = run_handoff.split_unheard_messages(context, facts.run, wish.caller, wish.token)
-    if unheard and wish.status is TaskStatus.COMPLETED:
-        wish = wish.model_copy(update={"status": None})
-    change, updated = _build_update(context, facts, wish, now)
-    if updated.sent_back:
-        change = run_handoff.add_sent_back_wake(context, facts, change, wish.message, now)
-    if read:
-        change = handoff_notes.record_heard(change, facts, read, now)
-    if unheard:
-        words = tuple(message.content for message in unheard)
-        updated = updated.model_copy(update={"unheard": words})
-    if not _is_completion(facts, updated) or facts.task.implicit:
-        context.commit(change)
-        run_handoff.note_shown(context, facts.run, unheard)
-        return updated
-    sought = evidence.build_required_set(
-        context, facts, wish.message or "", wish.artifacts, wish.caller
+If a completion is refused, or the user's latest messages are unheard, all but the status is
+written.
+"""
+
+
+def _decide_update(
+    context: Context,
+    facts: TaskFacts,
+    request: UpdateRequest,
+    check: CheckResult | None,
+    now: datetime,
+) -> Decision[_UpdateOutcome]:
+    """Return the change of an update, and its outcome."""
+    heard: Sequence[Message] = ()
+    unheard: Sequence[Message] = ()
+    if facts.run is not None:
+        heard, unheard = run_handoff.split_unheard_messages(
+            context, facts.run, request.caller, request.token
+        )
+    if unheard and request.status is TaskStatus.COMPLETED:
+        request = request.model_copy(update={"status": None})
+    asks = request.ask is not None
+    build = partial(
+        apply_update,
+        facts,
+        now=now,
+        sessions=context.sessions,
+        policy=context.policies.runs,
+        begin=partial(begin_caller_run, context, request.caller, now, asks=asks),
     )
-    if seen is None or not seen.is_current_for(sought, now):
-        return sought
-    reviews.guard_review(context, facts, seen, wish)
-    proof, refusal = evidence.build_check_outcome(context, facts, seen, wish.acceptance)
+    change, updated = build(request)
+    if updated.sent_back:
+        change = run_handoff.add_sent_back_wake(context, facts, change, request.message, now)
+    if heard:
+        change = handoff_notes.record_heard(change, facts, heard, now)
+    if unheard:
+        updated = updated.model_copy(update={"unheard": tuple(unheard)})
+    done = TaskStatus.COMPLETED
+    if facts.task.implicit or updated.task.status is not done or facts.task.status is done:
+        return change, updated
+    written = (change, updated)
+    return _decide_completion(
+        context, facts, request, written=written, build=build, check=check, now=now
+    )
+
+
+def _decide_completion(
+    context: Context,
+    facts: TaskFacts,
+    request: UpdateRequest,
+    *,
+    written: Decision[UpdateResult],
+    build: Callable[[UpdateRequest], Decision[UpdateResult]],
+    check: CheckResult | None,
+    now: datetime,
+) -> Decision[_UpdateOutcome]:
+    """Return the change of an update that completes a task, and its outcome.
+
+    `written` is the change and the result that are due once all is proved. `build` builds the
+    change of another request, if the completion is refused.
+    """
+    required = evidence.build_required_set(
+        context, facts, request.message or "", request.artifacts, request.caller
+    )
+    if check is None or not check.is_current_for(required, now):
+        return Change(), required
+    replaced = reviews.find_replaced_files(facts, check) if request.reviewed else None
+    if replaced is not None:
+        return evidence.build_check_record(context, facts, check, now), replaced
+    proof, refusal = evidence.build_check_outcome(context, facts, check, request.acceptance)
+    change, updated = written
     if refusal is not None:
         marks = tuple(step + 1 for step in sorted(updated.marked))
-        said = None if quotas.is_full(facts.task, wish.caller) else wish.message
-        kept = {"status": None, "completed_steps": marks, "message": said}
-        stays = wish.model_copy(update=kept)
-        change, updated = _build_update(context, facts, stays, now)
-        task = next(iter(change.tasks), facts.task)
-        doubts = tuple(dict.fromkeys((*task.doubts, refusal.doubt)))
-        asked = task.model_copy(update={"doubts": doubts})
-        context.commit(evidence.merge_proof(proof, change, task=asked))
-        return add_kept(refusal, said, updated)
-    nothing = evidence.describe_nothing_made(seen)
+        message = None if quotas.is_full(facts.task, request.caller) else request.message
+        rest = {"status": None, "completed_steps": marks, "message": message}
+        change, updated = build(request.model_copy(update=rest))
+        refused = add_kept(refusal, message, updated)
+        merged = evidence.merge_refusal(proof, change, facts.task, refusal)
+        return merged, EvidenceMissing(refused.sentence)
+    nothing = evidence.describe_nothing_made(check)
     if nothing:
         changed = tuple(notices.add_nothing_written(e, facts.task, nothing) for e in change.events)
         change = change.model_copy(update={"events": changed})
-    context.commit(evidence.merge_proof(proof, change))
-    run_handoff.note_shown(context, facts.run, ())
-    if seen.sought.folders:
+    made = ledger_lines.summarize_ledger(check.entries, nothing=nothing)
+    updated = updated.model_copy(update={"ledger": check.entries, "made": made})
+    return evidence.merge_proof(proof, change), updated
+
+
+def _follow_update(
+    context: Context, updated: UpdateResult, request: UpdateRequest, check: CheckResult | None
+) -> None:
+    """Note what a written update told its agent, and look once more for what it made."""
+    task_id = updated.task.task_id
+    if updated.run is not None:
+        run_handoff.note_shown(context, updated.run, updated.unheard)
+    if updated.sent_back:
+        run_handoff.note_heard(context, task_id, request.message, request.caller)
+    if updated.ledger is not None and check is not None and check.sought.folders:
         late = partial(evidence.add_late_entries, context, task_id)
-        context.later(evidence.LATE_LOOK_DELAY_SECONDS, late)
-    said = ledger_lines.summarize_ledger(seen.entries, nothing=nothing)
-    return updated.model_copy(update={"ledger": seen.entries, "made": said})
-
-
-def _build_update(
-    context: Context, facts: TaskFacts, wish: UpdateRequest, now: datetime
-) -> tuple[Change, UpdateResult]:
-    asks = wish.ask is not None
-    begun = partial(begin_caller_run, context, wish.caller, now, asks=asks)
-    change, updated = apply_update(
-        facts, wish, now, sessions=context.sessions, policy=context.runs, begin=begun
-    )
-    return change, updated
-
-
-def _is_completion(facts: TaskFacts, updated: UpdateResult) -> bool:
-    done = TaskStatus.COMPLETED
-    return updated.task.status is done and facts.task.status is not done
+        context.run_later(evidence.LATE_LOOK_DELAY_SECONDS, late)
 
 
 class QueryAnswer(Value):
@@ -379,7 +414,7 @@ def revise_task_plan(
             caller=caller,
             artifacts=artifacts,
             token=token,
-            policy=context.runs,
+            policy=context.policies.runs,
         )
 
     return context.update_task(task_id, revise)

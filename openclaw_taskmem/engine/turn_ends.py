@@ -72,7 +72,7 @@ def remind_of_answer(context: Context, found: Run) -> None:
     def remind(facts: TaskFacts, run: Run, now: datetime) -> Decision[None]:
         newest, wake_id = list_newest_wakes(context, run), context.new_id("wake", now)
         change = questions.build_answer_reminder(
-            facts, newest, wake_id=wake_id, now=now, policy=context.runs
+            facts, newest, wake_id=wake_id, now=now, policy=context.policies.runs
         )
         return change, None
 
@@ -167,7 +167,9 @@ def _build_turn_end_change(
     if facts.task.implicit:
         return implicit_tasks.end_turn(facts, run, turn, now)
     wake_id = context.new_id("wake", now)
-    return continuation.apply_turn_end(facts, turn, wake_id=wake_id, now=now, policy=context.runs)
+    return continuation.apply_turn_end(
+        facts, turn, wake_id=wake_id, now=now, policy=context.policies.runs
+    )
 
 
 def _prepend_words(change: Change, words: tuple[Event, ...]) -> Change:
@@ -186,7 +188,7 @@ def _give_turn(
     def give(facts: TaskFacts, _: Run, now: datetime) -> Decision[bool]:
         wake_id = context.new_id("wake", now)
         change = continuation.promote_run(
-            facts, report.owner, wake_id=wake_id, now=now, policy=context.runs
+            facts, report.owner, wake_id=wake_id, now=now, policy=context.policies.runs
         )
         if change is None or (change.empty and not words):
             return Change(), change is not None

@@ -125,10 +125,10 @@ def record_turn_start(context: Context, report: ReportContext, origin: Origin) -
             return Change(), not has_lost_run(context, report.session, since)
         if resumes and not covered:
             sight = OwnerStatus(boot=report.owner.boot, fingerprint=report.fingerprint)
-            verdict = recovery.judge_gateway_resume(facts, sight, now, context.runs)
+            verdict = recovery.judge_gateway_resume(facts, sight, now, context.policies.runs)
             if verdict.action is not LapseAction.RESUME:
                 change = recovery.apply_lapse(
-                    facts, verdict, wake_id="", text="", now=now, policy=context.runs
+                    facts, verdict, wake_id="", text="", now=now, policy=context.policies.runs
                 )
                 return report.add_cursor(context, change, goes_on=False), False
         moved = _take_run(context, run, report, begins=True)
@@ -232,7 +232,7 @@ def find_step_budget(context: Context, owner: Owner) -> Budget | None:
     run = current_run.find_current_run(open_, owner)
     if run is None or not run.budget.segmented or run.state not in current_run.OPEN:
         return None
-    return budget.compute_budget(context.store.read_task(run.task_id), context.runs)
+    return budget.compute_budget(context.store.read_task(run.task_id), context.policies.runs)
 
 
 def _decide_on_current_run(
@@ -294,7 +294,7 @@ def _take_run_for_call(context: Context, run: Run, report: ReportContext) -> Run
         if not questions.is_answer_delivered(list_newest_wakes(context, run), report.turn_since):
             return RunTransition(run=run)
         now = context.clock.now()
-        moved = run_calls.take_up_run(run, report.owner, now, context.runs)
+        moved = run_calls.take_up_run(run, report.owner, now, context.policies.runs)
         return apply_events(moved, TurnBegan(turn_began_at=now), now=now)
     return _take_run(context, run, report)
 
@@ -318,7 +318,7 @@ def _take_run(
     else:
         return None
     agent = AgentDescribed(folder=report.folder, fingerprint=report.fingerprint)
-    held = apply_events(run, seen, agent, now=now, policy=context.runs)
+    held = apply_events(run, seen, agent, now=now, policy=context.policies.runs)
     if begins:
         return apply_events(held, TurnBegan(turn_began_at=now), now=now)
     if report.in_turn or current_run.is_at_work(run):

@@ -93,7 +93,7 @@ def open_wait(
         _require_open_task(context, task_id, caller)
     parsed = _confine_target(context, targets.parse_target(target), caller)
     role_queue_target.guard_wait(parsed, caller)
-    sighting = context.watching.preview_target(parsed, condition)
+    sighting = context.wait_watcher.preview_target(parsed, condition)
 
     def arm(facts: TaskFacts | None, now: datetime) -> Decision[ArmedWait]:
         wait = Wait(
@@ -141,11 +141,15 @@ def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller)
     if before.task_id:
         waits.require_open(context.store.read_task(before.task_id))
     confined = _confine_target(context, targets.parse_target(before.target), caller)
-    target = look_policy.confine_to_kept_folders(confined, before.within, caller, context.looks)
+    target = look_policy.confine_to_kept_folders(
+        confined, before.within, caller, context.policies.looks
+    )
     condition = parse_condition(wish.wake_when or before.wake_when)
-    sighting = context.watching.preview_target(target, condition)
+    sighting = context.wait_watcher.preview_target(target, condition)
     behind = (
-        context.watching.find_target_end(target) if waits.needs_end_position(before, wish) else None
+        context.wait_watcher.find_target_end(target)
+        if waits.needs_end_position(before, wish)
+        else None
     )
 
     def rearm(facts: WaitFacts, now: datetime) -> Decision[ArmedWait]:
@@ -328,9 +332,9 @@ def _guard_wait(context: Context, wait: Wait, caller: Caller) -> None:
 
 def _confine_target(context: Context, target: Target, caller: Caller) -> Target:
     """Restrict a target to the folders that its caller may look at."""
-    running = context.still_running.get((caller.session_key or "").lower(), ())
+    running = context.live.running_work.get((caller.session_key or "").lower(), ())
     return look_policy.confine_target(
-        target, caller, context.looks, {each.name for each in running}
+        target, caller, context.policies.looks, {each.name for each in running}
     )
 
 

@@ -158,7 +158,7 @@ def _claim_delivery(
         _list_send_times(context, session_key, now - outbox.MINUTE),
         delivery_id=context.new_id("delivery", now),
         now=now,
-        policy=context.outbox,
+        policy=context.policies.outbox,
     )
     delivery = decided.delivery and _add_wake_line(context, decided.delivery)
     try:
@@ -210,7 +210,7 @@ def settle_delivered(
             transport=transport,
             note=note,
             now=now,
-            policy=context.outbox,
+            policy=context.policies.outbox,
         ),
     )
 
@@ -222,7 +222,7 @@ def settle_failed(
 
     `retry_seconds`: in how many seconds the transport expects to work again; None: unknown.
     """
-    starts, host = context.gateway_starts, delivery.message.host
+    starts, host = context.live.gateway_starts, delivery.message.host
     latest = max(starts.values(), default=None)
     started_at = starts.get(host or "") if reachability.is_named_gateway(host) else latest
 
@@ -231,7 +231,7 @@ def settle_failed(
             current,
             error,
             now,
-            context.outbox,
+            context.policies.outbox,
             retry_seconds,
             gateway_started_at=started_at,
         )

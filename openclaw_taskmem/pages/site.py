@@ -188,7 +188,7 @@ class Site:
     def _list_faults(self) -> Sequence[HealthFault]:
         """Return what is known to be broken; the header of each page shows it."""
         plugins = cast("list[dict[str, Any]]", views.list_plugins(self._context))
-        return list_faults(self._list_health_rows(), plugins, full=self._context.kept.full)
+        return list_faults(self._list_health_rows(), plugins, full=self._context.live.storage.full)
 
     def _refuse(self, status: int, sentence: str, viewer: Viewer) -> Page:
         title = "Not found" if status == HTTPStatus.NOT_FOUND else "Not understood"
@@ -217,7 +217,7 @@ class Site:
     def _show_waits(self, _: Query, viewer: Viewer) -> Page:
         query = WaitQuery(status=WaitStatus.WATCHING, limit=LIST_LIMIT)
         waits = self._context.store.find_waits(query)
-        seen = self._context.watching.read_observation
+        seen = self._context.wait_watcher.read_observation
         return self._render("waits.html", viewer, waits=waits, seen=seen, most=LIST_LIMIT)
 
     def _show_wait(self, query: Query, viewer: Viewer) -> Page:
@@ -231,9 +231,9 @@ class Site:
             wait=wait,
             facts=wait.task_id and self._context.find_task(wait.task_id),
             cancelling=describe_wait_cancelling(wait.target),
-            observation=self._context.watching.read_observation(wait.wait_id)
+            observation=self._context.wait_watcher.read_observation(wait.wait_id)
             or wait.last_observation,
-            tail=self._context.watching.read_tail(wait.wait_id),
+            tail=self._context.wait_watcher.read_tail(wait.wait_id),
             pictures=self._pictures.find_snapshots(wait.wait_id),
             note=kept["pictures_note"],
             asked=asked.get(wait.wait_id),

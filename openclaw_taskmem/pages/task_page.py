@@ -81,7 +81,7 @@ def read_task_page(context: Context, query: Query) -> dict[str, Any]:
         "nearby": [each for each in told if each.standing is ProofStanding.NEARBY],
         "more_proofs": len(proofs) - len(told),
         "waits": facts.waits[::-1],
-        "seen": context.watching.read_observation,
+        "seen": context.wait_watcher.read_observation,
         "entries": entries,
         "earlier": earlier,
         "calls": count_calls(context, task_id),

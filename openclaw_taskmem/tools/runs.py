@@ -52,9 +52,10 @@ def task_step_done(context: Context, form: run_forms.TaskStepDone, caller: Calle
     )
     over = run_steps.record_step_outcome(context, form.task_id, wish, caller)
     task = over.task
+    bonus = context.policies.runs.step_bonus
     sentence = {
         "done": "Noted.",
-        "more_tools": f"{format_count(context.runs.step_bonus, 'more call')} for this step.",
+        "more_tools": f"{format_count(bonus, 'more call')} for this step.",
         "failed": "The rest is planned anew."
         if form.remaining
         else "Noted; plan the rest anew with task_plan_update, or try the step again "
@@ -66,7 +67,7 @@ def task_step_done(context: Context, form: run_forms.TaskStepDone, caller: Calle
         "plan": list(task.plan),
         "done": [step + 1 for step in sorted(task.done)],
         **warn_of_left_out(over.left_out),
-        **show_words(over.unheard, form.task_id),
+        **show_words([each.content for each in over.unheard], form.task_id),
         "message": f"{sentence} {_describe_next(over)}",
     }
 
@@ -117,7 +118,7 @@ def task_claim(context: Context, form: run_forms.TaskClaim, caller: Caller) -> A
         **_show_left(run, left),
         "message": (
             f"Yours, with token {run.token}: give it with what you write. Each call "
-            f"on it renews your claim for {context.runs.lease_seconds:g} s. "
+            f"on it renews your claim for {context.policies.runs.lease_seconds:g} s. "
             f"{gone and f'{gone} '}"
             f"{task_answers.describe_handoff_notes(task, left)}"
         ),

@@ -95,8 +95,9 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
             "message_count": task.message_count,
             "status": task.status,
             "acknowledged": True,
-            **runs.show_words(updated.unheard, form.task_id),
         }
+        if updated.unheard:
+            answer |= runs.show_words([each.content for each in updated.unheard], form.task_id)
         if updated.ledger is not None:
             answer |= ledger.describe_ledger(updated.ledger, ledger.SHOWN)
         sentences.append(_describe_update(updated, wish))

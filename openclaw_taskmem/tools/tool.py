@@ -97,7 +97,7 @@ def describe_queue(context: Context, task: Task, role: str) -> str:
     session = task.registrar_session
     advice = 'task_list with status "waiting" shows it until somebody has.'
     if session is not None and context.reaches(task.registrar_host, session):
-        silence = f"{context.stuck.threshold_seconds:g}"
+        silence = f"{context.policies.stuck.threshold_seconds:g}"
         advice = f"You are woken if nobody has claimed it after {silence} s."
     return (
         f"It is queued for {role}, and whoever claims it with task_claim gets it. Do "
@@ -112,5 +112,5 @@ def describe_silence(context: Context, task: Task) -> str:
             "no wake can reach you here, so find it again with task_list and a query "
             "of task_update."
         )
-    silence = f"{context.stuck.threshold_seconds:g}"
+    silence = f"{context.policies.stuck.threshold_seconds:g}"
     return f"after {silence} s of silence you are woken with all you need to go on."

@@ -71,12 +71,12 @@ def summarize_store(context: Context) -> View:
         "activity": [*list_activity(context)],
         "plugins": len([p for p in context.plugin_host.plugins if p.state == "on"]),
         "keeps": {
-            "bytes": context.kept.taken,
-            "most_bytes": context.keep.most_bytes,
-            "days": context.keep.days,
-            "full": context.kept.full,
-            "shared": context.kept.shared,
-            "dropped": describe_dropped(context.kept.dropped),
+            "bytes": context.live.storage.taken,
+            "most_bytes": context.policies.retention.most_bytes,
+            "days": context.policies.retention.days,
+            "full": context.live.storage.full,
+            "shared": context.live.storage.shared,
+            "dropped": describe_dropped(context.live.storage.dropped),
         },
     }
 
@@ -330,7 +330,7 @@ def _format_revision(revision: PlanRevision) -> View:
 def _format_wait(context: Context, wait: Wait) -> View:
     seen = wait.last_observation
     if wait.status is WaitStatus.WATCHING:
-        now = context.watching.read_observation(wait.wait_id)
+        now = context.wait_watcher.read_observation(wait.wait_id)
         seen = scrub(now) if now else seen
     return {
         **_format_fields(wait, "wait_id status target wake_when task_id session_key host"),

@@ -74,7 +74,7 @@ async def ask(dispatcher: Dispatcher, method: str, **params: object) -> Any:
 async def test_an_agent_in_a_sandbox_is_not_shown_the_screen(
     dispatcher: Dispatcher, world: World
 ) -> None:
-    object.__setattr__(world.context, "looks", LookPolicy(roots=("/home/all",)))
+    object.__setattr__(world.context.policies, "looks", LookPolicy(roots=("/home/all",)))
     given = {"target": "screen", "wake_when": '"Done" appears'}
     asked = {"tool": "smart_wait", "arguments": given, "session_key": MAIN}
     with pytest.raises(NotAllowed, match="You run in a sandbox"):

@@ -403,7 +403,7 @@ async def test_a_session_whose_sub_agent_works_is_not_told_to_go_on(
     assert world.deliver() == []
     assert session.run(task).state is RunState.RUNNING
     await report(gateways, begins(MAIN, MAIN), ends(MAIN, **turn))
-    world.clock.tick(world.context.runs.idle_pauses[0])
+    world.clock.tick(world.context.policies.runs.idle_pauses[0])
     assert [wake.task_id for wake in world.deliver()] == [task]
 
 

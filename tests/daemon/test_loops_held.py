@@ -210,11 +210,11 @@ async def test_go_on_wake_is_not_repeated_while_its_turn_runs(
         assert len(gateway.received) == 1
 
         await reported.say(kind="turn_started", session_key=MAIN, running=[MAIN])
-        await world.clock.advance(3 * world.context.outbox.ack_seconds)
+        await world.clock.advance(3 * world.context.policies.outbox.ack_seconds)
         assert len(gateway.received) == 1
 
         await reported.say(kind="turn_ended", session_key=MAIN, running=[])
-        await world.clock.advance(world.context.runs.idle_pauses[0])
+        await world.clock.advance(world.context.policies.runs.idle_pauses[0])
 
     assert len(gateway.received) == 2
     assert gateway.received[0].wake_id != gateway.received[1].wake_id

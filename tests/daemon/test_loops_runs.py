@@ -68,7 +68,7 @@ async def test_a_machine_that_slept_takes_no_run_from_its_owner(seconds: float) 
         world.call("task_claim", WORKER, task_id=task)
         await world.clock.advance(seconds)
         world.clock.jump(8 * 3600)
-        await world.clock.advance(world.context.runs.lease_seconds - 10)
+        await world.clock.advance(world.context.policies.runs.lease_seconds - 10)
         assert state(world, task) is RunState.RUNNING
 
         await world.clock.advance(SWEEP_SECONDS + 10)
@@ -94,7 +94,7 @@ async def test_a_clock_that_goes_back_makes_no_lease_longer() -> None:
         world.call("task_claim", WORKER, task_id=task)
         await world.clock.advance(30)
         world.clock.jump(-86_400)
-        await world.clock.advance(60 + world.context.runs.lease_seconds + SWEEP_SECONDS)
+        await world.clock.advance(60 + world.context.policies.runs.lease_seconds + SWEEP_SECONDS)
 
         assert state(world, task) is RunState.QUEUED
 
@@ -105,7 +105,7 @@ async def test_lease_given_by_a_fast_clock_is_cut_at_daemon_start() -> None:
     world.call("task_claim", WORKER, task_id=task)
     world.clock.jump(-86_400)
     async with run_loops(world, Gateway(world.clock)):
-        await world.clock.advance(world.context.runs.lease_seconds + SWEEP_SECONDS)
+        await world.clock.advance(world.context.policies.runs.lease_seconds + SWEEP_SECONDS)
 
     run = world.store.find_runs(RunQuery(task_id=task, limit=1))[0]
     assert run.state is RunState.QUEUED
@@ -117,7 +117,7 @@ def state(world: World, task: str) -> RunState:
 
 
 async def test_at_the_start_what_ended_processes_held_is_queued() -> None:
-    world = World(lives=lambda _: False)
+    world = World(is_alive=lambda _: False)
     task = world.register()
     world.call("task_claim", worker("1"), task_id=task)
     async with run_loops(world, Gateway(world.clock)):

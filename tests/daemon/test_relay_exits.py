@@ -40,7 +40,7 @@ def make_held(store=None):
     """Return a world with a run that worker 1 holds, and its relays."""
     processes = Processes()
     world = World(store)
-    world.context = replace(world.context, lives=processes.lives)
+    world.context = replace(world.context, is_alive=processes.lives)
     task = world.register()
     world.call("task_claim", worker("1"), task_id=task)
     processes.looks = 0

@@ -276,7 +276,7 @@ async def test_after_a_jump_a_deadline_is_what_is_left_of_a_wait(
         task = world.register()
         wait = world.open_wait(task, timeout=1000)
         await world.clock.advance(30)
-        world.context.watching.seconds = {(wait.wait_id, wait.round): 970.0}  # type: ignore[attr-defined]
+        world.context.wait_watcher.seconds = {(wait.wait_id, wait.round): 970.0}  # type: ignore[attr-defined]
         world.clock.jump(jumped)
         await world.clock.advance(70)
 
@@ -291,7 +291,7 @@ async def test_clock_jump_is_handled_although_the_store_is_busy_first(
     async with run_loops(world, gateway):
         world.register()
         wait = world.open_wait(None, timeout=1000)
-        world.context.watching.seconds = {(wait.wait_id, wait.round): 940.0}  # type: ignore[attr-defined]
+        world.context.wait_watcher.seconds = {(wait.wait_id, wait.round): 940.0}  # type: ignore[attr-defined]
         await world.clock.advance(60)
         busy = [StoreBusy("locked"), StoreBusy("locked")]
         read = world.store.read_wait
@@ -499,7 +499,7 @@ def ended_long_ago(world: World, events: int = 3) -> None:
 
 
 async def test_what_has_ended_goes_once_the_clock_has_run_evenly() -> None:
-    world = World(keep=KeepPolicy(days=1))
+    world = World(retention=KeepPolicy(days=1))
     ended_long_ago(world)
     async with run_loops(world, Gateway(world.clock)):
         await world.clock.advance(SURE_SECONDS - 1)
@@ -512,7 +512,7 @@ async def test_what_has_ended_goes_once_the_clock_has_run_evenly() -> None:
 
 
 async def test_a_clock_that_jumps_ahead_drops_nothing_at_once() -> None:
-    world = World(keep=KeepPolicy(days=1))
+    world = World(retention=KeepPolicy(days=1))
     async with run_loops(world, Gateway(world.clock)):
         await world.clock.advance(SURE_SECONDS - 10)
         world.store.commit(Change(events=(an_event(), an_event())))

@@ -91,7 +91,7 @@ async def watch_world(
     def nudge(due: DueWork) -> None:
         room.follow(due.waits, due.roles, due.queued_for)
 
-    world.context = replace(world.context, watching=room, nudge=nudge)
+    world.context = replace(world.context, wait_watcher=room, nudge=nudge)
     running = asyncio.create_task(room.run(world.context))
     try:
         yield WatchedWorld(world, room)

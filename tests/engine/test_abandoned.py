@@ -22,7 +22,7 @@ BUILDER = {"role": "builder"}
 @pytest.fixture
 def world() -> World:
     """A world in which worker 1 has ended."""
-    return World(lives=lambda process: process != "1:1")
+    return World(is_alive=lambda process: process != "1:1")
 
 
 def hold(world: World, by: Caller = ENDED, **given: str) -> str:
@@ -80,7 +80,7 @@ def test_what_is_left_again_and_again_comes_no_longer_first(world: World) -> Non
 
 def test_a_resume_that_is_refused_takes_a_run_from_nobody(world: World) -> None:
     task = hold(world)
-    world.context = replace(world.context, lives=lambda _: None)
+    world.context = replace(world.context, is_alive=lambda _: None)
 
     with pytest.raises(RunHeld, match="is held by builder, so you may not take it up"):
         world.call("task_resume", AGAIN, task_id=task)
@@ -110,7 +110,7 @@ def test_by_its_id_it_is_claimed_by_whoever_may_claim_it(world: World) -> None:
 def test_what_a_process_holds_is_kept_until_it_has_surely_ended(
     world: World, lives: bool | None, named: bool
 ) -> None:
-    world.context = replace(world.context, lives=lambda _: lives)
+    world.context = replace(world.context, is_alive=lambda _: lives)
     task = hold(world)
 
     with pytest.raises((RunHeld, RunNotFound)):
@@ -166,8 +166,8 @@ def test_who_claims_what_outlived_its_lease_is_told_so(
 ) -> None:
     caplog.set_level(logging.ERROR)
     task = hold(world, worker("3"))
-    world.context = replace(world.context, lives=lambda _: None)
-    world.clock.tick(world.context.runs.lease_seconds)
+    world.context = replace(world.context, is_alive=lambda _: None)
+    world.clock.tick(world.context.policies.runs.lease_seconds)
     run_recovery.sweep_lapsed_runs(world.context, ())
 
     assert "Whoever held it before was not seen within its lease, and" in read_claim(world, task)

@@ -57,7 +57,7 @@ def test_silent_work_that_nobody_can_wake_needs_the_user(
 ) -> None:
     task = register(world, caller)
     assert read_line(world, task).section == "at_work"
-    world.clock.tick(world.context.stuck.threshold_seconds)
+    world.clock.tick(world.context.policies.stuck.threshold_seconds)
 
     line = read_line(world, task)
 
@@ -120,7 +120,7 @@ def test_a_wake_that_fails_is_the_reason(world: World, fields: dict[str, Any], w
     now = world.clock.now()
     wake = a_wake(task_id=task, created_at=now, due_at=now, session_key=GATEWAY.session_key)
     world.store.commit(Change(wakes=(wake.model_copy(update=fields),)))
-    world.clock.tick(world.context.stuck.threshold_seconds)
+    world.clock.tick(world.context.policies.stuck.threshold_seconds)
 
     line = read_line(world, task)
 
@@ -131,7 +131,7 @@ def test_a_wake_that_fails_is_the_reason(world: World, fields: dict[str, Any], w
 def test_a_run_that_its_client_has_left_needs_the_user(world: World) -> None:
     task = register(world, CLAUDE)
     world.call("task_claim", CLAUDE, task_id=task)
-    world.clock.tick(world.context.runs.lease_seconds + 1)
+    world.clock.tick(world.context.policies.runs.lease_seconds + 1)
     run_recovery.sweep_lapsed_runs(world.context, ())
     assert read_line(world, task).says == "queued for anybody"
     world.clock.tick(60)

@@ -272,7 +272,7 @@ def test_whoever_cancels_reads_what_still_runs(session: Session) -> None:
         RunningWork(kind="command", name=name, about=about, since=since)
         for name, about in (("calm-cove", "sleep 61"), ("wild-moss", ""))
     )
-    session.world.context.still_running[session.key] = (sleep, unknown)
+    session.world.context.live.running_work[session.key] = (sleep, unknown)
 
     reply = says(session, "cancel")
 

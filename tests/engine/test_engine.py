@@ -277,7 +277,7 @@ def test_unsettled_claim_of_a_wake_is_due_again_after_its_lease(world: World) ->
     world.sweep()
     assert len(world.claim()) == 1
 
-    world.clock.tick(world.context.outbox.claim_seconds - 1)
+    world.clock.tick(world.context.policies.outbox.claim_seconds - 1)
     assert world.claim() == []
     world.clock.tick(1)
     (again,) = world.claim()
@@ -464,7 +464,7 @@ def test_alert_keeps_cooldown_when_the_clock_goes_back_and_on(world: World, *, f
     startup.reschedule_tasks(world.context, force=force)
     world.clock.jump(86_400)
 
-    assert world.pass_time(world.context.stuck.cooldown_seconds - 1) == []
+    assert world.pass_time(world.context.policies.stuck.cooldown_seconds - 1) == []
     assert len(world.pass_time(1)) == 1
 
 
@@ -472,7 +472,7 @@ def test_alert_keeps_cooldown_when_the_clock_goes_back_and_on(world: World, *, f
 def test_wake_sent_by_a_fast_clock_is_resent_counting_from_now(
     world: World, *, force: bool
 ) -> None:
-    ack = world.context.outbox.ack_seconds
+    ack = world.context.policies.outbox.ack_seconds
     startup.reschedule_tasks(world.context)
     world.end_wait(world.open_wait(world.register()))
     world.clock.jump(86_400)

@@ -122,11 +122,11 @@ def test_wake_a_starting_gateway_does_not_take_rests_briefly(world: World) -> No
 
 def test_daemon_that_restarts_knows_that_its_gateway_starts(world: World) -> None:
     presence = start(world)
-    world.context.gateway_starts.clear()
+    world.context.live.gateway_starts.clear()
 
     start(world)
 
-    assert world.context.gateway_starts == {presence.host: presence.started_at}
+    assert world.context.live.gateway_starts == {presence.host: presence.started_at}
 
 
 def test_wake_already_on_its_way_is_unchanged_by_a_gateway_start(world: World) -> None:

@@ -21,6 +21,7 @@ from openclaw_taskmem.engine import (
     turns,
 )
 from openclaw_taskmem.engine.host_notifications import NotificationKind
+from openclaw_taskmem.engine.live_state import LiveState
 from openclaw_taskmem.engine.user_questions import find_question
 from openclaw_taskmem.tools import runs
 from taskmem_hookspecs import (
@@ -274,7 +275,7 @@ def test_words_whose_answer_a_daemon_took_along_are_told_again() -> None:
         return world.call("task_update", relay, task_id=task, **given).get("user_said")
 
     assert updates(message="It is done.") == ["Mend the roof."]
-    world.context = replace(world.context, shown={})  # it is killed, and another starts
+    world.context = replace(world.context, live=LiveState())  # it is killed, and another starts
     assert updates(status="completed") == ["Mend the roof."]
     assert updates(message="Mended.") is None
     run = world.store.read_task(task).run
@@ -696,7 +697,7 @@ def test_the_token_of_an_ended_run_is_of_no_use_in_the_next(session: Session) ->
 @pytest.mark.parametrize("gone", [True, None])
 def test_waiting_worker_keeps_its_run_unless_known_to_be_gone(gone: bool | None) -> None:
     world = World()
-    world.context = replace(world.context, lives=lambda _: None if gone is None else False)
+    world.context = replace(world.context, is_alive=lambda _: None if gone is None else False)
     task = world.register()
     world.call("task_claim", worker("1"), task_id=task, role="b")
     wait = world.open_wait(task, timeout=HOUR)
@@ -821,10 +822,10 @@ def test_paused_task_of_an_ended_worker_is_resumed_and_claimed() -> None:
     with pytest.raises(RunHeld, match="leave it to that one, or let the user do"):
         goes_on()
     for lives in (True, None):
-        world.context = replace(world.context, lives=lambda _, lives=lives: lives)
+        world.context = replace(world.context, is_alive=lambda _, lives=lives: lives)
         with pytest.raises(RunHeld, match="so you may not take it up again"):
             world.call("task_resume", again, task_id=task)
-    world.context = replace(world.context, lives=lambda _: False)
+    world.context = replace(world.context, is_alive=lambda _: False)
 
     answer = world.call("task_resume", again, task_id=task)
 

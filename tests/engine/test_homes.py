@@ -265,7 +265,7 @@ def test_an_answer_is_held_back_for_the_task_of_its_own_home(
 
 
 def test_background_limit_counts_only_runs_of_its_own_home(here: Homely, there: Homely) -> None:
-    for number in range(here.world.context.runs.background):
+    for number in range(here.world.context.policies.runs.background):
         other = replace(there, key=f"agent:main:{number}")
         other.call("task_background", task_id=other.works())
 
@@ -482,7 +482,7 @@ def test_each_home_schedules_its_tasks_by_its_own_settings(here: Homely, there: 
     eager = World(
         here.world.store,
         here.world.clock,
-        stuck=here.world.context.stuck.model_copy(update={"threshold_seconds": 10}),
+        stuck=here.world.context.policies.stuck.model_copy(update={"threshold_seconds": 10}),
         home="here",
     )
 
@@ -576,7 +576,7 @@ def test_nobody_looks_here_for_a_process_of_another_home(
 ) -> None:
     asked: list[str] = []
     there.world.context = replace(
-        there.world.context, lives=lambda each: bool(asked.append(each)) or lives
+        there.world.context, is_alive=lambda each: bool(asked.append(each)) or lives
     )
     task = here.world.register()
     here.world.call("task_claim", caller_of_process(here, "412:1203"), task_id=task)

@@ -432,7 +432,7 @@ def test_its_user_is_answered_where_the_gateway_resumes_it(session: Session) -> 
 def leave_it_unended(session: Session) -> None:
     """Hear no more of its turn, though its gateway is there."""
     presence = session.restarts("boot_1")
-    session.world.clock.tick(session.world.context.runs.lease_seconds)
+    session.world.clock.tick(session.world.context.policies.runs.lease_seconds)
     session.settles(presence)
 
 

@@ -72,7 +72,7 @@ def session_in(workspace: Path, store: TaskStore | None = None, **outside: objec
         store or MemoryStore(),
         FakeClock(after),
         plugins=[("evidence", taskmem_evidence.hooks)],
-        roots=(str(workspace.parent),),
+        artifact_roots=(str(workspace.parent),),
         **outside,
     )
     return Session(world, folder=str(workspace))
@@ -306,7 +306,7 @@ def test_what_is_unpacked_before_its_folder_is_listed_is_new(
     task = session.register()
     waiting: list[Callable[[], None]] = []
     keep = lambda _, work: waiting.append(work)  # noqa: E731
-    object.__setattr__(session.world.context, "later", keep)
+    object.__setattr__(session.world.context, "run_later", keep)
 
     def unpack() -> None:
         write_fresh(project.parent / "earlier")  # What is born next is born after `since`.
@@ -362,7 +362,7 @@ def test_the_ledger_survives_a_restart(workspace: Path, project: Path, tmp_path:
             task_store(url),
             first.world.clock,
             plugins=[("evidence", taskmem_evidence.hooks)],
-            roots=(str(tmp_path),),
+            artifact_roots=(str(tmp_path),),
         ),
         folder=str(workspace),
     )
@@ -539,7 +539,7 @@ def test_file_removed_by_a_command_is_proved_though_listed_late(
     session: Session, project: Path
 ) -> None:
     task = session.register()
-    object.__setattr__(session.world.context, "later", lambda *_: None)
+    object.__setattr__(session.world.context, "run_later", lambda *_: None)
     session.runs_in(project, "rm old.log", run=(project / "old.log").unlink)
     answer = complete(session, task, "I removed old.log.")
     assert changes_by_path(answer, project) == {"old.log": ("removed", "proved")}
@@ -711,7 +711,7 @@ def test_what_ends_within_a_minute_is_added(home: Path, workspace: Path, project
     session = session_in(workspace)
     waiting: list[tuple[float, Callable[[], None]]] = []
     keep = lambda seconds, work: waiting.append((seconds, work))  # noqa: E731
-    object.__setattr__(session.world.context, "later", keep)
+    object.__setattr__(session.world.context, "run_later", keep)
     task = session.takes_up()
     session.calls("make", deed=FileActivity(folders=(str(project),), command=True))
     complete(session, task)
@@ -738,7 +738,7 @@ def test_what_is_handed_to_the_user_is_checked(session: Session, project: Path) 
 def test_what_the_next_task_makes_is_not_the_last_ones(workspace: Path, project: Path) -> None:
     session = session_in(workspace)
     waiting: list[Callable[[], None]] = []
-    object.__setattr__(session.world.context, "later", lambda _, work: waiting.append(work))
+    object.__setattr__(session.world.context, "run_later", lambda _, work: waiting.append(work))
     task = session.takes_up()
     session.runs_in(project, "true", run=lambda: None)
     complete(session, task)
@@ -852,7 +852,7 @@ def test_an_agents_own_folder_is_looked_at_wherever_it_lies(project: Path, tmp_p
     elsewhere = World(
         clock=FakeClock(datetime.now(UTC) + timedelta(milliseconds=11)),
         plugins=[("evidence", taskmem_evidence.hooks)],
-        roots=(str(tmp_path / "home"),),
+        artifact_roots=(str(tmp_path / "home"),),
     )
     relay = Caller(folder=str(project))
     task = elsewhere.call("task_register", relay, name="One", plan=["Write it"])
@@ -872,7 +872,7 @@ def test_what_is_made_before_a_folder_is_listed_is_new(session: Session, project
     world = session.world
     waiting: list[Callable[[], None]] = []
     keep = lambda _, work: waiting.append(work)  # noqa: E731
-    object.__setattr__(world.context, "later", keep)
+    object.__setattr__(world.context, "run_later", keep)
     relay = Caller(folder=str(project))
     task = world.call("task_register", relay, name="One", plan=["Write report.md"])
     write_fresh(project / "report.md")

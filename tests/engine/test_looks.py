@@ -70,7 +70,7 @@ def test_what_a_sandboxed_agent_says_is_made_lies_in_its_folder(
     (tmp_path / "work").mkdir()
     world = World(
         plugins=[("evidence", taskmem_evidence.hooks)],
-        roots=(str(tmp_path),),
+        artifact_roots=(str(tmp_path),),
         looks=LookPolicy(roots=(str(tmp_path),), sandbox=sandbox),
     )
     caller = Caller(folder=str(tmp_path / "work"), sandboxed=True)
@@ -120,7 +120,7 @@ def test_no_command_of_others_proves_a_sandboxed_agents_task(named: str) -> None
 
 def test_a_sandboxed_agent_waits_for_what_its_own_session_runs(world: World) -> None:
     runs = RunningWork(kind="command", name="vivid-shoal", about="make", since=world.clock.now())
-    world.context.still_running[MAIN] = (runs,)
+    world.context.live.running_work[MAIN] = (runs,)
     armed = wait(world, "pty:vivid-shoal", BOXED)
     assert armed["status"] == "watching"
     assert world.store.read_wait(armed["wait_id"]).within == ()

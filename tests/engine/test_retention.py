@@ -26,7 +26,7 @@ DROPPED = ("waits", "wakes", "checkpoints", "events")
 
 
 def a_world(**policy: Any) -> World:
-    return World(keep=KeepPolicy(**policy))
+    return World(retention=KeepPolicy(**policy))
 
 
 def end_work(world: World, status: str | None = "failed") -> str:
@@ -89,7 +89,7 @@ def test_of_a_full_database_the_oldest_goes_until_the_rest_fits(
     assert [record.message for record in caplog.records] == [
         "dropped of what had ended: 3000 events"
     ]
-    assert (world.context.kept.taken, world.context.kept.full) == (1_000_000, False)
+    assert (world.context.live.storage.taken, world.context.live.storage.full) == (1_000_000, False)
     assert summarize_store(world.context)["keeps"]["dropped"] == "3000 events"
 
 
@@ -103,7 +103,7 @@ def test_where_only_open_things_are_left_that_is_said_once(
     for _ in range(3):
         assert not retention.drop_ended(world.context)
     assert read_all_rows(world.store) == before
-    assert world.context.kept.full
+    assert world.context.live.storage.full
     (record,) = caplog.records
     assert "nothing more may be dropped" in record.message
 
@@ -162,9 +162,9 @@ def test_what_is_open_stays_and_the_oldest_of_the_rest_goes(
         kept = [row for row in may_go[name] if row in after[name]]
         if gone and kept:
             assert max(map(age, gone)) <= min(map(age, kept))
-    assert world.context.kept.taken is not None
-    fits = world.context.kept.taken <= rows * 1_000
-    assert fits or world.context.kept.full
+    assert world.context.live.storage.taken is not None
+    fits = world.context.live.storage.taken <= rows * 1_000
+    assert fits or world.context.live.storage.full
 
 
 def everything_that_may_go(world: World) -> dict[str, list[Any]]:
@@ -218,14 +218,14 @@ def test_what_the_log_was_not_told_of_yet_stays(reader: str, policy: dict[str, A
 
 
 def test_disk_space_of_other_homes_drops_no_rows_of_this_home() -> None:
-    world = World(keep=KeepPolicy(days=90, most_bytes=1), sole=False, home="/home/1")
+    world = World(retention=KeepPolicy(days=90, most_bytes=1), sole=False, home="/home/1")
     end_work(world)
     world.clock.tick(DAY)
     world.store.commit(Change(waits=(a_wait(wait_id="x", home="/home/2"),)))
     before = read_all_rows(world.store)
     assert not retention.drop_ended(world.context)
     assert read_all_rows(world.store) == before
-    assert (world.context.kept.shared, world.context.kept.full) == (True, False)
+    assert (world.context.live.storage.shared, world.context.live.storage.full) == (True, False)
     world.clock.tick(90 * DAY)
     retention.drop_ended(world.context)
     assert len(read_all_rows(world.store)["wakes"]) == 0

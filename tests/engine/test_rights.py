@@ -61,7 +61,7 @@ GONE: Final = as_relay("claude-code", ENDED)
 @pytest.fixture
 def world() -> World:
     return World(
-        reaches=lambda _, session: session is not None, lives=lambda process: process != ENDED
+        reaches=lambda _, session: session is not None, is_alive=lambda process: process != ENDED
     )
 
 

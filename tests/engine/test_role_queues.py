@@ -359,7 +359,7 @@ def test_wake_about_the_holder_is_superseded_by_a_requeue(world: World, sent: bo
     if sent:
         world.deliver()
     assert "is with dev" in world.wakes()[0].text
-    world.context = replace(world.context, lives=lambda _: False)
+    world.context = replace(world.context, is_alive=lambda _: False)
 
     assert run_recovery.requeue_abandoned(world.context) == 1
 

@@ -304,7 +304,7 @@ def test_an_answer_that_nothing_followed_is_told_once_more(session: Session) -> 
     first = hears(session)
     session.ends("Noted.")
     assert session.world.deliver() == []
-    session.world.clock.tick(session.world.context.runs.idle_pauses[0])
+    session.world.clock.tick(session.world.context.policies.runs.idle_pauses[0])
     again = hears(session)
     session.ends("Noted.")
 
@@ -318,7 +318,7 @@ def test_a_call_after_being_told_once_more_lifts_the_block(session: Session) -> 
     task = ask_and_answer(session)
     hears(session)
     session.ends("Noted.")
-    session.world.clock.tick(session.world.context.runs.idle_pauses[0])
+    session.world.clock.tick(session.world.context.policies.runs.idle_pauses[0])
     hears(session)
     session.does("git push")
 
@@ -329,7 +329,7 @@ def test_an_answer_whose_turn_a_restart_has_cut_is_told_again(session: Session) 
     task = ask_and_answer(session)
     hears(session)
     session.settles(session.restarts("boot_2"))
-    session.world.clock.tick(session.world.context.runs.idle_pauses[0])
+    session.world.clock.tick(session.world.context.policies.runs.idle_pauses[0])
     assert "nothing followed" in hears(session)
     session.does("git push")
 

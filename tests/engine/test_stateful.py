@@ -215,9 +215,9 @@ class Engine(RuleBasedStateMachine):
             if wake.key in before or wake.cause is not WakeCause.STUCK:
                 continue
             facts = self.store.read_task(wake.task_id or "")
-            assert stuck.judge_stuck(facts, now, self.world.context.stuck) is not None
+            assert stuck.judge_stuck(facts, now, self.world.context.policies.stuck) is not None
             last = self.alerts.get(wake.task_id or "")
-            cooldown = timedelta(seconds=self.world.context.stuck.cooldown_seconds)
+            cooldown = timedelta(seconds=self.world.context.policies.stuck.cooldown_seconds)
             assert last is None or now - last >= cooldown
             self.alerts[wake.task_id or ""] = now
 

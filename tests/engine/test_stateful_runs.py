@@ -84,7 +84,7 @@ class Runs(RuleBasedStateMachine):
             self.store,
             self.clock,
             plugins=[("shelf", shelf)],
-            lives=lambda process: process not in self.gone,
+            is_alive=lambda process: process not in self.gone,
         )
         if numbers is not None:
             self.world._numbers = numbers
@@ -177,7 +177,7 @@ class Runs(RuleBasedStateMachine):
         self, there: bool, lives: bool | None, boot: str, fingerprint: str | None, fate: str | None
     ) -> None:
         seen = self.presence(boot, fingerprint)
-        context = replace(self.world.context, lives=lambda _: lives)
+        context = replace(self.world.context, is_alive=lambda _: lives)
         gateways = (seen,) if there else ()
         self.at_risk(fate, lambda: run_recovery.sweep_lapsed_runs(context, gateways))
 
@@ -408,7 +408,9 @@ class Runs(RuleBasedStateMachine):
 
     @invariant()
     def no_lease_is_longer_than_one_that_begins_now(self) -> None:
-        longest = self.clock.now() + timedelta(seconds=self.world.context.runs.lease_seconds)
+        longest = self.clock.now() + timedelta(
+            seconds=self.world.context.policies.runs.lease_seconds
+        )
         for run in self.runs:
             assert run.lease_until is None or run.lease_until <= longest
 

@@ -52,7 +52,7 @@ def test_unheeded_wake_to_go_on_is_resent_until_task_is_stuck(session: Session, 
 
 
 def test_task_is_not_stuck_while_its_run_wake_may_be_answered(session: Session, task: str) -> None:
-    ack = session.world.context.outbox.ack_seconds
+    ack = session.world.context.policies.outbox.ack_seconds
 
     assert session.world.pass_time(ack - 1) == []
 
@@ -209,7 +209,7 @@ def test_cut_turn_counts_as_interrupted_though_its_wake_is_due(session: Session,
     session.does("echo two")
     (before,) = list_resume_wakes(session.world)
     lost = outbox.requeue_lost_wakes(
-        [before], "gateway gone", session.world.clock.now(), session.world.context.outbox
+        [before], "gateway gone", session.world.clock.now(), session.world.context.policies.outbox
     )
     session.world.context.commit(lost)
     session.settles(session.restarts("boot_2"))

@@ -115,7 +115,7 @@ def parties() -> list[Party]:
     Another gateway of that home, and one of another home, have a session of one's key.
     """
     store, clock = MemoryStore(), FakeClock()
-    outside = {"reaches": reaches, "lives": lambda _: True}
+    outside = {"reaches": reaches, "is_alive": lambda _: True}
     here = World(store, clock, home="home_1", **outside)
     there = World(store, clock, home="home_2", **outside)
     there._numbers = here._numbers

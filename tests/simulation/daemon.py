@@ -22,7 +22,7 @@ from openclaw_taskmem.daemon.scheduler import BackgroundLoops
 from openclaw_taskmem.daemon.thread_pool import ThreadPool, _log_failure
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
-from openclaw_taskmem.engine.context import LOCKS, Context, DueWork
+from openclaw_taskmem.engine.context import LOCKS, Context, DueWork, Policies
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.task_history import StoredHistory
 from openclaw_taskmem.plugin_host.facade import PluginHost
@@ -94,17 +94,19 @@ class Daemon:
 
         context = Context(
             store=scoped,
-            later=partial(_run_later, loop),
             plugin_host=plugin_host,
             clock=clock,
-            stuck=machine.stuck,
-            outbox=machine.outbox,
-            runs=machine.runs,
-            keep=machine.keep,
+            policies=Policies(
+                stuck=machine.stuck,
+                outbox=machine.outbox,
+                runs=machine.runs,
+                retention=machine.keep,
+            ),
             sessions=SESSIONS,
-            lives=lives,
+            is_alive=lives,
             new_id=machine.new_id,
-            watching=supervisor,
+            wait_watcher=supervisor,
+            run_later=partial(_run_later, loop),
             nudge=nudge,
             reaches=transport.reaches,
             locks=tuple(_locks(loop, machine.weather.preempts)),

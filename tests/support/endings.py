@@ -114,7 +114,7 @@ class SlowSession(Session):
     def __post_init__(self) -> None:
         self.waiting: list[tuple[float, Callable[[], None]]] = []
         keep = lambda seconds, work: self.waiting.append((seconds, work))  # noqa: E731
-        object.__setattr__(self.world.context, "later", keep)
+        object.__setattr__(self.world.context, "run_later", keep)
 
     def does(self, *about: Any, **given: Any) -> None:
         super().does(*about, **given)
@@ -149,7 +149,7 @@ class Scene:
         world = World(
             clock=clock,
             plugins=[("evidence", taskmem_evidence.hooks)],
-            roots=(str(self.workspace), str(self.project)),
+            artifact_roots=(str(self.workspace), str(self.project)),
         )
         self.session = SlowSession(world, folder=str(self.workspace))
 

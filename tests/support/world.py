@@ -5,18 +5,18 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes.stuck import StuckPolicy
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.text.redaction import scrub
-from openclaw_taskmem.domain.wakes.outbox import Delivery, OutboxPolicy
+from openclaw_taskmem.domain.wakes.outbox import Delivery
 from openclaw_taskmem.engine import stuck, waits, wakes
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Policies
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.task_history import StoredHistory
 from openclaw_taskmem.engine.watching import TargetPreview, WaitWatcher
@@ -43,11 +43,12 @@ from tests.support.memory_store import MemoryStore
 AGENT = Caller()
 PERSON = Caller(person=True)
 WORKER = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
+POLICIES = fields(Policies)
 PLAN = ["Build the image", "Push it", "Run it", "Verify the site"]
 
 
 class Sights:
-    """Plays `Watching`: every target is there, and whatever is asked can be judged."""
+    """Plays `WaitWatcher`: every target is there, and whatever is asked can be judged."""
 
     def __init__(self) -> None:
         self.start = "0"
@@ -85,15 +86,15 @@ class World:
         store: TaskStore | None = None,
         clock: FakeClock | None = None,
         *,
-        stuck: StuckPolicy | None = None,
         plugins: Sequence[tuple[str, Any]] = (),
-        watching: WaitWatcher | None = None,
+        wait_watcher: WaitWatcher | None = None,
         home: str = "home_1",
         sole: bool = False,
-        roots: tuple[str, ...] = (),
         sessions: SessionNames = SESSIONS,
-        **outside: Any,
+        **given: Any,
     ) -> None:
+        """`given` has fields of the policies, and others of the context."""
+        policies = {each.name: given.pop(each.name) for each in POLICIES if each.name in given}
         self.store = store or MemoryStore()
         self.clock = clock or FakeClock()
         self.received: list[Wake] = []
@@ -108,13 +109,11 @@ class World:
                 history=self.history, folder=Path("/nowhere"), clock=self.clock, scrub=scrub
             ),
             clock=self.clock,
-            stuck=stuck or StuckPolicy(),
-            outbox=OutboxPolicy(),
+            policies=Policies(**policies),
             new_id=self._id,
-            watching=watching or Sights(),
-            roots=roots,
+            wait_watcher=wait_watcher or Sights(),
             sessions=sessions,
-            **outside,
+            **given,
         )
 
     def _id(self, kind: str, _now: datetime) -> str:

@@ -107,7 +107,7 @@ class UpdateResult(Value):
     """Its run after the update; None: none."""
     may_go_on: bool = True
     """True if the caller may write for the run after the update."""
-    unheard: tuple[str, ...] = ()
+    unheard: tuple[Message, ...] = ()
     """Messages of the user that the run's owner learns of by this answer."""
     sent_back: bool = False
     """True if the user called on a run that waited for them, and it is queued again."""
