@@ -141,7 +141,7 @@ def _run_if_due(seconds: float, work: Callable[[], None]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """What the settings decide for use cases."""
+    """The settings by which use cases decide."""
 
     stuck: StuckPolicy = field(default_factory=StuckPolicy)
     outbox: OutboxPolicy = field(default_factory=OutboxPolicy)
@@ -339,7 +339,7 @@ def _list_logged_events(change: Change) -> tuple[Event, ...]:
         event
         for event in change.events
         if event.wait_id not in trials
-        and not is_trial(str(event.data.get("session_key")))
+        and not ("session_key" in event.data and is_trial(str(event.data["session_key"])))
         and not notices.is_silent(event)
     )
 

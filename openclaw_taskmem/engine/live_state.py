@@ -1,4 +1,4 @@
-"""What calls and gateways have told a daemon since it started; none of it is stored.
+"""The state that calls and gateways have reported since the daemon started; none is stored.
 
 Each table here can be lost: what reads it does without, or learns it again.
 """
@@ -64,4 +64,4 @@ class LiveState:
     `engine/run_handoff.py` keeps it.
     """
     storage: StorageUse = field(default_factory=StorageUse)
-    """What the database takes. `engine/retention.py` keeps it."""
+    """The size of the database. `engine/retention.py` keeps it."""

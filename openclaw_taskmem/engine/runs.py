@@ -32,7 +32,6 @@ from openclaw_taskmem.engine.role_queues import has_own_session
 from openclaw_taskmem.engine.run_guards import (
     AWAY,
     GO_ON,
-    admit_any,
     begin_caller_run,
     begin_session_run,
     guard_reopen,
@@ -101,13 +100,14 @@ def take_up_task(
     answer: str | None = None,
     *,
     reopen: bool = False,
-    guard: Callable[[TaskFacts], None] = admit_any,
+    guard: Callable[[TaskFacts], None] | None = None,
 ) -> TakenUp:
     """Resume a task, without a packet for its agent.
 
     A calling agent claims the run. If a person calls, or the parent session of a background run,
     the run's own session is woken instead. An `answer` (None: none) is delivered to the agent that
-    asked; its run waits until that agent acts. `guard` may refuse the facts that it is decided on.
+    asked; its run waits until that agent acts. `guard` may refuse the facts that it is decided on;
+    None: nothing more is refused.
     Source: docs/origins.md, "Questions to the user".
 
     Raises:
@@ -125,7 +125,8 @@ def take_up_task(
     run_recovery.requeue_abandoned(context, task_id=wanted)
 
     def resume(facts: TaskFacts, now: datetime) -> Decision[bool]:
-        guard(facts)
+        if guard is not None:
+            guard(facts)
         asked = facts.run is not None and current_run.can_take_answer(facts.run)
         guard_task(context, Act.TAKE_UP, facts, caller, wish=NOT_TAKEN)
         guard_reopen(context, facts.task, caller)

@@ -200,7 +200,7 @@ def write_update(
 
 
 _UpdateOutcome = UpdateResult | RequiredSet | TaskmemError
-"""What was written, what must be checked first, or the error to raise once its change is written.
+"""The result of an update, what must be checked first, or the error to raise after the commit.
 
 If a completion is refused, or the user's latest messages are unheard, all but the status is
 written.

@@ -36,10 +36,15 @@ def prepare_arguments(
     """
     _check_value_count(arguments)
     given = cast("dict[str, JsonValue]", _clean_value(dict(arguments), DEPTH))
-    clean = _clean_value(_fit_types(given, schema), DEPTH)
+    kinds = cast("Mapping[str, Mapping[str, JsonValue]]", schema["properties"])
+    fitted: dict[str, JsonValue] = {
+        name: _fit_value(value, kinds[name]) if name in kinds else value
+        for name, value in given.items()
+    }
+    clean = given if fitted == given else _clean_value(fitted, DEPTH)
     safe = scrub_json(clean)
     assert isinstance(safe, dict)  # noqa: S101 - a mapping stays one
-    return safe, max(0, _count_masks(safe) - _count_masks(clean))
+    return safe, 0 if safe == clean else max(0, _count_masks(safe) - _count_masks(clean))
 
 
 def check_tool_name(name: str) -> None:
@@ -75,27 +80,17 @@ def _check_value_count(arguments: Mapping[str, object]) -> None:
             )
 
 
-def _fit_types(
-    arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
-) -> dict[str, JsonValue]:
-    """Convert texts to the types that the schema asks for.
-
-    `"5"` becomes a number, `"true"` a boolean, and a text of JSON a list or an object. A list of
-    texts may also be one text with an entry per line, or with numbered entries. What does not fit
-    is left for the form to refuse.
-    """
-    asked = cast("Mapping[str, Mapping[str, JsonValue]]", schema["properties"])
-    return {
-        name: _fit_value(value, asked[name]) if name in asked else value
-        for name, value in arguments.items()
-    }
-
-
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
 _ENTRY: Final = re.compile(r"^(?:[-*•]\s+|\[ \]\s+|[0-9]{1,3}[.)]\s+)+")
 
 
 def _fit_value(value: JsonValue, asked: Mapping[str, JsonValue]) -> JsonValue:
+    """Convert a text to the type that a schema asks for.
+
+    `"5"` becomes a number, `"true"` a boolean, and a text of JSON a list or an object. A list of
+    texts may also be one text with an entry per line, or with numbered entries. What does not fit
+    is left for the form to refuse.
+    """
     kind = asked.get("type")
     text = value.strip() if isinstance(value, str) else ""
     if kind == "array":
@@ -166,10 +161,4 @@ def _clean_value(value: object, depth: int) -> JsonValue:
 
 
 def _count_masks(value: JsonValue) -> int:
-    if isinstance(value, str):
-        return value.count(MASK)
-    if isinstance(value, dict):
-        return sum(_count_masks(key) + _count_masks(item) for key, item in value.items())
-    if isinstance(value, list):
-        return sum(_count_masks(item) for item in value)
-    return 0
+    return json.dumps(value).count(MASK)

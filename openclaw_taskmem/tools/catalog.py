@@ -33,9 +33,10 @@ def answer_call(context: Context, name: str, given: Mapping[str, object], caller
     tool = find_tool(name)
     safe, removed = arguments.prepare_arguments(given, tool.input_schema)
     form = forms.fill_form(tool.form, safe)
-    named = form.session_key and context.sessions.to_canonical(form.session_key)
-    reached = context.reaches(caller.host, named)
-    caller = caller.with_session(named, sessions=context.sessions, reached=reached)
+    if form.session_key:
+        named = context.sessions.to_canonical(form.session_key)
+        reached = context.reaches(caller.host, named)
+        caller = caller.with_session(named, sessions=context.sessions, reached=reached)
     answered: Answer | RunlessAnswer = {}
     try:
         answered = tool.answer(context, form, caller)
@@ -81,8 +82,9 @@ def list_offered(profile: str, *, recalls: bool) -> tuple[Tool, ...]:
 
 def needs_outside_look(name: str, given: object = None) -> bool:
     """Tell whether a call looks at targets or artifacts; False for an unknown tool."""
-    known = cast("Mapping[str, object]", given if isinstance(given, Mapping) else {})
-    return any(tool.looks(known) for tool in TOOLS if tool.name == name)
+    named = cast("Mapping[str, object]", given if isinstance(given, Mapping) else {})
+    tool = _TOOLS_BY_NAME.get(name)
+    return tool is not None and tool.looks(named)
 
 
 def find_tool(name: str) -> Tool:
@@ -91,12 +93,13 @@ def find_tool(name: str) -> Tool:
     Raises:
         TaskmemError: There is none, and the text lists the tools; or it is no name.
     """
-    arguments.check_tool_name(name)
-    if tool := next((tool for tool in TOOLS if tool.name == name), None):
+    if tool := _TOOLS_BY_NAME.get(name):
         return tool
+    arguments.check_tool_name(name)
     known = ", ".join(tool.name for tool in TOOLS)
     raise UnknownTool(f"There is no tool {quote_line(name, 80)}; the tools are: {known}.")
 
 
 _DEFAULT: Final = (*tasks.TOOLS, *waits.TOOLS)
 TOOLS: Final = (*_DEFAULT, recall.TOOL, *runs.TOOLS)
+_TOOLS_BY_NAME: Final = {tool.name: tool for tool in TOOLS}

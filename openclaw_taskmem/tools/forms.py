@@ -46,9 +46,8 @@ def _require_content(text: str) -> str:
 
 
 def _require_small(text: str) -> str:
-    fault = task_metadata.find_size_fault(text)
-    if fault is not None:
-        raise ValueError(fault)
+    if len(text.encode()) > task_metadata.MOST_BYTES:
+        raise ValueError(task_metadata.find_size_fault(text))
     return text
 
 

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import run_calls, task_answers
 from openclaw_taskmem.domain.effects.checkpoints import PastCall
 from openclaw_taskmem.domain.tasks import ledger, thread
-from openclaw_taskmem.domain.tasks.plan import compute_progress
+from openclaw_taskmem.domain.tasks.plan import compute_progress, describe_progress
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import format_count, format_duration, format_iso
 from openclaw_taskmem.domain.wakes import packet_history
@@ -23,7 +23,7 @@ from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_history import HistoryPosition
 from openclaw_taskmem.engine.task_standing import TaskOverview
 from openclaw_taskmem.tools import run_forms
-from openclaw_taskmem.tools.tool import Answer, describe_progress
+from openclaw_taskmem.tools.tool import Answer
 from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Run, Task
 
 MOST_LINES: Final = 30

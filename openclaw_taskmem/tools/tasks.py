@@ -13,6 +13,7 @@ from openclaw_taskmem.domain.changes import task_answers
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest, UpdateResult
 from openclaw_taskmem.domain.runs import budget
 from openclaw_taskmem.domain.tasks import ledger, lifecycle
+from openclaw_taskmem.domain.tasks.plan import describe_progress
 from openclaw_taskmem.domain.text.texts import format_count, format_iso, format_step_numbers
 from openclaw_taskmem.engine import role_queues, task_standing, tasks
 from openclaw_taskmem.engine.context import Context
@@ -23,7 +24,6 @@ from openclaw_taskmem.tools.tool import (
     Tool,
     describe_asked,
     describe_awaited,
-    describe_progress,
     describe_queue,
     describe_silence,
 )
@@ -84,7 +84,7 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
         token=form.token,
         caller=caller,
     )
-    until, start = thread_pages.parse_position(form.after)
+    until, start = (None, 0) if form.after is None else thread_pages.parse_position(form.after)
     answer: Answer = {"task_id": form.task_id}
     sentences: list[str] = []
     runless = False

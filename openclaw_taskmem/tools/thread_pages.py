@@ -30,16 +30,12 @@ _PART: Final = 5 * 1024
 _PLACE: Final = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})")
 
 
-def parse_position(after: str | None) -> tuple[int | None, int]:
+def parse_position(after: str) -> tuple[int, int]:
     """Return the id of the newest message to search, and the number of entries already shown.
 
-    `after` None: (None, 0), that is, the whole thread, and nothing was shown yet.
-
     Raises:
-        InvalidArguments: It is not a position from `more`.
+        InvalidArguments: `after` is not a position from `more`.
     """
-    if after is None:
-        return None, 0
     match = _PLACE.fullmatch(after)
     if match is None:
         raise InvalidArguments(

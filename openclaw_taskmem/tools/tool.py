@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import format_iso
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.tools import forms
@@ -25,7 +25,7 @@ class RunlessAnswer(NamedTuple):
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tool:
     """A tool that an agent may call."""
 
@@ -40,7 +40,7 @@ class Tool:
     targets: tuple[str, ...] = ()
     """Lines on targets that plug-ins add, for the description of `target`."""
 
-    @property
+    @cached_property
     def input_schema(self) -> dict[str, JsonValue]:
         """The JSON schema of the arguments."""
         schema = forms.build_schema(self.form)
@@ -53,17 +53,6 @@ def add_targets(context: Context, tools: Sequence[Tool]) -> tuple[Tool, ...]:
     return tuple(
         replace(tool, targets=lines) if tool.name == "smart_wait" else tool for tool in tools
     )
-
-
-def describe_progress(task: Task) -> Answer:
-    """Return the progress of a task's plan, with steps counted from 1."""
-    place = compute_progress(task)
-    return {
-        "completed": [step + 1 for step in place.completed],
-        "current": None if place.current is None else place.current + 1,
-        "remaining": [step + 1 for step in place.remaining],
-        "pct": place.pct,
-    }
 
 
 def describe_awaited(context: Context, run: Run | None) -> Answer:

@@ -87,6 +87,8 @@ def guard_update(task: Task, wish: UpdateRequest) -> None:
     Raises:
         LimitReached: The task has the most messages that it may have.
     """
+    if task.message_count < MESSAGES:
+        return
     ends = wish.status is not None and wish.status.terminal and not task.status.terminal
     if (wish.message is not None or wish.ask is not None) and not ends:
         guard_words(task, wish.caller)

@@ -100,16 +100,19 @@ def find_tie(
 ) -> Tie:
     """Return a caller's tie to a task; `token` is of its claim, if it gives one."""
     run = held.run
-    ties = {
-        Tie.PERSON: caller.person,
-        Tie.HOLDER: _is_holder(caller, held, token),
-        Tie.SESSION: _is_unnamed(caller) or _is_session(caller, task, run, sessions),
-        Tie.HOST: _is_host(caller, task, run, sessions),
-        Tie.REGISTRAR: is_agent_of(caller, *get_registrar(task), sessions)
-        or _has_worked_last(caller, task, run, sessions),
-        Tie.ROLE: not held.away and _is_for_role(run, caller),
-    }
-    return next((tie for tie, holds in ties.items() if holds), Tie.OTHER)
+    if caller.person:
+        return Tie.PERSON
+    if _is_holder(caller, held, token):
+        return Tie.HOLDER
+    if _is_unnamed(caller) or _is_session(caller, task, run, sessions):
+        return Tie.SESSION
+    if _is_host(caller, task, run, sessions):
+        return Tie.HOST
+    if is_agent_of(caller, *get_registrar(task), sessions) or _has_worked_last(
+        caller, task, run, sessions
+    ):
+        return Tie.REGISTRAR
+    return Tie.ROLE if not held.away and _is_for_role(run, caller) else Tie.OTHER
 
 
 def get_registrar(task: Task) -> tuple[str | None, str | None, str | None]:

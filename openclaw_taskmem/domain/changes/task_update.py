@@ -33,6 +33,7 @@ from taskmem_hookspecs import (
     TaskFacts,
     TaskStatus,
     Value,
+    Wake,
 )
 from taskmem_hookspecs.errors import TaskEnded
 
@@ -157,13 +158,12 @@ def apply_update(
     if wish.message is not None and not resting:
         said = step_phrases.parse_step_marks(wish.message, before.plan)
     task, moved = lifecycle.change_status(before, wish.status or before.status, now)
-    wakes = outbox.settle_answered(
-        facts.wakes,
-        acts=wish.caller.acts_as(before.session_key, before.home),
-        moved=wish.has_changes,
-        now=now,
-    )
-    _guard_ask(task, wish)
+    wakes: tuple[Wake, ...] = ()
+    if facts.wakes:
+        acts = wish.caller.acts_as(before.session_key, before.home)
+        wakes = outbox.settle_answered(facts.wakes, acts=acts, moved=wish.has_changes, now=now)
+    if wish.ask is not None:
+        _guard_ask(task)
     done, reopened = _read_explicit_marks(before, wish)
     if resting and (done or reopened):
         lifecycle.require_open(before, "its steps keep their marks")
@@ -193,13 +193,14 @@ def apply_update(
     worked = _apply_to_run(facts, updated, wish, now, policy=policy, sessions=sessions, begin=begin)
     waited = facts.run is not None and facts.run.state.is_waiting
     queued = any(run.state is RunState.QUEUED for run in worked.runs)
-    sent_back = wish.caller.is_user and waited and queued
+    by_user = wish.caller.is_user
+    sent_back = by_user and waited and queued
     run = next(iter(worked.runs), facts.run)
-    may_go_on = claims.can_write(run, wish.caller, wish.token)
+    may_go_on = run is None or claims.can_write(run, wish.caller, wish.token)
     updated = updated.model_copy(
         update={
             "sent_back": sent_back,
-            "review": _describe_review(run, wish, sent_back=sent_back),
+            "review": _describe_review(run, wish, sent_back=sent_back) if by_user else "",
             "run": run,
             "may_go_on": may_go_on,
         }
@@ -214,16 +215,16 @@ def apply_update(
             events=(
                 *_build_events(updated, wish, messages, now),
                 *worked.events,
-                *outbox.build_settled_events(wakes, now),
+                *(outbox.build_settled_events(wakes, now) if wakes else ()),
             ),
         ),
         updated,
     )
 
 
-def _guard_ask(task: Task, wish: UpdateRequest) -> None:
+def _guard_ask(task: Task) -> None:
     """Refuse a question for a task that has ended."""
-    if wish.ask is not None and task.status.terminal:
+    if task.status.terminal:
         raise TaskEnded(
             f"{task.task_id} is {task.status}, and only an active task waits for an "
             'answer: give ask with status "active" if its work goes on, or ask the '
@@ -235,7 +236,7 @@ def _describe_review(run: Run | None, wish: UpdateRequest, *, sent_back: bool) -
     """Tell a user what happens to the review that they wrote to; empty: nothing."""
     if sent_back and wish.message is not None:
         return "Whoever goes on with it is told your words."
-    if wish.caller.is_user and run is not None and run.state is RunState.REVIEW:
+    if run is not None and run.state is RunState.REVIEW:
         return (
             'It still waits for your review: status "completed" accepts it, and '
             '"active" with your words as message sends it back.'
@@ -302,7 +303,8 @@ def _read_explicit_marks(task: Task, wish: UpdateRequest) -> tuple[frozenset[int
                 f"There is no step {number}: the plan of {task.task_id} has steps "
                 f"1 to {len(task.plan)}. Nothing was written."
             )
-    return _to_indices(wish.completed_steps), _to_indices(wish.reopened_steps)
+    completed = frozenset(number - 1 for number in wish.completed_steps)
+    return completed, frozenset(number - 1 for number in wish.reopened_steps)
 
 
 def _find_marked_steps(said: StepMarks, task: Task, wish: UpdateRequest) -> frozenset[int]:
@@ -343,10 +345,6 @@ def _build_hint(before: Task, after: Task, wish: UpdateRequest, said: StepMarks)
 
 def _format_numbers(steps: Collection[int]) -> str:
     return str([step + 1 for step in steps])
-
-
-def _to_indices(numbers: Collection[int]) -> frozenset[int]:
-    return frozenset(number - 1 for number in numbers)
 
 
 def _build_messages(

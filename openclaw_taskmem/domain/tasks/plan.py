@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from pydantic import JsonValue
+
 from taskmem_hookspecs.model import Task
 from taskmem_hookspecs.packet import Progress
 from taskmem_hookspecs.value import Value
@@ -67,6 +69,17 @@ def compute_progress(task: Task) -> Progress:
         remaining=tuple(left[1:]),
         pct=100 * len(completed) // len(steps) if steps else 100,
     )
+
+
+def describe_progress(task: Task) -> dict[str, JsonValue]:
+    """Return a task's progress as answers show it, with steps counted from 1."""
+    progress = compute_progress(task)
+    return {
+        "completed": [step + 1 for step in progress.completed],
+        "current": None if progress.current is None else progress.current + 1,
+        "remaining": [step + 1 for step in progress.remaining],
+        "pct": progress.pct,
+    }
 
 
 def count_leading_done(done: Collection[int]) -> int:

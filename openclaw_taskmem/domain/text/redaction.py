@@ -154,7 +154,7 @@ _HINTS: Final = (
     *("glpat", "xox", "akia", "asia", "aiza", "npm_", "pypi-", "hf_", "eyj", "://"),
     *("bearer", "basic", "pass", "secret", "key", "token", "credential"),
     *("_pwd=", "_pat=", "authorization", "curl", "docker", "mysql", "redis-cli"),
-    *("?sig", "&sig", "sk_", "rk_", "sg.", "dop_", ":aa"),
+    *("?sig", "&sig", "sk_live", "sk_test", "rk_live", "rk_test", "sg.", "dop_", ":aa"),
 )
 """Every text with a credential has one of these, in lower case."""
 _WORD: Final = re.compile(r"[\w./][\w./-]{0,80}")
@@ -248,10 +248,13 @@ def _clean_value(value: JsonValue, clean_text: Callable[[str], str]) -> JsonValu
         clean: dict[str, JsonValue] = {}
         for key, item in value.items():
             known = _mask_text if _KEYS.search(key) else clean_text
-            clean[_make_free_key(scrub(key), clean)] = _clean_value(item, known)
+            name = scrub(key)
+            name = _make_free_key(name, clean) if name in clean else name
+            clean[name] = _clean_value(item, known)
         return clean
     if isinstance(value, Sequence):
-        return _mask_arguments([_clean_value(item, clean_text) for item in value])
+        items = [_clean_value(item, clean_text) for item in value]
+        return _mask_arguments(items) if items else items
     return value
 
 

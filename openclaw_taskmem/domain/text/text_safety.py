@@ -82,6 +82,8 @@ def replace_hidden(text: str, instead: str) -> str:
 
 def has_visible_text(text: str) -> bool:
     """Return True if a text has a character that is neither hidden nor white space."""
+    if text.isascii() and text.isprintable():
+        return bool(text.strip())
     return bool(replace_hidden(text, " ").strip())
 
 
