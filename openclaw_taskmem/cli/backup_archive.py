@@ -24,13 +24,13 @@ FORMAT: Final = 1
 """Version of the form of archives."""
 DATABASE: Final = "taskmem.db"
 _LIST: Final = "backup.json"
-_SINGLE: Final = (DATABASE, "config.toml", "home.id")
+_SINGLE_FILES: Final = (DATABASE, "config.toml", "home.id")
 _PICTURES: Final = "pictures"
 _OWNER_ONLY: Final = 0o600
 _PART: Final = 1024 * 1024
 """Bytes that are copied at once."""
 _LEVEL: Final = 1
-"""Of compression: the fastest."""
+"""The fastest compression."""
 
 
 class ArchiveRefused(Exception):
@@ -41,7 +41,7 @@ class ArchiveList(BaseModel):
     """The last member of an archive."""
 
     version: str
-    """Of the program that wrote it."""
+    """Version of the program that wrote the archive."""
     made_at: AwareDatetime
     home: str
     format: int = FORMAT
@@ -79,7 +79,7 @@ def write_archive(home: Home, database: Path, file: Path, about: ArchiveList) ->
 
 def _iterate_files(home: Home) -> Iterator[tuple[str, bytes]]:
     """Yield the name and content of each file but the database."""
-    single = [home.folder / name for name in _SINGLE if name != DATABASE]
+    single = [home.folder / name for name in _SINGLE_FILES if name != DATABASE]
     for path in (*single, *sorted(home.pictures.rglob("*"))):
         try:
             # The daemon, too, follows a link in the place of the settings.
@@ -150,7 +150,7 @@ def _translate_errors(file: Path) -> Generator[None]:
 def _require_known_name(file: Path, name: str) -> None:
     parts = PurePosixPath(name).parts
     is_picture = len(parts) > 1 and parts[0] == _PICTURES and ".." not in parts
-    if name not in _SINGLE and not is_picture:
+    if name not in _SINGLE_FILES and not is_picture:
         raise _refuse_member(file, name)
 
 

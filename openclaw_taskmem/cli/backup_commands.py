@@ -14,7 +14,7 @@ import click
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.cli.client import LinkError
-from openclaw_taskmem.cli.command_output import YES, fail, get_now
+from openclaw_taskmem.cli.command_output import YES_OPTION, fail, get_now
 from openclaw_taskmem.home import Home, find_home
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from taskmem_hookspecs import Checkup, HealthRow, TaskStore
 
 _MIB: Final = 1024 * 1024
-_TRIES: Final = 5
+_MOST_TRIES: Final = 5
 """How often a daemon is stopped that a client started again at once."""
 _PATIENCE: Final = 600.0
 """Seconds that a plug-in may take here, where nobody else waits for it."""
@@ -119,7 +119,7 @@ def _publish_archive(partial: Path, file: Path) -> None:
 
 @click.command()
 @click.option("--replace", is_flag=True, help="Stop the daemon, and set aside what is there.")
-@YES
+@YES_OPTION
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def restore(*, replace: bool, yes: bool, file: Path) -> None:
     """Put a file that `taskmem backup` wrote back into this home.
@@ -183,7 +183,7 @@ def _take_lock(home: Home, *, replace: bool) -> Lock:
     from openclaw_taskmem.cli.daemon_stop import stop_daemon
     from openclaw_taskmem.daemon.lock import Lock, LockHeld
 
-    for _ in range(_TRIES if replace else 1):
+    for _ in range(_MOST_TRIES if replace else 1):
         if replace:
             sentence, status = stop_daemon(home)
             if status:

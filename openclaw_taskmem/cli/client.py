@@ -44,12 +44,12 @@ class LinkError(Exception):
 class _DaemonAbsent(Exception):
     """No daemon answers, but one that is started (or is starting) may.
 
-    `said` is the daemon's own sentence if it refused; None: there was no answer.
+    `words` are the daemon's own if it refused; None: there was no answer.
     """
 
-    def __init__(self, said: str | None = None) -> None:
+    def __init__(self, words: str | None = None) -> None:
         super().__init__()
-        self.said = said
+        self.words = words
 
 
 class Link:
@@ -208,7 +208,7 @@ def connect(home: Home, face: Face = "client") -> Link:
     try:
         return _open_link(home, face)
     except _DaemonAbsent as error:
-        raise _build_unanswered_error(home, error.said) from None
+        raise _build_unanswered_error(home, error.words) from None
 
 
 def _open_link(home: Home, face: Face) -> Link:
@@ -287,12 +287,12 @@ def connect_or_start(
     )
 
 
-def _build_unanswered_error(home: Home, said: str | None = None) -> LinkError:
+def _build_unanswered_error(home: Home, words: str | None = None) -> LinkError:
     """Say why no daemon answers, unless it said so itself."""
     from openclaw_taskmem.cli import daemon_presence
 
     try:
-        why = said or daemon_presence.explain_presence(daemon_presence.check_presence(home), home)
+        why = words or daemon_presence.explain_presence(daemon_presence.check_presence(home), home)
     except OSError as error:
         why = f"{error.strerror}: {error.filename}; see whose file that is."
     return LinkError("daemon_unavailable", why)

@@ -14,7 +14,7 @@ from openclaw_taskmem.cli.command_output import AS_JSON, exit_on_signals, fail
 from openclaw_taskmem.domain.text.texts import clip, to_printable
 from openclaw_taskmem.home import HomeRefused
 
-INTERRUPTED: Final = 130
+INTERRUPTED_STATUS: Final = 130
 """Exit status after Ctrl-C."""
 
 REFUSAL_BYTES: Final = 1000
@@ -96,7 +96,7 @@ class _ErrorReportingGroup(click.Group):
         except RecursionError:
             fail("That is nested without end; flatten it and call again.")
         except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
+            sys.exit(INTERRUPTED_STATUS)
 
 
 @click.group(

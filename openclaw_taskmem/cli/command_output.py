@@ -1,4 +1,4 @@
-"""What commands share: their options, calls to the daemon, JSON, and refusals."""
+"""Parts that commands share: their options, calls to the daemon, JSON, and refusals."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from openclaw_taskmem.domain.text.texts import to_printable
 from openclaw_taskmem.home import find_home
 
 AS_JSON: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-YES: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask once more.")
+YES_OPTION: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask once more.")
 ENDED_TOO: Final = click.option("--all", "ended_too", is_flag=True, help="Include ended ones.")
-_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+_ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 def fail(sentence: str, status: int = 1) -> NoReturn:
@@ -56,11 +56,11 @@ def exit_on_signals() -> None:
     """
 
     def end(number: int, _frame: object) -> None:
-        for each in _ENDING:
+        for each in _ENDING_SIGNALS:
             signal.signal(each, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
-    for each in _ENDING:
+    for each in _ENDING_SIGNALS:
         if signal.getsignal(each) is signal.SIG_DFL:
             signal.signal(each, end)
 

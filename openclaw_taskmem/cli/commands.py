@@ -19,8 +19,8 @@ GROUP: Final = "openclaw_taskmem.commands"
 """
 _SEPARATE_PACKAGES: Final = {"bench": "taskmem_resumebench"}
 """Folders in `plugins/` of commands that are a package of their own, by command."""
-_DOES: Final = {"setup": "Set up an agent's host"}
-"""What the commands of a group have in common, for its help."""
+_GROUP_HELP: Final = {"setup": "Set up an agent's host"}
+"""Help of a group: its commands in common."""
 
 
 class PluginCommandLine:
@@ -75,7 +75,7 @@ def find_plugin_command(name: str) -> click.Command | None:
     members = _list_members(name)
     if not members:
         return None
-    does = _DOES.get(name, "Commands of plug-ins")
+    does = _GROUP_HELP.get(name, "Commands of plug-ins")
     return _Group(name, help=f"{does}: {', '.join(members)}.")
 
 

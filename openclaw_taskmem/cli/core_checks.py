@@ -33,15 +33,15 @@ from taskmem_hookspecs.errors import SettingsInvalid
 
 Document = Mapping[str, Any]
 
-FRESH: Final = timedelta(minutes=1)
+FRESH_WAKE_AGE: Final = timedelta(minutes=1)
 """Age of the oldest due wake up to which a failed delivery is a warning, and no failure."""
-RECENT: Final = timedelta(days=1)
+REPORT_AGE: Final = timedelta(days=1)
 """How long an unanswered wake is reported."""
-AHEAD: Final = timedelta(seconds=5)
+CLOCK_TOLERANCE: Final = timedelta(seconds=5)
 """How far ahead of the clock an event may be, as daemons on other machines write, too."""
-BUILT: Final = datetime(2026, 1, 1, tzinfo=UTC)
+BUILD_DATE: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """A correct clock shows no earlier time than this."""
-_ANOTHER: Final = "Set TASKMEM_HOME to a folder of your own."
+_ANOTHER_HOME: Final = "Set TASKMEM_HOME to a folder of your own."
 _WRONG_TIMES: Final = "Waits, wakes and alerts may come at a wrong time."
 _NO_PLUGIN: Final = "What it adds is missing."
 _NO_HOME: Final = "No daemon starts, so no task is kept, and no agent is woken."
@@ -86,7 +86,7 @@ def check_home(home: Home) -> HealthRow:
         return build_ok_row("home", f"There is no {folder} yet; the daemon makes it.")
     except OSError as error:
         return build_fail_row(
-            "home", f"{folder} cannot be seen ({error.strerror}).", _ANOTHER, _NO_HOME
+            "home", f"{folder} cannot be seen ({error.strerror}).", _ANOTHER_HOME, _NO_HOME
         )
     usable = os.access(folder, os.R_OK | os.W_OK | os.X_OK)
     fault = _find_fault(found, usable=usable)
@@ -95,11 +95,11 @@ def check_home(home: Home) -> HealthRow:
             home.require_own()
         except HomeRefused as refusal:
             return build_fail_row(
-                "home", str(refusal), f"Remove what is not yours. {_ANOTHER}", _NO_HOME
+                "home", str(refusal), f"Remove what is not yours. {_ANOTHER_HOME}", _NO_HOME
             )
         return build_ok_row("home", f"{folder} is yours alone.")
     what, can_be_closed = fault
-    cure = f"Run: chmod 700 {folder}" if can_be_closed else _ANOTHER
+    cure = f"Run: chmod 700 {folder}" if can_be_closed else _ANOTHER_HOME
     return build_fail_row("home", f"{folder} {what}.", cure, _NO_HOME)
 
 
@@ -245,8 +245,8 @@ def check_plugins(plugins: Sequence[Document]) -> Iterator[HealthRow]:
             ailing += 1
             ours = str(plugin.get("distribution")).startswith(f"{OUR_DISTRIBUTION} ")
             slow = ours and TookTooLong.__name__ in error
-            said = "The machine was slow then; if it is so again" if slow else "Tell its author"
-            cure = f"{said}{',' if slow else ';'} {_RESTART[0].lower()}{_RESTART[1:]}"
+            advice = "The machine was slow then; if it is so again" if slow else "Tell its author"
+            cure = f"{advice}{',' if slow else ';'} {_RESTART[0].lower()}{_RESTART[1:]}"
             yield build_warn_row(row, f"It has failed; {error}.", cure)
     names = [str(each["name"]) for each in plugins if each["state"] == "on"]
     off = [str(each["name"]) for each in plugins if each["state"] == "off"]
@@ -339,7 +339,7 @@ def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]
         wake
         for wake in wakes
         if wake["state"] == "unanswered"
-        and now - datetime.fromisoformat(wake["sent_at"] or wake["created_at"]) <= RECENT
+        and now - datetime.fromisoformat(wake["sent_at"] or wake["created_at"]) <= REPORT_AGE
     ]
     name = "wakes.unanswered"
     if not unanswered:
@@ -364,7 +364,7 @@ def _check_owed_wakes(due: Sequence[Document], now: datetime) -> HealthRow:
     held = next((wake["held"] for wake in due if wake.get("held")), None)
     if error is None:
         return build_ok_row("wakes.owed", f"{what}{f'; held back: {held}' if held else ''}.")
-    state = HealthState.WARN if now - since < FRESH else HealthState.FAIL
+    state = HealthState.WARN if now - since < FRESH_WAKE_AGE else HealthState.FAIL
     return HealthRow(
         id="wakes.owed",
         state=state,
@@ -379,15 +379,15 @@ def _format_wake_count(number: int) -> str:
 
 
 def check_clock(newest: str | None, now: datetime) -> HealthRow:
-    """Check that the clock is neither before the newest event nor before `BUILT`.
+    """Check that the clock is neither before the newest event nor before `BUILD_DATE`.
 
     `newest`: the event's time in ISO 8601; None: there is no event.
     """
     cure = "Have the system set its clock by the network: timedatectl set-ntp true"
-    if now < BUILT:
+    if now < BUILD_DATE:
         shows = f"It shows {now:%Y-%m-%d}, which is long past."
         return build_fail_row("clock", shows, cure, _WRONG_TIMES)
-    if newest is not None and datetime.fromisoformat(newest) - now > AHEAD:
+    if newest is not None and datetime.fromisoformat(newest) - now > CLOCK_TOLERANCE:
         return build_warn_row(
             "clock",
             f"The newest event is of {newest}, and the clock shows "

@@ -95,7 +95,7 @@ class DaemonStart:
         return f"it ended with status {status}"
 
     def _is_disk_full(self) -> bool:
-        """Whether the disk has no room even for the log line that says why a daemon ended."""
+        """Tell whether the disk has no room even for the log line that says why a daemon ended."""
         try:
             found = os.statvfs(self._home.folder)
         except OSError:

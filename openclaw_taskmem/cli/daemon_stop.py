@@ -13,7 +13,7 @@ from openclaw_taskmem.daemon.processes import is_alive
 from openclaw_taskmem.home import Home
 
 STEP_SECONDS: Final = 0.05
-STEPS: Final = 400
+MOST_CHECKS: Final = 400
 """Checks before giving up: 20 seconds in all."""
 
 
@@ -22,7 +22,7 @@ def stop_daemon(home: Home) -> tuple[str, int]:
 
     If none runs, that is a success. Source: docs/origins.md, "Commands".
     """
-    for _ in range(STEPS):
+    for _ in range(MOST_CHECKS):
         held = find_holder(home.lock)
         if held is None:
             _remove_socket(home)
@@ -48,7 +48,7 @@ def stop_daemon(home: Home) -> tuple[str, int]:
             "daemon stop as the user who started it."
         )
         return foreign, 1
-    for _ in range(STEPS):
+    for _ in range(MOST_CHECKS):
         if is_alive(process) is False:
             if find_holder(home.lock) is None:
                 _remove_socket(home)

@@ -26,15 +26,17 @@ from openclaw_taskmem.cli.tables import (
 )
 from openclaw_taskmem.domain.text.texts import format_checksum, format_count, to_printable
 
-WAKES: Final = 5
+MOST_WAKES: Final = 5
 """Newest wakes of a task that are shown unless all are asked for."""
-MESSAGES: Final = 50
+MOST_MESSAGES: Final = 50
 """Newest messages of a task that are shown unless all are asked for."""
 INDENT: Final = 2
 """Blanks before a line that belongs to a heading."""
-DEEPER: Final = 4
+DETAIL_BLANKS: Final = 4
 """Blanks before the details of a row, and before the lines of a message."""
-UNJUDGED: Final = "Task memory tests that a thing exists and changed; nobody judged its content."
+UNJUDGED_NOTE: Final = (
+    "Task memory tests that a thing exists and changed; nobody judged its content."
+)
 
 
 def print_task(found: Any, thread: Iterable[Sequence[Any]] | None = None) -> None:  # noqa: ANN401 - JSON
@@ -122,20 +124,20 @@ def _draw_task(
     yield from _draw_made(found, now)
     yield from _draw_waits(found["waits"], now)
     wakes = found["wakes"]
-    yield from _draw_wakes(wakes if thread else wakes[:WAKES], len(wakes), now)
+    yield from _draw_wakes(wakes if thread else wakes[:MOST_WAKES], len(wakes), now)
     if thread is not None:
         yield from _draw_heading("Thread")
         for page in thread:
             for message in page:
                 yield from _draw_message(message, now)
         return
-    messages = found["messages"][-MESSAGES:]
+    messages = found["messages"][-MOST_MESSAGES:]
     count = format_count(len(messages), "message")
     is_cut = found["earlier"] is not None or len(messages) < len(found["messages"])
     yield from _draw_heading(f"Thread, {f'the newest {count}' if is_cut else count}")
     for message in messages:
         yield from _draw_message(message, now)
-    if is_cut or len(wakes) > WAKES:
+    if is_cut or len(wakes) > MOST_WAKES:
         more = f"There is more. See all: taskmem show {found['task_id']} --all"
         yield from (Paragraph(Cell("")), Paragraph(Cell(more, "dim")))
 
@@ -157,7 +159,7 @@ def _draw_made(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noq
         about = ", ".join(filter(None, (size, checksum, looked)))
         details = filter(None, (proof["tested"], about))
         yield from _draw_row(proof["what"], paint_state(proof["standing"]), *details)
-    yield _draw_text(Cell(UNJUDGED, "dim"))
+    yield _draw_text(Cell(UNJUDGED_NOTE, "dim"))
 
 
 def _draw_waits(waits: Sequence[Any], now: datetime) -> Iterator[Table | Paragraph]:
@@ -191,7 +193,7 @@ def _draw_row(title: str, state: Cell, *details: str) -> Iterator[Table | Paragr
     """Draw a title with a state, and details below it."""
     yield Paragraph(make_cell(title), make_cell(state), INDENT)
     for each in details:
-        yield _draw_text(Cell(each, "dim"), DEEPER)
+        yield _draw_text(Cell(each, "dim"), DETAIL_BLANKS)
 
 
 def _draw_message(message: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON
@@ -205,7 +207,7 @@ def _draw_message(message: Any, now: datetime) -> Iterator[Table | Paragraph]:  
 def _draw_lines(text: str) -> Iterator[Table | Paragraph]:
     """Draw the lines of an agent or user, indented, so that none looks like ours."""
     for each in text.splitlines():
-        yield Paragraph(Cell(to_printable(each, "\ufffd")), blanks=DEEPER)
+        yield Paragraph(Cell(to_printable(each, "\ufffd")), blanks=DETAIL_BLANKS)
 
 
 def _draw_wait(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON

@@ -30,7 +30,7 @@ from taskmem_hookspecs.errors import DaemonUnavailable
 
 MOST_OWED: Final = 10_000
 """Due wakes that are read."""
-WRONG: Final = (HealthState.WARN, HealthState.FAIL)
+FAULT_STATES: Final = (HealthState.WARN, HealthState.FAIL)
 """States that are shown unless all are asked for."""
 ASK_SECONDS: Final = daemon_presence.STARTING_SECONDS
 """Seconds for one answer of the daemon: as long as it may take to start."""
@@ -45,7 +45,7 @@ _SUBJECTS: Final = {
     "screen": "The screen",
     "openclaw": "OpenClaw",
 }
-"""What the rows are about, by the first part of their ids; others stand below that part itself.
+"""Subjects of the rows by the first part of their ids; others stand below that part itself.
 
 The rows of a subject follow each other, so that each has one heading."""
 _LATE_SUBJECTS: Final = {
@@ -82,7 +82,7 @@ def run_doctor(
         subject = ""
         for row in rows:
             found.append(row)
-            if as_json or not (verbose or row.state in WRONG):
+            if as_json or not (verbose or row.state in FAULT_STATES):
                 continue
             if find_subject(row) != subject:
                 subject = find_subject(row)
@@ -105,7 +105,7 @@ def find_subject(row: HealthRow) -> str:
 
 
 def is_healthy(rows: Sequence[HealthRow]) -> bool:
-    """Whether no row fails."""
+    """Tell whether no row fails."""
     return all(row.state is not HealthState.FAIL for row in rows)
 
 

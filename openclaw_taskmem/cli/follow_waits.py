@@ -11,8 +11,8 @@ from openclaw_taskmem.cli.client import Link, LinkError
 from openclaw_taskmem.domain.text.texts import to_printable
 
 Row = dict[str, Any]
-OPEN: Final = "watching"
-WANTED: Final = 40
+OPEN_STATUS: Final = "watching"
+CONDITION_CHARS: Final = 40
 """Characters of a condition in a line."""
 PATIENCE_SECONDS: Final = 60.0
 """Seconds that the daemon may take to answer a follower."""
@@ -65,7 +65,7 @@ class WaitChangeReporter:
         self._known = {wait["wait_id"]: _build_state_key(wait) for wait in waits}
         for wait in reversed(waits):
             if known is None:
-                fresh = self._ended_too or wait["status"] == OPEN
+                fresh = self._ended_too or wait["status"] == OPEN_STATUS
             else:
                 fresh = known.get(wait["wait_id"]) != _build_state_key(wait)
             if fresh:
@@ -79,10 +79,10 @@ def _build_state_key(wait: Row) -> tuple[object, ...]:
 def _format_change(wait: Row) -> str:
     seen = to_printable(wait["last_observation"] or "nothing was seen yet")
     left = ""
-    if wait["status"] == OPEN:
+    if wait["status"] == OPEN_STATUS:
         left = f" ({_format_time_left(wait['deadline_at'])} left)"
     wanted = to_printable(wait["wake_when"])
-    wanted = wanted if len(wanted) <= WANTED else wanted[: WANTED - 1] + "…"
+    wanted = wanted if len(wanted) <= CONDITION_CHARS else wanted[: CONDITION_CHARS - 1] + "…"
     place = f"{to_printable(wait['target'])}  {wanted}"
     return f"{wait['wait_id']}  {wait['status']}{left}  {place}  → {seen}"
 

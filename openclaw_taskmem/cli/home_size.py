@@ -15,12 +15,12 @@ from openclaw_taskmem.home import Home
 from taskmem_hookspecs import HealthRow
 
 MIB: Final = 1024 * 1024
-LARGE: Final = 2048 * MIB
+LARGE_HOME_BYTES: Final = 2048 * MIB
 """Bytes above which a home is large, without what was recorded of the screen."""
-SCARCE: Final = 1024 * MIB
+SCARCE_BYTES: Final = 1024 * MIB
 """Free bytes below which room on the disk is scarce."""
 _SCREEN: Final = "recordings of the screen"
-_OTHER: Final = "other files"
+_OTHER_FILES: Final = "other files"
 _PARTS: Final = {
     "taskmem.db": "database",
     "recall": "index of past tasks",
@@ -31,9 +31,9 @@ _PARTS: Final = {
     "replaced-": "set aside by restore",
     RESTORE: "unpacked by restore",
 }
-"""What the home consists of, by the beginning of names in it."""
-_FULL: Final = "When it is full, no report of an agent can be stored."
-_FULL_BESIDE: Final = (
+"""Parts of a home, by the beginning of names in it."""
+_FULL_EFFECT: Final = "When it is full, no report of an agent can be stored."
+_FULL_BESIDE_EFFECT: Final = (
     "When it is full, no picture of a wait, recording or past task can be stored, nor any report "
     "of an agent if the database is on this disk, too."
 )
@@ -67,7 +67,7 @@ def measure_parts(folder: Path) -> Mapping[str, int]:
         for name in names:
             path = Path(where, name)
             first = path.relative_to(folder).parts[0]
-            part = next((p for begun, p in _PARTS.items() if first.startswith(begun)), _OTHER)
+            part = next((p for begun, p in _PARTS.items() if first.startswith(begun)), _OTHER_FILES)
             try:
                 sizes[part] += path.lstat().st_size
             except OSError:
@@ -87,11 +87,11 @@ def build_size_row(
         "free on its disk."
     )
     own = [part for part in largest if part != _SCREEN]
-    if free < SCARCE:
+    if free < SCARCE_BYTES:
         cure = f"Make room on the disk of {home.folder}."
-        effect = _FULL if has_database else _FULL_BESIDE
+        effect = _FULL_EFFECT if has_database else _FULL_BESIDE_EFFECT
         return build_warn_row("kept.home", detail, cure, effect)
-    if sum(sizes[part] for part in own) > LARGE:
+    if sum(sizes[part] for part in own) > LARGE_HOME_BYTES:
         cure = _CURES.get(own[0], f"Look at what takes it: du -ah {home.folder}")
         return build_warn_row("kept.home", detail, cure)
     return build_ok_row("kept.home", detail)

@@ -112,10 +112,10 @@ def wait(*, wait_id: str) -> None:
     Exit status: 0 the condition holds, 1 the target is lost or the wait was cancelled,
     124 the time is up, 2 there is no such wait, 3 no daemon can say.
     """
-    from openclaw_taskmem.cli.wait_command import UNKNOWN, UNTOLD, run_wait
+    from openclaw_taskmem.cli.wait_command import UNKNOWN_STATUS, UNTOLD_STATUS, run_wait
 
     sentence, status = run_wait(find_home(os.environ), os.environ, wait_id)
-    click.echo(escape_hidden(sentence), err=status in (UNKNOWN, UNTOLD))
+    click.echo(escape_hidden(sentence), err=status in (UNKNOWN_STATUS, UNTOLD_STATUS))
     sys.exit(status)
 
 

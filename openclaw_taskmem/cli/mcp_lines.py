@@ -12,19 +12,19 @@ Id = int | float | str
 
 _HEAD = 4096
 _TAIL = 256
-_SMALL = 16 * 1024
+_SMALL_BYTES = 16 * 1024
 _INVALID_REQUEST = -32600
 _SERVER_ERROR = -32000
 _ID = rb'("(?:[^"\\]|\\.)*"|-?\d{1,18})'
 # Field orders of the official SDKs: Python's puts the id first, TypeScript's the
 # method first and the id last.
-_FRONT = re.compile(
+_LEADING_ID = re.compile(
     rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*'
     + _ID
     + rb'\s*,\s*(?:"method"\s*:\s*"([^"\\]*)"|"(?:result|error)"\s*:)'
 )
 _METHOD = re.compile(rb'\s*\{\s*"method"\s*:\s*"([^"\\]*)"')
-_BACK = re.compile(rb'[{,]\s*"id"\s*:\s*' + _ID + rb"\s*\}\s*\Z")
+_TRAILING_ID = re.compile(rb'[{,]\s*"id"\s*:\s*' + _ID + rb"\s*\}\s*\Z")
 
 
 class TruncatedLine(bytes):
@@ -109,17 +109,17 @@ class McpMessage:
 
     @property
     def is_request(self) -> bool:
-        """Whether it asks for an answer."""
+        """True if it asks for an answer."""
         return self.method is not None and self.id is not None
 
     @property
     def is_answer(self) -> bool:
-        """Whether it answers a request."""
+        """True if it answers a request."""
         return self.method is None and self.id is not None
 
     @property
     def wants_daemon(self) -> bool:
-        """Whether a daemon is started for it: for a request, and a line that is not MCP.
+        """True if a daemon is started for it: for a request, and a line that is not MCP.
 
         None is for a notification, nor for an answer to a daemon that is gone.
         """
@@ -131,12 +131,12 @@ def read_message(line: bytes) -> McpMessage:
 
     A line that is no JSON object has neither; an id or method of another type counts as none.
     """
-    if front := _FRONT.match(line):
+    if front := _LEADING_ID.match(line):
         return McpMessage(line, json.loads(front[1]), _decode_method(front[2]))
     if (
-        len(line) > _SMALL
+        len(line) > _SMALL_BYTES
         and (method := _METHOD.match(line))
-        and (back := _BACK.search(line, len(line) - _TAIL))
+        and (back := _TRAILING_ID.search(line, len(line) - _TAIL))
     ):
         return McpMessage(line, json.loads(back[1]), _decode_method(method[1]))
     try:
@@ -159,10 +159,10 @@ def read_message(line: bytes) -> McpMessage:
 
 def find_request_id(line: TruncatedLine) -> Id | None:
     """Return the id of a request that was too long; None: it cannot be seen."""
-    if front := _FRONT.match(line):
+    if front := _LEADING_ID.match(line):
         found = front[1] if front[2] is not None else None
     else:
-        back = _METHOD.match(line) and _BACK.search(line)
+        back = _METHOD.match(line) and _TRAILING_ID.search(line)
         found = back[1] if back else None
     return _to_id(json.loads(found)) if found else None
 

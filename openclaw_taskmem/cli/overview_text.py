@@ -114,16 +114,16 @@ def _get_style(line: Any, style: str) -> str:  # noqa: ANN401 - JSON
 
 def _describe_line(line: Any, now: datetime, width: float) -> str:  # noqa: ANN401 - JSON
     """Say what a task does or why it stopped, where, and by which call."""
-    said = [line["says"].rstrip(".")]
+    sentences = [line["says"].rstrip(".")]
     failed = line["status"] == "failed"
     step = f", {line['step']}" if width < _STEP_WIDTH else ""
     if line["step"] and failed:
-        said.append(f"stopped at step {line['step_number']} of {line['steps']}{step}")
+        sentences.append(f"stopped at step {line['step_number']} of {line['steps']}{step}")
     elif line["step"] and line["section"] == "at_work" and step:
-        said.append(f"step {line['step_number']} of {line['steps']}{step}")
+        sentences.append(f"step {line['step_number']} of {line['steps']}{step}")
     if line["activity"] and (failed or line["section"] == "at_work"):
-        said.append(format_activity(line["activity"], now))
-    return "; ".join(filter(None, (*said, line["made"], line["unproved"])))
+        sentences.append(format_activity(line["activity"], now))
+    return "; ".join(filter(None, (*sentences, line["made"], line["unproved"])))
 
 
 def format_activity(done: Any, now: datetime) -> str:  # noqa: ANN401 - JSON

@@ -55,7 +55,7 @@ BACKLOG: Final = 64
 MOST_BYTES: Final = 64 * 1024
 """Bytes of the longest request that is read."""
 FIELDS: Final = ("id", "action", "words", "question_id", "files_id")
-"""What a form may give of an act; who acts is not among it."""
+"""Fields of an act that a form may give; who acts is not among them."""
 COUNT_DIGITS: Final = 15
 """Digits of the longest count that is read."""
 CALL_SECONDS: Final = 60.0
@@ -331,7 +331,7 @@ def parse_counts(text: str) -> list[int]:
 
 
 def is_beyond(counts: list[int], seen: list[int]) -> bool:
-    """Whether a daemon has counted more than was seen, or another one was seen."""
+    """Tell whether a daemon has counted more than was seen, or another one was seen."""
     if counts[:1] != seen[:1] or len(counts) != len(seen):
         return bool(counts)
     return any(count > known for count, known in zip(counts, seen, strict=True))

@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from openclaw_taskmem.cli.connect_attempt import Attempt
 
 _CHUNK = 64 * 1024
-_AHEAD = 1024 * 1024
+_QUEUE_BYTES = 1024 * 1024
 _DRAIN_SECONDS = 10.0
 _RETRY_SECONDS = 3.0
 _SPREAD_SECONDS = 0.3
 """Seconds over which a home's relays spread their restarts, so that one daemon starts."""
-_RELAYS = 16
+_SPREAD_RELAYS = 16
 _LONGEST_REST = 60.0
 _YOUNG_SECONDS = 10.0
 """A daemon that is repeatedly killed before this age is restarted after growing pauses."""
-_LOSSES = 2
+_MOST_LOSSES = 2
 _TOO_LONG = f"The call is more than {MAX_LINE >> 20} MiB and was not done; shorten it."
 _MAYBE_DONE = LinkError(
     "daemon_unavailable",
@@ -56,7 +56,7 @@ _MAYBE_DONE = LinkError(
 )
 _NOT_DONE = LinkError(
     "daemon_unavailable",
-    f"The daemon ended {_LOSSES + 1} times before it took this, which was not done. "
+    f"The daemon ended {_MOST_LOSSES + 1} times before it took this, which was not done. "
     "Look at `taskmem status` and at the daemon's log.",
 )
 
@@ -163,12 +163,12 @@ class Relay:
         """Wait until something can be read or written; `ended`: stdin has ended."""
         readable: list[int | socket.socket] = []
         writable: list[int | socket.socket] = []
-        if not ended and sum(len(one.line) for one in self._queue) < _AHEAD:
+        if not ended and sum(len(one.line) for one in self._queue) < _QUEUE_BYTES:
             readable.append(stdin)
         if self._to_host:
             writable.append(stdout)
         if self._daemon:
-            if len(self._to_host) < _AHEAD:
+            if len(self._to_host) < _QUEUE_BYTES:
                 readable.append(self._daemon)
             if self._queue and not self._is_replay_pending():
                 writable.append(self._daemon)
@@ -327,7 +327,7 @@ class Relay:
         """
         tries, self._revivals = self._revivals, self._revivals + 1
         if not tries:
-            return _SPREAD_SECONDS * (os.getpid() % _RELAYS) / _RELAYS
+            return _SPREAD_SECONDS * (os.getpid() % _SPREAD_RELAYS) / _SPREAD_RELAYS
         return min(_RETRY_SECONDS * (1 << (tries - 1)), _LONGEST_REST)
 
     def _attach_daemon(self, link: Link) -> None:
@@ -352,7 +352,7 @@ class Relay:
         """Close the connection, and queue again the messages that may be repeated.
 
         Tool calls that were sent are refused: they may have been done. So is a message that has
-        lost more than `_LOSSES` daemons. A killed daemon is to be restarted.
+        lost more than `_MOST_LOSSES` daemons. A killed daemon is to be restarted.
         """
         if not self._daemon:
             return
@@ -368,7 +368,7 @@ class Relay:
                 continue
             if not message.line:
                 self._refuse_message(message, _MAYBE_DONE)
-            elif message.losses > _LOSSES:
+            elif message.losses > _MOST_LOSSES:
                 self._refuse_message(message, _NOT_DONE)
             else:
                 self._queue.append(message)
@@ -380,7 +380,7 @@ class Relay:
             self._revive_at = _now() + self._next_retry_delay()
 
     def _was_killed(self) -> bool:
-        """Whether the daemon was killed: one that stops in order removes its socket."""
+        """Tell whether the daemon was killed: one that stops in order removes its socket."""
         return self._home.socket.exists()
 
     def _refuse_message(self, message: McpMessage, error: LinkError) -> None:

@@ -11,7 +11,7 @@ from openclaw_taskmem.domain.text.texts import to_one_line, to_printable
 
 _THOUSAND: Final = 1000
 _MIB: Final = 1024 * 1024
-_FEW: Final = 100
+_FEW_TOKENS: Final = 100
 """Counts of tokens below this are printed exactly."""
 _CENT_TENTH: Final = 0.001
 
@@ -25,16 +25,16 @@ def describe_reader(row: Any) -> str:  # noqa: ANN401 - JSON
     count = f"{asked}" if limit is None else f"{asked} of {limit}"
     one = asked == 1 and limit in (None, 1)
     model = f" ({row['model']})" if row["model"] else ""
-    said = (
+    sentence = (
         f"{row['name']}{model}: {count} question{'' if one else 's'} today, "
         f"{_format_tokens(row['tokens_in'])} tokens in, {_format_tokens(row['tokens_out'])} out, "
         f"{_format_cost(row['cost_usd'])}"
     )
-    return said if state == "ready" else f"{said}; {state}: {row['detail']}"
+    return sentence if state == "ready" else f"{sentence}; {state}: {row['detail']}"
 
 
 def _format_tokens(tokens: int) -> str:
-    if tokens < _FEW:
+    if tokens < _FEW_TOKENS:
         return str(tokens)
     thousands = round(tokens / _THOUSAND, 1)
     if thousands < _THOUSAND:

@@ -20,14 +20,14 @@ from rich.cells import cell_len, chop_cells
 from openclaw_taskmem.domain.text.texts import format_short_duration, to_one_line, to_printable
 
 GAP: Final = "  "
-"""What stands between two columns."""
-NARROWEST: Final = 9
+"""Blanks between two columns."""
+NARROWEST_COLUMN: Final = 9
 """Columns of the narrowest column that wraps."""
 SHORT_ID: Final = 7
 """Characters of an id in a list: those that are random."""
 _COLOUR_CODES: Final = {"red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _CODES: Final = {"bold": "1", "dim": "2", **_COLOUR_CODES}
-"""What a terminal is told for each word of a style."""
+"""Codes for a terminal, by the words of a style."""
 _COLOURS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
@@ -93,7 +93,7 @@ class Table(NamedTuple):
     blanks: int = 0
     """Blanks before each line."""
     titled: bool = True
-    """Whether it begins with a line of titles."""
+    """True if it begins with a line of titles."""
 
 
 class Paragraph(NamedTuple):
@@ -192,7 +192,7 @@ def _fit_widths(
         for n, column in enumerate(columns)
     )
     natural = [*(width + len(GAP) for width in before), last]
-    least = [*(NARROWEST + len(GAP) for _ in before), NARROWEST]
+    least = [*(NARROWEST_COLUMN + len(GAP) for _ in before), NARROWEST_COLUMN]
     widths = [
         width if column.fixed else max(narrowest, min(width, room))
         for width, narrowest, column in zip(natural, least, columns, strict=True)

@@ -12,7 +12,7 @@ import click
 from openclaw_taskmem.cli.command_output import (
     AS_JSON,
     ENDED_TOO,
-    YES,
+    YES_OPTION,
     call_daemon,
     fail,
     print_json,
@@ -81,7 +81,7 @@ def watch() -> None:
 
 
 def has_window_browser(environ: Mapping[str, str]) -> bool:
-    """Whether a browser would open in a window: one in this terminal cannot show the pages."""
+    """Tell whether a browser would open in a window: one in this terminal cannot show the pages."""
     named = any(environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
     return named or sys.platform == "darwin"
 
@@ -210,23 +210,23 @@ def answer(*, task: str, words: tuple[str, ...]) -> None:
     from openclaw_taskmem.cli.shell_memory import find_reference, note_question, read_memory
 
     require_person()
-    task_id, said = find_reference(task)[1], " ".join(words)
+    task_id, reply = find_reference(task)[1], " ".join(words)
     shown = read_memory().questions.get(task_id)
     line = call_daemon("show", id=task_id)["line"]
-    if (asked := line["question_id"]) and not (said and shown):
+    if (asked := line["question_id"]) and not (reply and shown):
         chosen = f" ({', '.join(line['options'])})" if line["options"] else ""
         click.echo(to_printable(f"{line['name']} asks: {line['question']}{chosen}"))
-        if said:
+        if reply:
             click.confirm("Send your answer to that?", abort=True)
-        shown, said = asked, said or click.prompt("Your answer")
+        shown, reply = asked, reply or click.prompt("Your answer")
     note_question(task_id, asked)
-    click.echo(_request(task_id, "answer", said, question_id=shown))
+    click.echo(_request(task_id, "answer", reply, question_id=shown))
 
 
 @click.command()
 @TASK
 @click.argument("words", nargs=-1)
-@YES
+@YES_OPTION
 def approve(*, task: str, words: tuple[str, ...], yes: bool) -> None:
     """Approve TASK, which is in your review; that completes it.
 
@@ -260,7 +260,7 @@ def send_back(*, task: str, words: tuple[str, ...]) -> None:
 
 @click.command()
 @TASK
-@YES
+@YES_OPTION
 def pause(*, task: str, yes: bool) -> None:
     """Set TASK aside; its agent is not told to go on any more."""
     _act(task, "pause", asks=not yes)
@@ -277,7 +277,7 @@ def resume(*, task: str, words: tuple[str, ...]) -> None:
 @click.command()
 @click.argument("what", metavar="TASK|WAIT", shell_complete=complete_tasks)
 @click.argument("reason", nargs=-1)
-@YES
+@YES_OPTION
 def cancel(*, what: str, reason: tuple[str, ...], yes: bool) -> None:
     """Call off a task or a wait; what was done so far is kept."""
     require_person()
@@ -293,7 +293,7 @@ def cancel(*, what: str, reason: tuple[str, ...], yes: bool) -> None:
 @click.command()
 @TASK
 @click.option("--because", help="Your reason; it is stored with the task.")
-@YES
+@YES_OPTION
 def accept(*, task: str, because: str | None, yes: bool) -> None:
     """Complete TASK, although its completion was refused."""
     _act(task, "accept", because or "", asks=not yes)

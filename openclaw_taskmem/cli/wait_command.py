@@ -18,13 +18,13 @@ REFUSAL_BYTES: Final = 300
 """Bytes of what is said about an id that no wait has, at most."""
 PATIENCE_SECONDS: Final = 60.0
 """Seconds that the daemon may take to answer one call."""
-UNKNOWN: Final = 2
+UNKNOWN_STATUS: Final = 2
 """Exit status if there is no such wait."""
-UNTOLD: Final = 3
+UNTOLD_STATUS: Final = 3
 """Exit status if the wait may go on, but its end cannot be learned now."""
 MOST_DOUBLINGS: Final = 6
 """Doublings of the pause before the daemon is asked again; the longest is 63 s."""
-_PASSING: Final = frozenset({"daemon_unavailable", "store_busy"})
+_PASSING_ERRORS: Final = frozenset({"daemon_unavailable", "store_busy"})
 """Errors after which the call is repeated, as the wait goes on."""
 
 
@@ -49,15 +49,15 @@ def run_wait(
                     if found["ended"]:
                         return found["text"], found["exit"]
                     if found["stopping"]:
-                        return stopped, UNTOLD
+                        return stopped, UNTOLD_STATUS
         except LinkError as error:
             if error.name == "wait_not_found":
-                return clip(str(error), REFUSAL_BYTES), UNKNOWN
-            return f"{error} Then call this again: {wait_id} is kept.", UNTOLD
+                return clip(str(error), REFUSAL_BYTES), UNKNOWN_STATUS
+            return f"{error} Then call this again: {wait_id} is kept.", UNTOLD_STATUS
         rest((1 << failures) - 1)
         failures = min(failures + 1, MOST_DOUBLINGS)
         if _was_stopped(home):
-            return stopped, UNTOLD
+            return stopped, UNTOLD_STATUS
 
 
 def _fetch_outcome(link: Link, wait_id: str) -> Any:  # noqa: ANN401 - JSON
@@ -65,13 +65,13 @@ def _fetch_outcome(link: Link, wait_id: str) -> Any:  # noqa: ANN401 - JSON
     try:
         return link.call("wait", {"id": wait_id}, PATIENCE_SECONDS)
     except LinkError as error:
-        if error.name in _PASSING:
+        if error.name in _PASSING_ERRORS:
             return None
         raise
 
 
 def _was_stopped(home: Home) -> bool:
-    """Whether the daemon stops or has stopped in order, that is, has removed its socket.
+    """Tell whether the daemon stops or has stopped in order, that is, has removed its socket.
 
     A daemon that is starting has no socket yet, either.
     """

@@ -33,8 +33,8 @@ PATIENCE_SECONDS: Final = 60.0
 ENDS: Final = "Ctrl-C ends."
 _ENTER: Final = "\x1b[?1049h\x1b[?25l"
 """Shows the terminal's other screen, and hides the cursor."""
-_LEAVE: Final = "\x1b[?25h\x1b[?1049l"
-_CLEAR: Final = "\x1b[H\x1b[J"
+_LEAVE_SCREEN: Final = "\x1b[?25h\x1b[?1049l"
+_CLEAR_SCREEN: Final = "\x1b[H\x1b[J"
 _LOCAL_MODES: Final = 3
 """Their place in what `termios.tcgetattr` returns."""
 
@@ -111,7 +111,7 @@ def _open_screen(redraw: Callable[[], None]) -> Generator[None]:
 
     def leave() -> None:
         with suppress(OSError, termios.error):  # the terminal may be gone
-            _write(_LEAVE)
+            _write(_LEAVE_SCREEN)
             if modes is None:
                 return
             termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, modes)
@@ -142,7 +142,7 @@ def _draw(found: dict[str, Any] | str) -> None:
     told = [Paragraph(Cell(found))] if isinstance(found, str) else None
     drawn = told or draw_overview(found, screen.columns)
     lines = [line for each in drawn for line in lay_out(each, screen)]
-    _write(_CLEAR + "\n".join(fit_screen(lines, screen.columns, screen.rows)))
+    _write(_CLEAR_SCREEN + "\n".join(fit_screen(lines, screen.columns, screen.rows)))
 
 
 def fit_screen(lines: Sequence[str], columns: float, rows: float) -> list[str]:

@@ -207,7 +207,7 @@ def test_a_restore_at_work_is_not_ended_by_another(
     def refuse_signals(*given: int) -> None:
         raise AssertionError(given)
 
-    monkeypatch.setattr(daemon_stop, "STEPS", 2)
+    monkeypatch.setattr(daemon_stop, "MOST_CHECKS", 2)
     monkeypatch.setattr(os, "kill", refuse_signals)
     monkeypatch.setattr(home_exchange, "begin_exchange", be_passed)
     assert run(filled_home, "restore", "--replace", file).exit_code == 0

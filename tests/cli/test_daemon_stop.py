@@ -24,7 +24,7 @@ def stranger():
 def test_stop_spares_a_stranger_that_has_the_holders_old_pid(
     home, lock_file, stranger, monkeypatch, name
 ):
-    monkeypatch.setattr(daemon_stop, "STEPS", 1)
+    monkeypatch.setattr(daemon_stop, "MOST_CHECKS", 1)
     monkeypatch.setattr(daemon_stop, "STEP_SECONDS", 0)
     lock_file.write_text(name.format(pid=stranger.pid))
     sentence, status = daemon_stop.stop_daemon(home)

@@ -178,7 +178,7 @@ def blocked_relay(home):
 
 def test_what_cannot_be_handed_on_is_not_read(blocked_relay):
     relay, stdin = blocked_relay
-    full = McpMessage(b"x" * relay_module._AHEAD)
+    full = McpMessage(b"x" * relay_module._QUEUE_BYTES)
     readable = relay._select(stdin, stdin, None)[0]
     assert readable == [stdin, relay._daemon]
     relay._queue.append(full)
