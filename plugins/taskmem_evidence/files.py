@@ -1,25 +1,49 @@
-"""Verify claims that a file was made."""
+"""Verify claims that a file was made.
+
+A file's times decide whether it was made since the work began. A file has three times, and none of
+them alone is proof:
+
+- *written* (mtime): the last change of its content. Any program can set it.
+- *changed* (ctime): the last change of its content, name, owner, mode or links. Only the
+  kernel sets it, to its own clock; but a `chmod` or `mv` of an old file changes it too.
+- *born* (btime): its creation. On Linux no program can set it.
+
+A file counts as made since the work began if it was *changed* since, and also either *written* or
+*born* since:
+
+- A file that was generated, edited, appended to, copied, or moved into place was written
+  since.
+- A file that was unpacked with old times (`tar`, `unzip`), downloaded with the server's
+  (`wget`) or copied with the original's (`cp -p`, `rsync -a`) was born since. Refusing it
+  would prevent nothing, because a copy without `-p` counts.
+- An old file that was renamed, linked or had its mode changed was neither: refused.
+- An old file whose *written* time was set ahead before the work began was not changed
+  since: refused. Renaming it does not help: writing also sets *changed*, so a *written*
+  time later than *changed* was set by hand and does not count.
+
+Not detected: an old file that was touched, or rewritten with the same bytes, during the work. Its
+times are the same as those of a new file.
+
+The path of a claim is resolved, and decides whether the file may be read. Paths are strings here,
+not `Path`, which would normalise them: only the kernel may resolve a path.
+"""
+# ruff: noqa: PTH114, PTH117, PTH118
 # ruff: noqa: PTH114, PTH116
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import hashlib
 import os
 import stat
-from collections.abc import Generator
-from datetime import UTC, datetime
+import sys
+from collections.abc import Generator, Sequence
+from datetime import UTC, datetime, timedelta
 from time import perf_counter
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from taskmem_evidence.file_times import (
-    SECOND,
-    FileStamps,
-    is_made_since,
-    read_birth_time,
-    read_stamps,
-)
 from taskmem_evidence.findings import (
     ClaimRefuted,
     ClaimUnchecked,
@@ -28,13 +52,204 @@ from taskmem_evidence.findings import (
     build_verified_finding,
     format_name,
 )
-from taskmem_evidence.paths import (
-    explain_os_errors,
-    resolve_allowed_path,
-    resolve_links,
-    to_absolute_path,
-)
 from taskmem_hookspecs import Claim, Finding
+from taskmem_hookspecs import paths as hookspecs
+
+SECOND: Final = 1_000_000_000
+TICK: Final = 10_000_000
+"""How far a timestamp may be before the real time. Nanoseconds.
+
+The kernel stamps with the time of its last tick; there are at least 100 a second.
+"""
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+
+class FileStamps(NamedTuple):
+    """Identity and state of a file. Times are nanoseconds since 1970."""
+
+    device: int
+    inode: int
+    size: int
+    written: int
+    changed: int
+
+
+def read_stamps(info: os.stat_result) -> FileStamps:
+    """Return a file's identity and state."""
+    return FileStamps(info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+
+
+def is_made_since(seen: FileStamps, born: int | None, since: datetime) -> bool:
+    """Return whether a file was made after `since`.
+
+    Args:
+        seen: Its state.
+        born: Its creation time in nanoseconds since 1970; None: unknown.
+        since: When the work began.
+    """
+    earliest = _to_nanoseconds(since) - TICK
+    # Only the kernel sets `changed`, so it shows the file system's resolution: if that is whole
+    # seconds, the whole second counts.
+    if seen.changed % SECOND == 0:
+        earliest -= earliest % SECOND
+    if seen.changed < earliest:
+        return False
+    written = earliest <= seen.written <= seen.changed
+    return written or (born is not None and born >= earliest)
+
+
+def _to_nanoseconds(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+# --- birth --------------------------------------------------------------------
+
+_EMPTY_PATH: Final = 0x1000
+_BTIME: Final = 0x800
+_STATX: Final = 256
+"""Size of the `statx` result. Bytes."""
+_STATFS: Final = 256
+"""More than the size of the `fstatfs` result on any machine. Bytes."""
+_OVERLAY: Final = 0x794C7630
+
+
+def read_birth_time(handle: int) -> int | None:
+    """Return the creation time of an open file in nanoseconds since 1970; None: unknown.
+
+    An overlay, as under containers, copies a file of a lower layer when its mode or name changes,
+    which gives an old file a new creation time: there it is unknown.
+    """
+    if sys.platform == "darwin":
+        return int(os.fstat(handle).st_birthtime * SECOND)
+    try:
+        system = ctypes.CDLL(None)
+        return None if _is_overlay(system, handle) else _call_statx(system, handle)
+    except (AttributeError, OSError):  # a C library without these calls
+        return None
+
+
+def _is_overlay(system: Any, handle: int) -> bool:  # noqa: ANN401 - ctypes has no types
+    answer = ctypes.create_string_buffer(_STATFS)
+    if system.fstatfs(ctypes.c_int(handle), answer) != 0:
+        return True
+    return ctypes.c_long.from_buffer(answer).value == _OVERLAY
+
+
+def _call_statx(system: Any, handle: int) -> int | None:  # noqa: ANN401 - likewise
+    answer = ctypes.create_string_buffer(_STATX)
+    asked = (ctypes.c_int(handle), b"", _EMPTY_PATH, ctypes.c_uint(_BTIME), answer)
+    if system.statx(*asked) != 0:
+        return None
+    mask = ctypes.c_uint32.from_buffer(answer, 0).value
+    seconds = ctypes.c_int64.from_buffer(answer, 80).value
+    rest = ctypes.c_uint32.from_buffer(answer, 88).value
+    return seconds * SECOND + rest if mask & _BTIME and seconds else None
+
+
+# --- paths --------------------------------------------------------------------
+
+
+_LONGEST_PATH: Final = 4095
+"""Maximum length of a path in any kernel. Bytes."""
+_NO_SUCH: Final = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
+_ACCESS_ERRORS: Final = (errno.EACCES, errno.EPERM)
+
+
+def _to_absolute_path(claim: Claim) -> str:
+    """Return the claimed path as an absolute one, with its links and dots unresolved.
+
+    Raises:
+        ClaimUnchecked: The claim does not say which file it means.
+        ClaimRefuted: No file can have such a path.
+    """
+    subject, folder = claim.subject, claim.folder
+    if not subject.strip():
+        raise ClaimUnchecked("The claim names no file; give its path.")
+    if subject.startswith("~"):
+        raise ClaimUnchecked(
+            f"{format_name(subject)} begins with ~, and nobody here knows whose home; "
+            "give the whole path."
+        )
+    if not os.path.isabs(subject) and not (folder and os.path.isabs(folder)):
+        raise ClaimUnchecked(
+            f"Nobody knows in which folder {format_name(subject)} lies; give the whole path, "
+            "from / on."
+        )
+    path = os.path.join(folder or "/", subject)
+    try:
+        possible = "\0" not in path and len(os.fsencode(path)) <= _LONGEST_PATH
+    except UnicodeEncodeError:
+        possible = False
+    if not possible:
+        raise ClaimRefuted(f"No file can have the path {format_name(path)}.")
+    return path
+
+
+def _resolve_allowed_path(path: str, roots: Sequence[str]) -> str:
+    """Resolve the links of a path, which need not exist, and check that it is allowed.
+
+    This comes first, so that nothing outside the allowed folders is looked at.
+
+    Raises:
+        ClaimUnchecked: The path leads outside the allowed folders.
+        ClaimRefuted: There are too many links.
+    """
+    end = resolve_links(path)
+    if hookspecs.is_within_any(end, roots):
+        return end
+    where = f"{format_name(path)} leads to {format_name(end)}" if end != path else format_name(path)
+    lies = ", which lies" if end != path else " lies"
+    folders = " or ".join(format_name(root) for root in roots[:3]) or "any (none is named)"
+    raise ClaimUnchecked(f"{where}{lies} outside of {folders}, where it may be looked at.")
+
+
+def resolve_links(path: str) -> str:
+    """Resolve the links of a path, which need not exist.
+
+    Raises:
+        ClaimRefuted: There are too many links.
+    """
+    try:
+        return hookspecs.resolve_links(path)
+    except RecursionError:
+        raise ClaimRefuted(f"{format_name(path)} leads through too many links.") from None
+
+
+@contextlib.contextmanager
+def _explain_os_errors(path: str) -> Generator[None]:
+    """Turn OS errors about a path into findings in words."""
+    name = format_name(path)
+    try:
+        yield
+    except OSError as error:
+        code = error.errno
+        if code == errno.ENOENT:
+            raise ClaimRefuted(_describe_missing(path)) from None
+        if code == errno.ENOTDIR:
+            raise ClaimRefuted(f"There is no {name}: what it names as a folder is none.") from None
+        if code == errno.ELOOP:
+            raise ClaimRefuted(f"{name} is a link that leads back to itself.") from None
+        if code in _NO_SUCH:
+            raise ClaimRefuted(f"No file can have the path {name}.") from None
+        if code in _ACCESS_ERRORS:
+            raise ClaimUnchecked(
+                f"{name} may not be read here; make it readable for the user that the "
+                "daemon runs as."
+            ) from None
+        reason = error.strerror or type(error).__name__
+        raise ClaimUnchecked(f"{name} could not be read ({reason}).") from None
+
+
+def _describe_missing(path: str) -> str:
+    name = format_name(path)
+    if os.path.islink(path):
+        target = format_name(resolve_links(path))
+        return f"{name} is a link to {target}, where nothing is; write that file."
+    return f"There is no file {name}; write it, if it is yet to be made."
+
+
+# --- the verifier -------------------------------------------------------------
+
 
 HASHING_SECONDS: Final = 1.4
 """Time limit for reading the content. Seconds.
@@ -74,9 +289,9 @@ class FileVerifier:
 
 
 def _verify_file(claim: Claim) -> Finding:
-    path = to_absolute_path(claim)
-    with explain_os_errors(path):
-        end = resolve_allowed_path(path, claim.roots)
+    path = _to_absolute_path(claim)
+    with _explain_os_errors(path):
+        end = _resolve_allowed_path(path, claim.roots)
         with _open_file(path, end) as handle:
             seen = _require_new_file(path, handle, claim.since)
             checksum = _hash_content(path, handle, seen.size)

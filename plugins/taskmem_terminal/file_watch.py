@@ -3,7 +3,12 @@
 A place names the file by its inode, so that a rotated log is read to its end before the new one. A
 fingerprint of what was read distinguishes a file that was truncated and rewritten from one that
 only grew.
+
+A file is opened only if the agent may see it, even if its path changes meanwhile: the path is
+checked before opening, and then the open file's own path, which no link can change. Changes are
+noticed by one system watch on the folders of all files.
 """
+# ruff: noqa: PTH115, PTH116, PTH120
 
 from __future__ import annotations
 
@@ -11,17 +16,260 @@ import asyncio
 import contextlib
 import os
 import stat
+import sys
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from hashlib import blake2s
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from taskmem_hookspecs import Frame, InvalidArguments, TargetGone, TargetNotFound
 from taskmem_hookspecs.errors import NotAllowed
-from taskmem_hookspecs.paths import is_hidden, is_within_any, resolve_links
-from taskmem_terminal.file_notify import FileChangeNotifier
-from taskmem_terminal.file_opening import escape_name, open_viewable, require_viewable
+from taskmem_hookspecs.paths import is_anothers, is_hidden, is_within_any, resolve_links
 from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition, Tail
+
+_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_MOST_FOLDERS: Final = 8
+"""How many folders a refusal names."""
+_SANDBOX: Final = "ask the user to set TASKMEM_SANDBOX_LOOKS=all"
+"""Advice for an agent in a sandbox, as `domain/conditions/look_policy.py` gives it."""
+
+
+def require_viewable(path: str, within: tuple[str, ...] | None) -> str:
+    """Resolve the links of a path, which need not exist, and check that it may be shown.
+
+    Raises:
+        NotAllowed: The file is never shown, or is outside of `within`; None: any folder is
+            allowed.
+    """
+    try:
+        end = resolve_links(path)
+    except RecursionError:
+        raise NotAllowed(
+            f"{_escape_name(path)} leads through too many links; name the file itself."
+        ) from None
+    leads = "" if end == os.path.normpath(path) else f" leads to {_escape_name(end)}, which"
+    if within is not None and not is_within_any(end, within):
+        # Do not reveal the target of a link in a folder that the agent may not see.
+        folder = resolve_links(os.path.dirname(path))
+        leads = leads if is_within_any(folder, within) else ""
+        raise NotAllowed(
+            f"{_escape_name(path)}{leads} lies outside of where you may look "
+            f"{_describe_allowed_folders(within)}."
+        )
+    if is_hidden(end, os.environ.get("TASKMEM_HOME")):
+        raise NotAllowed(
+            f"{_escape_name(path)}{leads} is of a kind that is never shown (keys, passwords, "
+            "what was typed, data of the system or of taskmem); wait on the log or "
+            "terminal of what uses it."
+        )
+    return end
+
+
+def _describe_allowed_folders(within: tuple[str, ...]) -> str:
+    """Return where an agent may look, and which setting allows more.
+
+    The state folder is omitted, because agents must not put files there. `within` includes it
+    unless the agent is in a sandbox, which decides which setting is named.
+    """
+    home = os.environ.get("TASKMEM_HOME", "")
+    named = [_escape_name(root) for root in within if root != home]
+    more = f" and {len(named) - _MOST_FOLDERS} more" if len(named) > _MOST_FOLDERS else ""
+    folders = f"({', '.join(named[:_MOST_FOLDERS]) or 'no folder'}{more})"
+    if home and home not in within:
+        return f"{folders}; have it written there, or {_SANDBOX}"
+    config = _escape_name(f"{home or '~/.openclaw/taskmem'}/config.toml")
+    return (
+        f"{folders}; have it written there, or let the user set artifact_roots in "
+        f"{config} (TASKMEM_ARTIFACT_ROOTS where that is set, for it goes first) to "
+        "these and its folder, then run: taskmem daemon restart"
+    )
+
+
+def open_viewable(path: str, within: tuple[str, ...] | None) -> int:
+    """Open a regular file for reading, if it may be shown.
+
+    Raises:
+        NotAllowed: As in `require_viewable`. Also, if the daemon runs as root and `within` is set:
+            the file is private to another user, in a folder that is not root's or that everyone
+            can write to.
+        OSError: It cannot be opened.
+    """
+    handle = os.open(require_viewable(path, within), _FLAGS | os.O_NOFOLLOW)
+    try:
+        _require_viewable_handle(handle, path, within)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _require_viewable_handle(handle: int, path: str, within: tuple[str, ...] | None) -> None:
+    """Check the opened file: a folder of its path may have become a link since.
+
+    Raises:
+        NotAllowed: As in `open_viewable`.
+        FileNotFoundError: It is no longer a regular file.
+    """
+    name = _read_handle_path(handle)
+    if name is not None:
+        require_viewable(name, within)
+    info = os.fstat(handle)
+    if not stat.S_ISREG(info.st_mode):
+        raise FileNotFoundError
+    private = is_anothers(info.st_uid, info.st_mode, os.geteuid())
+    if within is not None and private and not _is_ours(os.path.dirname(name or path)):
+        raise NotAllowed(
+            f"{_escape_name(path)} is another user's, who lets not everyone read it; ask "
+            "the user to make it readable."
+        )
+
+
+def _is_ours(folder: str) -> bool:
+    """Return whether a folder is this user's and not writable by everyone."""
+    with contextlib.suppress(OSError):
+        info = os.stat(folder)
+        return info.st_uid == os.geteuid() and not info.st_mode & stat.S_IWOTH
+    return False
+
+
+def _read_handle_path(handle: int) -> str | None:
+    """Return the kernel's path of an open file; None: unknown."""
+    with contextlib.suppress(OSError):
+        if sys.platform == "darwin":
+            import fcntl
+
+            found = fcntl.fcntl(handle, fcntl.F_GETPATH, bytes(1024))
+            return os.fsdecode(found.rstrip(b"\0"))
+        name = os.readlink(f"/proc/self/fd/{handle}")
+        removed = os.fstat(handle).st_nlink == 0
+        return name.removesuffix(" (deleted)") if removed else name
+    return None
+
+
+def _escape_name(name: object) -> str:
+    """Return a name for a sentence, with control characters escaped."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in str(name)
+    )
+
+
+# --- notifying ----------------------------------------------------------------
+
+
+if TYPE_CHECKING:
+    from watchfiles import Change
+
+_STEP_MS: Final = 20
+"""How often events are fetched: half of the latency, and all of the idle cost. Milliseconds."""
+_GATHER_MS: Final = 40
+"""How long consecutive changes are merged. Milliseconds."""
+_NUDGE_SECONDS: Final = 0.1
+_RETRY_SECONDS: Final = 1.0
+
+
+class _StopEvent:
+    """Ends a watch. It is polled fifty times a second, so polling must be cheap."""
+
+    def __init__(self) -> None:
+        self._set = asyncio.Event()
+        changes: list[bool] = []
+        # A built-in's bound method is faster than a Python function.
+        self.is_set: Callable[[], int] = changes.__len__
+        self._say = changes.append
+
+    def set(self) -> None:
+        self._say(True)  # noqa: FBT003
+        self._set.set()
+
+    async def wait(self) -> None:
+        await self._set.wait()
+
+
+class FileChangeNotifier:
+    """Calls back when one of the registered files changes."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[str, list[Callable[[], None]]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._again: _StopEvent | None = None
+
+    def listen(self, path: str, listener: Callable[[], None]) -> None:
+        """Call `listener` when the file at an absolute path changes, appears or disappears."""
+        fresh = path not in self._listeners
+        self._listeners.setdefault(path, []).append(listener)
+        if fresh:
+            self._start()
+
+    async def forget(self, path: str, listener: Callable[[], None]) -> None:
+        """Stop calling `listener` for this path."""
+        self._listeners[path].remove(listener)
+        if self._listeners[path]:
+            return
+        del self._listeners[path]
+        if self._listeners:
+            self._start()
+        elif self._task is not None:
+            self._stop()
+            task, self._task = self._task, None
+            await task
+
+    def _start(self) -> None:
+        """Restart the watch with the current folders."""
+        self._stop()
+        if self._task is None:
+            self._task = asyncio.create_task(self._watch())
+
+    def _stop(self) -> None:
+        if self._again is not None:
+            self._again.set()
+
+    async def _watch(self) -> None:
+        from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]
+
+        loop = asyncio.get_running_loop()
+        while self._listeners:
+            self._again = _StopEvent()
+            folders = _list_parent_folders(self._listeners)
+            # Changes between two watches are missed, so have the listeners look once.
+            nudge = loop.call_later(_NUDGE_SECONDS, self._notify_listeners, *self._listeners)
+            try:
+                if folders:
+                    async for changes in awatch(
+                        *folders,
+                        watch_filter=self._is_watched_path,
+                        step=_STEP_MS,
+                        debounce=_GATHER_MS,
+                        rust_timeout=60_000,
+                        stop_event=cast("Any", self._again),
+                        recursive=False,
+                    ):
+                        self._notify_listeners(*{path for _, path in changes})
+            except (OSError, RuntimeError):
+                pass  # a folder that went away; looked for again
+            finally:
+                nudge.cancel()
+            if not self._again.is_set():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_RETRY_SECONDS):
+                        await self._again.wait()
+
+    def _is_watched_path(self, _change: Change, path: str) -> bool:
+        return path in self._listeners
+
+    def _notify_listeners(self, *paths: str) -> None:
+        for path in paths:
+            for listener in tuple(self._listeners.get(path, ())):
+                listener()
+
+
+def _list_parent_folders(paths: Iterable[str]) -> list[Path]:
+    return sorted({Path(path).parent for path in paths if Path(path).parent.is_dir()})
+
+
+# --- watching -----------------------------------------------------------------
+
 
 BACK_SECONDS: Final = 1.0
 """How long a file may be missing during rotation. Seconds."""
@@ -269,7 +517,7 @@ class FileWatch:
 
     @property
     def _removal_reason(self) -> str:
-        return self._refusal or f"{escape_name(self._path)} was removed."
+        return self._refusal or f"{_escape_name(self._path)} was removed."
 
 
 def _make_position(file: _OpenFile, position: StreamPosition) -> _FilePosition:
@@ -294,21 +542,21 @@ def _check_path(name: str, within: tuple[str, ...] | None) -> Path:
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "no ordinary file"
         raise InvalidArguments(
-            f"{escape_name(path)} is {kind}; only a file that grows can be watched."
+            f"{_escape_name(path)} is {kind}; only a file that grows can be watched."
         )
     return path
 
 
 def _describe_missing_file(path: Path, within: tuple[str, ...] | None, error: OSError) -> str:
-    shown = escape_name(path)
+    shown = _escape_name(path)
     if not isinstance(error, FileNotFoundError):
         return f"{shown} cannot be read ({error.strerror}); see that its rights allow it."
     there = sorted(_list_files(path.parent, within), reverse=True)
     if not there:
         return f"{shown} is not there; start what writes it, or create it first (touch), then wait."
-    newest = ", ".join(escape_name(name) for _, name in there[:_MOST_NAMES])
+    newest = ", ".join(_escape_name(name) for _, name in there[:_MOST_NAMES])
     return (
-        f"{shown} is not there; in {escape_name(path.parent)} there are {newest}. If it is "
+        f"{shown} is not there; in {_escape_name(path.parent)} there are {newest}. If it is "
         "yet to be written, create it first (touch)."
     )
 

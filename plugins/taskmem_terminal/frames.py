@@ -15,14 +15,15 @@ from typing import Final, NamedTuple, Protocol
 
 from taskmem_terminal.recording import COLUMNS
 from taskmem_terminal.render import (
+    PAINTED_BYTES,
     STRING_BYTES,
+    ScreenEmulator,
     find_open_string,
     find_safe_cut,
     mask_strings,
     moves_cursor,
     render_lines,
 )
-from taskmem_terminal.screen_emulation import PAINTED_BYTES, ScreenEmulator
 from taskmem_terminal.typed_lines import TypedLineDetector, TypingState
 
 LOOK_BYTES: Final = 1 << 18

@@ -2,24 +2,526 @@
 
 A condition holds if one of its sides holds; a side holds if all of its forms hold. Sides in plain
 English are left to the readers.
+
+A `View` prepares one frame for all forms. Typed lines are left out. The line with the cursor may
+still grow, so it is *open* until no output has come for a moment or the command has ended; then it
+is an ordinary line. A line is at most as long as one look (256 KiB).
+
+The last lines tell whether a terminal waits for a command or an answer. A shell's prompt is
+recognised by its form (`me@host:~$`, `[me@host src]#`, `bash-5.2$`, `❯`) if the shell does not mark
+it. Other prompts (`mysql>`, `(gdb)`, `In [3]:`) are recognised by an earlier line with the same
+prompt and typed text after it. So the first one is never "back", and `password:` is not a prompt.
+
+A terminal asks if it hides what is typed, as for a password, or if the line with the cursor ends
+like a question: with `?`, `:`, `[y/N]`, `(yes/no)`, with a default in brackets after one of them,
+or with `--More--`. A list of options below a question, such as `? Select a framework:`, and a box
+with buttons such as `<Yes>` and `<No>` are questions too.
+
+Each form has a matcher, which says why the form holds. Texts, patterns, percentages and numbers
+count once they were seen since the wait began. Prompts, questions, silence and absent texts are
+judged as they are now.
+
+* A text is a substring of a line, and a pattern matches within one line.
+* On an unfinished line, a match counts if it holds whatever may follow: texts and patterns at once,
+  percentages and numbers at the second look. Other matches count when the line is finished or no
+  output has come for a moment.
+* A text is gone if it was seen and has been absent for a moment: from the screen of a tmux pane or
+  a painting program, or from the last 80 lines of other targets. In a pane, the screen at the
+  wait's start counts as seen.
+* A command's end is known only from its status and the sensor. A command with an unknown status has
+  ended, but neither well nor badly. In a tmux pane, a command has also ended in that way when the
+  shell's prompt is back.
+* For a command recorded by `taskmem run`, its end also counts as the return of the prompt.
+* Silence is the time since the target last changed, whatever it shows.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
 from typing import Final
 
 from taskmem_hookspecs import ConditionUnclear, Frame, Met, Ruling
 from taskmem_hookspecs.conditions import (
+    Answer,
     AsksForm,
     Condition,
     ExitForm,
     ExitKind,
     Form,
+    NumberForm,
+    PercentForm,
     PromptForm,
+    QuietForm,
+    RegexForm,
     Side,
+    TextForm,
+    write_number,
 )
-from taskmem_terminal.frame_view import View, ViewBuilder, clip_line
-from taskmem_terminal.matchers import make_matcher
+from taskmem_hookspecs.matching import compile_regex, find_number, find_percentage, find_text
+from taskmem_terminal.process_exit import describe_end
+from taskmem_terminal.recording import UNSEEN_END
+
+_STILL_SECONDS: Final = 0.3
+"""Time without output after which an unfinished line counts as finished. Seconds."""
+_QUOTE_CHARS: Final = 200
+"""Maximum length of a quoted line. Characters."""
+
+
+class View:
+    """One frame without its typed lines, plus state from earlier frames."""
+
+    def __init__(self, frame: Frame, *, changed_at: datetime, cursor: str) -> None:
+        """Set the frame.
+
+        Args:
+            frame: The sensor's frame.
+            changed_at: When the target last changed.
+            cursor: The text before the cursor on its line, typed or not.
+        """
+        self.frame = frame
+        self.cursor = cursor
+        self.over = frame.exit_status is not None or frame.gone is not None
+        self.still_seconds = (frame.seen_at - changed_at).total_seconds()
+        self.settled = self.over or self.still_seconds >= _STILL_SECONDS or not cursor
+        """True if the line with the cursor is final."""
+        self.lines = ""
+        """New lines that are final."""
+        self.open = ""
+        """The line that may still grow; empty: there is none."""
+        self.tail = ""
+        """The frame's `tail`: the last lines since the wait's start; typed ones are empty."""
+        self.look_again_seconds: float | None = None
+
+    @property
+    def last_line(self) -> str:
+        """The last line that is not blank."""
+        text = (self.tail or self.lines).rstrip()
+        return text[text.rfind("\n") + 1 :].strip()
+
+    def look_again(self, seconds: float) -> None:
+        """Request a look after `seconds` even if nothing changes; the shortest request wins."""
+        known = self.look_again_seconds
+        self.look_again_seconds = seconds if known is None else min(known, seconds)
+
+
+class _ViewBuilder:
+    """Makes views of the frames of one wait, in order."""
+
+    __slots__ = ("_changed_at", "_cursor", "_known", "_printed", "_rows")
+
+    def __init__(self) -> None:
+        self._cursor = ""
+        self._rows: frozenset[str] = frozenset()
+        """Rows that were visible at the last look."""
+        self._known: frozenset[str] = frozenset()
+        """Visible rows that have already been added as lines."""
+        self._printed = ("", "")
+        """The last two texts that were not empty."""
+        self._changed_at: datetime | None = None
+
+    def build_view(self, frame: Frame) -> View:
+        """Return the view of the next frame."""
+        text, tail = frame.text or "", frame.tail or ""
+        if text:
+            self._cursor = text[text.rfind("\n") + 1 :]
+        if text or self._changed_at is None:
+            self._changed_at = frame.seen_at
+        changed_at = frame.changed_at or self._changed_at
+        view = View(frame, changed_at=changed_at, cursor=self._cursor)
+        typed = {line.strip() for line in frame.echoes}
+        view.lines = _remove_typed(text[: text.rfind("\n") + 1], typed)
+        if self._cursor.strip() not in typed:
+            if view.settled:
+                view.lines += self._cursor
+            else:
+                view.open = self._cursor
+                view.look_again(_STILL_SECONDS)
+        view.tail = _remove_typed(tail, typed)
+        self._printed = (self._printed[1], text) if text else self._printed
+        if tail and tail not in text:
+            self._add_rows(view)
+        return view
+
+    def _add_rows(self, view: View) -> None:
+        """Add rows of a painted screen that were never printed as lines.
+
+        While a program paints, a row may be incomplete; it counts at its second look.
+        """
+        rows = frozenset(view.tail.split("\n")) - {self._cursor.rstrip(), ""}
+        whole = rows if view.settled else rows & self._rows
+        fresh = [
+            row
+            for row in sorted(whole - self._known, key=view.tail.find)
+            if not any(row in printed for printed in self._printed)
+        ]
+        if fresh:
+            view.lines += "\n" + "\n".join(fresh)
+        if rows - whole:
+            view.look_again(_STILL_SECONDS)
+        self._known = (self._known | whole) & rows
+        self._rows = rows
+
+
+def _clip_line(line: str) -> str:
+    """Shorten a line for a quotation."""
+    line = " ".join(line[: 4 * _QUOTE_CHARS].split())
+    return line if len(line) <= _QUOTE_CHARS else f"{line[: _QUOTE_CHARS - 1]}…"
+
+
+def _remove_typed(text: str, typed: set[str]) -> str:
+    if not typed:
+        return text
+    kept = ("" if line.strip() in typed else line for line in text.split("\n"))
+    return "\n".join(kept)
+
+
+# --- prompts and questions ----------------------------------------------------
+
+
+QUESTION_SECONDS: Final = 1.0
+"""How long a line that only ends like a question must stay unchanged. Seconds."""
+_NEAR_LINES: Final = 3
+_LINE_END: Final = 400
+"""Characters at a line's end that are searched for a question."""
+_SHELL: Final = re.compile(
+    r"(?:\([\w .-]{1,40}\) )?(?:"
+    r"[\w.-]{1,64}@[\w.-]{1,64}[: ][^\n]{0,200}?[$#%❯]"
+    r"|\[[\w.-]{1,64}@[\w.-]{1,64} [^\]\n]{1,200}\][$#%]"
+    r"|(?:bash|sh|zsh|fish|ksh|dash)-[\d.]{1,8}[$#%]"
+    r"|PS [A-Z]:\\[^\n>]{0,200}>|[A-Z]:\\[^\n>]{0,200}>"
+    r"|(?:~|/)[^\n$%❯#]{0,100} ?[$❯]"
+    r"|[\w.-]{1,64}[^\n$%❯#]{0,100} ?❯"
+    r"|[\w.-]{1,64}(?:[: ][~/][^\n$%❯#]{0,100}| \([^()\n]{1,60}\) ?)?\$"
+    r"|[$❯]"
+    r") ?"
+)
+_PASSWORD: Final = re.compile(
+    r"\b(?:password|passphrase|passcode|passwort|pin|otp|verification code)\b"
+    r"[^\n]{0,120}[:?›>] ?$",
+    re.IGNORECASE,
+)
+_YES_NO: Final = re.compile(
+    r"(?:\by(?:es)?\]? ?(?:/|\||or) ?\[?n(?:o)?\b|\[y\]es\b|[(\[]y(?:es)?[)\]])"
+    r"(?:\W*|[^\n]{0,80}[\])?:›>] ?)$",
+    re.IGNORECASE,
+)
+_YES_QUOTED: Final = re.compile(r"""['"`]yes['"`]""", re.IGNORECASE)
+_QUESTION: Final = re.compile(
+    r"[?:›»>] ?(?:\([^()\n]{0,80}\)|\[[^\[\]\n]{0,80}\])?[?:›»>]? ?$"
+    r"|--more--|\(END\)$|press (?:any key|enter|return)\b[^\n]{0,60}$",
+    re.IGNORECASE,
+)
+_MENU: Final = re.compile(r"\s{0,8}(?:[?◆◈]|\[\?\]) +\S")
+_OPTION: Final = re.compile(r"\s*(?:[❯›>»●○◉◯◻◼■□✔✓*│└─-]|\(.\)|\[.\]|\d+[.)])|\s{2,}\S|\s*$")
+_ANY_BUTTON: Final = r"<\s?(?:ok|yes|no|cancel|continue|back|help)\s?>"
+_BUTTONS: Final = re.compile(
+    rf"^\s*(?:[│┃║|]\s*{_ANY_BUTTON}|{_ANY_BUTTON}\s+{_ANY_BUTTON})"
+    rf"(?:\s*{_ANY_BUTTON})*\s*[│┃║|]?\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A line with nothing but buttons: inside a box, or several of them."""
+
+
+class _PromptDetector:
+    """Detects that a prompt is back after something ran."""
+
+    __slots__ = ("_from_start", "_ran")
+
+    def __init__(self, *, from_start: bool) -> None:
+        """Set the state for a new wait.
+
+        `from_start`: the wait reads from the command's first byte, so text before the first prompt
+        is a greeting.
+        """
+        self._from_start = from_start
+        self._ran = False
+
+    def is_back(self, view: View) -> bool:
+        """Return whether the cursor is at a prompt and something ran before."""
+        frame = view.frame
+        if view.over or frame.prompt is False:
+            self._ran = True
+            return False
+        cursor = view.cursor.rstrip()
+        others = [
+            line
+            for line in (frame.tail or "").split("\n")
+            if line.strip() and line.rstrip() != cursor
+        ]
+        self._ran = (
+            self._ran
+            or any(not _is_shell_prompt(line) for line in frame.echoes)
+            or (not self._from_start and bool(others))
+        )
+        if not cursor or not view.settled:
+            return False
+        bare = _is_shell_prompt(cursor)
+        if frame.prompt:
+            typed = cursor in {line.rstrip() for line in frame.echoes}
+            return self._ran and (bare or not typed)
+        if bare:
+            return self._ran
+        return _is_prompt_again(cursor, others)
+
+
+def _is_shell_prompt(line: str) -> bool:
+    """Return whether a line is clearly a shell's prompt with nothing after it."""
+    return _SHELL.fullmatch(line.rstrip()) is not None
+
+
+def _is_asking(view: View, what: Answer) -> bool:
+    """Return whether the terminal waits for this kind of answer."""
+    line = view.cursor[-_LINE_END:]
+    if view.over or view.frame.prompt or _is_shell_prompt(view.cursor):
+        return False
+    if view.frame.hides_input and what is not Answer.YES_NO:
+        return True
+    if not view.settled:
+        return False
+    if what is Answer.PASSWORD:
+        # A terminal that echoes typing does not ask for a password.
+        shows = view.frame.hides_input is False
+        return not shows and _PASSWORD.search(line) is not None
+    if what is Answer.YES_NO:
+        return _asks_yes_or_no(view, line)
+    return (
+        _PASSWORD.search(line) is not None
+        or _asks_yes_or_no(view, line)
+        or _asks_anything(view, line)
+    )
+
+
+def _asks_yes_or_no(view: View, line: str) -> bool:
+    buttons = _BUTTONS.search(view.tail)
+    if _YES_NO.search(line) or (buttons and "yes" in buttons[0].lower()):
+        return True
+    near = [line for line in view.tail.split("\n") if line.strip()][-_NEAR_LINES:]
+    question = _YES_QUOTED.search("\n".join(near))
+    return question is not None and _asks_anything(view, line)
+
+
+def _asks_anything(view: View, line: str) -> bool:
+    lines = view.tail.rstrip().split("\n")
+    menus = [n for n, line in enumerate(lines) if _MENU.match(line)]
+    options = lines[menus[-1] + 1 :] if menus else []
+    chosen_from = bool(options) and all(map(_OPTION.match, options))
+    typed_at = bool(line) and (_QUESTION.search(line) or _MENU.match(view.cursor))
+    if not (chosen_from or typed_at or _BUTTONS.search(view.tail)):
+        return False
+    if view.still_seconds < QUESTION_SECONDS:
+        view.look_again(QUESTION_SECONDS - view.still_seconds)
+        return False
+    return True
+
+
+def _is_prompt_again(cursor: str, others: list[str]) -> bool:
+    """Return whether an earlier line has the same prompt with typed text after it."""
+    if not cursor.endswith((*">#$%❯)", "]:")):
+        return False
+    prompt = _mask_digits(cursor)
+    return any(
+        (line := _mask_digits(other)).startswith(f"{prompt} ") and line != prompt
+        for other in others
+    )
+
+
+def _mask_digits(line: str) -> str:
+    return re.sub(r"\d+", "0", line.strip())
+
+
+# --- matchers -----------------------------------------------------------------
+
+
+_FOLLOWING_SAMPLES: Final = ("", " x", "x", "999999999", ".9")
+"""Samples of what may follow an unfinished line, enough to decide every form."""
+_SIGNAL_BASE: Final = 128
+"""Shells report this plus the number of the signal that ended a command."""
+_QUESTIONS: Final = {
+    Answer.PASSWORD: "It asks for a password",
+    Answer.YES_NO: "It asks yes or no",
+    Answer.ANY: "It asks for input",
+}
+
+
+Match = Callable[[View], str | None]
+"""Returns a sentence on why a form holds; None: it does not."""
+
+
+def _make_matcher(form: Form, kind: str) -> Match:
+    """Return the matcher of a form; it must see every view of the wait.
+
+    `kind` of the target: `tmux`, `file`, or empty for a recording.
+    """
+    match form:
+        case TextForm(gone=True):
+            return _GoneMatcher(form.text).match
+        case TextForm() | RegexForm() | PercentForm() | NumberForm():
+            return _SeenMatcher(form).match
+        case ExitForm():
+            prompt = _PromptDetector(from_start=False) if kind == "tmux" else None
+            return _ExitMatcher(form.exit, prompt).match
+        case PromptForm():
+            return _PromptMatcher(is_recording=not kind).match
+        case AsksForm():
+            return partial(_match_question, wanted=form.asks)
+        case QuietForm():
+            return partial(_match_silence, seconds=form.quiet)
+
+
+class _SeenMatcher:
+    """Matches text on any line since the wait began."""
+
+    __slots__ = ("_find", "_form", "_found", "_is_open")
+
+    def __init__(self, form: TextForm | RegexForm | PercentForm | NumberForm) -> None:
+        self._form = form
+        self._find = _make_finder(form)
+        self._found: str | None = None
+        self._is_open = False
+        """True if the form matched the unfinished line at the last look."""
+
+    def match(self, view: View) -> str | None:
+        """Return why the form holds; None: it does not."""
+        if self._found is None and (line := self._search(view)) is not None:
+            form = str(self._form).removesuffix(" appears")
+            self._found = f'{form} appeared: "{_clip_line(line)}"'
+        return self._found
+
+    def _search(self, view: View) -> str | None:
+        if view.lines and (line := self._find(view.lines)) is not None:
+            return line
+        before, self._is_open = self._is_open, bool(view.open) and self._holds_on(view.open)
+        # A partly overwritten line may show a number that was never printed.
+        sure = before or isinstance(self._form, TextForm | RegexForm)
+        return view.open if self._is_open and sure else None
+
+    def _holds_on(self, line: str) -> bool:
+        """Return whether the form matches an unfinished line, whatever follows."""
+        ends = not (line[-1].isalnum() or line[-1] in ".,/")
+        following = _FOLLOWING_SAMPLES[:2] if ends else _FOLLOWING_SAMPLES
+        return all(self._find(line + more) is not None for more in following)
+
+
+class _GoneMatcher:
+    """Matches a text that was seen and is no longer visible."""
+
+    __slots__ = ("_gone_since", "_seen", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._seen = False
+        self._gone_since: datetime | None = None
+
+    def match(self, view: View) -> str | None:
+        """Return why the form holds; None: it does not."""
+        screen = view.frame.screen
+        visible = view.tail if screen is None else screen
+        if find_text(f"{visible}\n{view.open}", self._text) is not None:
+            self._seen, self._gone_since = True, None
+            return None
+        self._seen = self._seen or find_text(view.lines, self._text) is not None
+        if not self._seen:
+            return None
+        now = view.frame.seen_at
+        self._gone_since = self._gone_since or now
+        left = _STILL_SECONDS - (now - self._gone_since).total_seconds()
+        # A screen is empty for a moment while it is repainted.
+        if left > 0 and not view.over:
+            view.look_again(left)
+            return None
+        return f'"{self._text}" is gone'
+
+
+class _ExitMatcher:
+    """Matches the end of the command."""
+
+    __slots__ = ("_prompt", "_wanted")
+
+    def __init__(self, wanted: ExitKind | int, prompt: _PromptDetector | None) -> None:
+        """Set the expected end, and the detector of a prompt that shows it; None: no detector."""
+        self._wanted = wanted
+        self._prompt = prompt
+
+    def match(self, view: View) -> str | None:
+        """Return why the form holds; None: it does not."""
+        status, gone = view.frame.exit_status, view.frame.gone
+        if status is not None:
+            return describe_end("The command", status) if self._matches_status(status) else None
+        if self._wanted is not ExitKind.ANY:
+            return None
+        if gone is not None:
+            return None if UNSEEN_END in gone else gone
+        if self._prompt is not None and self._prompt.is_back(view):
+            return "The shell's prompt is back"
+        return None
+
+    def _matches_status(self, status: int) -> bool:
+        match self._wanted:
+            case ExitKind.ANY:
+                return True
+            case ExitKind.SUCCESS:
+                return status == 0
+            case ExitKind.FAILURE:
+                return status != 0
+            case number:
+                return number in (status, _SIGNAL_BASE - status if status < 0 else status)
+
+
+class _PromptMatcher:
+    """Matches the return of a prompt."""
+
+    __slots__ = ("_is_recording", "_notice")
+
+    def __init__(self, *, is_recording: bool) -> None:
+        self._is_recording = is_recording
+        self._notice = _PromptDetector(from_start=is_recording)
+
+    def match(self, view: View) -> str | None:
+        """Return why the form holds; None: it does not."""
+        if self._notice.is_back(view):
+            return f'The prompt is back: "{_clip_line(view.cursor)}"'
+        gone = view.frame.gone
+        if self._is_recording and gone is not None and UNSEEN_END not in gone:
+            return gone
+        return None
+
+
+def _match_question(view: View, wanted: Answer) -> str | None:
+    if not _is_asking(view, wanted):
+        return None
+    # No colon here: a question about a password would look like one.
+    return f'{_QUESTIONS[wanted]} ("{_clip_line(view.cursor or view.last_line)}")'
+
+
+def _match_silence(view: View, seconds: float) -> str | None:
+    left = seconds - view.still_seconds
+    if left <= 0:
+        return f"Nothing was shown for {write_number(seconds)} s"
+    if not view.over:
+        view.look_again(left)
+    return None
+
+
+def _make_finder(
+    form: TextForm | RegexForm | PercentForm | NumberForm,
+) -> Callable[[str], str | None]:
+    """Return a function that finds the first matching line of a text."""
+    match form:
+        case TextForm():
+            return partial(find_text, quote=form.text)
+        case RegexForm():
+            return compile_regex(form.regex).find
+        case PercentForm():
+            return partial(find_percentage, at_least=form.percent)
+        case NumberForm():
+            return partial(find_number, name=form.number, op=form.op, bound=form.value)
+
+
+# --- the judge ----------------------------------------------------------------
+
 
 _NO_TEXT: Final = "There is no text to read."
 
@@ -44,10 +546,10 @@ class TerminalRuleJudge:
         self._all = not condition.free
         self._condition = condition
         self._matchers = [
-            [make_matcher(form, kind) for form in condition.sides[side].forms]
+            [_make_matcher(form, kind) for form in condition.sides[side].forms]
             for side in self.sides
         ]
-        self._viewer = ViewBuilder()
+        self._viewer = _ViewBuilder()
 
     async def rule(self, frame: Frame) -> Ruling:
         """Return whether one of the sides with forms holds."""
@@ -70,11 +572,11 @@ class TerminalRuleJudge:
     def _describe(self, view: View) -> str:
         """Return the observation if no side holds; empty: nothing was shown yet."""
         last = view.last_line
-        seen = f'Last line: "{clip_line(last)}"' if last else ""
+        seen = f'Last line: "{_clip_line(last)}"' if last else ""
         if not view.over:
             return seen
         sides = " or ".join(str(self._condition.sides[side]) for side in self.sides)
-        over = f"Nothing more will come, so {clip_line(sides)} can no longer hold."
+        over = f"Nothing more will come, so {_clip_line(sides)} can no longer hold."
         return f"{over} {seen}".rstrip()
 
 

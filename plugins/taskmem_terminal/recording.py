@@ -91,7 +91,7 @@ def is_recording_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def format_now() -> str:
+def _format_now() -> str:
     """Return the current time in a recording's format."""
     return datetime.now(UTC).isoformat()  # noqa: TID251
 
@@ -113,7 +113,7 @@ class Recorder:
         self.folder = folder
         self.about = about
         self._lock = lock
-        self._begin, self._end = (list_segments(folder) or [(0, 0)])[-1]
+        self._begin, self._end = (_list_segments(folder) or [(0, 0)])[-1]
         self._sink: int | None = None
 
     @classmethod
@@ -176,7 +176,7 @@ class Recorder:
         Raises:
             OSError: It could not be written.
         """
-        self.update_metadata(replace(self.about, exit_status=exit_status, ended_at=format_now()))
+        self.update_metadata(replace(self.about, exit_status=exit_status, ended_at=_format_now()))
 
     def sync(self) -> None:
         """Flush the output to disk, so that it survives a power cut."""
@@ -200,7 +200,7 @@ class Recorder:
         path = self.folder / f"{_OUTPUT}{self._begin:020d}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._sink = os.open(path, flags, 0o600)
-        for begin, _ in list_segments(self.folder)[:-KEPT_SEGMENTS]:
+        for begin, _ in _list_segments(self.folder)[:-KEPT_SEGMENTS]:
             (self.folder / f"{_OUTPUT}{begin:020d}").unlink(missing_ok=True)
 
 
@@ -250,7 +250,7 @@ class Recording:
 
     def changed_at(self) -> datetime | None:
         """Return when output last came; None: never."""
-        parts = list_segments(self.folder)
+        parts = _list_segments(self.folder)
         if not parts:
             return None
         with contextlib.suppress(OSError):
@@ -264,7 +264,7 @@ class Segments:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._parts = list_segments(folder)
+        self._parts = _list_segments(folder)
         self.begin = self._parts[0][0] if self._parts else 0
         """Offset of the first retained byte."""
         self.end = self._parts[-1][1] if self._parts else 0
@@ -289,7 +289,7 @@ class Segments:
         return bytes(got)
 
 
-def list_segments(folder: Path) -> list[tuple[int, int]]:
+def _list_segments(folder: Path) -> list[tuple[int, int]]:
     """Return begin and end of each segment, in order."""
     found: list[tuple[int, int]] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -335,7 +335,7 @@ def prune_recordings(root: Path, watched: Collection[str] | None = None) -> None
     most, counts, taken = {False: KEPT_ENDED, True: KEPT_FED}, [0, 0], 0
     for _, last, fed, folder in sorted(loose, reverse=True):
         counts[fed] += 1
-        taken += sum(end - begin for begin, end in list_segments(folder))
+        taken += sum(end - begin for begin, end in _list_segments(folder))
         if counts[fed] > most[fed] or last < oldest or taken > KEPT_BYTES:
             shutil.rmtree(folder, ignore_errors=True)
     for left in (*root.glob(".new-*"), *root.glob(".old-*")):
@@ -354,7 +354,7 @@ def build_metadata(command: list[str], **more: Any) -> RecordingMetadata:  # noq
         id=secrets.token_hex(8),
         program=command[0].rpartition("/")[2] if command else "",
         interactive=can_be_typed_at(command),
-        started_at=format_now(),
+        started_at=_format_now(),
         **more,
     )
 

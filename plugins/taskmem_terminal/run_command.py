@@ -11,12 +11,11 @@ from typing import Final
 
 import click
 
-from taskmem_terminal.recorded_session import CannotStart, Session
-from taskmem_terminal.recorder import SessionRecorder
+from taskmem_terminal.recorder import CannotStart, Session, SessionRecorder
 from taskmem_terminal.recording import NameTaken, is_recording_name
 
 NOT_FOUND: Final = 127
-NOT_EXECUTABLE: Final = 126
+_NOT_EXECUTABLE: Final = 126
 """Exit statuses as shells use them."""
 
 
@@ -66,7 +65,7 @@ def run_recorded(name: str, arguments: list[str]) -> int:
     try:
         session.start()
     except CannotStart as error:
-        status = NOT_FOUND if error.missing else NOT_EXECUTABLE
+        status = NOT_FOUND if error.missing else _NOT_EXECUTABLE
         shadow.write(f"taskmem: {error}\r\n".encode())
         shadow.end(status)
         click.echo(f"taskmem: {error}", err=True)

@@ -22,10 +22,9 @@ from taskmem_terminal.recording import (
 )
 
 if TYPE_CHECKING:
-    from taskmem_terminal.file_notify import FileChangeNotifier
-    from taskmem_terminal.recorder_listener import FifoListener
-    from taskmem_terminal.recording_watch import RecordingWatch
-    from taskmem_terminal.tmux_server import Tmux
+    from taskmem_terminal.file_watch import FileChangeNotifier
+    from taskmem_terminal.recording_watch import FifoListener, RecordingWatch
+    from taskmem_terminal.tmux_watch import Tmux
 
 log = logging.getLogger(__name__)
 BEGIN_SECONDS: Final = 3.0
@@ -35,7 +34,7 @@ SETTLE_SECONDS: Final = 30.0
 ROOM_BYTES: Final = 1 << 20
 """Pushed bytes between two checks of the total size."""
 
-PIECE_BYTES: Final = 8 << 10
+_PIECE_BYTES: Final = 8 << 10
 """Minimum bytes counted for a piece, because a new name takes space too."""
 
 
@@ -61,13 +60,12 @@ class TerminalSensor:
         """
         kind, colon, rest = target.name.partition(":")
         if colon and kind == "tmux":
-            from taskmem_terminal.tmux_server import Tmux
+            from taskmem_terminal.tmux_watch import Tmux
 
             self._tmux = self._tmux or Tmux()
             return await self._tmux.watch(rest)
         if colon and kind == "file":
-            from taskmem_terminal.file_notify import FileChangeNotifier
-            from taskmem_terminal.file_watch import FileWatch
+            from taskmem_terminal.file_watch import FileChangeNotifier, FileWatch
 
             self._folders = self._folders or FileChangeNotifier()
             return FileWatch(rest, self._folders, target.within)
@@ -104,7 +102,7 @@ class TerminalSensor:
 
     async def _make_room(self, name: str, pushed: int) -> None:
         """Now and then delete old pushed output that no wait watches."""
-        self._pushed += max(pushed, PIECE_BYTES)
+        self._pushed += max(pushed, _PIECE_BYTES)
         settled = time.monotonic() >= self._settled_at  # noqa: TID251
         if settled and self._pushed >= ROOM_BYTES:
             self._pushed = 0
@@ -154,7 +152,7 @@ class TerminalSensor:
             ) from None
 
     def _get_listener(self) -> FifoListener:
-        from taskmem_terminal.recorder_listener import FifoListener
+        from taskmem_terminal.recording_watch import FifoListener
 
         self._bell = self._bell or FifoListener(get_recordings_folder())
         return self._bell

@@ -1,8 +1,8 @@
-"""Control-mode client of tmux, which receives a session's output and queries it.
+"""Talk to tmux: receive a session's output, query it, and find the pane that a target names.
 
-It only reads: it has no size, so it resizes no window, and it sends no keys. Answers and output
-come in one stream, in the order in which they happened; so an answer is true between the output
-before it and the output after it.
+The control-mode client only reads: it has no size, so it resizes no window, and it sends no keys.
+Answers and output come in one stream, in the order in which they happened; so an answer is true
+between the output before it and the output after it.
 
     %begin 1795319814 274 1  an answer contains what a program printed, unescaped: also
     …                        lines that look as if the answer ended and another
@@ -10,6 +10,9 @@ before it and the output after it.
     %begin 1795319814 275 1
     d1f0…                    so it ends before a random word that only tmux was given
     %end 1795319814 275 1
+
+tmux itself matches prefixes of names, so that a wait on `work` could watch `workshop`; here names
+match exactly.
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ import secrets
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
+
+from taskmem_hookspecs import TargetNotFound
+from taskmem_terminal.typed_lines import SHELL_CARRIERS, SHELLS
 
 _GULP_BYTES: Final = 65_536
 _ANSWER_SECONDS: Final = 5.0
@@ -328,3 +334,226 @@ class ClientListener:
 def unescape_output(data: bytes) -> bytes:
     r"""Decode the escapes of control characters and `\` in `%output`."""
     return _ESCAPED_BYTE.sub(lambda found: bytes([int(found[1], 8)]), data)
+
+
+# --- panes --------------------------------------------------------------------
+
+
+_MOST_NAMES: Final = 8
+_FIELDS: Final = (
+    "pane_id", "session_id", "session_name", "window_id", "window_index",
+    "pane_index", "window_active", "pane_active", "pane_dead", "pane_dead_status",
+    "pane_dead_signal", "pane_pid", "history_size", "cursor_x", "cursor_y",
+    "pane_width", "pane_height", "pid", "start_time",
+)  # fmt: skip
+_WORDS: Final = ("pane_current_command", "window_name", "pane_start_command")
+"""Fields in which programs and users may write any text."""
+FORMAT: Final = "\t".join(
+    (
+        *(f"#{{{field}}}" for field in _FIELDS),
+        *(f"#{{s/[\x01-\x1f\x7f]/ /:{field}}}" for field in _WORDS),
+    )
+)
+"""Format string for tmux; `Pane.parse` reads its lines."""
+_SPECIAL_TARGET: Final = re.compile(r"[:.]=?(?:[!^$+-]|\{[a-z-]+\})")
+
+
+class Pane(NamedTuple):
+    """One pane, as of one query."""
+
+    id: str
+    session: str
+    """Id of its session."""
+    session_name: str
+    window: str
+    window_index: str
+    number: str
+    """Its index within the window."""
+    in_front: bool
+    """True if it is the active pane of its window."""
+    window_in_front: bool
+    dead: bool
+    status: int | None
+    """Exit status; the negative number of the signal that ended it; None: unknown or running."""
+    pid: int
+    command: str
+    """Program in the foreground."""
+    history: int
+    """Number of lines above the screen."""
+    column: int
+    row: int
+    """Position of the cursor, with `column`."""
+    columns: int
+    rows: int
+    server: str
+    """Identifies this tmux server."""
+    window_name: str
+    started_with: str
+    """The command it was started with; empty: a shell."""
+
+    @classmethod
+    def parse(cls, line: str) -> Pane:
+        """Parse a line of FORMAT.
+
+        Raises:
+            ValueError: It is not such a line.
+        """
+        names = (*_FIELDS, *_WORDS)
+        fields = dict(zip(names, line.split("\t", len(names) - 1), strict=True))
+        status = fields["pane_dead_status"]
+        if not status and fields["pane_dead_signal"]:
+            status = f"-{fields['pane_dead_signal']}"
+        return cls(
+            id=fields["pane_id"],
+            session=fields["session_id"],
+            session_name=fields["session_name"],
+            window=fields["window_id"],
+            window_index=fields["window_index"],
+            number=fields["pane_index"],
+            in_front=fields["pane_active"] == "1",
+            window_in_front=fields["window_active"] == "1",
+            dead=fields["pane_dead"] == "1",
+            status=int(status) if status else None,
+            pid=int(fields["pane_pid"] or 0),
+            command=fields["pane_current_command"],
+            history=int(fields["history_size"] or 0),
+            column=int(fields["cursor_x"] or 0),
+            row=int(fields["cursor_y"] or 0),
+            columns=int(fields["pane_width"] or 80),
+            rows=int(fields["pane_height"] or 24),
+            server=f"{fields['pid']}-{fields['start_time']}",
+            window_name=fields["window_name"],
+            started_with=fields["pane_start_command"],
+        )
+
+    def __str__(self) -> str:
+        """Return the target that names the pane."""
+        return f"pty:tmux:{self.session_name}:{self.window_index}.{self.number}"
+
+    @property
+    def server_pid(self) -> int:
+        """Process id of the tmux server."""
+        return int(self.server.partition("-")[0])
+
+    @property
+    def prompt(self) -> bool | None:
+        """True if a shell is in the foreground; None: unknown."""
+        if self.command in SHELL_CARRIERS or self.dead:
+            return None
+        if self.command in SHELLS:
+            first = self.started_with.strip('"').split(" ", 1)
+            # `tmux new-session 'sh build.sh'`: a shell that shows no prompt.
+            named = first[0].rpartition("/")[2]
+            waits = not named or (named in SHELLS and len(first) == 1)
+            return True if waits else None
+        return False
+
+
+async def list_panes() -> list[Pane]:
+    """Return all panes of the server; none: no server runs.
+
+    Raises:
+        TargetNotFound: tmux is not installed.
+        TmuxError: tmux does not answer, so the panes are unknown.
+    """
+    try:
+        answer = await run_tmux_command("list-panes", "-a", "-F", FORMAT)
+    except TmuxError as words:
+        if not str(words) or "temporarily" in str(words):
+            raise
+        return []
+    except FileNotFoundError:
+        raise TargetNotFound(
+            "tmux is not installed here; install it (apt-get install tmux, or brew "
+            "install tmux), or run the command by taskmem run --name NAME -- CMD."
+        ) from None
+    panes: list[Pane] = []
+    for line in answer.split("\n"):
+        # An unreadable line must not hide the other panes.
+        with contextlib.suppress(ValueError):
+            panes.append(Pane.parse(line))
+    return panes
+
+
+async def find_pane(name: str) -> Pane:
+    """Return the pane that a target names.
+
+    Raises:
+        TargetNotFound: There is none; the message names the existing panes.
+    """
+    try:
+        panes = await list_panes()
+    except TmuxError:
+        raise TargetNotFound(
+            f"tmux does not answer, so pty:tmux:{name} was not found; see that "
+            "tmux list-panes -a works."
+        ) from None
+    found = _find_named(name.removeprefix("="), panes)
+    if found is None and _SPECIAL_TARGET.search(name):
+        # `work:!`, `work:.{bottom}`: only tmux can resolve these.
+        try:
+            id_ = await run_tmux_command("display-message", "-p", "-t", name, "#{pane_id}")
+        except TmuxError:
+            id_ = ""
+        found = next((pane for pane in panes if pane.id == id_.strip()), None)
+    if found is None:
+        raise TargetNotFound(_describe_missing_pane(name, panes))
+    return found
+
+
+def _find_named(name: str, panes: list[Pane]) -> Pane | None:
+    if name.startswith("%"):
+        return next((pane for pane in panes if pane.id == name), None)
+    if name.startswith("@"):
+        return _find_front([pane for pane in panes if pane.window == name])
+    session, colon, rest = name.partition(":")
+    mine = [pane for pane in panes if session in (pane.session_name, pane.session)]
+    if colon:
+        return _find_within(rest.removeprefix("="), mine)
+    if not mine and "." in name:
+        # tmux takes `work.1` for a pane of the session's active window.
+        session, _, index = name.rpartition(".")
+        mine = [pane for pane in panes if session in (pane.session_name, pane.session)]
+        mine = [pane for pane in mine if pane.window_in_front and pane.number == index]
+    return _find_front(mine)
+
+
+def _find_within(rest: str, mine: list[Pane]) -> Pane | None:
+    """Return the pane of a session that `window.pane` names."""
+    whole = [pane for pane in mine if rest in _list_window_names(pane)]
+    if whole or "." not in rest:
+        return _find_front(whole if rest else mine)
+    window, _, index = rest.rpartition(".")
+    return next(
+        (
+            pane
+            for pane in mine
+            if index in (pane.number, pane.id)
+            and (window in _list_window_names(pane) if window else pane.window_in_front)
+        ),
+        None,
+    )
+
+
+def _list_window_names(pane: Pane) -> tuple[str, str, str]:
+    return pane.window_index, pane.window_name, pane.window
+
+
+def _find_front(panes: list[Pane]) -> Pane | None:
+    """Return the active pane among those of a session or window."""
+    ranked = sorted(panes, key=lambda pane: (pane.window_in_front, pane.in_front))
+    return ranked[-1] if ranked else None
+
+
+def _describe_missing_pane(name: str, panes: list[Pane]) -> str:
+    if not panes:
+        return (
+            f"There is no pane pty:tmux:{name}: no tmux server runs that can be "
+            "reached; start one, or set TASKMEM_TMUX_SOCKET to the path of its socket."
+        )
+    named = ", ".join(f"{pane} ({pane.command})" for pane in panes[:_MOST_NAMES])
+    more = len(panes) - _MOST_NAMES
+    return (
+        f"There is no pane pty:tmux:{name}; there are {named}"
+        f"{f' and {more} more' if more > 0 else ''}."
+    )

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from taskmem_evidence import files
-from taskmem_evidence.file_times import read_birth_time
+from taskmem_evidence.files import read_birth_time
 from taskmem_hookspecs import Claim
 
 EPOCH = datetime.fromtimestamp(0, UTC)

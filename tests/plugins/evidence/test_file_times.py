@@ -3,8 +3,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from taskmem_evidence import file_times as module
-from taskmem_evidence.file_times import (
+from taskmem_evidence import files as module
+from taskmem_evidence.files import (
     SECOND,
     TICK,
     FileStamps,

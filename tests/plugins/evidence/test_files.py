@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from taskmem_evidence import files, paths
+from taskmem_evidence import files
+from taskmem_evidence import files as paths
 from taskmem_evidence.files import FileVerifier
 from taskmem_evidence.hooks import evidence_verifier
 from taskmem_hookspecs import EvidenceVerifier, Verdict

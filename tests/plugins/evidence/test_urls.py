@@ -12,8 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from taskmem_evidence import urls
-from taskmem_evidence.addresses import is_public
-from taskmem_evidence.urls import UrlVerifier
+from taskmem_evidence.urls import UrlVerifier, is_public
 from taskmem_hookspecs import Verdict
 from taskmem_hookspecs.testing import VerifierSuite
 from tests.plugins.evidence.claims import a_claim

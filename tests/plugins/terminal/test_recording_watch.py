@@ -21,7 +21,6 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.testing import SensorSuite
 from taskmem_terminal.recorder import BELL, notify_daemon
-from taskmem_terminal.recorder_listener import FifoListener
 from taskmem_terminal.recording import (
     Recorder,
     Recording,
@@ -29,6 +28,7 @@ from taskmem_terminal.recording import (
     get_recordings_folder,
     list_recordings,
 )
+from taskmem_terminal.recording_watch import FifoListener
 from taskmem_terminal.sensor import TerminalSensor
 from tests.plugins.terminal.watched import (
     alive,

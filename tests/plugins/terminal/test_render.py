@@ -6,8 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from taskmem_terminal.frames import LOOK_BYTES, OutputReader, ReadOptions, StreamPosition
-from taskmem_terminal.render import find_open_string, mask_strings, render_lines
-from taskmem_terminal.screen_emulation import ScreenEmulator
+from taskmem_terminal.render import ScreenEmulator, find_open_string, mask_strings, render_lines
 from tests.plugins.terminal.watched import Bytes
 
 TERMINAL = ReadOptions(columns=40, rows=10, interactive=True)

@@ -5,10 +5,9 @@ import shutil
 import pytest
 
 from taskmem_hookspecs import Target
-from taskmem_terminal import tmux_panes
+from taskmem_terminal import tmux_client
 from taskmem_terminal.sensor import TerminalSensor
-from taskmem_terminal.tmux_client import Client, ClientListener, TmuxError
-from taskmem_terminal.tmux_panes import list_panes
+from taskmem_terminal.tmux_client import Client, ClientListener, TmuxError, list_panes
 from tests.plugins.terminal.watched import alive, list_open_files, watch_terminal
 from tests.support.waiting import until
 
@@ -125,12 +124,12 @@ async def test_a_program_may_be_named_as_it_likes(tmux):
 
 async def test_one_pane_that_cannot_be_read_hides_no_other(tmux, monkeypatch):
     tmux.session("work", "cat")
-    ask = tmux_panes.run_tmux_command
+    ask = tmux_client.run_tmux_command
 
     async def odd(*arguments):
         return "%7\tx\n\nz\n" + await ask(*arguments)
 
-    monkeypatch.setattr(tmux_panes, "run_tmux_command", odd)
+    monkeypatch.setattr(tmux_client, "run_tmux_command", odd)
     assert [pane.session_name for pane in await list_panes()] == ["work"]
 
 

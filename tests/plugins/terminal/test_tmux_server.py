@@ -9,7 +9,7 @@ from taskmem_hookspecs import Target
 from taskmem_hookspecs.testing import SensorSuite
 from taskmem_terminal import tmux_client, tmux_watch
 from taskmem_terminal.sensor import TerminalSensor
-from taskmem_terminal.tmux_panes import Pane
+from taskmem_terminal.tmux_client import Pane
 from tests.plugins.terminal.conftest import SHELL
 from tests.plugins.terminal.watched import alive, watch_terminal
 from tests.support.waiting import until
