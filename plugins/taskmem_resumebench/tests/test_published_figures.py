@@ -30,7 +30,7 @@ _TABLES: Final = {
 }
 _TIMES: Final = "The run took "
 """Begins the line with the times of the run, and with the wakes of silent agents."""
-_GOALS_TITLE: Final = "| S3, P2.5 | goal | last run |"
+_GOALS_TITLE: Final = "| asked | goal | last run |"
 _README_TITLE: Final = "| told after a kill | right | 3 kills | doubled |"
 _README_NAMES: Final = {
     "packet": "Task memory",
@@ -113,8 +113,8 @@ def _format_goals(report: Mapping[str, Any]) -> list[str]:
     means = f"{metrics['mean_steps']} steps, {metrics['mean_resumes']} resumes"
     return [
         _format_row("---", "---:", "---:"),
-        format_completion("five", "100 % (S3: 90 %)"),
-        format_completion("ten", "99 % (S3: 80 %)"),
+        format_completion("five", "100 % (asked: 90 %)"),
+        format_completion("ten", "99 % (asked: 80 %)"),
         _format_row("a task that is killed three times is resumed", "each time", killed),
         _format_row("a step, median; 95th percentile", "", medians),
         _format_row("a task, mean", "", f"{times['task_seconds']:.2f} s"),

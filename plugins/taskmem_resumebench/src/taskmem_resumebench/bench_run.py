@@ -56,7 +56,10 @@ MODEL: Final = Size(
 )
 """For a language model, of which each step costs money."""
 MOST_KILLS: Final = 3
-"""Interruptions of a task that has few; S3 asked for as many."""
+"""Interruptions of a task that has few.
+
+Source: docs/origins.md, "A benchmark of resuming".
+"""
 GOAL_STEPS: Final = (5, 10)
 ONCE: Final = BenchCondition("packet", kills=KillPlan(most=1))
 THRICE: Final = BenchCondition("packet", kills=KillPlan(most=MOST_KILLS))
@@ -172,7 +175,7 @@ def run_bench(
 
 
 def _list_goal_work(seed: int, count: int) -> list[Work]:
-    """Return S3's tasks: of five steps and of ten, killed once, and one killed three times."""
+    """Return tasks of five steps and of ten, killed once, and one killed three times."""
     (eight,) = generate_tasks(seed, 1, [8], revises=False)
     tasks = [
         task for steps in GOAL_STEPS for task in generate_tasks(seed, count, [steps], revises=False)

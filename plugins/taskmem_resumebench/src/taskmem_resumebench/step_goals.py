@@ -1,4 +1,7 @@
-"""The bar of the first specification of resumption (S3, P2.5): steps, kills, times and sizes."""
+"""Describe how a run meets what was asked of resuming: steps, kills, times and sizes.
+
+Source: docs/origins.md, "A benchmark of resuming".
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def describe_goals(
     killed: Outcome,
     checkpoint_bytes: Sequence[int],
 ) -> dict[str, JsonValue]:
-    """Return S3's figures.
+    """Return the figures that were asked for.
 
     Args:
         five: Tasks of five steps.
@@ -49,7 +52,7 @@ def describe_goals(
 
 
 def describe_times(outcomes: Sequence[Outcome]) -> dict[str, JsonValue]:
-    """Return how long S3's tasks and their steps took."""
+    """Return how long these tasks and their steps took."""
     times = [seconds for each in outcomes for seconds in each.step_seconds]
     return {
         "step_seconds": {"median": round(median(times), 4), "p95": find_percentile(times, 95)},
