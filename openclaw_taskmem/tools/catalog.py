@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.text.texts import format_count, quote_line
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_guards import renew_lease
-from openclaw_taskmem.tools import arguments, forms, recall, runs, tasks, waits
+from openclaw_taskmem.tools import forms, recall, runs, tasks, waits
 from openclaw_taskmem.tools.tool import Answer, RunlessAnswer, Tool
 from taskmem_hookspecs.errors import TaskmemError, UnknownTool
 
@@ -31,7 +31,7 @@ def answer_call(context: Context, name: str, given: Mapping[str, object], caller
         TaskmemError: The call was refused; the text says why and what to do.
     """
     tool = find_tool(name)
-    safe, removed = arguments.prepare_arguments(given, tool.input_schema)
+    safe, removed = forms.prepare_arguments(given, tool.input_schema)
     form = forms.fill_form(tool.form, safe)
     if form.session_key:
         named = context.sessions.to_canonical(form.session_key)
@@ -95,7 +95,7 @@ def find_tool(name: str) -> Tool:
     """
     if tool := _TOOLS_BY_NAME.get(name):
         return tool
-    arguments.check_tool_name(name)
+    forms.check_tool_name(name)
     known = ", ".join(tool.name for tool in TOOLS)
     raise UnknownTool(f"There is no tool {quote_line(name, 80)}; the tools are: {known}.")
 

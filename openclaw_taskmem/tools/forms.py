@@ -1,15 +1,17 @@
-"""The forms of the tools' arguments; each tool's JSON schema is built from its form.
+"""Clean the arguments of a tool call, and fill the tool's form with them.
 
-Limits: name 200 characters, 200 steps of 500, message and metadata 64 KiB. Source: docs/origins.md,
-"Tools and their answers".
+Each tool's JSON schema is built from its form. Limits: name 200 characters, 200 steps of 500,
+message and metadata 64 KiB.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import NoneType
-from typing import Annotated, Final, cast
+from typing import Annotated, Final, Literal, cast
 
 from pydantic import (
     AfterValidator,
@@ -24,11 +26,171 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from openclaw_taskmem.domain.callers import callers
+from openclaw_taskmem.domain.callers.callers import AGENT, USER
+from openclaw_taskmem.domain.conditions.role_queue_target import is_queue
 from openclaw_taskmem.domain.tasks import metadata as task_metadata
 from openclaw_taskmem.domain.tasks import required_artifacts
+from openclaw_taskmem.domain.text.redaction import MASK, scrub_json
 from openclaw_taskmem.domain.text.text_safety import has_visible_text
+from openclaw_taskmem.domain.views.chat_commands import LONGEST_ANSWER
 from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
+from taskmem_hookspecs.conditions import MAX_SIDES
 from taskmem_hookspecs.errors import ReservedKey
+
+MOST_CHARS: Final = 65_536
+"""Characters of one text, at most; the forms' own limits, in bytes, are lower."""
+DEPTH: Final = 32
+"""Levels of nesting, at most."""
+MOST_VALUES: Final = 40_000
+"""Values in one call, at most; metadata of the largest size has fewer."""
+
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+
+
+def prepare_arguments(
+    arguments: Mapping[str, object], schema: Mapping[str, JsonValue]
+) -> tuple[dict[str, JsonValue], int]:
+    """Mask credentials in arguments; return the arguments and the number of credentials.
+
+    Lone surrogates are replaced by U+FFFD. A text is converted if the `schema` asks for another
+    type, such as a number.
+
+    Raises:
+        InvalidArguments: They are nested too deeply, too many, or no JSON, or a text is too long or
+            contains NUL.
+    """
+    _check_value_count(arguments)
+    given = cast("dict[str, JsonValue]", _clean_value(dict(arguments), DEPTH))
+    kinds = cast("Mapping[str, Mapping[str, JsonValue]]", schema["properties"])
+    fitted: dict[str, JsonValue] = {
+        name: _fit_value(value, kinds[name]) if name in kinds else value
+        for name, value in given.items()
+    }
+    clean = given if fitted == given else _clean_value(fitted, DEPTH)
+    safe = scrub_json(clean)
+    assert isinstance(safe, dict)  # noqa: S101 - a mapping stays one
+    return safe, 0 if safe == clean else max(0, _count_masks(safe) - _count_masks(clean))
+
+
+def check_tool_name(name: str) -> None:
+    """Refuse a tool name that contains a lone surrogate.
+
+    Raises:
+        InvalidArguments: It contains one.
+    """
+    if _SURROGATE.search(name):
+        raise InvalidArguments(
+            "The tool's name holds half a character (a lone surrogate); give the name "
+            "as the list of tools has it."
+        )
+
+
+def _check_value_count(arguments: Mapping[str, object]) -> None:
+    """Refuse a call with too many values, before time is spent on each.
+
+    Raises:
+        InvalidArguments: There are too many.
+    """
+    left, seen = [*arguments.values()], 0
+    while left:
+        value, seen = left.pop(), seen + 1
+        if isinstance(value, dict):
+            left += cast("dict[str, object]", value).values()
+        elif isinstance(value, list):
+            left += cast("list[object]", value)
+        if seen + len(left) > MOST_VALUES:
+            raise InvalidArguments(
+                f"The arguments have more than {MOST_VALUES:,} values; put them into a "
+                "file and name the file. Nothing was written."
+            )
+
+
+_NUMBER: Final = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
+_ENTRY: Final = re.compile(r"^(?:[-*•]\s+|\[ \]\s+|[0-9]{1,3}[.)]\s+)+")
+
+
+def _fit_value(value: JsonValue, asked: Mapping[str, JsonValue]) -> JsonValue:
+    """Convert a text to the type that a schema asks for.
+
+    `"5"` becomes a number, `"true"` a boolean, and a text of JSON a list or an object. A list of
+    texts may also be one text with an entry per line, or with numbered entries. What does not fit
+    is left for the form to refuse.
+    """
+    kind = asked.get("type")
+    text = value.strip() if isinstance(value, str) else ""
+    if kind == "array":
+        items = cast("Mapping[str, JsonValue]", asked.get("items") or {})
+        value = _split_entries(text, items.get("type")) or value
+        if isinstance(value, list):
+            return [_fit_value(item, items) for item in value]
+        return value
+    if kind in ("integer", "number") and _NUMBER.fullmatch(text):
+        whole = float(text).is_integer() and kind == "integer"
+        return int(float(text)) if whole else float(text)
+    if kind == "boolean" and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    read = _read_json(text) if kind == "object" else None
+    return read if isinstance(read, dict) else value
+
+
+def _read_json(text: str) -> JsonValue:
+    try:
+        return cast("JsonValue", json.loads(text)) if text[:1] in "[{" else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _split_entries(text: str, kind: JsonValue) -> list[JsonValue]:
+    """Split a list that was written as one text into its entries."""
+    read = _read_json(text)
+    if isinstance(read, list):
+        return read
+    if kind == "integer":
+        return [entry for entry in re.split(r"[\s,]+", text) if entry]
+    if "\n" not in text and text.startswith(("1. ", "1) ")):
+        text = re.sub(r"[,;]?\s+(?=[0-9]{1,3}[.)]\s)", "\n", text)
+    lines = [line.strip() for line in text.splitlines()]
+    return [_ENTRY.sub("", line) or line for line in lines if line]
+
+
+def _clean_value(value: object, depth: int) -> JsonValue:
+    if isinstance(value, str):
+        if len(value) > MOST_CHARS:
+            raise InvalidArguments(
+                f"A text has {len(value):,} characters, and no argument takes that "
+                "many; shorten it, or put the long part into a file and name the "
+                "file. Nothing was written."
+            )
+        if "\x00" in value:
+            raise InvalidArguments(
+                "A text holds a NUL character; remove it and call again. Nothing was written."
+            )
+        return _SURROGATE.sub("\ufffd", value)
+    if depth == 0:
+        raise InvalidArguments(
+            f"The arguments are nested more than {DEPTH} levels deep; flatten them. "
+            "Nothing was written."
+        )
+    if isinstance(value, dict):
+        entries = cast("dict[str, object]", value)
+        return {
+            str(_clean_value(key, depth - 1)): _clean_value(item, depth - 1)
+            for key, item in entries.items()
+        }
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        return [_clean_value(item, depth - 1) for item in items]
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    raise InvalidArguments(f"{type(value).__name__} is no JSON. Nothing was written.")
+
+
+def _count_masks(value: JsonValue) -> int:
+    return json.dumps(value).count(MASK)
+
+
+# --- forms of tasks ------------------------------------------------------------------------
+
 
 NAME_CHARS: Final = 200
 MOST_STEPS: Final = 200
@@ -359,3 +521,177 @@ def _compact_schema(value: JsonValue) -> JsonValue:
             del kept["anyOf"]
             kept = {**real[0], **kept}
     return kept
+
+
+# --- forms of waits ------------------------------------------------------------------------
+
+
+CONDITION_CHARS: Final = 2000
+LONGEST_WAIT: Final = 30 * 86_400
+"""Seconds that a wait may last, and that may lie between two looks, at most."""
+
+TargetText = Annotated[Filled, Field(max_length=5000)]
+Condition = Annotated[Stripped, Field(max_length=CONDITION_CHARS)]
+Signals = Annotated[
+    list[dict[str, JsonValue]],
+    Field(min_length=1, max_length=MAX_SIDES),
+    WithJsonSchema({"type": "array", "items": {"type": "object"}}),
+]
+FORMS_HELP: Final = (
+    '"text" appears (put it in double quotes) or "text" is gone (seen before, not now) '
+    "| /regex/ appears (on one line, ^ and $ are its ends, RE2; /regex/i ignores case) "
+    "| exits | succeeds | fails | exits with N | prompt returns | asks for a password "
+    "(or passphrase) | asks yes or no | asks for input | quiet for "
+    "30 s | 80 % (at least; also 42/120) | NAME >= N (also < <= > ==): any number "
+    "printed with that name, loss < 0.1. Join by or / and; and binds closer. On "
+    "pty:NAME all that was printed counts, elsewhere only what comes after this call. "
+    "Plain English is read by a model, slower and not everywhere: only where no form "
+    "fits."
+)
+Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)]
+
+
+class SmartWait(Form):
+    """Arguments of `smart_wait`."""
+
+    target: Annotated[
+        TargetText,
+        Field(
+            description="pty:NAME, pty:tmux:PANE, pty:file:/path, window:TITLE, screen, queue:ROLE"
+        ),
+    ]
+    wake_when: Annotated[Condition | None, Field(description=FORMS_HELP)] = None
+    signals: Annotated[
+        Signals | None,
+        Field(
+            description="Instead of wake_when, any of: "
+            '{"text","gone"?} {"regex"} {"exit":"any|success|failure" or N} '
+            '{"prompt":true} {"asks":"password|yes_no|any"} {"quiet":S} {"percent":N} '
+            '{"number","op","value"}'
+        ),
+    ] = None
+    timeout: Annotated[Seconds, Field(description="Seconds.")] = 300
+    task_id: Annotated[Id | None, Field(description="The task it is for.")] = None
+    poll_interval: Annotated[Seconds, Field(description="Longest seconds between looks.")] = 2.0
+
+    @model_validator(mode="after")
+    def _require_one_condition(self) -> SmartWait:
+        given = (self.wake_when is not None) + (self.signals is not None)
+        if given > 1 or (not given and not is_queue(self.target)):
+            raise ValueError("give wake_when or signals, and not both")
+        return self
+
+
+class WaitUpdate(Form):
+    """Arguments of `wait_update`."""
+
+    wait_id: Id
+    wake_when: Annotated[Condition | None, Field(description="New condition.")] = None
+    signals: Annotated[Signals | None, Field(description="Instead of it.")] = None
+    timeout: Annotated[Seconds | None, Field(description="New seconds, from now.")] = None
+    message: Annotated[Text | None, Field(description="Why, for its history.")] = None
+
+    @model_validator(mode="after")
+    def _refuse_two_conditions(self) -> WaitUpdate:
+        if self.wake_when is not None and self.signals is not None:
+            raise ValueError("give wake_when or signals, and not both")
+        return self
+
+
+class WaitCancel(Form):
+    """Arguments of `wait_cancel`."""
+
+    wait_id: Id
+    reason: Annotated[Text | None, Field(description="Why.")] = None
+
+
+# --- forms of runs -------------------------------------------------------------------------
+
+
+Answer = Annotated[Text, Field(max_length=LONGEST_ANSWER)]
+
+
+class TaskStatusForm(Form):
+    """Arguments of `task_status`."""
+
+    task_id: Annotated[Id | None, Field(description="Left out: your session's task.")] = None
+    before: Annotated[
+        str | None, Field(max_length=40, description="From more.arguments: older calls.")
+    ] = None
+
+
+class TaskResume(Form):
+    """Arguments of `task_resume`."""
+
+    task_id: Annotated[Id | None, Field(description="Left out: your session's task.")] = None
+    answer: Annotated[
+        Answer | None, Field(description="The user's words, to a question or review.")
+    ] = None
+    reopen: Annotated[bool, Field(description="Also a completed one.")] = False
+
+
+class TaskStepDone(Form):
+    """Arguments of `task_step_done`."""
+
+    task_id: Id
+    step: Annotated[int | None, Field(ge=1, description="From 1; left out: the current one.")] = (
+        None
+    )
+    outcome: Annotated[
+        Literal["done", "failed", "more_tools"],
+        Field(description="more_tools: a few more calls for this step, once."),
+    ] = "done"
+    note: Annotated[Text | None, Field(description="What happened, or why not.")] = None
+    remaining: Annotated[
+        Plan | None, Field(description="failed: the steps instead of this one and those after it.")
+    ] = None
+    token: Token = None
+
+
+class TaskAbort(Form):
+    """Arguments of `task_abort`."""
+
+    task_id: Id
+    reason: Annotated[Text, Field(description="Why it cannot be done.")]
+    token: Token = None
+
+
+class TaskBackground(Form):
+    """Arguments of `task_background`."""
+
+    task_id: Id
+    note: Annotated[Text | None, Field(description="What it must know there.")] = None
+
+
+class TaskCancel(Form):
+    """Arguments of `task_cancel`."""
+
+    task_id: Id
+    reason: Annotated[Text | None, Field(description="Why.")] = None
+
+
+class TaskClaim(Form):
+    """Arguments of `task_claim`."""
+
+    task_id: Annotated[Id | None, Field(description="Left out: the next in the queue.")] = None
+    role: Annotated[
+        str, AfterValidator(refuse_user_role), Field(description="As what you claim.")
+    ] = AGENT
+    attach: Annotated[
+        list[Id] | None, Field(max_length=50, description="Tasks to review together with it.")
+    ] = None
+
+
+class TaskHandoff(Form):
+    """Arguments of `task_handoff`."""
+
+    task_id: Id
+    to: Annotated[RoleName, Field(description="user, or a role.")] = USER
+    note: Annotated[Text | None, Field(description="What there is to know.")] = None
+    token: Token = None
+
+
+class TaskReset(Form):
+    """Arguments of `task_reset`."""
+
+    task_id: Id

@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.text.texts import clip, format_count, to_plain_line
 from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.engine import role_queues, run_handoff, run_steps, runs
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.tools import run_forms
+from openclaw_taskmem.tools import forms
 from openclaw_taskmem.tools.status import describe_run, task_status
 from openclaw_taskmem.tools.tool import Answer, Tool
 from taskmem_hookspecs import Run, RunState, Task
@@ -28,7 +28,7 @@ MOST_USER_MESSAGES: Final = 10
 """User messages in that answer, the newest ones."""
 
 
-def task_resume(context: Context, form: run_forms.TaskResume, caller: Caller) -> Answer:
+def task_resume(context: Context, form: forms.TaskResume, caller: Caller) -> Answer:
     """Resume a task and return its packet."""
     task, run, packet = runs.resume_task(
         context, form.task_id, caller, answer=form.answer, reopen=form.reopen
@@ -41,7 +41,7 @@ def task_resume(context: Context, form: run_forms.TaskResume, caller: Caller) ->
     }
 
 
-def task_step_done(context: Context, form: run_forms.TaskStepDone, caller: Caller) -> Answer:
+def task_step_done(context: Context, form: forms.TaskStepDone, caller: Caller) -> Answer:
     """Record the outcome of a step, or grant it more calls."""
     wish = run_steps.StepOutcome(
         step=form.step,
@@ -78,13 +78,13 @@ def _describe_next(over: run_steps.StepResult) -> str:
     return task_answers.describe_next_step(over.task)
 
 
-def task_abort(context: Context, form: run_forms.TaskAbort, caller: Caller) -> Answer:
+def task_abort(context: Context, form: forms.TaskAbort, caller: Caller) -> Answer:
     """Abort a task."""
     task = run_handoff.abort_task(context, form.task_id, form.reason, form.token, caller)
     return _build_end_answer(task, "Given up; tell the user why.")
 
 
-def task_background(context: Context, form: run_forms.TaskBackground, caller: Caller) -> Answer:
+def task_background(context: Context, form: forms.TaskBackground, caller: Caller) -> Answer:
     """Move a task to a session of its own."""
     task, run = run_handoff.move_to_background(context, form.task_id, caller, form.note or "")
     return {
@@ -99,13 +99,13 @@ def task_background(context: Context, form: run_forms.TaskBackground, caller: Ca
     }
 
 
-def task_cancel(context: Context, form: run_forms.TaskCancel, caller: Caller) -> Answer:
+def task_cancel(context: Context, form: forms.TaskCancel, caller: Caller) -> Answer:
     """Cancel a task."""
     task = run_handoff.cancel_task(context, form.task_id, form.reason or "", caller)
     return _build_end_answer(task, "Cancelled; what was done so far is kept.")
 
 
-def task_claim(context: Context, form: run_forms.TaskClaim, caller: Caller) -> Answer:
+def task_claim(context: Context, form: forms.TaskClaim, caller: Caller) -> Answer:
     """Claim a run."""
     attach, role = form.attach or (), role_queues.find_role(context, form.role)
     task, run, left, gone = runs.claim_run(context, form.task_id, role, attach, caller)
@@ -125,7 +125,7 @@ def task_claim(context: Context, form: run_forms.TaskClaim, caller: Caller) -> A
     }
 
 
-def task_handoff(context: Context, form: run_forms.TaskHandoff, caller: Caller) -> Answer:
+def task_handoff(context: Context, form: forms.TaskHandoff, caller: Caller) -> Answer:
     """Hand a task to the user or to another role."""
     task, run, along = run_handoff.hand_off_task(
         context, form.task_id, form.to, note=form.note or "", token=form.token, caller=caller
@@ -150,7 +150,7 @@ def task_handoff(context: Context, form: run_forms.TaskHandoff, caller: Caller) 
     }
 
 
-def task_reset(context: Context, form: run_forms.TaskReset, caller: Caller) -> Answer:
+def task_reset(context: Context, form: forms.TaskReset, caller: Caller) -> Answer:
     """Requeue a running run."""
     run, before = run_handoff.reset_run(context, form.task_id, caller)
     held = None if before is None else before.model_dump(mode="json")
@@ -242,53 +242,53 @@ TOOLS: Final = (
     Tool(
         "task_status",
         "Where a task and the work on it stand: step, calls that were seen, time.",
-        run_forms.TaskStatusForm,
+        forms.TaskStatusForm,
         task_status,
     ),
     Tool(
         "task_resume",
         "Take up a task again that was interrupted, blocked or failed.",
-        run_forms.TaskResume,
+        forms.TaskResume,
         task_resume,
     ),
     Tool(
         "task_step_done",
         "End the current step of a task: done, failed (with the steps that take its "
         "place), or ask for more_tools for it.",
-        run_forms.TaskStepDone,
+        forms.TaskStepDone,
         task_step_done,
     ),
-    Tool("task_abort", "Give a task up that cannot be done.", run_forms.TaskAbort, task_abort),
+    Tool("task_abort", "Give a task up that cannot be done.", forms.TaskAbort, task_abort),
     Tool(
         "task_background",
         "Inside OpenClaw: let a task go on in a session of its own, so that this one "
         "is free. The user hears of each step here.",
-        run_forms.TaskBackground,
+        forms.TaskBackground,
         task_background,
     ),
     Tool(
         "task_cancel",
         "Call a task off that is no longer wanted, also one in the background.",
-        run_forms.TaskCancel,
+        forms.TaskCancel,
         task_cancel,
     ),
     Tool(
         "task_claim",
         "Claim a task, or the next that is queued for a role; the answer has a token "
         "that your writes must give.",
-        run_forms.TaskClaim,
+        forms.TaskClaim,
         task_claim,
     ),
     Tool(
         "task_handoff",
         "Hand a task to the user for review, or to another role.",
-        run_forms.TaskHandoff,
+        forms.TaskHandoff,
         task_handoff,
     ),
     Tool(
         "task_reset",
         "Take a stuck task from whoever works on it, so that it can be claimed again.",
-        run_forms.TaskReset,
+        forms.TaskReset,
         task_reset,
     ),
 )

@@ -22,7 +22,7 @@ from openclaw_taskmem.engine import task_standing as engine
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_history import HistoryPosition
 from openclaw_taskmem.engine.task_standing import TaskOverview
-from openclaw_taskmem.tools import run_forms
+from openclaw_taskmem.tools import forms
 from openclaw_taskmem.tools.tool import Answer
 from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Run, Task
 
@@ -31,7 +31,7 @@ MOST_LINES: Final = 30
 _PLACE: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,9})\.([0-9]{1,9})")
 
 
-def task_status(context: Context, form: run_forms.TaskStatusForm, caller: Caller) -> Answer:
+def task_status(context: Context, form: forms.TaskStatusForm, caller: Caller) -> Answer:
     """Report the state of a task and its run."""
     place = _parse_position(form.before)
     standing = engine.read_overview(context, form.task_id, caller, place)

@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.text.texts import clip, to_one_line, to_plain_line
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.waits import ArmedWait
-from openclaw_taskmem.tools import wait_forms
+from openclaw_taskmem.tools import forms
 from openclaw_taskmem.tools.tool import Answer, Tool
 from taskmem_hookspecs import Condition, InvalidArguments, Wait, WaitStatus
 
@@ -32,7 +32,7 @@ _LINE_BYTES: Final = 200
 _NOTE_BYTES: Final = 600
 
 
-def smart_wait(context: Context, form: wait_forms.SmartWait, caller: Caller) -> Answer:
+def smart_wait(context: Context, form: forms.SmartWait, caller: Caller) -> Answer:
     """Open a wait and say what is watched."""
     armed = waits.open_wait(
         context,
@@ -52,7 +52,7 @@ def smart_wait(context: Context, form: wait_forms.SmartWait, caller: Caller) -> 
     )
 
 
-def wait_update(context: Context, form: wait_forms.WaitUpdate, caller: Caller) -> Answer:
+def wait_update(context: Context, form: forms.WaitUpdate, caller: Caller) -> Answer:
     """Arm a wait again and say how it had ended."""
     asked = form.wake_when is not None or form.signals is not None
     wish = Refinement(
@@ -70,7 +70,7 @@ def wait_update(context: Context, form: wait_forms.WaitUpdate, caller: Caller) -
     )
 
 
-def wait_cancel(context: Context, form: wait_forms.WaitCancel, caller: Caller) -> Answer:
+def wait_cancel(context: Context, form: forms.WaitCancel, caller: Caller) -> Answer:
     """Cancel a wait; if it has ended, say how."""
     before = waits.cancel_wait(context, form.wait_id, form.reason, caller)
     if before.status is not WaitStatus.WATCHING:
@@ -107,7 +107,7 @@ def _build_armed_answer(context: Context, armed: ArmedWait, watched: str) -> Ans
     return answer
 
 
-def _read_condition(form: wait_forms.SmartWait | wait_forms.WaitUpdate) -> Condition:
+def _read_condition(form: forms.SmartWait | forms.WaitUpdate) -> Condition:
     """Return the condition of a call, from its sentence or its signals."""
     if form.signals is not None:
         condition = read_signals(form.signals)
@@ -168,7 +168,7 @@ TOOLS: Final = (
         "gone; the answer says how you learn of it. For a command that takes long, "
         "start it as `taskmem run --name NAME -- CMD` in the background and wait on "
         "pty:NAME. Never sleep or poll yourself.",
-        wait_forms.SmartWait,
+        forms.SmartWait,
         smart_wait,
         looks=lambda _: True,
     ),
@@ -176,14 +176,14 @@ TOOLS: Final = (
         "wait_update",
         "Send a wait back to waiting: with a finer condition, more time, or as it "
         "was. Also after it has ended.",
-        wait_forms.WaitUpdate,
+        forms.WaitUpdate,
         wait_update,
         looks=lambda _: True,
     ),
     Tool(
         "wait_cancel",
         "Stop a wait that is no longer needed.",
-        wait_forms.WaitCancel,
+        forms.WaitCancel,
         wait_cancel,
     ),
 )

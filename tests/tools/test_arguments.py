@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.tools import arguments, catalog
+from openclaw_taskmem.tools import catalog, forms
 from taskmem_hookspecs import InvalidArguments
 
 
 def prepare(tool: str, **given: object) -> dict[str, Any]:
-    safe, _ = arguments.prepare_arguments(given, catalog.find_tool(tool).input_schema)
+    safe, _ = forms.prepare_arguments(given, catalog.find_tool(tool).input_schema)
     return safe
 
 
@@ -75,7 +75,7 @@ def test_more_values_than_any_call_has_are_refused(many: object) -> None:
 
 
 def test_json_in_a_text_is_cleaned_like_the_rest() -> None:
-    safe, removed = arguments.prepare_arguments(
+    safe, removed = forms.prepare_arguments(
         {"metadata": '{"token": "ghp_' + "a1B2" * 9 + '"}'},
         catalog.find_tool("task_register").input_schema,
     )

@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.runs import claims
 from openclaw_taskmem.domain.runs.machine import RunTransition
 from openclaw_taskmem.domain.runs.policy import POLICY, RunPolicy
 from openclaw_taskmem.domain.tasks import lifecycle, step_phrases
-from openclaw_taskmem.domain.tasks.step_phrases import StepMarks
+from openclaw_taskmem.domain.tasks.step_phrases import StepMarks, sounds_like_progress
 from openclaw_taskmem.domain.text.texts import format_step_numbers
 from openclaw_taskmem.domain.wakes import outbox
 from taskmem_hookspecs import (
@@ -144,20 +144,24 @@ def apply_update(
     """
     before = facts.task
     resting = before.status.terminal and wish.status in (None, before.status)
-    counts = claims.guard_call(
-        before.task_id,
-        facts.run,
-        wish.caller,
-        wish.token,
-        writes=wish.has_writes,
-        needs_open_run=not resting,
-    )
+    counts = True  # nobody holds a task without a run
+    if facts.run is not None or wish.token is not None:
+        counts = claims.guard_call(
+            before.task_id,
+            facts.run,
+            wish.caller,
+            wish.token,
+            writes=wish.has_writes,
+            needs_open_run=not resting,
+        )
     if wish.status is not None or wish.ask is not None:
         task_runs.guard_review(facts.run, wish.caller)
     said = StepMarks()
     if wish.message is not None and not resting:
         said = step_phrases.parse_step_marks(wish.message, before.plan)
-    task, moved = lifecycle.change_status(before, wish.status or before.status, now)
+    task, moved = before, None
+    if wish.status is not None:
+        task, moved = lifecycle.change_status(before, wish.status, now)
     wakes: tuple[Wake, ...] = ()
     if facts.wakes:
         acts = wish.caller.acts_as(before.session_key, before.home)
@@ -181,7 +185,7 @@ def apply_update(
         }
     )
     if wish.has_changes and not resting:
-        task = lifecycle.touch_task(task, now)
+        task = task.model_copy(update={"updated_at": max(now, task.updated_at)})
     updated = UpdateResult(
         task=task,
         marked=marks - before.done,
@@ -333,7 +337,7 @@ def _build_hint(before: Task, after: Task, wish: UpdateRequest, said: StepMarks)
             f"with reopened_steps: {_format_numbers(denied)}."
         )
     meant = [step for step in still_open if step in said.named - said.denied]
-    if not (said.sounds_like_progress and still_open) or (said.named and not meant):
+    if not still_open or (said.named and not meant) or not sounds_like_progress(wish.message or ""):
         return None
     meant = meant or still_open[:1]
     steps = "step {} is" if len(meant) == 1 else "steps {} are"
@@ -392,4 +396,6 @@ def _build_events(
             "unmarked": [*sorted(updated.unmarked)],
         },
     )
+    if task.status is updated.was:
+        return (updates,)
     return (updates, *lifecycle.build_status_events(updated.was, task, now, by=wish.caller))

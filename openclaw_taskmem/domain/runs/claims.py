@@ -131,8 +131,6 @@ def guard_call(
             needs an open run, and there is none.
         RunHeld: The call writes, and only another may write for the run.
     """
-    if run is None and token is None:
-        return True
     refused = "nothing was written"
     if writes:
         guard_write(run, caller, token, refused)

@@ -107,8 +107,6 @@ class StepMarks(Value):
     """All steps named by number."""
     all_done: bool = False
     """True if it says "All done", which marks every step if the task is completed."""
-    sounds_like_progress: bool = False
-    """True if the message may report progress; without marks it is answered with a hint."""
 
 
 def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
@@ -146,7 +144,6 @@ def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
         denied=frozenset(denied),
         named=frozenset(named - {-1}),
         all_done=all_done,
-        sounds_like_progress=sounds_like_progress(message),
     )
 
 

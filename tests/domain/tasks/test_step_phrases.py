@@ -10,7 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.tasks.step_phrases import StepMarks, parse_step_marks
+from openclaw_taskmem.domain.tasks.step_phrases import (
+    StepMarks,
+    parse_step_marks,
+    sounds_like_progress,
+)
 from tests.domain.tasks.narrations import NOT_DONE, PLAN, SURE, TAKEN_BACK, UNSURE
 
 DOCS = Path(__file__).parents[3] / "docs" / "notes.md"
@@ -48,7 +52,7 @@ def test_what_is_not_called_done_marks_nothing(message: str) -> None:
 @pytest.mark.parametrize(("message", "meant"), UNSURE)
 def test_what_is_unsure_is_hinted_at(message: str, meant: set[int]) -> None:
     assert marks(message) <= meant
-    assert marks(message) or parse(message).sounds_like_progress
+    assert marks(message) or sounds_like_progress(message)
 
 
 @pytest.mark.parametrize(("message", "steps"), TAKEN_BACK)
@@ -63,7 +67,7 @@ def test_a_mark_is_taken_back_by_plain_words(message: str, steps: set[int]) -> N
     "message", ["Starting step 2", "Looking at the logs", "Checking what was changed", "ok?"]
 )
 def test_plans_and_questions_earn_no_hint(message: str) -> None:
-    assert not parse(message).sounds_like_progress
+    assert not sounds_like_progress(message)
 
 
 def test_the_table_in_the_documentation_is_true() -> None:
