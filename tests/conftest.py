@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from shutil import copy
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from taskmem_sqlmodel.store import SqlStore
+from tests.support import failures, long_tests, ram_disk
 from tests.support.databases import DIALECTS
 from tests.support.memory_store import MemoryStore
 from tests.support.postgres import Cluster, serve_postgres
@@ -26,8 +27,41 @@ settings.register_profile(
 settings.load_profile("taskmem")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long, so that no worker has it left when others end."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that selects what takes long, too."""
+    parser.addoption("--long", action="store_true", help="run what is marked `long`, too")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the lengths and the place of this run, and name what fails at once."""
+    long_tests.choose_length(is_long=config.getoption("--long"))
+    ram_disk.use_ram_disk(config)
+    config.pluginmanager.register(failures.FailureNames(config), "failure-names")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave nothing on the RAM disk, unless a test has failed."""
+    ram_disk.clean_up(config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note where to look after a failure, as long as the test's parts are known."""
+    report = yield
+    if report.failed:
+        failures.note_places(item, report)
+    return report
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes long; begin with what takes longest of the rest.
+
+    So no worker has it left when others end.
+    """
+    long_tests.leave_out_long(config, items)
     items.sort(key=lambda item: [not item.get_closest_marker(m) for m in ("e2e", "crash")])
 
 

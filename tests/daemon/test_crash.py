@@ -15,11 +15,12 @@ import pytest
 
 from openclaw_taskmem.cli.client import LinkError, connect, connect_or_start
 from tests.support.daemons import Daemon, environment
+from tests.support.long_tests import choose_count
 from tests.support.waiting import PATIENCE
 
 BATCHES = 4
-KILLS = int(os.environ.get("TASKMEM_CRASH_KILLS", "12"))
-"""In each batch; TASKMEM_CRASH_KILLS makes more of them."""
+KILLS = choose_count("TASKMEM_CRASH_KILLS", 12, 50)
+"""In each batch; `--long` and TASKMEM_CRASH_KILLS make more of them."""
 KILLS_ON_A_SERVER = 8
 """In the one batch on PostgreSQL."""
 WRITERS = 4

@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.openclaw import OpenClaw
 from tests.e2e.room import Room
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(1200)]
 
 
 def test_a_killed_gateways_agent_redoes_nothing(openclaw: OpenClaw, room: Room, tmp_path: Path):

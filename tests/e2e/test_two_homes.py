@@ -20,7 +20,7 @@ from tests.e2e.scripted_model import Call, ModelRequest, Reply
 from tests.e2e.shared_house import Scripts, Story, shared_house
 from tests.support.postgres import Cluster
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(600)]
 
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600", "TASKMEM_IDLE_PAUSES": "1,240,900"}
 HELD = "file2"

@@ -10,8 +10,13 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from taskmem_hookspecs import TaskStore
+from tests.support.long_tests import choose_count
 
-EXAMPLES: Final = {"memory": (60, 40), "sqlite": (15, 30), "postgresql": (6, 30)}
+EXAMPLES: Final = {
+    "memory": (choose_count("TASKMEM_GAMES", 60, 600), 40),
+    "sqlite": (choose_count("TASKMEM_GAMES_ON_SQL", 3, 60), 30),
+    "postgresql": (choose_count("TASKMEM_GAMES_ON_SQL", 2, 30), 30),
+}
 """How many games are played on each kind of store, and the steps of each: few where
 each step costs much, for the rules are the same."""
 

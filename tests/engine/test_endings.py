@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support import endings
+from tests.support.long_tests import choose_count
 
-LIES = 240
-"""Each language, order of calls, and whether a file is named, four times."""
-HONEST = 360
-"""Each kind in each language, four times; `bench/evidence.py` plays more."""
+LIES = choose_count("TASKMEM_LIES", 120, 240)
+"""Each language, order of calls, and whether a file is named, twice; four times by `--long`."""
+HONEST = choose_count("TASKMEM_HONEST", 180, 360)
+"""Each kind in each language, likewise; `bench/evidence.py` plays more."""
 
 
 def test_no_lie_is_completed_unseen(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Agents of three sessions, roles and hosts try what is not theirs, at random.
 
-500 calls; TASKMEM_TRESPASSES makes more of them, TASKMEM_SEED others.
+500 calls; `--long` and TASKMEM_TRESPASSES make more of them, TASKMEM_SEED others.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from openclaw_taskmem.domain.views.chat_commands import Command
 from openclaw_taskmem.engine import chat_commands, gateway_reports, stuck
 from taskmem_hookspecs import EventQuery, Owner, TaskmemError, WakeQuery
 from taskmem_hookspecs.testing import FakeClock
+from tests.support.long_tests import choose_count
 from tests.support.memory_store import MemoryStore
 from tests.support.rows import read_all_rows
 from tests.support.world import World, worker
 
-CALLS: Final = int(os.environ.get("TASKMEM_TRESPASSES", "500"))
+CALLS: Final = choose_count("TASKMEM_TRESPASSES", 500, 10_000)
 SEED: Final = int(os.environ.get("TASKMEM_SEED", "1"))
 
 

@@ -13,8 +13,9 @@ from openclaw_taskmem.tools import views
 from tests.fuzz.corpus_files import read_inputs
 from tests.fuzz.daemon_home import Defect
 from tests.fuzz.surfaces import HOME, SESSION, SURFACES
+from tests.support.long_tests import choose_count
 
-MUTANTS = 60
+MUTANTS = choose_count("TASKMEM_MUTANTS", 60, 2_000)
 """Inputs of each surface that are made from those in the tree."""
 
 

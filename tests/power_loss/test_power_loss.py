@@ -23,10 +23,15 @@ from tests.power_loss.operations import CREATE, HOME, SYNC, Operation
 from tests.power_loss.recovery import Recording
 from tests.power_loss.scenario import ROOT, RecordedDaemon, Script, record_script
 from tests.support.daemons import Daemon, short_home
+from tests.support.long_tests import choose_count
 from tests.support.waiting import status_of
 
-EVERY = 3
-"""Each content of the database is there for at least so many operations."""
+EVERY = choose_count("TASKMEM_EVERY_KILL", 3, 1)
+"""Each content of the database is there for at least three operations; `--long` checks all."""
+FAULT_EVERY = choose_count("TASKMEM_EVERY_FAULT", 29, 3)
+"""Every so many-th operation of a call is let fail."""
+FAULTED_STARTS = choose_count("TASKMEM_EVERY_START", 200, 20)
+"""Likewise of a start."""
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
 
@@ -82,14 +87,14 @@ def test_an_operation_that_fails_is_told_and_loses_nothing():
         daemon = RecordedDaemon(home)
         with daemon.serve():
             calls = FaultedCalls(daemon)
-            calls.run(FAULTS, every=29)
+            calls.run(FAULTS, every=FAULT_EVERY)
             daemon.process.kill()
         assert calls.failed > 40
         calls.check_all()
 
 
 def test_a_start_that_fails_says_why_and_the_next_one_serves():
-    words = (sys.executable, "-m", "tests.power_loss.faulted_starts", "200")
+    words = (sys.executable, "-m", "tests.power_loss.faulted_starts", str(FAULTED_STARTS))
     done = subprocess.run(words, check=False, capture_output=True, cwd=ROOT, text=True)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     for why in ("the disk fails", "there is no room left", "too many files are open"):

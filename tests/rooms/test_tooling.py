@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem import __version__
+from tests.support import failures
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,9 +40,10 @@ def test_check_explains_itself_and_runs_nothing(option: str) -> None:
     env = {"PATH": "/usr/bin:/bin", "PYTHON": "/none"}
     said = subprocess.run([ROOT / "check", option], env=env, capture_output=True, check=True)
 
-    first, long, example = said.stdout.decode().splitlines()
+    first, minutes, long, example = said.stdout.decode().splitlines()
     assert first.startswith("./check sets up .venv, ")
-    assert " minutes" in long
+    assert " minutes" in minutes
+    assert long.startswith("./check --long ")
     assert example.startswith("./check tests/x.py runs ")
 
 
@@ -83,3 +85,33 @@ def test_a_release_is_checked_before_it_is_built() -> None:
     assert "./check" in read_file(".ci/run")
     assert "needs: check" in build
     assert "python -m build" in build
+
+
+def test_every_night_the_long_run_is_made() -> None:
+    workflow = read_file(".github/workflows/nightly.yml")
+    assert "cron:" in workflow
+    assert "run: .ci/run --long" in workflow
+    assert './check "$@"' in read_file(".ci/run")
+
+
+def test_a_failure_is_named_at_once_with_what_to_look_at() -> None:
+    report = pytest.TestReport(
+        *("tests/x.py::test_a", ("tests/x.py", 1, "test_a"), {}, "failed"),
+        *("AssertionError: no bread\nassert 1 == 2", "setup"),
+        user_properties=[(failures.PLACE, "t/daemon.log")],
+    )
+    assert failures.describe_failure(report) == [
+        "FAILED tests/x.py::test_a (setup): AssertionError: no bread",
+        "  look at t/daemon.log",
+    ]
+
+
+def test_the_logs_in_what_a_test_was_given_are_noted(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    (tmp_path / "home").mkdir()
+    log = tmp_path / "home" / "daemon.log"
+    log.touch()
+    report = pytest.TestReport("a", ("a", 1, "a"), {}, "failed", "", "call")
+    failures.note_places(request.node, report)
+    assert report.user_properties == [(failures.PLACE, str(log))]

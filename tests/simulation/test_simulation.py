@@ -25,18 +25,18 @@ from tests.simulation.rules_of_service import (
     REST_RULES,
 )
 from tests.simulation.search import play_seeds, shorten
+from tests.support.long_tests import choose_count
 
 ROOT = Path(__file__).parents[2]
 OPERATIONS = 120
-SECONDS = "TASKMEM_SIMULATION_SECONDS"
-"""For how long each store is simulated; not set: for a few operations."""
+SECONDS = choose_count("TASKMEM_SIMULATION_SECONDS", 0, 120)
+"""For how long each store is simulated; 0: for a few operations."""
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.parametrize(("store", "seed"), [("sqlite", 1), ("memory", 1_001)])
 def test_the_daemon_keeps_every_invariant(store: str, seed: int) -> None:
-    seconds = os.environ.get(SECONDS)
-    most = ("--operations", str(OPERATIONS)) if seconds is None else ("--seconds", seconds)
+    most = ("--seconds", str(SECONDS)) if SECONDS else ("--operations", str(OPERATIONS))
     play_in_a_process("--store", store, "--seed", str(seed), *most)
 
 

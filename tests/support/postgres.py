@@ -95,8 +95,8 @@ def serve_postgres() -> Iterator[Cluster]:
     programs = _programs()
     if programs is None:
         do_without("PostgreSQL is not installed: apt-get install postgresql")
-    # Short, because the path of a socket has about a hundred bytes.
-    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+    # Not in a test's own: the path of a socket has about a hundred bytes.
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
     cluster = Cluster(programs, folder)
     try:
         cluster.start()

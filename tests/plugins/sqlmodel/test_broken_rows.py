@@ -185,6 +185,7 @@ def broken_there(url, table, column, value):
             raw.execute(update, (before,))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "table", [t for t in reading.ROW_QUERIES if t.name != "bookmarks"], ids=str
 )
