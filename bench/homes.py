@@ -21,7 +21,7 @@ from openclaw_taskmem.engine import hook_events, startup
 from openclaw_taskmem.engine.context import new_id
 from openclaw_taskmem.home import Home, find_home
 from taskmem_hookspecs import Bookmark, Change
-from taskmem_resumebench.process_group import find_last_line
+from taskmem_resumebench.daemon import find_last_line
 from taskmem_sqlmodel.store import SqlStore
 
 COMMAND = str(Path(sys.executable).with_name("taskmem"))

@@ -13,14 +13,14 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from taskmem_resumebench.gateway_process import (
+from taskmem_resumebench.daemon import kill_group
+from taskmem_resumebench.openclaw_gateway import (
     find_free_port,
     is_ready,
     list_places,
     make_configuration,
     write_program,
 )
-from taskmem_resumebench.process_group import kill_group
 from tests.e2e.openclaw import OpenClaw
 from tests.e2e.room import Room, last_lines, until
 from tests.e2e.rpc import CallRefused, Rpc, open_rpc

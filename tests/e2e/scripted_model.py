@@ -14,10 +14,9 @@ from itertools import count
 from threading import Condition
 from typing import Any
 
-from taskmem_resumebench.chat_server import ModelVisit, stream_answer, stream_deltas
-from taskmem_resumebench.chat_server import ToolCall as Call
-from taskmem_resumebench.gateway_agent import read_text as text_of
-from taskmem_resumebench.loopback_server import BackgroundServer
+from taskmem_resumebench.openclaw_gateway import read_text as text_of
+from taskmem_resumebench.servers import BackgroundServer, ModelVisit, stream_answer, stream_deltas
+from taskmem_resumebench.servers import ToolCall as Call
 
 MOST_REQUESTS = 80
 """What the script of one test asks for at most."""

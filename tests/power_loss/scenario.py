@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from openclaw_taskmem.cli.client import Link, connect
 from openclaw_taskmem.home import Home
-from taskmem_resumebench.gateway_link import GatewayLink
-from taskmem_resumebench.wake_receiver import WakeReceiver
-from taskmem_resumebench.work_steps import Call, Kind
+from taskmem_resumebench.daemon import GatewayLink
+from taskmem_resumebench.servers import WakeReceiver
+from taskmem_resumebench.tasks import Call, Kind
 from tests.power_loss.operations import Control, Journal, Operation
 from tests.support.daemons import environment, short_home
 from tests.support.waiting import PATIENCE, ProcessOutput, status_of, until

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from taskmem_resumebench.generated_task import GeneratedTask, generate_tasks
+from taskmem_resumebench.tasks import GeneratedTask, generate_tasks
 
 
 @pytest.fixture(autouse=True)

@@ -17,13 +17,12 @@ from click.testing import CliRunner, Result
 
 from taskmem_resumebench import bench_run
 from taskmem_resumebench.bench_command import command
-from taskmem_resumebench.command_memory import EXAMPLE, CommandFailed
-from taskmem_resumebench.generated_task import GeneratedTask
-from taskmem_resumebench.interrupted_run import Outcome
-from taskmem_resumebench.lane import BenchCondition, Trial
-from taskmem_resumebench.oracle import Judgement
-from taskmem_resumebench.report_table import format_report
-from taskmem_resumebench.wake_sample import EACH
+from taskmem_resumebench.memories import EXAMPLE, CommandFailed
+from taskmem_resumebench.report import format_report
+from taskmem_resumebench.tasks import GeneratedTask
+from taskmem_resumebench.trials import BenchCondition, Outcome, Trial
+from taskmem_resumebench.wake_sample import AGENTS_OF_A_KIND
+from taskmem_resumebench.workspace import Judgement
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
@@ -43,7 +42,7 @@ MEMORIES = {
 
 def run_command(*arguments: str) -> Result:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bench_run, "QUICK", TINY)
+        patch.setattr(bench_run, "QUICK_SIZE", TINY)
         return CliRunner().invoke(command, ["--quick", "--seed", "1", *arguments])
 
 
@@ -81,7 +80,13 @@ def test_the_packet_suffices_for_an_agent_killed_at_every_step(report: dict[str,
 
 
 def test_only_who_is_silent_is_woken_and_once(report: dict[str, Any]) -> None:
-    wakes = {"due": EACH, "came": EACH, "doubled": 0, "false": 0, "others": 3 * EACH}
+    wakes = {
+        "due": AGENTS_OF_A_KIND,
+        "came": AGENTS_OF_A_KIND,
+        "doubled": 0,
+        "false": 0,
+        "others": 3 * AGENTS_OF_A_KIND,
+    }
     assert report["wakes"] == wakes
     assert report["times"]["wake_late_seconds"]["median"] > -1
 

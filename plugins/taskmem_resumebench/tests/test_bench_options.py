@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from taskmem_resumebench import bench_run
 from taskmem_resumebench.bench_command import KEY, command
-from taskmem_resumebench.chat_endpoint import is_address
+from taskmem_resumebench.models import is_address
 
 
 class Ran(Exception):

@@ -14,10 +14,8 @@ from typing import Any, Final
 
 import pytest
 
-from taskmem_resumebench.bench_run import WHOLE, plan_conditions, plan_few_kills
-from taskmem_resumebench.figures import Figures
-from taskmem_resumebench.plot import draw_plot
-from taskmem_resumebench.report_table import COLUMNS
+from taskmem_resumebench.bench_run import WHOLE_SIZE, plan_conditions, plan_few_kills
+from taskmem_resumebench.report import COLUMNS, Figures, draw_plot
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 STORED: Final = ROOT / "bench" / "results" / "resumebench-seed-1.json"
@@ -180,8 +178,8 @@ def test_the_figures_of_a_report_are_in_its_tables(report: dict[str, Any]) -> No
 
 def test_the_stored_run_has_every_row_and_figure(report: dict[str, Any]) -> None:
     for part, plan in (
-        ("conditions", plan_conditions(WHOLE)),
-        ("few_kills", plan_few_kills(WHOLE)),
+        ("conditions", plan_conditions(WHOLE_SIZE)),
+        ("few_kills", plan_few_kills(WHOLE_SIZE)),
     ):
         assert [*report[part]] == [each.name for each, _ in plan]
         assert all(found.keys() == {*Figures._fields} for found in report[part].values())

@@ -12,22 +12,33 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from taskmem_resumebench.work_steps import CUT, Call, read_step
+from taskmem_resumebench.tasks import CUT, Call, read_step
+
+_ALL_DONE: Final = "All done."
+"""The line of a notes file that says so."""
+PACKETS: Final = ("[task_resume] ", "[task_stuck_resume] ")
+_OPEN_BOX: Final = "- [ ] "
+_TICKED_BOX: Final = "- [x] "
+_BOXES: Final = (_OPEN_BOX, _TICKED_BOX)
+CALL_LINE: Final = "Done: "
+"""Begins the line of a finished call, in notes and in the text of a thread."""
+BEGUN_LINE: Final = "Begun: "
+"""Begins the line of a call in notes of which no end was noted."""
 
 
 class Habits(NamedTuple):
     """How an agent behaves, apart from what it remembers."""
 
     reports: bool = True
-    """It tells its memory what is done."""
+    """The agent tells its memory what is done."""
     claims_early: bool = False
-    """It says in the middle that all is done."""
+    """The agent says in the middle that all is done."""
     looks: bool = True
-    """It looks what became of a call before it repeats it."""
+    """The agent looks what became of a call before it makes that again."""
     careful: bool = False
     """After an interruption it looks whether its next step was done, whatever its memory says."""
     answers_others: bool = False
-    """It answers messages of others between its calls."""
+    """The agent answers messages of others between its calls."""
     keeps: int = 0
     """Newest messages of the conversation that it keeps through an interruption."""
 
@@ -44,7 +55,7 @@ AGENTS: Final = {
 
 
 class Knowledge(NamedTuple):
-    """What an agent knows of its task now."""
+    """Knowledge of an agent about its task."""
 
     plan: tuple[str, ...]
     done: frozenset[str] = frozenset()
@@ -80,7 +91,7 @@ class Knowledge(NamedTuple):
 
 
 class Deed(StrEnum):
-    """What an agent does next with a step."""
+    """Kind of the next deed for a step."""
 
     PERFORM = "perform"
     LOOK = "look"
@@ -89,7 +100,7 @@ class Deed(StrEnum):
 
 
 class Decision(NamedTuple):
-    """What an agent does next."""
+    """The next deed of an agent."""
 
     deed: Deed
     sentence: str
@@ -128,29 +139,21 @@ def read_memory(
     steps = [each for each in text.split("\n") if each.startswith(_BOXES)]
     if not steps:
         return Knowledge(tuple(asked))
-    plan = tuple(each[len(_OPEN) :] for each in steps)
-    done = frozenset(each[len(_OPEN) :] for each in steps if each.startswith(_TICKED))
+    plan = tuple(each[len(_OPEN_BOX) :] for each in steps)
+    done = frozenset(each[len(_OPEN_BOX) :] for each in steps if each.startswith(_TICKED_BOX))
     return Knowledge(
         plan,
         done=done,
         finished_calls=_list_calls(text, CALL_LINE),
         cut_calls=_list_calls(text, BEGUN_LINE),
-        over=ALL_DONE in text.split("\n"),
+        over=_ALL_DONE in text.split("\n"),
     )
 
 
 def write_notes(plan: Sequence[str], done: frozenset[str], *, over: bool) -> str:
     """Return the notes of an agent that keeps a Markdown file, as `read_memory` reads them."""
-    lines = [f"{_TICKED if step in done else _OPEN}{step}" for step in plan]
-    return "\n".join(("# My task", "", *lines, *([ALL_DONE] if over else []), ""))
-
-
-ALL_DONE: Final = "All done."
-"""The line of a notes file that says so."""
-PACKETS: Final = ("[task_resume] ", "[task_stuck_resume] ")
-_OPEN: Final = "- [ ] "
-_TICKED: Final = "- [x] "
-_BOXES: Final = (_OPEN, _TICKED)
+    lines = [f"{_TICKED_BOX if step in done else _OPEN_BOX}{step}" for step in plan]
+    return "\n".join(("# My task", "", *lines, *([_ALL_DONE] if over else []), ""))
 
 
 def _read_packet(
@@ -177,12 +180,6 @@ def _read_packet(
     )
 
 
-CALL_LINE: Final = "Done: "
-"""Begins the line of a finished call, in notes and in the text of a thread."""
-BEGUN_LINE: Final = "Begun: "
-"""Begins the line of a call in notes of which no end was noted."""
-
-
 def _list_calls(text: str, beginning: str) -> tuple[str, ...]:
     """Return the calls on the lines that begin so."""
     return tuple(
@@ -191,7 +188,7 @@ def _list_calls(text: str, beginning: str) -> tuple[str, ...]:
 
 
 def _is_same_call(listed: str, line: str) -> bool:
-    """Whether a listed call, perhaps cut or with its exit status, is the one of a line."""
+    """Return True if a listed call, perhaps cut or with its exit status, is that of a line."""
     beginning, cut, _ = listed.partition(CUT)
     if cut:
         return line.startswith(beginning)

@@ -16,8 +16,8 @@ from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from taskmem_resumebench.bench_run import Size
-    from taskmem_resumebench.chat_endpoint import ChatEndpoint
-    from taskmem_resumebench.generated_task import GeneratedTask
+    from taskmem_resumebench.models import ChatEndpoint
+    from taskmem_resumebench.tasks import GeneratedTask
 
 KEY: Final = "TASKMEM_BENCH_MODEL_KEY"
 
@@ -64,8 +64,7 @@ def command(
     a minute of a processor: three tasks take about a quarter of an hour.
     """
     from taskmem_resumebench import bench_run
-    from taskmem_resumebench.plot import draw_plot
-    from taskmem_resumebench.report_table import format_report
+    from taskmem_resumebench.report import draw_plot, format_report
 
     _refuse_mixed_options(context)
     if gateway and (memory or model or plot):
@@ -81,9 +80,11 @@ def command(
     elif gateway:
         report = _run_in_gateway(seed, quick=quick)
     elif endpoint is None:
-        report = _run_bench(seed, bench_run.QUICK if quick else bench_run.WHOLE, yours, None)
+        report = _run_bench(
+            seed, bench_run.QUICK_SIZE if quick else bench_run.WHOLE_SIZE, yours, None
+        )
     else:
-        size = bench_run.QUICK._replace(others=0) if quick else bench_run.MODEL
+        size = bench_run.QUICK_SIZE._replace(others=0) if quick else bench_run.MODEL_SIZE
         report = dict[str, Any](model=model_name, **_run_bench(seed, size, yours, endpoint))
     if plot is not None and "gateway" in report:
         raise click.UsageError("There is no picture of a run with --gateway.")
@@ -121,7 +122,7 @@ def _read_command(memory: str) -> Sequence[str]:
 
 
 def _read_endpoint(model: str, name: str) -> ChatEndpoint:
-    from taskmem_resumebench.chat_endpoint import ChatEndpoint, is_address
+    from taskmem_resumebench.models import ChatEndpoint, is_address
 
     if not is_address(model):
         raise click.BadParameter(
@@ -142,7 +143,7 @@ def _can_write(name: str) -> bool:
 
 
 def _read_stored(name: str) -> Mapping[str, Any]:
-    from taskmem_resumebench.stored_report import NotAReport, read_report
+    from taskmem_resumebench.report import NotAReport, read_report
 
     try:
         with click.open_file(name, "rb") as file:
@@ -160,10 +161,9 @@ def _run_bench(
     seed: int, size: Size, memory: Sequence[str], model: ChatEndpoint | None
 ) -> Mapping[str, Any]:
     from taskmem_resumebench import bench_run
-    from taskmem_resumebench.chat_endpoint import EndpointFailed
-    from taskmem_resumebench.command_memory import CommandFailed
-    from taskmem_resumebench.daemon_process import DaemonNotServing
-    from taskmem_resumebench.model_mind import ModelMind
+    from taskmem_resumebench.daemon import DaemonNotServing
+    from taskmem_resumebench.memories import CommandFailed
+    from taskmem_resumebench.models import EndpointFailed, ModelMind
 
     _require_git()
 
@@ -178,9 +178,9 @@ def _run_bench(
 
 
 def _run_in_gateway(seed: int, *, quick: bool) -> Mapping[str, Any]:
-    from taskmem_resumebench import gateway_run
-    from taskmem_resumebench.daemon_process import DaemonNotServing
-    from taskmem_resumebench.gateway_process import GatewayFailed
+    from taskmem_resumebench import bench_run
+    from taskmem_resumebench.daemon import DaemonNotServing
+    from taskmem_resumebench.openclaw_gateway import GatewayFailed
 
     _require_git()
     openclaw = shutil.which("openclaw")
@@ -188,9 +188,9 @@ def _run_in_gateway(seed: int, *, quick: bool) -> Mapping[str, Any]:
         raise click.ClickException(
             "--gateway needs OpenClaw: run `npm install -g openclaw`, and then this again."
         )
-    size = gateway_run.QUICK if quick else gateway_run.GatewaySize()
+    size = bench_run.QUICK_GATEWAY_SIZE if quick else bench_run.GatewaySize()
     try:
-        return gateway_run.run_on_gateway(seed, size, openclaw, _tell)
+        return bench_run.run_on_gateway(seed, size, openclaw, _tell)
     except (DaemonNotServing, GatewayFailed) as error:
         raise click.ClickException(str(error)) from error
 

@@ -1,16 +1,34 @@
-"""What an agent may remember: nothing, a notes file, the packet, the packet and the thread."""
+"""Memories of an agent: nothing, notes, a transcript, the packet, a program of the user's."""
 
 from __future__ import annotations
 
+import json
+import os
+import select
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Final, Protocol, Self, cast
 
-from taskmem_resumebench.agents import CALL_LINE, write_notes
-from taskmem_resumebench.gateway_agent import GatewayAgent
-from taskmem_resumebench.gateway_link import CallRefused, GatewayLink
-from taskmem_resumebench.generated_task import GeneratedTask
-from taskmem_resumebench.work_steps import Call
+from taskmem_resumebench.agents import BEGUN_LINE, CALL_LINE, write_notes
+from taskmem_resumebench.daemon import CallRefused, GatewayLink, kill_group
+from taskmem_resumebench.openclaw_gateway import GatewayAgent
+from taskmem_resumebench.tasks import Call, GeneratedTask
+
+MOST_RECOVERIES: Final = 3
+_CONTINUE: Final = (
+    "[System] Your previous turn was interrupted by a gateway restart. "
+    "Continue from the existing transcript."
+)
+EXAMPLE: Final = (sys.executable, "-IS", str(Path(__file__).with_name("notes_memory.py")))
+"""Notes that are written before and after each call."""
+ANSWER_SECONDS: Final = 60.0
+"""For a whole answer, and for taking in what is said."""
+_LONGEST_ANSWER: Final = 1 << 20
+"""Bytes of an answer."""
 
 
 class Memory(Protocol):
@@ -138,7 +156,7 @@ class Packet:
         self._link = open_link()
         self._task_id = ""
         self._calls = 0
-        self._said: list[tuple[str, str]] = []
+        self._messages: list[tuple[str, str]] = []
 
     def begin(self, task: GeneratedTask) -> None:
         """Register the task."""
@@ -151,7 +169,7 @@ class Packet:
             metadata={"artifacts": artifacts},
         )
         self._task_id = str(made["task_id"])
-        self._said = [("user", task.request)]
+        self._messages = [("user", task.request)]
 
     def note_call_start(self, call: Call) -> None:
         """Let the gateway's hook report it."""
@@ -161,17 +179,17 @@ class Packet:
     def note_call_end(self, call: Call, *, failed: bool) -> None:
         """Let the gateway's hook report it."""
         outcome = "timed out; no answer" if failed else "done"
-        said, self._said = self._said, []
-        self._link.report_call_end(f"call_{self._calls}", call, outcome, said, failed=failed)
+        messages, self._messages = self._messages, []
+        self._link.report_call_end(f"call_{self._calls}", call, outcome, messages, failed=failed)
 
     def report_step(self, number: int, sentence: str) -> None:
         """Mark the step by `task_update`."""
         self._update(completed_steps=[number])
-        self._said.append(("assistant", f"Done: {sentence}."))
+        self._messages.append(("assistant", f"Done: {sentence}."))
 
     def revise(self, plan: Sequence[str], words: str) -> None:
         """Revise the plan by `task_plan_update`."""
-        self._said.append(("user", words))
+        self._messages.append(("user", words))
         arguments = {"new_plan": list(plan), "reason": f"The user said: {words}"}
         self._link.call_tool("task_plan_update", None, task_id=self._task_id, **arguments)
 
@@ -197,7 +215,7 @@ class Packet:
     def crash(self) -> None:
         """Kill the gateway with its agent."""
         self._link.close()
-        self._said = []
+        self._messages = []
 
     def resume(self) -> str:
         """Start the gateway anew; return the packet that it tells the agent."""
@@ -238,3 +256,192 @@ class PacketAndThread(Packet):
             if not page.get("more"):
                 return found
             page = self._link.call_tool("task_status", None, **page["more"]["arguments"])
+
+
+class OpenClawRecovery(Nothing):
+    """The transcript of a session, and how often its turn was taken up again."""
+
+    def __init__(self) -> None:
+        """Begin a session."""
+        self._asked: tuple[str, ...] = ()
+        self._plan: tuple[str, ...] = ()
+        self._calls: dict[str, str] = {}
+        """Each call, with the beginning of its line."""
+        self._recoveries = 0
+
+    def begin(self, task: GeneratedTask) -> None:
+        """Hear the user's request."""
+        self._asked = self._plan = task.plan
+
+    def note_call_start(self, call: Call) -> None:
+        """Store a call, of which nothing is known until it has a result."""
+        self._calls[call.line] = BEGUN_LINE
+
+    def note_call_end(self, call: Call, *, failed: bool) -> None:
+        """Store its result."""
+        self._calls[call.line] = BEGUN_LINE if failed else CALL_LINE
+
+    def revise(self, plan: Sequence[str], words: str) -> None:
+        """Hear the user."""
+        del words
+        self._plan = tuple(plan)
+
+    def resume(self) -> str:
+        """Return the transcript; empty: the session was given up, and a new one begins."""
+        self._recoveries += 1
+        if self._recoveries > MOST_RECOVERIES:
+            self._plan, self._calls, self._recoveries = self._asked, {}, 0
+            return ""
+        calls = (f"{word}{line}" for line, word in self._calls.items())
+        return "\n".join((_CONTINUE, write_notes(self._plan, frozenset(), over=False), *calls))
+
+
+class CommandFailed(Exception):
+    """The program ended, was silent, or answered something else; the message says so."""
+
+
+def try_program(command: Sequence[str], folder: Path, task: GeneratedTask) -> None:
+    """Ask a program everything once, so that one that cannot answer is found before it counts.
+
+    Raises:
+        CommandFailed: It failed.
+    """
+    folder.mkdir()
+    with CommandMemory(command, folder) as memory:
+        memory.begin(task)
+        memory.crash()
+        memory.resume()
+        memory.claim_end()
+        memory.read_plan()
+
+
+class CommandMemory:
+    """The program, started for one task in the task's folder."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        read_clock: Callable[[], float] = time.monotonic,  # noqa: TID251 - a process is waited for
+    ) -> None:
+        """Start it.
+
+        Raises:
+            CommandFailed: It cannot be started.
+        """
+        self._name, self._read_clock = command[0], read_clock
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the user's own command
+                command,
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CommandFailed(f"{self._name} does not start: {error.strerror}.") from error
+        self._input = cast("IO[bytes]", self._process.stdin)
+        self._output = cast("IO[bytes]", self._process.stdout)
+        os.set_blocking(self._input.fileno(), False)
+
+    def __enter__(self) -> Self:
+        """Return it; leaving the block ends the program."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close its input, which ends it, and kill what is left of it."""
+        self._input.close()
+        self._output.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        kill_group(self._process)
+
+    def begin(self, task: GeneratedTask) -> None:
+        """Tell of the task."""
+        facts = {"request": task.request, "plan": task.plan, "artifacts": task.artifacts}
+        self._tell("task_started", name=task.name, **facts)
+
+    def note_call_start(self, call: Call) -> None:
+        """Tell that a tool is called."""
+        self._tell("call_started", tool=call.tool, about=call.about)
+
+    def note_call_end(self, call: Call, *, failed: bool) -> None:
+        """Tell how the call ended."""
+        self._tell("call_ended", tool=call.tool, about=call.about, failed=failed)
+
+    def report_step(self, number: int, sentence: str) -> None:
+        """Tell what the agent reports."""
+        self._tell("step_reported", number=number, step=sentence)
+
+    def revise(self, plan: Sequence[str], words: str) -> None:
+        """Tell what the user says, and the plan that follows."""
+        self._tell("user_said", words=words, plan=plan)
+
+    def claim_end(self) -> bool:
+        """Ask whether the end is believed."""
+        return self._ask("end", "accepted") is True
+
+    def crash(self) -> None:
+        """Tell that the agent was killed."""
+        self._tell("interrupted")
+
+    def resume(self) -> str:
+        """Ask what the agent is told."""
+        return str(self._ask("told", "text"))
+
+    def read_plan(self) -> Sequence[str]:
+        """Ask for the whole plan."""
+        plan = self._ask("plan", "plan")
+        steps = cast("list[object]", plan) if isinstance(plan, list) else []
+        return [str(step) for step in steps]
+
+    def _tell(self, event: str, **fields: object) -> None:
+        self._send({"event": event, **fields})
+
+    def _ask(self, question: str, field: str) -> Any:  # noqa: ANN401 - JSON
+        self._send({"ask": question})
+        line = self._read_line()
+        try:
+            answer = json.loads(line)[field]
+            json.dumps(answer, ensure_ascii=False).encode()  # halves of characters cannot be told
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            shown = line[:200].decode(errors="replace")
+            raise CommandFailed(
+                f'{self._name} was asked "{question}" and answered {shown!r}, no object with '
+                f'"{field}".'
+            ) from error
+        return answer
+
+    def _send(self, document: object) -> None:
+        left = json.dumps(document).encode() + b"\n"
+        due = self._read_clock() + ANSWER_SECONDS
+        try:
+            while left:
+                self._wait_for(self._input, due)
+                left = left[self._input.write(left) or 0 :]
+        except OSError as error:
+            raise CommandFailed(f"{self._name} has ended.") from error
+
+    def _read_line(self) -> bytes:
+        """Read a line; nothing is read beyond it, for only one is asked for at a time."""
+        line = b""
+        due = self._read_clock() + ANSWER_SECONDS
+        while not line.endswith(b"\n"):
+            self._wait_for(self._output, due)
+            piece = self._output.read(1 << 16)
+            if not piece:
+                raise CommandFailed(f"{self._name} has ended.")
+            line += piece
+            if len(line) > _LONGEST_ANSWER:
+                raise CommandFailed(f"{self._name} answered more than {_LONGEST_ANSWER} bytes.")
+        return line
+
+    def _wait_for(self, pipe: IO[bytes], due: float) -> None:
+        """Wait until a pipe can be written to or read from."""
+        left = due - self._read_clock()
+        writes = pipe is self._input
+        readers, writers = ((), (pipe,)) if writes else ((pipe,), ())
+        if left <= 0 or not any(select.select(readers, writers, (), left)):
+            verb = "read" if writes else "answer"
+            raise CommandFailed(f"{self._name} did not {verb} within {ANSWER_SECONDS:.0f} s.")

@@ -15,7 +15,7 @@ from typing import Any
 NOTES = Path("NOTES.md")
 
 
-def take_event(event: dict[str, Any], notes: str) -> str:
+def _take_event(event: dict[str, Any], notes: str) -> str:
     """Return the notes after an event."""
     match event["event"]:
         case "task_started":
@@ -32,7 +32,7 @@ def take_event(event: dict[str, Any], notes: str) -> str:
             return notes
 
 
-def answer_question(question: str, notes: str) -> dict[str, Any]:
+def _answer_question(question: str, notes: str) -> dict[str, Any]:
     """Return the answer to what the benchmark asks."""
     match question:
         case "told":
@@ -59,12 +59,12 @@ def _write_call(word: str, event: dict[str, Any]) -> str:
 def main() -> None:
     """Read what the benchmark says, line by line, until it hangs up."""
     for line in sys.stdin:
-        said = json.loads(line)
+        message = json.loads(line)
         notes = NOTES.read_text() if NOTES.exists() else ""
-        if "ask" in said:
-            print(json.dumps(answer_question(said["ask"], notes)), flush=True)  # noqa: T201
+        if "ask" in message:
+            print(json.dumps(_answer_question(message["ask"], notes)), flush=True)  # noqa: T201
         else:
-            NOTES.write_text(take_event(said, notes))
+            NOTES.write_text(_take_event(message, notes))
 
 
 if __name__ == "__main__":

@@ -10,36 +10,35 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
-from taskmem_resumebench.daemon_process import DaemonProcess
-from taskmem_resumebench.figures import find_percentile
-from taskmem_resumebench.gateway_link import GatewayLink
-from taskmem_resumebench.wake_receiver import WakeReceiver
+from taskmem_resumebench.daemon import DaemonProcess, GatewayLink
+from taskmem_resumebench.report import find_percentile
+from taskmem_resumebench.servers import WakeReceiver
 
-EACH: Final = 8
+AGENTS_OF_A_KIND: Final = 8
 """Agents of each kind."""
 THRESHOLD: Final = 3.0
 """Seconds of silence after which a task is stuck."""
 PATIENCE: Final = 60.0
 """Seconds for all wakes that are due."""
-WATCHED: Final = 3.0
+_EXTRA_SECONDS: Final = 3.0
 """Seconds more, for wakes that are not."""
 _SETTINGS: Final = {
     "TASKMEM_CARRY_ON": "off",  # else agents are told to go on long before they count as stuck
     "TASKMEM_STUCK_THRESHOLD_SECONDS": str(THRESHOLD),
     "TASKMEM_STUCK_INTERVAL_SECONDS": "1",
 }
-_OLD: Final = 600_000
+_GATEWAY_AGE: Final = 600_000
 """Milliseconds since the gateway's start: it has no turns left to take up again itself."""
 _KINDS: Final = ("silent", "at-work", "waiting", "over")
 
 
-class WakeFigures(NamedTuple):
-    """What became of the agents."""
+class _WakeFigures(NamedTuple):
+    """Counts of agents and of their wakes."""
 
     due: int
     """Agents that fell silent."""
     came: int
-    """Of these, the ones that were woken."""
+    """Silent agents that were woken."""
     doubled: int
     """Wakes of theirs that were one too many."""
     false: int
@@ -67,23 +66,23 @@ class WakeSample:
         since = self._silent_since.get(session)
         if since is not None and self._wakes[session] == 1:
             self.late_seconds.append(time.perf_counter() - since - THRESHOLD)
-        if len(self.late_seconds) == EACH:
+        if len(self.late_seconds) == AGENTS_OF_A_KIND:
             self._all_came.set()
 
     def wait(self) -> None:
         """Wait for the wakes that are due, and some time more."""
         self._all_came.wait(PATIENCE)
-        threading.Event().wait(WATCHED)
+        threading.Event().wait(_EXTRA_SECONDS)
 
-    def count(self) -> WakeFigures:
+    def count(self) -> _WakeFigures:
         """Count who was woken."""
         came = [self._wakes[session] for session in self._silent_since if self._wakes[session]]
-        return WakeFigures(
+        return _WakeFigures(
             due=len(self._silent_since),
             came=len(came),
             doubled=sum(came) - len(came),
             false=self._wakes.total() - sum(came),
-            others=(len(_KINDS) - 1) * EACH,
+            others=(len(_KINDS) - 1) * AGENTS_OF_A_KIND,
         )
 
     def describe_lateness(self) -> dict[str, float | None]:
@@ -101,11 +100,11 @@ def measure_wakes(root: Path) -> WakeSample:
     with ExitStack() as stack:
         daemon = stack.enter_context(DaemonProcess(home, work, _SETTINGS))
         stack.enter_context(WakeReceiver(home, sample.note_wake))
-        for kind in (kind for kind in reversed(_KINDS) for _ in range(EACH)):
+        for kind in (kind for kind in reversed(_KINDS) for _ in range(AGENTS_OF_A_KIND)):
             folder = work / f"{kind}-{len([*work.iterdir()])}"
             folder.mkdir()
             session = f"agent:main:{folder.name}"
-            link = GatewayLink(daemon, "boot", session, folder, age=_OLD)
+            link = GatewayLink(daemon, "boot", session, folder, age=_GATEWAY_AGE)
             stack.callback(link.close)
             _play(link, kind, folder)
             if kind == "silent":

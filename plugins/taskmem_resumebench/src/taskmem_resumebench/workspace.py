@@ -1,6 +1,7 @@
-"""The world in which an agent works: a folder with a repository, a database, files, and a server.
+"""The world in which an agent works, with effects that can be counted, and its judgement.
 
-Every call has a small real effect, and every effect can be counted afterwards.
+It is a folder with a repository, a database and files, and a server. Every call has a small real
+effect. In the end it is judged what is there that should be, twice, or not at all.
 """
 
 from __future__ import annotations
@@ -8,14 +9,17 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from taskmem_resumebench.loopback_server import LoopbackServer
-from taskmem_resumebench.work_steps import GATE, Call, Kind
+from taskmem_resumebench.servers import LoopbackServer
+from taskmem_resumebench.tasks import GATE, Call, GeneratedTask, Kind, format_step
 
 _IDENTITY: Final = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
+_MOST_NAMED: Final = 4
+"""Most effects of a kind that a fault names."""
 
 
 class Workspace:
@@ -35,7 +39,7 @@ class Workspace:
 
     @property
     def gate(self) -> str:
-        """What the gate says; empty: nothing yet."""
+        """The word at the gate; empty: none yet."""
         gate = self.folder / GATE
         return gate.read_text().strip() if gate.exists() else ""
 
@@ -93,3 +97,65 @@ class Workspace:
         command = ["git", *_IDENTITY, "-c", "commit.gpgsign=false", *words]
         done = subprocess.run(command, cwd=self.folder, check=True, capture_output=True)  # noqa: S603 - git
         return done.stdout.decode()
+
+
+class Judgement(NamedTuple):
+    """Result of a task, seen from its workspace alone."""
+
+    needed: int
+    """Effects that the task asks for."""
+    right: int
+    """Needed effects that are there exactly once."""
+    missing: int
+    """Needed effects that are not there."""
+    duplicated: int
+    """Effects too many."""
+    revived: int
+    """Effects of steps that were called off, or of the wrong side of a choice."""
+    performed: int
+    """Calls that had their effect, however often."""
+    fault: str
+    """Which effects are missing, there too often, or not wanted; empty: none."""
+
+    @property
+    def exact(self) -> bool:
+        """True if everything is there once, and nothing else."""
+        return self.right == self.needed and not self.revived
+
+
+def judge_workspace(
+    task: GeneratedTask, made: Mapping[Call, int], count_effects: Callable[[Call], int]
+) -> Judgement:
+    """Judge the workspace of a task.
+
+    Args:
+        task: The task, with what is hidden from its agent.
+        made: How often each call had its effect.
+        count_effects: Looks how often the effect of a call is there.
+    """
+    there = {call: count_effects(call) for call in {*task.needed, *made}}
+    needed = {*task.needed}
+    return Judgement(
+        needed=len(needed),
+        right=sum(there[call] == 1 for call in needed),
+        missing=sum(there[call] == 0 for call in needed),
+        duplicated=sum(times - 1 for times in there.values() if times > 1),
+        revived=sum(times for call, times in there.items() if call not in needed),
+        performed=sum(made.values()),
+        fault=_describe_fault(there, needed),
+    )
+
+
+def _describe_fault(there: Mapping[Call, int], needed: set[Call]) -> str:
+    kinds = {
+        "missing": [call for call, times in there.items() if call in needed and not times],
+        "doubled": [call for call, times in there.items() if times > 1],
+        "not wanted": [call for call, times in there.items() if call not in needed and times],
+    }
+    return "; ".join(f"{kind}: {_list_calls(calls)}" for kind, calls in kinds.items() if calls)
+
+
+def _list_calls(calls: Sequence[Call]) -> str:
+    steps = sorted(map(format_step, calls))
+    more = f" and {len(steps) - _MOST_NAMED} more" if len(steps) > _MOST_NAMED else ""
+    return ", ".join(steps[:_MOST_NAMED]) + more

@@ -11,14 +11,14 @@ import signal
 import socket
 import sys
 
-DONE = "done"
+DONE_LINE = "done"
 
 
 def main(port: str) -> None:
     """Connect, and end as the benchmark answers."""
     with socket.create_connection(("127.0.0.1", int(port))) as link:
         answer = link.makefile().readline().strip()
-    if answer != DONE:
+    if answer != DONE_LINE:
         os.kill(os.getpid(), signal.SIGKILL)
     print(answer)  # noqa: T201 - the call's result
 

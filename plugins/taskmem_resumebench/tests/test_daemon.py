@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from taskmem_resumebench.bench_folder import make_bench_folder
+from taskmem_resumebench.daemon import make_bench_folder
 
 PATIENCE = 60.0
 """Seconds, at most, for what another process does."""
@@ -18,8 +18,8 @@ GLANCE = 0.02
 
 BENCHMARK = """
 import signal
-from taskmem_resumebench.bench_folder import make_bench_folder
-from taskmem_resumebench.daemon_process import DaemonProcess
+from taskmem_resumebench.daemon import make_bench_folder
+from taskmem_resumebench.daemon import DaemonProcess
 with make_bench_folder() as root, DaemonProcess(root / "h", root) as daemon:
     daemon.connect().close()
     print(root, flush=True)

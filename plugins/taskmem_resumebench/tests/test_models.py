@@ -13,17 +13,22 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from taskmem_resumebench import bench_run, chat_endpoint
+from taskmem_resumebench import bench_run, models
 from taskmem_resumebench.agents import AGENTS, Deed, Knowledge, read_memory
 from taskmem_resumebench.agents import decide as choose
 from taskmem_resumebench.bench_command import command
-from taskmem_resumebench.chat_endpoint import MOST_TRIES, ChatEndpoint, EndpointFailed
-from taskmem_resumebench.command_memory import EXAMPLE, CommandMemory
-from taskmem_resumebench.generated_task import GeneratedTask, generate_tasks
-from taskmem_resumebench.interrupted_run import InterruptedRun, KillPlan
-from taskmem_resumebench.loopback_server import LoopbackServer
-from taskmem_resumebench.model_mind import MOST_MALFORMED, MOST_REQUESTS, ModelMind
-from taskmem_resumebench.work_steps import read_step
+from taskmem_resumebench.memories import EXAMPLE, CommandMemory
+from taskmem_resumebench.models import (
+    MOST_MALFORMED,
+    MOST_REQUESTS,
+    MOST_TRIES,
+    ChatEndpoint,
+    EndpointFailed,
+    ModelMind,
+)
+from taskmem_resumebench.servers import LoopbackServer
+from taskmem_resumebench.tasks import GeneratedTask, generate_tasks, read_step
+from taskmem_resumebench.trials import InterruptedRun, KillPlan
 from taskmem_resumebench.workspace import Workspace
 
 Answer = tuple[int, dict[str, str], bytes]
@@ -106,14 +111,14 @@ def test_a_model_is_asked_with_its_name_and_the_key() -> None:
 
     [(key, body)] = stand_in.requests
     assert key == "Bearer secret-key"
-    assert (body["model"], body["max_tokens"]) == ("tiny", chat_endpoint.MOST_TOKENS)
+    assert (body["model"], body["max_tokens"]) == ("tiny", models.MOST_TOKENS)
 
 
 def test_a_busy_endpoint_is_asked_again_when_it_says() -> None:
     stand_in = StandIn(BUSY, answer(None, 503), answer(None, 429, **{"Retry-After": "9999"}), FINE)
 
     assert stand_in.ask()["content"] == "fine"
-    assert stand_in.rests == [7, 2, chat_endpoint.LONGEST_REST]
+    assert stand_in.rests == [7, 2, models.LONGEST_REST]
 
 
 @pytest.mark.parametrize(
@@ -273,7 +278,7 @@ def test_the_key_of_a_model_is_read_from_the_environment(
     minds: list[Any] = []
 
     def run_bench(_seed: int, size: Any, _tell: Any, _command: Any, make_mind: Any) -> Any:
-        assert size == bench_run.MODEL
+        assert size == bench_run.MODEL_SIZE
         minds.append(make_mind(task))
         return {"seed": 1}
 

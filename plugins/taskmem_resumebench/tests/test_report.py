@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from taskmem_resumebench import bench_run
 from taskmem_resumebench.bench_command import command
-from taskmem_resumebench.plot import draw_plot
+from taskmem_resumebench.report import draw_plot
 
 SVG = "{http://www.w3.org/2000/svg}"
 

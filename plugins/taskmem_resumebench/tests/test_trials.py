@@ -1,21 +1,23 @@
-"""What agents make of their interruptions, without a daemon, and what counts as resumed right."""
+"""Agents are killed where they are to be, and wakes that nobody needs are counted as false."""
 
 from __future__ import annotations
 
+import json
+import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from taskmem_resumebench.agents import AGENTS, write_notes
-from taskmem_resumebench.bench_run import MODEL, WHOLE, plan_conditions, plan_few_kills
-from taskmem_resumebench.figures import compute_figures
-from taskmem_resumebench.generated_task import GeneratedTask
-from taskmem_resumebench.interrupted_run import InterruptedRun, KillPlan, Outcome
-from taskmem_resumebench.loopback_server import LoopbackServer
-from taskmem_resumebench.memories import Memory, Notes, Nothing
-from taskmem_resumebench.openclaw_recovery import OpenClawRecovery
-from taskmem_resumebench.step_goals import describe_goals
+from taskmem_resumebench.bench_run import MODEL_SIZE, WHOLE_SIZE, plan_conditions, plan_few_kills
+from taskmem_resumebench.memories import Memory, Notes, Nothing, OpenClawRecovery
+from taskmem_resumebench.report import compute_figures, describe_goals
+from taskmem_resumebench.servers import NAME, LoopbackServer, WakeReceiver
+from taskmem_resumebench.tasks import GeneratedTask
+from taskmem_resumebench.trials import BenchCondition, InterruptedRun, KillPlan, Lane, Outcome
 from taskmem_resumebench.workspace import Workspace
 
 Run = Callable[[Memory, str], Outcome]
@@ -97,19 +99,60 @@ def test_a_transcript_suffices_for_an_agent_that_looks_first(run: Run) -> None:
 
 
 def test_agents_that_look_first_are_measured_by_scripts_alone() -> None:
-    counts = {each.name: count for each, count in plan_conditions(WHOLE)}
-    few = {each.name for each, _ in plan_few_kills(WHOLE)}
+    counts = {each.name: count for each, count in plan_conditions(WHOLE_SIZE)}
+    few = {each.name for each, _ in plan_few_kills(WHOLE_SIZE)}
 
     for name, tasks in (
-        ("notes/careful", WHOLE.tasks),
-        ("openclaw_recovery/careful", WHOLE.baseline),
+        ("notes/careful", WHOLE_SIZE.tasks),
+        ("openclaw_recovery/careful", WHOLE_SIZE.baseline),
     ):
         assert counts[name] == tasks
         assert name in few
-    assert not any("careful" in each.name for each, _ in plan_conditions(MODEL))
+    assert not any("careful" in each.name for each, _ in plan_conditions(MODEL_SIZE))
 
 
 def test_only_the_packet_has_a_daemon_that_may_wake() -> None:
-    with_daemon = {each.memory for each, _ in plan_conditions(WHOLE, ("mine",)) if each.has_daemon}
+    with_daemon = {
+        each.memory for each, _ in plan_conditions(WHOLE_SIZE, ("mine",)) if each.has_daemon
+    }
 
     assert with_daemon == {"packet", "packet_and_thread"}
+
+
+SESSION = "agent:main:t00001"
+
+
+def send(ask: str, note_wake: Callable[[str], None]) -> object:
+    with (
+        tempfile.TemporaryDirectory(prefix="tm") as folder,
+        WakeReceiver(Path(folder), note_wake),
+        socket.socket(socket.AF_UNIX) as link,
+        link.makefile("rb") as lines,
+    ):
+        link.connect(str(Path(folder) / NAME))
+        link.sendall(json.dumps({"ask": ask, "session_key": SESSION}).encode() + b"\n")
+        return json.loads(lines.readline())
+
+
+def test_a_wake_is_taken_and_nothing_else_is_one() -> None:
+    woken: list[str] = []
+
+    assert send("wake", woken.append) == {"turn": "ordinary"}
+    assert send("say", woken.append) == {}
+    assert woken == [SESSION]
+
+
+@pytest.mark.parametrize(
+    ("at_work", "over", "false"), [("", (), False), (SESSION, (), True), ("", (SESSION,), True)]
+)
+def test_a_wake_that_nobody_needs_is_false(
+    at_work: str, over: tuple[str, ...], false: bool
+) -> None:
+    lane = Lane(Path(), Mock(), Mock())
+    packet = BenchCondition("packet")
+    lane._at_work, lane._over, lane._conditions = at_work, {*over}, {SESSION: packet}
+
+    lane.note_wake(SESSION)
+    lane.note_wake("agent:main:t00002")
+
+    assert lane.false_wakes == ({packet: 1} if false else {})

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from taskmem_resumebench.generated_task import GeneratedTask, generate_tasks
-from taskmem_resumebench.loopback_server import LoopbackServer
-from taskmem_resumebench.oracle import Judgement, judge_workspace
-from taskmem_resumebench.work_steps import Call, Kind, format_step
-from taskmem_resumebench.workspace import Workspace
+from taskmem_resumebench.servers import LoopbackServer
+from taskmem_resumebench.tasks import Call, GeneratedTask, Kind, format_step, generate_tasks
+from taskmem_resumebench.workspace import Judgement, Workspace, judge_workspace
 
 CALLS = (
     Call(Kind.FILE, "amber-1", "out/amber-1.txt"),

@@ -1,4 +1,4 @@
-"""A program as a memory: what it is told, what it answers, and what it may not."""
+"""What a memory is told, what it answers, and what it may not."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from taskmem_resumebench import command_memory
+from taskmem_resumebench import memories
 from taskmem_resumebench.agents import Knowledge, read_memory
-from taskmem_resumebench.command_memory import ANSWER_SECONDS, EXAMPLE, CommandFailed, CommandMemory
-from taskmem_resumebench.generated_task import GeneratedTask
-from taskmem_resumebench.work_steps import Call, Kind
+from taskmem_resumebench.memories import (
+    ANSWER_SECONDS,
+    EXAMPLE,
+    MOST_RECOVERIES,
+    CommandFailed,
+    CommandMemory,
+    OpenClawRecovery,
+)
+from taskmem_resumebench.tasks import Call, GeneratedTask, Kind
 
 PATIENCE = 60.0
 """Seconds, at most, for what another process does."""
@@ -103,7 +109,7 @@ def test_a_program_that_answers_otherwise_is_refused(
     said: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "stdin" in said:
-        monkeypatch.setattr(command_memory, "ANSWER_SECONDS", 0.1)
+        monkeypatch.setattr(memories, "ANSWER_SECONDS", 0.1)
 
     with pytest.raises(CommandFailed, match=why):
         ask_program(tmp_path, said)
@@ -123,7 +129,7 @@ def test_a_whole_answer_has_a_minute(tmp_path: Path) -> None:
 def test_a_program_that_does_not_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command_memory, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(memories, "ANSWER_SECONDS", 0.1)
     deaf = (sys.executable, "-c", "import signal; signal.pause()")
 
     with (
@@ -148,3 +154,42 @@ def test_what_a_program_started_is_killed_with_it(then: str, tmp_path: Path) -> 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="no-such-memory does not start: No such file"):
         CommandMemory(("no-such-memory",), tmp_path)
+
+
+@pytest.fixture
+def session(task: GeneratedTask) -> OpenClawRecovery:
+    session = OpenClawRecovery()
+    session.begin(task)
+    return session
+
+
+def resume(session: OpenClawRecovery) -> Knowledge:
+    return read_memory(session.resume(), ("the request",), list)
+
+
+def test_the_transcript_tells_results_and_a_call_without_one(
+    session: OpenClawRecovery, task: GeneratedTask
+) -> None:
+    session.note_call_start(CALL)
+    session.note_call_end(CALL, failed=False)
+    session.note_call_start(PAYMENT)
+
+    assert resume(session) == Knowledge(
+        task.plan, finished_calls=(CALL.line,), cut_calls=(PAYMENT.line,)
+    )
+
+
+def test_a_call_whose_answer_was_lost_may_have_been_made(session: OpenClawRecovery) -> None:
+    session.note_call_start(PAYMENT)
+    session.note_call_end(PAYMENT, failed=True)
+
+    assert resume(session).cut_calls == (PAYMENT.line,)
+
+
+def test_a_session_that_was_recovered_too_often_is_given_up(session: OpenClawRecovery) -> None:
+    session.note_call_start(CALL)
+    for _ in range(MOST_RECOVERIES):
+        assert resume(session).cut_calls == (CALL.line,)
+
+    assert resume(session) == Knowledge(("the request",))
+    assert resume(session).cut_calls == ()

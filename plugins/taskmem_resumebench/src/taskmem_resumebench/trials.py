@@ -1,15 +1,23 @@
-"""Let an agent do a task, and kill it at three moments of each step."""
+"""Let agents do tasks, one after the other, and kill them at three moments of each step.
+
+Lanes share nothing, so several may run side by side. What becomes of a trial depends on the trial
+alone, not on its lane or on what ran before.
+"""
 
 from __future__ import annotations
 
+import shutil
 import time
 import zlib
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from taskmem_resumebench.agents import (
+    AGENTS,
     Decision,
     Deed,
     Habits,
@@ -17,17 +25,29 @@ from taskmem_resumebench.agents import (
     decide,
     read_memory,
 )
-from taskmem_resumebench.generated_task import GeneratedTask
-from taskmem_resumebench.memories import Memory
-from taskmem_resumebench.oracle import Judgement, judge_workspace
-from taskmem_resumebench.work_steps import Call, Kind
-from taskmem_resumebench.workspace import Workspace
+from taskmem_resumebench.daemon import DaemonProcess, GatewayLink
+from taskmem_resumebench.memories import (
+    CommandMemory,
+    Memory,
+    Notes,
+    Nothing,
+    OpenClawRecovery,
+    Packet,
+    PacketAndThread,
+)
+from taskmem_resumebench.openclaw_gateway import GatewayAgent, GatewayProcess
+from taskmem_resumebench.servers import LoopbackServer, WakeReceiver
+from taskmem_resumebench.tasks import Call, GeneratedTask, Kind
+from taskmem_resumebench.workspace import Judgement, Workspace, judge_workspace
 
-MOST_CALLS: Final = 3000
+_MOST_CALLS: Final = 3000
 """Calls after which an agent that gets nowhere is given up."""
+_NO_DAEMON_KILLS: Final = 10**9
+PACKETS: Final = {"packet": Packet, "packet_and_thread": PacketAndThread}
+"""The memories that are Task memory's."""
 
 
-class KillMoment(StrEnum):
+class _KillMoment(StrEnum):
     """The moments at which an agent may be killed, three of them for each step."""
 
     BEFORE_EFFECT = "inside the call, before its effect"
@@ -46,11 +66,11 @@ class KillPlan(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of one task."""
+    """Result of one task."""
 
     judgement: Judgement
     accepted: bool
-    """Whether the agent ended the task, and its memory believed it."""
+    """True if the agent ended the task, and its memory believed that."""
     interruptions: int
     resumed: int
     """Interruptions after which no call was made again or revived until the next.
@@ -60,14 +80,14 @@ class Outcome(NamedTuple):
     looks: int
     """How often the agent looked whether a call had its effect."""
     memory_bytes: tuple[int, ...]
-    """Of what the memory told, at each interruption."""
+    """Bytes that the memory told, at each interruption."""
     step_seconds: tuple[float, ...]
     """From the decision to do a step to its report, of those that were not interrupted."""
     seconds: float
 
     @property
     def success(self) -> bool:
-        """Whether the task was ended, and everything is there once and nothing else."""
+        """True if the task was ended, and everything is there once and nothing else."""
         return self.accepted and self.judgement.exact
 
 
@@ -85,7 +105,7 @@ class _Killed(Exception):
 
 
 class Mind(Protocol):
-    """What decides for an agent; `ScriptedMind`, or a model."""
+    """Decides for an agent; `_ScriptedMind`, or a model."""
 
     def wake(self, text: str) -> None:
         """Begin anew, knowing what the memory tells."""
@@ -104,7 +124,7 @@ class Mind(Protocol):
         ...
 
 
-class ScriptedMind:
+class _ScriptedMind:
     """Decides by `decide`, from what is known; it hears nothing besides."""
 
     def __init__(self, habits: Habits) -> None:
@@ -118,10 +138,10 @@ class ScriptedMind:
         """Choose the agent's next deed by its habits, from what it knows."""
         return decide(known, self._habits, read_gate)
 
-    def hear_user(self, words: str) -> None:  # noqa: D102
+    def hear_user(self, words: str) -> None:
         pass
 
-    def hear_result(self, words: str) -> None:  # noqa: D102
+    def hear_result(self, words: str) -> None:
         pass
 
 
@@ -146,8 +166,8 @@ class InterruptedRun:
         """
         self._task, self._habits, self._memory, self._workspace = task, habits, memory, workspace
         self._interrupt, self._kills = interrupt, kills
-        self._mind = mind or ScriptedMind(habits)
-        self._killed: set[tuple[str, KillMoment]] = set()
+        self._mind = mind or _ScriptedMind(habits)
+        self._killed: set[tuple[str, _KillMoment]] = set()
         self._told = self._lost_answer = self._claimed = self._wrong = False
         self._calls = self._resumed = self._looks = 0
         self._accepted = False
@@ -198,13 +218,13 @@ class InterruptedRun:
     def _recall_conversation(self, known: Knowledge) -> Knowledge:
         """Add what the newest messages of the conversation say; those before are lost."""
         plan = next((each.plan for each in reversed(self._recent) if each.plan), known.plan)
-        said = [each.done for each in self._recent]
-        reached = max((place for place, step in enumerate(plan) if step in said), default=-1)
+        reported = [each.done for each in self._recent]
+        reached = max((place for place, step in enumerate(plan) if step in reported), default=-1)
         return known._replace(plan=plan, done=known.done | {*plan[: reached + 1]})
 
     def _take_turn(self, known: Knowledge) -> None:
         """Work until all is done, or the agent is killed."""
-        while self._calls < MOST_CALLS:
+        while self._calls < _MOST_CALLS:
             known = self._hear_user(known)
             known = self._claim_early(known)
             decision = self._mind.decide(known, lambda: self._workspace.gate)
@@ -225,7 +245,7 @@ class InterruptedRun:
             if known.done != before.done:
                 self._step_seconds.append(time.perf_counter() - began)
                 self._recent.append(_Said(done=decision.sentence))
-                self._kill_once(decision.sentence, KillMoment.AFTER_REPORT)
+                self._kill_once(decision.sentence, _KillMoment.AFTER_REPORT)
 
     def _hear_user(self, known: Knowledge) -> Knowledge:
         """Let the user revise the plan, once its time has come."""
@@ -251,7 +271,7 @@ class InterruptedRun:
         call, sentence = decision.call, decision.sentence
         self._calls += 1
         self._memory.note_call_start(call)
-        self._kill_once(sentence, KillMoment.BEFORE_EFFECT)
+        self._kill_once(sentence, _KillMoment.BEFORE_EFFECT)
         unknown = self._task.unknown
         failed = call.mark == unknown.mark and not self._lost_answer
         self._lost_answer |= failed
@@ -259,10 +279,10 @@ class InterruptedRun:
             self._note_if_wrong(call)
             self._workspace.perform(call)
         if self._is_killed_inside_call(sentence):
-            self._kill_once(sentence, KillMoment.AFTER_EFFECT)
+            self._kill_once(sentence, _KillMoment.AFTER_EFFECT)
         self._memory.note_call_end(call, failed=failed)
         if not self._is_killed_inside_call(sentence):
-            self._kill_once(sentence, KillMoment.AFTER_CALL)
+            self._kill_once(sentence, _KillMoment.AFTER_CALL)
         if failed:
             self._mind.hear_result("No answer came in time: it may or may not have been done.")
             return known.note_failure(call.line)
@@ -287,7 +307,7 @@ class InterruptedRun:
         """Return True if the second kill of a step comes inside its call, False if after it."""
         return zlib.crc32(sentence.encode()) % 2 == 1
 
-    def _kill_once(self, sentence: str, moment: KillMoment) -> None:
+    def _kill_once(self, sentence: str, moment: _KillMoment) -> None:
         """Kill the agent there, unless it was before or is not to be."""
         if (sentence, moment) in self._killed or len(self._killed) == self._kills.most:
             return
@@ -296,3 +316,157 @@ class InterruptedRun:
             return
         self._killed.add((sentence, moment))
         raise _Killed
+
+
+class BenchCondition(NamedTuple):
+    """A memory, the agent that has it, and when it is interrupted."""
+
+    memory: str
+    agent: str = "amnesiac"
+    kills: KillPlan = KillPlan()
+    daemon_kills: int = _NO_DAEMON_KILLS
+    """One in so many interruptions kills the daemon, too."""
+    command: tuple[str, ...] = ()
+    """The program, where the memory is one."""
+
+    @property
+    def name(self) -> str:
+        """The memory, and the agent unless it is the amnesiac."""
+        return self.memory if self.agent == "amnesiac" else f"{self.memory}/{self.agent}"
+
+    @property
+    def has_daemon(self) -> bool:
+        """True if a daemon keeps the memory, and so might wake the agent."""
+        return self.memory in PACKETS
+
+    @property
+    def title(self) -> str:
+        """Words for the user while the trials run."""
+        most = self.kills.most
+        return self.name if most is None else f"{self.name}, at most {most} kills a task"
+
+
+class Trial(NamedTuple):
+    """One task under one condition, and what came out."""
+
+    outcome: Outcome
+    recovery_seconds: tuple[float, ...]
+    """From the start of each daemon that was killed to what its agent is told."""
+
+
+class Lane:
+    """Runs trials in turn, and counts the wakes that come meanwhile and are needed by nobody."""
+
+    def __init__(self, folder: Path, server: LoopbackServer, daemon: DaemonProcess) -> None:
+        """Set the folder, the server and the daemon that the trials use."""
+        self.make_mind: Callable[[GeneratedTask], Mind] | None = None
+        """Makes what decides for agents; None: the scripts do."""
+        self.gateway: GatewayProcess | None = None
+        """The real gateway in which agents work; None: what one would say is said instead."""
+        self._folder, self._server, self._daemon = folder, server, daemon
+        self._count = 0
+        self._conditions: dict[str, BenchCondition] = {}
+        """Under which condition a session's task was done."""
+        self._at_work = ""
+        """The session in which a turn runs; empty: none."""
+        self._over: set[str] = set()
+        """Sessions whose task is over."""
+        self.false_wakes: Counter[BenchCondition] = Counter()
+
+    def note_wake(self, session: str) -> None:
+        """Count a wake if its agent is at work, or has no work any more."""
+        if session == self._at_work or session in self._over:
+            self.false_wakes[self._conditions[session]] += 1
+
+    def run_trial(self, condition: BenchCondition, task: GeneratedTask) -> Trial:
+        """Let an agent do a task in a workspace of its own."""
+        self._count += 1
+        folder = self._folder / f"t{self._count:05}"
+        session = _name_session(folder)
+        self._conditions[session] = condition
+        recoveries: list[float] = []
+        with self._open_memory(condition, folder) as memory:
+
+            def interrupt(count: int) -> str:
+                self._at_work = ""
+                memory.crash()
+                if not isinstance(memory, Packet) or not _is_one_in(
+                    condition.daemon_kills, f"{task.name} {count}"
+                ):
+                    return memory.resume()
+                self._daemon.kill()
+                began = time.perf_counter()
+                self._daemon.start()
+                text = memory.resume()
+                recoveries.append(time.perf_counter() - began)
+                return text
+
+            run = InterruptedRun(
+                task,
+                AGENTS[condition.agent],
+                memory,
+                Workspace(folder, self._server),
+                interrupt=interrupt,
+                kills=condition.kills,
+                mind=self.make_mind(task) if self.make_mind else None,
+            )
+            outcome = run.run()
+            self._at_work = ""
+            if outcome.accepted:
+                self._over.add(session)
+        shutil.rmtree(folder)
+        return Trial(outcome, tuple(recoveries))
+
+    @contextmanager
+    def _open_memory(self, condition: BenchCondition, folder: Path) -> Generator[Memory]:
+        folder.mkdir()
+        match condition.memory:
+            case "nothing":
+                yield Nothing()
+            case "notes":
+                yield Notes(folder / "NOTES.md")
+            case "openclaw_recovery":
+                yield OpenClawRecovery()
+            case name if name in PACKETS:
+                memory = PACKETS[name](self._make_gateway_opener(folder), folder)
+                try:
+                    yield memory
+                finally:
+                    memory.close()
+            case _:
+                with CommandMemory(condition.command, folder) as command:
+                    yield command
+
+    def _make_gateway_opener(self, folder: Path) -> Callable[[], GatewayLink | GatewayAgent]:
+        session = _name_session(folder)
+        starts = iter(range(1_000_000))
+
+        def open_gateway() -> GatewayLink | GatewayAgent:
+            if self.gateway is not None:
+                return GatewayAgent(self.gateway, session, folder)
+            boot = f"{folder.name}-{next(starts):06}"
+            link = GatewayLink(self._daemon, boot, session, folder)
+            self._at_work = session
+            return link
+
+        return open_gateway
+
+
+@contextmanager
+def open_lane(root: Path) -> Generator[tuple[Lane, Path]]:
+    """Open a lane in a folder; yields it, and its daemon's database."""
+    work, home = root / "w", root / "h"
+    work.mkdir(parents=True)
+    with LoopbackServer() as server, DaemonProcess(home, work) as daemon:
+        lane = Lane(work, server, daemon)
+        with WakeReceiver(home, lane.note_wake):
+            yield lane, home / "taskmem.db"
+
+
+def _name_session(folder: Path) -> str:
+    return f"agent:main:{folder.name}"
+
+
+def _is_one_in(many: int, what: str) -> bool:
+    """Return True for one in so many names."""
+    return zlib.crc32(what.encode()) % many == 0

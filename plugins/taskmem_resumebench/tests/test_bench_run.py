@@ -9,10 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from taskmem_resumebench.bench_command import command
-from taskmem_resumebench.bench_run import WHOLE
-from taskmem_resumebench.gateway_run import QUICK, GatewaySize, choose_tasks
-from taskmem_resumebench.generated_task import generate_tasks
-from taskmem_resumebench.report_table import format_report
+from taskmem_resumebench.bench_run import QUICK_SIZE, WHOLE_SIZE, GatewaySize, choose_tasks
+from taskmem_resumebench.report import format_report
+from taskmem_resumebench.tasks import generate_tasks
 
 
 def test_without_openclaw_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,9 +43,9 @@ def test_a_gateways_report_has_no_picture(tmp_path: Path) -> None:
     assert not picture.exists()
 
 
-@pytest.mark.parametrize("size", [GatewaySize(), QUICK])
+@pytest.mark.parametrize("size", [GatewaySize(), QUICK_SIZE])
 def test_its_tasks_are_the_first_short_ones_of_all(size: GatewaySize) -> None:
-    every = generate_tasks(1, WHOLE.tasks)
+    every = generate_tasks(1, WHOLE_SIZE.tasks)
     chosen = choose_tasks(1, size)
 
     assert len(chosen) == size.tasks
