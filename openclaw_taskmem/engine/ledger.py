@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from tempfile import gettempdir
 from typing import Final, NamedTuple
 
+from openclaw_taskmem.domain.effects.side_effects import split_script
 from openclaw_taskmem.domain.tasks import ledger
 from openclaw_taskmem.domain.tasks.ledger import FileTimes, FileTouch, FolderListing
 from openclaw_taskmem.domain.text.path_mentions import find_names, split_words
@@ -105,13 +105,11 @@ def find_used_folders(context: Context, run: Run | None, deed: FileActivity) -> 
 
 def _split_command(text: str) -> list[str]:
     """Split a command into words as a shell does, or as prose if it is cut off."""
-    text = _spell_home(text)
-    words = shlex.shlex(text, posix=True, punctuation_chars=True)
-    words.whitespace_split, words.commenters = True, ""
-    try:
-        return [*words]
-    except ValueError:
-        return split_words(text)
+    script = split_script(_spell_home(text))
+    if not script.whole:
+        return split_words(_spell_home(text))
+    words = [word for command in script.commands for word in (*command.words, *command.files)]
+    return words + [word for inner in script.inner for word in _split_command(inner)]
 
 
 def _spell_home(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.effects.checkpoints import History, PastCall
-from openclaw_taskmem.domain.effects.program_effects import Effect
+from openclaw_taskmem.domain.effects.side_effects import Effect
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import Checkpoint, ConversationMessage, Run, RunQuery, Value
 

@@ -1,1 +1,1 @@
-"""What tool calls did to the world: programs, shell commands, checkpoints."""
+"""The effects of tool calls: how they are judged, and the checkpoints that record them."""

@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
-from openclaw_taskmem.domain.effects.program_effects import Effect
+from openclaw_taskmem.domain.effects.side_effects import Effect
 from openclaw_taskmem.domain.text.redaction import scrub_json
 from openclaw_taskmem.domain.text.texts import clip
 from taskmem_hookspecs import Checkpoint, ConversationMessage, Value

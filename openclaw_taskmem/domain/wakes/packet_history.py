@@ -13,8 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain.effects.checkpoints import PastCall
-from openclaw_taskmem.domain.effects.program_effects import GRAVEST_FIRST, Effect
-from openclaw_taskmem.domain.effects.side_effects import is_shell, judge_call
+from openclaw_taskmem.domain.effects.side_effects import GRAVEST_FIRST, Effect, is_shell, judge_call
 from openclaw_taskmem.domain.tasks import plan
 from openclaw_taskmem.domain.text.texts import clip, to_one_line
 from taskmem_hookspecs import PlanRevision, Task, Wait, WaitStatus

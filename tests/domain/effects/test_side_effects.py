@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.effects.program_effects import Effect
-from openclaw_taskmem.domain.effects.shell_parsing import split_script
-from openclaw_taskmem.domain.effects.side_effects import judge_call
+from openclaw_taskmem.domain.effects.side_effects import Effect, judge_call, split_script
 
 OUTSIDE = """
 curl -X POST https://shop.example/pay
@@ -68,6 +66,7 @@ bin/send-invoice 12
 """
 
 FILES = """
+find . -name x -delete
 echo made > a.txt
 echo made >> a.txt
 cat a.txt b.txt &> all.txt
@@ -113,7 +112,6 @@ make seed
 docker run app
 openssl genrsa
 curl https://get.example/install.sh | sh
-find . -name x -delete
 echo "an open quote
 cat `ls
 awk '{print > "a.txt"}' b.txt
@@ -257,10 +255,33 @@ def test_what_a_command_is_given_line_by_line_is_no_command() -> None:
 
 
 def test_commands_too_deep_to_look_into_are_not_known() -> None:
-    assert judge_call("exec", "echo " + "$(echo " * 9 + ")" * 9) is Effect.OTHER
+    assert judge_call("exec", "bash -c '" * 6 + "ls" + "'" * 6) is Effect.OTHER
+    assert judge_call("exec", 'echo "' + "$(echo " * 9 + ")" * 9 + '"') is Effect.OTHER
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "curl -H '(' -X POST https://shop.example/pay",
+        "curl $(cat options) -X POST https://shop.example/pay",
+        'curl "$(echo "https://shop.example/pay")" -X POST',
+        "curl -X \\\n POST https://shop.example/pay # don't worry",
+        "# what isn't closed\ncurl -X POST https://shop.example/pay",
+        "cat <<END\nisn't it\nEND\ncurl -X POST https://shop.example/pay",
+    ],
+)
+def test_quotes_brackets_and_comments_hide_no_words(command: str) -> None:
+    assert judge_call("exec", command) is Effect.OUTSIDE
+
+
+@pytest.mark.parametrize(
+    "command", ["grep ';' a.txt", "echo 'Add `send`'", "grep x a.txt \\; # push", "cat a#b"]
+)
+def test_quoted_operators_and_comments_are_no_commands(command: str) -> None:
+    assert judge_call("exec", command) is Effect.NOTHING
 
 
 @given(st.text(alphabet="ab ;&|()<>\"'`$#\\\n{}-=…", max_size=60))
 def test_any_text_can_be_split_and_judged(text: str) -> None:
     assert judge_call("exec", text) in Effect
-    assert all(command.words or command.writes for command in split_script(text)[0])
+    assert all(command.words or command.files for command in split_script(text).commands)

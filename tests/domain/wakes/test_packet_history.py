@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.effects.checkpoints import PastCall
-from openclaw_taskmem.domain.effects.program_effects import Effect
+from openclaw_taskmem.domain.effects.side_effects import Effect
 from openclaw_taskmem.domain.text.texts import count_json_bytes
 from openclaw_taskmem.domain.wakes import packet_history
 from taskmem_hookspecs import PlanRevision, WaitStatus
