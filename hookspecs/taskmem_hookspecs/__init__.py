@@ -7,6 +7,7 @@ helpers for tests of plug-ins.
 from taskmem_hookspecs import conditions, errors, matching
 from taskmem_hookspecs.changes import Change, DroppedRows
 from taskmem_hookspecs.conditions import Condition, Side
+from taskmem_hookspecs.doctor import TRIAL, Checkup, DoctorCheck, DoctorRow, DoctorState, is_trial
 from taskmem_hookspecs.errors import (
     ConditionUnclear,
     Conflict,
@@ -38,7 +39,6 @@ from taskmem_hookspecs.evidence import (
     Verdict,
     WorkFolder,
 )
-from taskmem_hookspecs.health import TRIAL, Checkup, HealthCheck, HealthRow, HealthState, is_trial
 from taskmem_hookspecs.hosts import (
     AgentHost,
     Card,
@@ -179,6 +179,9 @@ __all__ = [
     "Conflict",
     "ConversationMessage",
     "Counts",
+    "DoctorCheck",
+    "DoctorRow",
+    "DoctorState",
     "DroppedRows",
     "Event",
     "EventQuery",
@@ -187,9 +190,6 @@ __all__ = [
     "FileChange",
     "Finding",
     "Frame",
-    "HealthCheck",
-    "HealthRow",
-    "HealthState",
     "Instant",
     "InvalidArguments",
     "Judge",

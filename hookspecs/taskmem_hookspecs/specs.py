@@ -20,8 +20,8 @@ from typing import Final
 import pluggy
 
 from taskmem_hookspecs.conditions import Condition
+from taskmem_hookspecs.doctor import DoctorCheck
 from taskmem_hookspecs.evidence import EvidenceVerifier
-from taskmem_hookspecs.health import HealthCheck
 from taskmem_hookspecs.hosts import AgentHost
 from taskmem_hookspecs.model import Task, Wait
 from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
@@ -178,5 +178,5 @@ def query_answerer() -> QueryAnswerer | None:
 
 
 @hookspec
-def health_checks() -> Sequence[HealthCheck] | None:
+def health_checks() -> Sequence[DoctorCheck] | None:
     """Called by `taskmem doctor`; the checks of all plug-ins are made, in order."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from openclaw_taskmem.config import Settings
     from openclaw_taskmem.daemon.lock import Lock
     from openclaw_taskmem.plugin_host.facade import PluginHost
-    from taskmem_hookspecs import Checkup, HealthRow, TaskStore
+    from taskmem_hookspecs import Checkup, DoctorRow, TaskStore
 
 _MIB: Final = 1024 * 1024
 _MOST_TRIES: Final = 5
@@ -206,7 +206,7 @@ def _check_content(fresh: Path, file: Path) -> None:
     Raises:
         SettingsInvalid, TaskmemError: They cannot be used; the text says why.
     """
-    from taskmem_hookspecs import HealthState
+    from taskmem_hookspecs import DoctorState
     from taskmem_hookspecs.errors import SettingsInvalid
 
     home = find_home({"TASKMEM_HOME": str(fresh)})
@@ -225,7 +225,7 @@ def _check_content(fresh: Path, file: Path) -> None:
     # The check refuses the schema of an older version; opening the database migrates it.
     with _open_store(plugins, settings.database) as store:
         row = _check_database(plugins, settings.database)
-        if row.state is HealthState.FAIL:
+        if row.state is DoctorState.FAIL:
             fail(f"{row.detail} Nothing was changed.")
         _stop_resending(store)
 
@@ -238,14 +238,14 @@ def _stop_resending(store: TaskStore) -> None:
     store.commit(Change(wakes=tuple(again)))
 
 
-def _check_database(plugins: PluginHost, url: str) -> HealthRow:
+def _check_database(plugins: PluginHost, url: str) -> DoctorRow:
     import asyncio
     from types import SimpleNamespace
 
     checkup = SimpleNamespace(status=None, transport=None, database=url, rows=())
 
-    async def check() -> HealthRow:
-        for _, each in plugins.find_health_checks():
+    async def check() -> DoctorRow:
+        for _, each in plugins.find_doctor_checks():
             if each.name == "database":
                 async for row in each.look(cast("Checkup", checkup)):
                     return row

@@ -15,22 +15,21 @@ from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.cli import core_checks, daemon_presence
+from openclaw_taskmem.cli import daemon_presence, doctor_rows
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
-from openclaw_taskmem.cli.home_size import check_home_size
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import format_count, to_one_line, to_printable
 from openclaw_taskmem.home import Home, locate_home
-from openclaw_taskmem.plugin_host import checks
+from openclaw_taskmem.plugin_host import doctor_checks
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.manager import Plugin
-from taskmem_hookspecs import Clock, HealthRow, HealthState, TaskmemError
+from taskmem_hookspecs import Clock, DoctorRow, DoctorState, TaskmemError
 from taskmem_hookspecs.errors import DaemonUnavailable
 
 MOST_OWED: Final = 10_000
 """Due wakes that are read."""
-FAULT_STATES: Final = (HealthState.WARN, HealthState.FAIL)
+FAULT_STATES: Final = (DoctorState.WARN, DoctorState.FAIL)
 """States that are shown unless all are asked for."""
 ASK_SECONDS: Final = daemon_presence.STARTING_SECONDS
 """Seconds for one answer of the daemon: as long as it may take to start."""
@@ -54,10 +53,10 @@ _LATE_SUBJECTS: Final = {
 }
 """The same for rows that come later, by the beginning of their ids."""
 _STATES: Final = {
-    HealthState.OK: "ok",
-    HealthState.OFF: "off",
-    HealthState.WARN: "warning",
-    HealthState.FAIL: "failed",
+    DoctorState.OK: "ok",
+    DoctorState.OFF: "off",
+    DoctorState.WARN: "warning",
+    DoctorState.FAIL: "failed",
 }
 _INDENT: Final = " " * 9
 
@@ -66,7 +65,7 @@ def run_doctor(
     environ: MutableMapping[str, str],
     say: Callable[[str], None],
     *,
-    say_row: Callable[[HealthRow], None] | None = None,
+    say_row: Callable[[DoctorRow], None] | None = None,
     as_json: bool,
     proof: bool,
     verbose: bool = False,
@@ -77,7 +76,7 @@ def run_doctor(
     """
     # A plug-in's error is shown as a row, so keep it off stderr.
     logging.getLogger("openclaw_taskmem").addHandler(logging.NullHandler())
-    found: list[HealthRow] = []
+    found: list[DoctorRow] = []
     with closing(run_all_checks(environ, SystemClock(), proof=proof)) as rows:
         subject = ""
         for row in rows:
@@ -95,7 +94,7 @@ def run_doctor(
     return 0 if is_healthy(found) else 1
 
 
-def find_subject(row: HealthRow) -> str:
+def find_subject(row: DoctorRow) -> str:
     """Return what a row is about, as its heading says it."""
     for begun, subject in _LATE_SUBJECTS.items():
         if row.id.startswith(begun):
@@ -104,12 +103,12 @@ def find_subject(row: HealthRow) -> str:
     return _SUBJECTS.get(first, first.capitalize())
 
 
-def is_healthy(rows: Sequence[HealthRow]) -> bool:
+def is_healthy(rows: Sequence[DoctorRow]) -> bool:
     """Tell whether no row fails."""
-    return all(row.state is not HealthState.FAIL for row in rows)
+    return all(row.state is not DoctorState.FAIL for row in rows)
 
 
-def print_row(row: HealthRow) -> None:
+def print_row(row: DoctorRow) -> None:
     """Print a row on a terminal: in colour, and wrapped between words."""
     from openclaw_taskmem.cli.tables import GAP, Cell, Column, Table, paint_state, print_all
 
@@ -119,13 +118,13 @@ def print_row(row: HealthRow) -> None:
     print_all([Table(columns, rows, titled=False)])
 
 
-def format_row(row: HealthRow) -> str:
+def format_row(row: DoctorRow) -> str:
     """Return a row for people, as it stands in a pipe or a file."""
     first, *below = list_row_lines(row)
     return "\n".join((f"{_STATES[row.state]:<9}{first}", *(f"{_INDENT}{line}" for line in below)))
 
 
-def list_row_lines(row: HealthRow) -> list[str]:
+def list_row_lines(row: DoctorRow) -> list[str]:
     """Return what was found, what follows from it, and what to do, without control characters."""
     first, _, rest = row.id.partition(".")
     about = rest if rest and find_subject(row).casefold() == first else row.id
@@ -134,21 +133,21 @@ def list_row_lines(row: HealthRow) -> list[str]:
     return [detail, *(_format_plain(each) for each in (row.effect, row.cure) if each)]
 
 
-def format_summary(rows: Sequence[HealthRow], *, verbose: bool) -> str:
+def format_summary(rows: Sequence[DoctorRow], *, verbose: bool) -> str:
     """Return the last line for people; it names what is off and missed.
 
     `verbose`: every row was shown.
     """
-    counts = {state: sum(row.state is state for row in rows) for state in HealthState}
+    counts = {state: sum(row.state is state for row in rows) for state in DoctorState}
     failing, odd, off = (
-        counts[state] for state in (HealthState.FAIL, HealthState.WARN, HealthState.OFF)
+        counts[state] for state in (DoctorState.FAIL, DoctorState.WARN, DoctorState.OFF)
     )
     parts = [f"{failing} failed"] if failing else []
     parts += [format_count(odd, "warning")] if odd else []
     missed = [
         _format_plain(each)
         for row in rows
-        if row.state is HealthState.OFF and row.effect
+        if row.state is DoctorState.OFF and row.effect
         for each in (row.effect, row.cure)
         if each
     ]
@@ -161,7 +160,7 @@ def format_summary(rows: Sequence[HealthRow], *, verbose: bool) -> str:
     return " ".join((f"{looked}.", *(well if not parts else ()), *missed))
 
 
-def format_json(rows: Sequence[HealthRow]) -> str:
+def format_json(rows: Sequence[DoctorRow]) -> str:
     """Return all rows as one JSON document. Source: docs/origins.md, "Commands"."""
     listed = [
         {
@@ -193,7 +192,7 @@ class _Checkup:
     status: Mapping[str, JsonValue] | None
     transport: str | None
     database: str
-    rows: list[HealthRow] = field(default_factory=list[HealthRow])
+    rows: list[DoctorRow] = field(default_factory=list[DoctorRow])
 
     async def ask(self, method: str, params: Mapping[str, object]) -> JsonValue:
         return await asyncio.to_thread(self.ask_now, method, params)
@@ -217,44 +216,44 @@ class _Checkup:
 
 def run_all_checks(
     environ: MutableMapping[str, str], clock: Clock, *, proof: bool
-) -> Generator[HealthRow]:
+) -> Generator[DoctorRow]:
     """Yield every row; the settings are put into `environ`, where plug-ins read them.
 
     Closing the iterator lets the running check clean up.
     """
     before = dict(environ)
     home = locate_home(environ)
-    yield core_checks.check_home(home)
-    settings, row = core_checks.check_settings(home, environ)
+    yield doctor_rows.check_home(home)
+    settings, row = doctor_rows.check_settings(home, environ)
     yield row
-    link, row = core_checks.check_daemon(home, before)
+    link, row = doctor_rows.check_daemon(home, before)
     yield row
     # A busy machine loads a plug-in's checks slowly; one that is late would be left out.
     seconds = max(settings.hook_seconds, ASK_SECONDS)
     plugin_host = PluginHost(seconds=seconds, disabled=settings.disabled_plugins)
     status: Mapping[str, JsonValue] | None = None
     if link is None:
-        yield from core_checks.check_plugins(
+        yield from doctor_rows.check_plugins(
             [
                 {"name": p.name, "state": p.state, "last_error": p.last_error}
                 for p in plugin_host.plugins
             ]
         )
-        transport, row = core_checks.check_transport(None, plugin_host, settings)
+        transport, row = doctor_rows.check_transport(None, plugin_host, settings)
         yield row
     else:
         with link:
             answers = _Answers(link, home)
             status = answers.ask("status")
             yield from _check_daemon(answers, clock, plugin_host.plugins)
-            transport, row = core_checks.check_transport(status, plugin_host, settings)
+            transport, row = doctor_rows.check_transport(status, plugin_host, settings)
             yield row
             yield from _check_wakes(answers, clock)
             yield from _check_hosts(status)
         yield from answers.failures
     if status is not None and "keeps" in status:
-        yield from core_checks.check_retention(cast("Mapping[str, Any]", status["keeps"]))
-    yield check_home_size(home, has_database=not settings.database_url)
+        yield from doctor_rows.check_retention(cast("Mapping[str, Any]", status["keeps"]))
+    yield doctor_rows.check_home_size(home, has_database=not settings.database_url)
     found = _Checkup(home, before, status, transport, settings.database)
     yield from _run_plugin_checks(plugin_host, found, proof=proof)
     # Last, as a gateway that was still loading is connected by now, and names its model.
@@ -262,22 +261,22 @@ def run_all_checks(
         with suppress(TaskmemError):
             status = cast("Mapping[str, JsonValue]", found.ask_now("status", {}))
             if "readers" in status:
-                yield from core_checks.check_readers(cast("list[Any]", status["readers"]))
-            yield from core_checks.check_differences(status, settings, environ)
+                yield from doctor_rows.check_readers(cast("list[Any]", status["readers"]))
+            yield from doctor_rows.check_differences(status, settings, environ)
 
 
 def _run_plugin_checks(
     plugin_host: PluginHost, found: _Checkup, *, proof: bool
-) -> Generator[HealthRow]:
+) -> Generator[DoctorRow]:
     """Yield the rows of the plug-ins' checks, and one for each plug-in that cannot name its own."""
     # Importing what a check needs may take longer than any other hook.
-    named = plugin_host.find_health_checks(checks.CHECK_SECONDS)
+    named = plugin_host.find_doctor_checks(doctor_checks.CHECK_SECONDS)
     for plugin in plugin_host.plugins:
         if plugin.last_error and plugin.last_error.startswith("health_checks:"):
-            yield checks.build_failure_row(plugin.name, plugin.name, plugin.last_error)
+            yield doctor_checks.build_failure_row(plugin.name, plugin.name, plugin.last_error)
     for name, check in named:
         if proof or not check.costs:
-            with closing(checks.run_check(name, check, found)) as rows:
+            with closing(doctor_checks.run_check(name, check, found)) as rows:
                 for row in rows:
                     found.rows.append(row)
                     yield row
@@ -285,34 +284,34 @@ def _run_plugin_checks(
 
 def _check_daemon(
     answers: _Answers, clock: Clock, installed: Sequence[Plugin]
-) -> Iterator[HealthRow]:
+) -> Iterator[DoctorRow]:
     """Yield the rows on the daemon's plug-ins and its clock."""
     plugins = answers.ask("plugins")
     if plugins is not None:
-        yield from core_checks.check_plugins(plugins)
-        yield from core_checks.check_plugin_versions(plugins, installed)
+        yield from doctor_rows.check_plugins(plugins)
+        yield from doctor_rows.check_plugin_versions(plugins, installed)
     events = answers.ask("events", limit=1)
     if events is not None:
         newest = events[-1]["at"] if events else None
-        yield core_checks.check_clock(newest, clock.now())
+        yield doctor_rows.check_clock(newest, clock.now())
 
 
-def _check_wakes(answers: _Answers, clock: Clock) -> Iterator[HealthRow]:
+def _check_wakes(answers: _Answers, clock: Clock) -> Iterator[DoctorRow]:
     """Yield the rows on the wakes that the daemon has."""
     recent = answers.ask("wakes", all=True)
     open_wakes = answers.ask("wakes", limit=MOST_OWED)
     if recent is not None and open_wakes is not None:
         # A wake that has been due for long is not among the newest.
         wakes = {wake["wake_id"]: wake for wake in (*recent, *open_wakes)}
-        yield from core_checks.check_wakes([*wakes.values()], clock.now())
+        yield from doctor_rows.check_wakes([*wakes.values()], clock.now())
 
 
-def _check_hosts(status: Mapping[str, Any] | None) -> Iterator[HealthRow]:
+def _check_hosts(status: Mapping[str, Any] | None) -> Iterator[DoctorRow]:
     """Warn of open tasks if no host is known in which an agent could be woken."""
     if status is None or status["gateways"] or not (hostless := status.get("hostless")):
         return
     tasks = f"{format_count(hostless, 'task')} {'is' if hostless == 1 else 'are'} open"
-    yield core_checks.build_warn_row(
+    yield doctor_rows.build_warn_row(
         "wakes.hosts",
         f"{tasks}, and nobody can be woken: no host of an agent is known.",
         "Agents of OpenClaw can be woken (taskmem setup openclaw), and those that a plug-in's "
@@ -328,7 +327,7 @@ class _Answers:
     def __init__(self, link: Link, home: Home) -> None:
         self._link = link
         self._home = home
-        self.failures: list[HealthRow] = []
+        self.failures: list[DoctorRow] = []
 
     def ask(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
         """Return an answer; None: this call, or one before it, failed."""
@@ -338,6 +337,6 @@ class _Answers:
             return self._link.call(method, params, ASK_SECONDS)
         except LinkError as error:
             cure = f"Run this again; where it does not help, look at {self._home.log}."
-            row = core_checks.build_fail_row("daemon.answers", f"{method}: {error}", cure)
+            row = doctor_rows.build_fail_row("daemon.answers", f"{method}: {error}", cure)
             self.failures.append(row)
             return None

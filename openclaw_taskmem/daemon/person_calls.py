@@ -117,7 +117,7 @@ class PersonCalls:
             self._snapshot_store,
             self._read_status,
             self._doctor.read_report,
-            list_health_rows=self._doctor.list_known_rows,
+            list_doctor_rows=self._doctor.list_known_rows,
             list_readers=self._list_readers,
             home=self._home,
         )

@@ -25,7 +25,6 @@ from openclaw_taskmem.engine.ledger import (
     look_up_names,
     may_look,
 )
-from openclaw_taskmem.plugin_host import checks
 from taskmem_hookspecs import (
     Checkpoint,
     FileChange,
@@ -305,9 +304,8 @@ class EvidenceChecker:
         if doubt is not None:
             finding = Finding(verdict=Verdict.UNPROVEN, detail=doubt)
             return CheckedClaim(claim=claim, finding=finding)
-        return evidence.combine_findings(
-            claim, checks.collect_findings(self._context.plugin_host, claim)
-        )
+        findings = self._context.plugin_host.collect_findings(claim)
+        return evidence.combine_findings(claim, findings)
 
     def add_proved_files(
         self, checked: Iterable[CheckedClaim], entries: Mapping[str, LedgerEntry]

@@ -24,7 +24,7 @@ from openclaw_taskmem.domain.tasks.proof import list_proofs
 from openclaw_taskmem.domain.text.text_safety import escape_hidden
 from openclaw_taskmem.domain.text.texts import format_clock, format_duration, format_iso_millis
 from openclaw_taskmem.domain.views import timeline
-from openclaw_taskmem.domain.views.health_faults import HealthFault, list_faults
+from openclaw_taskmem.domain.views.doctor_faults import DoctorFault, list_faults
 from openclaw_taskmem.domain.views.user_actions import READ_ONLY, describe_wait_cancelling
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.lookup import guard_home
@@ -95,7 +95,7 @@ class Site:
         read_status: Callable[[], Mapping[str, Any]],
         read_health: Callable[[], Mapping[str, Any] | None],
         *,
-        list_health_rows: Callable[[], Sequence[Mapping[str, Any]]],
+        list_doctor_rows: Callable[[], Sequence[Mapping[str, Any]]],
         list_readers: Callable[[], Sequence[Any]],
         home: str,
     ) -> None:
@@ -107,12 +107,12 @@ class Site:
             read_status: Returns the daemon's status, as for `taskmem status`.
             read_health: Returns the doctor's last report, and has it look if there is none. None:
                 it looks.
-            list_health_rows: Returns the rows of that report, without having it look.
+            list_doctor_rows: Returns the rows of that report, without having it look.
             list_readers: Returns the state of each reader, and its use today.
             home: The folder of the home.
         """
         self._home = home
-        self._list_health_rows = list_health_rows
+        self._list_doctor_rows = list_doctor_rows
         self._list_readers = list_readers
         self._context = context
         self._pictures = pictures
@@ -185,10 +185,10 @@ class Site:
         """Name a session for people, without its agent where the host's keys begin with that."""
         return self._context.sessions.find_rest(session_key) or session_key
 
-    def _list_faults(self) -> Sequence[HealthFault]:
+    def _list_faults(self) -> Sequence[DoctorFault]:
         """Return what is known to be broken; the header of each page shows it."""
         plugins = cast("list[dict[str, Any]]", views.list_plugins(self._context))
-        return list_faults(self._list_health_rows(), plugins, full=self._context.live.storage.full)
+        return list_faults(self._list_doctor_rows(), plugins, full=self._context.live.storage.full)
 
     def _refuse(self, status: int, sentence: str, viewer: Viewer) -> Page:
         title = "Not found" if status == HTTPStatus.NOT_FOUND else "Not understood"

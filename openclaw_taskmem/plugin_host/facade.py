@@ -6,6 +6,7 @@ contribution is lost. Source: docs/origins.md, "Plug-ins that fail".
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,10 +25,12 @@ from openclaw_taskmem.plugin_host.isolation import TookTooLong, run_with_timeout
 from openclaw_taskmem.plugin_host.manager import Core, Plugin
 from taskmem_hookspecs import (
     AgentHost,
+    Claim,
     Condition,
     ConditionUnclear,
+    DoctorCheck,
     EvidenceVerifier,
-    HealthCheck,
+    Finding,
     Judge,
     NamingHost,
     Picture,
@@ -285,6 +288,15 @@ class PluginHost:
         """Return all verifiers of a kind of claim."""
         return tuple(self._iterate_answers("evidence_verifier", validation.is_verifier, kind=kind))
 
+    def collect_findings(self, claim: Claim) -> tuple[Finding, ...]:
+        """Return the findings of all verifiers of a claim's kind, except those that failed."""
+        findings: list[Finding] = []
+        for verifier in self.find_verifiers(claim.kind):
+            finding = self.call_part(verifier, "verify", partial(_verify, verifier, claim))
+            if finding is not None:
+                findings.append(finding)
+        return tuple(findings)
+
     def find_recall_sources(self, **given: object) -> Sequence[RecallSource]:
         """Return all sources of recorded history; `given` are the arguments of the hook."""
         return tuple(self._iterate_answers("recall_source", validation.is_recall_source, **given))
@@ -293,8 +305,8 @@ class PluginHost:
         """Return all plug-ins' answerers of queries about tasks."""
         return tuple(self._iterate_answers("query_answerer", validation.is_answerer))
 
-    def find_health_checks(self, seconds: float | None = None) -> Sequence[tuple[str, HealthCheck]]:
-        """Return all health checks, each with the name of its plug-in, which names them in time."""
+    def find_doctor_checks(self, seconds: float | None = None) -> Sequence[tuple[str, DoctorCheck]]:
+        """Return the doctor's checks, each with its plug-in's name; a late plug-in has none."""
         hook = "health_checks"
         return [
             (plugin.name, check)
@@ -396,3 +408,10 @@ class PluginHost:
         except TookTooLong as error:
             self._hanging[name] = error.call
             raise
+
+
+def _verify(verifier: EvidenceVerifier, claim: Claim) -> Finding:
+    async def verify() -> Finding:
+        return await verifier.verify(claim)
+
+    return validation.require_finding(asyncio.run(verify()))

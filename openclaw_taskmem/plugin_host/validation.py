@@ -26,11 +26,11 @@ from openclaw_taskmem.domain.conditions import targets
 from taskmem_hookspecs import (
     AgentHost,
     ConditionUnclear,
+    DoctorCheck,
+    DoctorRow,
     EvidenceVerifier,
     Finding,
     Frame,
-    HealthCheck,
-    HealthRow,
     Judge,
     NamingHost,
     NoAnswer,
@@ -266,8 +266,8 @@ def is_answerer(answer: object) -> TypeGuard[QueryAnswerer]:
     return isinstance(answer, QueryAnswerer)
 
 
-def are_checks(answer: object) -> TypeGuard[Sequence[HealthCheck]]:
-    """Tell whether an answer is a sequence of `HealthCheck` objects."""
+def are_checks(answer: object) -> TypeGuard[Sequence[DoctorCheck]]:
+    """Tell whether an answer is a sequence of `DoctorCheck` objects."""
     if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
         return False
     checks = cast("Sequence[object]", answer)
@@ -275,10 +275,10 @@ def are_checks(answer: object) -> TypeGuard[Sequence[HealthCheck]]:
 
 
 def _is_check(answer: object) -> bool:
-    return isinstance(answer, HealthCheck) and not inspect.isclass(answer) and _is_name(answer.name)
+    return isinstance(answer, DoctorCheck) and not inspect.isclass(answer) and _is_name(answer.name)
 
 
-def require_health_rows(answer: object) -> AsyncIterator[object]:
+def require_doctor_rows(answer: object) -> AsyncIterator[object]:
     """Return the answer of a check's `look` if it is an async iterator."""
     if isinstance(answer, Coroutine):
         cast("Coroutine[object, object, object]", answer).close()
@@ -289,9 +289,9 @@ def require_health_rows(answer: object) -> AsyncIterator[object]:
     return cast("AsyncIterator[object]", answer)
 
 
-def require_health_row(answer: object) -> HealthRow:
+def require_doctor_row(answer: object) -> DoctorRow:
     """Return a row that a check yields, if its fields are valid."""
-    return _require_sound_fields(_require_kind(answer, HealthRow))
+    return _require_sound_fields(_require_kind(answer, DoctorRow))
 
 
 def is_reader(answer: object) -> TypeGuard[Reader]:

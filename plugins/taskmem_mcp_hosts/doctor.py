@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from taskmem_hookspecs import Checkup, HealthRow, HealthState
+from taskmem_hookspecs import Checkup, DoctorRow, DoctorState
 from taskmem_hookspecs.installing import SERVER, NotOurs, find_home
 from taskmem_mcp_hosts.config_files import to_object
 from taskmem_mcp_hosts.hosts import (
@@ -25,7 +25,7 @@ HOSTS: Final = {"claude": build_claude_host, "codex": build_codex_host}
 
 
 class HostsCheck:
-    """`HealthCheck` of MCP hosts."""
+    """`DoctorCheck` of MCP hosts."""
 
     name = "hosts"
     costs = False
@@ -34,14 +34,14 @@ class HostsCheck:
         """Set the environment, which locates the hosts' files."""
         self._environ = environ
 
-    async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
+    async def look(self, checkup: Checkup) -> AsyncIterator[DoctorRow]:
         """Yield a row for each host that has our server."""
         del checkup
         for row in check_hosts(self._environ):
             yield row
 
 
-def check_hosts(environ: Mapping[str, str]) -> Iterator[HealthRow]:
+def check_hosts(environ: Mapping[str, str]) -> Iterator[DoctorRow]:
     """Yield a row for each host that is set up for its user or in this folder."""
     seen: set[Path] = set()
     for name, host_of in HOSTS.items():
@@ -57,12 +57,12 @@ def check_hosts(environ: Mapping[str, str]) -> Iterator[HealthRow]:
                 if server is not None:
                     yield _check_host(name, host, server, cure, describe_path(environ))
             except (HostSetupFailed, NotOurs, OSError) as error:
-                yield _build_row(name, HealthState.WARN, f"{host.name}: {error}", None)
+                yield _build_row(name, DoctorState.WARN, f"{host.name}: {error}", None)
 
 
 def _check_host(
     name: str, host: McpHost, server: Mapping[str, Any], cure: str, lacks: str | None
-) -> HealthRow:
+) -> DoctorRow:
     """Check one host's server and skill; `lacks` says what its agent cannot run."""
     program = str(server.get("command"))
     own = to_object(server.get("env")).get("TASKMEM_HOME")
@@ -70,19 +70,19 @@ def _check_host(
     has = f"{host.name} has the MCP server {SERVER} ({host.file})"
     if shutil.which(program) is None:
         gone = f"{has}, and its command {program} is not there."
-        return _build_row(name, HealthState.FAIL, gone, cure)
+        return _build_row(name, DoctorState.FAIL, gone, cure)
     if home != find_home():
         other = f"{has} for the home {home}; this is {find_home()}."
         wanted = f"{cure}, or see that home: TASKMEM_HOME={home} taskmem doctor"
-        return _build_row(name, HealthState.WARN, other, wanted)
+        return _build_row(name, DoctorState.WARN, other, wanted)
     if not host.skill.in_place:
         older = f"{has}, and not this version's skill ({host.skill.folder})."
-        return _build_row(name, HealthState.WARN, older, cure)
+        return _build_row(name, DoctorState.WARN, older, cure)
     if lacks is not None:
         unfound = f"{has} and the skill; its agent does not find the command taskmem."
-        return _build_row(name, HealthState.WARN, unfound, lacks)
-    return _build_row(name, HealthState.OK, f"{has} and the skill. {host.wake_note}", None)
+        return _build_row(name, DoctorState.WARN, unfound, lacks)
+    return _build_row(name, DoctorState.OK, f"{has} and the skill. {host.wake_note}", None)
 
 
-def _build_row(name: str, state: HealthState, detail: str, cure: str | None) -> HealthRow:
-    return HealthRow(id=f"hosts.{name}", state=state, detail=detail, cure=cure)
+def _build_row(name: str, state: DoctorState, detail: str, cure: str | None) -> DoctorRow:
+    return DoctorRow(id=f"hosts.{name}", state=state, detail=detail, cure=cure)

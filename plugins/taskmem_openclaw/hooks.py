@@ -1,4 +1,4 @@
-"""Hooks of the OpenClaw plug-in: transports, agent host, sensor, reader and health checks."""
+"""Hooks of the OpenClaw plug-in: transports, agent host, sensor, reader and the doctor's checks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from taskmem_hookspecs import (
     AgentHost,
-    HealthCheck,
+    DoctorCheck,
     Reader,
     Sensor,
     Target,
@@ -63,7 +63,7 @@ def reader() -> Reader:
 
 
 @hookimpl(trylast=True)
-def health_checks() -> Sequence[HealthCheck]:
+def health_checks() -> Sequence[DoctorCheck]:
     """Return the checks of the links to OpenClaw, and of a test wake."""
     from taskmem_openclaw.doctor.live_proof import WakeProof
     from taskmem_openclaw.doctor.rows import OpenClawCheck

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from taskmem_hookspecs import Clock, HealthCheck, RecallSource, hookimpl
+from taskmem_hookspecs import Clock, DoctorCheck, RecallSource, hookimpl
 
 
 @hookimpl
@@ -21,7 +21,7 @@ def recall_source(folder: Path, clock: Clock, scrub: Callable[[str], str]) -> Re
 
 
 @hookimpl(trylast=True)
-def health_checks() -> Sequence[HealthCheck]:
+def health_checks() -> Sequence[DoctorCheck]:
     """Return the check of the recorder and of what it stored."""
     from taskmem_recall.recorder_health import RecordingCheck
 

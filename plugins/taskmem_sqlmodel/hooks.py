@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from taskmem_hookspecs import HealthCheck, TaskStore, hookimpl
+from taskmem_hookspecs import DoctorCheck, TaskStore, hookimpl
 
 _URL_SCHEMES: Final = ("sqlite", "postgresql", "postgresql+psycopg")
 
@@ -21,8 +21,8 @@ def task_store(url: str) -> TaskStore | None:
 
 
 @hookimpl(trylast=True)
-def health_checks() -> Sequence[HealthCheck]:
+def health_checks() -> Sequence[DoctorCheck]:
     """Return the check that the database exists, is readable and is writable."""
-    from taskmem_sqlmodel.health import DatabaseCheck
+    from taskmem_sqlmodel.doctor import DatabaseCheck
 
     return [DatabaseCheck()]

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from taskmem_hookspecs import Condition, HealthCheck, Judge, Reader, Sensor, Target, hookimpl
+from taskmem_hookspecs import Condition, DoctorCheck, Judge, Reader, Sensor, Target, hookimpl
 
 if TYPE_CHECKING:
     from taskmem_vision.capture.sensor import ScreenSensor
@@ -60,9 +60,9 @@ def reader() -> Reader:
 
 
 @hookimpl(trylast=True)
-def health_checks() -> Sequence[HealthCheck]:
+def health_checks() -> Sequence[DoctorCheck]:
     """Return the check of the display, and of what reads its text."""
-    from taskmem_vision.health import ScreenCheck
+    from taskmem_vision.doctor import ScreenCheck
 
     return [ScreenCheck()]
 

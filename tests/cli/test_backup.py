@@ -282,7 +282,7 @@ def test_a_database_that_nobody_checked_replaces_nothing(
     filled_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = back_up(filled_home, tmp_path / "file")
-    monkeypatch.setattr(facade.PluginHost, "find_health_checks", lambda *_: [])
+    monkeypatch.setattr(facade.PluginHost, "find_doctor_checks", lambda *_: [])
     refused = run(filled_home, "restore", "--replace", file)
     assert refused.exit_code == 1
     assert "has answered how to check a database, so nothing was changed" in refused.output

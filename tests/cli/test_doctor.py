@@ -20,11 +20,10 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.cli import (
-    core_checks,
     daemon_presence,
     daemon_start,
     doctor,
-    home_size,
+    doctor_rows,
 )
 from openclaw_taskmem.daemon import processes, settings_differences
 from openclaw_taskmem.daemon.lock import Lock
@@ -34,14 +33,14 @@ from openclaw_taskmem.home import Home, HomeRefused, find_home
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from openclaw_taskmem.plugin_host.manager import Plugin, format_error
-from taskmem_hookspecs import HealthRow, HealthState, TaskmemError, hookimpl
+from taskmem_hookspecs import DoctorRow, DoctorState, TaskmemError, hookimpl
 from taskmem_openclaw.doctor.rows import build_unused_row
 from tests.cli.fake_daemon import FakeDaemon
 from tests.support.daemons import COMMAND, QUIET, Daemon, environment, short_home
 from tests.support.waiting import PATIENCE
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
-OK, OFF, WARN, FAIL = HealthState
+OK, OFF, WARN, FAIL = DoctorState
 
 
 def time_ago(**ago: float) -> str:
@@ -52,13 +51,13 @@ def time_ago(**ago: float) -> str:
 
 
 def test_a_home_that_is_not_there_yet_is_fine(home):
-    assert core_checks.check_home(home).state is OK
+    assert doctor_rows.check_home(home).state is OK
     assert not home.folder.exists()
 
 
 def test_a_home_of_its_owner_alone_is_fine(home):
     home.prepare()
-    assert core_checks.check_home(home).state is OK
+    assert doctor_rows.check_home(home).state is OK
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_a_home_of_its_owner_alone_is_fine(home):
 def test_a_home_that_is_open_to_others_is_closed_by_a_command(home, mode, cure):
     home.prepare()
     home.folder.chmod(mode)
-    row = core_checks.check_home(home)
+    row = doctor_rows.check_home(home)
     assert row.state is FAIL
     assert f"{mode:04o}" in row.detail
     assert cure in row.cure
@@ -81,7 +80,7 @@ def test_a_home_of_somebody_else_is_not_ours(home, monkeypatch):
     home.prepare()
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    row = core_checks.check_home(home)
+    row = doctor_rows.check_home(home)
     assert row.state is FAIL
     assert f"user {owner}" in row.detail
     assert "TASKMEM_HOME" in row.cure
@@ -94,19 +93,19 @@ def test_a_file_of_somebody_else_in_a_home_is_told(home, monkeypatch):
         raise HomeRefused("config.toml belongs to user 7")
 
     monkeypatch.setattr(Home, "require_own", refuse)
-    row = core_checks.check_home(home)
+    row = doctor_rows.check_home(home)
     assert (row.state, row.detail) == (FAIL, "config.toml belongs to user 7")
 
 
 def test_a_home_that_is_a_file_is_none(home):
     home.folder.touch()
-    assert core_checks.check_home(home).state is FAIL
+    assert doctor_rows.check_home(home).state is FAIL
 
 
 def test_a_home_behind_a_file_cannot_be_seen(home):
     home.folder.touch()
     inner = find_home({"TASKMEM_HOME": str(home.folder / "inner")})
-    row = core_checks.check_home(inner)
+    row = doctor_rows.check_home(inner)
     assert row.state is FAIL
     assert "Not a directory" in row.detail
 
@@ -114,7 +113,7 @@ def test_a_home_behind_a_file_cannot_be_seen(home):
 def test_a_home_that_cannot_be_written_is_opened_to_its_owner(home, monkeypatch):
     home.prepare()
     monkeypatch.setattr(os, "access", lambda *_: False)
-    row = core_checks.check_home(home)
+    row = doctor_rows.check_home(home)
     assert row.state is FAIL
     assert "chmod 700" in row.cure
 
@@ -127,7 +126,7 @@ def settings(home, text="", **environ):
     if text:
         home.config.write_text(text)
     given = {"TASKMEM_HOME": str(home.folder), **environ}
-    return core_checks.check_settings(home, given)
+    return doctor_rows.check_settings(home, given)
 
 
 def test_settings_that_are_understood_are_fine_and_count(home):
@@ -181,7 +180,7 @@ def test_invalid_setting_fails_and_the_default_applies(home):
 
 
 def test_every_setting_is_known_by_its_own_name():
-    known = [f"TASKMEM_{name.upper()}" for name in core_checks.Settings.__dataclass_fields__]
+    known = [f"TASKMEM_{name.upper()}" for name in doctor_rows.Settings.__dataclass_fields__]
     assert list(settings_differences.find_misspelt_settings(known)) == []
 
 
@@ -190,7 +189,7 @@ def test_every_setting_is_known_by_its_own_name():
 
 def test_a_daemon_of_our_version_is_fine(home, daemon):
     daemon(opening={"taskmem": 1, "pid": 7, "version": __version__})
-    link, row = core_checks.check_daemon(home, {})
+    link, row = doctor_rows.check_daemon(home, {})
     link.close()
     assert (row.id, row.state) == ("daemon", OK)
     assert "runs as process 7" in row.detail
@@ -198,7 +197,7 @@ def test_a_daemon_of_our_version_is_fine(home, daemon):
 
 def test_a_daemon_of_another_version_is_to_be_restarted(home, daemon):
     daemon(opening={"taskmem": 1, "pid": 7, "version": "0.0.1"})
-    link, row = core_checks.check_daemon(home, {})
+    link, row = doctor_rows.check_daemon(home, {})
     link.close()
     assert row.state is FAIL
     assert "0.0.1" in row.detail
@@ -211,7 +210,7 @@ def test_only_one_that_had_its_time_to_start_may_be_killed(home, monkeypatch, ag
     monkeypatch.setattr(processes, "read_process_age", lambda _: age)
     home.prepare()
     held = Lock(home.lock)
-    link, row = core_checks.check_daemon(home, {})
+    link, row = doctor_rows.check_daemon(home, {})
     held.release()
     assert link is None
     assert row.state is FAIL
@@ -226,20 +225,20 @@ def test_of_one_that_nobody_can_name_no_number_is_told(home, monkeypatch):
     held = Lock(home.lock)
     home.lock.write_text("")
     os.utime(home.lock, (0.0, 0.0))
-    _, row = core_checks.check_daemon(home, {})
+    _, row = doctor_rows.check_daemon(home, {})
     held.release()
     assert row.cure == f"Find who holds it with fuser {home.lock}, and end it."
 
 
 def test_a_daemon_that_refuses_says_why(home, daemon):
     daemon(opening={"error": "protocol", "message": "Speak another protocol."})
-    link, row = core_checks.check_daemon(home, {})
+    link, row = doctor_rows.check_daemon(home, {})
     assert link is None
     assert (row.state, row.detail) == (FAIL, "Speak another protocol.")
 
 
 def test_a_daemon_that_cannot_be_started_says_why(home):
-    link, row = core_checks.check_daemon(home, {"TASKMEM_HOOK_SECONDS": "never", **os.environ})
+    link, row = doctor_rows.check_daemon(home, {"TASKMEM_HOOK_SECONDS": "never", **os.environ})
     assert link is None
     assert row.state is FAIL
     assert "TASKMEM_HOOK_SECONDS" in row.detail
@@ -252,7 +251,7 @@ def test_a_lock_that_cannot_be_opened_is_named(home, monkeypatch):
     home.prepare()
     for module in (daemon_start, daemon_presence):
         monkeypatch.setattr(module, "find_holder", refuse)
-    _, row = core_checks.check_daemon(home, {})
+    _, row = doctor_rows.check_daemon(home, {})
     assert row.state is FAIL
     assert str(home.lock) in row.detail
     assert "TASKMEM_HOME" in row.cure
@@ -280,14 +279,14 @@ def seams_with(*names):
 
 def test_the_transport_that_carries_wakes_is_named(home):
     found, _ = settings(home)
-    name, row = core_checks.check_transport(None, seams_with("auto"), found)
+    name, row = doctor_rows.check_transport(None, seams_with("auto"), found)
     assert (name, row.state) == ("post", OK)
     assert "auto as post" in row.detail
 
 
 def test_a_transport_that_is_not_there_fails(home):
     found, _ = settings(home, TASKMEM_WAKE_TRANSPORT="pigeon")
-    name, row = core_checks.check_transport(None, seams_with("auto", "post"), found)
+    name, row = doctor_rows.check_transport(None, seams_with("auto", "post"), found)
     assert (name, row.state) == (None, FAIL)
     assert "pigeon" in row.detail
     assert "TASKMEM_WAKE_TRANSPORT" in row.cure
@@ -301,7 +300,7 @@ def daemon_with(transport="auto", note=None, **chosen):
 def test_the_transport_is_the_daemons_not_that_of_whoever_asks(home):
     found, _ = settings(home, TASKMEM_WAKE_TRANSPORT="pigeon")
     status = daemon_with("post", TASKMEM_WAKE_TRANSPORT="post")
-    name, row = core_checks.check_transport(status, seams_with("auto"), found)
+    name, row = doctor_rows.check_transport(status, seams_with("auto"), found)
     assert (name, row.state) == ("post", OK)
     assert row.detail == "The transport of wakes is post."
 
@@ -309,7 +308,7 @@ def test_the_transport_is_the_daemons_not_that_of_whoever_asks(home):
 def test_unusable_transport_is_a_warning_with_a_cure(home):
     found, _ = settings(home)
     status = daemon_with("auto", "nobody reads it", TASKMEM_WAKE_TRANSPORT="stdout")
-    name, row = core_checks.check_transport(status, seams_with("auto"), found)
+    name, row = doctor_rows.check_transport(status, seams_with("auto"), found)
     assert (name, row.state) == ("auto", WARN)
     assert "auto: nobody reads it" in row.detail
     assert str(home.config) in row.cure
@@ -335,8 +334,8 @@ def test_a_setting_that_the_daemon_has_otherwise_is_named(home, used, text, here
     environ = {"TASKMEM_HOME": str(home.folder), **here}
     home.prepare()
     home.config.write_text(text)
-    found, _ = core_checks.check_settings(home, environ)
-    rows = list(core_checks.check_differences(daemon_with(**used), found, environ))
+    found, _ = doctor_rows.check_settings(home, environ)
+    rows = list(doctor_rows.check_differences(daemon_with(**used), found, environ))
     assert len(rows) == len(said)
     for row, sentence in zip(rows, said, strict=True):
         assert row.state is WARN
@@ -349,27 +348,27 @@ def test_a_setting_that_the_daemon_has_otherwise_is_named(home, used, text, here
 )
 def test_the_cure_ends_what_a_hosts_environment_sets(home, name, circle):
     environ = {"TASKMEM_HOME": str(home.folder)}
-    found, _ = core_checks.check_settings(home, environ)
+    found, _ = doctor_rows.check_settings(home, environ)
     used = daemon_with(**{name: "5"})
-    [row] = core_checks.check_differences(used, found, environ)
+    [row] = doctor_rows.check_differences(used, found, environ)
     assert (f"Take {name} out of the environment" in row.cure) is circle
     assert f"ut the value that is meant into {home.config}. Run: taskmem" in row.cure
 
 
 def test_openclaw_path_is_not_compared_once_a_gateway_connects(home):
     environ = {"TASKMEM_HOME": str(home.folder), "TASKMEM_OPENCLAW_BIN": "/o"}
-    found, _ = core_checks.check_settings(home, environ)
+    found, _ = doctor_rows.check_settings(home, environ)
     alone = daemon_with()
-    assert list(core_checks.check_differences(alone, found, environ))
+    assert list(doctor_rows.check_differences(alone, found, environ))
     connected = {**alone, "gateways": [{}]}
-    assert not list(core_checks.check_differences(connected, found, environ))
+    assert not list(doctor_rows.check_differences(connected, found, environ))
 
 
 def test_settings_missing_from_an_older_daemon_are_no_difference(home):
     found, _ = settings(home, TASKMEM_NOTIFY="off")
     environ = {"TASKMEM_NOTIFY": "off"}
-    assert not list(core_checks.check_differences({"pid": 1}, found, environ))
-    assert not list(core_checks.check_differences(None, found, environ))
+    assert not list(doctor_rows.check_differences({"pid": 1}, found, environ))
+    assert not list(doctor_rows.check_differences(None, found, environ))
 
 
 def plugin(name="ntfy", state="on", last_error=None):
@@ -377,7 +376,7 @@ def plugin(name="ntfy", state="on", last_error=None):
 
 
 def test_enabled_plugins_are_listed_with_those_left_out():
-    [row] = core_checks.check_plugins([plugin(), plugin("b"), plugin("c", "off")])
+    [row] = doctor_rows.check_plugins([plugin(), plugin("b"), plugin("c", "off")])
     assert (row.id, row.state) == ("plugins", OK)
     assert "ntfy, b; left out: c" in row.detail
 
@@ -391,7 +390,7 @@ def test_enabled_plugins_are_listed_with_those_left_out():
     ],
 )
 def test_a_plugin_that_ails_has_a_row_of_its_own(state, error, found, cure):
-    rows = list(core_checks.check_plugins([plugin(), plugin("bad", state, error)]))
+    rows = list(doctor_rows.check_plugins([plugin(), plugin("bad", state, error)]))
     assert [(row.id, row.state) for row in rows] == [("plugin.bad", found)]
     assert error in rows[0].detail
     assert cure in rows[0].cure
@@ -408,18 +407,18 @@ def test_a_plugin_that_ails_has_a_row_of_its_own(state, error, found, cure):
 def test_a_built_in_plugin_that_was_late_has_no_author_to_tell(distribution, cure):
     error = f"wait_judge: {format_error(TookTooLong(2, Future()))}"
     late = {**plugin("terminal", "on", error), "distribution": distribution}
-    [row] = core_checks.check_plugins([late])
+    [row] = doctor_rows.check_plugins([late])
     assert "no answer within 2 s" in row.detail
     assert row.cure.startswith(cure)
 
 
 def test_no_plugin_at_all_fails():
-    *_, row = core_checks.check_plugins([plugin("c", "off")])
+    *_, row = doctor_rows.check_plugins([plugin("c", "off")])
     assert (row.id, row.state) == ("plugins", FAIL)
 
 
 def check_versions(loaded, installed):
-    rows = core_checks.check_plugin_versions(
+    rows = doctor_rows.check_plugin_versions(
         [{"name": name, "distribution": dist} for name, dist in loaded.items()],
         [Plugin(name=name, distribution=dist) for name, dist in installed.items()],
     )
@@ -484,13 +483,13 @@ def test_open_tasks_without_any_host_are_a_warning(status, detail):
 
 
 def owed_row(*wakes):
-    row, _ = core_checks.check_wakes(wakes, NOW)
+    row, _ = doctor_rows.check_wakes(wakes, NOW)
     assert row.id == "wakes.owed"
     return row
 
 
 def unanswered_row(*wakes):
-    _, row = core_checks.check_wakes(wakes, NOW)
+    _, row = doctor_rows.check_wakes(wakes, NOW)
     assert row.id == "wakes.unanswered"
     return row
 
@@ -555,8 +554,8 @@ def test_what_nobody_acted_on_yesterday_is_past():
 
 def test_full_database_is_a_warning_with_a_cure():
     keeps = {"bytes": 3 * 2**30, "most_bytes": 2**31, "days": 90.0, "full": True}
-    [row] = core_checks.check_retention(keeps)
-    assert (row.id, row.state) == ("kept", HealthState.WARN)
+    [row] = doctor_rows.check_retention(keeps)
+    assert (row.id, row.state) == ("kept", DoctorState.WARN)
     assert "3,072 MiB, more than the 2,048 of TASKMEM_KEEP_MB" in row.detail
     assert row.cure is not None
     assert "End tasks that are over" in row.cure
@@ -564,16 +563,16 @@ def test_full_database_is_a_warning_with_a_cure():
 
 def test_a_large_database_that_homes_share_is_told_as_such() -> None:
     keeps = {"most_bytes": 2**31, "days": 90.0, "full": False, "shared": True}
-    [row] = core_checks.check_retention({**keeps, "bytes": 3 * 2**30})
-    assert row.state is HealthState.WARN
+    [row] = doctor_rows.check_retention({**keeps, "bytes": 3 * 2**30})
+    assert row.state is DoctorState.WARN
     assert "since other homes share it" in row.detail
-    assert list(core_checks.check_retention({**keeps, "bytes": 2**30})) == []
+    assert list(doctor_rows.check_retention({**keeps, "bytes": 2**30})) == []
 
 
 @pytest.mark.parametrize("taken", [None, 1, 3 * 2**30])
 def test_a_database_that_can_make_room_has_no_row(taken):
     keeps = {"bytes": taken, "most_bytes": 2**31, "days": 90.0, "full": False}
-    assert list(core_checks.check_retention(keeps)) == []
+    assert list(doctor_rows.check_retention(keeps)) == []
 
 
 MIB = 2**20
@@ -594,7 +593,7 @@ MIB = 2**20
 )
 def test_a_large_home_or_a_full_disk_is_a_warning(home, sizes, free, said, cure):
     taken = {part: int(size * MIB) for part, size in sizes.items()}
-    row = home_size.build_size_row(home, taken, free * MIB)
+    row = doctor_rows.build_home_size_row(home, taken, free * MIB)
     assert (row.id, row.state) == ("kept.home", WARN if cure else OK)
     assert said in row.detail
     assert cure is None or cure in row.cure
@@ -602,13 +601,13 @@ def test_a_large_home_or_a_full_disk_is_a_warning(home, sizes, free, said, cure)
 
 @pytest.mark.parametrize(("has_database", "said"), [(True, "no report"), (False, "if the datab")])
 def test_what_a_full_disk_stops_depends_on_the_database(home, has_database, said):
-    row = home_size.build_size_row(home, {}, 0, has_database=has_database)
+    row = doctor_rows.build_home_size_row(home, {}, 0, has_database=has_database)
     assert said in row.effect
 
 
 def test_what_a_home_holds_is_measured_by_part(home):
-    assert home_size.measure_parts(home.folder) == {}
-    row = home_size.check_home_size(home, has_database=True)
+    assert doctor_rows.measure_home(home.folder) == {}
+    row = doctor_rows.check_home_size(home, has_database=True)
     assert row.detail.startswith("The home takes 0 MiB, and ")
     home.prepare()
     unpacked = f"{RESTORE}1/home/taskmem.db"
@@ -617,7 +616,7 @@ def test_what_a_home_holds_is_measured_by_part(home):
         path = home.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * len(name))
-    assert home_size.measure_parts(home.folder) == {
+    assert doctor_rows.measure_home(home.folder) == {
         "database": len("taskmem.db-wal"),
         "index of past tasks": len("recall/past_tasks.db"),
         "set aside by restore": len(replaced),
@@ -627,28 +626,28 @@ def test_what_a_home_holds_is_measured_by_part(home):
 
 
 def test_a_clock_that_goes_on_is_fine():
-    assert core_checks.check_clock(None, NOW).state is OK
-    assert core_checks.check_clock(time_ago(days=9), NOW).state is OK
-    assert core_checks.check_clock(time_ago(seconds=-5), NOW).state is OK
+    assert doctor_rows.check_clock(None, NOW).state is OK
+    assert doctor_rows.check_clock(time_ago(days=9), NOW).state is OK
+    assert doctor_rows.check_clock(time_ago(seconds=-5), NOW).state is OK
 
 
 def test_a_clock_that_was_set_back_is_told_by_the_newest_event():
-    row = core_checks.check_clock(time_ago(seconds=-6), NOW)
+    row = doctor_rows.check_clock(time_ago(seconds=-6), NOW)
     assert row.state is WARN
     assert "set back" in row.detail
     assert "timedatectl" in row.cure
 
 
 def test_a_clock_of_before_this_version_fails():
-    assert core_checks.check_clock(None, datetime(2025, 12, 31, tzinfo=UTC)).state is FAIL
+    assert doctor_rows.check_clock(None, datetime(2025, 12, 31, tzinfo=UTC)).state is FAIL
 
 
 # --- how rows are shown ---------------------------------------------------------
 
 ROWS = st.builds(
-    HealthRow,
+    DoctorRow,
     id=st.sampled_from(["home", "openclaw.gateway"]),
-    state=st.sampled_from(HealthState),
+    state=st.sampled_from(DoctorState),
     detail=st.text(),
     effect=st.none() | st.text(),
     cure=st.none() | st.text(),
@@ -689,11 +688,11 @@ def test_the_document_and_the_last_line_say_the_same(rows):
 @pytest.mark.parametrize("verbose", [False, True])
 def test_what_is_wrong_stands_below_its_subject(monkeypatch, verbose):
     rows = [
-        core_checks.build_ok_row("home", "Yours."),
-        core_checks.build_off_row("clock", "None."),
-        core_checks.build_warn_row("openclaw.tools", "Hidden.", "Show them.", "None is called."),
-        core_checks.build_ok_row("openclaw.home", "This one."),
-        core_checks.build_fail_row("third.party", "Broken.", None),
+        doctor_rows.build_ok_row("home", "Yours."),
+        doctor_rows.build_off_row("clock", "None."),
+        doctor_rows.build_warn_row("openclaw.tools", "Hidden.", "Show them.", "None is called."),
+        doctor_rows.build_ok_row("openclaw.home", "This one."),
+        doctor_rows.build_fail_row("third.party", "Broken.", None),
     ]
     monkeypatch.setattr(doctor, "run_all_checks", lambda *_, **__: (row for row in rows))
     said = []
@@ -713,7 +712,7 @@ def test_what_is_wrong_stands_below_its_subject(monkeypatch, verbose):
 
 def test_where_nothing_wakes_an_agent_the_last_line_says_so():
     unused = build_unused_row(others=False)
-    rows = [core_checks.build_ok_row("home", "Yours."), unused]
+    rows = [doctor_rows.build_ok_row("home", "Yours."), unused]
     said = (
         "Nothing can wake an agent yet. Install OpenClaw (npm install -g openclaw), then run: "
         "taskmem setup openclaw"
@@ -721,7 +720,7 @@ def test_where_nothing_wakes_an_agent_the_last_line_says_so():
     assert doctor.format_summary(rows, verbose=False) == (
         f"2 links were looked at, 1 of them off (-v shows them). What is on works. {said}"
     )
-    rows.append(core_checks.build_warn_row("clock", "Slow.", None))
+    rows.append(doctor_rows.build_warn_row("clock", "Slow.", None))
     assert doctor.format_summary(rows, verbose=True).endswith(f"off: 1 warning. {said}")
 
 
@@ -734,7 +733,7 @@ def test_hosts_without_wakes_are_told_what_their_agents_run():
 
 
 def test_a_row_shows_no_password():
-    row = core_checks.build_ok_row("database", "postgresql://me:hunter2@host/db is there.")
+    row = doctor_rows.build_ok_row("database", "postgresql://me:hunter2@host/db is there.")
     assert "hunter2" not in doctor.format_row(row)
     assert "hunter2" not in doctor.format_json([row])
 
@@ -754,7 +753,7 @@ def served_home():
 def list_rows(monkeypatch, home, checks=(), *, proof=True, **given):
     """Every row, with these checks in place of the plug-ins' own."""
     monkeypatch.setattr(
-        PluginHost, "find_health_checks", lambda *_: [("made", check) for check in checks]
+        PluginHost, "find_doctor_checks", lambda *_: [("made", check) for check in checks]
     )
     environ = {**QUIET, "TASKMEM_HOME": str(home.folder), **given}
     clock = SimpleNamespace(now=lambda: datetime.now(UTC))
@@ -782,7 +781,7 @@ class Curious:
 
 
 def checkup_row():
-    return core_checks.build_warn_row("curious", "It was here.", "Nothing.")
+    return doctor_rows.build_warn_row("curious", "It was here.", "Nothing.")
 
 
 def test_a_check_of_a_plugin_is_given_what_it_looks_with(monkeypatch, served_home):
@@ -865,7 +864,7 @@ def test_a_check_that_hangs_on_a_thread_is_named_and_ended():
     program = """if True:
         import asyncio, threading
         from openclaw_taskmem.cli import command_line
-        from openclaw_taskmem.plugin_host import checks
+        from openclaw_taskmem.plugin_host import doctor_checks
         from openclaw_taskmem.plugin_host.facade import PluginHost
 
         class Hanging:
@@ -873,8 +872,8 @@ def test_a_check_that_hangs_on_a_thread_is_named_and_ended():
             async def look(self, checkup):
                 yield await asyncio.to_thread(threading.Event().wait)
 
-        checks.CHECK_SECONDS = 0.1
-        PluginHost.find_health_checks = lambda *_: [("made", Hanging())]
+        doctor_checks.CHECK_SECONDS = 0.1
+        PluginHost.find_doctor_checks = lambda *_: [("made", Hanging())]
         command_line.main()
     """
     with short_home() as home:
@@ -895,9 +894,9 @@ def test_a_row_is_said_as_soon_as_it_is_there(monkeypatch, capsys):
 
     def examine(*_, **__):
         assert said == []
-        yield core_checks.build_warn_row("first", "It is odd.", None)
+        yield doctor_rows.build_warn_row("first", "It is odd.", None)
         assert said == ["First", "warning  first: It is odd."]
-        yield core_checks.build_fail_row("second", "It is not.", "Make it.")
+        yield doctor_rows.build_fail_row("second", "It is not.", "Make it.")
 
     monkeypatch.setattr(doctor, "run_all_checks", examine)
     assert doctor.run_doctor({}, said.append, as_json=False, proof=True) == 1
@@ -907,7 +906,7 @@ def test_a_row_is_said_as_soon_as_it_is_there(monkeypatch, capsys):
 
 def test_warnings_alone_are_no_failure(monkeypatch):
     said = []
-    row = core_checks.build_warn_row("only", "It is odd.", None)
+    row = doctor_rows.build_warn_row("only", "It is odd.", None)
 
     def examine(*_, **__):
         yield row

@@ -13,7 +13,7 @@ import pytest
 
 from taskmem_hookspecs import (
     Change,
-    HealthState,
+    DoctorState,
     RunState,
     WaitQuery,
     WaitStatus,
@@ -23,7 +23,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.testing import a_run
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_sqlmodel import health
+from taskmem_sqlmodel import doctor
 from taskmem_sqlmodel.store import SqlStore
 from tests.daemon.looped import Gateway, run_loops
 from tests.support.world import World
@@ -83,8 +83,8 @@ async def test_a_broken_row_keeps_no_wake_of_others_back(
         await world.clock.advance(hours=9)
         assert len(caplog.records) - said < 20
 
-    row = health.check_database(f"sqlite:///{path}")
-    assert row.state is HealthState.FAIL
+    row = doctor.check_database(f"sqlite:///{path}")
+    assert row.state is DoctorState.FAIL
     assert f"{table} " in row.detail
     assert f"({column}: " in row.detail
 

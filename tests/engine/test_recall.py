@@ -277,7 +277,7 @@ def test_a_query_of_more_than_4_kb_is_refused(world):
 def test_every_page_says_in_its_header_what_sources_do():
     world = make_world(Source(activity="Recording <this> screen since 14:02"))
     site = Site(
-        world.context, None, dict, dict, list_health_rows=list, list_readers=list, home="/h"
+        world.context, None, dict, dict, list_doctor_rows=list, list_readers=list, home="/h"
     )
     page = site.render("nowhere", {}).body.decode()
     assert '<span class="activity">Recording &lt;this&gt; screen since 14:02</span>' in page

@@ -36,7 +36,7 @@ def render(world: World, path: str, *states: str, **query: str) -> str:
         None,
         lambda: STATUS,
         lambda: report,
-        list_health_rows=list,
+        list_doctor_rows=list,
         list_readers=lambda: [{"name": "gemini", "asked": 2, "cost_usd": 0.5}],
         home="/h",
     )

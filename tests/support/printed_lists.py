@@ -13,9 +13,9 @@ from unittest.mock import patch
 
 import click
 
-from openclaw_taskmem.cli import detail_text, doctor, home_size, list_commands, overview_text
+from openclaw_taskmem.cli import detail_text, doctor, doctor_rows, list_commands, overview_text
 from openclaw_taskmem.home import locate_home
-from taskmem_hookspecs import HealthRow, HealthState
+from taskmem_hookspecs import DoctorRow, DoctorState
 
 NOW = "2026-11-27T06:00:00.000Z"
 LONG = "Translate the whole guide for beginners, with all of its pictures and tables"
@@ -197,26 +197,26 @@ TASK = {
 
 
 CHECKS = [
-    HealthRow(id="home", state=HealthState.OK, detail="/home/user/.taskmem is yours alone."),
-    HealthRow(
+    DoctorRow(id="home", state=DoctorState.OK, detail="/home/user/.taskmem is yours alone."),
+    DoctorRow(
         id="reader.gemini",
-        state=HealthState.OFF,
+        state=DoctorState.OFF,
         detail="There is no key for Gemini.",
         cure="Set GEMINI_API_KEY and run: taskmem daemon restart",
     ),
-    HealthRow(
+    DoctorRow(
         id="wakes.owed",
-        state=HealthState.FAIL,
+        state=DoctorState.FAIL,
         detail="3 wakes are owed, the oldest since 2026-11-27T05:00:00.000Z: refused",
         effect="The agents that they are for do not go on.",
         cure="Mend what fails; they go out by themselves. See: taskmem wakes",
     ),
-    home_size.build_size_row(
+    doctor_rows.build_home_size_row(
         locate_home({"TASKMEM_HOME": "/home/user/.taskmem"}),
-        {"database": 2100 * home_size.MIB, "logs": 9 * home_size.MIB, "pictures of waits": 40},
-        64_000 * home_size.MIB,
+        {"database": 2100 * doctor_rows.MIB, "logs": 9 * doctor_rows.MIB, "pictures of waits": 40},
+        64_000 * doctor_rows.MIB,
     ),
-    HealthRow(id="openclaw.tools", state=HealthState.WARN, detail="\x1b[31mOne is hidden."),
+    DoctorRow(id="openclaw.tools", state=DoctorState.WARN, detail="\x1b[31mOne is hidden."),
 ]
 
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from taskmem_hookspecs import (
     Checkup,
-    HealthCheck,
-    HealthRow,
-    HealthState,
+    DoctorCheck,
+    DoctorRow,
+    DoctorState,
     QueryFacts,
     Question,
     Reader,
@@ -60,14 +60,14 @@ class Server:
     name = "ntfy"
     costs = False
 
-    async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
+    async def look(self, checkup: Checkup) -> AsyncIterator[DoctorRow]:
         waits = await checkup.ask("waits", {"all": True})
-        state = HealthState.OK if checkup.status else HealthState.WARN
-        yield HealthRow(id="ntfy.waits", state=state, detail=f"There are {waits}.")
+        state = DoctorState.OK if checkup.status else DoctorState.WARN
+        yield DoctorRow(id="ntfy.waits", state=state, detail=f"There are {waits}.")
 
 
 @hookimpl
-def health_checks() -> Sequence[HealthCheck]:
+def health_checks() -> Sequence[DoctorCheck]:
     return [Server()]
 
 

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from taskmem_hookspecs import TRIAL, Checkup, HealthRow, TaskmemError
+from taskmem_hookspecs import TRIAL, Checkup, DoctorRow, TaskmemError
 from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.doctor.rows import RELOAD, await_gateways, fail, ok, warn
 from taskmem_openclaw.json_values import find_value
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class WakeProof:
-    """`HealthCheck` that costs two short turns of a model."""
+    """`DoctorCheck` that costs two short turns of a model."""
 
     name = "openclaw.proof"
     costs = True
@@ -54,7 +54,7 @@ class WakeProof:
         self._environ = environ
         self._seconds = seconds
 
-    async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
+    async def look(self, checkup: Checkup) -> AsyncIterator[DoctorRow]:
         """Yield a row for the wake and for each hook; nothing if no gateway is connected."""
         # An earlier check has already waited for gateways that reconnect.
         gateways = await await_gateways(checkup, self._environ, plugin_socket.GLANCE)
@@ -144,7 +144,7 @@ class WakeTrial:
                 return wake
             await asyncio.sleep(LOOK_SECONDS)
 
-    def build_late_row(self, seconds: float) -> HealthRow:
+    def build_late_row(self, seconds: float) -> DoctorRow:
         """Return the row for a wake that did not arrive in time."""
         if self._wait is None:
             sentence = f"{self.doing} did not end within {seconds:g} s."
@@ -221,7 +221,7 @@ async def _await_despite_cancel(doing: Coroutine[Any, Any, T]) -> T:
 # --- what the rows say --------------------------------------------------------
 
 
-def build_arrival_row(wake: Mapping[str, Any]) -> HealthRow:
+def build_arrival_row(wake: Mapping[str, Any]) -> DoctorRow:
     """Return the row for a wake that a turn took."""
     sent, taken = (_measure_delay(wake, key) for key in ("sent_at", "acknowledged_at"))
     way = wake["transport"]
@@ -246,7 +246,7 @@ def can_see_conversations(config: Mapping[str, Any]) -> bool:
     )
 
 
-def check_hooks(seen: Counts, *, granted: bool) -> Iterator[HealthRow]:
+def check_hooks(seen: Counts, *, granted: bool) -> Iterator[DoctorRow]:
     """Yield a row for each hook that must fire in two turns of a new session, and for the tool."""
     if not seen:
         return
@@ -281,7 +281,7 @@ def check_hooks(seen: Counts, *, granted: bool) -> Iterator[HealthRow]:
     yield _check_prompt_hook(seen, granted=granted)
 
 
-def _check_prompt_hook(seen: Counts, *, granted: bool) -> HealthRow:
+def _check_prompt_hook(seen: Counts, *, granted: bool) -> DoctorRow:
     name = "hook.before_prompt_build"
     if seen.get("before_prompt_build"):
         return ok(name, "before_prompt_build fires.")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from taskmem_hookspecs import Checkup, HealthRow, HealthState, TaskmemError
+from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, TaskmemError
 from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.json_values import find_value, to_list, to_object
 from taskmem_openclaw.setup import package_files, plan
@@ -41,31 +41,31 @@ SKILL: Final = "task-memory"
 Gateways = Sequence[Mapping[str, Any]]
 
 
-def ok(name: str, detail: str) -> HealthRow:
+def ok(name: str, detail: str) -> DoctorRow:
     """Return a row for a working link."""
-    return HealthRow(id=f"openclaw.{name}", state=HealthState.OK, detail=detail)
+    return DoctorRow(id=f"openclaw.{name}", state=DoctorState.OK, detail=detail)
 
 
-def off(name: str, detail: str, effect: str | None = None, cure: str | None = None) -> HealthRow:
+def off(name: str, detail: str, effect: str | None = None, cure: str | None = None) -> DoctorRow:
     """Return a row for a link that is not in use."""
     row = ok(name, detail)
-    return row.model_copy(update={"state": HealthState.OFF, "effect": effect, "cure": cure})
+    return row.model_copy(update={"state": DoctorState.OFF, "effect": effect, "cure": cure})
 
 
-def warn(name: str, detail: str, cure: str | None) -> HealthRow:
+def warn(name: str, detail: str, cure: str | None) -> DoctorRow:
     """Return a row for a link that works with a loss."""
     row = ok(name, detail)
-    return row.model_copy(update={"state": HealthState.WARN, "cure": cure})
+    return row.model_copy(update={"state": DoctorState.WARN, "cure": cure})
 
 
-def fail(name: str, detail: str, cure: str | None) -> HealthRow:
+def fail(name: str, detail: str, cure: str | None) -> DoctorRow:
     """Return a row for a broken link."""
     row = ok(name, detail)
-    return row.model_copy(update={"state": HealthState.FAIL, "cure": cure})
+    return row.model_copy(update={"state": DoctorState.FAIL, "cure": cure})
 
 
 class OpenClawCheck:
-    """`HealthCheck` of OpenClaw."""
+    """`DoctorCheck` of OpenClaw."""
 
     name = "openclaw"
     costs = False
@@ -79,7 +79,7 @@ class OpenClawCheck:
         self._environ = environ
         self._transport = transport
 
-    async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
+    async def look(self, checkup: Checkup) -> AsyncIterator[DoctorRow]:
         """Yield a row for each link, or one row if OpenClaw is not used."""
         gateways = await await_gateways(checkup, self._environ, plugin_socket.LOAD_SECONDS)
         if checkup.transport not in ("auto", *OPENCLAW_TRANSPORTS) and not gateways:
@@ -116,7 +116,7 @@ class OpenClawCheck:
             yield row
 
 
-def build_unused_row(*, others: bool) -> HealthRow:
+def build_unused_row(*, others: bool) -> DoctorRow:
     """Say that nothing can wake an agent; `others`: hosts other than OpenClaw are set up."""
     detail = "OpenClaw is not set up."
     if others:
@@ -131,7 +131,7 @@ def build_unused_row(*, others: bool) -> HealthRow:
 
 async def check_version(
     binary: str, program: str | None, environ: Mapping[str, str], *, found: bool
-) -> HealthRow:
+) -> DoctorRow:
     """Check OpenClaw's command and version; `found`: a gateway is connected."""
     oldest = ".".join(map(str, OLDEST))
     if program is None:
@@ -158,7 +158,7 @@ async def check_version(
 
 def check_configuration(
     file: Path, environ: Mapping[str, str]
-) -> tuple[Mapping[str, Any] | None, HealthRow]:
+) -> tuple[Mapping[str, Any] | None, DoctorRow]:
     """Read OpenClaw's configuration; None: it is missing or unreadable."""
     found = configuration.read_config(environ)
     if found is not None:
@@ -228,7 +228,7 @@ class GatewayProbe:
         port = configuration.find_local_port(facts.config, environ)
         self._url = f"http://127.0.0.1:{port or configuration.DEFAULT_PORT}"
 
-    async def check_ways(self, program: str | None) -> AsyncIterator[HealthRow]:
+    async def check_ways(self, program: str | None) -> AsyncIterator[DoctorRow]:
         """Yield rows for the gateway, what it can show, each transport, and heartbeats.
 
         `program` is OpenClaw's command; None: not installed.
@@ -238,7 +238,7 @@ class GatewayProbe:
             yield check_connected(self._facts)
             opened = await self._check_socket()
             yield opened
-            if opened.state is HealthState.OK:
+            if opened.state is DoctorState.OK:
                 async for row in self._check_abilities():
                     yield row
         else:
@@ -247,7 +247,7 @@ class GatewayProbe:
         yield build_fallback_row(program)
         yield build_heartbeats_row(self._facts, there=there)
 
-    def _build_unconnected_row(self, *, there: bool) -> HealthRow:
+    def _build_unconnected_row(self, *, there: bool) -> DoctorRow:
         if not there:
             return fail("gateway", f"No gateway listens at {self._url}.", _START)
         if self._facts.bundle:
@@ -258,7 +258,7 @@ class GatewayProbe:
             f"Mend what is said above; else {RELOAD[0].lower()}{RELOAD[1:]}",
         )
 
-    async def _check_socket(self) -> HealthRow:
+    async def _check_socket(self) -> DoctorRow:
         path = plugin_socket.find_socket(self._environ)
         try:
             # A plug-in that is being reloaded does not listen for a moment.
@@ -269,7 +269,7 @@ class GatewayProbe:
             return fail("door", sentence, RELOAD)
         return ok("door", f"Wakes get into the gateway by {path}.")
 
-    async def _check_abilities(self) -> AsyncIterator[HealthRow]:
+    async def _check_abilities(self) -> AsyncIterator[DoctorRow]:
         """Check whether OpenClaw can show users notices, cards and command output."""
         try:
             path = plugin_socket.find_socket(self._environ)
@@ -289,7 +289,7 @@ class GatewayProbe:
             )
         yield build_views_row(to_object(answer.get("shown")))
 
-    async def _check_webhooks(self, *, there: bool) -> HealthRow:
+    async def _check_webhooks(self, *, there: bool) -> DoctorRow:
         """Check whether webhooks are on and accept their token."""
         if find_value(self._facts.config, ("hooks", "enabled")) is not True:
             command = "so wakes go by OpenClaw's command"
@@ -306,7 +306,7 @@ class GatewayProbe:
             return ok("webhooks", f"Webhooks are on at {hooks.url}; nobody listens now.")
         return await self._try_token(hooks)
 
-    async def _try_token(self, hooks: configuration.Webhooks) -> HealthRow:
+    async def _try_token(self, hooks: configuration.Webhooks) -> DoctorRow:
         """Try the token with a request that is refused because it has no text."""
         if (stranger := find_stranger(hooks.port)) is not None:
             return fail(
@@ -349,7 +349,7 @@ class GatewayProbe:
         return found.status_code
 
 
-def check_connected(facts: Facts) -> HealthRow:
+def check_connected(facts: Facts) -> DoctorRow:
     """Check the version and number of the connected gateways."""
     old = [str(each.get("version")) for each in facts.gateways]
     stale = [version for version in old if version != facts.version]
@@ -371,7 +371,7 @@ def check_connected(facts: Facts) -> HealthRow:
     return ok("gateway", f"A gateway is connected since {since}.")
 
 
-def build_notices_row(lacks: Sequence[object]) -> HealthRow:
+def build_notices_row(lacks: Sequence[object]) -> DoctorRow:
     """Report whether users get notices; `lacks` names the missing functions of OpenClaw."""
     if "callGatewayTool" in lacks:
         sentence = "This OpenClaw lets the plug-in tell nothing to users of the chat."
@@ -386,7 +386,7 @@ def build_notices_row(lacks: Sequence[object]) -> HealthRow:
     return ok("notices", "Users are told of their tasks where they are.")
 
 
-def build_views_row(lacks: Mapping[str, object]) -> HealthRow:
+def build_views_row(lacks: Mapping[str, object]) -> DoctorRow:
     """Report what users see; `lacks` maps what cannot be shown to the reason."""
     if not lacks:
         return ok("shown", "Users see progress cards, and buttons for questions.")
@@ -399,7 +399,7 @@ def build_views_row(lacks: Mapping[str, object]) -> HealthRow:
     )
 
 
-def build_fallback_row(program: str | None) -> HealthRow:
+def build_fallback_row(program: str | None) -> DoctorRow:
     """Report the transport used if neither the plug-in nor webhooks work."""
     if program is None:
         lost = "Without OpenClaw's command, wakes have no way but those above."
@@ -407,7 +407,7 @@ def build_fallback_row(program: str | None) -> HealthRow:
     return ok("cli", f"Else wakes go by {program}, in seconds, and brief where others can read.")
 
 
-def build_heartbeats_row(facts: Facts, *, there: bool) -> HealthRow:
+def build_heartbeats_row(facts: Facts, *, there: bool) -> DoctorRow:
     """Warn if wakes depend on heartbeats, whose state cannot be read."""
     if there and not facts.gateways:
         return warn(
@@ -501,7 +501,7 @@ def is_absent(environ: Mapping[str, str]) -> bool:
     return not trace and not configuration.has_includes(config)
 
 
-def check_configured_links(facts: Facts) -> Iterator[HealthRow]:
+def check_configured_links(facts: Facts) -> Iterator[DoctorRow]:
     """Yield a row for each link that the configuration decides.
 
     A link is well if set-up would change nothing of it.
@@ -560,7 +560,7 @@ def _list_faults(facts: Facts, changes: Sequence[ConfigChange]) -> list[Fault]:
     return faults
 
 
-def check_skill(facts: Facts) -> HealthRow:
+def check_skill(facts: Facts) -> DoctorRow:
     """Check that the agent finds the skill that explains when to use the tools."""
     key = f"skills.entries.{SKILL}.enabled"
     if find_value(facts.config, ("skills", "entries", SKILL, "enabled")) is False:

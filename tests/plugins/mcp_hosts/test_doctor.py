@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from taskmem_hookspecs import HealthState
+from taskmem_hookspecs import DoctorState
 from taskmem_mcp_hosts import apply, hosts
 from taskmem_mcp_hosts.doctor import HostsCheck
 from taskmem_openclaw.doctor import rows as openclaw_rows
-from tests.plugins.openclaw.test_health import FakeCheckup
+from tests.plugins.openclaw.test_doctor import FakeCheckup
 
-OK, OFF, WARN, FAIL = HealthState
+OK, OFF, WARN, FAIL = DoctorState
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_hookspecs import HealthState, TaskmemError
+from taskmem_hookspecs import DoctorState, TaskmemError
 from taskmem_openclaw import plugin_socket
 from taskmem_openclaw.doctor import live_proof
 from taskmem_openclaw.doctor.live_proof import WakeProof
 from tests.support.waiting import PATIENCE
 
-OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
+OK, WARN, FAIL = DoctorState.OK, DoctorState.WARN, DoctorState.FAIL
 HOOKS = (
     *("session_start", "agent_event", "turn_ended"),
     *("after_tool_call", "tool", "before_prompt_build"),

@@ -13,8 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from taskmem_hookspecs import (
+    DoctorState,
     EventQuery,
-    HealthState,
     Linkage,
     Message,
     PlanRevision,
@@ -29,7 +29,7 @@ from taskmem_hookspecs import (
     WakeQuery,
 )
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_sqlmodel import health, reading
+from taskmem_sqlmodel import doctor, reading
 from taskmem_sqlmodel.store import SqlStore
 from taskmem_sqlmodel.tables import InstantText, JsonText
 from tests.support.rows import (
@@ -126,8 +126,8 @@ def test_a_broken_row_harms_no_other(table, path, tmp_path):
             raise
         finally:
             store.close()
-        seen = health.check_database(f"sqlite:///{copy}")
-        assert seen.state is HealthState.FAIL, (column, value)
+        seen = doctor.check_database(f"sqlite:///{copy}")
+        assert seen.state is DoctorState.FAIL, (column, value)
         assert f"{table.name} " in seen.detail
 
 
@@ -201,10 +201,10 @@ def test_a_broken_row_harms_no_other_on_postgresql(table, url, on_server):
                 except Exception as error:
                     error.add_note(said)
                     raise
-                seen = health.check_database(url)
-                assert seen.state is HealthState.FAIL, said
+                seen = doctor.check_database(url)
+                assert seen.state is DoctorState.FAIL, said
                 assert f"{table.name} " in seen.detail
-    assert health.check_database(url).state is HealthState.OK
+    assert doctor.check_database(url).state is DoctorState.OK
 
 
 def others_are_read(store):

@@ -18,8 +18,8 @@ from sqlalchemy.exc import OperationalError
 from taskmem_hookspecs import (
     Change,
     Conflict,
+    DoctorState,
     EventQuery,
-    HealthState,
     InvalidArguments,
     Message,
     StoreBusy,
@@ -29,7 +29,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.testing import a_message, a_task, an_event
-from taskmem_sqlmodel import health
+from taskmem_sqlmodel import doctor
 from taskmem_sqlmodel.database import translate_errors
 from taskmem_sqlmodel.hooks import task_store
 from taskmem_sqlmodel.store import SqlStore
@@ -121,7 +121,7 @@ def test_a_file_that_may_not_grow_is_full_and_then_goes_on(path):
 import resource
 from taskmem_hookspecs import Change, StoreFull
 from taskmem_hookspecs.testing import a_message, a_task
-from taskmem_sqlmodel import health
+from taskmem_sqlmodel import doctor
 from taskmem_sqlmodel.hooks import task_store
 store = task_store("sqlite:///{path}")
 store.commit(Change(tasks=(a_task(),)))
@@ -359,7 +359,7 @@ def test_a_copy_whose_first_writer_was_killed_opens_whole(half_written):
 
 
 def test_doctor_reads_it_before_any_daemon_did(half_written):
-    assert health.check_database(f"sqlite:///{half_written}").state is not HealthState.FAIL
+    assert doctor.check_database(f"sqlite:///{half_written}").state is not DoctorState.FAIL
 
 
 # --- taken away -------------------------------------------------------------

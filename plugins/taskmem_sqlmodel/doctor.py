@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
-from taskmem_hookspecs import Checkup, HealthRow, HealthState, TaskmemError
+from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, TaskmemError
 from taskmem_sqlmodel import reading, schema
 from taskmem_sqlmodel.database import open_read_only, translate_errors
 
@@ -39,12 +39,12 @@ _RESTORE: Final = "Put a back-up back, if you have one: taskmem restore --replac
 
 
 class DatabaseCheck:
-    """`HealthCheck` of the database."""
+    """`DoctorCheck` of the database."""
 
     name = "database"
     costs = False
 
-    async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
+    async def look(self, checkup: Checkup) -> AsyncIterator[DoctorRow]:
         """Yield one row; the trial write is rolled back."""
         yield await asyncio.to_thread(check_database, checkup.database)
 
@@ -59,7 +59,7 @@ class _DatabaseState(NamedTuple):
     """A description of each row that cannot be read."""
 
 
-def check_database(url: str, seconds: float = SCAN_SECONDS) -> HealthRow:
+def check_database(url: str, seconds: float = SCAN_SECONDS) -> DoctorRow:
     """Check the database at `url`."""
     try:
         address = sa.make_url(url)
@@ -67,9 +67,9 @@ def check_database(url: str, seconds: float = SCAN_SECONDS) -> HealthRow:
         return _fail("Its URL cannot be read.", _URL)
     path = Path(address.database or "") if address.drivername == "sqlite" else None
     if path is not None and not path.exists():
-        return HealthRow(
+        return DoctorRow(
             id="database",
-            state=HealthState.WARN,
+            state=DoctorState.WARN,
             detail=f"There is no {path} yet.",
             cure="A daemon makes it: taskmem daemon --detach",
         )
@@ -87,7 +87,7 @@ def check_database(url: str, seconds: float = SCAN_SECONDS) -> HealthRow:
     return _build_row(name, seen, seconds)
 
 
-def _build_row(name: str, seen: _DatabaseState, seconds: float) -> HealthRow:
+def _build_row(name: str, seen: _DatabaseState, seconds: float) -> DoctorRow:
     if seen.faults is not None:
         return _fail(f"{name} is damaged: {seen.faults}.", _RESTORE)
     if not seen.newest:
@@ -103,9 +103,9 @@ def _build_row(name: str, seen: _DatabaseState, seconds: float) -> HealthRow:
             f"{name} has rows that are set aside: {first}{others}; the rest is used.", _CORRECTION
         )
     extent = "" if seen.whole else f" (as far as it was read in {seconds:g} s)"
-    return HealthRow(
+    return DoctorRow(
         id="database",
-        state=HealthState.OK,
+        state=DoctorState.OK,
         detail=f"{name} is sound{extent}, can be written, and is of the newest schema, "
         f"{schema.HEAD}.",
     )
@@ -114,9 +114,9 @@ def _build_row(name: str, seen: _DatabaseState, seconds: float) -> HealthRow:
 _URL: Final = "Write TASKMEM_DATABASE_URL as sqlite:////path/to/file.db or postgresql://…"
 
 
-def _fail(detail: str, cure: str) -> HealthRow:
-    state = HealthState.FAIL
-    return HealthRow(id="database", state=state, detail=detail, cure=cure)
+def _fail(detail: str, cure: str) -> DoctorRow:
+    state = DoctorState.FAIL
+    return DoctorRow(id="database", state=state, detail=detail, cure=cure)
 
 
 def _check_sqlite(path: Path, seconds: float) -> _DatabaseState:

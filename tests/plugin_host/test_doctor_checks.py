@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.plugin_host import checks
+from openclaw_taskmem.plugin_host import doctor_checks
 from openclaw_taskmem.plugin_host.facade import PluginHost
-from taskmem_hookspecs import HealthRow, HealthState
+from taskmem_hookspecs import DoctorRow, DoctorState
 from tests.plugin_host.made import LIMIT, make_answering_plugin, plugin, row
 
-GOOD = HealthRow(id="made.up", state=HealthState.OK, detail="It is there.")
+GOOD = DoctorRow(id="made.up", state=DoctorState.OK, detail="It is there.")
 CHECKUP: Any = object()
 
 
 class Check:
-    """Plays `HealthCheck` with whatever `look` is given."""
+    """Plays `DoctorCheck` with whatever `look` is given."""
 
     name = "made"
     costs = False
@@ -36,7 +36,7 @@ async def well(_):
 
 
 def rows_of(look, seconds=30.0, tidy_seconds=30.0):
-    found = checks.run_check(
+    found = doctor_checks.run_check(
         "bad", Check(look), CHECKUP, seconds=seconds, tidy_seconds=tidy_seconds
     )
     return list(found)
@@ -45,7 +45,7 @@ def rows_of(look, seconds=30.0, tidy_seconds=30.0):
 def find_failed_row(look, **limits):
     """The one row that says that the check failed, after those it gave before."""
     *_, failed = rows_of(look, **limits)
-    assert (failed.id, failed.state) == ("made", HealthState.FAIL)
+    assert (failed.id, failed.state) == ("made", DoctorState.FAIL)
     assert "plug-in bad" in failed.detail
     assert "TASKMEM_DISABLED_PLUGINS=bad" in failed.cure
     return failed.detail
@@ -68,7 +68,7 @@ def test_a_row_is_there_as_soon_as_it_is_yielded():
         assert await asyncio.to_thread(go_on.wait, 30)
         yield GOOD
 
-    with closing(checks.run_check("good", Check(look), CHECKUP)) as found:
+    with closing(doctor_checks.run_check("good", Check(look), CHECKUP)) as found:
         assert next(found) == GOOD
         go_on.set()
         assert list(found) == [GOOD]
@@ -108,11 +108,11 @@ async def rubbish(_):
 
 
 async def unsound(_):
-    yield HealthRow.model_construct(id=1, state="well", detail=None)
+    yield DoctorRow.model_construct(id=1, state="well", detail=None)
 
 
 async def class_of_it(_):
-    yield HealthRow
+    yield DoctorRow
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ async def class_of_it(_):
         (plainly, "answered list"),
         (rubbish, "answered str"),
         (unsound, "nonsense as detail, id, state"),
-        (class_of_it, "the class HealthRow"),
+        (class_of_it, "the class DoctorRow"),
     ],
 )
 def test_a_check_that_answers_nonsense_is_a_row(look, said):
@@ -135,8 +135,8 @@ def test_a_check_that_never_ends_is_cut_off():
         while True:
             yield GOOD
 
-    assert f"after {checks.MOST_ROWS} rows" in find_failed_row(look)
-    assert len(rows_of(look)) == checks.MOST_ROWS + 1
+    assert f"after {doctor_checks.MOST_ROWS} rows" in find_failed_row(look)
+    assert len(rows_of(look)) == doctor_checks.MOST_ROWS + 1
 
 
 def test_check_silent_for_too_long_is_cancelled_and_cleans_up():
@@ -179,14 +179,15 @@ def test_who_stops_listening_waits_until_the_check_has_tidied_up():
             await asyncio.sleep(0)
             tidied.set()
 
-    with closing(checks.run_check("good", Check(look), CHECKUP)) as found:
+    with closing(doctor_checks.run_check("good", Check(look), CHECKUP)) as found:
         next(found)
         assert begun.wait(30)
     assert tidied.is_set()
 
 
 @pytest.mark.parametrize(
-    ("costs", "seconds"), [(False, checks.CHECK_SECONDS), (True, checks.COSTLY_SECONDS)]
+    ("costs", "seconds"),
+    [(False, doctor_checks.CHECK_SECONDS), (True, doctor_checks.COSTLY_SECONDS)],
 )
 def test_a_check_that_costs_something_may_be_silent_for_longer(costs, seconds, monkeypatch):
     waited = []
@@ -195,10 +196,10 @@ def test_a_check_that_costs_something_may_be_silent_for_longer(costs, seconds, m
         waited.append(limit)
         raise TimeoutError
 
-    monkeypatch.setattr(checks._RunningCheck, "next_row", silent)
+    monkeypatch.setattr(doctor_checks._RunningCheck, "next_row", silent)
     check = Check()
     check.costs = costs
-    assert [found.state for found in checks.run_check("slow", check, CHECKUP)] == ["fail"]
+    assert [found.state for found in doctor_checks.run_check("slow", check, CHECKUP)] == ["fail"]
     assert waited == [seconds]
 
 
@@ -215,14 +216,14 @@ def test_the_checks_of_all_plugins_are_kept_each_with_its_name():
         a=make_answering_plugin("health_checks", [one, two]),
         b=make_answering_plugin("health_checks", (three,)),
     )
-    assert plugin_host.find_health_checks() == [("b", three), ("a", one), ("a", two)]
+    assert plugin_host.find_doctor_checks() == [("b", three), ("a", one), ("a", two)]
 
 
 def test_who_has_no_check_is_passed_over():
     plugin_host = seams_of(
         a=make_answering_plugin("health_checks", None), b=make_answering_plugin("health_checks", [])
     )
-    assert plugin_host.find_health_checks() == []
+    assert plugin_host.find_doctor_checks() == []
 
 
 class Nameless(Check):
@@ -253,7 +254,7 @@ def test_what_is_no_sequence_of_checks_costs_nothing_but_its_own(answer):
         good=make_answering_plugin("health_checks", [good]),
         bad=make_answering_plugin("health_checks", answer),
     )
-    assert plugin_host.find_health_checks() == [("good", good)]
+    assert plugin_host.find_doctor_checks() == [("good", good)]
     assert row(plugin_host).last_error.startswith("health_checks: ")
 
 
@@ -262,5 +263,5 @@ def test_a_plugin_that_raises_has_no_check_and_is_named():
         raise ValueError("boom")
 
     plugin_host = seams_of(bad=plugin(health_checks=raises))
-    assert plugin_host.find_health_checks() == []
+    assert plugin_host.find_doctor_checks() == []
     assert "boom" in row(plugin_host).last_error

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from openclaw_taskmem.domain.text.texts import to_plain_line
-from taskmem_hookspecs import HealthState, Value
+from taskmem_hookspecs import DoctorState, Value
 
 _OTHERWISE: Final = "Some of what is shown here may be missing."
 
 
-class HealthFault(Value):
+class DoctorFault(Value):
     """One thing that is broken."""
 
     what: str
@@ -21,7 +21,7 @@ class HealthFault(Value):
 
 def list_faults(
     rows: Sequence[Mapping[str, Any]], plugins: Sequence[Mapping[str, Any]], *, full: bool
-) -> Sequence[HealthFault]:
+) -> Sequence[DoctorFault]:
     """Return what is broken, each thing once.
 
     Args:
@@ -29,7 +29,7 @@ def list_faults(
         plugins: The plug-ins, each with its `name`, `state` and `last_error`.
         full: True if the database is too large and nothing more may be dropped.
     """
-    found: dict[str, HealthFault] = {}
+    found: dict[str, DoctorFault] = {}
     for plugin in plugins:
         if plugin["state"] == "failed":
             why = f": {str(plugin['last_error']).rstrip('.')}" if plugin["last_error"] else ""
@@ -40,11 +40,11 @@ def list_faults(
         said = "The database is larger than it may be."
         found["kept"] = _build_fault(said, "Nothing more can be dropped to make room.")
     for row in rows:
-        if row["state"] == HealthState.FAIL:
+        if row["state"] == DoctorState.FAIL:
             subject, effect = str(row["id"]).partition(".")[0], row.get("effect")
             found.setdefault(subject, _build_fault(row["detail"], effect or _OTHERWISE))
     return [*found.values()]
 
 
-def _build_fault(what: str, follows: str) -> HealthFault:
-    return HealthFault(what=to_plain_line(what), follows=to_plain_line(follows))
+def _build_fault(what: str, follows: str) -> DoctorFault:
+    return DoctorFault(what=to_plain_line(what), follows=to_plain_line(follows))

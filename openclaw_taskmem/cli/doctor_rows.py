@@ -1,15 +1,18 @@
-"""The doctor's core checks: home, settings, daemon, plug-ins, readers, wakes and clock.
+"""Build the doctor's own rows: home, settings, daemon, plug-ins, readers, wakes, clock and room.
 
-`doctor` puts their rows in order.
+`doctor` puts them in order, before those of plug-ins.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+from collections import Counter
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from openclaw_taskmem import __version__
@@ -22,13 +25,14 @@ from openclaw_taskmem.daemon.settings_differences import (
     find_unknown_settings,
     name_setting,
 )
+from openclaw_taskmem.daemon.work_folders import RESTORE
 from openclaw_taskmem.domain.callers.reachability import ANY
 from openclaw_taskmem.domain.retention import KeepPolicy, describe_full, describe_shared
 from openclaw_taskmem.home import Home, HomeRefused
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from openclaw_taskmem.plugin_host.manager import OUR_DISTRIBUTION, Plugin
-from taskmem_hookspecs import HealthRow, HealthState, TaskmemError
+from taskmem_hookspecs import DoctorRow, DoctorState, TaskmemError
 from taskmem_hookspecs.errors import SettingsInvalid
 
 Document = Mapping[str, Any]
@@ -48,36 +52,70 @@ _NO_HOME: Final = "No daemon starts, so no task is kept, and no agent is woken."
 _NO_START: Final = "No daemon would start from this shell. The one that runs is not affected."
 _NO_DAEMON: Final = "Until it answers, no task is kept, no wait is watched, and no agent is woken."
 _RESTART: Final = "Run: taskmem daemon restart"
+_THEN_RESTART: Final = "then run: taskmem daemon restart"
+MIB: Final = 1024 * 1024
+LARGE_HOME_BYTES: Final = 2048 * MIB
+"""Bytes above which a home is large, without what was recorded of the screen."""
+SCARCE_BYTES: Final = 1024 * MIB
+"""Free bytes below which room on the disk is scarce."""
+_RECORDINGS: Final = "recordings of the screen"
+_OTHER_FILES: Final = "other files"
+_HOME_PARTS: Final = {
+    "taskmem.db": "database",
+    "recall": "index of past tasks",
+    "terminals": "recordings of commands",
+    "recordings": _RECORDINGS,
+    "pictures": "pictures of waits",
+    "daemon.log": "logs",
+    "replaced-": "set aside by restore",
+    RESTORE: "unpacked by restore",
+}
+"""Parts of the home, by the beginning of names in it."""
+_FULL_EFFECT: Final = "When it is full, no report of an agent can be stored."
+_FULL_BESIDE_EFFECT: Final = (
+    "When it is full, no picture of a wait, recording or past task can be stored, nor any report "
+    "of an agent if the database is on this disk, too."
+)
+_SIZE_CURES: Final = {
+    "database": f"Set TASKMEM_KEEP_DAYS or TASKMEM_KEEP_MB lower, {_THEN_RESTART}",
+    "index of past tasks": "Remove the folder recall in it: that is a copy of the tasks, which is "
+    "made anew, and grows with the tasks that are kept.",
+    "recordings of commands": "End commands under taskmem run that you no longer need.",
+    "pictures of waits": f"Set TASKMEM_PICTURE_DAYS lower, {_THEN_RESTART}",
+    "set aside by restore": "Remove the folders replaced-… in it that you no longer need.",
+    "unpacked by restore": "If no taskmem restore runs, one was killed, and the next start of the "
+    "daemon removes what it left. Run: taskmem daemon restart",
+}
 
 
-def build_ok_row(name: str, detail: str) -> HealthRow:
+def build_ok_row(name: str, detail: str) -> DoctorRow:
     """Return the row of a check that passed."""
-    return HealthRow(id=name, state=HealthState.OK, detail=detail)
+    return DoctorRow(id=name, state=DoctorState.OK, detail=detail)
 
 
-def build_off_row(name: str, detail: str, cure: str | None = None) -> HealthRow:
+def build_off_row(name: str, detail: str, cure: str | None = None) -> DoctorRow:
     """Return the row of what is not set up, or is switched off; `cure`: how it is switched on."""
-    return HealthRow(id=name, state=HealthState.OFF, detail=detail, cure=cure)
+    return DoctorRow(id=name, state=DoctorState.OFF, detail=detail, cure=cure)
 
 
 def build_warn_row(
     name: str, detail: str, cure: str | None, effect: str | None = None
-) -> HealthRow:
+) -> DoctorRow:
     """Return the row of a check with a warning."""
-    return HealthRow(id=name, state=HealthState.WARN, detail=detail, effect=effect, cure=cure)
+    return DoctorRow(id=name, state=DoctorState.WARN, detail=detail, effect=effect, cure=cure)
 
 
 def build_fail_row(
     name: str, detail: str, cure: str | None, effect: str | None = None
-) -> HealthRow:
+) -> DoctorRow:
     """Return the row of a check that failed."""
-    return HealthRow(id=name, state=HealthState.FAIL, detail=detail, effect=effect, cure=cure)
+    return DoctorRow(id=name, state=DoctorState.FAIL, detail=detail, effect=effect, cure=cure)
 
 
 # --- the home and the settings ------------------------------------------------
 
 
-def check_home(home: Home) -> HealthRow:
+def check_home(home: Home) -> DoctorRow:
     """Check the state folder before anything else is done."""
     folder = home.folder
     try:
@@ -115,7 +153,7 @@ def _find_fault(found: os.stat_result, *, usable: bool) -> tuple[str, bool] | No
     return None if usable else ("cannot be written", True)
 
 
-def check_settings(home: Home, environ: MutableMapping[str, str]) -> tuple[Settings, HealthRow]:
+def check_settings(home: Home, environ: MutableMapping[str, str]) -> tuple[Settings, DoctorRow]:
     """Read the settings into `environ`; if they are invalid, return the defaults."""
     odd = list(find_misspelt_settings(environ))
     try:
@@ -145,7 +183,7 @@ def check_settings(home: Home, environ: MutableMapping[str, str]) -> tuple[Setti
 # --- the daemon ---------------------------------------------------------------
 
 
-def check_daemon(home: Home, environ: Mapping[str, str]) -> tuple[Link | None, HealthRow]:
+def check_daemon(home: Home, environ: Mapping[str, str]) -> tuple[Link | None, DoctorRow]:
     """Connect to the daemon; if it is starting or ending, wait; if there is none, start one."""
     try:
         link = connect_or_start(home, environ)
@@ -181,7 +219,7 @@ def _suggest_cure(home: Home, error: LinkError) -> str:
 
 def check_transport(
     status: Document | None, plugin_host: PluginHost, settings: Settings
-) -> tuple[str | None, HealthRow]:
+) -> tuple[str | None, DoctorRow]:
     """Return the name of the wake transport, and its row, as the daemon reports it.
 
     If no daemon answers, or an older one, it is the transport that this process would use.
@@ -206,7 +244,7 @@ def check_transport(
 
 def check_differences(
     status: Document | None, settings: Settings, environ: Mapping[str, str]
-) -> Iterator[HealthRow]:
+) -> Iterator[DoctorRow]:
     """Check for settings that have another value in the daemon than here.
 
     `environ`: the environment into which the settings were read.
@@ -226,7 +264,7 @@ def check_differences(
         yield build_warn_row(f"settings.{name}", sentence, cure)
 
 
-def check_plugins(plugins: Sequence[Document]) -> Iterator[HealthRow]:
+def check_plugins(plugins: Sequence[Document]) -> Iterator[DoctorRow]:
     """Check the plug-ins as the daemon or this process has found them."""
     ailing = 0
     for plugin in plugins:
@@ -260,7 +298,7 @@ def check_plugins(plugins: Sequence[Document]) -> Iterator[HealthRow]:
 
 def check_plugin_versions(
     loaded: Sequence[Document], installed: Sequence[Plugin]
-) -> Iterator[HealthRow]:
+) -> Iterator[DoctorRow]:
     """Compare the plug-ins that the daemon has loaded with those that are installed now.
 
     The daemon's own version, with the built-in plug-ins, is compared by `check_daemon`.
@@ -281,7 +319,7 @@ def check_plugin_versions(
         yield build_warn_row(f"plugin.{name}.version", detail, _RESTART)
 
 
-def check_readers(readers: Sequence[Document]) -> Iterator[HealthRow]:
+def check_readers(readers: Sequence[Document]) -> Iterator[DoctorRow]:
     """Check the readers that may be asked about a text or a picture."""
     usable = [each for each in readers if each["state"] != "off"]
     for reader in readers:
@@ -303,7 +341,7 @@ def check_readers(readers: Sequence[Document]) -> Iterator[HealthRow]:
         )
 
 
-def check_retention(keeps: Document) -> Iterator[HealthRow]:
+def check_retention(keeps: Document) -> Iterator[DoctorRow]:
     """Warn of a database that is too large, and from which nothing more may be dropped.
 
     Of one that homes share nothing is dropped to make room.
@@ -321,7 +359,7 @@ def check_retention(keeps: Document) -> Iterator[HealthRow]:
 # --- wakes, and the clock -----------------------------------------------------
 
 
-def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]:
+def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[DoctorRow]:
     """Check for wakes that are due and for wakes that nobody answered."""
     open_wakes = sorted(
         (wake for wake in wakes if wake["state"] == "due"),
@@ -356,7 +394,7 @@ def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]
     )
 
 
-def _check_owed_wakes(due: Sequence[Document], now: datetime) -> HealthRow:
+def _check_owed_wakes(due: Sequence[Document], now: datetime) -> DoctorRow:
     oldest = due[0]
     since = datetime.fromisoformat(oldest["created_at"])
     what = f"{_format_wake_count(len(due))} owed, the oldest since {oldest['created_at']}"
@@ -364,8 +402,8 @@ def _check_owed_wakes(due: Sequence[Document], now: datetime) -> HealthRow:
     held = next((wake["held"] for wake in due if wake.get("held")), None)
     if error is None:
         return build_ok_row("wakes.owed", f"{what}{f'; held back: {held}' if held else ''}.")
-    state = HealthState.WARN if now - since < FRESH_WAKE_AGE else HealthState.FAIL
-    return HealthRow(
+    state = DoctorState.WARN if now - since < FRESH_WAKE_AGE else DoctorState.FAIL
+    return DoctorRow(
         id="wakes.owed",
         state=state,
         detail=f"{what}: {error}",
@@ -378,7 +416,7 @@ def _format_wake_count(number: int) -> str:
     return "1 wake is" if number == 1 else f"{number} wakes are"
 
 
-def check_clock(newest: str | None, now: datetime) -> HealthRow:
+def check_clock(newest: str | None, now: datetime) -> DoctorRow:
     """Check that the clock is neither before the newest event nor before `BUILD_DATE`.
 
     `newest`: the event's time in ISO 8601; None: there is no event.
@@ -396,3 +434,58 @@ def check_clock(newest: str | None, now: datetime) -> HealthRow:
             _WRONG_TIMES,
         )
     return build_ok_row("clock", f"It shows {now:%Y-%m-%dT%H:%M:%SZ}.")
+
+
+# --- room ------------------------------------------------------------------------
+
+
+def check_home_size(home: Home, *, has_database: bool) -> DoctorRow:
+    """Return the row on the room that a home takes and has.
+
+    `has_database`: its tasks are kept in the home.
+    """
+    folder = next(each for each in (home.folder, *home.folder.parents) if each.exists())
+    free = shutil.disk_usage(folder).free
+    return build_home_size_row(home, measure_home(home.folder), free, has_database=has_database)
+
+
+def measure_home(folder: Path) -> Mapping[str, int]:
+    """Return the bytes of each part of a home; files that come and go meanwhile are left out."""
+    sizes: Counter[str] = Counter()
+    for where, _, names in os.walk(folder):
+        for name in names:
+            path = Path(where, name)
+            first = path.relative_to(folder).parts[0]
+            named = (part for start, part in _HOME_PARTS.items() if first.startswith(start))
+            part = next(named, _OTHER_FILES)
+            try:
+                sizes[part] += path.lstat().st_size
+            except OSError:
+                continue
+    return sizes
+
+
+def build_home_size_row(
+    home: Home, sizes: Mapping[str, int], free: int, *, has_database: bool = True
+) -> DoctorRow:
+    """Return the row on a home of such a size; it warns if that, or what is free, is a trouble."""
+    largest = sorted(sizes, key=lambda part: -sizes[part])
+    parts = [f"{part} {_format_size(sizes[part])}" for part in largest if sizes[part] >= MIB]
+    listed = f" ({', '.join(parts)})" if parts else ""
+    detail = (
+        f"The home takes {_format_size(sum(sizes.values()))}{listed}, and {_format_size(free)} are "
+        "free on its disk."
+    )
+    own = [part for part in largest if part != _RECORDINGS]
+    if free < SCARCE_BYTES:
+        cure = f"Make room on the disk of {home.folder}."
+        effect = _FULL_EFFECT if has_database else _FULL_BESIDE_EFFECT
+        return build_warn_row("kept.home", detail, cure, effect)
+    if sum(sizes[part] for part in own) > LARGE_HOME_BYTES:
+        cure = _SIZE_CURES.get(own[0], f"Look at what takes it: du -ah {home.folder}")
+        return build_warn_row("kept.home", detail, cure)
+    return build_ok_row("kept.home", detail)
+
+
+def _format_size(size: int) -> str:
+    return f"{size / MIB:,.0f} MiB"

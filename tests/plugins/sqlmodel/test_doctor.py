@@ -11,14 +11,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from taskmem_hookspecs import Change, HealthState
+from taskmem_hookspecs import Change, DoctorState
 from taskmem_hookspecs.testing import a_task
-from taskmem_sqlmodel import health, schema
+from taskmem_sqlmodel import doctor, schema
 from taskmem_sqlmodel.hooks import health_checks
 from taskmem_sqlmodel.store import SqlStore
 from tests.support.schemas import NEXT
 
-OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
+OK, WARN, FAIL = DoctorState.OK, DoctorState.WARN, DoctorState.FAIL
 
 
 @pytest.fixture
@@ -36,23 +36,23 @@ def kept_database(path):
 
 
 def test_a_sound_database_of_the_newest_schema_is_fine(kept_database):
-    row = health.check_database(kept_database)
+    row = doctor.check_database(kept_database)
     assert (row.id, row.state, row.cure) == ("database", OK, None)
     assert schema.HEAD in row.detail
 
 
 def test_looking_changes_no_byte_of_it(kept_database, path):
     before = path.read_bytes()
-    health.check_database(kept_database)
+    doctor.check_database(kept_database)
     assert path.read_bytes() == before
 
 
 def test_a_disk_without_room_is_told_though_all_can_be_read(kept_database):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    most = health.TRIED_BYTES // 2
+    most = doctor.TRIED_BYTES // 2
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
     try:
-        row = health.check_database(kept_database)
+        row = doctor.check_database(kept_database)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert row.state is FAIL
@@ -67,17 +67,17 @@ def test_a_database_that_cannot_be_written_is_told(kept_database, monkeypatch):
     def read_only(address, **more):
         return connect(address.replace("mode=rw", "mode=ro"), **more)
 
-    monkeypatch.setattr(health.sqlite3, "connect", read_only)
-    row = health.check_database(kept_database)
+    monkeypatch.setattr(doctor.sqlite3, "connect", read_only)
+    row = doctor.check_database(kept_database)
     assert row.state is FAIL
     assert "cannot be written; give its owner write access" in row.detail
 
 
 def test_a_database_that_another_holds_for_long_is_told(kept_database, path, monkeypatch):
-    monkeypatch.setattr(health, "LOCK_SECONDS", 0.01)
+    monkeypatch.setattr(doctor, "LOCK_SECONDS", 0.01)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        row = health.check_database(kept_database)
+        row = doctor.check_database(kept_database)
     assert row.state is FAIL
     assert "Another process holds the database" in row.detail
 
@@ -85,13 +85,13 @@ def test_a_database_that_another_holds_for_long_is_told(kept_database, path, mon
 def test_a_database_that_a_daemon_has_open_is_fine(path):
     store = SqlStore(f"sqlite:///{path}")
     try:
-        assert health.check_database(f"sqlite:///{path}").state is OK
+        assert doctor.check_database(f"sqlite:///{path}").state is OK
     finally:
         store.close()
 
 
 def test_one_that_is_not_there_yet_is_made_by_a_daemon(path):
-    row = health.check_database(f"sqlite:///{path}")
+    row = doctor.check_database(f"sqlite:///{path}")
     assert row.state is WARN
     assert "taskmem daemon --detach" in row.cure
     assert not path.exists()
@@ -99,7 +99,7 @@ def test_one_that_is_not_there_yet_is_made_by_a_daemon(path):
 
 def test_one_of_an_older_schema_is_brought_up_to_date(kept_database, monkeypatch):
     monkeypatch.setattr(schema, "HEAD", NEXT)
-    row = health.check_database(kept_database)
+    row = doctor.check_database(kept_database)
     assert row.state is FAIL
     assert f"older schema than {NEXT}" in row.detail
     assert "taskmem daemon restart" in row.cure
@@ -111,7 +111,7 @@ def test_one_of_an_older_schema_is_brought_up_to_date(kept_database, monkeypatch
 def test_one_of_a_schema_that_is_refused_is_told(kept_database, path, revision, cure):
     with closing(sqlite3.connect(path)) as found, found:
         found.execute("UPDATE alembic_version SET version_num = ?", (revision,))
-    row = health.check_database(kept_database)
+    row = doctor.check_database(kept_database)
     assert row.state is FAIL
     assert revision in row.detail
     assert cure in row.detail
@@ -122,7 +122,7 @@ def test_one_that_is_damaged_is_to_be_restored(kept_database, path):
     with path.open("r+b") as file:
         file.seek(size // 2)
         file.write(os.urandom(size // 4))
-    row = health.check_database(kept_database)
+    row = doctor.check_database(kept_database)
     assert row.state is FAIL
     assert "damaged" in row.detail
     assert row.cure
@@ -130,7 +130,7 @@ def test_one_that_is_damaged_is_to_be_restored(kept_database, path):
 
 def test_a_file_that_is_no_database_is_told(path):
     path.write_text("Not a database, but rather a long text of somebody's." * 100)
-    row = health.check_database(f"sqlite:///{path}")
+    row = doctor.check_database(f"sqlite:///{path}")
     assert row.state is FAIL
     assert "no SQLite database" in row.detail
 
@@ -140,20 +140,20 @@ def test_one_that_is_large_is_read_as_far_as_the_time_allows(kept_database):
         found.execute("CREATE TABLE much AS SELECT 1 AS n")
         for _ in range(19):
             found.execute("INSERT INTO much SELECT n FROM much")
-    row = health.check_database(kept_database, seconds=1e-6)
+    row = doctor.check_database(kept_database, seconds=1e-6)
     assert row.state is OK
     assert "as far as it was read" in row.detail
 
 
 @pytest.mark.parametrize("url", ["", "nonsense"])
 def test_a_url_that_is_none_is_told_how_to_write(url):
-    row = health.check_database(url)
+    row = doctor.check_database(url)
     assert row.state is FAIL
     assert "sqlite:////path/to/file.db" in row.cure
 
 
 def test_a_server_that_is_not_there_is_told_without_its_password():
-    row = health.check_database("postgresql://me:hunter2@127.0.0.1:1/tasks")
+    row = doctor.check_database("postgresql://me:hunter2@127.0.0.1:1/tasks")
     assert row.state is FAIL
     assert "127.0.0.1:1/tasks" in row.detail
     assert "hunter2" not in row.detail
@@ -163,8 +163,8 @@ def test_a_driver_that_is_missing_is_installed(monkeypatch):
     def refuse(*_, **__):
         raise ModuleNotFoundError(name="psycopg")
 
-    monkeypatch.setattr(health.sa, "create_engine", refuse)
-    row = health.check_database("postgresql://127.0.0.1/tasks")
+    monkeypatch.setattr(doctor.sa, "create_engine", refuse)
+    row = doctor.check_database("postgresql://127.0.0.1/tasks")
     assert row.state is FAIL
     assert "psycopg" in row.detail
     assert "openclaw-taskmem[postgres]" in row.cure
@@ -172,10 +172,10 @@ def test_a_driver_that_is_missing_is_installed(monkeypatch):
 
 def test_a_database_on_a_server_is_fine(postgres):
     url = postgres.new_database()
-    assert health.check_database(url).state is FAIL
+    assert doctor.check_database(url).state is FAIL
     SqlStore(url).close()
-    assert health.check_database(url).state is OK
-    row = health.check_database(f"{url}%20-cdefault_transaction_read_only%3Don")
+    assert doctor.check_database(url).state is OK
+    row = doctor.check_database(f"{url}%20-cdefault_transaction_read_only%3Don")
     assert row.state is FAIL
     assert "read-only" in row.detail
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_hookspecs import HealthCheck, HealthState, TaskmemError
+from taskmem_hookspecs import DoctorCheck, DoctorState, TaskmemError
 from taskmem_hookspecs.installing import find_command
 from taskmem_hookspecs.testing import check_plugin
 from taskmem_openclaw import configuration
@@ -25,7 +25,7 @@ from taskmem_openclaw.setup import package_files
 from tests.support.gateways import FakeGateway
 from tests.support.waiting import PATIENCE
 
-OK, OFF, WARN, FAIL = HealthState
+OK, OFF, WARN, FAIL = DoctorState
 FOLDER = package_files.find_plugin().folder
 SETUP = "taskmem setup openclaw"
 CONNECTED = {
@@ -768,5 +768,5 @@ def test_the_plugin_fits_the_hooks_and_brings_its_checks_along():
 
     check_plugin(hooks)
     checks = hooks.health_checks()
-    assert all(isinstance(check, HealthCheck) for check in checks)
+    assert all(isinstance(check, DoctorCheck) for check in checks)
     assert [check.costs for check in checks] == [False, True]

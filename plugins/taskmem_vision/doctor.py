@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 
-from taskmem_hookspecs import Checkup, HealthRow, HealthState, NoProvider
+from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, NoProvider
 from taskmem_vision.capture.desktop import Desktop, find_screen_display
 from taskmem_vision.capture.sensor import list_sockets
 from taskmem_vision.reading.ocr import Tesseract
@@ -14,12 +14,12 @@ from taskmem_vision.reading.rapid import RapidOcr
 
 
 class ScreenCheck:
-    """`HealthCheck` of the display and of text recognition."""
+    """`DoctorCheck` of the display and of text recognition."""
 
     name = "screen"
     costs = False
 
-    async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
+    async def look(self, checkup: Checkup) -> AsyncIterator[DoctorRow]:
         """Yield a row on the display, and one on what reads its text."""
         del checkup
         display = find_display(os.environ, sys.platform, list_sockets())
@@ -38,25 +38,25 @@ def find_display(
         return error
 
 
-def check_display(display: Desktop | NoProvider) -> HealthRow:
+def check_display(display: Desktop | NoProvider) -> DoctorRow:
     """Return the row on the display. That there is none is no fault: a server has none."""
     if isinstance(display, Desktop):
         where = f"display {display.name}" if display.name else "this machine"
         detail = f"Windows and the screen of {where} can be watched."
     else:
         detail = f"No screen can be watched. {display}"
-    state = HealthState.OK if isinstance(display, Desktop) else HealthState.OFF
-    return HealthRow(id="screen.display", state=state, detail=detail)
+    state = DoctorState.OK if isinstance(display, Desktop) else DoctorState.OFF
+    return DoctorRow(id="screen.display", state=state, detail=detail)
 
 
-def check_text(engine: str | None, *, has_display: bool) -> HealthRow:
+def check_text(engine: str | None, *, has_display: bool) -> DoctorRow:
     """Return the row on text recognition; `engine`: what reads text, None if nothing does."""
     if engine is not None:
         detail = f"Text on windows and the screen is read by {engine}, on this machine."
-        return HealthRow(id="screen.text", state=HealthState.OK, detail=detail)
-    return HealthRow(
+        return DoctorRow(id="screen.text", state=DoctorState.OK, detail=detail)
+    return DoctorRow(
         id="screen.text",
-        state=HealthState.WARN if has_display else HealthState.OFF,
+        state=DoctorState.WARN if has_display else DoctorState.OFF,
         detail="Nothing on this machine reads text on windows and the screen.",
         effect="Waits for words on them need a model." if has_display else None,
         cure="Install tesseract-ocr, or openclaw-taskmem[ocr], and run: taskmem daemon restart"

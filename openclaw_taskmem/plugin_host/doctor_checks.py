@@ -1,7 +1,6 @@
-"""Run health checks and verifiers of plug-ins, each in its own event loop.
+"""Run the doctor's checks of plug-ins, each in an event loop and a thread of its own.
 
-Each also has a thread of its own, so one that blocks is left behind. A health check's exception
-becomes a row like any other; a failed verifier gives no finding.
+A check that blocks is left behind. Its exception becomes a row like any other.
 """
 
 from __future__ import annotations
@@ -10,16 +9,14 @@ import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import Awaitable, Generator
-from typing import Final, TypeVar
+from collections.abc import Generator
+from typing import Final
 
 from openclaw_taskmem.plugin_host import validation
-from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
 from openclaw_taskmem.plugin_host.manager import format_error
-from taskmem_hookspecs import Checkup, Claim, Finding, HealthCheck, HealthRow, HealthState
+from taskmem_hookspecs import Checkup, DoctorCheck, DoctorRow, DoctorState
 
-T = TypeVar("T")
 CHECK_SECONDS: Final = 30.0
 """Seconds that a check may take until its next row."""
 COSTLY_SECONDS: Final = 90.0
@@ -32,12 +29,12 @@ MOST_ROWS: Final = 200
 
 def run_check(
     plugin: str,
-    check: HealthCheck,
+    check: DoctorCheck,
     checkup: Checkup,
     *,
     seconds: float | None = None,
     tidy_seconds: float = TIDY_SECONDS,
-) -> Generator[HealthRow]:
+) -> Generator[DoctorRow]:
     """Yield the rows of a check as they come; if it fails, that is a row, too.
 
     Closing the iterator cancels the check and waits until it has cleaned up.
@@ -54,7 +51,7 @@ def run_check(
     looking = _RunningCheck(check, checkup)
     try:
         while (answer := looking.next_row(silence)) is not None:
-            if isinstance(answer, HealthRow):
+            if isinstance(answer, DoctorRow):
                 yield answer
             else:
                 yield build_failure_row(plugin, check.name, format_error(answer))
@@ -68,15 +65,15 @@ def run_check(
 class _RunningCheck:
     """A check that runs in its own thread."""
 
-    def __init__(self, check: HealthCheck, checkup: Checkup) -> None:
-        self._said: queue.SimpleQueue[HealthRow | BaseException | None] = queue.SimpleQueue()
+    def __init__(self, check: DoctorCheck, checkup: Checkup) -> None:
+        self._said: queue.SimpleQueue[DoctorRow | BaseException | None] = queue.SimpleQueue()
         self._ending = False
         self._loop = asyncio.new_event_loop()
         self._task = self._loop.create_task(self._collect_rows(check, checkup))
         self._thread = threading.Thread(target=self._run, name=check.name, daemon=True)
         self._thread.start()
 
-    def next_row(self, seconds: float) -> HealthRow | BaseException | None:
+    def next_row(self, seconds: float) -> DoctorRow | BaseException | None:
         """Return the next row or the error; None: there are no more.
 
         Raises:
@@ -95,11 +92,11 @@ class _RunningCheck:
             self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join(seconds)
 
-    async def _collect_rows(self, check: HealthCheck, checkup: Checkup) -> None:
+    async def _collect_rows(self, check: DoctorCheck, checkup: Checkup) -> None:
         try:
             count = 0
-            async for row in validation.require_health_rows(check.look(checkup)):
-                self._said.put(validation.require_health_row(row))
+            async for row in validation.require_doctor_rows(check.look(checkup)):
+                self._said.put(validation.require_doctor_row(row))
                 count += 1
                 if count == MOST_ROWS:
                     raise TypeError(f"it goes on after {MOST_ROWS} rows")  # noqa: TRY301
@@ -120,31 +117,12 @@ class _RunningCheck:
             self._loop.close()
 
 
-def build_failure_row(plugin: str, name: str, why: str) -> HealthRow:
+def build_failure_row(plugin: str, name: str, why: str) -> DoctorRow:
     """Return the row of a check that failed, or that the plug-in could not even name."""
-    return HealthRow(
+    return DoctorRow(
         id=name,
-        state=HealthState.FAIL,
+        state=DoctorState.FAIL,
         detail=f"A check of the plug-in {plugin} failed: {why}.",
         effect="What it looks at may be well or not.",
         cure=f"Tell its author, or leave it out: TASKMEM_DISABLED_PLUGINS={plugin}.",
     )
-
-
-def collect_findings(plugin_host: PluginHost, claim: Claim) -> tuple[Finding, ...]:
-    """Return the findings of all verifiers of a claim's kind, except those that failed."""
-    found: list[Finding] = []
-    for verifier in plugin_host.find_verifiers(claim.kind):
-        call = verifier.verify
-
-        def verify() -> Finding:
-            return validation.require_finding(asyncio.run(_await_answer(call(claim))))  # noqa: B023 - called at once
-
-        answer = plugin_host.call_part(verifier, "verify", verify)
-        if answer is not None:
-            found.append(answer)
-    return tuple(found)
-
-
-async def _await_answer(answer: Awaitable[T]) -> T:
-    return await answer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskmem_hookspecs import HealthState
-from taskmem_vision.health import check_display, check_text, find_display
+from taskmem_hookspecs import DoctorState
+from taskmem_vision.doctor import check_display, check_text, find_display
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_the_display_is_named_or_what_is_missing(
 ) -> None:
     row = check_display(find_display(environ, "linux", sockets))
     assert row.detail.startswith(says)
-    assert row.state is (HealthState.OFF if says.startswith("No ") else HealthState.OK)
+    assert row.state is (DoctorState.OFF if says.startswith("No ") else DoctorState.OK)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Define the health checks that plug-ins provide to `taskmem doctor`, and their rows."""
+"""Define the checks that plug-ins provide to `taskmem doctor`, and their rows."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pydantic import JsonValue
 from taskmem_hookspecs.value import Value
 
 TRIAL: Final = "taskmem-doctor-"
-"""Prefix of the name of a session that a health check creates for its own use."""
+"""Prefix of the name of a session that a check of the doctor creates for its own use."""
 
 
 def is_trial(session_key: str | None) -> bool:
-    """Return True if a health check created the session, so that none of its rows is the user's."""
+    """Return True if the doctor created the session, so that none of its rows is the user's."""
     return session_key is not None and session_key.rpartition(":")[2].startswith(TRIAL)
 
 
-class HealthState(StrEnum):
+class DoctorState(StrEnum):
     """State of one link of the chain."""
 
     OK = "ok"
@@ -31,12 +31,12 @@ class HealthState(StrEnum):
     """Does not work; `taskmem doctor` exits with status 1."""
 
 
-class HealthRow(Value):
+class DoctorRow(Value):
     """State of one link of the chain from the daemon to the agent."""
 
     id: str
     """Identifier for programs, such as `openclaw.gateway`."""
-    state: HealthState
+    state: DoctorState
     detail: str
     """One sentence on what was checked and found."""
     effect: str | None = None
@@ -46,7 +46,7 @@ class HealthRow(Value):
 
 
 class Checkup(Protocol):
-    """All that a health check can read and ask, in the command's process, not the daemon's."""
+    """All that a check can read and ask, in the command's process, not the daemon's."""
 
     @property
     def status(self) -> Mapping[str, JsonValue] | None:
@@ -64,7 +64,7 @@ class Checkup(Protocol):
         ...
 
     @property
-    def rows(self) -> Sequence[HealthRow]:
+    def rows(self) -> Sequence[DoctorRow]:
         """Rows of all earlier checks, including those of other plug-ins."""
         ...
 
@@ -86,7 +86,7 @@ class Checkup(Protocol):
 
 
 @runtime_checkable
-class HealthCheck(Protocol):
+class DoctorCheck(Protocol):
     """Checks some links of the chain, for `taskmem doctor`."""
 
     name: str
@@ -95,7 +95,7 @@ class HealthCheck(Protocol):
     """True if the check costs something, such as a model's turn, or leaves traces; `--no-proof`
     then skips it."""
 
-    def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
+    def look(self, checkup: Checkup) -> AsyncIterator[DoctorRow]:
         """Yield the rows as they are found: an async generator.
 
         Runs on an event loop in a thread of its own. If it raises, yields anything but a row,
