@@ -1,4 +1,4 @@
-"""Read what the page of a task shows: where it stands, its story, its past, and its calls."""
+"""Read what the page of a task shows: where it stands, its story and its calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import groupby, islice
 from typing import Any, Final, NamedTuple
 
 from openclaw_taskmem.domain.tasks.proof import ProofStanding, list_proofs
-from openclaw_taskmem.domain.views import replay, timeline
+from openclaw_taskmem.domain.views import timeline
 from openclaw_taskmem.domain.views.timeline import EntryKind
 from openclaw_taskmem.engine import retention
 from openclaw_taskmem.engine.context import Context
@@ -24,9 +24,7 @@ from taskmem_hookspecs import (
     InvalidArguments,
     LedgerEntry,
     Message,
-    PlanRevision,
     RunState,
-    TaskNotFound,
 )
 
 LOG_LIMIT: Final = 5_000
@@ -39,26 +37,16 @@ Query = Mapping[str, str]
 
 
 def read_task_page(context: Context, query: Query) -> dict[str, Any]:
-    """Return what the page of a task shows; the address may name an instant of its past.
+    """Return what the page of a task shows.
 
     Raises:
-        TaskNotFound: No task has that id, or its log has no such instant.
+        TaskNotFound: No task has that id.
         InvalidArguments: The address has something odd.
     """
     task_id, now = query.get("id", ""), context.clock.now()
     line, facts = read_standing(context, task_id)
     log = context.store.find_events(EventQuery(task_id=task_id, limit=LOG_LIMIT))
-    revisions = context.store.read_records(PlanRevision, task_id)
-    whole = replay.find_whole_part(
-        facts.task, log, retention.read_thinned(context), is_cut=len(log) == LOG_LIMIT
-    )
-    at = _read_number(query, "at")
-    past = next((event for event in whole if event.event_id == at), None)
-    if at is not None and past is None:
-        raise TaskNotFound("The log of this task has no such moment, or not any more.")
-    state = past and replay.rebuild_state(
-        facts.task, whole, revisions, past.at, is_whole=len(whole) == len(log)
-    )
+    whole = timeline.find_whole_part(facts.task, log, retention.read_thinned(context))
     proofs = list_proofs(context.store.read_records(LedgerEntry, task_id), facts.artifacts)
     told = [
         each
@@ -69,11 +57,6 @@ def read_task_page(context: Context, query: Query) -> dict[str, Any]:
     return {
         "line": line,
         "task": facts.task,
-        # Today's marks are read from the task itself: the log may have been thinned out.
-        "steps": state.steps if state else facts.task.steps,
-        "state": state,
-        "past": past,
-        "instants": _list_instants(whole),
         "thinned": len(whole) < len(log) or len(log) == LOG_LIMIT,
         "whole_since": whole[0].at if whole else None,
         "bars": _draw_bars(timeline.build_run_bars(whole, now)),
@@ -140,11 +123,6 @@ def _read_timeline(
     place = first.message_id if first is not None else (before or 2**62)
     at = shown[0].at.isoformat()
     return shown[::-1], {"id": task_id, "before": at, "message": str(place)}
-
-
-def _list_instants(log: Sequence[Event]) -> Sequence[Event]:
-    """Return the last log entry of each instant, at which a replay may stop."""
-    return [*{event.at: event for event in log}.values()]
 
 
 def _read_number(query: Query, name: str) -> int | None:

@@ -270,34 +270,6 @@ def test_older_calls_are_on_a_page_of_their_own(page: Page, root: str, showcase:
     showcase.daemon.ask("act", id=task, action="cancel")
 
 
-def test_the_slider_shows_a_task_as_it_was(page: Page, root: str, showcase: Showcase) -> None:
-    page.goto(f"{root}task?id={showcase.tasks['deploy']}")
-    expect(page.locator(".plan .done")).to_have_count(1)
-    slider = page.locator("#slider")
-    slider.focus()
-    slider.press("Home")
-    expect(page.locator("#h-replay")).to_contain_text("As it was on")
-    expect(page.locator(".plan .done")).to_have_count(0)
-    slider.press("End")
-    expect(page.locator("#h-replay")).to_contain_text("As it is now")
-    expect(page.locator(".plan .done")).to_have_count(1)
-
-
-def test_a_moved_slider_gives_up_what_it_asked_before(
-    page: Page, root: str, showcase: Showcase
-) -> None:
-    page.goto(f"{root}task?id={showcase.tasks['deploy']}")
-    expect(page.locator("#live")).to_have_text("page is live")
-    page.route("**/task?id=*&at=*", lambda _: None, times=1)  # it is never answered
-    slider = page.locator("#slider")
-    with page.expect_request("**/task?id=*&at=*"):
-        slider.press("Home")
-    with page.expect_event("requestfailed"):
-        slider.press("ArrowRight")
-    expect(page.locator("#h-replay")).to_contain_text("As it was on")
-    expect(page.locator("#live")).to_have_text("page is live")
-
-
 def test_search_finds_tasks_by_what_was_said(page: Page) -> None:
     page.keyboard.press("/")
     page.keyboard.type("dump.sql")

@@ -1,4 +1,4 @@
-"""Tell the story of a task from its log: what happened when, its runs, and its state at any time.
+"""Tell the story of a task from its log: what happened when, and its runs.
 
 All of it is read from events, messages and calls that are stored anyway.
 """
@@ -28,6 +28,7 @@ from taskmem_hookspecs import (
     MessageType,
     Role,
     RunState,
+    Task,
     Value,
     WaitStatus,
 )
@@ -383,3 +384,16 @@ _TELLERS: Final[Mapping[str, _Teller]] = {
     events.QUESTION_ANSWERED: _tell(EntryKind.TOLD, "You answered", "answer"),
 }
 """What each kind of log entry says to people; kinds that are missing say nothing of their own."""
+
+
+def find_whole_part(task: Task, log: Sequence[Event], thinned: int) -> Sequence[Event]:
+    """Return the newest part of a task's log in which nothing is missing.
+
+    Args:
+        task: The task; nothing is dropped of the log of one that never ended.
+        log: The newest entries of its log that are left, oldest first.
+        thinned: Id of the newest entry of any task that was dropped; 0: none was.
+    """
+    ended = task.status.terminal or any(event.kind == events.STATUS_CHANGED for event in log)
+    gone = [n for n, event in enumerate(log) if event.event_id <= thinned] if ended else []
+    return log[gone[-1] + 1 :] if gone else log

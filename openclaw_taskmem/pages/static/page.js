@@ -1,4 +1,4 @@
-// The page: live updates, actions with their confirmation, keys, filters, and the replay. The
+// The page: live updates, actions with their confirmation, keys and filters. The
 // server
 // renders everything; this only fetches it anew and swaps in what has changed.
 "use strict";
@@ -18,13 +18,13 @@
   // --- what has changed ---------------------------------------------------------
 
   /** Fetch the page and show what is new on it; an error if there is no page. */
-  async function refresh(url = findHere()) {
-    asking?.abort(); // this shows more, or another time
+  async function refresh() {
+    asking?.abort(); // this shows more
     const mine = new AbortController();
     asking = mine;
     let text;
     try {
-      text = await (await fetch(url, { signal: mine.signal })).text();
+      text = await (await fetch(findHere(), { signal: mine.signal })).text();
     } catch (error) {
       if (!mine.signal.aborted) throw error;
     }
@@ -66,9 +66,9 @@
     live.textContent = text;
   }
 
-  /** Show the present, unless nobody looks or the past is shown. */
+  /** Show the present, unless nobody looks. */
   async function catchUp() {
-    if (document.hidden || isReplaying() || shown === latest) return;
+    if (document.hidden || shown === latest) return;
     await refresh();
   }
 
@@ -223,7 +223,7 @@
   };
 
   document.addEventListener("keydown", (event) => {
-    const typing = event.target.matches("input:not([type=checkbox]):not([type=range]), textarea");
+    const typing = event.target.matches("input:not([type=checkbox]), textarea");
     if (typing) {
       const send = event.target.closest(".reply")?.querySelector("[data-send]");
       if (event.key === "Enter" && send) {
@@ -246,7 +246,7 @@
     }
   });
 
-  // --- filters and replay -------------------------------------------------------
+  // --- filters ------------------------------------------------------------------
 
   function applyFilters() {
     for (const each of document.querySelectorAll(".entry"))
@@ -255,22 +255,11 @@
       box.checked = !hiddenKinds.has(box.dataset.filter);
   }
 
-  const isReplaying = () => new URLSearchParams(location.search).has("at");
-
   document.addEventListener("change", ({ target }) => {
     const kind = target.dataset.filter;
     if (!kind) return;
     hiddenKinds[target.checked ? "delete" : "add"](kind);
     applyFilters();
-  });
-
-  document.addEventListener("input", ({ target }) => {
-    if (target.id !== "slider") return;
-    const events = target.dataset.events.split(" ");
-    const at = events[target.value];
-    const url = `task?id=${encodeURIComponent(target.dataset.task)}${at ? `&at=${at}` : ""}`;
-    history.replaceState(null, "", url);
-    refresh(url).catch(() => showLive("off", "not connected"));
   });
 
   // --- the host's look ----------------------------------------------------------

@@ -14,9 +14,10 @@ from openclaw_taskmem.domain.views.timeline import (
     Tone,
     build_run_bars,
     build_timeline,
+    find_whole_part,
 )
-from taskmem_hookspecs import Event, MessageType, Role, RunState
-from taskmem_hookspecs.testing import a_message
+from taskmem_hookspecs import Event, MessageType, Role, RunState, TaskStatus
+from taskmem_hookspecs.testing import a_message, a_task
 from taskmem_hookspecs.testing.clock import DAWN
 
 NOW = DAWN + timedelta(hours=1)
@@ -165,3 +166,13 @@ def test_a_run_is_a_bar_of_its_states() -> None:
     assert [(span.state, span.why) for span in bar.spans] == [
         *((RunState.QUEUED, ""), (RunState.RUNNING, ""), (RunState.BLOCKED, "its agent asks you")),
     ]
+
+
+def test_a_thinned_log_tells_its_newest_whole_part() -> None:
+    task, log = a_task(), [an_entry(events.PLAN_REVISED, number) for number in range(4)]
+    log = [each.model_copy(update={"event_id": number}) for number, each in enumerate(log, 1)]
+
+    assert find_whole_part(task, log, 2) == log  # nothing is dropped of an open task
+    ended = task.model_copy(update={"status": TaskStatus.CANCELLED})
+    assert find_whole_part(ended, log, 2) == log[2:]
+    assert find_whole_part(ended, log, 0) == log
