@@ -28,10 +28,11 @@ from machine import measure_cpu_seconds
 
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.domain.text.redaction import scrub
-from taskmem_recall.machine_facts import CpuBudget, MachineFacts
-from taskmem_recall.recorder import ScreenRecorder, make_store
-from taskmem_recall.recorder_report import WORKING_DAY
-from taskmem_recall.recording_state import RecordingState, save_state, switch_on
+from taskmem_recorder.machine import CpuBudget, MachineFacts
+from taskmem_recorder.recorder import ScreenRecorder
+from taskmem_recorder.reports import WORKING_DAY
+from taskmem_recorder.state import RecordingState, save_state, switch_on
+from taskmem_recorder.store import make_store
 from tests.support.processes import bind_command, end
 from tests.support.scenes import SCENES, Scene
 from tests.support.screens import Screen

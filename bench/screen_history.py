@@ -44,9 +44,8 @@ from recall_score import BIAS, Question, ask_questions, format_scores
 from screen_pages import APPLICATIONS, BROWSERS, ShownPage
 
 from taskmem_hookspecs import Recollection
-from taskmem_recall.moments import Moment
-from taskmem_recall.recording_store import RecordingStore
-from taskmem_recall.screen_history import search_screen
+from taskmem_recorder.history import search_screen
+from taskmem_recorder.store import Moment, RecordingStore
 from taskmem_vision.reading.ocr import Tesseract
 
 SEED: Final = 447

@@ -17,7 +17,11 @@ GROUP: Final = "openclaw_taskmem.commands"
 
 `A.B` is command B of group A, to which all plug-ins may add.
 """
-_SEPARATE_PACKAGES: Final = {"bench": "taskmem_resumebench"}
+_SEPARATE_PACKAGES: Final = {
+    "bench": "taskmem_resumebench",
+    "open": "taskmem_recorder",
+    "record": "taskmem_recorder",
+}
 """Folders in `plugins/` of commands that are a package of their own, by command."""
 _GROUP_HELP: Final = {"setup": "Set up an agent's host"}
 """Help of a group: its commands in common."""

@@ -1,4 +1,4 @@
-"""Sources of `memory_recall`: past tasks, the recorded screen, and other programs' recordings.
+"""Sources of `memory_recall`: past tasks, and what screenpipe recorded.
 
 Each has a module of hooks of its own, `…_hooks`, so that each can be switched off alone.
 """

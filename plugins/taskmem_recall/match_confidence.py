@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 MOST_LEAD: Final = 0.5
-"""What a lead counts at most, either way: a strength of 1.65 times the other's."""
+"""Greatest value of a lead, either way: a strength of 1.65 times the other's."""
 LEAD_ALONE: Final = 0.2
 """Lead of a match where nothing else matches at all."""
 

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from taskmem_hookspecs import StoreBusy, StoreFull, StoreUnavailable
-from taskmem_recall.recording_database import make_private_folder
+
+FileIdentity = tuple[int, int]
+"""Device and inode of a file: another file at the same path has others."""
 
 NAME: Final = "past_tasks.db"
 VERSION: Final = 1
@@ -49,7 +51,9 @@ def open_database(folder: Path) -> sqlite3.Connection:
     Raises:
         IndexDamaged: It is of another version.
     """
-    make_private_folder(folder)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
     path = folder / NAME
     # SQLite gives the log the mode of the file, so the file is made first.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -105,3 +109,12 @@ def name_errors(folder: Path) -> Generator[None]:
     except OSError as error:
         kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreUnavailable
         raise kind(f"The index in {folder} cannot be used: {error.strerror}.") from error
+
+
+def identify_file(path: Path) -> FileIdentity | None:
+    """Return which file has a path now; None: there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino

@@ -12,13 +12,14 @@ from taskmem_hookspecs import TaskRecord
 from taskmem_recall import past_task_pages as pages
 from taskmem_recall.past_task_database import (
     NAME,
+    FileIdentity,
     IndexDamaged,
+    identify_file,
     name_errors,
     open_database,
     remove_files,
 )
 from taskmem_recall.past_task_pages import PASSAGE_END, Entry, ThreadPage
-from taskmem_recall.recording_database import FileIdentity, identify_file
 
 
 class PastTaskIndex:

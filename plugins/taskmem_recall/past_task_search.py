@@ -12,9 +12,15 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from taskmem_recall.match_confidence import weigh_words
-from taskmem_recall.past_task_database import NAME, IndexDamaged, name_errors, open_database
+from taskmem_recall.past_task_database import (
+    NAME,
+    FileIdentity,
+    IndexDamaged,
+    identify_file,
+    name_errors,
+    open_database,
+)
 from taskmem_recall.past_task_pages import BEGIN, END, Entry, PageMatch, TaskMatch
-from taskmem_recall.recording_database import FileIdentity, identify_file
 
 _SCORE: Final = "-bm25(pages, 3.0, 1.0, 1.5, 1.0)"
 """What a word counts in the name, the plan, the thread, and what was made."""

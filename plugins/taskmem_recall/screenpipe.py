@@ -4,41 +4,55 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import math
 import socket
 import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from taskmem_hookspecs import Clock, Recollection
-from taskmem_recall.moments import Moment, ScoredMoment, choose_segment
+from taskmem_recall.match_confidence import ConfidenceModel, rank_by_strength
 from taskmem_recall.query_words import extract_words, split_words
-from taskmem_recall.screen_matches import (
-    Match,
-    build_recollection,
-    group_matches,
-    rank_matches,
-)
 
 if TYPE_CHECKING:
     import httpx
 
-SECONDS: Final = 1.5
+SEARCH_SECONDS: Final = 1.5
 """Time limit for one search; a source has 2 s for all of its answer."""
-LARGEST: Final = 4 << 20
+MOST_BYTES: Final = 4 << 20
 """Maximum size of an answer. Bytes."""
-ASKED: Final = 50
+MOST_RESULTS: Final = 50
 """Results that one request asks for."""
-LONGEST: Final = 4_000
+MOST_CHARACTERS: Final = 4_000
 """Characters of one result's text; screenpipe cuts out the middle of longer ones."""
-STEM: Final = 4
+_LEAST_STEM: Final = 4
 """Letters from which on the beginning of a word is enough, as in `deploy` and `deployment`."""
 
 
-class AnswerUnusable(Exception):
+_EPISODE_GAP: Final = timedelta(minutes=2)
+"""Longest time between two results of an episode."""
+_LONGEST_EPISODE: Final = timedelta(minutes=30)
+_LEAST_SHARE_OF_BEST: Final = 0.25
+"""Share of the words of the best result of an episode that another needs to belong to it."""
+_LAST_SHOWN: Final = timedelta(seconds=5)
+"""How long the last result of an episode is taken to have been shown."""
+_HALF_LIFE: Final = timedelta(days=30)
+"""Age at which an episode counts half, where `recency_bias` is 1."""
+_LEAST_RECENCY: Final = 1e-9
+"""Least recency of an episode, so that the best of old ones is found."""
+_MOST_STEPS: Final = 12
+_MOST_QUOTED: Final = 3
+"""Titles of a summary, and lines of a step, that are quoted."""
+_LONGEST_QUOTE: Final = 120
+_CONFIDENCE_MODEL: Final = ConfidenceModel(base=-5.0, coverage=6.1, lead=7.6)
+"""As for the screen that `taskmem record` records; not measured on labelled questions."""
+
+
+class _AnswerUnusable(Exception):
     """screenpipe gave no answer that can be read; `str()` says why, as the end of a sentence."""
 
 
@@ -106,25 +120,20 @@ class Screenpipe:
         if not words or not is_loopback(self._url):
             return ()
         try:
-            found = self._search(words)
-        except AnswerUnusable as error:
+            results = self._search(words)
+        except _AnswerUnusable as error:
             self._trouble = str(error)
             return ()
         self._trouble = None
-        scored = [
-            ScoredMoment(moment, _measure_share(words, [moment])) for moment in build_moments(found)
-        ]
-        matches = [
-            replace(match, coverage=_measure_share(words, match.moments))
-            for match in group_matches(each for each in scored if each.score)
-        ]
-        ranked = rank_matches(matches, self._clock.now(), recency_bias)[:limit]
-        return [
-            build_recollection(_keep_lines(words, match), confidence, ()).model_copy(
-                update={"source": "screenpipe", "video_url": self._find_frame(match.moments[0])}
-            )
-            for match, confidence in ranked
-        ]
+        now = self._clock.now()
+        ranked = rank_by_strength(
+            (
+                (episode, episode.coverage, episode.measure_strength(now, recency_bias))
+                for episode in _build_episodes(_read_seen(results), words)
+            ),
+            _CONFIDENCE_MODEL,
+        )
+        return [self._describe(episode, confidence) for episode, confidence in ranked[:limit]]
 
     def advice(self) -> str | None:
         """Return why nothing of screenpipe was found; see `AdvisingSource`."""
@@ -136,35 +145,35 @@ class Screenpipe:
         """Return the results that have all words; without one, those of the longest words alone.
 
         Raises:
-            AnswerUnusable: There is no answer that can be read.
+            _AnswerUnusable: There is no answer that can be read.
         """
         import httpx
 
         limit = _TimeLimit()
         headers = {} if self._key is None else {"Authorization": f"Bearer {self._key}"}
-        until = self._clock.monotonic() + SECONDS
+        until = self._clock.monotonic() + SEARCH_SECONDS
         # No proxy and no .netrc of the environment: this stays on the machine.
         with (
-            limit.start(SECONDS),
+            limit.start(SEARCH_SECONDS),
             httpx.Client(
-                transport=self._transport, headers=headers, trust_env=False, timeout=SECONDS
+                transport=self._transport, headers=headers, trust_env=False, timeout=SEARCH_SECONDS
             ) as client,
         ):
-            found = self._ask(client, limit, " ".join(words), SECONDS)
+            results = self._ask(client, limit, " ".join(words), SEARCH_SECONDS)
             for word in sorted(words, key=len, reverse=True)[:3] if len(words) > 1 else ():
-                left = until - self._clock.monotonic()
-                if found or left <= 0:
+                remaining = until - self._clock.monotonic()
+                if results or remaining <= 0:
                     break
-                found = self._ask(client, limit, word, left)
-        return found
+                results = self._ask(client, limit, word, remaining)
+        return results
 
     def _ask(
         self, client: httpx.Client, limit: _TimeLimit, query: str, seconds: float
     ) -> list[Any]:
         import httpx
 
-        asked: dict[str, str | int] = {"q": query, "limit": ASKED, "content_type": "all"}
-        asked["max_content_length"] = LONGEST
+        asked: dict[str, str | int] = {"q": query, "limit": MOST_RESULTS, "content_type": "all"}
+        asked["max_content_length"] = MOST_CHARACTERS
         try:
             with client.stream(
                 "GET",
@@ -174,28 +183,42 @@ class Screenpipe:
                 extensions={"trace": limit.note_event},
             ) as answer:
                 if answer.status_code in (401, 403):
-                    raise AnswerUnusable(
+                    raise _AnswerUnusable(
                         "it wants a key, which the daemon needs as SCREENPIPE_LOCAL_API_KEY"
                     )
                 if not answer.is_success:
-                    raise AnswerUnusable(f"it answered with status {answer.status_code}")
+                    raise _AnswerUnusable(f"it answered with status {answer.status_code}")
                 body = b""
                 until = self._clock.monotonic() + seconds
                 for part in answer.iter_bytes():
                     body += part
-                    if len(body) > LARGEST or self._clock.monotonic() > until:
-                        raise AnswerUnusable("its answer is too long")
+                    if len(body) > MOST_BYTES or self._clock.monotonic() > until:
+                        raise _AnswerUnusable("its answer is too long")
         except httpx.TimeoutException as error:
-            raise AnswerUnusable(f"it did not answer within {SECONDS:g} s") from error
+            raise _AnswerUnusable(f"it did not answer within {SEARCH_SECONDS:g} s") from error
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             if limit.is_over:
-                raise AnswerUnusable(f"it did not answer within {SECONDS:g} s") from error
-            raise AnswerUnusable("it cannot be reached; see whether it runs") from error
-        return read_results(body)
+                raise _AnswerUnusable(f"it did not answer within {SEARCH_SECONDS:g} s") from error
+            raise _AnswerUnusable("it cannot be reached; see whether it runs") from error
+        return _read_results(body)
 
-    def _find_frame(self, moment: Moment) -> str | None:
-        """Return where screenpipe shows the picture of a moment; None: it has none."""
-        return f"{self._url}/frames/{moment.picture}" if moment.picture else None
+    def _describe(self, episode: _Episode, confidence: float) -> Recollection:
+        """Return an episode in words, with the address of its first picture in screenpipe."""
+        first, last = episode.seen[0], episode.seen[-1]
+        milliseconds = (last.at - first.at + _LAST_SHOWN) // timedelta(milliseconds=1)
+        frame = None if first.frame is None else f"{self._url}/frames/{first.frame}"
+        return Recollection(
+            timestamp=first.at,
+            duration_seconds=milliseconds / 1000,
+            confidence=round(confidence, 3),
+            summary=_summarize(episode),
+            steps=_list_steps(episode),
+            video_url=frame,
+            video_start_ms=0,
+            video_end_ms=milliseconds,
+            source="screenpipe",
+            window_titles=tuple(dict.fromkeys(each.title for each in episode.seen if each.title)),
+        )
 
 
 def is_loopback(url: str) -> bool:
@@ -210,54 +233,107 @@ def is_loopback(url: str) -> bool:
     return is_here and parts.scheme == "http" and not (parts.username or parts.password)
 
 
-def read_results(body: bytes) -> list[Any]:
+def _read_results(body: bytes) -> list[Any]:
     """Return the results of an answer.
 
     Raises:
-        AnswerUnusable: It is no answer of `/search`.
+        _AnswerUnusable: It is no answer of `/search`.
     """
     try:
         answer: Any = json.loads(body)
         results: list[Any] | None = answer["data"]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise AnswerUnusable("its answer is not what its search answers with") from error
+        raise _AnswerUnusable("its answer is not what its search answers with") from error
     if not isinstance(results, list):
-        raise AnswerUnusable("its answer is not what its search answers with")
+        raise _AnswerUnusable("its answer is not what its search answers with")
     return results
 
 
-def build_moments(results: Iterable[Any]) -> list[Moment]:
-    """Return the results as moments, in order of time; what is no result is left out.
+class _Seen(NamedTuple):
+    """Something that was on a screen, or was heard, at an instant."""
+
+    at: datetime
+    application: str
+    title: str
+    text: str
+    frame: int | None
+    """Number of its picture in screenpipe; None: it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Episode:
+    """Everything that one application showed without a long gap, and the words sought in it."""
+
+    seen: Sequence[_Seen]
+    """In order of time."""
+    words: Sequence[str]
+    """All words of the question."""
+    best: float
+    """Share of the words that the best of it has."""
+
+    @property
+    def coverage(self) -> float:
+        """Share of the words that it has, from 0 to 1."""
+        return _measure_share(self.words, self.seen)
+
+    def measure_strength(self, now: datetime, recency_bias: float) -> float:
+        """Return what it is ranked by: its words, and its age."""
+        age = max(now - self.seen[-1].at, timedelta(0))
+        recency = 1 - recency_bias + recency_bias * math.exp2(-(age / _HALF_LIFE))
+        return self.best * self.coverage**2 * max(recency, _LEAST_RECENCY)
+
+
+def _read_seen(results: Iterable[Any]) -> list[_Seen]:
+    """Return what the results say, by application and time; what is no result is left out.
 
     What was on a screen has `text`, what was heard has `transcription`.
     """
-    read = [each for each in map(_read_result, results) if each is not None]
-    read.sort(key=lambda moment: (moment.application, moment.at))
-    moments: list[Moment] = []
-    for number, moment in enumerate(read, 1):
-        last = moments[-1] if moments and moments[-1].application == moment.application else None
-        segment, place = choose_segment(last, moment.at)
-        moments.append(replace(moment, id=number, segment=segment or number, place_ms=place))
-    return moments
+    seen = [each for each in map(_read_result, results) if each is not None]
+    return sorted(seen, key=lambda each: (each.application, each.at))
 
 
-def find_words(words: Iterable[str], texts: Iterable[str]) -> list[str]:
+def _find_words(words: Iterable[str], texts: Iterable[str]) -> list[str]:
     """Return those of the words that the texts have, by their beginnings."""
     present = {token for text in texts for token in split_words(text)}
     return [word for word in words if any(_is_same_word(word, token) for token in present)]
 
 
-def _measure_share(words: Sequence[str], moments: Iterable[Moment]) -> float:
-    texts = (f"{moment.window_title} {moment.text}" for moment in moments)
-    return len(find_words(words, texts)) / len(words)
+def _build_episodes(seen: Iterable[_Seen], words: Sequence[str]) -> list[_Episode]:
+    """Return the episodes with any of the words; `seen` is in order of application and time."""
+    groups: list[list[_Seen]] = []
+    for each in seen:
+        first, last = (groups[-1][0], groups[-1][-1]) if groups else (None, None)
+        if (
+            first is not None
+            and last is not None
+            and first.application == each.application
+            and each.at - last.at <= _EPISODE_GAP
+            and each.at - first.at <= _LONGEST_EPISODE
+        ):
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    episodes: list[_Episode] = []
+    for group in groups:
+        shares = [_measure_share(words, [each]) for each in group]
+        if best := max(shares):
+            enough = _LEAST_SHARE_OF_BEST * best
+            telling = [each for each, share in zip(group, shares, strict=True) if share >= enough]
+            episodes.append(_Episode(telling, words, best))
+    return episodes
+
+
+def _measure_share(words: Sequence[str], seen: Iterable[_Seen]) -> float:
+    texts = (f"{each.title} {each.text}" for each in seen)
+    return len(_find_words(words, texts)) / len(words)
 
 
 def _is_same_word(one: str, other: str) -> bool:
     short, long = sorted((one, other), key=len)
-    return one == other or (len(short) >= STEM and long.startswith(short))
+    return one == other or (len(short) >= _LEAST_STEM and long.startswith(short))
 
 
-def _read_result(result: Any) -> Moment | None:  # noqa: ANN401 - JSON
+def _read_result(result: Any) -> _Seen | None:  # noqa: ANN401 - JSON
     try:
         content = result["content"]
         text = content.get("text") or content["transcription"]
@@ -269,25 +345,55 @@ def _read_result(result: Any) -> Moment | None:  # noqa: ANN401 - JSON
     if not isinstance(text, str):
         return None
     title, application = content.get("window_name"), content.get("app_name")
-    return Moment(
-        at=at,
-        window_title=title if isinstance(title, str) else "",
-        application=application if isinstance(application, str) else str(result.get("type", "")),
-        text=text[:LONGEST],
-        picture=str(frame) if isinstance(frame, int) else None,
+    return _Seen(
+        at,
+        application if isinstance(application, str) else str(result.get("type", "")),
+        title if isinstance(title, str) else "",
+        text[:MOST_CHARACTERS],
+        frame if isinstance(frame, int) else None,
     )
 
 
-def _keep_lines(words: Sequence[str], match: Match) -> Match:
-    """Return the match with the lines that have any of the words as what was new, each once."""
+def _summarize(episode: _Episode) -> str:
+    """Return what was shown, in one sentence: the application and the titles, in order."""
+    titles = list(dict.fromkeys(_quote_title(each) for each in episode.seen))
+    more = f", and {len(titles) - _MOST_QUOTED} more" if len(titles) > _MOST_QUOTED else ""
+    application = episode.seen[0].application or "an application"
+    return f"In {application}: {', then '.join(titles[:_MOST_QUOTED])}{more}"
+
+
+def _list_steps(episode: _Episode) -> tuple[str, ...]:
+    """Return what happened in order: each title that came up, and the lines with the words."""
+    steps: list[str] = []
     told: set[str] = set()
-    moments: list[Moment] = []
-    for moment in match.moments:
+    title = ""
+    for each in episode.seen:
+        news: list[str] = []
+        if _quote_title(each) != title:
+            title = _quote_title(each)
+            news.append(f"{title} came up")
         lines = [
             line
-            for line in moment.text.splitlines()
-            if line not in told and find_words(words, [line])
+            for line in dict.fromkeys(each.text.splitlines())
+            if line not in told and _find_words(episode.words, [line])
         ]
         told.update(lines)
-        moments.append(replace(moment, new_text="\n".join(lines)))
-    return replace(match, moments=tuple(moments))
+        if lines:
+            news.append("new text: " + "; ".join(map(_quote, lines[:_MOST_QUOTED])))
+        if len(lines) > _MOST_QUOTED:
+            news.append(f"and {len(lines) - _MOST_QUOTED} more lines")
+        if news:
+            steps.append(f"{each.at:%H:%M:%S} " + ", ".join(news))
+    if len(steps) > _MOST_STEPS:
+        rest = len(steps) - _MOST_STEPS + 1
+        steps[_MOST_STEPS - 1 :] = [f"{rest} more steps, which screenpipe shows"]
+    return tuple(steps)
+
+
+def _quote_title(seen: _Seen) -> str:
+    return _quote(seen.title or "a window without a title")
+
+
+def _quote(text: str) -> str:
+    line = " ".join(text.split())
+    return f"“{line if len(line) <= _LONGEST_QUOTE else line[: _LONGEST_QUOTE - 1] + '…'}”"

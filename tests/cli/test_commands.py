@@ -82,17 +82,25 @@ def test_one_that_is_broken_takes_nothing_from_the_help(tmp_path: Path) -> None:
     assert "status Show whether" in " ".join(done.stdout.split())
 
 
+@pytest.mark.parametrize(
+    ("words", "folder"),
+    [
+        (("bench", "--quick"), "taskmem_resumebench"),
+        (("record", "on"), "taskmem_recorder"),
+        (("open", "memories://recordings/2026-02-10/segment-4"), "taskmem_recorder"),
+    ],
+)
 def test_a_command_of_a_missing_package_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], folder: str
 ) -> None:
     monkeypatch.setattr(commands, "entry_points", lambda group: ())
 
-    done = CliRunner().invoke(cli, ["bench", "--quick"])
+    done = CliRunner().invoke(cli, words)
 
     assert done.exit_code == 2
     assert done.stderr.endswith(
-        "Error: `taskmem bench` is a package of its own; in a checkout of openclaw-taskmem run "
-        "`pipx inject openclaw-taskmem ./plugins/taskmem_resumebench`.\n"
+        f"Error: `taskmem {words[0]}` is a package of its own; in a checkout of openclaw-taskmem "
+        f"run `pipx inject openclaw-taskmem ./plugins/{folder}`.\n"
     )
 
 

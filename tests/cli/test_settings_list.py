@@ -13,7 +13,7 @@ from openclaw_taskmem.cli.settings_list import print_settings, read_settings_lis
 from openclaw_taskmem.config import list_variables, load_settings
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_openclaw import reader
-from taskmem_recall import machine_facts, recorder
+from taskmem_recorder import machine, recorder
 from taskmem_vision.gemini import client
 
 
@@ -117,9 +117,9 @@ def test_defaults_are_those_that_apply(environ: dict[str, str]) -> None:
     assert rows["TASKMEM_GEMINI_MODEL"] == client.MODEL
     assert rows["TASKMEM_HOST_CALLS_PER_DAY"] == str(reader.CALLS_PER_DAY)
     assert rows["TASKMEM_OPENCLAW_BIN"] == "openclaw"
-    assert rows["TASKMEM_RECORD_DAYS"] == str(recorder.DAYS)
-    assert rows["TASKMEM_RECORD_LOAD"] == f"{machine_facts.LOAD:g}"
-    assert rows["TASKMEM_RECORD_MB"] == str(recorder.MB)
+    assert rows["TASKMEM_RECORD_DAYS"] == str(recorder.MOST_DAYS)
+    assert rows["TASKMEM_RECORD_LOAD"] == f"{machine.MOST_LOAD:g}"
+    assert rows["TASKMEM_RECORD_MB"] == str(recorder.MOST_MB)
     assert str(Path.home()) in rows["TASKMEM_ARTIFACT_ROOTS"].split(",")
     assert rows["TASKMEM_DATABASE_URL"] == f"sqlite:///{environ['TASKMEM_HOME']}/taskmem.db"
     assert rows["TASKMEM_HOLD_BACK"] == "as chosen in set-up"

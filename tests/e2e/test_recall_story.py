@@ -15,7 +15,7 @@ from typing import Any, Self
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
-from taskmem_recall.recording_store import RecordingStore
+from taskmem_recorder.store import RecordingStore
 from tests.e2e.house import House
 from tests.e2e.room import until
 from tests.e2e.scripted_model import ModelRequest, Reply

@@ -31,8 +31,8 @@ MODULES: Final = (
     "taskmem_openclaw.reader",
     "taskmem_openclaw.transports.auto",
     "taskmem_recall.past_task_hooks",
-    "taskmem_recall.recorder",
-    "taskmem_recall.screen_history",
+    "taskmem_recorder.recorder",
+    "taskmem_recorder.history",
     "taskmem_sqlmodel.store",
 )
 """What a daemon has loaded when it serves, by those that import the rest."""

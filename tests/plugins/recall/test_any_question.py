@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from datetime import timedelta
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -13,10 +12,7 @@ from hypothesis import strategies as st
 from openclaw_taskmem.domain.text.text_safety import has_visible_text
 from taskmem_hookspecs import hookimpl
 from taskmem_hookspecs.errors import InvalidArguments
-from taskmem_recall.moments import Moment
 from taskmem_recall.past_tasks import PastTasks
-from taskmem_recall.recording_store import RecordingStore
-from taskmem_recall.screen_history import search_screen
 from tests.support.world import World
 
 LOOKS = 3_000
@@ -38,17 +34,11 @@ QUESTIONS = st.one_of(
 
 
 class Sources:
-    """Past tasks and a recorded screen, whose statements are counted."""
+    """Past tasks, whose statements are counted."""
 
     def __init__(self, folder):
         self.world = World(plugins=[("tasks", self)])
         self.tasks = PastTasks(self.world.history, folder / "recall", self.world.clock)
-        self.screen = RecordingStore(folder / "recordings")
-        now = self.world.clock.now()
-        for text in ("Add SSH key", "ключ 鍵 مفتاح", "a"):
-            moment = Moment(at=now, window_title=text, application="firefox", text=text)
-            self.screen.add_moment(moment, None)
-        self.now = now + timedelta(hours=1)
         self.looks = 0
         fetch = self.tasks._search._fetch_rows
 
@@ -63,11 +53,10 @@ class Sources:
         return self
 
     def recall(self, query, limit, recency_bias):
-        found = search_screen(self.screen, self.now, query, limit, recency_bias)
-        return [*found, *self.tasks.recall(query, limit, recency_bias)]
+        return self.tasks.recall(query, limit, recency_bias)
 
     async def store_tasks(self):
-        for name in ("Add an SSH key", "ключ 鍵", 'NEAR("x")'):
+        for name in ("Add an SSH key", "ключ 鍵", 'NEAR("x")', "a"):
             self.world.register(name)
         running = asyncio.create_task(self.tasks.run())
         while self.tasks.advice() is not None:
@@ -81,8 +70,7 @@ class Sources:
 def sources(tmp_path_factory):
     made = Sources(tmp_path_factory.mktemp("any"))
     asyncio.run(made.store_tasks())
-    yield made
-    made.screen.close()
+    return made
 
 
 @example("\x08")

@@ -16,7 +16,13 @@ import pytest
 from taskmem_hookspecs import AdvisingSource, RecallSource
 from taskmem_hookspecs.testing import FakeClock
 from taskmem_recall import screenpipe, screenpipe_hooks
-from taskmem_recall.screenpipe import ASKED, LARGEST, LONGEST, Screenpipe, is_loopback
+from taskmem_recall.screenpipe import (
+    MOST_BYTES,
+    MOST_CHARACTERS,
+    MOST_RESULTS,
+    Screenpipe,
+    is_loopback,
+)
 
 NOW = datetime(2026, 2, 10, 12, tzinfo=UTC)
 KEY = "sp-1234"
@@ -133,8 +139,8 @@ def test_it_is_asked_as_documented_and_by_no_proxy(stand_in, source, monkeypatch
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     stand_in.results = [build_result("add ssh key")]
     source.recall("how did I add an ssh key", 3, 0.5)
-    asked = {"q": "add ssh key", "limit": str(ASKED), "content_type": "all"}
-    assert stand_in.asked == [("/search", {**asked, "max_content_length": str(LONGEST)})]
+    asked = {"q": "add ssh key", "limit": str(MOST_RESULTS), "content_type": "all"}
+    assert stand_in.asked == [("/search", {**asked, "max_content_length": str(MOST_CHARACTERS)})]
 
 
 def test_what_lacks_a_word_is_found_by_the_longest(stand_in, source):
@@ -187,7 +193,7 @@ def test_a_key_is_sent_and_one_that_is_missing_is_named(stand_in, source):
         ((200, b'{"data": {"a": 1}}'), "not what its search answers"),
         ((200, b'{"data": ' + b"[" * 100_000), "not what its search answers"),
         ((200, b"\xff\xfe\x00"), "not what its search answers"),
-        ((200, b" " * (LARGEST + 1)), "too long"),
+        ((200, b" " * (MOST_BYTES + 1)), "too long"),
     ],
 )
 def test_a_rude_answer_costs_its_own_results_and_is_told(stand_in, source, rude, says):
@@ -237,7 +243,7 @@ def test_one_that_is_away_is_told(error, says):
 
 
 def test_an_answer_that_drips_is_cut_off(monkeypatch):
-    monkeypatch.setattr(screenpipe, "SECONDS", 0.3)
+    monkeypatch.setattr(screenpipe, "SEARCH_SECONDS", 0.3)
     ended = threading.Event()
     came_to_its_end = []
 
