@@ -15,7 +15,7 @@ from statistics import mean
 from figures import Figure, amount, count_of
 from PIL import Image, ImageChops
 
-from taskmem_vision.change.look import Look
+from taskmem_vision.change.pictures import Look
 from tests.plugins.vision.recorder import record
 from tests.plugins.vision.replay import Player, Recording
 from tests.support.scenes import SCENES

@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, NoProvider
 from taskmem_vision.capture.desktop import Desktop, find_screen_display
 from taskmem_vision.capture.sensor import list_sockets
-from taskmem_vision.reading.ocr import Tesseract
-from taskmem_vision.reading.rapid import RapidOcr
+from taskmem_vision.reading.ocr import RapidOcr, Tesseract
 
 
 class ScreenCheck:

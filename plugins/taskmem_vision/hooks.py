@@ -12,7 +12,7 @@ from taskmem_hookspecs import Condition, DoctorCheck, Judge, Reader, Sensor, Tar
 
 if TYPE_CHECKING:
     from taskmem_vision.capture.sensor import ScreenSensor
-    from taskmem_vision.judges.question_batching import QuestionBatcher
+    from taskmem_vision.judges.picture_question import QuestionBatcher
 
 
 @hookimpl(trylast=True)
@@ -37,7 +37,7 @@ def wait_judge(target: Target, condition: Condition, reader: Reader | None) -> J
         sides = find_unread(condition)
     if not sides:
         return None
-    from taskmem_vision.judges.text_question import name_sides
+    from taskmem_vision.judges.text_judge import name_sides
 
     words = name_sides(condition, sides)
     if target.scheme == "pty":
@@ -54,7 +54,7 @@ def wait_judge(target: Target, condition: Condition, reader: Reader | None) -> J
 @hookimpl(trylast=True)
 def reader() -> Reader:
     """Return Gemini, which is used if there is a key for it."""
-    from taskmem_vision.gemini.client import Gemini
+    from taskmem_vision.gemini import Gemini
 
     return Gemini()
 
@@ -80,7 +80,7 @@ _askers: WeakKeyDictionary[Reader, QuestionBatcher] = WeakKeyDictionary()
 
 def _get_batcher(reader: Reader) -> QuestionBatcher:
     """Return the object that batches the questions to one reader."""
-    from taskmem_vision.judges.question_batching import QuestionBatcher
+    from taskmem_vision.judges.picture_question import QuestionBatcher
 
     if reader not in _askers:
         _askers[reader] = QuestionBatcher(reader)

@@ -60,9 +60,7 @@ def _get_engine() -> OcrEngine | None:
 
     Tesseract is preferred: it takes a tenth of the memory.
     """
-    from taskmem_vision.reading.ocr import Tesseract
-    from taskmem_vision.reading.rapid import RapidOcr
-    from taskmem_vision.reading.shared_reading import SharedOcr
+    from taskmem_vision.reading.ocr import RapidOcr, SharedOcr, Tesseract
 
     found = Tesseract.find() or RapidOcr.find()
     return SharedOcr(found) if found else None

@@ -14,7 +14,7 @@ from openclaw_taskmem.config import list_variables, load_settings
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_openclaw import reader
 from taskmem_recorder import machine, recorder
-from taskmem_vision.gemini import client
+from taskmem_vision import gemini
 
 
 @pytest.fixture
@@ -113,8 +113,8 @@ def test_wrong_values_are_marked_in_the_list_and_it_fails(
 
 def test_defaults_are_those_that_apply(environ: dict[str, str]) -> None:
     rows = {row["name"]: row["value"] for row in read_settings_list(environ)["settings"]}
-    assert rows["TASKMEM_GEMINI_CALLS_PER_DAY"] == str(client.CALLS_PER_DAY)
-    assert rows["TASKMEM_GEMINI_MODEL"] == client.MODEL
+    assert rows["TASKMEM_GEMINI_CALLS_PER_DAY"] == str(gemini.CALLS_PER_DAY)
+    assert rows["TASKMEM_GEMINI_MODEL"] == gemini.MODEL
     assert rows["TASKMEM_HOST_CALLS_PER_DAY"] == str(reader.CALLS_PER_DAY)
     assert rows["TASKMEM_OPENCLAW_BIN"] == "openclaw"
     assert rows["TASKMEM_RECORD_DAYS"] == str(recorder.MOST_DAYS)

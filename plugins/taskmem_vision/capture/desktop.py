@@ -1,23 +1,25 @@
-"""Choose the display to watch, or say what is missing. Pure.
+"""Choose the display and the window to watch, and which windows are private. Pure.
 
-Source: docs/origins.md, "Settings".
+Source: docs/origins.md, "Settings" and "Targets".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from taskmem_hookspecs import InvalidArguments, TargetNotFound
 from taskmem_hookspecs.errors import NoProvider
+from taskmem_vision.text_lines import to_one_line
 
 SOCKETS: Final = "/tmp/.X11-unix"  # noqa: S108 - that is where X servers listen
 """Folder with the sockets of all local X servers."""
-VARIABLE: Final = "TASKMEM_DISPLAY"
-HIDDEN: Final = "The window is minimised or on another desktop; it cannot be seen."
+DISPLAY_VARIABLE: Final = "TASKMEM_DISPLAY"
+HIDDEN_WINDOW: Final = "The window is minimised or on another desktop; it cannot be seen."
 
-NAMED: Final = 5
-"""How many displays a sentence names."""
+_MOST_NAMED: Final = 5
+"""How many displays or windows a sentence names."""
 _SOCKET: Final = re.compile(r"X(\d+)")
 SCREEN_INSTEAD: Final = "Wait on the whole screen instead: target screen."
 _NO_WAYLAND: Final = (
@@ -44,12 +46,12 @@ class NotViewable(Exception):
 
 
 class DisplayEvents(NamedTuple):
-    """What happened on a display since the last call."""
+    """Events of a display since the last call."""
 
     painted: bool = False
-    """Whether anything was painted."""
+    """True if anything was painted."""
     changed: bool = False
-    """Whether a title, a position, or the list of windows changed."""
+    """True if a title, a position, or the list of windows changed."""
     closed: frozenset[int] = frozenset()
     """Windows that were closed."""
 
@@ -79,7 +81,7 @@ def find_screen_display(
     """
     if platform in ("darwin", "win32"):
         return Desktop(None)
-    if environ.get("WAYLAND_DISPLAY") and not environ.get(VARIABLE):
+    if environ.get("WAYLAND_DISPLAY") and not environ.get(DISPLAY_VARIABLE):
         raise NoProvider(_NO_WAYLAND)
     return _find_x11_display(environ, sockets)
 
@@ -106,7 +108,7 @@ def find_window_display(
 
 
 def _find_x11_display(environ: Mapping[str, str], sockets: Iterable[str]) -> Desktop:
-    for variable in (VARIABLE, "DISPLAY"):
+    for variable in (DISPLAY_VARIABLE, "DISPLAY"):
         if name := environ.get(variable, "").strip():
             return Desktop(name)
     numbers = [found[1] for name in sockets if (found := _SOCKET.fullmatch(name))]
@@ -117,9 +119,156 @@ def _find_x11_display(environ: Mapping[str, str], sockets: Iterable[str]) -> Des
         raise NoProvider(_NO_WAYLAND)
     if numbers:
         first, *_ = there = [f":{each}" for each in sorted(numbers, key=int)]
-        named = ", ".join(there[:NAMED]) + (" …" if len(there) > NAMED else "")
+        named = ", ".join(there[:_MOST_NAMED]) + (" …" if len(there) > _MOST_NAMED else "")
         raise NoProvider(
-            f"Several displays are here ({named}), and none is named: set {VARIABLE} "
+            f"Several displays are here ({named}), and none is named: set {DISPLAY_VARIABLE} "
             f"to one of them, such as {first}, and restart the daemon."
         )
     raise NoProvider(_NO_DISPLAY)
+
+
+_WINDOW_ID: Final = re.compile(r"0x([0-9a-fA-F]{1,8})|([0-9]{1,10})")
+_TITLE_CHARACTERS: Final = 80
+"""Maximum length of a title in a sentence. Characters."""
+
+
+class Window(NamedTuple):
+    """A window of an application."""
+
+    id: int
+    title: str
+    pid: int | None = None
+    """None: the window does not say."""
+    group: int | None = None
+    """The leader window of its group; None: it is in no group."""
+    owner: int | None = None
+    """The window whose dialog it is; None: it is no dialog."""
+    shown: bool = True
+    """True if it is on the screen; False: minimised, or on another desktop."""
+
+
+class WindowChoice(NamedTuple):
+    """The chosen window and the other candidates."""
+
+    window: Window
+    others: tuple[Window, ...] = ()
+
+
+def choose_window(name: str, windows: Sequence[Window]) -> WindowChoice:
+    """Return the window that a name means.
+
+    Args:
+        name: A part of its title, in any case; or its id, as `0x4200003`, or as `69206019`,
+            unless only a title contains that number.
+        windows: All windows, topmost first.
+
+    Raises:
+        InvalidArguments: The name is empty.
+        TargetNotFound: No window matches; the message names those that exist.
+    """
+    wanted = name.strip()
+    if not wanted:
+        raise InvalidArguments("window: takes a part of a title, or an id such as 0x4200003.")
+    found = _WINDOW_ID.fullmatch(wanted)
+    number = found and (int(found[1], 16) if found[1] else int(found[2]))
+    for window in windows:
+        if window.id == number:
+            return WindowChoice(window)
+    exact = [window for window in windows if window.title == wanted]
+    part = wanted.casefold()
+    similar = [window for window in windows if part in window.title.casefold()]
+    if found and (found[1] or not similar):
+        raise TargetNotFound(f"There is no window {wanted}; {_describe_windows(windows)}")
+    if not similar:
+        raise TargetNotFound(
+            f"No window's title holds {_quote_title(wanted)}; {_describe_windows(windows)}"
+        )
+    best = (exact or similar)[0]
+    return WindowChoice(best, tuple(each for each in similar if each is not best))
+
+
+def find_dialogs(window: Window, windows: Sequence[Window]) -> tuple[Window, ...]:
+    """Return the windows that belong to a window, topmost first.
+
+    These are its dialogs and theirs; and dialogs whose owner does not exist, if they have the same
+    group or process.
+    """
+    there = {each.id for each in windows}
+    own = {window.id}
+    while True:
+        more = {each.id for each in windows if each.owner in own} - own
+        if not more:
+            break
+        own |= more
+    return tuple(
+        each
+        for each in windows
+        if each.id != window.id
+        and (
+            each.id in own
+            or (each.owner is not None and each.owner not in there and _is_related(each, window))
+        )
+    )
+
+
+def describe_choice(choice: WindowChoice) -> str | None:
+    """Return what an agent must know about a choice; None: there was only one candidate."""
+    if not choice.others:
+        return None
+    named = ", ".join(describe_window(each) for each in choice.others[:_MOST_NAMED])
+    more = len(choice.others) - _MOST_NAMED
+    return (
+        f"It is {describe_window(choice.window)} that is watched; also there: {named}"
+        f"{f' and {more} more' if more > 0 else ''}."
+    )
+
+
+def _is_related(one: Window, other: Window) -> bool:
+    """Return whether two windows have the same group or process."""
+    by_group = one.group is not None and one.group == other.group
+    return by_group or (one.pid is not None and one.pid == other.pid)
+
+
+def _describe_windows(windows: Sequence[Window]) -> str:
+    titled = [window for window in windows if window.title]
+    if not titled:
+        return "no window has a title."
+    named = ", ".join(describe_window(each) for each in titled[:_MOST_NAMED])
+    more = len(titled) - _MOST_NAMED
+    return f"there are {named}{f' and {more} more' if more > 0 else ''}."
+
+
+def describe_window(window: Window) -> str:
+    """Return a window's title and id for a sentence."""
+    return f"{_quote_title(window.title)} (0x{window.id:x})"
+
+
+def _quote_title(title: str) -> str:
+    return f'"{to_one_line(title, _TITLE_CHARACTERS)}"'
+
+
+PRIVATE_VARIABLE: Final = "TASKMEM_PRIVATE_WINDOWS"
+"""Setting with parts of their titles, separated by commas."""
+
+
+class Privacy:
+    """Decides which windows are private."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """Read the setting from the environment."""
+        listed = environ.get(PRIVATE_VARIABLE, "").split(",")
+        self._parts = [part for each in listed if (part := each.strip().casefold())]
+
+    def __bool__(self) -> bool:
+        """Return whether any window can be private."""
+        return bool(self._parts)
+
+    def covers(self, window: Window) -> bool:
+        """Return whether a window is private, by its title."""
+        title = window.title.casefold()
+        return any(part in title for part in self._parts)
+
+    def find_private(self, windows: Sequence[Window]) -> frozenset[Window]:
+        """Return the private windows and their dialogs, whatever the dialogs' titles."""
+        private = {each for each in windows if self.covers(each)}
+        return frozenset(private).union(*(find_dialogs(each, windows) for each in private))

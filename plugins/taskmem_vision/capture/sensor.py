@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Final
 
 from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound, Watch
 from taskmem_hookspecs.errors import NoProvider
-from taskmem_vision.capture import desktop, windows
-from taskmem_vision.capture.desktop import DisplayGone
-from taskmem_vision.capture.privacy import VARIABLE, Privacy
-from taskmem_vision.capture.windows import Window, WindowChoice
+from taskmem_vision.capture import desktop
+from taskmem_vision.capture.desktop import (
+    PRIVATE_VARIABLE,
+    DisplayGone,
+    Privacy,
+    Window,
+    WindowChoice,
+)
 
 if TYPE_CHECKING:
     from taskmem_vision.capture.x11 import X11Display
 
-_SEE: Final = (
+_ENVIRONMENT_CURE: Final = (
     "See that DISPLAY (or TASKMEM_DISPLAY) and XAUTHORITY are those of your desktop "
     "where the daemon was started, and restart it."
 )
@@ -31,14 +35,14 @@ _NO_LIBRARY: Final = (
     f"A single window cannot be watched without libxcb; {_INSTALL}. {desktop.SCREEN_INSTEAD}"
 )
 _PRIVACY_LOST: Final = (
-    f"{VARIABLE} cannot be kept to, for nothing here says where windows are: on X11, "
+    f"{PRIVATE_VARIABLE} cannot be kept to, for nothing here says where windows are: on X11, "
     f"{_INSTALL}; or unset it."
 )
-_IS_PRIVATE: Final = f"The window is private, by {VARIABLE}, and not looked at."
+_IS_PRIVATE: Final = f"The window is private, by {PRIVATE_VARIABLE}, and not looked at."
 
 
 class ScreenSensor:
-    """`Sensor` for screens and windows."""
+    """`Sensor` for screens and desktop."""
 
     def __init__(self, environ: Mapping[str, str], platform: str = sys.platform) -> None:
         """Set the environment, and the system as in `sys.platform`."""
@@ -61,10 +65,10 @@ class ScreenSensor:
                 raise InvalidArguments("screen takes no name: it is all that the monitors show.")
             return self._watch_screen()
         except DisplayGone as gone:
-            raise NoProvider(f"{gone} {_SEE}") from gone
+            raise NoProvider(f"{gone} {_ENVIRONMENT_CURE}") from gone
 
     def _watch_screen(self) -> Watch:
-        from taskmem_vision.capture.screen import ScreenWatch
+        from taskmem_vision.capture.watches import ScreenWatch
 
         found = desktop.find_screen_display(self._environ, self._platform, list_sockets())
         events = found.name is not None and _has_x11()
@@ -76,14 +80,14 @@ class ScreenSensor:
         found = desktop.find_window_display(self._environ, self._platform, list_sockets())
         if not _has_x11():
             raise NoProvider(_NO_LIBRARY)
-        from taskmem_vision.capture.window import WindowWatch
+        from taskmem_vision.capture.watches import WindowWatch
 
         display = _connect_x11(found.name or "")
         try:
             # Owners of dialogs are needed only if windows can be private.
             there = display.list_windows() if self._privacy else display.list_titled_windows()
             choice = self._choose_window(name, there)
-            notes = " ".join(filter(None, (found.note, windows.describe_choice(choice))))
+            notes = " ".join(filter(None, (found.note, desktop.describe_choice(choice))))
             return WindowWatch(display, choice.window, notes or None, self._privacy)
         except BaseException:
             display.close()
@@ -94,7 +98,7 @@ class ScreenSensor:
         private = self._privacy.find_private(there)
         open_ones = [window for window in there if window not in private]
         try:
-            return windows.choose_window(name, open_ones)
+            return desktop.choose_window(name, open_ones)
         except TargetNotFound:
             if not _has_match(name, private):
                 raise
@@ -103,7 +107,7 @@ class ScreenSensor:
 
 def _has_match(name: str, there: Iterable[Window]) -> bool:
     try:
-        windows.choose_window(name, [*there])
+        desktop.choose_window(name, [*there])
     except TargetNotFound:
         return False
     return True

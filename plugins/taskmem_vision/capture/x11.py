@@ -1,31 +1,35 @@
-"""Connection to an X display: windows, their pixels, and events.
+"""Connection to an X display: windows and their properties, pixels, and events.
 
 The server keeps each window's own pixels, even if it is covered (XComposite), and reports painting
-(DAMAGE). Pixels are read through shared memory, which takes a hundredth of the time. All calls
-block, for milliseconds.
+(DAMAGE). Pixels are read through shared memory (MIT-SHM), which takes a hundredth of the time. All
+calls block, for milliseconds.
+
+Of properties, all requests are sent before any reply is read: a request takes the server
+microseconds, and the round trip a hundred times as long. This way, twenty windows cost one round
+trip.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+import struct
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from PIL import Image
 
 from taskmem_hookspecs import TargetGone
 from taskmem_vision.capture.desktop import (
-    HIDDEN,
+    HIDDEN_WINDOW,
     Box,
     DisplayEvents,
     DisplayGone,
     NotViewable,
+    Window,
 )
-from taskmem_vision.capture.properties import GONE, Properties
-from taskmem_vision.capture.shared_memory import SharedSegment
-from taskmem_vision.capture.window_details import DetailReader, WindowDetails
-from taskmem_vision.capture.windows import Window
+from taskmem_vision.text_lines import to_one_line
 
 # xcffib has no types.
 xcffib: Any = import_module("xcffib")
@@ -33,12 +37,232 @@ x: Any = import_module("xcffib.xproto")
 composite: Any = import_module("xcffib.composite")
 damage: Any = import_module("xcffib.damage")
 shm: Any = import_module("xcffib.shm")
-# All extensions of xcffib that the process uses: one that is loaded later would disturb another
-# thread that connects meanwhile.
-shape: Any = import_module("xcffib.shape")
+# Of no use here, but to another plug-in in this process: an extension that is loaded later would
+# disturb a thread that connects meanwhile.
+import_module("xcffib.shape")
 
-_HEARD: Final = x.EventMask.StructureNotify | x.EventMask.PropertyChange
-_AT_ONCE: Final = 1000
+_NEW_SEGMENT: Final = 0
+_MODE: Final = 0o1600
+"""Create the segment, for its owner only."""
+_REMOVE: Final = 0
+_NO_ADDRESS: Final = ctypes.c_void_p(-1).value
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+_libc.shmat.restype = ctypes.c_void_p
+
+
+class SharedSegment:
+    """One segment, replaced by a larger one when needed."""
+
+    def __init__(self, attach: Callable[[int], int], detach: Callable[[int], None]) -> None:
+        """Set how to attach the server to a segment, by its id, and how to detach it."""
+        self._attach = attach
+        self._detach = detach
+        self._size = 0
+        self._segment = 0
+        self._address = 0
+
+    def read(self, size: int, put: Callable[[int], None]) -> bytes:
+        """Call `put` with the segment, and return what the server wrote.
+
+        Raises:
+            OSError: No memory can be shared.
+        """
+        self._ensure_size(size)
+        put(self._segment)
+        return ctypes.string_at(self._address, size)
+
+    def close(self) -> None:
+        """Free the segment; a second call does nothing."""
+        if not self._size:
+            return
+        address, self._size = self._address, 0
+        try:
+            self._detach(self._segment)
+        finally:
+            _libc.shmdt(ctypes.c_void_p(address))
+
+    def _ensure_size(self, size: int) -> None:
+        if size <= self._size:
+            return
+        self.close()
+        handle = _libc.shmget(_NEW_SEGMENT, ctypes.c_size_t(size), _MODE)
+        if handle < 0:
+            raise OSError(ctypes.get_errno(), "there is no memory to share")
+        address = _libc.shmat(handle, None, 0)
+        if address == _NO_ADDRESS:
+            error = ctypes.get_errno()
+            _libc.shmctl(handle, _REMOVE, None)
+            raise OSError(error, "there is no memory to share")
+        try:
+            self._segment = self._attach(handle)
+            self._address, self._size = address, size
+        finally:
+            # The segment is freed once both sides have detached, even if one is killed.
+            _libc.shmctl(handle, _REMOVE, None)
+            if not self._size:
+                _libc.shmdt(ctypes.c_void_p(address))
+
+
+_CLIENT_LIST: Final = "_NET_CLIENT_LIST_STACKING"
+"""Property with the window manager's list of application windows, topmost last."""
+_GONE_ERRORS: Final = (x.WindowError, x.DrawableError, x.MatchError)
+"""X errors about a window that does not exist."""
+
+_ATOMS: Final = (*(_CLIENT_LIST, "WM_STATE"), *("_NET_WM_NAME", "_NET_WM_PID", "WM_CLIENT_LEADER"))
+_DEEPEST_FRAME: Final = 3
+"""How many levels inside a frame are searched for an application's window."""
+_LONGEST_PROPERTY: Final = 1024
+"""Maximum size read of a property, in 32-bit words."""
+
+
+class _Properties:
+    """Reads properties from one server."""
+
+    def __init__(self, core: Any) -> None:  # noqa: ANN401 - it has no types
+        """Set the core protocol of the connection."""
+        self._core = core
+        asked = [core.InternAtom(False, len(each), each) for each in _ATOMS]  # noqa: FBT003
+        self._atoms = {
+            name: int(each.reply().atom) for name, each in zip(_ATOMS, asked, strict=True)
+        }
+
+    def list_windows(self, root: int) -> Sequence[int]:
+        """Return the windows that the window manager lists, topmost last."""
+        return _read_numbers(self._ask_property(root, self._atoms[_CLIENT_LIST]))
+
+    def find_app_windows(self, numbers: Iterable[int]) -> Sequence[int]:
+        """Return the application windows among `numbers` or inside them.
+
+        A window with no application's window inside it is returned itself.
+        """
+        found: dict[int, list[int]] = {number: [] for number in numbers}
+        level = [(number, number) for number in found]
+        for _ in range(_DEEPEST_FRAME + 1):
+            asked = [(outer, self._ask_inner(each)) for outer, each in level]
+            level = list[tuple[int, int]]()
+            for outer, each in asked:
+                children, speaks = each.read_children(), each.is_application()
+                if speaks:
+                    found[outer].append(each.number)
+                else:
+                    level += [(outer, child) for child in reversed(children)]
+        return [each for outer, inner in found.items() for each in inner or [outer]]
+
+    def read_titled_windows(self, numbers: Sequence[int]) -> tuple[Window, ...]:
+        """Return windows with only id and title, in the given order."""
+        asked = [(number, self._ask_titles(number)) for number in numbers]
+        return tuple(Window(id=number, title=_decode_title(*each)) for number, each in asked)
+
+    def read_windows(self, numbers: Sequence[int]) -> tuple[Window, ...]:
+        """Return the properties of the windows that exist, in the given order."""
+        asked = [
+            _WindowReplies(
+                number,
+                self._core.GetWindowAttributes(number),
+                self._ask_titles(number),
+                self._ask_property(number, self._atoms["_NET_WM_PID"]),
+                self._ask_property(number, self._atoms["WM_CLIENT_LEADER"]),
+                self._ask_property(number, x.Atom.WM_TRANSIENT_FOR),
+            )
+            for number in numbers
+        ]
+        return tuple(found for each in asked if (found := each.read_window()) is not None)
+
+    def _ask_inner(self, number: int) -> _FrameReplies:
+        return _FrameReplies(
+            number,
+            self._core.QueryTree(number),
+            self._ask_titles(number),
+            self._ask_property(number, self._atoms["WM_STATE"]),
+            self._ask_property(number, x.Atom.WM_TRANSIENT_FOR),
+        )
+
+    def _ask_titles(self, number: int) -> tuple[Any, Any]:
+        """Request both title properties: the new one, and the old one as a fallback."""
+        new = self._ask_property(number, self._atoms["_NET_WM_NAME"])
+        return new, self._ask_property(number, x.Atom.WM_NAME)
+
+    def _ask_property(self, number: int, atom: int) -> Any:  # noqa: ANN401
+        return self._core.GetProperty(
+            *(False, number, atom, x.GetPropertyType.Any, 0, _LONGEST_PROPERTY)
+        )
+
+
+class _WindowReplies(NamedTuple):
+    """Pending replies about one window."""
+
+    number: int
+    attributes: Any
+    titles: tuple[Any, Any]
+    pid: Any
+    leader: Any
+    owner: Any
+
+    def read_window(self) -> Window | None:
+        """Read all replies; None: the window is gone."""
+        shown = None
+        with suppress(x.WindowError):
+            shown = self.attributes.reply().map_state
+        window = Window(
+            id=self.number,
+            title=_decode_title(*self.titles),
+            pid=next(iter(_read_numbers(self.pid)), None),
+            group=next(iter(_read_numbers(self.leader)), None),
+            owner=next(iter(_read_numbers(self.owner)), None),
+            shown=shown == x.MapState.Viewable,
+        )
+        return None if shown is None else window
+
+
+class _FrameReplies(NamedTuple):
+    """Pending replies about a window that may be another's frame."""
+
+    number: int
+    tree: Any
+    titles: tuple[Any, Any]
+    state: Any
+    owner: Any
+
+    def read_children(self) -> Sequence[int]:
+        """Return the child windows, topmost last."""
+        with suppress(*_GONE_ERRORS):
+            return [*self.tree.reply().children]
+        return []
+
+    def is_application(self) -> bool:
+        """Return whether it has a title, WM_STATE or an owner, as frames do not."""
+        marks = (_decode_title(*self.titles), _read_bytes(self.state), _read_bytes(self.owner))
+        return any(marks)
+
+
+def _decode_title(new: Any, old: Any) -> str:  # noqa: ANN401
+    """Return a title on one line, of the new property or else of the old one."""
+    found, fallback = _read_bytes(new), _read_bytes(old)
+    try:
+        return to_one_line((found or fallback).decode())
+    except UnicodeDecodeError:
+        # The old property is Latin-1; the new one may be cut inside a character.
+        if found:
+            return to_one_line(found.decode("utf-8", "replace"))
+        return to_one_line(fallback.decode("latin-1"))
+
+
+def _read_numbers(asked: Any) -> Sequence[int]:  # noqa: ANN401
+    """Return the numbers of a property; empty: it is not there, or the window is gone."""
+    raw = _read_bytes(asked)
+    return [each for (each,) in struct.iter_unpack("=I", raw[: len(raw) // 4 * 4])]
+
+
+def _read_bytes(asked: Any) -> bytes:  # noqa: ANN401
+    """Return a property as it is; empty: it is not there, or the window is gone."""
+    with suppress(*_GONE_ERRORS):
+        return bytes(asked.reply().value.buf())
+    return b""
+
+
+_WINDOW_EVENTS: Final = x.EventMask.StructureNotify | x.EventMask.PropertyChange
+_MOST_EVENTS: Final = 1000
 """Maximum events read in one call, so that a flood does not block."""
 _DEPTHS: Final = (24, 32)
 """Bits per pixel, without or with alpha, in four bytes."""
@@ -83,8 +307,7 @@ class X11Display:
             self._damage.QueryVersion(1, 1).reply()
             self.root: int = self._connection.get_setup().roots[self._connection.pref_screen].root
             self.handle: int = self._connection.get_file_descriptor()
-            self._properties = Properties(self._core)
-            self._details = DetailReader(self._core, self.root)
+            self._properties = _Properties(self._core)
             self._shared: SharedSegment | None = None
             if self._has_extension("MIT-SHM"):
                 self._shm: Any = self._connection(shm.key)
@@ -113,19 +336,6 @@ class X11Display:
         with self._guard_connection():
             return self._properties.read_titled_windows(self._list_window_ids())
 
-    def list_details(self) -> tuple[WindowDetails, ...]:
-        """Return all windows with whose they are: menus first, then applications', topmost first.
-
-        A panel is listed where the window manager lists it.
-        """
-        with self._guard_connection():
-            return self._details.read_details(self._list_window_ids())
-
-    def find_front_window(self) -> int | None:
-        """Return the window that has the keyboard; None: no manager says which."""
-        with self._guard_connection():
-            return self._details.find_front_window()
-
     def read_window(self, number: int) -> Window | None:
         """Return a window's properties; None: it does not exist."""
         with self._guard_connection():
@@ -133,7 +343,7 @@ class X11Display:
 
     def read_box(self, number: int) -> Box | None:
         """Return a window's box on the screen; None: it does not exist."""
-        with self._guard_connection(), suppress(*GONE):
+        with self._guard_connection(), suppress(*_GONE_ERRORS):
             shape = self._core.GetGeometry(number)
             origin = self._core.TranslateCoordinates(number, self.root, 0, 0)
             size, corner = shape.reply(), origin.reply()
@@ -143,7 +353,7 @@ class X11Display:
     def read_frame_box(self, number: int) -> Box | None:
         """Return the box of the window with its frame; None: it does not exist."""
         outer = number
-        with self._guard_connection(), suppress(*GONE):
+        with self._guard_connection(), suppress(*_GONE_ERRORS):
             while (parent := self._core.QueryTree(outer).reply().parent) not in (*(self.root, 0),):
                 outer = parent
         return self.read_box(outer)
@@ -164,7 +374,7 @@ class X11Display:
             except x.WindowError:
                 raise TargetGone("The window is closed.") from None
             except x.MatchError:
-                raise NotViewable(HIDDEN) from None
+                raise NotViewable(HIDDEN_WINDOW) from None
             except x.AllocError:
                 raise NotViewable(_TOO_LARGE) from None
             try:
@@ -188,12 +398,12 @@ class X11Display:
             TargetGone: The window is closed.
         """
         with self._guard_connection():
-            mask = _HEARD
+            mask = _WINDOW_EVENTS
             if number == self.root and not self._properties.list_windows(number):
                 mask |= x.EventMask.SubstructureNotify
             try:
                 self._core.ChangeWindowAttributesChecked(number, x.CW.EventMask, [mask]).check()
-            except GONE:
+            except _GONE_ERRORS:
                 raise TargetGone("The window is closed.") from None
 
     def watch_paint(self, number: int) -> None:
@@ -212,10 +422,10 @@ class X11Display:
                     self._redirect_window(number)
                 self._damage.CreateChecked(handle, number, damage.ReportLevel.NonEmpty).check()
             except x.MatchError:
-                raise NotViewable(HIDDEN) from None
+                raise NotViewable(HIDDEN_WINDOW) from None
             except x.AllocError:
                 raise NotViewable(_TOO_LARGE) from None
-            except GONE:
+            except _GONE_ERRORS:
                 raise TargetGone("The window is closed.") from None
         self._damages[number] = handle
 
@@ -224,7 +434,7 @@ class X11Display:
         painted = changed = False
         closed: set[int] = set()
         with self._guard_connection():
-            for _ in range(_AT_ONCE):
+            for _ in range(_MOST_EVENTS):
                 try:
                     event = self._connection.poll_for_event()
                 except xcffib.Error:

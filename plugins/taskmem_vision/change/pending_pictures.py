@@ -9,17 +9,23 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from taskmem_vision.change.look import TITLE, Look, LookHistory
 from taskmem_vision.change.motion import Block
+from taskmem_vision.change.pictures import (
+    TITLE,
+    Look,
+    LookHistory,
+    Shot,
+    Thumbnail,
+    find_blocks_in_box,
+    select_shots,
+)
 from taskmem_vision.change.question_policy import PictureQuestionReason, QuestionPolicy
-from taskmem_vision.change.stored_picture import Shot, select_shots
-from taskmem_vision.change.thumbnail import Thumbnail, find_blocks_in_box
 
-WATCHFUL: Final = 0.05
+JUDGEMENT_GAP: Final = 0.05
 """Time between two looks while a judgement runs. Seconds."""
 LAST_SECONDS: Final = 3.0
 """Minimum time before a wait's timeout at which the last look is judged. Seconds."""
-OLD: Final = 1.0
+_SHOT_AGE: Final = 1.0
 """Age after which a shot no longer shows the current state. Seconds."""
 
 
@@ -70,7 +76,7 @@ class JudgementScheduler:
 
     @property
     def has_new_look(self) -> bool:
-        """Whether the last look has not been judged as a whole."""
+        """True if the last look has not been judged as a whole."""
         return self.look is not None and self.look.number != self._judged_number
 
     def find_due_reason(self, now: float) -> PictureQuestionReason | None:
@@ -91,7 +97,7 @@ class JudgementScheduler:
         shots, self._kept = self._kept, []
         look, last = self.look, shots[-1] if shots else None
         recent = reason in (PictureQuestionReason.NOVEL, PictureQuestionReason.SETTLE) and (
-            last is not None and now - last.at <= OLD
+            last is not None and now - last.at <= _SHOT_AGE
         )
         if look is not None and not recent and (not last or last.number != look.number):
             shots = select_shots(shots, Shot(look, ()))

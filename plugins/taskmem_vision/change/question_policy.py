@@ -13,21 +13,21 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from taskmem_vision.change.idle_patches import SettlingDetector
 from taskmem_vision.change.motion import (
     Block,
     Motion,
     MotionHistory,
+    SettlingDetector,
     add_neighbours,
     find_clusters,
     list_blocks_around,
 )
 
-STILL: Final = 0.25
+STILL_SECONDS: Final = 0.25
 """How long a novel change must stand still before a question. Seconds."""
-PATIENCE: Final = 1.0
+_MOST_PATIENCE: Final = 1.0
 """Maximum time that it may move before the question. Seconds."""
-NEAR_STILL: Final = 2.0
+NEAR_STILL_SECONDS: Final = 2.0
 """How long a change near a busy block must stand still before a question. Seconds.
 
 While it moves, it counts as part of the busy block: the front of a bar, text being typed.
@@ -38,7 +38,7 @@ BEATS: Final = (60.0, 120.0, 180.0)
 """Times after which any difference is asked about; the last one repeats. Seconds."""
 RESTS: Final = (1.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 """How long a patch rests after each answer that decides nothing. Seconds."""
-ASIDE: Final = 20.0
+_ASIDE_SECONDS: Final = 20.0
 """How long changes outside the watched region wait after a question. Seconds."""
 
 
@@ -67,16 +67,16 @@ class _Patch:
     """When these changes began."""
     moved: float = 0.0
     """When anything there last changed."""
-    still: float = STILL
+    still: float = STILL_SECONDS
     settled: bool = False
-    """Whether it was busy and has come to rest."""
+    """True if it was busy and has come to rest."""
     ripe: bool = False
-    """Whether a change was stored and not asked about yet."""
+    """True if a change was stored and not asked about yet."""
     asked: int = 0
     """How many questions about it decided nothing."""
     rests_until: float = 0.0
     spared: bool = False
-    """Whether it got only a short rest after the last answer."""
+    """True if it got only a short rest after the last answer."""
     rechecks: list[float] = field(default_factory=list[float])
 
     def join(self, other: _Patch) -> None:
@@ -102,8 +102,8 @@ class _Patch:
         if self.settled:
             return max(self.moved, warm_at)
         ripe = self.moved + self.still
-        if self.still == STILL:
-            ripe = min(ripe, self.began + PATIENCE)
+        if self.still == STILL_SECONDS:
+            ripe = min(ripe, self.began + _MOST_PATIENCE)
         return max(ripe, warm_at)
 
 
@@ -117,7 +117,7 @@ class QuestionPolicy:
         self._settling = SettlingDetector(rhythms)
         self._patches: list[_Patch] = []
         self._differs = False
-        """Whether anything has changed since the last question."""
+        """True if anything has changed since the last question."""
         self._asked_at: float | None = None
         self._beats = 0
         self._again_at: float | None = None
@@ -141,8 +141,8 @@ class QuestionPolicy:
         if motion.busy:
             self._discard_busy(motion.busy)
         for cluster in find_clusters(motion.sudden, 1):
-            self._record_novelty(self._find_own_patch(cluster), cluster, now, STILL)
-        for blocks, still in ((motion.novel, STILL), (motion.near, NEAR_STILL)):
+            self._record_novelty(self._find_own_patch(cluster), cluster, now, STILL_SECONDS)
+        for blocks, still in ((motion.novel, STILL_SECONDS), (motion.near, NEAR_STILL_SECONDS)):
             for cluster in find_clusters(blocks, 1):
                 self._record_novelty(self._merge_patches(cluster), cluster, now, still)
 
@@ -278,7 +278,7 @@ class QuestionPolicy:
     def _compute_ask_at(self, patch: _Patch) -> float:
         """Return when a patch may be asked about."""
         aside = self._region is not None and not self._region & patch.blocks
-        waits = (self._asked_at or 0.0) + ASIDE if aside else 0.0
+        waits = (self._asked_at or 0.0) + _ASIDE_SECONDS if aside else 0.0
         return max(patch.rests_until, waits)
 
     def _record_novelty(

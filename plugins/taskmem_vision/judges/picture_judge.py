@@ -14,34 +14,37 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met, NoAnswer, Ruling
-from taskmem_vision.change.look import Look, to_look
 from taskmem_vision.change.pending_pictures import (
+    JUDGEMENT_GAP,
     LAST_SECONDS,
-    WATCHFUL,
     JudgementScheduler,
     consume_exception,
     loop_time,
 )
+from taskmem_vision.change.pictures import Look, Shot, pick_telling_shot, to_look
 from taskmem_vision.change.question_policy import PictureQuestionReason
-from taskmem_vision.change.stored_picture import Shot, pick_telling_shot
-from taskmem_vision.judges.picture_question import PictureVerdict, Scene, parse_watch_region
-from taskmem_vision.judges.question_batching import QuestionBatcher
+from taskmem_vision.judges.picture_question import (
+    PictureVerdict,
+    QuestionBatcher,
+    Scene,
+    parse_watch_region,
+)
 from taskmem_vision.judges.reader_questions import PromptInjectionSuspected, ReaderReply, pick_hints
 from taskmem_vision.text_lines import fold_text
 
-CONFIDENT: Final = 0.7
+_ENOUGH_CONFIDENCE: Final = 0.7
 """Confidence from which one yes is enough."""
-CALLS: Final = 40
+MOST_ANSWERS: Final = 40
 """How often a model may answer for one wait; the last time only before its timeout, or once the
 target is gone."""
-FRESH: Final = 1.0
+CONFIRM_SECONDS: Final = 1.0
 """Age at which the picture of an unconfirmed yes is asked about again, together with newer ones.
 
 Also the stillness from which a question mentions it. Seconds.
 """
-LONGEST_REST: Final = 30.0
+_LONGEST_REST: Final = 30.0
 """Longest pause after failures, which doubles from 1 s. Seconds."""
-SOONEST_HINT: Final = 5.0
+_SOONEST_HINT: Final = 5.0
 """Minimum delay of a look that the model asks for. Seconds."""
 
 
@@ -64,7 +67,7 @@ class PictureJudge:
         words: str,
         asker: QuestionBatcher,
         *,
-        calls: int = CALLS,
+        calls: int = MOST_ANSWERS,
         sides: tuple[int, ...] = (0,),
         now: Callable[[], float] = loop_time,
     ) -> None:
@@ -93,9 +96,9 @@ class PictureJudge:
         self._hints: tuple[str, ...] = ()
         """Texts that would show that the condition holds, according to the model."""
         self._swayed = False
-        """Whether the reader said yes to a decoy; since then it is shown only what is new."""
+        """True if the reader said yes to a decoy; since then it is shown only what is new."""
         self._alone = False
-        """Whether the next question is not shared: the last answer was invalid."""
+        """True if the next question is not shared: the last answer was invalid."""
         self._took = 0.0
         """Time of the slowest answer. Seconds."""
         self._failures = 0
@@ -105,9 +108,9 @@ class PictureJudge:
         self._last = self._not_asked
         self._met: Ruling | None = None
         self._asked_last = False
-        """Whether the last question before the timeout was asked."""
+        """True if the last question before the timeout was asked."""
         self._ended = False
-        """Whether the end of the target was judged."""
+        """True if the end of the target was judged."""
 
     async def rule(self, frame: Frame) -> Ruling:
         """Add a look, start a question if one is due, and return the ruling so far.
@@ -145,7 +148,7 @@ class PictureJudge:
             return PictureQuestionReason.LAST
         if left == 1:
             return None
-        if self._doubted is not None and now >= self._doubted.at + FRESH:
+        if self._doubted is not None and now >= self._doubted.at + CONFIRM_SECONDS:
             return PictureQuestionReason.CONFIRM
         if any(hint in fold_text(frame.text or "") for hint in self._hints):
             return PictureQuestionReason.HINT
@@ -188,7 +191,7 @@ class PictureJudge:
         if frame.gone is not None:
             return ()
         still = self._attention.still_seconds(now)
-        return (f"Nothing has moved for {still:.0f} s.",) if still >= FRESH else ()
+        return (f"Nothing has moved for {still:.0f} s.",) if still >= CONFIRM_SECONDS else ()
 
     async def _rule_on_end(self, frame: Frame) -> Ruling:
         """Ask once about a target that is gone: its end may meet the condition."""
@@ -231,7 +234,7 @@ class PictureJudge:
         self._last = answered.describe(verdict)
         shot = pick_telling_shot(question.shots)
         likely = verdict.is_likely
-        if likely and (verdict.confidence >= CONFIDENT or self._doubted is not None):
+        if likely and (verdict.confidence >= _ENOUGH_CONFIDENCE or self._doubted is not None):
             self._met = Ruling(met=Met.YES, observation=self._last, picture=shot)
             return
         self._doubted = shot if likely else None
@@ -247,7 +250,7 @@ class PictureJudge:
     ) -> None:
         """Put the shots back, and pause the model."""
         self._failures += 1
-        rest = min(2.0 ** min(self._failures - 1, 10), LONGEST_REST)
+        rest = min(2.0 ** min(self._failures - 1, 10), _LONGEST_REST)
         if isinstance(trouble, PromptInjectionSuspected) and not self._swayed:
             self._swayed, rest = True, 0.0
         elif isinstance(trouble, NoAnswer) and not self._alone:
@@ -261,7 +264,7 @@ class PictureJudge:
         hint = verdict.look_again_seconds
         if hint is None or hint <= 0:
             return None
-        return max(hint, SOONEST_HINT, now - (self._began or now))
+        return max(hint, _SOONEST_HINT, now - (self._began or now))
 
     # --- what is known ------------------------------------------------------
 
@@ -283,13 +286,13 @@ class PictureJudge:
     def _compute_look_seconds(self, frame: Frame, now: float) -> float | None:
         """Return after how long to look even if nothing changes; None: not needed."""
         if self._question is not None:
-            return WATCHFUL
+            return JUDGEMENT_GAP
         due: list[float] = []
         if frame.picture is not None and self._limit - self.calls > 1:
             if (at := self._attention.next_look_at(now)) is not None:
                 due.append(max(at, self._rests_until))
             if self._doubted is not None:
-                due.append(max(self._doubted.at + FRESH, self._rests_until))
+                due.append(max(self._doubted.at + CONFIRM_SECONDS, self._rests_until))
         if frame.seconds_left is not None and not self._is_last(frame):
             due.append(now + frame.seconds_left - self._last_seconds)
         return max(min(due) - now, 0.0) if due else None

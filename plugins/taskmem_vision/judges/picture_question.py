@@ -3,18 +3,29 @@
 A screen's content comes from programs and from whatever they fetched. So each question includes a
 condition that never holds: a model that says yes to it was influenced or answers at random, and its
 whole answer is discarded.
+
+Conditions about the same scene share one request.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import BaseModel, Field
 
-from taskmem_vision.change.stored_picture import Shot
-from taskmem_vision.judges.reader_questions import ConditionVerdict, describe_condition
+from taskmem_hookspecs import NoAnswer, Reader
+from taskmem_vision.change.pending_pictures import consume_exception
+from taskmem_vision.change.pictures import Shot
+from taskmem_vision.judges.reader_questions import (
+    DECOYS,
+    ConditionVerdict,
+    ReaderReply,
+    ask_reader,
+    describe_condition,
+)
 from taskmem_vision.text_lines import to_one_line
 
 INSTRUCTION: Final = """\
@@ -35,7 +46,7 @@ plainly does not hold yet; "unsure" when they cannot tell. Judge every condition
 itself, and give one verdict for each id.
 """
 
-FULL: Final = 1000
+_FAR_EDGE: Final = 1000
 """Coordinate of a box's far edge, whatever the picture's size."""
 
 
@@ -57,7 +68,7 @@ class PictureVerdicts(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is shown with a question, the same for all conditions asked together."""
+    """Pictures and facts of a question, the same for all conditions asked together."""
 
     shots: tuple[Shot, ...]
     """Oldest first."""
@@ -69,7 +80,7 @@ class Scene:
     gone: str | None = None
     """Why the target is gone; None: it exists. The text contains the target's title."""
     details_only: bool = False
-    """Whether to show only the new parts of the pictures."""
+    """True if to show only the new parts of the pictures."""
 
     @property
     def key(self) -> object:
@@ -126,7 +137,81 @@ def parse_watch_region(verdict: PictureVerdict) -> tuple[float, float, float, fl
     None: everything, or the model's box is invalid.
     """
     match verdict.watch_box:
-        case [top, left, bottom, right] if 0 <= top < bottom <= FULL and 0 <= left < right <= FULL:
-            return left / FULL, top / FULL, right / FULL, bottom / FULL
+        case [top, left, bottom, right] if (
+            0 <= top < bottom <= _FAR_EDGE and 0 <= left < right <= _FAR_EDGE
+        ):
+            return left / _FAR_EDGE, top / _FAR_EDGE, right / _FAR_EDGE, bottom / _FAR_EDGE
         case _:
             return None
+
+
+_GATHER_SECONDS: Final = 0.01
+"""How long a question waits for others about the same scene. Seconds."""
+MOST_CONDITIONS: Final = 16
+"""Maximum number of conditions in one request."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """A request that is being collected."""
+
+    conditions: dict[str, str] = field(default_factory=dict[str, str])
+    asking: asyncio.Task[tuple[dict[str, PictureVerdict], ReaderReply]] | None = None
+
+
+class QuestionBatcher:
+    """Asks one reader on behalf of all waits on pictures."""
+
+    def __init__(self, reader: Reader) -> None:
+        """Set the reader."""
+        self.reader: Final = reader
+        self._rounds: dict[object, _Batch] = {}
+        self._asked = 0
+
+    async def ask(
+        self, words: str, scene: Scene, *, alone: bool = False
+    ) -> tuple[PictureVerdict, ReaderReply]:
+        """Return the reader's verdict on a condition, and its reply.
+
+        Args:
+            words: The condition.
+            scene: What is shown.
+            alone: Whether to ask about this condition only: another condition may be the reason
+                for a refused or invalid answer.
+
+        Raises:
+            PromptInjectionSuspected: The reader also said yes to the decoy.
+            NoAnswer: The reply is not an answer to the question.
+            JudgeUnavailable: There was no reply; the message says why.
+        """
+        joined = self._join_batch(object() if alone else scene.key)
+        number = str(len(joined.conditions) + 1)
+        joined.conditions[number] = words
+        if joined.asking is None:
+            joined.asking = asyncio.create_task(self._ask_batch(joined, scene))
+            joined.asking.add_done_callback(consume_exception)
+        # Shielded: a cancelled caller does not cancel the others' request.
+        verdicts, answered = await asyncio.shield(joined.asking)
+        if number not in verdicts:
+            raise NoAnswer(f"{answered.reader} left a condition out.")
+        return verdicts[number], answered
+
+    def _join_batch(self, key: object) -> _Batch:
+        known = self._rounds.get(key)
+        if known is None or len(known.conditions) >= MOST_CONDITIONS:
+            known = self._rounds[key] = _Batch()
+        return known
+
+    async def _ask_batch(
+        self, joined: _Batch, scene: Scene
+    ) -> tuple[dict[str, PictureVerdict], ReaderReply]:
+        await asyncio.sleep(_GATHER_SECONDS)
+        for key in [key for key, each in self._rounds.items() if each is joined]:
+            del self._rounds[key]
+        decoy = str(len(joined.conditions) + 1)
+        self._asked += 1
+        asked = {**joined.conditions, decoy: DECOYS[self._asked % len(DECOYS)]}
+        found, answered = await ask_reader(
+            self.reader, INSTRUCTION, build_picture_question(asked, scene), PictureVerdicts
+        )
+        return answered.index_verdicts(found.verdicts, decoy), answered

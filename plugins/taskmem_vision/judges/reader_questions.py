@@ -19,13 +19,13 @@ DECOYS: Final = (
 
 A reader that says yes to one was influenced by the content or answers at random.
 """
-CONDITION: Final = "The condition with the id "
+_CONDITION_PREFIX: Final = "The condition with the id "
 """Prefix of the part with a condition, which is quoted verbatim."""
-HESITANT: Final = 0.5
+_LEAST_CONFIDENCE: Final = 0.5
 """Minimum confidence of a yes."""
-OBSERVATION_CHARACTERS: Final = 300
-HINTS: Final = 5
-SHORTEST_HINT, LONGEST_HINT = 3, 80
+_OBSERVATION_CHARACTERS: Final = 300
+_MOST_HINTS: Final = 5
+_SHORTEST_HINT, _LONGEST_HINT = 3, 80
 """Limits of a hint's length. Characters."""
 
 
@@ -58,8 +58,8 @@ class ReaderVerdict(BaseModel):
 
     @property
     def is_likely(self) -> bool:
-        """Whether it is a yes with at least `HESITANT` confidence."""
-        return self.met is Met.YES and self.confidence >= HESITANT
+        """True if it is a yes with at least `_LEAST_CONFIDENCE` confidence."""
+        return self.met is Met.YES and self.confidence >= _LEAST_CONFIDENCE
 
 
 class ConditionVerdict(ReaderVerdict):
@@ -90,8 +90,8 @@ class ReaderReply(NamedTuple):
 
     def describe(self, verdict: ReaderVerdict) -> str:
         """Return the reader's observation and the note, on one line."""
-        note = f" ({to_one_line(self.note, OBSERVATION_CHARACTERS)})" if self.note else ""
-        return f"{to_one_line(verdict.observation, OBSERVATION_CHARACTERS)}{note}"
+        note = f" ({to_one_line(self.note, _OBSERVATION_CHARACTERS)})" if self.note else ""
+        return f"{to_one_line(verdict.observation, _OBSERVATION_CHARACTERS)}{note}"
 
     def index_verdicts(self, verdicts: Sequence[V], decoy: str) -> dict[str, V]:
         """Return the verdicts by id, without the decoy's.
@@ -148,13 +148,13 @@ def pick_hints(hints: Iterable[str], shown: str) -> tuple[str, ...]:
     return tuple(
         hint
         for hint in map(fold_text, hints)
-        if SHORTEST_HINT <= len(hint) <= LONGEST_HINT and hint not in shown
-    )[:HINTS]
+        if _SHORTEST_HINT <= len(hint) <= _LONGEST_HINT and hint not in shown
+    )[:_MOST_HINTS]
 
 
 def describe_condition(number: str, words: str) -> str:
     """Return the part of a question with a condition."""
-    return f"{CONDITION}{number}:\n{make_sendable(words)}"
+    return f"{_CONDITION_PREFIX}{number}:\n{make_sendable(words)}"
 
 
 def make_sendable(text: str) -> str:

@@ -18,32 +18,31 @@ from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame
 from taskmem_vision.judges.reader_questions import pick_hints
-from taskmem_vision.judges.text_question import get_frame_text
 from taskmem_vision.text_lines import fold_text
 
-CALLS: Final = 30
+MOST_QUESTIONS: Final = 30
 """Maximum number of questions for one wait."""
-RESERVE: Final = 3
+RESERVED_QUESTIONS: Final = 3
 """How many of these are reserved for the end of the command."""
-QUIET: Final = 6.0
+_QUIET_SECONDS: Final = 6.0
 """Minimum silence of the output before a question. Seconds."""
-QUIETEST: Final = 15.0
+_LONGEST_QUIET: Final = 15.0
 """The same for output with regular pauses, such as a line every 7 s. Seconds."""
-BEAT: Final = 30.0
+_BEAT_SECONDS: Final = 30.0
 """Additional delay for output that never falls silent. Seconds."""
-GROWTH: Final = 8.0
+_REST_GROWTH: Final = 8.0
 """New output is asked about again after this many times the elapsed time."""
-LONGEST_REST: Final = 640.0
+_LONGEST_REST: Final = 640.0
 """Maximum time between two questions about new output. Seconds."""
-FRESH: Final = 1.0
+_CONFIRM_SECONDS: Final = 1.0
 """Time after which a yes is confirmed without new output. Seconds."""
 
-_SHARE: Final = 4
+_ELAPSED_DIVISOR: Final = 4
 """Divides the elapsed time into the minimum interval between hint questions and wanted looks."""
-_RHYTHM: Final = 5
+_MOST_RHYTHM: Final = 5
 _LEAST_RHYTHM: Final = 3
 _ONE_BURST: Final = 0.5
-_SOONEST: Final = 5.0
+_SOONEST_WISH: Final = 5.0
 _LEAST_HINT_GAP: Final = 1.0
 
 
@@ -73,7 +72,7 @@ class _FrameDigest(NamedTuple):
 class QuestionPacer:
     """The questions of one wait: pass every frame to `observe_frame`, and record each answer."""
 
-    def __init__(self, calls: int = CALLS) -> None:
+    def __init__(self, calls: int = MOST_QUESTIONS) -> None:
         """Set the maximum number of questions."""
         self._limit = calls
         self.calls = 0
@@ -84,14 +83,14 @@ class QuestionPacer:
         # Seconds since the first frame; monotonic even if the clock is set back.
         self._now = 0.0
         self._moved = 0.0
-        self._gaps: deque[float] = deque(maxlen=_RHYTHM)
+        self._gaps: deque[float] = deque(maxlen=_MOST_RHYTHM)
         self._asked: _FrameDigest | None = None
         self._asked_at = 0.0
         self._hint_at: float | None = None
         self._wanted: float | None = None
         self._hints: tuple[str, ...] = ()
         self.doubtful = False
-        """Whether the last answer was an unconfirmed yes."""
+        """True if the last answer was an unconfirmed yes."""
 
     # --- what happens -------------------------------------------------------
 
@@ -104,7 +103,9 @@ class QuestionPacer:
         if self._sight is None:
             # If the time of the last change is unknown, it counts as silent for long enough.
             known = frame.changed_at is not None
-            self._moved = -_count_seconds_since(frame.changed_at, frame) if known else -QUIET
+            self._moved = (
+                -_count_seconds_since(frame.changed_at, frame) if known else -_QUIET_SECONDS
+            )
         elif sight != self._sight:
             self._record_change(self._now - _count_seconds_since(frame.changed_at, frame))
         if sight != self._sight:
@@ -151,35 +152,35 @@ class QuestionPacer:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether no question is left."""
+        """True if no question is left."""
         return self.calls >= self._limit
 
     @property
     def is_reserving(self) -> bool:
-        """Whether the questions left are reserved for the end."""
-        return self.calls >= self._limit - min(RESERVE, self._limit // 2)
+        """True if the questions left are reserved for the end."""
+        return self.calls >= self._limit - min(RESERVED_QUESTIONS, self._limit // 2)
 
     def look_again_seconds(self) -> float | None:
         """Return after how long to look even if nothing changed; None: not needed."""
         if self.is_exhausted or (self._asked is not None and self._asked.gone is not None):
             return None
         if self._asked is None:
-            return max(min(self._moved + QUIET, BEAT) - self._now, 0.1)
+            return max(min(self._moved + _QUIET_SECONDS, _BEAT_SECONDS) - self._now, 0.1)
         due: list[float] = []
         if self.doubtful:
-            due.append(self._asked_at + FRESH)
+            due.append(self._asked_at + _CONFIRM_SECONDS)
         if not self.is_reserving:
             if self._wanted is not None:
                 due.append(self._asked_at + self._compute_wish_seconds())
             if self._sight != self._asked:
                 quiet = max(self._moved + self._compute_quiet_seconds(), self._compute_due_at())
-                due.append(min(quiet, self._compute_due_at() + BEAT))
+                due.append(min(quiet, self._compute_due_at() + _BEAT_SECONDS))
         return max(min(due) - self._now, 0.1) if due else None
 
     def _find_reason(self, sight: _FrameDigest) -> TextQuestionReason | None:
         still = self._now - self._moved
         if self._asked is None:
-            quiet = still >= QUIET or self._now >= BEAT
+            quiet = still >= _QUIET_SECONDS or self._now >= _BEAT_SECONDS
             return (
                 TextQuestionReason.END
                 if sight.is_over
@@ -188,7 +189,7 @@ class QuestionPacer:
                 else None
             )
         fresh = sight != self._asked
-        if self.doubtful and (fresh or self._has_elapsed(FRESH)):
+        if self.doubtful and (fresh or self._has_elapsed(_CONFIRM_SECONDS)):
             return TextQuestionReason.CONFIRM
         if sight.is_over and (sight[1:] != self._asked[1:]):
             return TextQuestionReason.END
@@ -206,12 +207,14 @@ class QuestionPacer:
             return TextQuestionReason.HINT
         if self._now >= self._compute_due_at() and still >= self._compute_quiet_seconds():
             return TextQuestionReason.QUIET
-        return TextQuestionReason.BEAT if self._now >= self._compute_due_at() + BEAT else None
+        return (
+            TextQuestionReason.BEAT if self._now >= self._compute_due_at() + _BEAT_SECONDS else None
+        )
 
     def _compute_due_at(self) -> float:
         """Return from when on new output is worth a question: at growing intervals."""
-        rest = min(GROWTH * self._asked_at, LONGEST_REST)
-        return self._asked_at + max(QUIET, rest)
+        rest = min(_REST_GROWTH * self._asked_at, _LONGEST_REST)
+        return self._asked_at + max(_QUIET_SECONDS, rest)
 
     def _has_elapsed(self, seconds: float) -> bool:
         """Return whether this time has passed since the last question."""
@@ -223,18 +226,18 @@ class QuestionPacer:
     def _compute_next_hint_at(self) -> float:
         """Return from when on a hint in the text is asked about."""
         last = self._hint_at
-        return 0.0 if last is None else last + max(_LEAST_HINT_GAP, last / _SHARE)
+        return 0.0 if last is None else last + max(_LEAST_HINT_GAP, last / _ELAPSED_DIVISOR)
 
     def _compute_quiet_seconds(self) -> float:
         """Return the minimum silence: twice the usual pause, within limits."""
         if len(self._gaps) < _LEAST_RHYTHM:
-            return QUIET
-        return min(max(QUIET, 2 * median(self._gaps)), QUIETEST)
+            return _QUIET_SECONDS
+        return min(max(_QUIET_SECONDS, 2 * median(self._gaps)), _LONGEST_QUIET)
 
     def _compute_wish_seconds(self) -> float:
         """Return how long after the last question the reader gets another look."""
-        longest = min(max(BEAT, self._asked_at), LONGEST_REST)
-        least = max(self._wanted or 0.0, _SOONEST, self._asked_at / _SHARE)
+        longest = min(max(_BEAT_SECONDS, self._asked_at), _LONGEST_REST)
+        least = max(self._wanted or 0.0, _SOONEST_WISH, self._asked_at / _ELAPSED_DIVISOR)
         return min(least, longest)
 
     def _record_change(self, at: float) -> None:
@@ -259,3 +262,8 @@ def _remove_echoes(text: str, echoes: tuple[str, ...]) -> str:
 
 def _digest_text(text: str) -> bytes:
     return blake2b(text.encode(errors="replace"), digest_size=16).digest()
+
+
+def get_frame_text(frame: Frame) -> str | None:
+    """Return a frame's text; None: it has none."""
+    return frame.text if frame.tail is None else frame.tail

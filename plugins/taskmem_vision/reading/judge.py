@@ -9,26 +9,24 @@ from typing import Final
 
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met, Ruling
 from taskmem_hookspecs.conditions import Condition, ExitForm, Form, QuietForm, Side, TextForm
-from taskmem_vision.change.look import Look, LookHistory, to_look
 from taskmem_vision.change.pending_pictures import (
+    JUDGEMENT_GAP,
     LAST_SECONDS,
-    WATCHFUL,
     JudgementScheduler,
     consume_exception,
     loop_time,
 )
+from taskmem_vision.change.pictures import Look, LookHistory, Shot, pick_telling_shot, to_look
 from taskmem_vision.change.question_policy import PictureQuestionReason
-from taskmem_vision.change.stored_picture import Shot, pick_telling_shot
 from taskmem_vision.reading.matching import (
-    NUMERIC,
+    NUMBER_FORMS,
     Finder,
     ScreenFacts,
     describe_forms,
     find_side,
     is_read,
 )
-from taskmem_vision.reading.ocr import OcrEngine
-from taskmem_vision.reading.page import OcrPage, join_pages
+from taskmem_vision.reading.ocr import OcrEngine, OcrPage, join_pages
 
 RETRY_SECONDS: Final = 5.0
 """Delay before a picture that could not be read is read again. Seconds."""
@@ -38,10 +36,10 @@ SURE_SECONDS: Final = 1.0
 It may have been misread. Reading again helps only if something moves: an unchanged picture is
 misread in the same way.
 """
-MISSING: Final = 2
+_MISSING_READINGS: Final = 2
 """Consecutive readings without a text after which it is gone."""
 
-_UNREAD: Final = "Nothing was read yet."
+_NOTHING_READ: Final = "Nothing was read yet."
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class _PendingReading:
     at: float
     """When its newest picture was taken, in monotonic seconds."""
     whole: bool
-    """Whether the whole target is read, not only its new parts."""
+    """True if the whole target is read, not only its new parts."""
 
 
 class ScreenJudge:
@@ -95,7 +93,7 @@ class ScreenJudge:
         )
         self.reads = engine is not None and any(map(is_read, self._forms))
         self.advice: str | None = None
-        """What would allow it to decide more; None: nothing."""
+        """Sentence on what would allow the judge to decide more; None: nothing."""
         self._attention = JudgementScheduler(lines=True)
         self._track: LookHistory | None = None
         """The looks at the target; None: there were none."""
@@ -177,7 +175,7 @@ class ScreenJudge:
         # Earlier pictures show texts that came and went, but not what is gone now.
         read = [] if self._needs_all else [each.detail or each.png() for each in earlier]
         pieces = [*read, look.png()] if whole else read
-        numbers = any(isinstance(form, NUMERIC) for form in self._forms)
+        numbers = any(isinstance(form, NUMBER_FORMS) for form in self._forms)
         task = asyncio.create_task(_read_pieces(engine, pieces, numbers=numbers))
         task.add_done_callback(consume_exception)
         self._reading = _PendingReading(task, shots, look.at, whole)
@@ -204,7 +202,7 @@ class ScreenJudge:
         shown = {**self._in_text, **self._in_title}
         self._decide(ScreenFacts(shown, self._gone_forms), pick_telling_shot(reading.shots))
         if self._met is None:
-            unsure = any(0 < times < MISSING for times in self._missing.values())
+            unsure = any(0 < times < _MISSING_READINGS for times in self._missing.values())
             again = SURE_SECONDS if unsure else None
             self._attention.record_no_result(reading.shots, now, again, whole=reading.whole)
 
@@ -218,7 +216,9 @@ class ScreenJudge:
     @property
     def _gone_forms(self) -> frozenset[Form]:
         """Texts that were visible and missing in the last readings."""
-        return frozenset(form for form, times in self._missing.items() if times >= MISSING)
+        return frozenset(
+            form for form, times in self._missing.items() if times >= _MISSING_READINGS
+        )
 
     def _collect_facts(self, now: float) -> ScreenFacts:
         """Return the current facts about the target."""
@@ -257,7 +257,7 @@ class ScreenJudge:
         if not self.reads:
             return describe_forms(self._condition, known, "title")
         if self._in_text is None:
-            return _UNREAD
+            return _NOTHING_READ
         shown = {**self._in_text, **self._in_title}
         return describe_forms(self._condition, known._replace(shown=shown))
 
@@ -271,7 +271,7 @@ class ScreenJudge:
 
     def _compute_look_seconds(self, frame: Frame, now: float) -> float | None:
         if self._reading is not None:
-            return WATCHFUL
+            return JUDGEMENT_GAP
         seen = frame.picture is not None
         at = self._attention.next_look_at(now) if seen and self.reads else None
         due = [] if at is None else [at]

@@ -1,4 +1,4 @@
-"""OCR of screens by tesseract, on this machine.
+"""Read the text of screens on this machine: by tesseract, or else by the package rapidocr.
 
 Tesseract reads a screen's letters badly at original size, and well when enlarged. Phrases of a
 window that were found whole, in DejaVu of 8, 9, 10 and 11 pixels:
@@ -15,41 +15,240 @@ of colours with a dialog over them, it finds 56 %, hardly any that are green on 
 grey; of lines that begin two pixels from a window's edge, 64 %. So it is given the difference from
 the local background, in any of the three colours, dark on white: 87 % and 72 %, at the same speed.
 A full screen takes 0.3 s to prepare.
+
+rapidocr takes a gigabyte of memory and several seconds for a full screen; its models are included.
+Engines find words or phrases with their boxes; rows are assembled here. Most misread numbers have
+low confidence, or a colon or letter in place of a point or zero; none of 342 correctly read
+percentages had.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
+import re
 import shutil
-import time
-from collections.abc import Iterator
+import signal
+import subprocess
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from importlib.util import find_spec
 from io import BytesIO
-from typing import Final, Protocol, runtime_checkable
+from typing import IO, Any, Final, NamedTuple, Protocol, cast, runtime_checkable
 
 from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
-from taskmem_vision.gemini.client import remove_keys
-from taskmem_vision.reading.page import OcrPage, Word, arrange_words
-from taskmem_vision.reading.piped_process import PipedProcess
+from taskmem_vision.change.pending_pictures import consume_exception
+from taskmem_vision.gemini import remove_keys
 from taskmem_vision.text_lines import to_one_line
 
-LIMIT_SECONDS: Final = 20.0
+_SAME_ROW: Final = 0.5
+"""Words are in one row if their middles differ by less than this part of their height."""
+ROW_GAP: Final = 3.0
+"""Words in a row with a larger gap are on separate lines. Line heights."""
+_LEAST_CONFIDENCE: Final = 0.6
+"""Minimum confidence of a number."""
+
+_DIGIT: Final = re.compile(r"\d")
+_MISREAD: Final = re.compile(r"\d:\d|\b[OolIx][.,]?\d|\d[OolIx]\d")
+"""A misread point or zero, or a time of day; in either case not a number."""
+
+
+class Word(NamedTuple):
+    """A word or phrase with its box, in picture pixels."""
+
+    text: str
+    left: float
+    right: float
+    top: float
+    bottom: float
+    confidence: float
+    """The engine's confidence, from 0 to 1."""
+
+    @property
+    def middle(self) -> float:
+        """Vertical middle of the word."""
+        return (self.top + self.bottom) / 2
+
+    @property
+    def height(self) -> float:
+        """Height of its line."""
+        return self.bottom - self.top
+
+    @property
+    def is_sure(self) -> bool:
+        """True if it contains no possibly misread number."""
+        clear = self.confidence >= _LEAST_CONFIDENCE and not _MISREAD.search(self.text)
+        return clear or not _DIGIT.search(self.text)
+
+
+class OcrPage(NamedTuple):
+    """Text that was read from a picture."""
+
+    text: str
+    """All lines."""
+    sure: str
+    """The lines without a possibly misread number."""
+
+
+def arrange_words(words: Iterable[Word]) -> OcrPage:
+    """Arrange words in lines, from top to bottom."""
+    rows: list[list[Word]] = []
+    for word in sorted(words, key=lambda word: (word.middle, word.left)):
+        if rows and word.middle - rows[-1][0].middle < _SAME_ROW * word.height:
+            rows[-1].append(word)
+        else:
+            rows.append([word])
+    lines = [line for row in rows for line in _split_row(row)]
+    return OcrPage(
+        "\n".join(map(_format_line, lines)),
+        "\n".join(_format_line(line) for line in lines if all(word.is_sure for word in line)),
+    )
+
+
+def join_pages(pages: Sequence[OcrPage]) -> OcrPage:
+    """Join pages to one."""
+    return OcrPage("\n".join(p.text for p in pages), "\n".join(p.sure for p in pages))
+
+
+def _split_row(row: list[Word]) -> Iterator[list[Word]]:
+    """Yield the lines of a row, from left to right."""
+    line: list[Word] = []
+    for word in sorted(row, key=lambda word: word.left):
+        if line and word.left - line[-1].right > ROW_GAP * word.height:
+            yield line
+            line = []
+        line.append(word)
+    yield line
+
+
+def _format_line(line: list[Word]) -> str:
+    return " ".join(word.text for word in line)
+
+
+_SAID_BYTES: Final = 4_096
+_PIECE: Final = 1 << 16
+_FAREWELL_SECONDS: Final = 2.0
+"""How long a killed process may take to end. Seconds."""
+
+
+class _Printed(NamedTuple):
+    """Output of a program that has ended."""
+
+    status: int
+    output: bytes
+    errors: bytes
+    """The beginning of its error output."""
+
+
+class _PipedProcess:
+    """A program in a process group of its own."""
+
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
+        """Start the program; `end` must be called.
+
+        Raises:
+            OSError: It cannot be started.
+        """
+        self._is_over = False
+        self._transports: list[asyncio.ReadTransport | asyncio.WriteTransport] = []
+        self._process = subprocess.Popen(  # noqa: S603 - without a shell
+            *(command, 0),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environ,
+            start_new_session=True,
+        )
+        self._ending = asyncio.ensure_future(asyncio.to_thread(self._wait))
+
+    async def exchange_data(self, data: bytes, most_bytes: int) -> _Printed:
+        """Write the input and return what the program has printed when it has ended.
+
+        Of an output above `most_bytes`, one byte more than that is kept, and the program is killed.
+        """
+        process = self._process
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._write_input(process.stdin, data))
+            printing = tasks.create_task(self._read_output(process.stdout, most_bytes))
+            saying = tasks.create_task(self._read_beginning(process.stderr))
+        status = await asyncio.shield(self._ending)
+        self._is_over = True
+        return _Printed(status, printing.result(), saying.result())
+
+    async def end(self) -> None:
+        """Make sure that the program and what it left running have ended."""
+        if not self._is_over:
+            self._kill()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FAREWELL_SECONDS):
+                    await asyncio.shield(self._ending)
+        for transport in self._transports:
+            transport.close() if isinstance(transport, asyncio.ReadTransport) else transport.abort()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _wait(self) -> int:
+        return self._process.wait()
+
+    async def _write_input(self, pipe: IO[bytes] | None, data: bytes) -> None:
+        # It may end before it has read everything; its status says why.
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, pipe)
+        self._transports.append(transport)
+        transport.write(data)
+        transport.write_eof()
+
+    async def _read_output(self, pipe: IO[bytes] | None, most_bytes: int) -> bytes:
+        reader = await self._open_reader(pipe)
+        kept = bytearray()
+        while piece := await reader.read(_PIECE):
+            kept += piece[: most_bytes + 1 - len(kept)]
+            if len(kept) > most_bytes:
+                self._kill()
+        return bytes(kept)
+
+    async def _read_beginning(self, pipe: IO[bytes] | None) -> bytes:
+        reader = await self._open_reader(pipe)
+        kept = bytearray()
+        while piece := await reader.read(_PIECE):
+            kept += piece[: _SAID_BYTES - len(kept)]
+        return bytes(kept)
+
+    async def _open_reader(self, pipe: IO[bytes] | None) -> asyncio.StreamReader:
+        reader = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        self._transports.append(transport)
+        return reader
+
+
+_LIMIT_SECONDS: Final = 20.0
 """Time limit for one picture; a full screen of small text takes about three. Seconds."""
 OUTPUT_BYTES: Final = 1 << 22
 """Maximum output, of words and their boxes; a screen has fewer. Bytes."""
-SMALL_PIXELS: Final = 256 * 1024
+_SMALL_PIXELS: Final = 256 * 1024
 """Up to this many pixels a picture is enlarged three times …"""
-SCREEN_PIXELS: Final = 2560 * 1600
+_SCREEN_PIXELS: Final = 2560 * 1600
 """… and up to this many twice; a larger one already has large letters."""
-SURROUNDINGS: Final = 7
+_MEDIAN_SIDE: Final = 7
 """Side of the square around a letter whose median is its background. Pixels at half size.
 
 A wider square would reach beyond the letter's window.
 """
 
-_SPARSE, _BLOCK = "11", "6"
+_SPARSE_LAYOUT, _BLOCK_LAYOUT = "11", "6"
 """Values of --psm: sparse text, and one block.
 
 Sparse text: no column is taken for prose, and no dark part is skipped. One block: points and colons
@@ -81,10 +280,8 @@ class OcrEngine(Protocol):
 class Tesseract:
     """Runs the program tesseract; one instance for each process, one picture at a time."""
 
-    def __init__(self, program: str, limit_seconds: float = LIMIT_SECONDS) -> None:
+    def __init__(self, program: str, limit_seconds: float = _LIMIT_SECONDS) -> None:
         """Set the path of the program and its time limit. Seconds."""
-        self.cpu_seconds = 0.0
-        """Time on a processor that its readings have taken."""
         nice = shutil.which("nice")
         first = (nice, "-n", _NICENESS) if nice else ()
         self._command: tuple[str, ...] = (*first, program, "stdin", "stdout")
@@ -108,27 +305,12 @@ class Tesseract:
                 too long or prints more than `OUTPUT_BYTES`.
         """
         async with self._turn:
-            letters, _ = await asyncio.to_thread(self._prepare_picture, picture)
-            page = arrange_words(parse_words(await self._run(letters, _SPARSE)))
+            letters = await asyncio.to_thread(_prepare_picture, picture)
+            page = arrange_words(_parse_words(await self._run(letters, _SPARSE_LAYOUT)))
             if not numbers:
                 return page
-            block = arrange_words(parse_words(await self._run(letters, _BLOCK)))
+            block = arrange_words(_parse_words(await self._run(letters, _BLOCK_LAYOUT)))
             return page._replace(sure=block.sure)
-
-    async def find_words(
-        self, picture: bytes, whole: tuple[int, int] | None = None
-    ) -> tuple[Word, ...]:
-        """Return the words of a PNG or JPEG with their boxes, in its own pixels.
-
-        `whole`: width and height of the screen of which it is a part, and as which it is enlarged.
-
-        Raises:
-            JudgeUnavailable: As for `read`.
-        """
-        async with self._turn:
-            letters, times = await asyncio.to_thread(self._prepare_picture, picture, whole)
-            found = parse_words(await self._run(letters, _SPARSE))
-            return tuple(each.shrink(times) for each in found)
 
     async def _run(self, picture: bytes, layout: str) -> bytes:
         """Return the program's output; the program has ended when this returns."""
@@ -143,47 +325,42 @@ class Tesseract:
             ) from None
         finally:
             await process.end()
-            self.cpu_seconds += process.cpu_seconds
         if len(printed.output) > OUTPUT_BYTES:
             raise JudgeUnavailable(
                 f"tesseract printed more than {OUTPUT_BYTES >> 10} KiB, which no screen "
                 "holds; see that it is the real one."
             )
         if printed.status:
+            reason = _format_last_line(printed.errors)
             raise JudgeUnavailable(
-                f"tesseract failed with status {printed.status}{_format_last_line(printed.said)}; "
-                "see that it and its language data are installed."
+                f"tesseract failed with status {printed.status}{reason}; see that it and its "
+                "language data are installed."
             )
         return printed.output
 
-    def _start_process(self, layout: str) -> PipedProcess:
+    def _start_process(self, layout: str) -> _PipedProcess:
         command = (*self._command, "--psm", layout, "tsv")
         # One thread: on few cores several threads slow each other down.
         environ = {**remove_keys(os.environ), "OMP_THREAD_LIMIT": "1"}
         try:
-            return PipedProcess(command, environ)
+            return _PipedProcess(command, environ)
         except OSError as error:
             raise JudgeUnavailable(
                 f"tesseract cannot be started ({error.strerror}); install it anew."
             ) from None
 
-    def _prepare_picture(
-        self, picture: bytes, whole: tuple[int, int] | None = None
-    ) -> tuple[bytes, int]:
-        """Return a PNG or JPEG in tesseract's best form, and how many times enlarged it is.
 
-        Raises:
-            JudgeUnavailable: It is not a picture.
-        """
-        before = time.thread_time()
-        image = _open_picture(picture)
-        times = choose_scale(whole or image.size)
-        letters = _separate_letters(image, times)
-        self.cpu_seconds += time.thread_time() - before
-        return letters, times
+def _prepare_picture(picture: bytes) -> bytes:
+    """Return a PNG or JPEG in tesseract's best form.
+
+    Raises:
+        JudgeUnavailable: It is not a picture.
+    """
+    image = _open_picture(picture)
+    return _separate_letters(image, choose_scale(image.size))
 
 
-def parse_words(printed: bytes) -> Iterator[Word]:
+def _parse_words(printed: bytes) -> Iterator[Word]:
     """Yield the words of tesseract's table, each with the height of its line."""
     top = bottom = 0.0
     for row in printed.decode("utf-8", "replace").split("\n"):
@@ -210,7 +387,7 @@ def _open_picture(picture: bytes) -> Image.Image:
 def _separate_letters(image: Image.Image, times: int) -> bytes:
     """Return an image as PNG, so many times enlarged, with letters dark on white."""
     # At half the size the median removes letters as well, in a sixth of the time.
-    paper = image.reduce(2).filter(ImageFilter.MedianFilter(SURROUNDINGS))
+    paper = image.reduce(2).filter(ImageFilter.MedianFilter(_MEDIAN_SIDE))
     if times > 1:
         image = ImageOps.scale(image, times, Image.Resampling.LANCZOS)
     paper = paper.resize(image.size, Image.Resampling.BILINEAR)  # pyright: ignore[reportUnknownMemberType]
@@ -225,12 +402,109 @@ def _separate_letters(image: Image.Image, times: int) -> bytes:
 def choose_scale(size: tuple[int, int]) -> int:
     """Return the factor by which a picture is enlarged: 1, 2 or 3."""
     pixels = size[0] * size[1]
-    return 3 if pixels <= SMALL_PIXELS else 2 if pixels <= SCREEN_PIXELS else 1
+    return 3 if pixels <= _SMALL_PIXELS else 2 if pixels <= _SCREEN_PIXELS else 1
 
 
-def _format_last_line(said: bytes) -> str:
+def _format_last_line(errors: bytes) -> str:
     """Return the last line of error output in brackets; empty if there is none."""
-    lines = said.decode("utf-8", "replace").strip().splitlines()
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
     if not lines:
         return ""
     return f" ({to_one_line(lines[-1], _SAID_CHARACTERS)})"
+
+
+_PACKAGES: Final = ("rapidocr", "onnxruntime")
+
+Box = Sequence[Sequence[float]]
+"""The four corners of a text: x and y, in pixels."""
+
+
+class RapidOcr:
+    """Runs rapidocr in a thread; one instance for each process, one picture at a time."""
+
+    def __init__(self) -> None:
+        """Import nothing yet, because that takes seconds."""
+        self._turn = asyncio.Lock()
+        self._engine: Callable[[bytes], Any] | None = None
+
+    @classmethod
+    def find(cls) -> RapidOcr | None:
+        """Return the engine; None: rapidocr or onnxruntime is not installed."""
+        return cls() if all(map(_is_installed, _PACKAGES)) else None
+
+    async def read(self, picture: bytes, *, numbers: bool = False) -> OcrPage:
+        """Return the text of a PNG or JPEG; empty if it shows none.
+
+        Raises:
+            JudgeUnavailable: The engine cannot be loaded, or cannot read the picture.
+        """
+        del numbers  # it reads each phrase by itself
+        async with self._turn:
+            return arrange_words(await asyncio.to_thread(self._find_words, picture))
+
+    def _find_words(self, picture: bytes) -> tuple[Word, ...]:
+        try:
+            if self._engine is None:
+                module = cast("Any", importlib.import_module("rapidocr"))
+                self._engine = cast("Callable[[bytes], Any]", module.RapidOCR())
+            found = self._engine(picture)
+            texts: Sequence[str] = [] if found.txts is None else list(found.txts)
+            boxes: Sequence[Box] = [] if found.boxes is None else list(found.boxes)
+            scores: Sequence[float] = [] if found.scores is None else [*found.scores]
+            return tuple(map(_make_word, texts, boxes, scores))
+        # Any error of this third-party package must not end the wait.
+        except Exception as error:
+            raise JudgeUnavailable(
+                f"rapidocr could not read the picture ({type(error).__name__}); "
+                "install it anew, or install tesseract."
+            ) from error
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # a module that says nothing of where it is from
+        return False
+
+
+def _make_word(text: str, box: Box, score: float) -> Word:
+    across, down = [x for x, _ in box], [y for _, y in box]
+    return Word(text, min(across), max(across), min(down), max(down), score)
+
+
+MOST_READINGS: Final = 16
+"""How many readings are remembered."""
+
+
+class SharedOcr:
+    """`OcrEngine` that reads each picture once for all waits on a screen.
+
+    A full screen takes seconds, and only one is read at a time.
+    """
+
+    def __init__(self, engine: OcrEngine) -> None:
+        """Set the engine that reads."""
+        self._engine = engine
+        self._readings: OrderedDict[tuple[bytes, bool], asyncio.Task[OcrPage]] = OrderedDict()
+
+    async def read(self, picture: bytes, *, numbers: bool = False) -> OcrPage:
+        """Return the text of a picture; a failed reading is repeated on the next call.
+
+        Raises:
+            JudgeUnavailable: It could not be read.
+        """
+        key = (blake2b(picture, digest_size=16).digest(), numbers)
+        reading = self._readings.get(key)
+        if reading is None or (reading.done() and _has_failed(reading)):
+            reading = asyncio.create_task(self._engine.read(picture, numbers=numbers))
+            reading.add_done_callback(consume_exception)
+            self._readings[key] = reading
+        self._readings.move_to_end(key)
+        while len(self._readings) > MOST_READINGS:
+            self._readings.popitem(last=False)
+        # Shielded: a cancelled caller does not cancel the others' reading.
+        return await asyncio.shield(reading)
+
+
+def _has_failed(reading: asyncio.Task[OcrPage]) -> bool:
+    return reading.cancelled() or reading.exception() is not None

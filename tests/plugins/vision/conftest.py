@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskmem_vision.gemini.client import Gemini
+from taskmem_vision.gemini import Gemini
 from tests.plugins.vision.fake_gemini import FakeGemini
 from tests.support.screens import Screen, require_screen
 

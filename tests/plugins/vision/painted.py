@@ -8,7 +8,7 @@ from datetime import timedelta
 from PIL import Image, ImageFont
 
 from taskmem_hookspecs import Frame
-from taskmem_vision.change.look import Look, LookHistory
+from taskmem_vision.change.pictures import Look, LookHistory
 from taskmem_vision.reading.ocr import Tesseract
 from tests.plugins.vision.frames import DAWN
 from tests.support.required import do_without

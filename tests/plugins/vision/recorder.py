@@ -16,9 +16,8 @@ from zlib import crc32
 
 from taskmem_hookspecs import Frame, Target, Watch
 from taskmem_vision.capture.sensor import ScreenSensor
-from taskmem_vision.change.look import Look
 from taskmem_vision.change.motion import Block
-from taskmem_vision.change.thumbnail import BLOCK, SHRINK, Thumbnail
+from taskmem_vision.change.pictures import BLOCK, SHRINK, Look, Thumbnail
 from tests.plugins.vision.replay import FOLDER, Recording, block_of, number_of
 from tests.support.scenes import SCENES, Scene
 from tests.support.screens import Screen

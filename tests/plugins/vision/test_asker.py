@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 from taskmem_hookspecs import JudgeUnavailable, Met, NoAnswer
-from taskmem_vision.change.stored_picture import Shot
-from taskmem_vision.judges.picture_question import Scene
-from taskmem_vision.judges.question_batching import TOGETHER, QuestionBatcher
+from taskmem_vision.change.pictures import Shot
+from taskmem_vision.judges.picture_question import MOST_CONDITIONS, QuestionBatcher, Scene
 from taskmem_vision.judges.reader_questions import DECOYS, PromptInjectionSuspected
 from tests.plugins.vision.fake_gemini import NO, YES, looks
 from tests.plugins.vision.painted import Easel
@@ -70,7 +69,7 @@ async def test_who_wants_to_be_alone_is(asker, server, scene):
 
 async def test_too_many_conditions_are_asked_in_turns(asker, server, scene):
     server.answer = looks(lambda *_: False)
-    many = [f"condition {number}" for number in range(TOGETHER + 3)]
+    many = [f"condition {number}" for number in range(MOST_CONDITIONS + 3)]
     await asyncio.gather(*(asker.ask(each, scene) for each in many))
     asked = [words for each in server.requests for words in each.conditions.values()]
     assert sorted(set(asked) - set(DECOYS)) == sorted(many)

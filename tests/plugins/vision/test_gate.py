@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from taskmem_vision.change.motion import WARM_UP, Block, Motion, MotionHistory
 from taskmem_vision.change.question_policy import (
     BEATS,
-    NEAR_STILL,
+    NEAR_STILL_SECONDS,
     RECHECKS,
     RESTS,
-    STILL,
+    STILL_SECONDS,
     PictureQuestionReason,
     QuestionPolicy,
 )
@@ -146,7 +146,7 @@ def test_something_new_is_asked_about_once_it_stands_still(
     noise: list[Changes], blocks: list[Block]
 ) -> None:
     played = play(30, *noise, at(12, *blocks))
-    assert played.after(12) <= STILL + SLACK
+    assert played.after(12) <= STILL_SECONDS + SLACK
 
 
 def test_gate_asks_about_something_that_keeps_moving() -> None:
@@ -161,12 +161,12 @@ def test_what_happens_while_it_warms_up_is_asked_about_then() -> None:
 
 def test_a_label_beside_what_is_busy_is_asked_about_at_once() -> None:
     beside = ((12, 10), (13, 10), (14, 10))
-    assert play(30, SPINNER, at(12, *beside)).after(12) <= STILL + SLACK
+    assert play(30, SPINNER, at(12, *beside)).after(12) <= STILL_SECONDS + SLACK
 
 
 def test_gate_waits_for_a_block_near_a_busy_one_to_become_busy() -> None:
     played = play(30, SPINNER, at(12, (13, 10)))
-    assert NEAR_STILL <= played.after(12) <= NEAR_STILL + SLACK
+    assert NEAR_STILL_SECONDS <= played.after(12) <= NEAR_STILL_SECONDS + SLACK
 
 
 def test_a_bar_that_grows_is_not_asked_about_at_every_step() -> None:
@@ -187,8 +187,8 @@ def test_what_lies_down_on_a_video_is_asked_about() -> None:
 def test_what_comes_and_goes_is_asked_about_both_times() -> None:
     scene = Play(CLOCK, at(12, *LABEL), at(15, *LABEL), flickers=LABEL)
     played = scene.run(40)
-    assert played.after(12) <= STILL + SLACK
-    assert played.after(15) <= STILL + SLACK
+    assert played.after(12) <= STILL_SECONDS + SLACK
+    assert played.after(15) <= STILL_SECONDS + SLACK
     assert len(played.asked) == 3
 
 
@@ -241,7 +241,7 @@ def test_question_about_one_patch_does_not_slow_the_others() -> None:
 def test_a_label_next_to_a_patch_that_rests_is_not_slowed_by_it() -> None:
     typed = [at(4 + 0.6 * step, (10 + step, 4)) for step in range(30)]
     label = ((10, 3), (11, 3), (12, 3))
-    assert play(40, *typed, at(15, *label)).after(15) <= STILL + SLACK
+    assert play(40, *typed, at(15, *label)).after(15) <= STILL_SECONDS + SLACK
 
 
 def test_a_picture_of_another_size_has_no_patch_that_rests() -> None:
@@ -251,7 +251,7 @@ def test_a_picture_of_another_size_has_no_patch_that_rests() -> None:
         gate.record_question(asked, PictureQuestionReason.NOVEL)
         gate.record_no_result(asked)
     gate.observe_motion(Motion(asked + 1, sudden=frozenset({(1, 1)}), anew=True))
-    assert gate.next_look_at(asked + 1) == pytest.approx(asked + 1 + STILL)
+    assert gate.next_look_at(asked + 1) == pytest.approx(asked + 1 + STILL_SECONDS)
 
 
 def test_what_happens_outside_the_region_waits() -> None:
@@ -263,7 +263,7 @@ def test_what_happens_outside_the_region_waits() -> None:
 def test_what_happens_in_the_region_does_not_wait() -> None:
     gate = warmed_gate()
     gate.watch_region(frozenset({(1, 1)}))
-    assert asked_at(gate, 10, [(1, 1)]) == 10 + STILL
+    assert asked_at(gate, 10, [(1, 1)]) == 10 + STILL_SECONDS
 
 
 def test_gate_repeats_a_failed_question_once_it_is_allowed() -> None:

@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from taskmem_hookspecs import NoAnswer, Reader, ReaderRefused, Readiness
-from taskmem_vision.gemini import client as module
-from taskmem_vision.gemini.client import MODEL, Gemini
+from taskmem_vision import gemini as module
+from taskmem_vision.gemini import MODEL, Gemini
 from taskmem_vision.judges.reader_questions import ReaderVerdict
 from tests.plugins.vision.asking import QUESTION, ask, failure
 from tests.plugins.vision.fake_gemini import NO, YES, FakeGemini
@@ -53,7 +53,7 @@ async def test_gemini_is_asked_for_short_json_with_minimal_thinking(gemini, serv
     assert config["responseMimeType"] == "application/json"
     assert set(config["responseJsonSchema"]["required"]) >= {"met", "confidence"}
     assert config["responseJsonSchema"]["$defs"]["Met"]["enum"] == [*("yes", "no", "unsure")]
-    assert config["maxOutputTokens"] == module.TOKENS
+    assert config["maxOutputTokens"] == module._ANSWER_TOKENS
     assert config["thinkingConfig"] == {"thinking_level": "MINIMAL"}
     assert "temperature" not in config
 

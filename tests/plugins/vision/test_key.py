@@ -6,7 +6,7 @@ import traceback
 
 import pytest
 
-from taskmem_vision.gemini.client import MODEL, Gemini
+from taskmem_vision.gemini import MODEL, Gemini
 from tests.plugins.vision.asking import ask, failure
 from tests.plugins.vision.fake_gemini import NO, FakeGemini
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from taskmem_vision.change.look import KEPT, TITLE, Look, LookHistory
-from taskmem_vision.change.thumbnail import list_all_blocks
+from taskmem_vision.change.pictures import MOST_MOTIONS, TITLE, Look, LookHistory, list_all_blocks
 
 SIZES = [(64, 64), (96, 64), (64, 96)]
 INKS = ["white", "black", "red"]
@@ -88,9 +87,9 @@ def test_looks_of_all_targets_are_numbered_in_one_row() -> None:
 
 def test_what_a_track_remembers_has_a_bound() -> None:
     track = LookHistory()
-    for number in range(KEPT + 10):
+    for number in range(MOST_MOTIONS + 10):
         track.add_look(float(number), sheet(INKS[number % 2]))
-    assert len(list(track.list_motions_since(-1))) == KEPT
+    assert len(list(track.list_motions_since(-1))) == MOST_MOTIONS
 
 
 @given(

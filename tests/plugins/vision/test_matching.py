@@ -19,9 +19,10 @@ from taskmem_vision.reading.matching import (
     explain_refusal,
     find_side,
     is_read,
+    straighten_text,
+    to_plain_text,
 )
-from taskmem_vision.reading.page import OcrPage
-from taskmem_vision.reading.screen_text import straighten_text, to_plain_text
+from taskmem_vision.reading.ocr import OcrPage
 from tests.plugins.vision.conditions import make_condition, text
 from tests.plugins.vision.painted import FONT, require_tesseract
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from taskmem_vision.capture import change_events
-from taskmem_vision.capture.change_events import GAP, LIVELY, POLL, LookThrottle
+from taskmem_vision.capture import watches
+from taskmem_vision.capture.watches import LIVELY_SECONDS, LOOK_GAP, POLL_GAP, LookThrottle
 
 
 class Time:
@@ -31,7 +31,7 @@ class Time:
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     made = Time()
-    monkeypatch.setattr(change_events.asyncio, "sleep", made.sleep)
+    monkeypatch.setattr(watches.asyncio, "sleep", made.sleep)
     return made
 
 
@@ -47,7 +47,7 @@ async def fresh_news(time: Time) -> LookThrottle:
 async def test_the_first_look_is_due_and_the_next_one_only_after_news(
     time: Time, fresh_news: LookThrottle
 ) -> None:
-    time.now += GAP
+    time.now += LOOK_GAP
     assert not fresh_news.is_due()
     fresh_news.note_event()
     assert fresh_news.is_due()
@@ -62,7 +62,7 @@ async def test_news_come_when_the_last_look_is_a_gap_ago(
     fresh_news.note_event()
     assert not fresh_news.is_due()
     await fresh_news.wait_for_event()
-    assert sum(time.slept) == pytest.approx(GAP)
+    assert sum(time.slept) == pytest.approx(LOOK_GAP)
     assert fresh_news.is_due()
 
 
@@ -72,7 +72,7 @@ async def test_look_by_another_delays_the_news_but_loses_none(
     time.meanwhile = iter([lambda: (fresh_news.record_look(), fresh_news.note_event())])
     fresh_news.note_event()
     await fresh_news.wait_for_event()
-    assert sum(time.slept) == pytest.approx(2 * GAP)
+    assert sum(time.slept) == pytest.approx(2 * LOOK_GAP)
     assert fresh_news.is_due()
 
 
@@ -90,15 +90,15 @@ async def test_polling_is_closer_for_a_while_after_a_change(
     time: Time, fresh_news: LookThrottle
 ) -> None:
     await fresh_news.wait_for_poll()
-    assert sum(time.slept) == pytest.approx(POLL)
+    assert sum(time.slept) == pytest.approx(POLL_GAP)
     assert fresh_news.is_due()
     fresh_news.record_look()
     fresh_news.record_motion()
     time.slept.clear()
     await fresh_news.wait_for_poll()
-    assert sum(time.slept) == pytest.approx(GAP)
-    time.now += LIVELY
+    assert sum(time.slept) == pytest.approx(LOOK_GAP)
+    time.now += LIVELY_SECONDS
     fresh_news.record_look()
     time.slept.clear()
     await fresh_news.wait_for_poll()
-    assert sum(time.slept) == pytest.approx(POLL)
+    assert sum(time.slept) == pytest.approx(POLL_GAP)

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_vision.judges.text_pacing import CALLS, RESERVE, QuestionPacer, TextQuestionReason
+from taskmem_vision.judges.text_pacing import (
+    MOST_QUESTIONS,
+    RESERVED_QUESTIONS,
+    QuestionPacer,
+    TextQuestionReason,
+)
 from tests.plugins.vision.frames import frame
 
 
@@ -119,7 +124,7 @@ def test_repeated_silences_are_asked_about_ever_more_rarely():
     wait = play(Wait(), 3600, lambda at: at % 14 in range(6))
     quiet = [at for at, reason in wait.asked if reason == "quiet"]
     assert quiet[-1] > 1000
-    assert len(wait.asked) <= CALLS - RESERVE
+    assert len(wait.asked) <= MOST_QUESTIONS - RESERVED_QUESTIONS
 
 
 def test_the_end_is_asked_about_at_once():
@@ -288,7 +293,7 @@ def test_the_last_questions_are_kept_for_the_end():
     wait = Wait()
     for at in range(0, 40_000, 10):
         wait.see(at, str(at))
-    assert len(wait.asked) == CALLS - RESERVE
+    assert len(wait.asked) == MOST_QUESTIONS - RESERVED_QUESTIONS
     assert wait.pacing.is_reserving
     assert wait.again is None
     assert wait.see(40_001, "z", exit_status=0) is TextQuestionReason.END
@@ -304,7 +309,7 @@ def test_nothing_is_asked_once_all_questions_are_spent():
 
 def test_nonsense_counts_and_is_asked_again():
     pacing = QuestionPacer()
-    for at in range(CALLS - RESERVE):
+    for at in range(MOST_QUESTIONS - RESERVED_QUESTIONS):
         assert pacing.observe_frame(frame(at, "a")) is TextQuestionReason.FIRST
         pacing.record_bad_answer()
     assert pacing.observe_frame(frame(99, "a")) is None
@@ -312,7 +317,7 @@ def test_nonsense_counts_and_is_asked_again():
 
 def test_what_was_not_answered_does_not_count_and_is_asked_again():
     pacing = QuestionPacer()
-    for at in range(3 * CALLS):
+    for at in range(3 * MOST_QUESTIONS):
         assert pacing.observe_frame(frame(at, "a")) is TextQuestionReason.FIRST
     assert pacing.calls == 0
 

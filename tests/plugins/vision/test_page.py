@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_vision.reading.page import GAP, OcrPage, Word, arrange_words, join_pages
+from taskmem_vision.reading.ocr import ROW_GAP, OcrPage, Word, arrange_words, join_pages
 
 HEIGHT = 10
 
@@ -22,7 +22,7 @@ def test_words_of_one_row_are_one_line_in_any_order():
 
 
 def test_words_that_are_far_apart_are_on_lines_of_their_own():
-    near, far = 20 + GAP * HEIGHT, 21 + GAP * HEIGHT
+    near, far = 20 + ROW_GAP * HEIGHT, 21 + ROW_GAP * HEIGHT
     assert arrange_words([word("loss", 0, 0), word("5", near, 0)]).text == "loss 5"
     assert arrange_words([word("loss", 0, 0), word("5", far, 0)]).text == "loss\n5"
 

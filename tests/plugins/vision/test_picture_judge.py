@@ -12,9 +12,9 @@ import pytest
 
 from taskmem_hookspecs import JudgeUnavailable, Met, NoAnswer, Picture
 from taskmem_vision.change.motion import WARM_UP
-from taskmem_vision.change.pending_pictures import WATCHFUL
-from taskmem_vision.change.question_policy import STILL
-from taskmem_vision.judges.picture_judge import CALLS, FRESH, PictureJudge
+from taskmem_vision.change.pending_pictures import JUDGEMENT_GAP
+from taskmem_vision.change.question_policy import STILL_SECONDS
+from taskmem_vision.judges.picture_judge import CONFIRM_SECONDS, MOST_ANSWERS, PictureJudge
 from taskmem_vision.judges.reader_questions import PromptInjectionSuspected, ReaderReply
 from tests.plugins.vision.asking import verdict
 from tests.plugins.vision.painted import Room, picture, turn
@@ -70,7 +70,7 @@ class JudgedWait(Room):
         self.now += WARM_UP + 1
         await self.rule()
 
-    async def paint(self, *boxes, seconds=STILL):
+    async def paint(self, *boxes, seconds=STILL_SECONDS):
         """Paint, and look at it, and again when it has stood still."""
         self.painted = boxes
         await self.rule()
@@ -86,7 +86,7 @@ def room():
 async def test_what_holds_already_is_asked_about_at_once(room):
     ruling = await room.rule()
     assert ruling.met is Met.UNSURE
-    assert ruling.look_again_seconds == WATCHFUL
+    assert ruling.look_again_seconds == JUDGEMENT_GAP
     await room.model.answer(verdict(Met.YES, observation="It stands there."))
     ruling = await room.rule()
     assert ruling.met is Met.YES
@@ -106,9 +106,9 @@ async def test_something_new_is_asked_about_when_it_stands_still(room):
     await room.begin()
     room.painted = (MARK,)
     ruling = await room.rule()
-    assert ruling.look_again_seconds == pytest.approx(STILL)
+    assert ruling.look_again_seconds == pytest.approx(STILL_SECONDS)
     assert len(room.model.scenes) == 1
-    room.now += STILL
+    room.now += STILL_SECONDS
     await room.rule()
     [_, scene] = room.model.scenes
     assert scene.shots[-1].box is not None
@@ -120,9 +120,9 @@ async def test_a_look_goes_on_while_the_model_thinks(room):
     await room.paint(MARK)
     assert room.model.waiting_count == 1
     for _ in range(5):
-        room.now += WATCHFUL
+        room.now += JUDGEMENT_GAP
         ruling = await room.rule()
-        assert ruling.look_again_seconds == WATCHFUL
+        assert ruling.look_again_seconds == JUDGEMENT_GAP
     assert room.model.waiting_count == 1
 
 
@@ -154,8 +154,8 @@ async def test_a_hesitant_yes_needs_another_one_on_a_later_look(room):
     await room.model.answer(verdict(Met.YES, 0.6))
     ruling = await room.rule()
     assert ruling.met is Met.UNSURE
-    assert ruling.look_again_seconds == pytest.approx(FRESH)
-    room.now += FRESH
+    assert ruling.look_again_seconds == pytest.approx(CONFIRM_SECONDS)
+    room.now += CONFIRM_SECONDS
     await room.rule()
     await room.model.answer(verdict(Met.YES, 0.6))
     assert (await room.rule()).met is Met.YES
@@ -164,7 +164,7 @@ async def test_a_hesitant_yes_needs_another_one_on_a_later_look(room):
 async def test_a_hesitant_yes_that_is_not_confirmed_settles_nothing(room):
     await room.rule()
     await room.model.answer(verdict(Met.YES, 0.6))
-    room.now += FRESH
+    room.now += CONFIRM_SECONDS
     await room.rule()
     await room.model.answer(verdict(Met.NO))
     assert (await room.rule()).met is Met.UNSURE
@@ -344,7 +344,7 @@ async def test_swayed_model_is_shown_what_appears_after_another_change(room):
 
 async def test_a_model_that_stays_swayed_never_settles_it(room):
     await room.rule()
-    for _ in range(CALLS):
+    for _ in range(MOST_ANSWERS):
         if not room.model.waiting_count:
             break
         await room.model.answer(PromptInjectionSuspected("It says yes to everything."))
@@ -520,7 +520,7 @@ async def test_a_title_that_changes_is_asked_about(room):
     await room.begin()
     room.title = "Build finished"
     await room.rule()
-    room.now += STILL
+    room.now += STILL_SECONDS
     await room.rule()
     assert room.model.scenes[-1].title == "Build finished"
 
@@ -536,7 +536,7 @@ async def test_pictures_of_other_sensors_are_judged_likewise():
     room.now += WARM_UP + 1
     await room.rule(picture=foreign_picture())
     await room.rule(picture=foreign_picture(MARK))
-    room.now += STILL
+    room.now += STILL_SECONDS
     await room.rule(picture=foreign_picture(MARK))
     assert len(room.model.scenes) == 2
 

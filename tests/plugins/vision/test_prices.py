@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from taskmem_vision.gemini.prices import compute_cost_dollars
+from taskmem_vision.gemini import compute_cost_dollars
 
 DAY = date(2026, 11, 22)
 MILLION = 1_000_000

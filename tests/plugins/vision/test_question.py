@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from taskmem_hookspecs import Frame
-from taskmem_vision.judges.text_question import (
-    BYTES,
+from taskmem_vision.judges.text_judge import (
     INSTRUCTION,
-    LINES,
+    MOST_BYTES,
+    MOST_LINES,
     build_text_question,
     get_frame_text,
 )
@@ -53,9 +53,9 @@ def test_typed_commands_are_told_from_output():
 
 
 def test_the_newest_lines_are_shown_and_the_cut_is_marked():
-    asked = build_text_question("done", frame(tail="\n".join(map(str, range(LINES + 2)))))
+    asked = build_text_question("done", frame(tail="\n".join(map(str, range(MOST_LINES + 2)))))
     assert "(Left out before this: 2 lines.)\n| 2\n| 3\n" in asked
-    assert len(terminal(asked)) == LINES
+    assert len(terminal(asked)) == MOST_LINES
 
 
 def test_what_is_shown_has_a_limit_in_bytes():
@@ -66,16 +66,16 @@ def test_what_is_shown_has_a_limit_in_bytes():
 
 
 def test_a_line_that_is_too_long_is_shown_from_its_end():
-    asked = build_text_question("done", frame(tail="before\n" + "é" * BYTES + "end"))
+    asked = build_text_question("done", frame(tail="before\n" + "é" * MOST_BYTES + "end"))
     (line,) = terminal(asked)
     assert line.endswith("éend")
-    assert BYTES - 2 <= len(line[2:].encode()) < BYTES
+    assert MOST_BYTES - 2 <= len(line[2:].encode()) < MOST_BYTES
     assert "(Left out before this: the beginning of a long line.)" in asked
 
 
 def test_what_is_whole_has_no_mark_of_a_cut():
-    asked = build_text_question("done", frame(tail="\n".join(["x"] * LINES) + "\n\n"))
-    assert len(terminal(asked)) == LINES
+    asked = build_text_question("done", frame(tail="\n".join(["x"] * MOST_LINES) + "\n\n"))
+    assert len(terminal(asked)) == MOST_LINES
     assert "Left out" not in asked
 
 

@@ -10,11 +10,11 @@ from taskmem_vision.change.motion import (
     BUSY_CHANGES,
     BUSY_SECONDS,
     LONGEST_GAP,
-    SETTLED,
     SETTLED_GAPS,
-    SKIPPED,
-    SLOW,
-    SUDDEN,
+    SETTLED_SECONDS,
+    SKIPPED_GAPS,
+    SLOW_GAP,
+    SUDDEN_BLOCKS,
     WARM_UP,
     Block,
     MotionHistory,
@@ -54,14 +54,14 @@ def test_what_changes_beside_a_busy_block_is_near_it(distance: int, near: bool) 
 
 
 def test_quiet_blocks_that_change_together_are_sudden_near_busy() -> None:
-    line = {(CARET[0] + 1 + number, CARET[1]) for number in range(SUDDEN)}
+    line = {(CARET[0] + 1 + number, CARET[1]) for number in range(SUDDEN_BLOCKS)}
     assert ticking_rhythms().record_changes(0.5, line).sudden == line
-    apart = {(number * 3, 0) for number in range(SUDDEN)}
+    apart = {(number * 3, 0) for number in range(SUDDEN_BLOCKS)}
     assert ticking_rhythms().record_changes(0.5, apart).sudden == frozenset()
 
 
 def test_a_block_is_quiet_again_after_eight_seconds() -> None:
-    line = {(number, 0) for number in range(SUDDEN)}
+    line = {(number, 0) for number in range(SUDDEN_BLOCKS)}
     rhythms = MotionHistory()
     rhythms.record_changes(0.0, line)
     assert rhythms.record_changes(BUSY_SECONDS, line).novel == line
@@ -70,18 +70,18 @@ def test_a_block_is_quiet_again_after_eight_seconds() -> None:
 
 def test_busy_block_settles_some_time_after_its_longest_gap() -> None:
     assert ticking_rhythms(gap=0.8).settles_at(CARET) == pytest.approx(0.8 * SETTLED_GAPS)
-    assert ticking_rhythms(gap=0.1).settles_at(CARET) == SETTLED
+    assert ticking_rhythms(gap=0.1).settles_at(CARET) == SETTLED_SECONDS
     assert ticking_rhythms(gap=0.5).settles_surely_at(CARET, 3) == 1.5
     assert MotionHistory().settles_at(CARET) == 0.0
 
 
 def test_a_clock_may_skip_a_tick() -> None:
-    assert ticking_rhythms(gap=1.0).settles_at(CARET) == SKIPPED
-    assert ticking_rhythms(gap=SLOW).settles_at(CARET) == pytest.approx(SLOW * SETTLED_GAPS)
+    assert ticking_rhythms(gap=1.0).settles_at(CARET) == SKIPPED_GAPS
+    assert ticking_rhythms(gap=SLOW_GAP).settles_at(CARET) == pytest.approx(SLOW_GAP * SETTLED_GAPS)
 
 
 def test_what_is_still_for_long_belongs_to_no_rhythm() -> None:
-    assert ticking_rhythms(gap=LONGEST_GAP + 0.1).settles_at(CARET) == SETTLED
+    assert ticking_rhythms(gap=LONGEST_GAP + 0.1).settles_at(CARET) == SETTLED_SECONDS
 
 
 def test_it_is_warm_some_time_after_its_first_look_or_a_new_size() -> None:
@@ -107,9 +107,9 @@ def test_each_changed_block_is_of_exactly_one_kind(looks: list[tuple[float, set[
         assert bool(motion) == bool(changed)
         for block in changed:
             assert rhythms.changed_at(block) == now
-            assert rhythms.settles_at(block) >= now + SETTLED
+            assert rhythms.settles_at(block) >= now + SETTLED_SECONDS
         for group in find_clusters(motion.sudden, 1):
-            assert len(group) >= SUDDEN
+            assert len(group) >= SUDDEN_BLOCKS
 
 
 @given(BLOCKS, st.integers(1, 3))

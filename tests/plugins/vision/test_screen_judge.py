@@ -12,9 +12,9 @@ from PIL import Image
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met
 from taskmem_hookspecs.testing import JudgeSuite
 from taskmem_vision.change.motion import WARM_UP
-from taskmem_vision.change.question_policy import STILL
+from taskmem_vision.change.question_policy import STILL_SECONDS
 from taskmem_vision.reading.judge import RETRY_SECONDS, SURE_SECONDS, ScreenJudge
-from taskmem_vision.reading.page import OcrPage
+from taskmem_vision.reading.ocr import OcrPage
 from tests.plugins.vision.conditions import make_condition, text
 from tests.plugins.vision.frames import DAWN
 from tests.plugins.vision.painted import Room
@@ -66,7 +66,7 @@ class JudgedWait(Room):
     async def paint(self, *boxes):
         self.painted = boxes
         await self.rule()
-        self.now += STILL
+        self.now += STILL_SECONDS
 
 
 class TestScreenJudge(JudgeSuite):

@@ -11,7 +11,7 @@ import pytest
 
 from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound
 from taskmem_hookspecs.errors import NoProvider
-from taskmem_vision.capture import change_events
+from taskmem_vision.capture import watches
 from tests.plugins.vision.papers import (
     BLUE,
     GREEN,
@@ -35,8 +35,8 @@ SECRET = {"TASKMEM_PRIVATE_WINDOWS": "bank , DIARY"}
 def polls(monkeypatch):
     """No xcffib; and looks that come soon enough for a test."""
     monkeypatch.setattr("taskmem_vision.capture.sensor._has_x11", lambda: False)
-    monkeypatch.setattr(change_events, "GAP", 0.01)
-    monkeypatch.setattr(change_events, "POLL", 0.02)
+    monkeypatch.setattr(watches, "LOOK_GAP", 0.01)
+    monkeypatch.setattr(watches, "POLL_GAP", 0.02)
 
 
 # --- what is seen -------------------------------------------------------------------
@@ -119,7 +119,7 @@ async def test_while_the_server_is_away_it_is_not_asked_all_the_time(monkeypatch
         async with watch_target(short, "screen") as watch:
             os.kill(short.pids[0], signal.SIGKILL)
             await await_frame(watch, lambda frame: frame.picture is None)
-            monkeypatch.setattr("taskmem_vision.capture.change_events.LIVELY", 0.0)
+            monkeypatch.setattr("taskmem_vision.capture.watches.LIVELY_SECONDS", 0.0)
             watch._throttle._looked_at = float("-inf")
             await look(watch)
             waking = asyncio.create_task(watch.wait_for_change())
@@ -195,16 +195,14 @@ async def test_a_window_that_turns_private_is_black_from_then_on(screen, papers)
 
 
 async def test_private_window_opened_during_a_shot_is_black(screen, papers, monkeypatch):
-    from taskmem_vision.capture import screen as module
-
     async with watch_target(screen, "screen", **SECRET) as watch:
-        shot = module.take_screenshot
+        shot = watches._take_screenshot
 
         def later(*given):
             papers.open("Bank", colour=RED)
             return shot(*given)
 
-        monkeypatch.setattr(module, "take_screenshot", later)
+        monkeypatch.setattr(watches, "_take_screenshot", later)
         papers.open("Waker", (20, 20), (0, 600), colour=BLUE)
         frame = await await_frame(watch, lambda frame: BLUE in colours(frame))
         assert RED not in colours(frame)

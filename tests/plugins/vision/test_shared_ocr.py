@@ -7,9 +7,7 @@ import asyncio
 import pytest
 
 from taskmem_hookspecs import JudgeUnavailable
-from taskmem_vision.reading.ocr import OcrEngine
-from taskmem_vision.reading.page import OcrPage
-from taskmem_vision.reading.shared_reading import KEPT, SharedOcr
+from taskmem_vision.reading.ocr import MOST_READINGS, OcrEngine, OcrPage, SharedOcr
 
 DONE = OcrPage("Done", "")
 
@@ -75,9 +73,9 @@ async def test_only_the_last_readings_are_remembered() -> None:
     slow = Slow()
     slow.free.set()
     shared = SharedOcr(slow)
-    for number in range(KEPT + 1):
+    for number in range(MOST_READINGS + 1):
         await shared.read(b"%d" % number)
     await shared.read(b"1")
-    assert len(slow.pictures) == KEPT + 1
+    assert len(slow.pictures) == MOST_READINGS + 1
     await shared.read(b"0")
-    assert len(slow.pictures) == KEPT + 2
+    assert len(slow.pictures) == MOST_READINGS + 2

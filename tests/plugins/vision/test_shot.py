@@ -5,11 +5,11 @@ import io
 import pytest
 from PIL import Image
 
-from taskmem_vision.change.look import TITLE
-from taskmem_vision.change.stored_picture import (
-    DETAIL,
-    MOST,
-    WHOLE,
+from taskmem_vision.change.pictures import (
+    DETAIL_SIDE,
+    MOST_SHOTS,
+    TITLE,
+    WHOLE_SIDE,
     Shot,
     pick_telling_shot,
     select_shots,
@@ -26,7 +26,7 @@ def open_image(data):
 def test_a_large_picture_is_sent_small_and_what_is_new_as_it_is():
     look = Easel((1920, 1080)).look(0, (960, 512, 20, 20))
     shot = Shot(look, [(30, 16)])
-    assert max(open_image(shot.whole).size) == WHOLE
+    assert max(open_image(shot.whole).size) == WHOLE_SIDE
     assert shot.is_shrunk
     left, top, right, bottom = shot.box
     assert open_image(shot.detail).size == (right - left, bottom - top)
@@ -55,14 +55,14 @@ def test_a_box_is_never_larger_than_what_can_be_shown():
     for wide in range(1, 40):
         shot = Shot(Easel((1920, 1080)).look(0), [(2, 2), (2 + wide, 2)])
         if shot.box is not None:
-            assert shot.box[2] - shot.box[0] <= DETAIL
+            assert shot.box[2] - shot.box[0] <= DETAIL_SIDE
 
 
 def test_a_shot_is_a_picture_that_can_be_made_smaller():
     shot = Shot(Easel((1920, 1080)).look(0), [])
     assert open_image(shot.jpeg(480)).size == (480, 270)
-    assert open_image(shot.jpeg(5000)).size == (WHOLE, 864)
-    assert Image.open(io.BytesIO(shot.png())).size == (WHOLE, 864)
+    assert open_image(shot.jpeg(5000)).size == (WHOLE_SIDE, 864)
+    assert Image.open(io.BytesIO(shot.png())).size == (WHOLE_SIDE, 864)
 
 
 def test_colours_survive():
@@ -84,7 +84,7 @@ def test_kept_shots_are_the_first_the_newest_and_most_different():
     held = []
     for look in looks:
         held = select_shots(held, Shot(look, []))
-    assert len(held) == MOST
+    assert len(held) == MOST_SHOTS
     assert [shot.at for shot in held] == [0, 2, 4]
 
 

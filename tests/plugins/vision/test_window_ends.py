@@ -77,11 +77,11 @@ async def test_the_server_killed_it_is_told_at_once():
 
 
 async def test_a_window_that_closes_right_after_it_was_chosen_is_gone(screen, papers, monkeypatch):
-    from taskmem_vision.capture import windows
+    from taskmem_vision.capture import desktop
 
     window = papers.open("Fleeting")
-    told = windows.describe_choice
-    monkeypatch.setattr(windows, "describe_choice", lambda c: papers.shut(window) or told(c))
+    told = desktop.describe_choice
+    monkeypatch.setattr(desktop, "describe_choice", lambda c: papers.shut(window) or told(c))
     with pytest.raises(TargetGone):
         async with watch_target(screen, "window:Fleeting"):
             pass
@@ -181,9 +181,7 @@ async def test_window_is_seen_on_a_server_without_shared_memory(screen, papers, 
     def refuse_memory(*_):
         raise OSError(28, "there is no memory to share")
 
-    monkeypatch.setattr(
-        "taskmem_vision.capture.shared_memory.SharedSegment._ensure_size", refuse_memory
-    )
+    monkeypatch.setattr("taskmem_vision.capture.x11.SharedSegment._ensure_size", refuse_memory)
     papers.open("Remote")
     async with watch_target(screen, "window:Remote") as watch:
         assert colours(await watch.here()) == {GREEN}

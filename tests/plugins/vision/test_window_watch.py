@@ -10,7 +10,7 @@ from xcffib.xproto import WindowClass
 
 from taskmem_hookspecs import Target, TargetNotFound
 from taskmem_hookspecs.testing import SensorSuite
-from taskmem_vision.capture.change_events import GAP
+from taskmem_vision.capture.watches import LOOK_GAP
 from tests.plugins.vision.papers import (
     BLUE,
     GREEN,
@@ -315,7 +315,7 @@ async def test_looks_at_what_keeps_changing_are_apart(screen, papers):
                 await await_change(watch)
         times = sorted(set(looks))
         assert len(times) > 3
-        assert all(b - a >= GAP for a, b in pairwise(times))
+        assert all(b - a >= LOOK_GAP for a, b in pairwise(times))
 
 
 async def test_watch_reports_paint_right_after_a_look_despite_others(screen, papers):

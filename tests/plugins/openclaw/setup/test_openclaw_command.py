@@ -19,7 +19,7 @@ from taskmem_hookspecs.installing import add_seal, find_command, find_home
 from taskmem_openclaw import plugin_socket
 from taskmem_openclaw.setup import package_files, prompts
 from taskmem_openclaw.setup.apply import ShippedPackage
-from taskmem_vision.gemini.client import Gemini
+from taskmem_vision.gemini import Gemini
 from tests.plugins.openclaw.setup.stand_in import StandIn
 from tests.support.waiting import PATIENCE
 

@@ -1,8 +1,9 @@
-"""Ask Gemini.
+"""Ask Gemini, compute what that costs, and explain what went wrong.
 
 The SDK is imported in a thread when first needed, because that takes seconds. It neither retries
-nor has a time limit: the core ends a question that takes too long, and pauses a reader. `failures`
-explains errors.
+nor has a time limit: the core ends a question that takes too long, and pauses a reader. The SDK
+raises no error for a blocked question or a truncated answer, and lets errors of its HTTP library
+through. No message contains the key.
 """
 
 from __future__ import annotations
@@ -12,40 +13,220 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from taskmem_hookspecs import (
     NoAnswer,
     Question,
+    ReaderRefused,
     ReaderStatus,
     ReaderUnavailable,
     Readiness,
     Reading,
 )
-from taskmem_vision.gemini import failures
-from taskmem_vision.gemini.prices import compute_cost_dollars
+from taskmem_vision.text_lines import to_one_line
 
 if TYPE_CHECKING:
     from google.genai import Client
+    from google.genai.errors import APIError
     from google.genai.types import GenerateContentResponse, ThinkingConfigDict
+
+_PRICED_TOKENS: Final = 1_000_000
+
+
+class _Price(NamedTuple):
+    """Dollars for a million tokens; thoughts cost the same as output."""
+
+    until: date
+    """Last day of this price."""
+    tokens_in: float
+    tokens_out: float
+
+
+# Prices as of 2026-10-07, with the one that is announced for 2027.
+# Source: https://ai.google.dev/gemini-api/docs/pricing
+_PRICES: Final = {
+    "gemini-3.5-flash-lite": (_Price(date.max, 0.30, 2.50),),
+    "gemini-3.8-flash": (_Price(date(2026, 12, 31), 0.75, 3.75), _Price(date.max, 1.50, 7.50)),
+}
+# A version number or date after the name does not change the price; a word such as "lite" or
+# "image" means another model.
+_VERSION: Final = re.compile(r"(?:-\d+)*")
+
+
+def compute_cost_dollars(model: str, day: date, *, tokens_in: int, tokens_out: int) -> float | None:
+    """Return the cost of tokens on a day; None: the model's price is unknown."""
+    name = model.removeprefix("models/")
+    for known, prices in _PRICES.items():
+        if name.startswith(known) and _VERSION.fullmatch(name, len(known)):
+            price = next(each for each in prices if day <= each.until)
+            paid = tokens_in * price.tokens_in + tokens_out * price.tokens_out
+            return paid / _PRICED_TOKENS
+    return None
+
+
+_DESCRIPTION_CHARACTERS: Final = 200
+_DELAY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
+_QUOTE: Final = "quote the text to wait for, so that no model is needed."
+
+_BAD_REQUEST: Final = 400
+_NO_KEY: Final = (401, 403)
+_NOT_FOUND: Final = 404
+_LIMIT: Final = 429
+_SERVER: Final = 500
+
+
+# --- answers that are none ----------------------------------------------------
+
+
+def _read_answer(response: GenerateContentResponse) -> str:
+    """Return the text of a complete answer.
+
+    Raises:
+        NoAnswer: The answer was blocked, truncated or empty.
+    """
+    feedback = response.prompt_feedback
+    if feedback is not None and feedback.block_reason is not None:
+        raise NoAnswer(f"Gemini refused the question ({feedback.block_reason.value}); {_QUOTE}")
+    if not response.candidates:
+        raise NoAnswer("Gemini's answer held nothing at all; it is asked again.")
+    candidate = response.candidates[0]
+    finish = candidate.finish_reason.value if candidate.finish_reason else "STOP"
+    if finish == "MAX_TOKENS":
+        raise NoAnswer("Gemini's answer was cut, being too long; it is asked again.")
+    if finish != "STOP":
+        raise NoAnswer(f"Gemini broke off its answer ({finish}); {_QUOTE}")
+    parts = (candidate.content.parts if candidate.content else None) or ()
+    text = "".join(part.text or "" for part in parts if not part.thought)
+    if not text.strip():
+        raise NoAnswer("Gemini's answer was empty; it is asked again.")
+    return text
+
+
+# --- no answer ----------------------------------------------------------------
+
+
+def _explain_error(error: Exception, secret: str, variable: str, model: str) -> ReaderUnavailable:
+    """Return the meaning of an SDK error, without the key.
+
+    Args:
+        error: The raised error.
+        secret: The key.
+        variable: The variable with the key.
+        model: The model that was asked.
+    """
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    name = type(error).__name__
+    if "APIError" in kinds:
+        api = cast("APIError", error)
+        description = _describe_error(api, secret)
+        delay = _read_retry_seconds(api)
+        kind = ReaderRefused if _refuses_key(api) else ReaderUnavailable
+        return kind(_describe_refusal(api, description, variable, model, delay), delay)
+    # Compared by name: the SDK uses one of several HTTP libraries.
+    if kinds & {"RequestError", "InvalidURL", "ClientError", "OSError"}:
+        return ReaderUnavailable(
+            f"The connection to Gemini failed ({name}); see that the network and "
+            "GOOGLE_GEMINI_BASE_URL are right."
+        )
+    if isinstance(error, ImportError):
+        return ReaderUnavailable(
+            f"google-genai cannot be loaded ({name}); install openclaw-taskmem anew."
+        )
+    return ReaderUnavailable(
+        f"What answers is not Gemini, or not understood ({name}); see that "
+        "GOOGLE_GEMINI_BASE_URL is right."
+    )
+
+
+def _refuses_key(error: APIError) -> bool:
+    return error.code in _NO_KEY or (error.code == _BAD_REQUEST and _blames_key(error))
+
+
+def _describe_refusal(
+    error: APIError, description: str, variable: str, model: str, delay: float | None
+) -> str:
+    code = error.code
+    if _refuses_key(error):
+        return (
+            f"Gemini refused the key in {variable} ({description}); set a valid one and "
+            "restart the daemon."
+        )
+    if code == _NOT_FOUND:
+        return (
+            f"Gemini has no model {model} ({description}); set TASKMEM_GEMINI_MODEL to one "
+            "that it has and restart the daemon."
+        )
+    if code == _LIMIT:
+        wait = f" in {delay:g} s" if delay else ""
+        return f"Gemini's limit is reached ({description}); it is asked again{wait}."
+    if code >= _SERVER:
+        return f"Gemini is in trouble ({description}); it is asked again."
+    return (
+        f"Gemini refused the request ({description}); see that TASKMEM_GEMINI_MODEL and "
+        "GOOGLE_GEMINI_BASE_URL are right."
+    )
+
+
+def _describe_error(error: APIError, secret: str) -> str:
+    """Return status and message on one line; an HTML page is left out."""
+    status: object = error.status
+    message: object = error.message
+    words = f"{error.code} {status}" if isinstance(status, str) else f"{error.code}"
+    if isinstance(message, str) and message and not message.lstrip().startswith("<"):
+        words += f": {message}"
+    safe = words.replace(secret, "[the key]").strip().rstrip(".")
+    return to_one_line(safe, _DESCRIPTION_CHARACTERS)
+
+
+def _blames_key(error: APIError) -> bool:
+    """Return whether a status 400 means that the key is wrong."""
+    reasons = [detail.get("reason") for detail in _read_details(error)]
+    return "API_KEY_INVALID" in reasons
+
+
+def _read_retry_seconds(error: Exception) -> float | None:
+    """Return the delay in an error's RetryInfo; None: it has none."""
+    for detail in _read_details(error):
+        kind, delay = detail.get("@type"), detail.get("retryDelay")
+        if not (isinstance(kind, str) and isinstance(delay, str)):
+            continue
+        found = _DELAY.fullmatch(delay)
+        if kind.endswith("google.rpc.RetryInfo") and found:
+            return float(found[1])
+    return None
+
+
+def _read_details(error: Exception) -> list[dict[str, Any]]:
+    """Return the details of an error, whatever the shape of its body."""
+    body: Any = getattr(error, "details", None)
+    match body:
+        case {"error": {"details": list()}}:
+            listed = body["error"]["details"]
+        case {"details": list()}:
+            listed = body["details"]
+        case _:
+            return []
+    return [detail for detail in listed if isinstance(detail, dict)]
+
 
 NAME: Final = "gemini"
 KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 """Variables in which the SDK looks for a key, in its order."""
 MODEL: Final = "gemini-3.5-flash-lite"
-VARIABLE: Final = "TASKMEM_GEMINI_CALLS_PER_DAY"
+_CALLS_VARIABLE: Final = "TASKMEM_GEMINI_CALLS_PER_DAY"
 CALLS_PER_DAY: Final = 1000
-TOKENS: Final = 1024
+_ANSWER_TOKENS: Final = 1024
 """Maximum length of an answer, including thoughts; a verdict takes about sixty."""
 
 _MOST_TOKENS: Final = 10**9
-_WHOLE: Final = re.compile(r"[0-9]{1,9}")
+_WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 
-class Tokens(NamedTuple):
-    """Tokens that a model read and wrote, including thoughts."""
+class _Tokens(NamedTuple):
+    """_Tokens that a model read and wrote, including thoughts."""
 
     read: int = 0
     written: int = 0
@@ -72,8 +253,8 @@ class Gemini:
     @property
     def calls_per_day(self) -> int | None:
         """Maximum number of requests a day; the core has validated the setting."""
-        raw = self._environ.get(VARIABLE, "").strip()
-        return int(raw) if _WHOLE.fullmatch(raw) else CALLS_PER_DAY
+        raw = self._environ.get(_CALLS_VARIABLE, "").strip()
+        return int(raw) if _WHOLE_NUMBER.fullmatch(raw) else CALLS_PER_DAY
 
     def status(self) -> ReaderStatus:
         """Check whether there is a key and it may be used.
@@ -113,10 +294,10 @@ class Gemini:
             return None
         try:
             latest = max(records, key=lambda record: record.stat().st_mtime)
-            said: object = json.loads(latest.read_bytes())
+            record: object = json.loads(latest.read_bytes())
         except (OSError, ValueError, RecursionError):
             return False
-        return isinstance(said, dict) and cast("Any", said).get("gemini") is True
+        return isinstance(record, dict) and cast("Any", record).get("gemini") is True
 
     async def read(self, question: Question) -> Reading:
         """Ask the model.
@@ -132,7 +313,7 @@ class Gemini:
             client = await self._connect(secret)
             response = await _send_question(client, model, question)
         except Exception as error:  # noqa: BLE001 - the key must not travel on with it
-            trouble = failures.explain_error(error, secret, variable, model)
+            trouble = _explain_error(error, secret, variable, model)
         else:
             return _build_reading(response, model)
         # Raised outside the except block, so that the caught error, which may contain the key, is
@@ -203,9 +384,9 @@ async def _send_question(client: Client, model: str, question: Question) -> Gene
             "system_instruction": question.instruction,
             "response_mime_type": "application/json",
             "response_json_schema": dict(question.answer_schema),
-            "max_output_tokens": TOKENS,
+            "max_output_tokens": _ANSWER_TOKENS,
             "candidate_count": 1,
-            "thinking_config": choose_thinking_config(model),
+            "thinking_config": _choose_thinking_config(model),
             "automatic_function_calling": {"disable": True},
         },
     )
@@ -217,7 +398,7 @@ def _build_reading(response: GenerateContentResponse, model: str) -> Reading:
     today = datetime.now(UTC).date()  # noqa: TID251 - of a price, not of a decision
     cost = compute_cost_dollars(model, today, tokens_in=tokens.read, tokens_out=tokens.written)
     try:
-        text = failures.read_answer(response)
+        text = _read_answer(response)
     except NoAnswer as error:
         error.tokens_in, error.tokens_out = tokens
         error.cost_usd = cost
@@ -237,7 +418,7 @@ def remove_keys(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: each for name, each in environ.items() if name not in KEYS}
 
 
-def choose_thinking_config(model: str) -> ThinkingConfigDict:
+def _choose_thinking_config(model: str) -> ThinkingConfigDict:
     """Return the configuration with the least thinking that a model supports.
 
     Only the Lite models of Gemini 3 support `minimal`; Gemini 2.5 has no levels.
@@ -250,11 +431,11 @@ def choose_thinking_config(model: str) -> ThinkingConfigDict:
     return {"thinking_level": level}
 
 
-def _count_tokens(response: GenerateContentResponse) -> Tokens:
+def _count_tokens(response: GenerateContentResponse) -> _Tokens:
     usage = response.usage_metadata
     if usage is None:
-        return Tokens()
-    return Tokens(
+        return _Tokens()
+    return _Tokens(
         read=_clamp_count(usage.prompt_token_count),
         written=_clamp_count(usage.candidates_token_count)
         + _clamp_count(usage.thoughts_token_count),

@@ -1,0 +1,485 @@
+"""Watch `screen` and `window:` targets, and decide when to look at them again.
+
+`screen` is everything the monitors show, by mss, on every system; on X11 the server reports
+painting, elsewhere the screen is polled, more often for a while after a change. `window:` is a
+window's own pixels on X11, its dialogs, and its title as text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import mss
+from mss.exception import ScreenShotError
+from PIL import Image
+
+from taskmem_hookspecs import Frame, TargetGone
+from taskmem_vision.capture.desktop import (
+    Box,
+    Desktop,
+    DisplayEvents,
+    DisplayGone,
+    NotViewable,
+    Privacy,
+    Window,
+    describe_window,
+    find_dialogs,
+)
+from taskmem_vision.change.pictures import Look, LookHistory
+
+if TYPE_CHECKING:
+    from taskmem_vision.capture.x11 import X11Display
+
+LOOK_GAP: Final = 0.2
+"""Minimum time between two looks. Seconds."""
+POLL_GAP: Final = 2.0
+"""Time between two looks where no paint events are available. Seconds."""
+LIVELY_SECONDS: Final = 10.0
+"""How long after a change polling uses `LOOK_GAP` instead. Seconds."""
+_ONLY_PLACE: Final = "now"
+"""The only place of a picture, which has no past."""
+
+
+class LookThrottle:
+    """Tells one watch when to look again: after an event, at most once in `LOOK_GAP` seconds."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stirred = asyncio.Event()
+        self._looked_at = float("-inf")
+        self._moved_at = float("-inf")
+        self._stale = True
+
+    def note_event(self) -> None:
+        """Note that something happened."""
+        self._stale = True
+        self._stirred.set()
+
+    def is_due(self) -> bool:
+        """Return whether to look again; an event within `LOOK_GAP` stays pending."""
+        return self._stale and self._loop.time() >= self._looked_at + LOOK_GAP
+
+    def record_look(self) -> float:
+        """Record a look, and return its time in monotonic seconds."""
+        self._stale = False
+        self._looked_at = self._loop.time()
+        return self._looked_at
+
+    def record_motion(self) -> None:
+        """Record that the last look showed something new."""
+        self._moved_at = self._looked_at
+
+    async def wait_for_event(self) -> None:
+        """Wait for an event, and until the last look is `LOOK_GAP` ago."""
+        await self._stirred.wait()
+        await self._wait_since_look(LOOK_GAP)
+        self._stirred.clear()
+
+    async def wait_for_poll(self) -> None:
+        """Wait until the next look is due where no events are available."""
+        lively = self._loop.time() < self._moved_at + LIVELY_SECONDS
+        await self._wait_since_look(LOOK_GAP if lively else POLL_GAP)
+        self._stale = True
+
+    async def _wait_since_look(self, seconds: float) -> None:
+        # Another wait may have looked meanwhile, which postpones the next look.
+        while (left := self._looked_at + seconds - self._loop.time()) > 0:  # noqa: ASYNC110
+            await asyncio.sleep(left)
+
+
+class _PictureWatch:
+    """`Watch` without `wait_for_change` and `close`, which subclasses add; it has one place."""
+
+    def __init__(self, note: str | None) -> None:
+        """Set the note about the target for the first frame; None: none."""
+        self._note = note
+        self._track = LookHistory()
+        self._look: Look | None = None
+        self._gone: str | None = None
+        self._throttle = LookThrottle()
+
+    async def here(self) -> Frame:
+        """Return the current frame, with the note about the target.
+
+        Raises:
+            TargetGone: The target went away.
+        """
+        frame = await self._build_frame()
+        if frame.gone is not None:
+            raise TargetGone(frame.gone)
+        notes = " ".join(filter(None, (self._note, frame.note)))
+        return frame.model_copy(update={"note": notes or None})
+
+    async def end(self) -> str:
+        """Return the only place."""
+        return _ONLY_PLACE
+
+    async def look(self, place: str, start: str) -> Frame:
+        """Return the current frame."""
+        del place, start
+        return await self._build_frame()
+
+    async def _refresh_look(self) -> str | None:
+        """Look if something may be new; return why nothing can be seen."""
+        raise NotImplementedError
+
+    @property
+    def _text(self) -> str | None:
+        """The target's titles; None: it has no name, or it is unknown."""
+        return None
+
+    async def _build_frame(self) -> Frame:
+        note = await self._refresh_look()
+        return Frame(
+            seen_at=datetime.now(UTC),  # noqa: TID251
+            place=_ONLY_PLACE,
+            text=self._text,
+            picture=self._look,
+            note=note,
+            gone=self._gone,
+        )
+
+    def _keep_look(self, look: Look) -> None:
+        """Store a look, and record whether it shows something new."""
+        if look is not self._look:
+            self._throttle.record_motion()
+        self._look = look
+
+
+class ScreenWatch(_PictureWatch):
+    """`Watch` on a screen."""
+
+    def __init__(
+        self, desktop: Desktop, privacy: Privacy, connect: Callable[[str], X11Display] | None
+    ) -> None:
+        """Start to watch.
+
+        Args:
+            desktop: The display of the screen.
+            privacy: Decides which windows are private.
+            connect: Connects to a display that reports painting; None: there is none.
+
+        Raises:
+            DisplayGone: It cannot be reached.
+        """
+        super().__init__(desktop.note)
+        self._desktop = desktop
+        self._privacy = privacy
+        self._connect = connect
+        self._display: X11Display | None = None
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._listen()
+            self._capture()
+        except BaseException:
+            self._hang_up()
+            raise
+
+    async def wait_for_change(self) -> None:
+        """Wait until something was painted, at least 0.2 s after the last look.
+
+        Without paint events, wait until the next poll is due.
+        """
+        if self._display is not None:
+            await self._throttle.wait_for_event()
+        else:
+            await self._throttle.wait_for_poll()
+
+    async def close(self) -> None:
+        """Close the connection to the display."""
+        self._hang_up()
+
+    # --- looking ------------------------------------------------------------
+
+    async def _refresh_look(self) -> str | None:
+        why = None
+        try:
+            self._listen()
+            self._process_events()
+            if self._look is None or self._throttle.is_due():
+                self._capture()
+        except DisplayGone as gone:
+            why = f"The screen cannot be seen just now: {gone}"
+            self._look = None
+            self._hang_up()
+            self._throttle.record_look()
+        # Events that arrived with the replies do not make the socket readable, so read them now.
+        self._loop.call_soon(self._handle_readable)
+        return why
+
+    def _capture(self) -> None:
+        at = self._throttle.record_look()
+        if self._display is not None:
+            self._display.rearm_paint()
+        hidden = self._find_private_boxes()
+        pixels = _take_screenshot(self._desktop.name)
+        # A window may have appeared or moved during the capture.
+        self._keep_look(
+            self._track.add_look(at, _black_out(pixels, {*hidden, *self._find_private_boxes()}))
+        )
+
+    def _find_private_boxes(self) -> list[Box]:
+        """Return the boxes of private windows with their frames, which show titles."""
+        if not self._privacy or self._display is None:
+            return []
+        private = self._privacy.find_private(self._display.list_windows())
+        boxes = (self._display.read_frame_box(each.id) for each in private if each.shown)
+        return [box for box in boxes if box is not None]
+
+    # --- what happens -------------------------------------------------------
+
+    def _listen(self) -> None:
+        """Subscribe to paint events, if the display has them."""
+        name = self._desktop.name
+        if self._connect is None or name is None or self._display is not None:
+            return
+        display = self._connect(name)
+        try:
+            display.watch_window(display.root)
+            display.watch_paint(display.root)
+        except BaseException:
+            display.close()
+            raise
+        self._display = display
+        self._loop.add_reader(display.handle, self._handle_readable)
+        self._throttle.note_event()
+
+    def _handle_readable(self) -> None:
+        try:
+            self._process_events()
+        except DisplayGone:
+            self._hang_up()
+
+    def _process_events(self) -> None:
+        if self._display is not None and self._display.read_events() != DisplayEvents():
+            self._throttle.note_event()
+            # Read more in a later iteration, so that a flood of events does not block the loop.
+            self._loop.call_soon(self._handle_readable)
+
+    def _hang_up(self) -> None:
+        if self._display is not None:
+            self._loop.remove_reader(self._display.handle)
+            self._display.close()
+            self._display = None
+            self._look = None
+            self._throttle.note_event()
+
+
+def _take_screenshot(display: str | None) -> Image.Image:
+    """Return what the monitors of a display show, as BGRX data labelled RGBX.
+
+    Raises:
+        DisplayGone: The screen cannot be captured.
+    """
+    try:
+        # Created for each capture, because it reads the monitors only at creation.
+        with closing(_open_camera(display)) as camera:
+            taken = camera.grab(camera.monitors[0])
+            return Image.frombuffer("RGBX", taken.size, taken.raw, "raw", "RGBX", 0, 1)
+    except ScreenShotError as error:
+        raise DisplayGone(f"The screen cannot be seen ({error}).") from error
+
+
+def _open_camera(display: str | None) -> mss.MSS:
+    return mss.MSS(display=display) if display else mss.MSS()
+
+
+_PRIVATE_TITLE: Final = "The window has a title that is private now; it is not looked at."
+
+
+class WindowWatch(_PictureWatch):
+    """`Watch` on one window."""
+
+    def __init__(
+        self, display: X11Display, window: Window, note: str | None, privacy: Privacy
+    ) -> None:
+        """Start to watch a window, on a display connection of its own.
+
+        Raises:
+            TargetGone: The window was just closed.
+            DisplayGone: The display is gone.
+        """
+        super().__init__(note)
+        self._display = display
+        self._window = window
+        self._privacy = privacy
+        self._family: tuple[Window, ...] = ()
+        """The window's dialogs, topmost first."""
+        self._private: frozenset[int] = frozenset()
+        """Ids of the private ones among the window and its dialogs."""
+        self._family_is_stale = False
+        """True if titles or dialogs may have changed."""
+        self._known = True
+        """True if the window's title is known; False after the display has gone."""
+        self._listening = True
+        self._loop = asyncio.get_running_loop()
+        display.watch_window(display.root)
+        display.watch_window(window.id)
+        self._refresh_family()
+        self._loop.add_reader(display.handle, self._process_events)
+
+    async def wait_for_change(self) -> None:
+        """Wait until something was painted or moved; return at most five times a second."""
+        await self._throttle.wait_for_event()
+
+    async def close(self) -> None:
+        """Close the display connection."""
+        self._hang_up()
+
+    # --- looking ------------------------------------------------------------
+
+    async def _refresh_look(self) -> str | None:
+        why = None
+        try:
+            self._process_events()
+            if self._family_is_stale and self._listening:
+                self._refresh_family()
+            due = self._look is None or self._throttle.is_due()
+            if self._listening and not self._is_private and due:
+                self._look = self._capture()
+        except NotViewable as hidden:
+            self._look, why = None, str(hidden)
+        except TargetGone:
+            self._lose_window("was closed")
+        except DisplayGone:
+            self._lose_window("went away with its display", known=False)
+        if self._is_private:
+            self._look, why = None, None if self._gone else _PRIVATE_TITLE
+        # Events that arrived with the replies do not make the socket readable, so read them now.
+        self._loop.call_soon(self._process_events)
+        return why
+
+    @property
+    def _text(self) -> str | None:
+        """Titles of the window and its dialogs, one a line; None: private, or unknown."""
+        if self._is_private or not self._known:
+            return None
+        open_ones = [each for each in self._family if each.id not in self._private]
+        titles = (" ".join(each.title.split()) for each in (self._window, *open_ones))
+        return "\n".join(dict.fromkeys(filter(None, titles)))
+
+    @property
+    def _is_private(self) -> bool:
+        return self._privacy.covers(self._window)
+
+    def _capture(self) -> Look | None:
+        at = self._throttle.record_look()
+        self._display.rearm_paint()
+        pixels = self._compose_image()
+        if self._privacy:
+            before = self._private
+            self._refresh_family()
+            if self._private != before:
+                # These pixels may be a private window's.
+                self._throttle.note_event()
+                return None
+        return self._track.add_look(at, pixels, self._text)
+
+    def _compose_image(self) -> Image.Image:
+        """Return the window with its dialogs on top of it."""
+        layers: list[tuple[Box, Image.Image | None]] = []
+        with suppress(NotViewable):
+            layers.append(self._read_layer(self._window))
+        for each in reversed(self._family):
+            with suppress(NotViewable, TargetGone):
+                layers.append(self._read_layer(each))
+        match layers:
+            case []:
+                # Read the window again for the reason why it has no pixels.
+                return self._read_layer(self._window)[1] or Image.new("RGBX", (1, 1))
+            case [(_, pixels)] if pixels is not None:
+                return pixels
+            case _:
+                return _compose_layers(layers, self._display.read_box(self._display.root))
+
+    def _read_layer(self, window: Window) -> tuple[Box, Image.Image | None]:
+        """Return a window's box and pixels; None: the pixels are private."""
+        place = self._display.read_box(window.id)
+        if place is None:
+            raise TargetGone("The window is closed.")
+        if window.id in self._private:
+            return place, None
+        self._display.watch_paint(window.id)
+        return place, self._display.read_pixels(window.id)
+
+    # --- what happens -------------------------------------------------------
+
+    def _process_events(self) -> None:
+        if not self._listening:
+            return
+        try:
+            x_events = self._display.read_events()
+        except DisplayGone:
+            self._lose_window("went away with its display", known=False)
+            return
+        if self._window.id in x_events.closed:
+            self._lose_window("was closed")
+        elif x_events != DisplayEvents():
+            stale = x_events.changed or bool(x_events.closed)
+            self._family_is_stale = self._family_is_stale or stale
+            self._throttle.note_event()
+            # Read more in a later iteration, so that a flood of events does not block the loop.
+            self._loop.call_soon(self._process_events)
+
+    def _refresh_family(self) -> None:
+        """Read the window's current title and its dialogs."""
+        self._family_is_stale = False
+        window = self._display.read_window(self._window.id)
+        if window is None:
+            raise TargetGone("The window is closed.")
+        self._window = window
+        everything = self._display.list_windows()
+        self._family = find_dialogs(window, everything)
+        private = self._privacy.find_private((window, *self._family))
+        self._private = frozenset(each.id for each in private)
+        for each in self._family:
+            with suppress(TargetGone):
+                self._display.watch_window(each.id)
+
+    def _lose_window(self, how: str, *, known: bool = True) -> None:
+        self._known = known
+        called = "" if self._is_private else f" {describe_window(self._window)}"
+        self._gone = f"The window{called} {how}."
+        self._look = None
+        self._throttle.note_event()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self._listening:
+            self._listening = False
+            self._loop.remove_reader(self._display.handle)
+            self._display.close()
+
+
+def _compose_layers(
+    layers: Sequence[tuple[Box, Image.Image | None]], screen: Box | None
+) -> Image.Image:
+    """Paste pictures at their boxes, the last on top; None is black.
+
+    Parts more than a screen away from the first are cut off: some programs put hidden windows
+    there, and the picture would otherwise be unbounded.
+    """
+    (x, y, width, height), _ = layers[0]
+    far = screen[2:] if screen is not None else (0, 0)
+    left = max(x - far[0], min(box[0] for box, _ in layers))
+    top = max(y - far[1], min(box[1] for box, _ in layers))
+    right = min(x + width + far[0], max(box[0] + box[2] for box, _ in layers))
+    bottom = min(y + height + far[1], max(box[1] + box[3] for box, _ in layers))
+    canvas = Image.new("RGBX", (right - left, bottom - top))
+    for (x, y, width, height), pixels in layers:
+        corner = (x - left, y - top)
+        canvas.paste(pixels or Image.new("RGBX", (width, height)), corner)
+    return canvas
+
+
+def _black_out(pixels: Image.Image, boxes: Collection[Box]) -> Image.Image:
+    """Return a picture with boxes (left, top, width, height) filled with black."""
+    black = pixels
+    for left, top, width, height in boxes:
+        black = pixels.copy() if black is pixels else black
+        black.paste(0, (left, top, left + width, top + height))
+    return black

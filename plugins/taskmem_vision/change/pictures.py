@@ -1,0 +1,368 @@
+"""Pictures of a target: thumbnails for comparison, looks with their motion, and stored shots.
+
+A thumbnail has a quarter of the picture's width and height, in colour: a dot that turns from green
+to red may keep its brightness. It is divided into blocks of 32 picture pixels. Letters of eight
+points and marks of twelve pixels change two small pixels or more; noise of a pointer does not.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from copy import copy
+from functools import cached_property
+from typing import Final
+
+from PIL import Image, ImageChops, ImageOps
+
+from taskmem_hookspecs import Picture
+from taskmem_vision.change.motion import Block, Motion, MotionHistory
+
+SHRINK: Final = 4
+"""Ratio between the sides of picture and thumbnail."""
+BLOCK: Final = 32
+"""Side of a block. Picture pixels."""
+_LEAST_DIFFERENCE: Final = 12
+"""How much one colour of a small pixel must differ, of 255."""
+_LEAST_PIXELS: Final = 2
+"""How many small pixels of a block must differ."""
+
+_SIDE: Final = BLOCK // SHRINK
+_LEAST_MEAN: Final = _LEAST_PIXELS * 255 // (_SIDE * _SIDE)
+_STEP: Final = [255 if level > _LEAST_DIFFERENCE else 0 for level in range(256)]
+
+
+class Thumbnail:
+    """A look reduced for comparison."""
+
+    def __init__(self, pixels: Image.Image) -> None:
+        """Reduce a picture with three or more channels; all pictures must have the same order."""
+        self.size = pixels.size
+        """Size of the picture: width, height."""
+        self._small = pixels.reduce(SHRINK)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Thumbnail)
+            and self.size == other.size
+            and ImageChops.difference(self._small, other._small).getbbox() is None
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def find_differences(self, other: Thumbnail) -> frozenset[Block]:
+        """Return the blocks that differ; all blocks if the sizes differ."""
+        if self.size != other.size:
+            return list_all_blocks(self.size)
+        apart = ImageChops.difference(self._small, other._small)
+        red, green, blue = apart.split()[:3]
+        most = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+        # Pad to whole blocks, so that a narrow block at the edge does not count more.
+        columns, rows = count_blocks(self.size)
+        whole = Image.new("L", (columns * _SIDE, rows * _SIDE))
+        whole.paste(most.point(_STEP))  # pyright: ignore[reportUnknownMemberType]
+        means = whole.reduce(_SIDE).tobytes()
+        return frozenset(
+            (index % columns, index // columns)
+            for index, mean in enumerate(means)
+            if mean >= _LEAST_MEAN
+        )
+
+    def renew_blocks(self, newer: Thumbnail, blocks: frozenset[Block]) -> Thumbnail:
+        """Return this thumbnail with some blocks taken from a newer one of the same size."""
+        columns, rows = count_blocks(self.size)
+        new = bytes(255 * ((c, r) in blocks) for r in range(rows) for c in range(columns))
+        mask = Image.frombytes("L", (columns, rows), new)
+        whole = ImageOps.scale(mask, _SIDE, Image.Resampling.NEAREST)
+        small = self._small.copy()
+        small.paste(newer._small, mask=whole.crop((0, 0, *small.size)))
+        made: Thumbnail = copy(self)
+        made._small = small
+        return made
+
+
+def count_blocks(size: tuple[int, int]) -> tuple[int, int]:
+    """Return a picture's number of blocks: columns, rows."""
+    width, height = size
+    return -(-width // BLOCK), -(-height // BLOCK)
+
+
+def list_all_blocks(size: tuple[int, int]) -> frozenset[Block]:
+    """Return all blocks of a picture."""
+    columns, rows = count_blocks(size)
+    return frozenset((c, r) for c in range(columns) for r in range(rows))
+
+
+def find_blocks_in_box(
+    box: tuple[float, float, float, float], size: tuple[int, int]
+) -> frozenset[Block]:
+    """Return the blocks that a box touches; the box is left, top, right, bottom in pixels."""
+    left, top, right, bottom = box
+    columns, rows = count_blocks(size)
+    return frozenset(
+        (c, r)
+        for c in range(max(0, int(left // BLOCK)), min(columns, -int(-right // BLOCK)))
+        for r in range(max(0, int(top // BLOCK)), min(rows, -int(-bottom // BLOCK)))
+    )
+
+
+def find_box_around(
+    blocks: frozenset[Block], size: tuple[int, int], margin: int = BLOCK
+) -> tuple[int, int, int, int]:
+    """Return the box around blocks with a margin, in picture pixels."""
+    columns = [column for column, _ in blocks]
+    rows = [row for _, row in blocks]
+    width, height = size
+    return (
+        max(0, min(columns) * BLOCK - margin),
+        max(0, min(rows) * BLOCK - margin),
+        min(width, (max(columns) + 1) * BLOCK + margin),
+        min(height, (max(rows) + 1) * BLOCK + margin),
+    )
+
+
+_JPEG_QUALITY: Final = 80
+"""Quality of the JPEGs."""
+MOST_MOTIONS: Final = 512
+"""How many motions are remembered: over a minute at five looks a second."""
+TITLE: Final = (-64, -64)
+"""A pseudo-block that changes when the target's title does."""
+
+_numbers = itertools.count()
+
+
+class LookHistory:
+    """All looks at one target, compared with each other."""
+
+    def __init__(self) -> None:
+        self.rhythms: Final = MotionHistory()
+        self._motions: deque[tuple[int, Motion]] = deque(maxlen=MOST_MOTIONS)
+        self._last: Look | None = None
+        self._noted: Thumbnail | None = None
+        """The reference for comparison: each block as of its last change.
+
+        So a slow fade counts as a change in the end.
+        """
+        self._title: str | None = None
+        self.moved_at = float("-inf")
+        """When anything last differed."""
+
+    def add_look(self, now: float, pixels: Image.Image, title: str | None = None) -> Look:
+        """Return the look with these pixels; the previous look if nothing differs.
+
+        Args:
+            now: Time of the look, in monotonic seconds.
+            pixels: From the screen: RGB, or four bytes in the order BGRX.
+            title: The target's title; None: it has none.
+        """
+        look, last = Look(self, now, pixels), self._last
+        if last is not None and look.sight == last.sight and title == self._title:
+            return last
+        changed: frozenset[Block] = frozenset()
+        anew = last is not None and last.size != look.size
+        if self._noted is not None:
+            changed = look.sight.find_differences(self._noted)
+        if self._noted is None or anew:
+            self._noted = look.sight
+        elif changed:
+            self._noted = self._noted.renew_blocks(look.sight, changed)
+        if last is not None and title != self._title:
+            changed |= {TITLE}
+        self._last, self._title = look, title
+        if changed:
+            self.moved_at = now
+        motion = self.rhythms.record_changes(now, changed, anew=anew)
+        self._motions.append((look.number, motion))
+        return look
+
+    def list_motions_since(self, number: int) -> Iterator[Motion]:
+        """Yield the motions after a look, oldest first."""
+        newer = itertools.takewhile(lambda each: each[0] > number, reversed(self._motions))
+        return reversed([motion for _, motion in newer])
+
+
+class Look:
+    """`Picture` of one look."""
+
+    def __init__(self, track: LookHistory, now: float, pixels: Image.Image) -> None:
+        """Set the pixels; those with four bytes are in the order BGRX."""
+        self.track: Final = track
+        self.number: Final = next(_numbers)
+        """Grows with every look, across all targets."""
+        self.at: Final = now
+        self.size = pixels.size
+        self._pixels = pixels
+        # All waits on a target request the same encodings.
+        self._encodings: dict[object, bytes] = {}
+
+    @cached_property
+    def sight(self) -> Thumbnail:
+        """Thumbnail for comparison with other looks."""
+        return Thumbnail(self._pixels)
+
+    @property
+    def image(self) -> Image.Image:
+        """The pixels as RGB; not cached, because they are large."""
+        return _to_rgb(self._pixels)
+
+    def png(self) -> bytes:
+        """Return it losslessly."""
+        if "png" not in self._encodings:
+            held = io.BytesIO()
+            self.image.save(held, "PNG", compress_level=1)
+            self._encodings["png"] = held.getvalue()
+        return self._encodings["png"]
+
+    def jpeg(self, longest: int) -> bytes:
+        """Return it with sides of at most `longest` pixels."""
+        if longest not in self._encodings:
+            self._encodings[longest] = _encode_jpeg(_to_rgb(_shrink_image(self._pixels, longest)))
+        return self._encodings[longest]
+
+    def crop(self, box: tuple[int, int, int, int]) -> bytes:
+        """Return a part at original size; the box is left, top, right, bottom in pixels."""
+        if box not in self._encodings:
+            self._encodings[box] = _encode_jpeg(_to_rgb(self._pixels.crop(box)))
+        return self._encodings[box]
+
+
+def to_look(picture: Picture, track: LookHistory | None, now: float) -> Look:
+    """Return the look of a picture.
+
+    Args:
+        picture: The frame's picture.
+        track: The history of earlier looks; None: there are none.
+        now: Time of the look, in monotonic seconds.
+    """
+    if isinstance(picture, Look):
+        return picture
+    pixels = Image.open(io.BytesIO(picture.png())).convert("RGB")
+    return (track or LookHistory()).add_look(now, pixels)
+
+
+def _to_rgb(pixels: Image.Image) -> Image.Image:
+    """Return the pixels as three bytes: red, green, blue."""
+    if pixels.mode == "RGB":
+        return pixels
+    data = pixels.tobytes()
+    return Image.frombuffer("RGB", pixels.size, data, "raw", "BGRX", 0, 1)
+
+
+def _shrink_image(image: Image.Image, longest: int) -> Image.Image:
+    """Return an image with sides of at most `longest` pixels."""
+    scale = longest / max(image.size)
+    if scale >= 1:
+        return image
+    width, height = (max(1, round(side * scale)) for side in image.size)
+    return image.resize((width, height), Image.Resampling.BOX)  # pyright: ignore[reportUnknownMemberType]
+
+
+def _encode_jpeg(image: Image.Image) -> bytes:
+    """Return an image as JPEG."""
+    held = io.BytesIO()
+    # No colour subsampling, because letters often differ from their background only in colour.
+    image.save(held, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
+    return held.getvalue()
+
+
+WHOLE_SIDE: Final = 1536
+"""Longest side of a picture that is sent. Pixels."""
+DETAIL_SIDE: Final = 768
+"""Longest side of a part that is sent at original size; whole lines may be larger. Pixels."""
+MOST_SHOTS: Final = 3
+"""How many shots are stored for one question."""
+
+Box = tuple[int, int, int, int]
+"""Left, top, right, bottom, in picture pixels."""
+
+
+class Shot:
+    """`Picture` of a stored look."""
+
+    def __init__(self, look: Look, focus: Collection[Block], *, lines: bool = False) -> None:
+        """Encode a look and the part with news.
+
+        Args:
+            look: The look.
+            focus: Blocks with news.
+            lines: Show the whole lines around the news: if a line changes from the middle on,
+                its beginning belongs to the news.
+        """
+        self.number: Final = look.number
+        self.focus: Final = frozenset(focus)
+        self.at: Final = look.at
+        self.size = look.size
+        self.box: Final = (_find_lines_box if lines else _find_detail_box)(focus, look.size)
+        """Box of the news; None: there is none, or it exceeds `DETAIL_SIDE` (not with `lines`)."""
+        self.whole: Final = look.jpeg(WHOLE_SIDE)
+        self.sight: Final[Thumbnail] = look.sight
+        self.detail: Final = look.crop(self.box) if self.box else None
+        """The box at original size."""
+
+    @property
+    def is_shrunk(self) -> bool:
+        """True if the whole is smaller than the original picture."""
+        return max(self.size) > WHOLE_SIDE
+
+    def png(self) -> bytes:
+        """Return the stored picture as PNG."""
+        held = io.BytesIO()
+        self._image.save(held, "PNG", compress_level=1)
+        return held.getvalue()
+
+    def jpeg(self, longest: int) -> bytes:
+        """Return it with sides of at most `longest` pixels."""
+        if longest >= min(WHOLE_SIDE, max(self.size)):
+            return self.whole
+        return _encode_jpeg(_shrink_image(self._image, longest))
+
+    @property
+    def _image(self) -> Image.Image:
+        return Image.open(io.BytesIO(self.whole))
+
+
+def _find_detail_box(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
+    """Return the box around the news; None: there is none, or it is too large to be sent."""
+    box = _find_focus_box(focus, size)
+    if box is None or box[2] - box[0] > DETAIL_SIDE or box[3] - box[1] > DETAIL_SIDE:
+        return None
+    return box
+
+
+def _find_lines_box(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
+    """Return the box of the lines with news, over the full width."""
+    box = _find_focus_box(focus, size)
+    return box and (0, box[1], size[0], box[3])
+
+
+def _find_focus_box(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
+    blocks = frozenset(block for block in focus if block != TITLE)
+    return find_box_around(blocks, size) if blocks else None
+
+
+def pick_telling_shot(shots: Sequence[Shot]) -> Shot | None:
+    """Return the newest shot with news; without one, the newest.
+
+    The last shot may only show the state after a notification has disappeared.
+    """
+    new = (shot for shot in reversed(shots) if shot.detail)
+    return next(new, shots[-1] if shots else None)
+
+
+def select_shots(shots: Sequence[Shot], new: Shot) -> list[Shot]:
+    """Return the `MOST_SHOTS` shots to keep, oldest first: those that differ most.
+
+    The first and the newest are always kept: something may have come and gone in between. Two shots
+    of one look are kept if each shows other news.
+    """
+    held = [shot for shot in shots if shot.number != new.number or not shot.focus <= new.focus]
+    held.append(new)
+    while len(held) > MOST_SHOTS:
+        gaps = [
+            len(held[index].sight.find_differences(held[index - 1].sight))
+            for index in range(1, len(held) - 1)
+        ]
+        del held[1 + gaps.index(min(gaps))]
+    return held

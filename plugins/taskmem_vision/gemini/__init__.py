@@ -1,1 +1,0 @@
-"""Gemini as a reader."""
