@@ -13,7 +13,7 @@ from typing import Any, Final
 
 log = logging.getLogger(__name__)
 
-SECONDS: Final = 180.0
+RUN_SECONDS: Final = 180.0
 """Time limit of the doctor, its proof included."""
 ENDING_SECONDS: Final = 5.0
 """Seconds that a doctor has to clean up after it was told to end; then it is killed."""
@@ -80,7 +80,7 @@ class DoctorRuns:
             for row in report["rows"]:
                 row["rank"] = _RANKS.get(row["state"], 3)
         except subprocess.TimeoutExpired:
-            report = _build_failure(f"It did not report within {SECONDS:g} s, and was ended.")
+            report = _build_failure(f"It did not report within {RUN_SECONDS:g} s, and was ended.")
         except (OSError, ValueError, KeyError):
             report = _build_failure("It did not report.")
         with self._lock:
@@ -95,7 +95,7 @@ def _read_output(process: subprocess.Popen[bytes]) -> bytes:
         TimeoutExpired: It took too long. It has ended now.
     """
     try:
-        return process.communicate(timeout=SECONDS)[0]
+        return process.communicate(timeout=RUN_SECONDS)[0]
     except subprocess.TimeoutExpired:
         process.terminate()
         try:

@@ -10,7 +10,7 @@ from typing import Any
 from taskmem_hookspecs.installing import SERVER, describe_data, find_home
 from taskmem_mcp_hosts.config_files import to_object
 from taskmem_mcp_hosts.hosts import (
-    OURS,
+    OWN_VARIABLES,
     McpHost,
     find_kept_home,
     find_usual_home,
@@ -105,7 +105,7 @@ def _format_entry(host: McpHost, entry: Mapping[str, Any] | None) -> list[str]:
     if entry is None:
         return []
     if env := to_object(entry.get("env")):
-        shown = {name: env[name] if name in OURS else "…" for name in env}
+        shown = {name: env[name] if name in OWN_VARIABLES else "…" for name in env}
         entry = {**entry, "env": shown}
     if host.file.suffix == ".toml":
         return host.put("", {**entry}).splitlines()

@@ -32,7 +32,7 @@ from taskmem_hookspecs.installing import (
 )
 from taskmem_mcp_hosts.config_files import ClaudeJson, Format, Toml, Unreadable, to_object
 
-OURS: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS")
+OWN_VARIABLES: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS")
 """Environment variables that we set in an entry."""
 
 
@@ -56,7 +56,7 @@ class McpHost(NamedTuple):
     """Folders that we may have created, innermost first."""
     format: Format
     tells_end: bool
-    """Whether it tells its agent when a background command ends."""
+    """True if it tells its agent when a background command ends."""
     consent: str
     """A sentence on what a person has yet to allow there; empty: nothing."""
 

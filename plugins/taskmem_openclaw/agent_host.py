@@ -17,7 +17,9 @@ class OpenClawHost:
     """`AgentHost` and `NamingHost` through the plug-in's socket."""
 
     def __init__(
-        self, environ: Mapping[str, str] = os.environ, seconds: float = plugin_socket.SECONDS
+        self,
+        environ: Mapping[str, str] = os.environ,
+        seconds: float = plugin_socket.REQUEST_SECONDS,
     ) -> None:
         """Set the environment and the time limit of one request. Seconds."""
         self._environ = environ

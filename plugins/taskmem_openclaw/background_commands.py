@@ -33,12 +33,12 @@ _ESCAPE: Final = re.compile(
 )
 _STATUS: Final = re.compile(r"Command failed \(exit code ([0-9]{1,3})\)")
 """How the gateway's task list writes the exit status of a failed command."""
-_TEXTLESS: Final = "OpenClaw does not show its text; only its end can be waited for."
-_RESTARTED: Final = (
+_TEXT_REFUSAL: Final = "OpenClaw does not show its text; only its end can be waited for."
+_RESTART_LOSS: Final = (
     "The gateway was restarted, and its commands end with it; how this one ended is not known."
 )
-_FORGOTTEN: Final = "It has ended; OpenClaw does not know any more how."
-_AWAY: Final = "OpenClaw's gateway is away, so that its commands cannot be seen."
+_FORGOTTEN_END: Final = "It has ended; OpenClaw does not know any more how."
+_GATEWAY_AWAY: Final = "OpenClaw's gateway is away, so that its commands cannot be seen."
 
 
 class ExecEnd(NamedTuple):
@@ -74,10 +74,10 @@ class ExecSensor:
             seen = await _fetch_exec(path, target.name, 0)
         except plugin_socket.PluginNotListening:
             wanted = configuration.may_want_plugin(self._environ)
-            raise TargetNotFound(_AWAY if wanted else "", sure=not wanted) from None
+            raise TargetNotFound(_GATEWAY_AWAY if wanted else "", sure=not wanted) from None
         except plugin_socket.PluginRequestFailed as error:
-            said = f"OpenClaw's commands cannot be seen ({error})."
-            raise TargetNotFound(said, sure=False) from None
+            sentence = f"OpenClaw's commands cannot be seen ({error})."
+            raise TargetNotFound(sentence, sure=False) from None
         if recording := seen.get("recording"):
             return Target(scheme="pty", name=str(recording))
         if not (_find_session(seen) or seen.get("row")):
@@ -126,7 +126,7 @@ class ExecWatch:
             changed_at=_parse_instant(_find_session(self._seen).get("lastOutputAt")),
             text=text,
             tail=tail,
-            note=_AWAY if self._away else None if self._text.is_shown else _TEXTLESS,
+            note=_GATEWAY_AWAY if self._away else None if self._text.is_shown else _TEXT_REFUSAL,
             exit_status=ending and ending.status,
             gone=ending and ending.sentence,
         )
@@ -177,7 +177,7 @@ class ExecOutput:
 
     def __init__(self) -> None:
         self.is_shown = False
-        """Whether the gateway shows any output of the command."""
+        """True if the gateway shows any output of the command."""
         self.size = 0
         """Number of characters of the whole output at the last answer; the next one has the text
         only if this has changed or the beginning was dropped."""
@@ -230,12 +230,12 @@ def read_exec_end(seen: Mapping[str, Any], boot: str) -> ExecEnd | None:
     if row.get("status") == "running":
         # Rows of an earlier gateway process may stay "running" for ever.
         is_ours = _to_number(row.get("startedAt")) >= _to_number(seen.get("boot"))
-        return None if is_ours else ExecEnd(_RESTARTED, None)
+        return None if is_ours else ExecEnd(_RESTART_LOSS, None)
     restarted = str(seen.get("boot")) != boot
-    ending = _read_row(row) if row else ExecEnd(_FORGOTTEN, None)
+    ending = _read_row(row) if row else ExecEnd(_FORGOTTEN_END, None)
     # A gateway that stops regularly ends its commands itself and records how.
     unknown = ending.status is None
-    return ExecEnd(_RESTARTED, None) if restarted and unknown else ending
+    return ExecEnd(_RESTART_LOSS, None) if restarted and unknown else ending
 
 
 def _read_row(row: Mapping[str, Any]) -> ExecEnd:
@@ -246,14 +246,14 @@ def _read_row(row: Mapping[str, Any]) -> ExecEnd:
             status, how = 0, _describe_status(0)
         case _ if not str(row.get("terminalSummary")).startswith("Command "):
             # The summary is not the command's own: a restart closed the row.
-            how = _RESTARTED
+            how = _RESTART_LOSS
         case "timed_out":
             how = "OpenClaw ended the command, for its time was up."
         case "cancelled":
             how = "The command was stopped on request."
         case _:
-            said = _STATUS.fullmatch(str(row.get("error")))
-            status = int(said[1]) if said else None
+            match = _STATUS.fullmatch(str(row.get("error")))
+            status = int(match[1]) if match else None
             how = "The command failed; its status is not known."
             how = how if status is None else _describe_status(status)
     return ExecEnd(how, status)

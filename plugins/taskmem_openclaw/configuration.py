@@ -12,9 +12,10 @@ from taskmem_openclaw.json_values import find_value, to_object
 
 PLUGIN: Final = "taskmem"
 """Id of our plug-in in OpenClaw."""
+CONFIG_NAME: Final = "openclaw.json"
 DEFAULT_PORT: Final = 18789
 LARGEST_PORT: Final = 65535
-_ELSEWHERE: Final = ("tailnet", "custom")
+_BINDS_WITHOUT_LOOPBACK: Final = ("tailnet", "custom")
 """Values of `gateway.bind` that exclude loopback."""
 _DIGITS: Final = re.compile(r"[0-9]{1,9}")
 
@@ -36,7 +37,7 @@ def find_config_file(environ: Mapping[str, str]) -> Path:
     """
     if own := environ.get("OPENCLAW_CONFIG_PATH"):
         return Path(own).expanduser()
-    return _find_config_of_home(environ) or _find_default_config(environ)
+    return _find_config_of_home(environ) or find_state_folder(environ) / CONFIG_NAME
 
 
 def build_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -65,22 +66,18 @@ def find_other_config(home: Path, config: Path) -> Path | None:
     return None
 
 
-def _find_default_config(environ: Mapping[str, str]) -> Path:
-    return find_state_folder(environ) / "openclaw.json"
-
-
 def _find_config_of_home(environ: Mapping[str, str]) -> Path | None:
     """Return the file that was set up with this home; None: it is the default, or there is none."""
     home = environ.get("TASKMEM_HOME")
     if not home or environ.get("OPENCLAW_STATE_DIR"):
         return None
-    return find_other_config(Path(home), _find_default_config(environ))
+    return find_other_config(Path(home), find_state_folder(environ) / CONFIG_NAME)
 
 
 def find_state_folder(environ: Mapping[str, str]) -> Path:
     """Return OpenClaw's state folder."""
-    if said := environ.get("OPENCLAW_STATE_DIR"):
-        return Path(said).expanduser()
+    if folder := environ.get("OPENCLAW_STATE_DIR"):
+        return Path(folder).expanduser()
     home = Path(environ.get("OPENCLAW_HOME") or environ.get("HOME") or "~")
     return home.expanduser() / ".openclaw"
 
@@ -120,15 +117,15 @@ def find_webhooks(environ: Mapping[str, str]) -> Webhooks | None:
     None: they are off, or the token or the port is unknown.
     """
     found = read_config(environ) or {}
-    said = to_object(found.get("hooks"))
-    token = said.get("token")
-    if said.get("enabled") is not True or not isinstance(token, str) or not token:
+    hooks = to_object(found.get("hooks"))
+    token = hooks.get("token")
+    if hooks.get("enabled") is not True or not isinstance(token, str) or not token:
         return None
     token = _resolve_variable(token, environ)
     port = find_local_port(found, environ)
     if not token or port is None:
         return None
-    path = str(said.get("path") or "/hooks").strip("/")
+    path = str(hooks.get("path") or "/hooks").strip("/")
     return Webhooks(f"http://127.0.0.1:{port}/{path}", token, port)
 
 
@@ -155,11 +152,11 @@ def has_includes(config: Mapping[str, Any]) -> bool:
 def find_local_port(config: Mapping[str, Any], environ: Mapping[str, str]) -> int | None:
     """Return the gateway's port on loopback; None: it is unknown, or the gateway is elsewhere."""
     gateway = to_object(config.get("gateway"))
-    elsewhere = gateway.get("mode") == "remote" or gateway.get("bind") in _ELSEWHERE
+    elsewhere = gateway.get("mode") == "remote" or gateway.get("bind") in _BINDS_WITHOUT_LOOPBACK
     if elsewhere or "$include" in config or "$include" in gateway:
         return None
-    said = environ.get("OPENCLAW_GATEWAY_PORT") or gateway.get("port", DEFAULT_PORT)
-    return _parse_port(said, environ)
+    port = environ.get("OPENCLAW_GATEWAY_PORT") or gateway.get("port", DEFAULT_PORT)
+    return _parse_port(port, environ)
 
 
 def _resolve_variable(text: str, environ: Mapping[str, str]) -> str:
@@ -170,9 +167,9 @@ def _resolve_variable(text: str, environ: Mapping[str, str]) -> str:
 
 
 def _parse_port(value: object, environ: Mapping[str, str]) -> int | None:
-    said = _resolve_variable(value, environ) if isinstance(value, str) else value
-    if isinstance(said, str) and _DIGITS.fullmatch(said):
-        said = int(said)
-    if isinstance(said, bool) or not isinstance(said, int):
+    port = _resolve_variable(value, environ) if isinstance(value, str) else value
+    if isinstance(port, str) and _DIGITS.fullmatch(port):
+        port = int(port)
+    if isinstance(port, bool) or not isinstance(port, int):
         return None
-    return said if 0 < said <= LARGEST_PORT else None
+    return port if 0 < port <= LARGEST_PORT else None

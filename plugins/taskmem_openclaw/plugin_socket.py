@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 NAME: Final = "openclaw.sock"
-OTHERS: Final = tuple(f"openclaw-{number}.sock" for number in (2, 3, 4))
+OTHER_SOCKETS: Final = tuple(f"openclaw-{number}.sock" for number in (2, 3, 4))
 """Sockets of further gateways of the home, while the first gateway runs."""
-SECONDS: Final = 10.0
+REQUEST_SECONDS: Final = 10.0
 """Default time limit of a request; a gateway that is starting is slow. Seconds."""
 LOAD_SECONDS: Final = 15.0
 """Time limit for a running gateway to load or reload the plug-in. Seconds."""
 GLANCE: Final = 0.25
 """Time between two attempts to connect. Seconds."""
-_LARGEST: Final = 4 * 1024 * 1024
+_LARGEST_ANSWER: Final = 4 * 1024 * 1024
 
 
 class PluginNotListening(Exception):
@@ -61,8 +61,8 @@ async def wait_for_listener(path: Path, seconds: float) -> bool:
 async def read_boot(environ: Mapping[str, str]) -> str | None:
     """Return the boot id of the listening plug-in; None: none listens, or it has no such id."""
     with contextlib.suppress(PluginNotListening, PluginRequestFailed):
-        said = await ask_gateway(find_socket(environ), "version", SECONDS)
-        return str(said["boot"]) if "boot" in said else None
+        answer = await ask_gateway(find_socket(environ), "version", REQUEST_SECONDS)
+        return str(answer["boot"]) if "boot" in answer else None
     return None
 
 
@@ -78,9 +78,9 @@ async def wait_for_version(
         async with asyncio.timeout(seconds):
             while True:
                 with contextlib.suppress(PluginNotListening, PluginRequestFailed):
-                    said = await ask_gateway(find_socket(environ), "version", seconds)
-                    another = earlier is None or said.get("boot") != earlier
-                    if said.get("version") == version and another:
+                    answer = await ask_gateway(find_socket(environ), "version", seconds)
+                    another = earlier is None or answer.get("boot") != earlier
+                    if answer.get("version") == version and another:
                         return True
                 await asyncio.sleep(GLANCE)
     except TimeoutError:
@@ -101,7 +101,7 @@ async def ask_session_gateway(
     """
     first = find_socket(environ)
     answer = await ask_gateway(first, request, seconds, **given)
-    for name in OTHERS:
+    for name in OTHER_SOCKETS:
         if "refused" not in answer and "elsewhere" not in answer:
             break
         with contextlib.suppress(PluginNotListening):
@@ -126,7 +126,7 @@ async def ask_gateway(path: Path, request: str, seconds: float, **given: object)
 
 async def _exchange_request(path: Path, request: Mapping[str, object]) -> Any:  # noqa: ANN401
     try:
-        reader, writer = await asyncio.open_unix_connection(path, limit=_LARGEST)
+        reader, writer = await asyncio.open_unix_connection(path, limit=_LARGEST_ANSWER)
     except OSError as error:
         raise PluginNotListening(
             f"no gateway with the plug-in listens at {path} ({error.strerror})"

@@ -64,7 +64,7 @@ class HostReader:
 
     @property
     def sees_pictures(self) -> bool:
-        """Whether the model takes pictures; True until the gateway has said."""
+        """True if the model takes pictures, and until the gateway has told."""
         return self._facts.get("pictures") is not False
 
     def status(self) -> ReaderStatus:
@@ -106,7 +106,7 @@ class HostReader:
         """
         path = plugin_socket.find_socket(self._environ)
         try:
-            said: Mapping[str, Any] = await plugin_socket.ask_gateway(
+            answer: Mapping[str, Any] = await plugin_socket.ask_gateway(
                 path,
                 "read",
                 READ_SECONDS,
@@ -119,31 +119,31 @@ class HostReader:
             raise ReaderUnavailable(f"OpenClaw's gateway is away ({error}).") from error
         except plugin_socket.PluginRequestFailed as error:
             raise ReaderUnavailable(f"OpenClaw's model could not be asked: {error}.") from error
-        return self._parse_reading(said)
+        return self._parse_reading(answer)
 
-    def _parse_reading(self, said: Mapping[str, Any]) -> Reading:
-        if "unavailable" in said:
+    def _parse_reading(self, answer: Mapping[str, Any]) -> Reading:
+        if "unavailable" in answer:
             raise ReaderUnavailable(
-                f"OpenClaw's model gave no answer: {_to_one_line(said['unavailable'])}.",
-                _parse_count(said.get("retry")),
+                f"OpenClaw's model gave no answer: {_to_one_line(answer['unavailable'])}.",
+                _parse_count(answer.get("retry")),
             )
-        if "none" in said:
+        if "none" in answer:
             raise NoAnswer(
-                f"OpenClaw's model gave no answer: {_to_one_line(said['none'])}.",
-                tokens_in=_parse_count(said.get("tokens_in")),
-                tokens_out=_parse_count(said.get("tokens_out")),
-                cost_usd=_parse_cost(said.get("cost_usd")),
+                f"OpenClaw's model gave no answer: {_to_one_line(answer['none'])}.",
+                tokens_in=_parse_count(answer.get("tokens_in")),
+                tokens_out=_parse_count(answer.get("tokens_out")),
+                cost_usd=_parse_cost(answer.get("cost_usd")),
             )
-        text = said.get("text")
+        text = answer.get("text")
         if not isinstance(text, str):
             raise NoAnswer("OpenClaw's plug-in answered without an answer.")
         return Reading(
             answer=_strip_fence(text),
             reader=NAME,
-            model=str(said.get("model") or self.model),
-            tokens_in=_parse_count(said.get("tokens_in")),
-            tokens_out=_parse_count(said.get("tokens_out")),
-            cost_usd=_parse_cost(said.get("cost_usd")),
+            model=str(answer.get("model") or self.model),
+            tokens_in=_parse_count(answer.get("tokens_in")),
+            tokens_out=_parse_count(answer.get("tokens_out")),
+            cost_usd=_parse_cost(answer.get("cost_usd")),
         )
 
 
@@ -161,8 +161,8 @@ def _strip_fence(text: str) -> str:
     return bare
 
 
-def _to_one_line(said: object) -> str:
-    return " ".join(str(said).split())[:300].rstrip(".")
+def _to_one_line(text: object) -> str:
+    return " ".join(str(text).split())[:300].rstrip(".")
 
 
 def _parse_count(value: object) -> int | None:

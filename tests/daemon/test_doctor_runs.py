@@ -82,7 +82,7 @@ def test_a_doctor_that_hangs_is_ended_and_that_is_told(
     program.write_text(f"#!/bin/sh\n{deaf}\necho $$ > {pid}\nexec sleep 600\n")
     program.chmod(0o700)
     monkeypatch.setattr(doctor_runs.sys, "executable", str(program))
-    monkeypatch.setattr(doctor_runs, "SECONDS", 2.0)
+    monkeypatch.setattr(doctor_runs, "RUN_SECONDS", 2.0)
     monkeypatch.setattr(doctor_runs, "ENDING_SECONDS", 0.1)
     told = threading.Event()
     runs = DoctorRuns("/nowhere", told.set)

@@ -134,9 +134,9 @@ def test_a_gateway_that_is_stopped_is_set_up_and_left_as_it_was(
     assert "Everything is in place" in set_up(taskmem, "--yes", "--no-proof")
     assert room.config.read_bytes() == text
 
-    # Removed: the configuration is as it was.
+    # Removed: the configuration is as it was, without what was empty.
     set_up(taskmem, "--remove")
-    assert read_configuration(room) == before[1]
+    assert read_configuration(room) == {k: v for k, v in before[1].items() if v != {}}
 
 
 def test_running_gateway_gains_and_loses_the_tools_at_once(

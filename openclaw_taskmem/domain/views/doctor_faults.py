@@ -8,7 +8,7 @@ from typing import Any, Final
 from openclaw_taskmem.domain.text.texts import to_plain_line
 from taskmem_hookspecs import DoctorState, Value
 
-_OTHERWISE: Final = "Some of what is shown here may be missing."
+_UNKNOWN_EFFECT: Final = "Some of what is shown here may be missing."
 
 
 class DoctorFault(Value):
@@ -16,7 +16,7 @@ class DoctorFault(Value):
 
     what: str
     follows: str
-    """What follows from it, in one sentence."""
+    """The effect for the user, in one sentence."""
 
 
 def list_faults(
@@ -37,12 +37,12 @@ def list_faults(
                 f"The plug-in {plugin['name']} has failed{why}.", "What it does is missing."
             )
     if full:
-        said = "The database is larger than it may be."
-        found["kept"] = _build_fault(said, "Nothing more can be dropped to make room.")
+        sentence = "The database is larger than it may be."
+        found["kept"] = _build_fault(sentence, "Nothing more can be dropped to make room.")
     for row in rows:
         if row["state"] == DoctorState.FAIL:
             subject, effect = str(row["id"]).partition(".")[0], row.get("effect")
-            found.setdefault(subject, _build_fault(row["detail"], effect or _OTHERWISE))
+            found.setdefault(subject, _build_fault(row["detail"], effect or _UNKNOWN_EFFECT))
     return [*found.values()]
 
 

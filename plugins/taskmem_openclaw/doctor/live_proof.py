@@ -22,7 +22,7 @@ from taskmem_openclaw.doctor.rows import RELOAD, await_gateways, fail, ok, warn
 from taskmem_openclaw.json_values import find_value
 from taskmem_openclaw.setup import plan
 
-SECONDS: Final = 60.0
+PROOF_SECONDS: Final = 60.0
 """Time limit of both turns together. Seconds."""
 LOOK_SECONDS: Final = 0.1
 """Time between two looks. Seconds; a turn takes several."""
@@ -36,7 +36,7 @@ MESSAGE: Final = (
     "again, without any tool."
 )
 BY_PLUGIN: Final = "openclaw-plugin"
-_OFFERED: Final = "See whether the agent is offered the tools, then run this again."
+_TOOLS_CURE: Final = "See whether the agent is offered the tools, then run this again."
 _MODEL: Final = "See that the agent answers when you talk to it: openclaw logs"
 _MAIN: Final = re.compile(r"agent:[^:]{1,100}:[^:]{1,100}\Z")
 Counts = Mapping[str, int]
@@ -49,7 +49,9 @@ class WakeProof:
     name = "openclaw.proof"
     costs = True
 
-    def __init__(self, environ: Mapping[str, str] = os.environ, seconds: float = SECONDS) -> None:
+    def __init__(
+        self, environ: Mapping[str, str] = os.environ, seconds: float = PROOF_SECONDS
+    ) -> None:
         """Set the environment and the time limit of both turns. Seconds."""
         self._environ = environ
         self._seconds = seconds
@@ -131,7 +133,7 @@ class WakeTrial:
             target=f"pty:file:{self._file}",
             wake_when=f'"{self._phrase}" appears',
             session_key=self.session,
-            timeout=SECONDS,
+            timeout=PROOF_SECONDS,
         )
         self._wait = str(answer["wait_id"])
         with self._file.open("a") as file:
@@ -204,7 +206,7 @@ class WakeTrial:
     async def _ask_gateway(self, request: str, **given: object) -> Any:  # noqa: ANN401 - JSON
         asked = {"session_key": self.session, **given}
         return await plugin_socket.ask_gateway(
-            self._socket, request, plugin_socket.SECONDS, **asked
+            self._socket, request, plugin_socket.REQUEST_SECONDS, **asked
         )
 
 
@@ -270,13 +272,15 @@ def check_hooks(seen: Counts, *, granted: bool) -> Iterator[DoctorRow]:
         yield warn(
             "hook.after_tool_call",
             "The model called no tool, so after_tool_call was not seen to fire.",
-            _OFFERED,
+            _TOOLS_CURE,
         )
     if seen.get("tool"):
         yield ok("tool", "A tool that the model called was answered by the daemon.")
     else:
         yield warn(
-            "tool", "The model's call of task_list, if there was one, did not get here.", _OFFERED
+            "tool",
+            "The model's call of task_list, if there was one, did not get here.",
+            _TOOLS_CURE,
         )
     yield _check_prompt_hook(seen, granted=granted)
 

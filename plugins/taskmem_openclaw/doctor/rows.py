@@ -23,9 +23,9 @@ from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.json_values import find_value, to_list, to_object
 from taskmem_openclaw.setup import package_files, plan
 from taskmem_openclaw.setup.config_edits import SETUP, ConfigChange, Fault, list_faults
-from taskmem_openclaw.setup.openclaw import OLDEST
+from taskmem_openclaw.setup.openclaw import OLDEST_VERSION
 from taskmem_openclaw.transports import OPENCLAW_TRANSPORTS
-from taskmem_openclaw.transports.listeners import find_stranger
+from taskmem_openclaw.transports.webhook import find_stranger
 
 if TYPE_CHECKING:
     import httpx
@@ -133,7 +133,7 @@ async def check_version(
     binary: str, program: str | None, environ: Mapping[str, str], *, found: bool
 ) -> DoctorRow:
     """Check OpenClaw's command and version; `found`: a gateway is connected."""
-    oldest = ".".join(map(str, OLDEST))
+    oldest = ".".join(map(str, OLDEST_VERSION))
     if program is None:
         sentence = f"There is no command {binary} on the PATH."
         cure = (
@@ -141,15 +141,15 @@ async def check_version(
             "do without it, remove wake_transport and TASKMEM_WAKE_TRANSPORT."
         )
         return (warn if found else fail)("version", sentence, cure)
-    said = await _run_openclaw(program, ("--version",), environ)
-    number = re.search(r"\b(\d{4})\.(\d+)(?:\.\d+)?\b", said or "")
+    output = await _run_openclaw(program, ("--version",), environ)
+    number = re.search(r"\b(\d{4})\.(\d+)(?:\.\d+)?\b", output or "")
     if number is None:
         return warn(
             "version",
             f"{program} does not tell its version.",
             f"See what this says: {program} --version",
         )
-    if (int(number[1]), int(number[2])) < OLDEST:
+    if (int(number[1]), int(number[2])) < OLDEST_VERSION:
         return fail(
             "version", f"OpenClaw is {number[0]}, and the plug-in needs {oldest} or newer.", _UPDATE
         )
@@ -176,9 +176,9 @@ def check_configuration(
 async def _read_included_plugins(
     program: str, environ: Mapping[str, str]
 ) -> Mapping[str, Any] | None:
-    said = await _run_openclaw(program, ("config", "get", "plugins", "--json"), environ)
+    output = await _run_openclaw(program, ("config", "get", "plugins", "--json"), environ)
     try:
-        found: object = json.loads(said or "")
+        found: object = json.loads(output or "")
     except (ValueError, RecursionError):
         return None
     return to_object(found) or None
@@ -202,14 +202,14 @@ async def _run_openclaw(
         return None
     try:
         async with asyncio.timeout(COMMAND_SECONDS):
-            said, _ = await process.communicate()
+            output, _ = await process.communicate()
     except TimeoutError:
         return None
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-    return said.decode(errors="replace") if process.returncode == 0 else None
+    return output.decode(errors="replace") if process.returncode == 0 else None
 
 
 # --- the gateway --------------------------------------------------------------
@@ -480,7 +480,7 @@ class Facts:
 
     @property
     def bundle(self) -> bool:
-        """Whether the MCP bundle is used instead of the plug-in."""
+        """True if the MCP bundle is used instead of the plug-in."""
         enabled = find_value(self.config, ("plugins", "entries", plan.BUNDLE, "enabled"))
         return enabled is True and not self.folders
 

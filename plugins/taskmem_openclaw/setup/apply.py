@@ -35,17 +35,21 @@ from taskmem_openclaw.setup.openclaw import (
 
 _NAMES: Final = (plan.PLUGIN, plan.BUNDLE)
 _ENTRIES: Final[Keys] = ("plugins", "entries")
-_OURS: Final[tuple[Keys, ...]] = (*((*_ENTRIES, name) for name in _NAMES), plan.LOAD, plan.ALLOW)
+_OWN_PATHS: Final[tuple[Keys, ...]] = (
+    *((*_ENTRIES, name) for name in _NAMES),
+    plan.LOAD,
+    plan.ALLOW_LIST,
+)
 """Paths that installing and uninstalling also change."""
-_AROUND: Final[tuple[Keys, ...]] = (_ENTRIES, plan.LOAD[:2], plan.LOAD[:1])
+_PARENT_PATHS: Final[tuple[Keys, ...]] = (_ENTRIES, plan.LOAD[:2], plan.LOAD[:1])
 """Their parents, which OpenClaw's commands may add empty or remove when empty."""
 _SECRET: Final = ("env", "headers")
-_LEFT: Final = object()
+_NO_CHANGE: Final = object()
 """Marks a key that the patch does not touch."""
 
 
 class SetupRecord(NamedTuple):
-    """What was set up in one OpenClaw."""
+    """The last set-up of one OpenClaw."""
 
     config: str
     """Path of its configuration, which identifies the OpenClaw."""
@@ -54,7 +58,7 @@ class SetupRecord(NamedTuple):
     fingerprint: str = ""
     """Fingerprint of that folder at the time; empty: the installation was not finished."""
     gemini: bool = False
-    """Whether a Gemini key may be used; the Gemini plug-in reads this."""
+    """True if a Gemini key may be used; the Gemini plug-in reads this."""
     bundle_lists: tuple[Keys, ...] = ()
     """Lists of tools that the bundle's word was added to."""
 
@@ -129,7 +133,7 @@ class SetupPlan(NamedTuple):
 
     @property
     def is_noop(self) -> bool:
-        """Whether there is nothing to do."""
+        """True if there is nothing to do."""
         gemini = self.after is not None and self.after.gemini != self.record.gemini
         changes = gemini or not is_same_json(self.now, self.wanted)
         return not changes and self.install is None and not self.uninstall
@@ -285,11 +289,11 @@ def _find_remaining_patch(now: Document, move: SetupPlan) -> Document:
     Other values that OpenClaw adds to its configuration are left alone.
     """
     reached = apply_patch(now, build_patch(move.now, move.wanted))
-    for path in _OURS:
+    for path in _OWN_PATHS:
         wanted = find_value(move.wanted, path)
         gone = wanted is None
         reached = drop_path(reached, path) if gone else apply_edit(reached, ValueEdit(path, wanted))
-    for path in _AROUND:
+    for path in _PARENT_PATHS:
         here, wanted = find_value(reached, path), find_value(move.wanted, path)
         if here == {} and wanted is None:
             reached = drop_path(reached, path)
@@ -307,8 +311,8 @@ def _mask_untouched(config: Mapping[str, Any], patch: Mapping[str, Any]) -> Docu
     """Mask every value that the patch does not change."""
     parts: Document = {}
     for key, value in config.items():
-        change = patch.get(key, _LEFT)
-        if change is _LEFT:
+        change = patch.get(key, _NO_CHANGE)
+        if change is _NO_CHANGE:
             parts[key] = _hide_values(value)
         elif is_object(change) and is_object(value):
             parts[key] = _mask_untouched(value, change)

@@ -18,7 +18,7 @@ Path = tuple[str, ...]
 
 SETUP: Final = "Run: taskmem setup openclaw"
 """The usual cure of a fault."""
-_MISSING: Final = object()
+_NO_VALUE: Final = object()
 
 
 class Fault(NamedTuple):
@@ -57,10 +57,10 @@ class ConfigChange:
 
     what: str
     gives: str
-    """What the change gives and what it costs; the text follows the word "gives"."""
+    """Gain and cost of the change; the text follows the word "gives"."""
     edits: tuple[ValueEdit | ListEdit, ...]
     without: str = ""
-    """What happens if the change is refused; empty: the change is needed."""
+    """The loss if the change is refused; empty: the change is needed."""
     leaves: str = ""
     """Which data leaves this machine through the change, and to whom; empty: none."""
     needs: ConfigChange | None = None
@@ -133,7 +133,7 @@ def build_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document
     """Return the patch from one document to another; empty if they are equal."""
     patch: Document = {key: None for key in before if key not in after}
     for key, value in after.items():
-        old = before.get(key, _MISSING)
+        old = before.get(key, _NO_VALUE)
         if is_object(value) and is_object(old):
             if below := build_patch(old, value):
                 patch[key] = below
@@ -144,7 +144,7 @@ def build_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document
 
 def is_same_json(one: object, other: object) -> bool:
     """Return whether two JSON values are equal; unlike in Python, 1 is not true."""
-    if one is _MISSING or other is _MISSING:
+    if one is _NO_VALUE or other is _NO_VALUE:
         return one is other
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 

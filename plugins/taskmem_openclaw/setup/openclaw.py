@@ -21,21 +21,21 @@ from taskmem_openclaw.configuration import parse_json
 from taskmem_openclaw.json_values import is_object
 from taskmem_openclaw.setup.config_edits import Document, apply_patch
 
-OLDEST: Final = (2026, 9)
+OLDEST_VERSION: Final = (2026, 9)
 """The first version whose plug-in interface has everything that the plug-in uses."""
-SECONDS: Final = 300.0
+CALL_SECONDS: Final = 300.0
 """Time limit of one call, after which it is killed. Seconds."""
 
 _SECTIONS: Final = ("plugins", "tools", "agents", "mcp")
-_UNTRACKED: Final = "not associated with a tracked package install"
-_UNSET: Final = "is valid but unset"
-_SHOWN: Final = 300
+_UNTRACKED_NOTE: Final = "not associated with a tracked package install"
+_UNSET_NOTE: Final = "is valid but unset"
+_MOST_SHOWN: Final = 300
 
 
 class _CommandResult(NamedTuple):
     status: int
     out: str
-    said: str
+    output: str
     """Standard output and standard error."""
 
 
@@ -101,7 +101,7 @@ class OpenClaw(NamedTuple):
 
     @property
     def is_plain_json(self) -> bool:
-        """Whether the configuration is plain JSON, so that rewriting it loses no comments."""
+        """True if the configuration is plain JSON, so that rewriting it loses no comments."""
         try:
             json.loads(self.config.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -118,7 +118,7 @@ class OpenClaw(NamedTuple):
         """
         with self.at_work("openclaw plugins install"):
             answer = self._run(build_install_arguments(folder, link=link))
-        return "Applied in Gateway" in answer.said
+        return "Applied in Gateway" in answer.output
 
     def patch(self, patch: Mapping[str, Any]) -> None:
         """Apply a merge patch to the configuration.
@@ -141,42 +141,42 @@ class OpenClaw(NamedTuple):
             OpenClawSetupFailed: OpenClaw's command failed.
         """
         with self.at_work("openclaw plugins uninstall"):
-            self._run(build_uninstall_arguments(name), fine=_UNTRACKED)
+            self._run(build_uninstall_arguments(name), fine=_UNTRACKED_NOTE)
 
     def _read_section(self, name: str) -> object:
         """Return one section of the configuration, with its includes."""
-        answer = self._run(("config", "get", name, "--json"), fine=_UNSET)
+        answer = self._run(("config", "get", name, "--json"), fine=_UNSET_NOTE)
         found = parse_json(answer.out) if answer.status == 0 else None
         return found if is_object(found) else {}
 
     def _run(self, arguments: tuple[str, ...], fine: str | None = None) -> _CommandResult:
         """Run OpenClaw; a failure whose output contains `fine` is ignored."""
         answer = _run_program(self.program, arguments, self.environ)
-        if answer.status != 0 and not (fine and fine in answer.said):
+        if answer.status != 0 and not (fine and fine in answer.output):
             raise self._build_failure(arguments, answer)
         return answer
 
     def _build_failure(
         self, arguments: tuple[str, ...], answer: _CommandResult
     ) -> OpenClawSetupFailed:
-        said = answer.said
-        if "OpenClaw treats openclaw.json as immutable" in said:
+        output = answer.output
+        if "OpenClaw treats openclaw.json as immutable" in output:
             return ConfigReadOnly(
                 "OpenClaw's configuration is read-only here "
                 "(OPENCLAW_CONFIG_READONLY or Nix); put what --dry-run shows into the "
                 "source that it is made from, and run this again."
             )
-        if "config is invalid" in said:
-            found = re.search(r"^\s+- (.+)$", said, re.MULTILINE)
+        if "config is invalid" in output:
+            found = re.search(r"^\s+- (.+)$", output, re.MULTILINE)
             return OpenClawSetupFailed(_describe_broken(self.config, found[1] if found else None))
-        if "ENOSPC" in said or "no space left" in said.lower():
+        if "ENOSPC" in output or "no space left" in output.lower():
             return OpenClawSetupFailed(
                 f"The disk of {self.config.parent} is full; make room and run this again."
             )
         what = " ".join(arguments[:2])
         return OpenClawSetupFailed(
             f"{self.program} {what} ended with status {answer.status}: "
-            f"{format_output_tail(said)}. Run it by hand to see more, then run this again."
+            f"{format_output_tail(output)}. Run it by hand to see more, then run this again."
         )
 
 
@@ -218,11 +218,11 @@ def find_openclaw(environ: Mapping[str, str], home: Path) -> OpenClaw:
     if answer.status != 0 or found is None:
         raise OpenClawSetupFailed(
             f"{program} --version told no version (status {answer.status}: "
-            f"{format_output_tail(answer.said)}). Set TASKMEM_OPENCLAW_BIN to "
+            f"{format_output_tail(answer.output)}). Set TASKMEM_OPENCLAW_BIN to "
             "OpenClaw's command."
         )
-    if (int(found[1]), int(found[2])) < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
+    if (int(found[1]), int(found[2])) < OLDEST_VERSION:
+        oldest = ".".join(map(str, OLDEST_VERSION))
         raise OpenClawSetupFailed(
             f"OpenClaw {found[0]} is too old; update it to {oldest} or newer and run this again."
         )
@@ -232,7 +232,7 @@ def find_openclaw(environ: Mapping[str, str], home: Path) -> OpenClaw:
     if not isinstance(path, str):
         raise OpenClawSetupFailed(
             f"{program} does not say where its configuration is "
-            f"({format_output_tail(answer.said)}); see that openclaw config file works."
+            f"({format_output_tail(answer.output)}); see that openclaw config file works."
         )
     return OpenClaw(program, found[0], Path(path), home, environ)
 
@@ -257,11 +257,11 @@ def build_patch_arguments(file: str) -> tuple[str, ...]:
     return ("config", "patch", "--file", file)
 
 
-def format_output_tail(said: str) -> str:
+def format_output_tail(output: str) -> str:
     """Return the end of a command's output, on one line without control characters."""
-    words = " ".join(said.split())
+    words = " ".join(output.split())
     safe = "".join(each if each.isprintable() else " " for each in words).strip(" .")
-    return f"…{safe[-_SHOWN:]}" if len(safe) > _SHOWN else safe or "no word"
+    return f"…{safe[-_MOST_SHOWN:]}" if len(safe) > _MOST_SHOWN else safe or "no word"
 
 
 def _run_program(
@@ -285,20 +285,20 @@ def _run_program(
         ) from error
     with process:
         try:
-            out, complaints = process.communicate(timeout=SECONDS)
+            out, complaints = process.communicate(timeout=CALL_SECONDS)
         except subprocess.TimeoutExpired:
             _kill_process(process)
             raise OpenClawSetupFailed(
                 f"{program} {' '.join(arguments[:2])} gave no answer within "
-                f"{SECONDS:g} s and was ended; see that the gateway is well, and run "
+                f"{CALL_SECONDS:g} s and was ended; see that the gateway is well, and run "
                 "this again."
             ) from None
         except BaseException:
             _kill_process(process)
             raise
     text = out.decode(errors="replace")
-    said = f"{text}\n{complaints.decode(errors='replace')}"
-    return _CommandResult(process.returncode, text, said)
+    output = f"{text}\n{complaints.decode(errors='replace')}"
+    return _CommandResult(process.returncode, text, output)
 
 
 def _kill_process(process: subprocess.Popen[bytes]) -> None:
@@ -310,7 +310,7 @@ def _kill_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def has_includes(config: Document) -> bool:
-    """Whether a section of `_SECTIONS` has parts in other files."""
+    """Return whether a section of `_SECTIONS` has parts in other files."""
     parts = [config.get(name) for name in _SECTIONS]
     return "$include" in config or '"$include":' in json.dumps(parts)
 

@@ -51,15 +51,15 @@ def read_skills() -> tuple[bytes, ...]:
     return tuple(file.read_bytes() for file in files)
 
 
-def find_skill_copies(config: Path, said: Mapping[str, Any]) -> list[Skill]:
+def find_skill_copies(file: Path, config: Mapping[str, Any]) -> list[Skill]:
     """Return the existing copies of our skill that OpenClaw's installer has made.
 
     Args:
-        config: OpenClaw's configuration file; one copy is beside it.
-        said: The parsed configuration.
+        file: OpenClaw's configuration file; one copy is beside it.
+        config: The parsed configuration.
     """
-    state = config.parent
-    workspace = find_value(said, ("agents", "defaults", "workspace"))
+    state = file.parent
+    workspace = find_value(config, ("agents", "defaults", "workspace"))
     named = Path(str(workspace)).expanduser() if workspace else state / "workspace"
     places = [Skill(each / "skills", known=read_skills()) for each in (state, named)]
     found: list[Skill] = []
@@ -189,7 +189,7 @@ def _is_same_path(one: str | Path, other: str | Path) -> bool:
 
 
 def _is_active(config: Mapping[str, Any], plugin: str, kind: str) -> bool:
-    """Whether a plug-in is switched on; of those for memory, only the one in the slot is."""
+    """Return whether a plug-in is switched on; of those for memory, only the one in the slot is."""
     plugins = to_object(config.get("plugins"))
     if plugins.get("enabled") is False or plugin in to_list(plugins.get("deny")):
         return False

@@ -36,7 +36,7 @@ COMMAND: Final = (*ENTRY, "config", "command")
 HOME: Final = (*ENTRY, "config", "home")
 RECORD: Final = (*ENTRY, "config", "recordCommands")
 LOAD: Final = ("plugins", "load", "paths")
-ALLOW: Final = ("plugins", "allow")
+ALLOW_LIST: Final = ("plugins", "allow")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class ConfigPlan:
 
     changes: list[ConfigChange]
     notes: list[str]
-    """What only the operator can change."""
+    """Sentences on changes that only the operator can make."""
 
 
 def plan_plugin(config: Mapping[str, Any], wishes: DesiredState) -> ConfigPlan:
@@ -150,7 +150,7 @@ def remove_traces(
     for name in list_own_servers(config):
         result = remove_path(result, ("mcp", "servers", name))
     result = _drop_words(result, LOAD, list_plugin_paths(config, wishes), [])
-    result = _drop_words(result, ALLOW, (PLUGIN, BUNDLE), None)
+    result = _drop_words(result, ALLOW_LIST, (PLUGIN, BUNDLE), None)
     ours = {*bundle_lists}
     # The general lists last, since what an agent had inherited is compared with them.
     for scope in reversed([*tool_policy.list_scopes(config)]):
@@ -308,12 +308,12 @@ def _build_bundle_change(config: Mapping[str, Any], wishes: DesiredState) -> Con
 
 
 def _build_allow_change(config: Mapping[str, Any], name: str) -> Iterator[ConfigChange]:
-    if to_list(find_value(config, ALLOW)):
+    if to_list(find_value(config, ALLOW_LIST)):
         fault = Fault("plugin", "The plug-in is missing in plugins.allow.")
         yield ConfigChange(
             f"{name} in plugins.allow",
             "it leave to load, for you list the plug-ins that may",
-            (ListEdit(ALLOW, (name,), fault=fault),),
+            (ListEdit(ALLOW_LIST, (name,), fault=fault),),
             needed=True,
         )
 

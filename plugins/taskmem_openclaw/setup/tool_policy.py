@@ -20,9 +20,9 @@ from taskmem_openclaw.setup.config_edits import (
     apply_changes,
 )
 
-_NARROW: Final = ("minimal", "coding", "messaging")
+_NARROW_PROFILES: Final = ("minimal", "coding", "messaging")
 """Tool profiles that hide tools they do not name."""
-_SANDBOXED: Final = ("all", "non-main")
+_SANDBOX_MODES: Final = ("all", "non-main")
 
 
 class ToolGroup(NamedTuple):
@@ -81,7 +81,7 @@ class _Scope(NamedTuple):
     allow: object
     profile: object
     also: Sequence[object]
-    """What is allowed beside the profile: its own list or the inherited one."""
+    """Tools allowed beside the profile: its own list or the inherited one."""
     inherits: bool
 
 
@@ -97,7 +97,7 @@ def _read_scope(config: Mapping[str, Any], path: Path) -> _Scope:
 def _plan_scope(scope: _Scope, tools: ToolGroup) -> ConfigChange | str | None:
     where = ".".join(scope.path)
     named = _find_covering_word(scope.also, tools) is not None
-    narrow = scope.profile in _NARROW and scope.profile not in tools.profiles
+    narrow = scope.profile in _NARROW_PROFILES and scope.profile not in tools.profiles
     if is_list(scope.allow):
         if narrow and not named:
             return (
@@ -126,7 +126,7 @@ def _plan_sandboxes(config: Mapping[str, Any], tools: ToolGroup) -> Iterator[Con
     agents = to_object(find_value(config, ("agents", "entries")))
     modes = [find_value(config, ("agents", "defaults", "sandbox", "mode"))]
     modes += [find_value(agent, ("sandbox", "mode")) for agent in agents.values()]
-    if not any(mode in _SANDBOXED for mode in modes):
+    if not any(mode in _SANDBOX_MODES for mode in modes):
         return
     places: list[Path] = [("tools",)]
     places += [("agents", "entries", name, "tools") for name in agents]

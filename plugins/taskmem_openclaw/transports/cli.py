@@ -22,20 +22,20 @@ from typing import Final, Self
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_openclaw import configuration
-from taskmem_openclaw.transports.own_agents import ReachMixin, require_own_gateway
+from taskmem_openclaw.transports.auto import ReachMixin, require_own_gateway
 
-SECONDS: Final = 120.0
+CALL_SECONDS: Final = 120.0
 """Time limit of one call, after which it is killed. Seconds."""
 ARGUMENT_BYTES: Final = 120_000
 """Maximum size of one argument; Linux allows 128 KiB including its terminator."""
 
 FIRST_PERSON: Final = 501 if sys.platform == "darwin" else 1000
 """Lowest user id of a person; lower ids are services."""
-NOBODY: Final = 65_534
+NOBODY_ID: Final = 65_534
 
 _SAID_BYTES: Final = 600
 _GULP_BYTES: Final = 65_536
-_FINAL: Final = ("cannot target a subagent session", "agent is unavailable")
+_FINAL_REFUSALS: Final = ("cannot target a subagent session", "agent is unavailable")
 """Gateway messages after which a retry is useless."""
 
 
@@ -47,7 +47,7 @@ class OpenClawCli(ReachMixin):
     def __init__(
         self,
         environ: Mapping[str, str] = os.environ,
-        seconds: float = SECONDS,
+        seconds: float = CALL_SECONDS,
         list_accounts: Callable[[], Iterable[pwd.struct_passwd]] = pwd.getpwall,
     ) -> None:
         """Set the environment, the time limit of a call in seconds, and the list of accounts."""
@@ -71,18 +71,18 @@ class OpenClawCli(ReachMixin):
             # In a thread: a directory service may be slow.
             accounts = await asyncio.to_thread(self._list_accounts)
             brief = has_others(accounts, os.getuid())
-        status, said = await self._run(build_command(self._binary, wake, brief=brief))
+        status, output = await self._run(build_command(self._binary, wake, brief=brief))
         if status != 0:
-            reason = f"{self._binary} ended with status {status}: {said or 'no word'}"
-            if any(final in said for final in _FINAL):
+            reason = f"{self._binary} ended with status {status}: {output or 'no word'}"
+            if any(final in output for final in _FINAL_REFUSALS):
                 raise WakeRefused(f"{reason}. Register the task in a main session.")
             raise WakeUndelivered(f"{reason}. See that the gateway runs.")
         return WakeReceipt(delivered_at=datetime.now(UTC))  # noqa: TID251
 
     async def _run(self, arguments: list[str]) -> tuple[int, str]:
-        with _OutputTail() as said:
+        with _OutputTail() as output:
             try:
-                process = await _start_process(arguments, said.sink)
+                process = await _start_process(arguments, output.sink)
             except OSError as error:
                 raise WakeUndelivered(
                     f"{self._binary} cannot be started ({error.strerror}); install "
@@ -103,7 +103,7 @@ class OpenClawCli(ReachMixin):
                 ) from None
             finally:
                 await _kill_process(process)
-            return status, str(said)
+            return status, str(output)
 
 
 class _OutputTail:
@@ -146,7 +146,7 @@ def has_others(accounts: Iterable[pwd.struct_passwd], user: int) -> bool:
     Accounts of a directory service count only if the machine lists them.
     """
     return any(
-        FIRST_PERSON <= each.pw_uid < NOBODY
+        FIRST_PERSON <= each.pw_uid < NOBODY_ID
         and each.pw_uid != user
         and Path(each.pw_shell).name not in ("nologin", "false")
         for each in accounts

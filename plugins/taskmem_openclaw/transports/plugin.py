@@ -14,8 +14,7 @@ from typing import Any, Final, Literal
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_openclaw import configuration, plugin_socket
-from taskmem_openclaw.transports.auto import TransportUnavailable
-from taskmem_openclaw.transports.own_agents import ReachMixin, parse_gateway
+from taskmem_openclaw.transports.auto import ReachMixin, TransportUnavailable, parse_gateway
 
 NEWS: Final = "The agent goes on."
 """Line for people when the wake has none."""
@@ -33,7 +32,7 @@ class PluginTransport(ReachMixin):
     def __init__(
         self,
         environ: Mapping[str, str] = os.environ,
-        seconds: float = plugin_socket.SECONDS,
+        seconds: float = plugin_socket.REQUEST_SECONDS,
         patience: float = plugin_socket.LOAD_SECONDS,
     ) -> None:
         """Set the environment and the time limits.
@@ -96,14 +95,14 @@ class PluginTransport(ReachMixin):
             note=None if how == "ordinary" else f"turn: {how}",
         )
 
-    async def _build_absence_error(self, said: str) -> WakeUndelivered:
+    async def _build_absence_error(self, sentence: str) -> WakeUndelivered:
         """Return the error for a plug-in that does not listen.
 
         If the configuration may want the plug-in, no other transport is tried until the gateway
         has started and the plug-in could have listened since: it would deliver before the gateway
         has settled, without acknowledgement, and perhaps without beginning a turn.
         """
-        sentence = f"{said[:1].upper()}{said[1:]}"
+        sentence = sentence[:1].upper() + sentence[1:]
         if not configuration.may_want_plugin(self._environ):
             return TransportUnavailable(f"{sentence}; see: taskmem doctor.")
         config = configuration.read_config(self._environ)

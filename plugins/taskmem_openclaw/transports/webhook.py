@@ -9,21 +9,33 @@ import asyncio
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeUndelivered
 from taskmem_openclaw import configuration
-from taskmem_openclaw.transports.auto import TransportUnavailable
-from taskmem_openclaw.transports.listeners import find_stranger
-from taskmem_openclaw.transports.own_agents import ReachMixin, require_own_gateway
+from taskmem_openclaw.transports.auto import ReachMixin, TransportUnavailable, require_own_gateway
 
 if TYPE_CHECKING:
     import httpx
 
-SECONDS: Final = 10.0
+REQUEST_SECONDS: Final = 10.0
 """Time limit of each part of a request, such as connecting."""
-_REFUSED: Final = (401, 403)
-_MISSING: Final = 404
+_TOKEN_REFUSALS: Final = (401, 403)
+_NOT_FOUND: Final = 404
+TABLES: Final = (Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6"))
+"""Linux's tables of TCP sockets. Source: proc_net_tcp(5)."""
+_LISTEN_STATE: Final = "0A"
+_LOOPBACK_ADDRESSES: Final = frozenset(
+    {
+        "0100007F",
+        "00000000",
+        "0" * 32,
+        "0000000000000000FFFF00000100007F",
+        "0000000000000000FFFF000000000000",
+    }
+)
+"""Listening addresses that receive connections to 127.0.0.1, as little-endian hex."""
 
 
 class WebhookTransport(ReachMixin):
@@ -67,7 +79,7 @@ class WebhookTransport(ReachMixin):
             # The webhook is plain HTTP on loopback, so no certificates are loaded.
             async with httpx.AsyncClient(
                 transport=self._transport,
-                timeout=SECONDS,
+                timeout=REQUEST_SECONDS,
                 trust_env=False,
                 verify=False,  # noqa: S501
             ) as client:
@@ -83,19 +95,52 @@ class WebhookTransport(ReachMixin):
                 f"The webhook at {hooks.url} failed ({type(error).__name__}); see that "
                 "the gateway runs."
             ) from error
-        if answer.status_code in _REFUSED:
+        if answer.status_code in _TOKEN_REFUSALS:
             raise TransportUnavailable(
                 f"The webhook at {hooks.url} refuses its token (hooks.token); restart "
                 "the gateway, or mend the token in OpenClaw's configuration."
             )
-        if answer.status_code == _MISSING:
+        if answer.status_code == _NOT_FOUND:
             raise TransportUnavailable(
                 f"There is no webhook at {hooks.url}; see hooks.path in OpenClaw's configuration."
             )
         if not answer.is_success:
-            said = " ".join(answer.text.split())[:200]
+            answer_text = " ".join(answer.text.split())[:200]
             raise WakeUndelivered(
-                f"The webhook at {hooks.url} answered {answer.status_code}: {said}. "
+                f"The webhook at {hooks.url} answered {answer.status_code}: {answer_text}. "
                 "See OpenClaw's hooks settings."
             )
         return WakeReceipt(delivered_at=datetime.now(UTC))  # noqa: TID251
+
+
+def find_stranger(port: int) -> int | None:
+    """Return the id of a user, other than us and root, who listens on 127.0.0.1:port.
+
+    None: there is none, or the system does not say (no `/proc`, as on macOS). A listener that
+    starts after this check is not seen.
+    """
+    try:
+        owners = _list_owners(port)
+    except (OSError, ValueError, IndexError):
+        return None
+    return min(owners - {0, os.geteuid()}, default=None)
+
+
+def _list_owners(port: int) -> set[int]:
+    """Return the user ids whose sockets receive connections to 127.0.0.1:port."""
+    first, *rest = TABLES
+    text = first.read_text("ascii")
+    for table in rest:
+        if table.exists():
+            text += table.read_text("ascii")
+    owners: set[int] = set()
+    for line in text.splitlines():
+        fields = line.split()
+        address, _, number = fields[1].partition(":")
+        if (
+            fields[3] == _LISTEN_STATE
+            and int(number, 16) == port
+            and address in _LOOPBACK_ADDRESSES
+        ):
+            owners.add(int(fields[7]))
+    return owners

@@ -14,7 +14,7 @@ from taskmem_hookspecs import WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw.transports.cli import (
     ARGUMENT_BYTES,
-    SECONDS,
+    CALL_SECONDS,
     OpenClawCli,
     _OutputTail,
     describe_briefly,
@@ -283,7 +283,7 @@ def test_of_all_that_is_printed_only_the_end_is_kept(openclaw):
 
 
 def test_cli_call_ends_before_the_wake_counts_as_lost():
-    assert OutboxPolicy().claim_seconds / 2 > SECONDS
+    assert OutboxPolicy().claim_seconds / 2 > CALL_SECONDS
 
 
 # --- what is left running -----------------------------------------------------

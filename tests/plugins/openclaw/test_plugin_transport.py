@@ -257,7 +257,7 @@ async def test_a_delivery_that_is_cancelled_hangs_up(gateway):
 
 
 def test_a_delivery_is_given_up_before_the_wake_counts_as_lost():
-    assert OutboxPolicy().claim_seconds / 2 > plugin_socket.SECONDS
+    assert OutboxPolicy().claim_seconds / 2 > plugin_socket.REQUEST_SECONDS
 
 
 # --- a plug-in that is to be there --------------------------------------------

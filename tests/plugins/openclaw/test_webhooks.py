@@ -13,7 +13,7 @@ import pytest
 from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
 from taskmem_hookspecs import WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
-from taskmem_openclaw.transports import listeners, webhook
+from taskmem_openclaw.transports import webhook
 from taskmem_openclaw.transports.auto import TransportUnavailable
 from taskmem_openclaw.transports.webhook import WebhookTransport
 from tests.support.waiting import PATIENCE
@@ -166,12 +166,12 @@ def test_a_token_that_changed_is_used_from_the_next_wake_on(openclaw):
 def test_the_token_does_not_go_to_another_users_port(openclaw, monkeypatch):
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    table = listeners.TABLES[0].read_text("ascii")
+    table = webhook.TABLES[0].read_text("ascii")
     assert f"0100007F:{openclaw.port:04X} " in table
     if owner == 0:  # root is trusted; so the same socket, as a user's
         lie = openclaw.path.with_name("tcp")
         lie.write_text(as_of_user(table, openclaw.port, 12002), "ascii")
-        monkeypatch.setattr(listeners, "TABLES", (lie,))
+        monkeypatch.setattr(webhook, "TABLES", (lie,))
         owner = 12002
     with pytest.raises(TransportUnavailable, match=f"User {owner} listens at .* was not sent"):
         deliver(openclaw)
@@ -209,12 +209,12 @@ def test_who_listens_is_read_from_the_systems_table(tmp_path, monkeypatch, socke
     table = tmp_path / "tcp"
     row = f"0: {address} 00000000:0000 {state} 0:0 0:0 0 {uid} 0 1"
     table.write_text(f"{HEAD}\n{row}\n")
-    monkeypatch.setattr(listeners, "TABLES", (table, tmp_path / "tcp6"))
-    assert listeners.find_stranger(0x4A38) == found
+    monkeypatch.setattr(webhook, "TABLES", (table, tmp_path / "tcp6"))
+    assert webhook.find_stranger(0x4A38) == found
 
 
 def test_where_the_system_does_not_tell_the_token_is_sent(openclaw, tmp_path, monkeypatch):
-    monkeypatch.setattr(listeners, "TABLES", (tmp_path / "tcp", tmp_path / "tcp6"))
+    monkeypatch.setattr(webhook, "TABLES", (tmp_path / "tcp", tmp_path / "tcp6"))
     deliver(openclaw)
     assert len(openclaw.asked) == 1
 
@@ -267,7 +267,7 @@ def test_every_success_is_one(openclaw, status):
 
 def test_a_gateway_that_hangs_is_given_up_in_time(openclaw, monkeypatch):
     openclaw.hangs = True
-    monkeypatch.setattr(webhook, "SECONDS", 0.3)
+    monkeypatch.setattr(webhook, "REQUEST_SECONDS", 0.3)
     assert "failed (ReadTimeout)" in failure_text(openclaw)
 
 
@@ -281,7 +281,7 @@ def test_webhook_time_limits_fit_within_a_delivery(openclaw):
     carrier = httpx.MockTransport(answer)
     transport = WebhookTransport(openclaw.environ, carrier)
     asyncio.run(transport.deliver(a_wake()))
-    assert limits == [dict.fromkeys(("connect", "read", "write", "pool"), webhook.SECONDS)]
+    assert limits == [dict.fromkeys(("connect", "read", "write", "pool"), webhook.REQUEST_SECONDS)]
     assert OutboxPolicy().claim_seconds / 2 > sum(limits[0].values())
 
 

@@ -192,7 +192,7 @@ def test_a_removal_that_was_cut_off_goes_on_where_it_was(openclaw, set_up_opencl
 
 
 def test_a_command_that_hangs_is_ended(openclaw, set_up_openclaw, monkeypatch):
-    monkeypatch.setattr(its_command, "SECONDS", 2.0)
+    monkeypatch.setattr(its_command, "CALL_SECONDS", 2.0)
     openclaw.fail({"config patch": {"hang": 600}})
     assert "gave no answer within 2 s and was ended" in set_up_openclaw().sentence
 

@@ -140,7 +140,7 @@ def test_a_link_to_where_the_plugin_was_goes_and_others_stay():
 )
 def test_a_list_of_plugins_is_extended_and_never_made(allow, after):
     config = {"plugins": {} if allow is None else {"allow": allow}}
-    assert find_value(config_after(config, everything=False), plan.ALLOW) == after
+    assert find_value(config_after(config, everything=False), plan.ALLOW_LIST) == after
 
 
 @pytest.mark.parametrize(
