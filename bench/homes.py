@@ -1,16 +1,18 @@
-"""Homes on a real disk, filled fast, and the daemons that serve them."""
+"""Homes on a real disk, filled fast, the daemons that serve them, and a light MCP host."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, Self
 
 from machine import find_filesystem
 
@@ -21,7 +23,6 @@ from openclaw_taskmem.engine import hook_events, startup
 from openclaw_taskmem.engine.context import new_id
 from openclaw_taskmem.home import Home, find_home
 from taskmem_hookspecs import Bookmark, Change
-from taskmem_resumebench.daemon import find_last_line
 from taskmem_sqlmodel.store import SqlStore
 
 COMMAND = str(Path(sys.executable).with_name("taskmem"))
@@ -29,6 +30,7 @@ POLICY = stuck.StuckPolicy(threshold_seconds=86_400)
 """A day of silence, so that nothing becomes due while it is measured."""
 BATCH = 1000
 PLAN = ("Build the image", "Run the tests", "Push it", "Roll it out", "Watch it")
+PROTOCOL = "2025-06-18"
 
 
 def find_disk() -> Path:
@@ -144,7 +146,7 @@ def start_home_daemon(home: Home, **settings: str) -> subprocess.Popen[bytes]:
         time.sleep(0.01)
     process.kill()
     process.wait()
-    raise SystemExit(f"The daemon did not start: {find_last_line(said.read_text())}")
+    raise SystemExit(f"The daemon did not start: {said.read_text().strip()[-300:]}")
 
 
 def wait_for_index(home: Home) -> None:
@@ -166,3 +168,69 @@ def run_taskmem(home: Home, arguments: Sequence[str]) -> float:
         check=True,
     )
     return time.perf_counter() - start
+
+
+class Host:
+    """One session with one server, one call at a time."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+        """Start the server; nothing is said yet."""
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=env,
+        )
+        self._last_id = 0
+
+    def __enter__(self) -> Self:
+        """Answer itself; leaving the block ends the server."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the server by the end of its stdin."""
+        self.process.communicate()
+
+    def shake_hands(self) -> None:
+        """Do the handshake."""
+        self.ask(
+            "initialize",
+            {
+                "protocolVersion": PROTOCOL,
+                "capabilities": {},
+                "clientInfo": {"name": "bench", "version": "1"},
+            },
+        )
+        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request and return its result."""
+        answer = self.exchange(method, params)
+        if "result" not in answer:
+            raise SystemExit(f"{method} was answered with {answer}")
+        return dict(answer["result"])
+
+    def exchange(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request and return the answer, which may be a refusal."""
+        self._last_id += 1
+        self._send({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
+        assert self.process.stdout is not None  # noqa: S101 - it is a pipe
+        answer = json.loads(self.process.stdout.readline())
+        if answer.get("id") != self._last_id:
+            raise SystemExit(f"{method} was answered with {answer}")
+        return dict(answer)
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> float:
+        """Call a tool, and return the seconds until it answered."""
+        start = time.perf_counter()
+        result = self.ask("tools/call", {"name": tool, "arguments": arguments})
+        took = time.perf_counter() - start
+        if result.get("isError"):
+            raise SystemExit(f"{tool} refused: {result}")
+        return took
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        assert self.process.stdin is not None  # noqa: S101 - it is a pipe
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()

@@ -11,39 +11,34 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for what the tests play
 
-from at_home import first_token, turn_weight, wake_acceptance
-from at_work import call_checkpoints
-from checkpoints import run_checkpoints
 from claims import run_claims
-from conditions import judge_conditions
-from evidence import evidence_claims
+from daemon_costs import (
+    find_stuck,
+    idle_daemon,
+    start_commands,
+    start_daemon,
+    start_mcp,
+    start_uncached,
+)
 from figures import Figure, format_header, format_row
-from floods import update_in_flood
+from gateway import call_checkpoints, first_token, stop_gateway, turn_weight, wake_acceptance
 from homes import find_disk
 from hosts import wake_hosts
-from idle import idle_daemon
-from kills import kill_daemon, kill_role
+from kills import kill_daemon, kill_role, run_resumes
 from look import look_at_pages
 from machine import describe_machine
 from notices import tell_notices
 from packets import resume_packet, thread_query, worst_packet
 from peers.compare import compare_peers
-from reading import read_conditions
+from played_agents import evidence_claims, run_scenarios
+from presence import tell_presence
 from recall_tasks import recall_tasks
 from recording import record_browser, record_scenes, record_still_screen
-from resumes import run_resumes
-from rules import rules_compared
-from scenarios import run_scenarios
 from screen_history import recall_screen
-from sdk_client import update_by_sdk_client
-from seeing import see_idle, see_looks, see_scenes
+from seeing import rules_compared, see_idle, see_looks, see_scenes
 from soak import soak_gateway
-from starts import start_commands, start_daemon, start_mcp, start_uncached
-from stops import stop_gateway
-from stuck import find_stuck
-from told import tell_presence
-from updates import update_crowd, update_over_mcp
-from waits import wait_idle, wait_latency, wait_many, wait_restart, wait_timeouts
+from updates import run_checkpoints, update_by_sdk_client, update_crowd, update_over_mcp
+from waits import judge_conditions, wait_idle, wait_latency, wait_many, wait_restart, wait_timeouts
 from year import year_home
 
 BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
@@ -52,7 +47,6 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         update_over_mcp,
         update_by_sdk_client,
         update_crowd,
-        update_in_flood,
         find_stuck,
         start_mcp,
         start_commands,
@@ -69,7 +63,6 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         wait_many,
         wait_restart,
         judge_conditions,
-        read_conditions,
         evidence_claims,
         run_scenarios,
         run_claims,

@@ -13,8 +13,8 @@ from itertools import count
 from threading import Event
 from typing import TypeVar
 
-from at_home import open_house
 from figures import Figure, amount
+from gateway import open_house
 from machine import measure_memory
 
 from openclaw_taskmem.cli.client import LinkError

@@ -1,4 +1,4 @@
-"""`task_update(message)` over MCP: against an echo, a small store, in a crowd."""
+"""One `task_update`: over MCP, through the SDK's client, by a crowd, and with checkpoints."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Self
 
+import anyio
 from figures import Figure, amount, millis, rate, ratio, sample_in_turns
-from homes import COMMAND, build_environment, fill_home, make_home, serve_home
-from host import Host
+from homes import COMMAND, PLAN, Host, build_environment, fill_home, make_home, serve_home
 from machine import measure_cpu_seconds
+from mcp import ClientSession
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.support.reporter import MAIN, Reporter
 
 MANY, FEW = 20_000, 10
 SAMPLES = 3000
@@ -27,6 +31,11 @@ SAID = (
     "Read through the build log of try {}: the linker flag was wrong, so I changed "
     "it in the Makefile and started the build again."
 )
+MANY, FEW = 20_000, 10
+FEWER_SAMPLES = 1500
+FEWER_WARM_UPS = 100
+CALLS = 500
+HOUR = 3600.0
 
 
 def update_over_mcp() -> Iterator[Figure]:
@@ -135,3 +144,115 @@ def _run_round(hosts: Sequence[Host], ids: Sequence[str], seconds: float) -> lis
     for thread in threads:
         thread.join()
     return [one for some in took for one in some]
+
+
+def run_checkpoints() -> Iterator[Figure | str]:
+    """The two checkpoints of a tool call, against two reports that write nothing.
+
+    The plug-in waits for no answer while a tool runs: the next call waits, 150 ms at
+    most, until what was reported before it is kept.
+    """
+    with ExitStack() as stack:
+        (many, pid), (few, _) = (_begin_working_turn(stack, tasks) for tasks in (MANY, FEW))
+        beginnings: list[float] = []
+        ways = {
+            "many": lambda _: _time_tool_call(many, beginnings),
+            "few": lambda _: _time_tool_call(few),
+            "noted_many": lambda _: _time_counted_reports(many),
+            "noted_few": lambda _: _time_counted_reports(few),
+        }
+        sample_in_turns(FEWER_WARM_UPS, **ways)
+        beginnings.clear()
+        took = sample_in_turns(FEWER_SAMPLES, **ways)
+        cpu = [
+            _measure_cpu(pid, lambda: _time_tool_call(many))
+            - _measure_cpu(pid, lambda: _time_counted_reports(many))
+        ]
+    yield millis("two reports that write nothing", took["noted_many"])
+    yield millis("the two reports of a tool call", took["many"])
+    yield millis("that of its beginning alone", beginnings)
+    for name, tasks in (("few", FEW), ("many", MANY)):
+        pairs = zip(took[name], took[f"noted_{name}"], strict=True)
+        added = [ours - theirs for ours, theirs in pairs]
+        what = f"both checkpoints of a call until durable, {tasks:,} tasks"
+        yield millis(what, added, 5)
+    yield millis("likewise: CPU of the daemon", cpu)
+    yield ratio(f"{MANY:,} : {FEW} tasks", took["many"], took["few"], 1.25)
+
+
+def _begin_working_turn(stack: ExitStack, tasks: int) -> tuple[Reporter, int]:
+    """Give a gateway in whose main session a turn works on one task more.
+
+    With it comes the process of its daemon.
+    """
+    home = stack.enter_context(make_home())
+    fill_home(home, tasks, "agent:main:main")
+    pid = stack.enter_context(serve_home(home))
+    reporter = stack.enter_context(Reporter(home, HOUR))
+    reporter.report_work("turn_started", MAIN, running=[MAIN], origin="user")
+    reporter.call(MAIN, "task_register", name="Build the parts", plan=[*PLAN])
+    return reporter, pid
+
+
+def _time_tool_call(reporter: Reporter, beginnings: list[float] | None = None) -> float:
+    """Return the seconds that the reports of a tool call take."""
+    start = time.perf_counter()
+    reporter.report_call_start(MAIN)
+    began = time.perf_counter()
+    reporter.report_call_end(MAIN)
+    if beginnings is not None:
+        beginnings.append(began - start)
+    return time.perf_counter() - start
+
+
+def _time_counted_reports(reporter: Reporter) -> float:
+    """Return the seconds that two reports take which are only counted."""
+    start = time.perf_counter()
+    for _ in range(2):
+        reporter.report(kind="compacted", session_key=MAIN)
+    return time.perf_counter() - start
+
+
+def _measure_cpu(pid: int, call: Callable[[], float]) -> float:
+    """Return the CPU time of a process for one call, in seconds, on the mean."""
+    before = measure_cpu_seconds(pid)
+    for _ in range(CALLS):
+        call()
+    return (measure_cpu_seconds(pid) - before) / CALLS
+
+
+def update_by_sdk_client() -> Iterator[Figure]:
+    """Measure one agent behind the SDK's client, in turns with the echo."""
+    with ExitStack() as stack:
+        home = stack.enter_context(make_home())
+        ids = fill_home(home, MANY)
+        stack.enter_context(serve_home(home))
+        echo, ours = anyio.run(_measure, build_environment(home), ids)
+    yield millis("echo tool, through the SDK's client", echo)
+    yield millis("task_update, 20,000 tasks, through the SDK's client", ours)
+    yield ratio("the two through the SDK's client", ours, echo, 2.0)
+
+
+async def _measure(env: Mapping[str, str], ids: Sequence[str]) -> tuple[list[float], list[float]]:
+    async with AsyncExitStack() as stack:
+        echo = await _open_session(stack, ECHO, env)
+        ours = await _open_session(stack, (COMMAND, "mcp"), env)
+        times: tuple[list[float], list[float]] = ([], [])
+        for number in range(FEWER_WARM_UPS + FEWER_SAMPLES):
+            given = {"task_id": ids[number * 7919 % len(ids)], "message": SAID.format(number)}
+            turn = [(echo, "echo", times[0]), (ours, "task_update", times[1])]
+            for session, tool, took in turn if number % 2 else reversed(turn):
+                start = time.perf_counter()
+                await session.call_tool(tool, given)
+                took.append(time.perf_counter() - start)
+    return times[0][FEWER_WARM_UPS:], times[1][FEWER_WARM_UPS:]
+
+
+async def _open_session(
+    stack: AsyncExitStack, command: Sequence[str], env: Mapping[str, str]
+) -> ClientSession:
+    server = StdioServerParameters(command=command[0], args=[*command[1:]], env=dict(env))
+    streams = await stack.enter_async_context(stdio_client(server))
+    session = await stack.enter_async_context(ClientSession(*streams))
+    await session.initialize()
+    return session

@@ -15,9 +15,11 @@ from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from daemon_costs import make_pass_timer
 from figures import Figure, amount, millis, ratio, sample_in_turns
 from homes import (
     COMMAND,
+    Host,
     build_environment,
     fill_home,
     make_home,
@@ -26,8 +28,6 @@ from homes import (
     serve_home,
     wait_for_index,
 )
-from host import Host
-from stuck import make_pass_timer
 from updates import make_update_timer
 
 from openclaw_taskmem.clock import SystemClock

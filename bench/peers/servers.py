@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from host import Host
+from homes import Host
 from peers.in_process import PLAN
 
 NAME = "Deploy the shop {}"

@@ -10,7 +10,7 @@ from tests.support.long_tests import choose_count
 LIES = choose_count("TASKMEM_LIES", 120, 240)
 """Each language, order of calls, and whether a file is named, twice; four times by `--long`."""
 HONEST = choose_count("TASKMEM_HONEST", 180, 360)
-"""Each kind in each language, likewise; `bench/evidence.py` plays more."""
+"""Each kind in each language, likewise; `bench/played_agents.py` plays more."""
 
 
 def test_no_lie_is_completed_unseen(tmp_path: Path) -> None:

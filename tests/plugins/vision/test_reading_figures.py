@@ -1,4 +1,4 @@
-"""The figures for free English with a reader; `bench/reading.py` has more seeds."""
+"""The figures for free English with a reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lies completed unseen, honest endings held up, and what looking at files costs."""
+"""Agents that are played: lies, honest endings, and scenarios with a clock that is turned."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from figures import Figure, millis
+from figures import Figure, count_of, millis
 from homes import find_disk
 
+from openclaw_taskmem.domain.runs.policy import POLICY
 from openclaw_taskmem.engine.folder_listing import MOST, list_files
 from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_sqlmodel.hooks import task_store
 from tests.support import endings
+from tests.support.scenarios import Player, loops, scenarios
 from tests.support.sessions import Session
 from tests.support.world import World
 
@@ -25,6 +27,12 @@ CALLS = 300
 LOOKS = 10
 IN_A_FOLDER = 500
 """Files of a folder of the large repository."""
+COUNTED = {
+    "reminders": "wrong reminders",
+    "failures": "wrong failures",
+    "consents": "consents assumed",
+    "otherwise": "other ends than written",
+}
 
 
 def evidence_claims() -> Iterator[Figure | str]:
@@ -95,3 +103,17 @@ def _time_looks(folder: Path) -> Sequence[float]:
         if found is None or len(found.files) != MOST:
             raise SystemExit("The repository was not listed.")
     return times
+
+
+def run_scenarios() -> Iterator[Figure | str]:
+    """Scenarios of a user: is an agent that waits left alone, and is a loop ended?"""
+    found = [Player(scenario).play() for scenario in scenarios()]
+    for name, what in COUNTED.items():
+        wrong = [each for seen in found for each in getattr(seen, name)]
+        yield count_of(f"{len(found)} scenarios: {what}", len(wrong), len(found))
+        yield from wrong
+    for scenario in loops():
+        seen = Player(scenario).play()
+        what = f"rounds until a loop is ended and told once ({scenario.name})"
+        yield count_of(what, seen.told, 1, POLICY.max_rounds)
+        yield from seen.wrong

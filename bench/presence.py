@@ -1,4 +1,4 @@
-"""A daemon that is started, stopped, killed and upgraded: is what is said of it so?"""
+"""A daemon comes and goes: what is said of it, held against what the kernel knows."""
 
 from __future__ import annotations
 
@@ -16,17 +16,38 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Queue
-from threading import Thread
+from threading import Event, Thread
+from typing import Literal, Self
 
 from figures import Figure, count_of
-from homes import COMMAND, build_environment, make_home
-from host import Host
-from sentences import CLAIMS, OLDER, OTHER, UNTRUE, Observation
-from truth import SLACK, Truth
+from homes import COMMAND, Host, build_environment, make_home
 
+from openclaw_taskmem import __version__
 from openclaw_taskmem.home import Home
 from tests.e2e.openclaw import node_program
 
+EVERY = 0.002
+"""Seconds between two looks."""
+SLACK = 0.02
+"""Seconds around a sentence in which what was true counts: where the machine is busy,
+looks are that far apart."""
+_ACCEPTS = "00010000"
+"""The flag of a socket that listens, in `/proc/net/unix`."""
+
+State = Literal["absent", "starting", "serving", "ending"]
+OLDER = "0.0.9"
+"""The version that a daemon from before an upgrade says that it has."""
+STARTING = 15.0
+"""Seconds that a process may take to start, before anybody is told to kill it."""
+OTHER = re.compile(
+    r"ok    (?!daemon)|All is well\.|\d+ links: |Run: taskmem daemon stop \(the next"
+    r"|Run this again; where|There is no \S+ yet"
+    r"|(?:warn|fail)  openclaw\.(?:version|configuration): |Install OpenClaw"
+    r"|Run: openclaw|fail  wakes\.owed: |Mend what fails; they go out"
+)
+"""What claims nothing of whether a daemon runs."""
+UNTRUE = re.compile(r"daemon could not be started|daemon cannot be started|older schema|ECONN")
+"""What is never so here: a daemon can always be started, and brings its database up."""
 INSTANTS = int(os.environ.get("TASKMEM_BENCH_INSTANTS", "200"))
 SEED = int(os.environ.get("TASKMEM_BENCH_SEED", "17"))
 A_HOME = 20
@@ -41,6 +62,167 @@ _OLD = (
     "from openclaw_taskmem.cli.main import main; main()"
 )
 """The same program, as if it were of an earlier version."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What is so from an instant on."""
+
+    at: float
+    state: State
+    pid: int | None = None
+    """Who holds the home."""
+    born: float = 0.0
+    """When that process began."""
+
+
+class Truth:
+    """Keeps what is true, and since when; a context manager that looks meanwhile."""
+
+    def __init__(self, home: Home) -> None:
+        """Take the home; it must be there."""
+        self._home = home
+        self._over = Event()
+        self._thread = Thread(target=self._keep_looking, daemon=True)
+        self._served: set[int] = set()
+        self._born: dict[int, float] = {}
+        self.moments = [Moment(time.monotonic(), "absent")]
+
+    def __enter__(self) -> Self:
+        """Begin to look."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Look no more."""
+        self._over.set()
+        self._thread.join()
+
+    @property
+    def now(self) -> Moment:
+        """What is so now."""
+        return self.moments[-1]
+
+    def list_moments(self, begin: float, end: float) -> list[Moment]:
+        """Return all that was so in a time, and what was so when it began."""
+        known = list(self.moments)
+        first = max(n for n, each in enumerate(known) if n == 0 or each.at <= begin)
+        return [each for each in known[first:] if each.at <= end]
+
+    def _keep_looking(self) -> None:
+        while not self._over.wait(EVERY):
+            holder = self._find_holder()
+            state: State = "absent"
+            if holder is not None:
+                if self._is_listening():
+                    self._served.add(holder)
+                    state = "serving"
+                else:
+                    state = "ending" if holder in self._served else "starting"
+            if (state, holder) != (self.now.state, self.now.pid):
+                at = time.monotonic()
+                born = 0.0 if holder is None else self._find_birth(holder)
+                self.moments.append(Moment(at, state, holder, born))
+
+    def _find_holder(self) -> int | None:
+        try:
+            number = self._home.lock.stat().st_ino
+        except FileNotFoundError:
+            return None
+        for line in Path("/proc/locks").read_text().splitlines():
+            fields = line.split()
+            held = (fields[1], fields[3]) == ("FLOCK", "WRITE")
+            if held and fields[5].endswith(f":{number}"):
+                return int(fields[4])
+        return None
+
+    def _is_listening(self) -> bool:
+        path = str(self._home.socket)
+        for line in Path("/proc/net/unix").read_text().splitlines():
+            if line.endswith(path) and line.split()[3] == _ACCEPTS:
+                return True
+        return False
+
+    def _find_birth(self, pid: int) -> float:
+        if pid not in self._born:
+            self._born[pid] = time.monotonic() - (measure_age(pid) or 0.0)
+        return self._born[pid]
+
+
+def measure_age(pid: int) -> float | None:
+    """Return the seconds that a process has lived; None: it does not."""
+    with suppress(OSError):
+        text = Path(f"/proc/{pid}/stat").read_text()
+        fields = text.rpartition(")")[2].split()
+        if fields[0] not in "ZX":
+            return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / 100
+    return None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was so while a sentence was made, and what it is compared with."""
+
+    moments: Sequence[Moment]
+    end: float
+    old: set[int]
+
+    def had_state(self, *states: str, pid: str | None = None) -> bool:
+        """Whether any of some states was so, of a process where one is named."""
+        return any(
+            each.state in states and (pid is None or each.pid == int(pid)) for each in self.moments
+        )
+
+    def is_old_enough(self, pid: str) -> bool:
+        """Whether a process had its time to start, and holds the home."""
+        return any(
+            each.pid == int(pid) and self.end - each.born >= STARTING for each in self.moments
+        )
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether a daemon went away meanwhile."""
+        served = {each.pid for each in self.moments if each.state == "serving"}
+        return len(served) > 1 or self.had_state("absent", "starting", "ending")
+
+
+Claim = Callable[[re.Match[str], Observation], bool]
+CLAIMS: Sequence[tuple[str, Claim]] = (
+    (r"No daemon runs for", lambda _, seen: seen.had_state("absent")),
+    (
+        r"is starting, as process (\d+)",
+        lambda found, seen: seen.had_state("starting", pid=found[1]),
+    ),
+    (r"is starting\.", lambda _, seen: seen.had_state("starting")),
+    (r"is ending, as process (\d+)", lambda found, seen: seen.had_state("ending", pid=found[1])),
+    (
+        r"(?:runs as|just now, as) process (\d+)",
+        lambda found, seen: seen.had_state("serving", pid=found[1]),
+    ),
+    (r"^It answers\.", lambda _, seen: seen.had_state("serving")),
+    (
+        r"Process (\d+) is version (\S+), and this is (\S+)\.",
+        lambda found, seen: (
+            found[2] == OLDER
+            and found[3] == __version__
+            and int(found[1]) in seen.old
+            and seen.had_state("serving", pid=found[1])
+        ),
+    ),
+    (
+        r"^taskmem (\S+) runs as process (\d+)",
+        lambda found, seen: found[1] == (OLDER if int(found[2]) in seen.old else __version__),
+    ),
+    (
+        r"Process (\d+) holds",
+        lambda found, seen: seen.had_state("starting", "ending", pid=found[1]),
+    ),
+    (r"kill -9 (\d+)", lambda found, seen: seen.is_old_enough(found[1])),
+    (r"Process (\d+) has stopped\.", lambda found, _: measure_age(int(found[1])) is None),
+    (r"has just ended", lambda _, seen: seen.has_changed),
+    (r"daemon ended (?:while|as)|ended 3 times", lambda _, seen: seen.has_changed),
+)
+"""What a sentence may claim of the daemon, and whether it is so."""
 
 
 @dataclass(frozen=True)
