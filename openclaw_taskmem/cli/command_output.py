@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 
@@ -38,6 +39,12 @@ def call_daemon(method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
     """Call the daemon; start it if it is not running."""
     with connect_or_start(find_home(os.environ), os.environ) as link:
         return link.call(method, params)
+
+
+def find_reference(words: str, kinds: Iterable[str] = ("task",)) -> tuple[str, str]:
+    """Return the kind and the id of what a person's words mean."""
+    found = call_daemon("find", words=words, kinds=[*kinds])
+    return found["kind"], found["id"]
 
 
 def require_person() -> None:

@@ -15,6 +15,7 @@ from openclaw_taskmem.cli.command_output import (
     AS_JSON,
     ENDED_TOO,
     call_daemon,
+    find_reference,
     get_now,
     note_limit,
     print_json,
@@ -188,8 +189,6 @@ def _format_run(run: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSO
 @LIMIT
 def events(*, task: str | None, as_json: bool, limit: int) -> None:
     """Show the event log, newest last; with TASK, what happened to that one."""
-    from openclaw_taskmem.cli.shell_memory import find_reference
-
     task_id = None if task is None else find_reference(task)[1]
     found = cast("list[Any]", call_daemon("events", task_id=task_id, limit=limit))
     if as_json:

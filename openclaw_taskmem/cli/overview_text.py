@@ -17,6 +17,7 @@ from openclaw_taskmem.cli.tables import (
     Table,
     find_screen,
     format_age,
+    format_short_id,
     print_all,
 )
 from openclaw_taskmem.domain.text.texts import format_clock, format_count
@@ -34,6 +35,7 @@ _SECTIONS: Final = {
 _MARKS: Final = {"completed": "✓", "failed": "✗", "cancelled": "-"}
 _AGE_WIDTH: Final = 76
 """Columns of a terminal from which on ages are shown."""
+_ID_WIDTH: Final = 76
 _STEP_WIDTH: Final = 110
 _OWNER_WIDTH: Final = 150
 
@@ -85,7 +87,7 @@ def _draw_hint(*lines: str) -> Iterator[Paragraph]:
 def _draw_lines(rows: Sequence[tuple[str, Any]], now: datetime, width: float) -> Table:
     """Draw a table of tasks and titles, each with its style; a title is a text."""
     columns = [
-        Column("#", right=True, fixed=True, style="dim"),
+        Column("id", fixed=True, style="dim") if width >= _ID_WIDTH else None,
         Column("", fixed=True),
         Column("task", style="bold"),
         Column("done", right=True, fixed=True),
@@ -142,7 +144,7 @@ def _format_line(
     width: float,
 ) -> Sequence[str | Cell | None]:
     return (
-        str(line["number"]),
+        format_short_id(line["task_id"]),
         Cell(_MARKS.get(line["status"], "●"), _get_style(line, style)),
         line["name"],
         f"{line['done']}/{line['steps']}",
@@ -156,8 +158,7 @@ def _format_line(
 def _describe_next(line: Any, width: float) -> list[str]:  # noqa: ANN401 - JSON
     """Say what the user may do with the first task that needs them.
 
-    Commands name it by its id: numbers mean other tasks once another list is shown. One that does
-    not fit beside its purpose has a line of its own.
+    A command that does not fit beside its purpose has a line of its own.
     """
     task, actions = shlex.quote(line["task_id"]), line["actions"]
     ways = {

@@ -15,6 +15,7 @@ from openclaw_taskmem.cli.command_output import (
     YES_OPTION,
     call_daemon,
     fail,
+    find_reference,
     print_json,
     require_person,
 )
@@ -53,18 +54,15 @@ def complete_tasks(
 
 
 TASK: Final = click.argument("task", shell_complete=complete_tasks)
-"""A task: its number in this shell's last list, its id, a part of that, or its name."""
+"""A task: its id, the beginning or end of that, its name, or a part of that."""
 
 
 def print_overview(*, as_json: bool = False) -> None:
     """Print what needs the user, then what is at work: `taskmem` without a command."""
-    from openclaw_taskmem.cli.shell_memory import note_list
-
     found = call_daemon("overview")
     if as_json:
         print_json(found)
         return
-    note_list(line for lines in found["sections"].values() for line in lines)
     from openclaw_taskmem.cli import overview_text
 
     overview_text.print_overview(found)
@@ -126,13 +124,10 @@ def ui(*, no_open: bool) -> None:
 @click.option("--limit", default=100, show_default=True, help="Maximum number of rows.")
 def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None:
     """List tasks: those that wait for somebody, then the latest first."""
-    from openclaw_taskmem.cli.shell_memory import note_list
-
     found = call_daemon("tasks", all=ended_too, implicit=implicit, limit=limit)
     if as_json:
         print_json(found)
         return
-    note_list(found["tasks"])
     from openclaw_taskmem.cli.overview_text import ALL_ENDED, print_tasks
 
     if (
@@ -168,11 +163,8 @@ def iterate_thread(task_id: str, found: Any) -> Iterator[list[Any]]:  # noqa: AN
 def show(*, what: str, as_json: bool, whole: bool, pictures: bool) -> None:
     """Show a task with the newest part of its thread, a wait or a wake.
 
-    Name a task by its number in the last list, its name or a part of that; each also by its id
-    or the end of it.
+    Name a task by its name or a part of that; each also by its id or the end of it.
     """
-    from openclaw_taskmem.cli.shell_memory import find_reference, note_question
-
     kind, any_id = find_reference(what, ("task", "wait", "wake"))
     if pictures and kind != "wait":
         raise click.UsageError(
@@ -191,8 +183,6 @@ def show(*, what: str, as_json: bool, whole: bool, pictures: bool) -> None:
     if pictures:
         detail_text.print_pictures(found)
     elif kind == "task":
-        if sys.stdout.isatty():
-            note_question(any_id, found["line"]["question_id"])
         detail_text.print_task(found, iterate_thread(any_id, found) if whole else None)
     else:
         detail_text.PRINTERS[kind](found)
@@ -201,26 +191,23 @@ def show(*, what: str, as_json: bool, whole: bool, pictures: bool) -> None:
 @click.command()
 @TASK
 @click.argument("words", nargs=-1)
-def answer(*, task: str, words: tuple[str, ...]) -> None:
+@YES_OPTION
+def answer(*, task: str, words: tuple[str, ...], yes: bool) -> None:
     """Answer what TASK asks you; its agent is told your WORDS.
 
-    They answer the question that this shell has shown last. If it has shown none, or you give no
-    WORDS, you are shown it now, and asked.
+    You are shown the question, and asked whether to send WORDS to it; without WORDS, for them.
     """
-    from openclaw_taskmem.cli.shell_memory import find_reference, note_question, read_memory
-
     require_person()
     task_id, reply = find_reference(task)[1], " ".join(words)
-    shown = read_memory().questions.get(task_id)
     line = call_daemon("show", id=task_id)["line"]
-    if (asked := line["question_id"]) and not (reply and shown):
-        chosen = f" ({', '.join(line['options'])})" if line["options"] else ""
-        click.echo(to_printable(f"{line['name']} asks: {line['question']}{chosen}"))
+    if line["question_id"] and not (reply and yes):
+        choices = f" ({', '.join(line['options'])})" if line["options"] else ""
+        click.echo(to_printable(f"{line['name']} asks: {line['question']}{choices}"))
         if reply:
             click.confirm("Send your answer to that?", abort=True)
-        shown, reply = asked, reply or click.prompt("Your answer")
-    note_question(task_id, asked)
-    click.echo(_request(task_id, "answer", reply, question_id=shown))
+    if line["question_id"]:
+        reply = reply or click.prompt("Your answer")
+    click.echo(_request(task_id, "answer", reply, question_id=line["question_id"]))
 
 
 @click.command()
@@ -233,7 +220,6 @@ def approve(*, task: str, words: tuple[str, ...], yes: bool) -> None:
     You are shown what it made, and asked. If a file is replaced meanwhile, it is not approved.
     """
     from openclaw_taskmem.cli import detail_text
-    from openclaw_taskmem.cli.shell_memory import find_reference
 
     require_person()
     task_id = find_reference(task)[1]
@@ -281,8 +267,6 @@ def resume(*, task: str, words: tuple[str, ...]) -> None:
 def cancel(*, what: str, reason: tuple[str, ...], yes: bool) -> None:
     """Call off a task or a wait; what was done so far is kept."""
     require_person()
-    from openclaw_taskmem.cli.shell_memory import find_reference
-
     kind, any_id = find_reference(what, ("task", "wait"))
     action = "cancel_wait" if kind == "wait" else "cancel"
     if not yes:
@@ -307,8 +291,6 @@ COMMANDS: Final = (
 
 def _act(task: str, action: str, words: str = "", *, asks: bool = False) -> None:
     """Act on a task for the person at this terminal; `asks`: they are asked once more."""
-    from openclaw_taskmem.cli.shell_memory import find_reference
-
     require_person()
     task_id = find_reference(task)[1]
     if asks:

@@ -20,7 +20,6 @@ from rich.cells import cell_len
 
 from openclaw_taskmem.cli.client import LinkError, connect, connect_or_start
 from openclaw_taskmem.cli.overview_text import draw_overview
-from openclaw_taskmem.cli.shell_memory import note_list
 from openclaw_taskmem.cli.tables import Cell, Paragraph, find_screen, lay_out
 from openclaw_taskmem.home import Home
 
@@ -61,8 +60,6 @@ def watch_overview(home: Home) -> None:
                 if isinstance(found, LinkError):
                     raise found
                 shown = shown if found is None else found
-            if not isinstance(shown, str):
-                note_list(line for lines in shown["sections"].values() for line in lines)
             _draw(shown)
 
 

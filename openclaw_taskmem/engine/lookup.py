@@ -44,8 +44,7 @@ def find_by_words(context: Context, words: str, kinds: Sequence[str] = ("task",)
     """Return the one task, wait or wake that a person's words mean.
 
     In this order: a whole id, the beginning or end of one, a whole name, the beginning of a name,
-    a part of one. Digits alone are never a name: they are the number of a list, which the shell
-    knows that showed it, or the end of an id.
+    a part of one.
 
     Only what is of this home counts, whatever other homes keep in its database.
 
@@ -55,19 +54,12 @@ def find_by_words(context: Context, words: str, kinds: Sequence[str] = ("task",)
     """
     words = to_one_line(words)
     if not words:
-        raise InvalidArguments(
-            "That names nothing; give a name, an id or a number of the list: taskmem list"
-        )
+        raise InvalidArguments("That names nothing; give a name or an id of the list: taskmem list")
     found = _find_whole_id(context, words, kinds) or _find_among(context, words, kinds, MOST)
     # What is old, or was opened for a turn without a task, is looked for only if nothing else is.
     found = found or _find_among(context, words, kinds, ALL, implicit=None)
     if found is not None:
         return found
-    if words.isdecimal():
-        raise TaskNotFound(
-            f"This shell was shown no list with a number {quote_line(words, 80)}; run taskmem "
-            "first, or give a name or an id."
-        )
     which = " or ".join(kinds)
     raise TaskNotFound(
         f"No {which} is called {quote_line(to_plain_line(words), 80)}; see what there is with: "
@@ -122,8 +114,7 @@ def _find_among(
         query = TaskQuery(named=words, limit=NAMED, implicit=implicit)
         tasks = context.store.find_tasks(query)
         ids += [Found("task", task.task_id) for task in tasks]
-    named = () if words.isdecimal() else tasks
-    names = {task.task_id: to_one_line(task.name).casefold() for task in named}
+    names = {task.task_id: to_one_line(task.name).casefold() for task in tasks}
     wanted = words.casefold()
     matches: tuple[Callable[[Found], bool], ...] = (
         lambda each: _is_part(each, wanted),

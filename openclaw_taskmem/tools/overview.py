@@ -15,12 +15,11 @@ from openclaw_taskmem.tools.tool import Answer
 
 
 def describe_overview(found: Overview) -> Answer:
-    """Return the overview, its tasks numbered from 1 across all sections."""
-    numbered = iter(range(1, 1 + sum(map(len, found.sections.values()))))
+    """Return the overview, its tasks by section."""
     return {
         "now": format_iso_millis(found.now),
         "sections": {
-            section.value: [_describe_line(line, next(numbered)) for line in lines]
+            section.value: [_describe_line(line) for line in lines]
             for section, lines in found.sections.items()
         },
         "unlisted": found.unlisted,
@@ -30,12 +29,12 @@ def describe_overview(found: Overview) -> Answer:
 
 
 def describe_list(lines: Sequence[TaskLine], now: datetime) -> Answer:
-    """Return a list of tasks, numbered from 1."""
+    """Return a list of tasks."""
     return {
         "now": format_iso_millis(now),
-        "tasks": [_describe_line(line, number) for number, line in enumerate(lines, 1)],
+        "tasks": [_describe_line(line) for line in lines],
     }
 
 
-def _describe_line(line: TaskLine, number: int) -> JsonValue:
-    return cast("JsonValue", {"number": number, **line.model_dump(mode="json")})
+def _describe_line(line: TaskLine) -> JsonValue:
+    return cast("JsonValue", line.model_dump(mode="json"))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from openclaw_taskmem.cli import detail_text, list_commands, shell_memory, task_commands
+from openclaw_taskmem.cli import detail_text, list_commands, task_commands
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.hosts import HOSTS
 from openclaw_taskmem.daemon.picture_files import SnapshotMoment, SnapshotStore
@@ -56,7 +56,7 @@ def test_a_long_thread_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"messages": [*numbers], "earlier": earlier, "line": {"question_id": None}}
 
     monkeypatch.setattr(task_commands, "call_daemon", ask)
-    monkeypatch.setattr(shell_memory, "find_reference", lambda *_: ("task", "task_1"))
+    monkeypatch.setattr(task_commands, "find_reference", lambda *_: ("task", "task_1"))
 
     run = CliRunner().invoke(cli, ["show", "task_1", "--json"])
 
@@ -240,7 +240,6 @@ def test_an_empty_list_tells_whether_all_has_ended(
 
     for module in (list_commands, task_commands):
         monkeypatch.setattr(module, "call_daemon", call_daemon)
-    monkeypatch.setattr(shell_memory, "note_list", lambda _: None)
     shown = CliRunner().invoke(cli, words.split())
     assert shown.exit_code == 0
     assert shown.output.endswith(f"{said}\n") is ended
