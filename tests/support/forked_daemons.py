@@ -8,7 +8,7 @@ forked there.
 from __future__ import annotations
 
 import gc
-import importlib
+import importlib.util
 import json
 import os
 import select
@@ -138,7 +138,9 @@ def serve(number: int) -> None:
     """Fork daemons until the test process has ended."""
     gc.disable()
     for name in MODULES:
-        importlib.import_module(name)
+        # A package of its own may not be installed here.
+        if importlib.util.find_spec(name.partition(".")[0]):
+            importlib.import_module(name)
     gc.freeze()
     wakes, wake = os.pipe()
     os.set_blocking(wake, False)
