@@ -27,9 +27,9 @@ from openclaw_taskmem.plugin_host.manager import Plugin
 from taskmem_hookspecs import Clock, DoctorRow, DoctorState, TaskmemError
 from taskmem_hookspecs.errors import DaemonUnavailable
 
-MOST_OWED: Final = 10_000
+_MOST_OWED: Final = 10_000
 """Due wakes that are read."""
-FAULT_STATES: Final = (DoctorState.WARN, DoctorState.FAIL)
+_FAULT_STATES: Final = (DoctorState.WARN, DoctorState.FAIL)
 """States that are shown unless all are asked for."""
 ASK_SECONDS: Final = daemon_presence.STARTING_SECONDS
 """Seconds for one answer of the daemon: as long as it may take to start."""
@@ -77,24 +77,24 @@ def run_doctor(
     # A plug-in's error is shown as a row, so keep it off stderr.
     logging.getLogger("openclaw_taskmem").addHandler(logging.NullHandler())
     found: list[DoctorRow] = []
-    with closing(run_all_checks(environ, SystemClock(), proof=proof)) as rows:
+    with closing(_run_all_checks(environ, SystemClock(), proof=proof)) as rows:
         subject = ""
         for row in rows:
             found.append(row)
-            if as_json or not (verbose or row.state in FAULT_STATES):
+            if as_json or not (verbose or row.state in _FAULT_STATES):
                 continue
-            if find_subject(row) != subject:
-                subject = find_subject(row)
+            if _find_subject(row) != subject:
+                subject = _find_subject(row)
                 say(subject)
             if say_row is None:
                 say(format_row(row))
             else:
                 say_row(row)
-    say(format_json(found) if as_json else format_summary(found, verbose=verbose))
-    return 0 if is_healthy(found) else 1
+    say(_format_json(found) if as_json else _format_summary(found, verbose=verbose))
+    return 0 if _is_healthy(found) else 1
 
 
-def find_subject(row: DoctorRow) -> str:
+def _find_subject(row: DoctorRow) -> str:
     """Return what a row is about, as its heading says it."""
     for begun, subject in _LATE_SUBJECTS.items():
         if row.id.startswith(begun):
@@ -103,7 +103,7 @@ def find_subject(row: DoctorRow) -> str:
     return _SUBJECTS.get(first, first.capitalize())
 
 
-def is_healthy(rows: Sequence[DoctorRow]) -> bool:
+def _is_healthy(rows: Sequence[DoctorRow]) -> bool:
     """Tell whether no row fails."""
     return all(row.state is not DoctorState.FAIL for row in rows)
 
@@ -113,27 +113,27 @@ def print_row(row: DoctorRow) -> None:
     from openclaw_taskmem.cli.tables import GAP, Cell, Column, Table, paint_state, print_all
 
     state = Cell(_STATES[row.state], paint_state(row.state).style)
-    rows = [(state if n == 0 else "", line) for n, line in enumerate(list_row_lines(row))]
+    rows = [(state if n == 0 else "", line) for n, line in enumerate(_list_row_lines(row))]
     columns = [Column(" " * (len(_INDENT) - len(GAP)), fixed=True), Column("")]
     print_all([Table(columns, rows, titled=False)])
 
 
 def format_row(row: DoctorRow) -> str:
     """Return a row for people, as it stands in a pipe or a file."""
-    first, *below = list_row_lines(row)
+    first, *below = _list_row_lines(row)
     return "\n".join((f"{_STATES[row.state]:<9}{first}", *(f"{_INDENT}{line}" for line in below)))
 
 
-def list_row_lines(row: DoctorRow) -> list[str]:
+def _list_row_lines(row: DoctorRow) -> list[str]:
     """Return what was found, what follows from it, and what to do, without control characters."""
     first, _, rest = row.id.partition(".")
-    about = rest if rest and find_subject(row).casefold() == first else row.id
+    about = rest if rest and _find_subject(row).casefold() == first else row.id
     about = about.replace(".", " ").replace("_", " ")
     detail = f"{_format_plain(about)}: {_format_plain(row.detail)}"
     return [detail, *(_format_plain(each) for each in (row.effect, row.cure) if each)]
 
 
-def format_summary(rows: Sequence[DoctorRow], *, verbose: bool) -> str:
+def _format_summary(rows: Sequence[DoctorRow], *, verbose: bool) -> str:
     """Return the last line for people; it names what is off and missed.
 
     `verbose`: every row was shown.
@@ -160,7 +160,7 @@ def format_summary(rows: Sequence[DoctorRow], *, verbose: bool) -> str:
     return " ".join((f"{looked}.", *(well if not parts else ()), *missed))
 
 
-def format_json(rows: Sequence[DoctorRow]) -> str:
+def _format_json(rows: Sequence[DoctorRow]) -> str:
     """Return all rows as one JSON document. Source: docs/origins.md, "Commands"."""
     listed = [
         {
@@ -172,7 +172,7 @@ def format_json(rows: Sequence[DoctorRow]) -> str:
         }
         for row in rows
     ]
-    whole = {"ok": is_healthy(rows), "rows": listed}
+    whole = {"ok": _is_healthy(rows), "rows": listed}
     return json.dumps(whole, ensure_ascii=False, indent=2)
 
 
@@ -214,7 +214,7 @@ class _Checkup:
         return connect_or_start(self.home, self.environ)
 
 
-def run_all_checks(
+def _run_all_checks(
     environ: MutableMapping[str, str], clock: Clock, *, proof: bool
 ) -> Generator[DoctorRow]:
     """Yield every row; the settings are put into `environ`, where plug-ins read them.
@@ -299,7 +299,7 @@ def _check_daemon(
 def _check_wakes(answers: _Answers, clock: Clock) -> Iterator[DoctorRow]:
     """Yield the rows on the wakes that the daemon has."""
     recent = answers.ask("wakes", all=True)
-    open_wakes = answers.ask("wakes", limit=MOST_OWED)
+    open_wakes = answers.ask("wakes", limit=_MOST_OWED)
     if recent is not None and open_wakes is not None:
         # A wake that has been due for long is not among the newest.
         wakes = {wake["wake_id"]: wake for wake in (*recent, *open_wakes)}

@@ -37,11 +37,11 @@ from taskmem_hookspecs.errors import SettingsInvalid
 
 Document = Mapping[str, Any]
 
-FRESH_WAKE_AGE: Final = timedelta(minutes=1)
+_FRESH_WAKE_AGE: Final = timedelta(minutes=1)
 """Age of the oldest due wake up to which a failed delivery is a warning, and no failure."""
-REPORT_AGE: Final = timedelta(days=1)
+_REPORT_AGE: Final = timedelta(days=1)
 """How long an unanswered wake is reported."""
-CLOCK_TOLERANCE: Final = timedelta(seconds=5)
+_CLOCK_TOLERANCE: Final = timedelta(seconds=5)
 """How far ahead of the clock an event may be, as daemons on other machines write, too."""
 BUILD_DATE: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """A correct clock shows no earlier time than this."""
@@ -54,9 +54,9 @@ _NO_DAEMON: Final = "Until it answers, no task is kept, no wait is watched, and 
 _RESTART: Final = "Run: taskmem daemon restart"
 _THEN_RESTART: Final = "then run: taskmem daemon restart"
 MIB: Final = 1024 * 1024
-LARGE_HOME_BYTES: Final = 2048 * MIB
+_LARGE_HOME_BYTES: Final = 2048 * MIB
 """Bytes above which a home is large, without what was recorded of the screen."""
-SCARCE_BYTES: Final = 1024 * MIB
+_SCARCE_BYTES: Final = 1024 * MIB
 """Free bytes below which room on the disk is scarce."""
 _RECORDINGS: Final = "recordings of the screen"
 _OTHER_FILES: Final = "other files"
@@ -88,12 +88,12 @@ _SIZE_CURES: Final = {
 }
 
 
-def build_ok_row(name: str, detail: str) -> DoctorRow:
+def _build_ok_row(name: str, detail: str) -> DoctorRow:
     """Return the row of a check that passed."""
     return DoctorRow(id=name, state=DoctorState.OK, detail=detail)
 
 
-def build_off_row(name: str, detail: str, cure: str | None = None) -> DoctorRow:
+def _build_off_row(name: str, detail: str, cure: str | None = None) -> DoctorRow:
     """Return the row of what is not set up, or is switched off; `cure`: how it is switched on."""
     return DoctorRow(id=name, state=DoctorState.OFF, detail=detail, cure=cure)
 
@@ -121,7 +121,7 @@ def check_home(home: Home) -> DoctorRow:
     try:
         found = folder.stat()
     except FileNotFoundError:
-        return build_ok_row("home", f"There is no {folder} yet; the daemon makes it.")
+        return _build_ok_row("home", f"There is no {folder} yet; the daemon makes it.")
     except OSError as error:
         return build_fail_row(
             "home", f"{folder} cannot be seen ({error.strerror}).", _ANOTHER_HOME, _NO_HOME
@@ -135,7 +135,7 @@ def check_home(home: Home) -> DoctorRow:
             return build_fail_row(
                 "home", str(refusal), f"Remove what is not yours. {_ANOTHER_HOME}", _NO_HOME
             )
-        return build_ok_row("home", f"{folder} is yours alone.")
+        return _build_ok_row("home", f"{folder} is yours alone.")
     what, can_be_closed = fault
     cure = f"Run: chmod 700 {folder}" if can_be_closed else _ANOTHER_HOME
     return build_fail_row("home", f"{folder} {what}.", cure, _NO_HOME)
@@ -172,12 +172,12 @@ def check_settings(home: Home, environ: MutableMapping[str, str]) -> tuple[Setti
     where = home.config if home.config.exists() else "the environment"
     others = ", ".join(find_unknown_settings(environ))
     if others:
-        return settings, build_ok_row(
+        return settings, _build_ok_row(
             "settings",
             f"taskmem does not know {others}, which a plug-in may read; every other "
             f"setting in {where} is understood.",
         )
-    return settings, build_ok_row("settings", f"Every setting in {where} is understood.")
+    return settings, _build_ok_row("settings", f"Every setting in {where} is understood.")
 
 
 # --- the daemon ---------------------------------------------------------------
@@ -198,7 +198,7 @@ def check_daemon(home: Home, environ: Mapping[str, str]) -> tuple[Link | None, D
             "What this version has changed is not in use yet.",
         )
     how = "was started just now, as" if link.waited else "runs as"
-    return link, build_ok_row("daemon", f"Version {link.version} {how} process {link.pid}.")
+    return link, _build_ok_row("daemon", f"Version {link.version} {how} process {link.pid}.")
 
 
 def _suggest_cure(home: Home, error: LinkError) -> str:
@@ -239,7 +239,7 @@ def check_transport(
             cure = f"Mend {setting}, then run: taskmem daemon restart."
             return None, build_fail_row("transport", str(error), cure, "No agent is woken.")
     how = "" if name == wanted else f" as {name}"
-    return name, build_ok_row("transport", f"The transport of wakes is {wanted}{how}.")
+    return name, _build_ok_row("transport", f"The transport of wakes is {wanted}{how}.")
 
 
 def check_differences(
@@ -293,7 +293,7 @@ def check_plugins(plugins: Sequence[Document]) -> Iterator[DoctorRow]:
         cure = "Reinstall openclaw-taskmem."
         yield build_fail_row("plugins", f"None is on{left_out}.", cure)
     elif not ailing:
-        yield build_ok_row("plugins", f"On: {', '.join(names)}{left_out}.")
+        yield _build_ok_row("plugins", f"On: {', '.join(names)}{left_out}.")
 
 
 def check_plugin_versions(
@@ -326,15 +326,15 @@ def check_readers(readers: Sequence[Document]) -> Iterator[DoctorRow]:
         row, detail = f"reader.{reader['name']}", str(reader["detail"])
         cure = reader["cure"]
         if reader["state"] == "ready":
-            yield build_ok_row(row, detail)
+            yield _build_ok_row(row, detail)
         elif reader["state"] == "off":
-            yield build_off_row(row, detail, cure)
+            yield _build_off_row(row, detail, cure)
         else:
             yield build_warn_row(
                 row, detail, cure, "It answers nothing, so waits that need it may be judged late."
             )
     if not usable:
-        yield build_off_row(
+        yield _build_off_row(
             "readers",
             "Nobody reads what rules cannot judge, so waits in free English are "
             "refused; the forms of docs/conditions.md need nobody.",
@@ -366,22 +366,22 @@ def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[DoctorRow]
         key=lambda wake: datetime.fromisoformat(wake["created_at"]),
     )
     due = [wake for wake in open_wakes if wake["due_at"]]
-    yield (_check_owed_wakes(due, now) if due else build_ok_row("wakes.owed", "No wake is owed."))
+    yield (_check_owed_wakes(due, now) if due else _build_ok_row("wakes.owed", "No wake is owed."))
     if kept := len(open_wakes) - len(due):
         sentence = (
             f"{_format_wake_count(kept)} kept for agents that no transport reaches: see taskmem "
             "wakes."
         )
-        yield build_ok_row("wakes.kept", sentence)
+        yield _build_ok_row("wakes.kept", sentence)
     unanswered = [
         wake
         for wake in wakes
         if wake["state"] == "unanswered"
-        and now - datetime.fromisoformat(wake["sent_at"] or wake["created_at"]) <= REPORT_AGE
+        and now - datetime.fromisoformat(wake["sent_at"] or wake["created_at"]) <= _REPORT_AGE
     ]
     name = "wakes.unanswered"
     if not unanswered:
-        yield build_ok_row(name, "No wake of the last day is without an answer.")
+        yield _build_ok_row(name, "No wake of the last day is without an answer.")
         return
     first = unanswered[0]
     about = first["task_id"] or first["wait_id"]
@@ -401,8 +401,8 @@ def _check_owed_wakes(due: Sequence[Document], now: datetime) -> DoctorRow:
     error = next((wake["last_error"] for wake in due if wake["last_error"]), None)
     held = next((wake["held"] for wake in due if wake.get("held")), None)
     if error is None:
-        return build_ok_row("wakes.owed", f"{what}{f'; held back: {held}' if held else ''}.")
-    state = DoctorState.WARN if now - since < FRESH_WAKE_AGE else DoctorState.FAIL
+        return _build_ok_row("wakes.owed", f"{what}{f'; held back: {held}' if held else ''}.")
+    state = DoctorState.WARN if now - since < _FRESH_WAKE_AGE else DoctorState.FAIL
     return DoctorRow(
         id="wakes.owed",
         state=state,
@@ -425,7 +425,7 @@ def check_clock(newest: str | None, now: datetime) -> DoctorRow:
     if now < BUILD_DATE:
         shows = f"It shows {now:%Y-%m-%d}, which is long past."
         return build_fail_row("clock", shows, cure, _WRONG_TIMES)
-    if newest is not None and datetime.fromisoformat(newest) - now > CLOCK_TOLERANCE:
+    if newest is not None and datetime.fromisoformat(newest) - now > _CLOCK_TOLERANCE:
         return build_warn_row(
             "clock",
             f"The newest event is of {newest}, and the clock shows "
@@ -433,7 +433,7 @@ def check_clock(newest: str | None, now: datetime) -> DoctorRow:
             cure,
             _WRONG_TIMES,
         )
-    return build_ok_row("clock", f"It shows {now:%Y-%m-%dT%H:%M:%SZ}.")
+    return _build_ok_row("clock", f"It shows {now:%Y-%m-%dT%H:%M:%SZ}.")
 
 
 # --- room ------------------------------------------------------------------------
@@ -446,10 +446,10 @@ def check_home_size(home: Home, *, has_database: bool) -> DoctorRow:
     """
     folder = next(each for each in (home.folder, *home.folder.parents) if each.exists())
     free = shutil.disk_usage(folder).free
-    return build_home_size_row(home, measure_home(home.folder), free, has_database=has_database)
+    return _build_home_size_row(home, _measure_home(home.folder), free, has_database=has_database)
 
 
-def measure_home(folder: Path) -> Mapping[str, int]:
+def _measure_home(folder: Path) -> Mapping[str, int]:
     """Return the bytes of each part of a home; files that come and go meanwhile are left out."""
     sizes: Counter[str] = Counter()
     for where, _, names in os.walk(folder):
@@ -465,7 +465,7 @@ def measure_home(folder: Path) -> Mapping[str, int]:
     return sizes
 
 
-def build_home_size_row(
+def _build_home_size_row(
     home: Home, sizes: Mapping[str, int], free: int, *, has_database: bool = True
 ) -> DoctorRow:
     """Return the row on a home of such a size; it warns if that, or what is free, is a trouble."""
@@ -477,14 +477,14 @@ def build_home_size_row(
         "free on its disk."
     )
     own = [part for part in largest if part != _RECORDINGS]
-    if free < SCARCE_BYTES:
+    if free < _SCARCE_BYTES:
         cure = f"Make room on the disk of {home.folder}."
         effect = _FULL_EFFECT if has_database else _FULL_BESIDE_EFFECT
         return build_warn_row("kept.home", detail, cure, effect)
-    if sum(sizes[part] for part in own) > LARGE_HOME_BYTES:
+    if sum(sizes[part] for part in own) > _LARGE_HOME_BYTES:
         cure = _SIZE_CURES.get(own[0], f"Look at what takes it: du -ah {home.folder}")
         return build_warn_row("kept.home", detail, cure)
-    return build_ok_row("kept.home", detail)
+    return _build_ok_row("kept.home", detail)
 
 
 def _format_size(size: int) -> str:

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 log = logging.getLogger(__name__)
 
-RUN_SECONDS: Final = 180.0
+_RUN_SECONDS: Final = 180.0
 """Time limit of the doctor, its proof included."""
-ENDING_SECONDS: Final = 5.0
+_ENDING_SECONDS: Final = 5.0
 """Seconds that a doctor has to clean up after it was told to end; then it is killed."""
 _RANKS: Final = {"fail": 0, "warn": 1, "ok": 2}
 """The order in which rows are shown; the others come last."""
@@ -80,7 +80,7 @@ class DoctorRuns:
             for row in report["rows"]:
                 row["rank"] = _RANKS.get(row["state"], 3)
         except subprocess.TimeoutExpired:
-            report = _build_failure(f"It did not report within {RUN_SECONDS:g} s, and was ended.")
+            report = _build_failure(f"It did not report within {_RUN_SECONDS:g} s, and was ended.")
         except (OSError, ValueError, KeyError):
             report = _build_failure("It did not report.")
         with self._lock:
@@ -95,11 +95,11 @@ def _read_output(process: subprocess.Popen[bytes]) -> bytes:
         TimeoutExpired: It took too long. It has ended now.
     """
     try:
-        return process.communicate(timeout=RUN_SECONDS)[0]
+        return process.communicate(timeout=_RUN_SECONDS)[0]
     except subprocess.TimeoutExpired:
         process.terminate()
         try:
-            process.wait(ENDING_SECONDS)
+            process.wait(_ENDING_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
         raise

@@ -21,7 +21,7 @@ CHECK_SECONDS: Final = 30.0
 """Seconds that a check may take until its next row."""
 COSTLY_SECONDS: Final = 90.0
 """The same for a check that costs something, such as a model's turn."""
-TIDY_SECONDS: Final = 15.0
+_TIDY_SECONDS: Final = 15.0
 """Seconds that a cancelled check may take to clean up."""
 MOST_ROWS: Final = 200
 """Rows of one check, at most; it is stopped there."""
@@ -33,7 +33,7 @@ def run_check(
     checkup: Checkup,
     *,
     seconds: float | None = None,
-    tidy_seconds: float = TIDY_SECONDS,
+    tidy_seconds: float = _TIDY_SECONDS,
 ) -> Generator[DoctorRow]:
     """Yield the rows of a check as they come; if it fails, that is a row, too.
 

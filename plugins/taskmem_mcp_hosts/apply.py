@@ -17,10 +17,10 @@ from taskmem_mcp_hosts.hosts import (
     make_entry,
 )
 
-Environ = Mapping[str, str]
+_Environ = Mapping[str, str]
 
 
-def set_up_host(host: McpHost, environ: Environ, *, dry_run: bool) -> list[str]:
+def set_up_host(host: McpHost, environ: _Environ, *, dry_run: bool) -> list[str]:
     """Add the entry and the skill; return lines that say what was done.
 
     Raises:

@@ -37,11 +37,11 @@ class HostsCheck:
     async def look(self, checkup: Checkup) -> AsyncIterator[DoctorRow]:
         """Yield a row for each host that has our server."""
         del checkup
-        for row in check_hosts(self._environ):
+        for row in _check_hosts(self._environ):
             yield row
 
 
-def check_hosts(environ: Mapping[str, str]) -> Iterator[DoctorRow]:
+def _check_hosts(environ: Mapping[str, str]) -> Iterator[DoctorRow]:
     """Yield a row for each host that is set up for its user or in this folder."""
     seen: set[Path] = set()
     for name, host_of in HOSTS.items():

@@ -23,7 +23,7 @@ GLANCE_SECONDS: Final = 2.0
 """Time between two looks at a watched command. Seconds."""
 ASK_SECONDS: Final = 5.0
 """Time limit of one request to the gateway. Seconds."""
-MOST_NAMED: Final = 8
+_MOST_NAMED: Final = 8
 TAIL_LINES: Final = 80
 _PROBE: Final = 256
 """Characters used to align old and new text after the gateway dropped the beginning."""
@@ -113,7 +113,7 @@ class ExecWatch:
     async def look(self, place: str, start: str) -> Frame:
         """Return the output since `place`."""
         await self._refresh()
-        ending = read_exec_end(self._seen, self._boot)
+        ending = _read_exec_end(self._seen, self._boot)
         text = tail = None
         at = self._parse_offset(place)
         if self._text.is_shown:
@@ -144,7 +144,7 @@ class ExecWatch:
     async def _refresh(self) -> None:
         """Ask the gateway again, unless the last look is recent or the command has ended."""
         now = asyncio.get_running_loop().time()
-        over = read_exec_end(self._seen, self._boot) is not None
+        over = _read_exec_end(self._seen, self._boot) is not None
         if over or now - self._looked_at < self._glance_seconds:
             return
         self._looked_at = now
@@ -157,7 +157,7 @@ class ExecWatch:
         self._text.add(_find_session(self._seen))
 
     def _read_state(self) -> object:
-        ending = read_exec_end(self._seen, self._boot)
+        ending = _read_exec_end(self._seen, self._boot)
         return self._text.end, self._text.is_shown, self._away, ending
 
     def _format_place(self, offset: int) -> str:
@@ -219,7 +219,7 @@ class ExecOutput:
         return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
-def read_exec_end(seen: Mapping[str, Any], boot: str) -> ExecEnd | None:
+def _read_exec_end(seen: Mapping[str, Any], boot: str) -> ExecEnd | None:
     """Return how a command ended; None: it runs.
 
     `boot` identifies the gateway process that ran when the watch began.
@@ -296,8 +296,8 @@ def _describe_running(seen: Mapping[str, Any]) -> str:
     names = [f"pty:{each}" for each in cast("list[object]", found or [])]
     if not names:
         return ""
-    more = len(names) - MOST_NAMED
-    named = f"{', '.join(names[:MOST_NAMED])}{f' and {more} more' if more > 0 else ''}"
+    more = len(names) - _MOST_NAMED
+    named = f"{', '.join(names[:_MOST_NAMED])}{f' and {more} more' if more > 0 else ''}"
     return f"OpenClaw runs {named} in the background."
 
 

@@ -12,9 +12,9 @@ from taskmem_openclaw.json_values import find_value, to_object
 
 PLUGIN: Final = "taskmem"
 """Id of our plug-in in OpenClaw."""
-CONFIG_NAME: Final = "openclaw.json"
+_CONFIG_NAME: Final = "openclaw.json"
 DEFAULT_PORT: Final = 18789
-LARGEST_PORT: Final = 65535
+_LARGEST_PORT: Final = 65535
 _BINDS_WITHOUT_LOOPBACK: Final = ("tailnet", "custom")
 """Values of `gateway.bind` that exclude loopback."""
 _DIGITS: Final = re.compile(r"[0-9]{1,9}")
@@ -37,7 +37,7 @@ def find_config_file(environ: Mapping[str, str]) -> Path:
     """
     if own := environ.get("OPENCLAW_CONFIG_PATH"):
         return Path(own).expanduser()
-    return _find_config_of_home(environ) or find_state_folder(environ) / CONFIG_NAME
+    return _find_config_of_home(environ) or find_state_folder(environ) / _CONFIG_NAME
 
 
 def build_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -71,7 +71,7 @@ def _find_config_of_home(environ: Mapping[str, str]) -> Path | None:
     home = environ.get("TASKMEM_HOME")
     if not home or environ.get("OPENCLAW_STATE_DIR"):
         return None
-    return find_other_config(Path(home), find_state_folder(environ) / CONFIG_NAME)
+    return find_other_config(Path(home), find_state_folder(environ) / _CONFIG_NAME)
 
 
 def find_state_folder(environ: Mapping[str, str]) -> Path:
@@ -172,4 +172,4 @@ def _parse_port(value: object, environ: Mapping[str, str]) -> int | None:
         port = int(port)
     if isinstance(port, bool) or not isinstance(port, int):
         return None
-    return port if 0 < port <= LARGEST_PORT else None
+    return port if 0 < port <= _LARGEST_PORT else None

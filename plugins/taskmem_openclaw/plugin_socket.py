@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 NAME: Final = "openclaw.sock"
-OTHER_SOCKETS: Final = tuple(f"openclaw-{number}.sock" for number in (2, 3, 4))
+_OTHER_SOCKETS: Final = tuple(f"openclaw-{number}.sock" for number in (2, 3, 4))
 """Sockets of further gateways of the home, while the first gateway runs."""
 REQUEST_SECONDS: Final = 10.0
 """Default time limit of a request; a gateway that is starting is slow. Seconds."""
@@ -101,7 +101,7 @@ async def ask_session_gateway(
     """
     first = find_socket(environ)
     answer = await ask_gateway(first, request, seconds, **given)
-    for name in OTHER_SOCKETS:
+    for name in _OTHER_SOCKETS:
         if "refused" not in answer and "elsewhere" not in answer:
             break
         with contextlib.suppress(PluginNotListening):

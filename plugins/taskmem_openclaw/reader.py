@@ -30,11 +30,11 @@ from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.json_values import find_value
 
 NAME: Final = "host"
-VARIABLE: Final = "TASKMEM_HOST_CALLS_PER_DAY"
+_VARIABLE: Final = "TASKMEM_HOST_CALLS_PER_DAY"
 CALLS_PER_DAY: Final = 200
 GLANCE_SECONDS: Final = 0.5
 """Time limit for the gateway to name its model. Seconds."""
-READ_SECONDS: Final = 60.0
+_READ_SECONDS: Final = 60.0
 """Time limit of one question; callers usually cancel earlier. Seconds."""
 _MOST_TOKENS: Final = 10**9
 _MOST_DOLLARS: Final = 10**6
@@ -54,7 +54,7 @@ class HostReader:
     @property
     def calls_per_day(self) -> int | None:
         """Maximum number of questions a day; `CALLS_PER_DAY` if the setting is no number."""
-        raw = self._environ.get(VARIABLE, "").strip()
+        raw = self._environ.get(_VARIABLE, "").strip()
         return int(raw) if re.fullmatch(r"[0-9]{1,9}", raw) else CALLS_PER_DAY
 
     @property
@@ -109,11 +109,11 @@ class HostReader:
             answer: Mapping[str, Any] = await plugin_socket.ask_gateway(
                 path,
                 "read",
-                READ_SECONDS,
+                _READ_SECONDS,
                 instruction=question.instruction,
                 parts=[_encode_part(part) for part in question.parts],
                 schema=dict(question.answer_schema),
-                limit=READ_SECONDS,
+                limit=_READ_SECONDS,
             )
         except plugin_socket.PluginNotListening as error:
             raise ReaderUnavailable(f"OpenClaw's gateway is away ({error}).") from error

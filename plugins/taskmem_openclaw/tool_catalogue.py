@@ -13,11 +13,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-IN_SIGHT: Final = ("task_register", "task_update", "task_plan_update", "smart_wait")
+_IN_SIGHT: Final = ("task_register", "task_update", "task_plan_update", "smart_wait")
 """Tools that the model always sees; it finds the others through a catalogue."""
 
 
-def build_catalogue(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _build_catalogue(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Build the catalogue from the output of `taskmem tools --json`.
 
     `session_key` is removed from the arguments: the gateway supplies it.
@@ -27,15 +27,15 @@ def build_catalogue(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "name": tool["name"],
             "description": tool["description"],
             "parameters": _drop_session_key(tool["inputSchema"]),
-            "direct": tool["name"] in IN_SIGHT,
+            "direct": tool["name"] in _IN_SIGHT,
         }
         for tool in tools
     ]
 
 
-def format_catalogue(tools: Iterable[Mapping[str, Any]]) -> str:
+def _format_catalogue(tools: Iterable[Mapping[str, Any]]) -> str:
     """Return the text of the catalogue file."""
-    return json.dumps(build_catalogue(tools), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(_build_catalogue(tools), indent=2, ensure_ascii=False) + "\n"
 
 
 def _drop_session_key(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,4 +46,4 @@ def _drop_session_key(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(format_catalogue(json.load(sys.stdin)))
+    sys.stdout.write(_format_catalogue(json.load(sys.stdin)))

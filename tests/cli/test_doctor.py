@@ -34,7 +34,7 @@ from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from openclaw_taskmem.plugin_host.manager import Plugin, format_error
 from taskmem_hookspecs import DoctorRow, DoctorState, TaskmemError, hookimpl
-from taskmem_openclaw.doctor.rows import build_unused_row
+from taskmem_openclaw.doctor.rows import _build_unused_row
 from tests.cli.fake_daemon import FakeDaemon
 from tests.support.daemons import COMMAND, QUIET, Daemon, environment, short_home
 from tests.support.waiting import PATIENCE
@@ -479,7 +479,7 @@ def test_open_tasks_without_any_host_are_a_warning(status, detail):
     if detail is not None:
         assert rows[0].detail.startswith(detail)
         assert "taskmem setup claude" not in rows[0].cure
-        assert "All is well" not in doctor.format_summary(rows, verbose=True)
+        assert "All is well" not in doctor._format_summary(rows, verbose=True)
 
 
 def owed_row(*wakes):
@@ -593,7 +593,7 @@ MIB = 2**20
 )
 def test_a_large_home_or_a_full_disk_is_a_warning(home, sizes, free, said, cure):
     taken = {part: int(size * MIB) for part, size in sizes.items()}
-    row = doctor_rows.build_home_size_row(home, taken, free * MIB)
+    row = doctor_rows._build_home_size_row(home, taken, free * MIB)
     assert (row.id, row.state) == ("kept.home", WARN if cure else OK)
     assert said in row.detail
     assert cure is None or cure in row.cure
@@ -601,12 +601,12 @@ def test_a_large_home_or_a_full_disk_is_a_warning(home, sizes, free, said, cure)
 
 @pytest.mark.parametrize(("has_database", "said"), [(True, "no report"), (False, "if the datab")])
 def test_what_a_full_disk_stops_depends_on_the_database(home, has_database, said):
-    row = doctor_rows.build_home_size_row(home, {}, 0, has_database=has_database)
+    row = doctor_rows._build_home_size_row(home, {}, 0, has_database=has_database)
     assert said in row.effect
 
 
 def test_what_a_home_holds_is_measured_by_part(home):
-    assert doctor_rows.measure_home(home.folder) == {}
+    assert doctor_rows._measure_home(home.folder) == {}
     row = doctor_rows.check_home_size(home, has_database=True)
     assert row.detail.startswith("The home takes 0 MiB, and ")
     home.prepare()
@@ -616,7 +616,7 @@ def test_what_a_home_holds_is_measured_by_part(home):
         path = home.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * len(name))
-    assert doctor_rows.measure_home(home.folder) == {
+    assert doctor_rows._measure_home(home.folder) == {
         "database": len("taskmem.db-wal"),
         "index of past tasks": len("recall/past_tasks.db"),
         "set aside by restore": len(replaced),
@@ -672,11 +672,11 @@ def steers(each):
 
 @given(st.lists(ROWS))
 def test_the_document_and_the_last_line_say_the_same(rows):
-    whole = json.loads(doctor.format_json(rows))
+    whole = json.loads(doctor._format_json(rows))
     states = [row.state for row in rows]
     assert [row["state"] for row in whole["rows"]] == states
     assert whole["ok"] is (FAIL not in states)
-    last = doctor.format_summary(rows, verbose=True)
+    last = doctor._format_summary(rows, verbose=True)
     missed = [row for row in rows if row.state is OFF and row.effect]
     assert ("All is well." in last) is (set(states) <= {OK, OFF} and not missed)
     assert ("What is on works." in last) is (set(states) <= {OK, OFF} and bool(missed))
@@ -688,13 +688,13 @@ def test_the_document_and_the_last_line_say_the_same(rows):
 @pytest.mark.parametrize("verbose", [False, True])
 def test_what_is_wrong_stands_below_its_subject(monkeypatch, verbose):
     rows = [
-        doctor_rows.build_ok_row("home", "Yours."),
-        doctor_rows.build_off_row("clock", "None."),
+        doctor_rows._build_ok_row("home", "Yours."),
+        doctor_rows._build_off_row("clock", "None."),
         doctor_rows.build_warn_row("openclaw.tools", "Hidden.", "Show them.", "None is called."),
-        doctor_rows.build_ok_row("openclaw.home", "This one."),
+        doctor_rows._build_ok_row("openclaw.home", "This one."),
         doctor_rows.build_fail_row("third.party", "Broken.", None),
     ]
-    monkeypatch.setattr(doctor, "run_all_checks", lambda *_, **__: (row for row in rows))
+    monkeypatch.setattr(doctor, "_run_all_checks", lambda *_, **__: (row for row in rows))
     said = []
 
     status = doctor.run_doctor({}, said.append, as_json=False, proof=False, verbose=verbose)
@@ -711,21 +711,21 @@ def test_what_is_wrong_stands_below_its_subject(monkeypatch, verbose):
 
 
 def test_where_nothing_wakes_an_agent_the_last_line_says_so():
-    unused = build_unused_row(others=False)
-    rows = [doctor_rows.build_ok_row("home", "Yours."), unused]
+    unused = _build_unused_row(others=False)
+    rows = [doctor_rows._build_ok_row("home", "Yours."), unused]
     said = (
         "Nothing can wake an agent yet. Install OpenClaw (npm install -g openclaw), then run: "
         "taskmem setup openclaw"
     )
-    assert doctor.format_summary(rows, verbose=False) == (
+    assert doctor._format_summary(rows, verbose=False) == (
         f"2 links were looked at, 1 of them off (-v shows them). What is on works. {said}"
     )
     rows.append(doctor_rows.build_warn_row("clock", "Slow.", None))
-    assert doctor.format_summary(rows, verbose=True).endswith(f"off: 1 warning. {said}")
+    assert doctor._format_summary(rows, verbose=True).endswith(f"off: 1 warning. {said}")
 
 
 def test_hosts_without_wakes_are_told_what_their_agents_run():
-    last = doctor.format_summary([build_unused_row(others=True)], verbose=True)
+    last = doctor._format_summary([_build_unused_row(others=True)], verbose=True)
     assert last.endswith(
         "No wake reaches the hosts that are set up: their agents run taskmem wait ID."
     )
@@ -733,9 +733,9 @@ def test_hosts_without_wakes_are_told_what_their_agents_run():
 
 
 def test_a_row_shows_no_password():
-    row = doctor_rows.build_ok_row("database", "postgresql://me:hunter2@host/db is there.")
+    row = doctor_rows._build_ok_row("database", "postgresql://me:hunter2@host/db is there.")
     assert "hunter2" not in doctor.format_row(row)
-    assert "hunter2" not in doctor.format_json([row])
+    assert "hunter2" not in doctor._format_json([row])
 
 
 # --- the whole ------------------------------------------------------------------
@@ -757,7 +757,7 @@ def list_rows(monkeypatch, home, checks=(), *, proof=True, **given):
     )
     environ = {**QUIET, "TASKMEM_HOME": str(home.folder), **given}
     clock = SimpleNamespace(now=lambda: datetime.now(UTC))
-    return list(doctor.run_all_checks(environ, clock, proof=proof))
+    return list(doctor._run_all_checks(environ, clock, proof=proof))
 
 
 class Curious:
@@ -854,7 +854,7 @@ def test_a_plugin_that_cannot_name_its_checks_has_a_row(monkeypatch, home):
     environ = {"TASKMEM_HOME": str(home.folder), "TASKMEM_HOOK_SECONDS": "never"}
     clock = SimpleNamespace(now=lambda: NOW)
 
-    rows = list(doctor.run_all_checks(environ, clock, proof=False))
+    rows = list(doctor._run_all_checks(environ, clock, proof=False))
 
     assert [row.id for row in rows if "no driver" in row.detail] == ["broken"]
     assert rows[-1].state is FAIL
@@ -898,7 +898,7 @@ def test_a_row_is_said_as_soon_as_it_is_there(monkeypatch, capsys):
         assert said == ["First", "warning  first: It is odd."]
         yield doctor_rows.build_fail_row("second", "It is not.", "Make it.")
 
-    monkeypatch.setattr(doctor, "run_all_checks", examine)
+    monkeypatch.setattr(doctor, "_run_all_checks", examine)
     assert doctor.run_doctor({}, said.append, as_json=False, proof=True) == 1
     fails = ["Second", "failed   second: It is not.\n         Make it."]
     assert said[2:] == [*fails, "2 links were looked at: 1 failed, 1 warning."]
@@ -911,7 +911,7 @@ def test_warnings_alone_are_no_failure(monkeypatch):
     def examine(*_, **__):
         yield row
 
-    monkeypatch.setattr(doctor, "run_all_checks", examine)
+    monkeypatch.setattr(doctor, "_run_all_checks", examine)
     assert doctor.run_doctor({}, said.append, as_json=True, proof=True) == 0
     assert json.loads("".join(said)) == {
         "ok": True,

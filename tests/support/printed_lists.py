@@ -211,7 +211,7 @@ CHECKS = [
         effect="The agents that they are for do not go on.",
         cure="Mend what fails; they go out by themselves. See: taskmem wakes",
     ),
-    doctor_rows.build_home_size_row(
+    doctor_rows._build_home_size_row(
         locate_home({"TASKMEM_HOME": "/home/user/.taskmem"}),
         {"database": 2100 * doctor_rows.MIB, "logs": 9 * doctor_rows.MIB, "pictures of waits": 40},
         64_000 * doctor_rows.MIB,
@@ -226,7 +226,7 @@ def print_list(name: str) -> None:
     with (
         patch.multiple(detail_text, get_now=lambda: now),
         patch.multiple(list_commands, get_now=lambda: now),
-        patch.multiple(doctor, run_all_checks=lambda *_, **__: (row for row in CHECKS)),
+        patch.multiple(doctor, _run_all_checks=lambda *_, **__: (row for row in CHECKS)),
     ):
         LISTS[name]()
 

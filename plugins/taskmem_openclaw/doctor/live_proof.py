@@ -22,11 +22,11 @@ from taskmem_openclaw.doctor.rows import RELOAD, await_gateways, fail, ok, warn
 from taskmem_openclaw.json_values import find_value
 from taskmem_openclaw.setup import plan
 
-PROOF_SECONDS: Final = 60.0
+_PROOF_SECONDS: Final = 60.0
 """Time limit of both turns together. Seconds."""
 LOOK_SECONDS: Final = 0.1
 """Time between two looks. Seconds; a turn takes several."""
-CLOSE_TRIES: Final = 20
+_CLOSE_TRIES: Final = 20
 """Attempts to delete the session: just after a turn the gateway may refuse."""
 CLOSE_SECONDS: Final = 0.5
 """Time between two of these attempts. Seconds."""
@@ -35,7 +35,7 @@ MESSAGE: Final = (
     "answer OK, and nothing else. When a line says that a wait has ended, answer OK "
     "again, without any tool."
 )
-BY_PLUGIN: Final = "openclaw-plugin"
+_BY_PLUGIN: Final = "openclaw-plugin"
 _TOOLS_CURE: Final = "See whether the agent is offered the tools, then run this again."
 _MODEL: Final = "See that the agent answers when you talk to it: openclaw logs"
 _MAIN: Final = re.compile(r"agent:[^:]{1,100}:[^:]{1,100}\Z")
@@ -50,7 +50,7 @@ class WakeProof:
     costs = True
 
     def __init__(
-        self, environ: Mapping[str, str] = os.environ, seconds: float = PROOF_SECONDS
+        self, environ: Mapping[str, str] = os.environ, seconds: float = _PROOF_SECONDS
     ) -> None:
         """Set the environment and the time limit of both turns. Seconds."""
         self._environ = environ
@@ -85,11 +85,11 @@ class WakeProof:
         ) as error:
             yield fail("wake", f"{trial.doing} failed: {error}", RELOAD)
         else:
-            yield build_arrival_row(wake)
+            yield _build_arrival_row(wake)
         finally:
             left = await _await_despite_cancel(trial.clean_up())
-        granted = can_see_conversations(configuration.read_config(self._environ) or {})
-        for row in check_hooks(trial.seen, granted=granted):
+        granted = _can_see_conversations(configuration.read_config(self._environ) or {})
+        for row in _check_hooks(trial.seen, granted=granted):
             yield row
         if left:
             yield warn("proof.left", left, f"Run: openclaw sessions archive {trial.session}")
@@ -133,7 +133,7 @@ class WakeTrial:
             target=f"pty:file:{self._file}",
             wake_when=f'"{self._phrase}" appears',
             session_key=self.session,
-            timeout=PROOF_SECONDS,
+            timeout=_PROOF_SECONDS,
         )
         self._wait = str(answer["wait_id"])
         with self._file.open("a") as file:
@@ -172,7 +172,7 @@ class WakeTrial:
         if not self._opened:
             return None
         error: Exception | None = None
-        for _ in range(CLOSE_TRIES):
+        for _ in range(_CLOSE_TRIES):
             try:
                 await self._ask_gateway("close")
             except plugin_socket.PluginNotListening as away:
@@ -223,7 +223,7 @@ async def _await_despite_cancel(doing: Coroutine[Any, Any, T]) -> T:
 # --- what the rows say --------------------------------------------------------
 
 
-def build_arrival_row(wake: Mapping[str, Any]) -> DoctorRow:
+def _build_arrival_row(wake: Mapping[str, Any]) -> DoctorRow:
     """Return the row for a wake that a turn took."""
     sent, taken = (_measure_delay(wake, key) for key in ("sent_at", "acknowledged_at"))
     way = wake["transport"]
@@ -231,7 +231,7 @@ def build_arrival_row(wake: Mapping[str, Any]) -> DoctorRow:
     sentence = (
         f"A wake went out by {way} after {sent} ms and a turn took it after {taken} ms{note}."
     )
-    return ok("wake", sentence) if way == BY_PLUGIN else warn("wake", sentence, RELOAD)
+    return ok("wake", sentence) if way == _BY_PLUGIN else warn("wake", sentence, RELOAD)
 
 
 def _measure_delay(wake: Mapping[str, Any], key: str) -> int:
@@ -239,7 +239,7 @@ def _measure_delay(wake: Mapping[str, Any], key: str) -> int:
     return (then - began) // timedelta(milliseconds=1)
 
 
-def can_see_conversations(config: Mapping[str, Any]) -> bool:
+def _can_see_conversations(config: Mapping[str, Any]) -> bool:
     """Return whether the plug-in may read conversations and add to prompts."""
     granted = ("plugins", "entries", plan.PLUGIN, "hooks")
     return (
@@ -248,7 +248,7 @@ def can_see_conversations(config: Mapping[str, Any]) -> bool:
     )
 
 
-def check_hooks(seen: Counts, *, granted: bool) -> Iterator[DoctorRow]:
+def _check_hooks(seen: Counts, *, granted: bool) -> Iterator[DoctorRow]:
     """Yield a row for each hook that must fire in two turns of a new session, and for the tool."""
     if not seen:
         return

@@ -30,9 +30,9 @@ from taskmem_openclaw.transports.webhook import find_stranger
 if TYPE_CHECKING:
     import httpx
 
-COMMAND_SECONDS: Final = 25.0
+_COMMAND_SECONDS: Final = 25.0
 """Time limit of OpenClaw's command, most of it start-up. Seconds."""
-GATEWAY_SECONDS: Final = 5.0
+_GATEWAY_SECONDS: Final = 5.0
 """Time limit of one request to the gateway. Seconds."""
 _UPDATE: Final = "Run: openclaw update"
 _START: Final = "Run: openclaw gateway start (or, in a terminal: openclaw gateway run)"
@@ -90,12 +90,12 @@ class OpenClawCheck:
         program = shutil.which(binary, path=self._environ.get("PATH"))
         others = any(row.id.startswith("hosts.") for row in checkup.rows)
         unused = not gateways and not named and (others or program is None)
-        if unused and is_absent(self._environ):
-            yield build_unused_row(others=others)
+        if unused and _is_absent(self._environ):
+            yield _build_unused_row(others=others)
             return
-        yield await check_version(binary, program, self._environ, found=bool(gateways))
+        yield await _check_version(binary, program, self._environ, found=bool(gateways))
         file = configuration.find_config_file(self._environ)
-        config, row = check_configuration(file, self._environ)
+        config, row = _check_configuration(file, self._environ)
         yield row
         if config is None:
             return
@@ -109,14 +109,14 @@ class OpenClawCheck:
             state=configuration.find_state_folder(self._environ),
             gateways=gateways,
         )
-        for row in check_configured_links(facts):
+        for row in _check_configured_links(facts):
             yield row
         asking = GatewayProbe(facts, self._environ, self._transport)
         async for row in asking.check_ways(program):
             yield row
 
 
-def build_unused_row(*, others: bool) -> DoctorRow:
+def _build_unused_row(*, others: bool) -> DoctorRow:
     """Say that nothing can wake an agent; `others`: hosts other than OpenClaw are set up."""
     detail = "OpenClaw is not set up."
     if others:
@@ -129,7 +129,7 @@ def build_unused_row(*, others: bool) -> DoctorRow:
 # --- the command and the configuration ----------------------------------------
 
 
-async def check_version(
+async def _check_version(
     binary: str, program: str | None, environ: Mapping[str, str], *, found: bool
 ) -> DoctorRow:
     """Check OpenClaw's command and version; `found`: a gateway is connected."""
@@ -156,7 +156,7 @@ async def check_version(
     return ok("version", f"OpenClaw {number[0]} is {program}.")
 
 
-def check_configuration(
+def _check_configuration(
     file: Path, environ: Mapping[str, str]
 ) -> tuple[Mapping[str, Any] | None, DoctorRow]:
     """Read OpenClaw's configuration; None: it is missing or unreadable."""
@@ -201,7 +201,7 @@ async def _run_openclaw(
     except OSError:
         return None
     try:
-        async with asyncio.timeout(COMMAND_SECONDS):
+        async with asyncio.timeout(_COMMAND_SECONDS):
             output, _ = await process.communicate()
     except TimeoutError:
         return None
@@ -235,7 +235,7 @@ class GatewayProbe:
         """
         there = await self._request_status("GET", f"{self._url}/healthz") is not None
         if self._facts.gateways:
-            yield check_connected(self._facts)
+            yield _check_connected(self._facts)
             opened = await self._check_socket()
             yield opened
             if opened.state is DoctorState.OK:
@@ -244,8 +244,8 @@ class GatewayProbe:
         else:
             yield self._build_unconnected_row(there=there)
         yield await self._check_webhooks(there=there)
-        yield build_fallback_row(program)
-        yield build_heartbeats_row(self._facts, there=there)
+        yield _build_fallback_row(program)
+        yield _build_heartbeats_row(self._facts, there=there)
 
     def _build_unconnected_row(self, *, there: bool) -> DoctorRow:
         if not there:
@@ -263,7 +263,7 @@ class GatewayProbe:
         try:
             # A plug-in that is being reloaded does not listen for a moment.
             await plugin_socket.wait_for_listener(path, plugin_socket.LOAD_SECONDS)
-            await plugin_socket.ask_gateway(path, "seen", GATEWAY_SECONDS, session_key="")
+            await plugin_socket.ask_gateway(path, "seen", _GATEWAY_SECONDS, session_key="")
         except (plugin_socket.PluginNotListening, plugin_socket.PluginRequestFailed) as error:
             sentence = f"Wakes do not get into the gateway: {error}."
             return fail("door", sentence, RELOAD)
@@ -273,13 +273,13 @@ class GatewayProbe:
         """Check whether OpenClaw can show users notices, cards and command output."""
         try:
             path = plugin_socket.find_socket(self._environ)
-            answer = await plugin_socket.ask_gateway(path, "lacks", GATEWAY_SECONDS)
+            answer = await plugin_socket.ask_gateway(path, "lacks", _GATEWAY_SECONDS)
         except (plugin_socket.PluginNotListening, plugin_socket.PluginRequestFailed) as error:
             sentence = f"Whether users can be told of their tasks is not known: {error}."
             yield warn("notices", sentence, RELOAD)
             return
         lacks = to_list(answer.get("lacks"))
-        yield build_notices_row(lacks)
+        yield _build_notices_row(lacks)
         if "createOpenClawCodingTools" in lacks:
             yield warn(
                 "commands",
@@ -287,7 +287,7 @@ class GatewayProbe:
                 "a wait sees only how they end.",
                 _UPDATE,
             )
-        yield build_views_row(to_object(answer.get("shown")))
+        yield _build_views_row(to_object(answer.get("shown")))
 
     async def _check_webhooks(self, *, there: bool) -> DoctorRow:
         """Check whether webhooks are on and accept their token."""
@@ -341,7 +341,7 @@ class GatewayProbe:
         body = {"text": ""} if verb == "POST" else None
         try:
             async with httpx.AsyncClient(
-                transport=self._transport, timeout=GATEWAY_SECONDS, trust_env=False
+                transport=self._transport, timeout=_GATEWAY_SECONDS, trust_env=False
             ) as client:
                 found = await client.request(verb, url, json=body, headers=headers)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError):
@@ -349,7 +349,7 @@ class GatewayProbe:
         return found.status_code
 
 
-def check_connected(facts: Facts) -> DoctorRow:
+def _check_connected(facts: Facts) -> DoctorRow:
     """Check the version and number of the connected gateways."""
     old = [str(each.get("version")) for each in facts.gateways]
     stale = [version for version in old if version != facts.version]
@@ -371,7 +371,7 @@ def check_connected(facts: Facts) -> DoctorRow:
     return ok("gateway", f"A gateway is connected since {since}.")
 
 
-def build_notices_row(lacks: Sequence[object]) -> DoctorRow:
+def _build_notices_row(lacks: Sequence[object]) -> DoctorRow:
     """Report whether users get notices; `lacks` names the missing functions of OpenClaw."""
     if "callGatewayTool" in lacks:
         sentence = "This OpenClaw lets the plug-in tell nothing to users of the chat."
@@ -386,7 +386,7 @@ def build_notices_row(lacks: Sequence[object]) -> DoctorRow:
     return ok("notices", "Users are told of their tasks where they are.")
 
 
-def build_views_row(lacks: Mapping[str, object]) -> DoctorRow:
+def _build_views_row(lacks: Mapping[str, object]) -> DoctorRow:
     """Report what users see; `lacks` maps what cannot be shown to the reason."""
     if not lacks:
         return ok("shown", "Users see progress cards, and buttons for questions.")
@@ -399,7 +399,7 @@ def build_views_row(lacks: Mapping[str, object]) -> DoctorRow:
     )
 
 
-def build_fallback_row(program: str | None) -> DoctorRow:
+def _build_fallback_row(program: str | None) -> DoctorRow:
     """Report the transport used if neither the plug-in nor webhooks work."""
     if program is None:
         lost = "Without OpenClaw's command, wakes have no way but those above."
@@ -407,7 +407,7 @@ def build_fallback_row(program: str | None) -> DoctorRow:
     return ok("cli", f"Else wakes go by {program}, in seconds, and brief where others can read.")
 
 
-def build_heartbeats_row(facts: Facts, *, there: bool) -> DoctorRow:
+def _build_heartbeats_row(facts: Facts, *, there: bool) -> DoctorRow:
     """Warn if wakes depend on heartbeats, whose state cannot be read."""
     if there and not facts.gateways:
         return warn(
@@ -422,7 +422,7 @@ def build_heartbeats_row(facts: Facts, *, there: bool) -> DoctorRow:
 # --- gateways that are connected ---
 
 
-def read_gateways(status: Mapping[str, object] | None) -> Gateways:
+def _read_gateways(status: Mapping[str, object] | None) -> Gateways:
     """Return the gateways in the daemon's status."""
     found = (status or {}).get("gateways")
     listed = cast("list[object]", found) if isinstance(found, list) else []
@@ -435,7 +435,7 @@ async def await_gateways(checkup: Checkup, environ: Mapping[str, str], seconds: 
     A gateway is expected if its plug-in listens but is not connected: the daemon was started after
     it, and the plug-in reconnects by itself.
     """
-    found = read_gateways(checkup.status)
+    found = _read_gateways(checkup.status)
     if found or checkup.status is None:
         return found
     if not await plugin_socket.wait_for_listener(
@@ -445,7 +445,7 @@ async def await_gateways(checkup: Checkup, environ: Mapping[str, str], seconds: 
     try:
         async with asyncio.timeout(seconds):
             while True:
-                if found := read_gateways(await _fetch_status(checkup)):
+                if found := _read_gateways(await _fetch_status(checkup)):
                     return found
                 await asyncio.sleep(plugin_socket.GLANCE)
     except TimeoutError:
@@ -490,7 +490,7 @@ class Facts:
         return package_files.list_plugin_folders(self.config, self.state)
 
 
-def is_absent(environ: Mapping[str, str]) -> bool:
+def _is_absent(environ: Mapping[str, str]) -> bool:
     """Return whether the readable configuration contains no trace of us."""
     config = configuration.read_config(environ)
     if config is None:
@@ -501,7 +501,7 @@ def is_absent(environ: Mapping[str, str]) -> bool:
     return not trace and not configuration.has_includes(config)
 
 
-def check_configured_links(facts: Facts) -> Iterator[DoctorRow]:
+def _check_configured_links(facts: Facts) -> Iterator[DoctorRow]:
     """Yield a row for each link that the configuration decides.
 
     A link is well if set-up would change nothing of it.
@@ -535,7 +535,7 @@ def check_configured_links(facts: Facts) -> Iterator[DoctorRow]:
     owner = package_files.find_recall_owner(facts.config, facts.state)
     found = "Past tasks are found by memory_recall, and by memory_search."
     yield ok("recall", package_files.describe_recall_owner(owner) if owner else found)
-    yield check_skill(facts)
+    yield _check_skill(facts)
 
 
 def _list_faults(facts: Facts, changes: Sequence[ConfigChange]) -> list[Fault]:
@@ -560,7 +560,7 @@ def _list_faults(facts: Facts, changes: Sequence[ConfigChange]) -> list[Fault]:
     return faults
 
 
-def check_skill(facts: Facts) -> DoctorRow:
+def _check_skill(facts: Facts) -> DoctorRow:
     """Check that the agent finds the skill that explains when to use the tools."""
     key = f"skills.entries.{SKILL}.enabled"
     if find_value(facts.config, ("skills", "entries", SKILL, "enabled")) is False:

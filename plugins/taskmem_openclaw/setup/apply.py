@@ -77,7 +77,7 @@ def load_record(home: Path, config: Path) -> SetupRecord:
     return SetupRecord(str(config), folder, fingerprint, found.get("gemini") is True, lists)
 
 
-def save_record(home: Path, record: SetupRecord) -> None:
+def _save_record(home: Path, record: SetupRecord) -> None:
     """Save the record; delete the file if nothing is set up.
 
     Raises:
@@ -189,7 +189,7 @@ def apply_setup(move: SetupPlan) -> bool:
     """
     host, record, after = move.host, move.record, move.after or move.record
     begun = after if move.install is None else after._replace(fingerprint="")
-    save_record(host.home, begun)
+    _save_record(host.home, begun)
     try:
         live = _run_plan(move)
     except OpenClawSetupFailed as error:
@@ -197,9 +197,9 @@ def apply_setup(move: SetupPlan) -> bool:
             live = False  # managed elsewhere, and as desired already
         else:
             if isinstance(error, ConfigReadOnly) or is_same_json(host.read(), move.now):
-                save_record(host.home, record)
+                _save_record(host.home, record)
             raise
-    save_record(host.home, after)
+    _save_record(host.home, after)
     return live
 
 
@@ -229,7 +229,7 @@ def apply_removal(move: SetupPlan) -> None:
         OSError: The record cannot be removed.
     """
     _run_plan(move)
-    save_record(move.host.home, SetupRecord(move.record.config))
+    _save_record(move.host.home, SetupRecord(move.record.config))
 
 
 def list_commands(move: SetupPlan) -> list[str]:

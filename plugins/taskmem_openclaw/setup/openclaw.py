@@ -39,7 +39,7 @@ class _CommandResult(NamedTuple):
     """Standard output and standard error."""
 
 
-AtWork = Callable[[str], AbstractContextManager[object]]
+_AtWork = Callable[[str], AbstractContextManager[object]]
 """Shows a person that a step is running; its argument is the step's name."""
 
 
@@ -64,7 +64,7 @@ class OpenClaw(NamedTuple):
     home: Path
     """Our state folder."""
     environ: Mapping[str, str]
-    at_work: AtWork = nullcontext
+    at_work: _AtWork = nullcontext
 
     def read(self) -> Document:
         """Return the configuration as it is written.
@@ -176,7 +176,7 @@ class OpenClaw(NamedTuple):
         what = " ".join(arguments[:2])
         return OpenClawSetupFailed(
             f"{self.program} {what} ended with status {answer.status}: "
-            f"{format_output_tail(output)}. Run it by hand to see more, then run this again."
+            f"{_format_output_tail(output)}. Run it by hand to see more, then run this again."
         )
 
 
@@ -218,7 +218,7 @@ def find_openclaw(environ: Mapping[str, str], home: Path) -> OpenClaw:
     if answer.status != 0 or found is None:
         raise OpenClawSetupFailed(
             f"{program} --version told no version (status {answer.status}: "
-            f"{format_output_tail(answer.output)}). Set TASKMEM_OPENCLAW_BIN to "
+            f"{_format_output_tail(answer.output)}). Set TASKMEM_OPENCLAW_BIN to "
             "OpenClaw's command."
         )
     if (int(found[1]), int(found[2])) < OLDEST_VERSION:
@@ -232,7 +232,7 @@ def find_openclaw(environ: Mapping[str, str], home: Path) -> OpenClaw:
     if not isinstance(path, str):
         raise OpenClawSetupFailed(
             f"{program} does not say where its configuration is "
-            f"({format_output_tail(answer.output)}); see that openclaw config file works."
+            f"({_format_output_tail(answer.output)}); see that openclaw config file works."
         )
     return OpenClaw(program, found[0], Path(path), home, environ)
 
@@ -257,7 +257,7 @@ def build_patch_arguments(file: str) -> tuple[str, ...]:
     return ("config", "patch", "--file", file)
 
 
-def format_output_tail(output: str) -> str:
+def _format_output_tail(output: str) -> str:
     """Return the end of a command's output, on one line without control characters."""
     words = " ".join(output.split())
     safe = "".join(each if each.isprintable() else " " for each in words).strip(" .")
@@ -316,7 +316,7 @@ def has_includes(config: Document) -> bool:
 
 
 def _describe_broken(config: Path, problem: str | None = None) -> str:
-    reason = f" ({format_output_tail(problem)})" if problem else ""
+    reason = f" ({_format_output_tail(problem)})" if problem else ""
     return (
         f"OpenClaw's configuration {config} is not valid{reason}; run openclaw doctor "
         "--fix, then this again."

@@ -22,10 +22,10 @@ from taskmem_openclaw.json_values import find_value, to_list, to_object
 from taskmem_openclaw.setup import plan
 from taskmem_openclaw.setup.apply import ShippedPackage
 
-READERS: Final = "TASKMEM_READERS"
-MANIFEST: Final = "openclaw.plugin.json"
-RECALL_TOOL: Final = "memory_recall"
-LANCEDB: Final = "memory-lancedb"
+_READERS: Final = "TASKMEM_READERS"
+_MANIFEST: Final = "openclaw.plugin.json"
+_RECALL_TOOL: Final = "memory_recall"
+_LANCEDB: Final = "memory-lancedb"
 """The plug-in of OpenClaw's makers that has a tool of that name."""
 
 
@@ -41,10 +41,10 @@ def find_bundle() -> ShippedPackage:
 
 def read_version() -> str:
     """Return the version of the native plug-in."""
-    return str(json.loads(find_plugin().folder.joinpath(MANIFEST).read_bytes())["version"])
+    return str(json.loads(find_plugin().folder.joinpath(_MANIFEST).read_bytes())["version"])
 
 
-def read_skills() -> tuple[bytes, ...]:
+def _read_skills() -> tuple[bytes, ...]:
     """Return the texts of the shipped skills: the plug-in's, then the bundle's."""
     folders = (find_plugin().folder, find_bundle().folder)
     files = (each / "skills" / "task-memory" / "SKILL.md" for each in folders)
@@ -61,7 +61,7 @@ def find_skill_copies(file: Path, config: Mapping[str, Any]) -> list[Skill]:
     state = file.parent
     workspace = find_value(config, ("agents", "defaults", "workspace"))
     named = Path(str(workspace)).expanduser() if workspace else state / "workspace"
-    places = [Skill(each / "skills", known=read_skills()) for each in (state, named)]
+    places = [Skill(each / "skills", known=_read_skills()) for each in (state, named)]
     found: list[Skill] = []
     for each in places:
         with suppress(NotOurs, OSError):
@@ -72,7 +72,7 @@ def find_skill_copies(file: Path, config: Mapping[str, Any]) -> list[Skill]:
 
 def has_named_readers() -> bool:
     """Return whether the operator has set the readers, in the environment or in config.toml."""
-    if os.environ.get(READERS, "").strip():
+    if os.environ.get(_READERS, "").strip():
         return True
     try:
         settings = tomllib.loads((find_home() / "config.toml").read_text(encoding="utf-8"))
@@ -94,7 +94,7 @@ def build_desired_state(
         state: OpenClaw's state folder; None: unknown.
     """
     folder = find_plugin().folder
-    manifest: object = json.loads(folder.joinpath(MANIFEST).read_bytes())
+    manifest: object = json.loads(folder.joinpath(_MANIFEST).read_bytes())
     tools = frozenset(map(str, to_list(find_value(manifest, ("contracts", "tools")))))
     linked = [*map(str, to_list(find_value(config, plan.LOAD)))]
     copied = None if state is None else state / "extensions" / plan.PLUGIN
@@ -111,7 +111,7 @@ def build_desired_state(
         tools=tools,
         profiles=_read_profiles(manifest, tools),
         stale=frozenset(path for path in linked if path == known or _is_plugin(Path(path))),
-        copied=str(copied) if copied and is_own_folder(copied) else "",
+        copied=str(copied) if copied and _is_own_folder(copied) else "",
         default_home=_find_same_path(state / "taskmem", [home]) if state else "",
         is_command_gone=bool(command) and program is None,
     )
@@ -119,16 +119,16 @@ def build_desired_state(
 
 def list_plugin_folders(config: Mapping[str, Any], state: Path) -> list[Path]:
     """Return the folders from which OpenClaw loads a plug-in with our id."""
-    linked = map(expand_home, to_list(find_value(config, plan.LOAD)))
-    return [path for path in (*linked, state / "extensions" / plan.PLUGIN) if is_own_folder(path)]
+    linked = map(_expand_home, to_list(find_value(config, plan.LOAD)))
+    return [path for path in (*linked, state / "extensions" / plan.PLUGIN) if _is_own_folder(path)]
 
 
-def is_own_folder(folder: Path) -> bool:
+def _is_own_folder(folder: Path) -> bool:
     """Return whether a folder has a plug-in with our id."""
     return find_value(_read_manifest(folder), ("id",)) == plan.PLUGIN
 
 
-def expand_home(path: object) -> Path:
+def _expand_home(path: object) -> Path:
     """Expand `~` as OpenClaw does; an unknown user is left as it is."""
     return Path(os.path.expanduser(str(path).replace("\0", "")))  # noqa: PTH111
 
@@ -138,14 +138,14 @@ def find_recall_owner(config: Mapping[str, Any], state: Path | None) -> str | No
 
     `state`: OpenClaw's state folder, in which plug-ins are installed; None: not known.
     """
-    manifests = {LANCEDB: "memory", **dict(_list_rivals(config, state))}
+    manifests = {_LANCEDB: "memory", **dict(_list_rivals(config, state))}
     return next((each for each, kind in manifests.items() if _is_active(config, each, kind)), None)
 
 
 def describe_recall_owner(owner: str) -> str:
     """Say what is done about another plug-in that has the name."""
     return (
-        f"The plug-in {owner} has the tool name {RECALL_TOOL}, so ours is left out; past tasks "
+        f"The plug-in {owner} has the tool name {_RECALL_TOOL}, so ours is left out; past tasks "
         'are found by memory_search with corpus "all".'
     )
 
@@ -174,7 +174,7 @@ def _is_plugin(folder: Path) -> bool:
 def _read_manifest(folder: Path) -> object:
     """Return the manifest of a plug-in; None: the folder has none that can be read."""
     try:
-        return json.loads((folder / MANIFEST).read_bytes())
+        return json.loads((folder / _MANIFEST).read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -185,7 +185,7 @@ def _find_same_path(path: Path, others: Iterable[str]) -> str:
 
 
 def _is_same_path(one: str | Path, other: str | Path) -> bool:
-    return os.path.realpath(expand_home(one)) == os.path.realpath(expand_home(other))
+    return os.path.realpath(_expand_home(one)) == os.path.realpath(_expand_home(other))
 
 
 def _is_active(config: Mapping[str, Any], plugin: str, kind: str) -> bool:
@@ -200,12 +200,12 @@ def _is_active(config: Mapping[str, Any], plugin: str, kind: str) -> bool:
 
 def _list_rivals(config: Mapping[str, Any], state: Path | None) -> Iterator[tuple[str, str]]:
     """Yield the id and kind of each plug-in that is installed and declares the name."""
-    folders = [*map(expand_home, to_list(find_value(config, plan.LOAD)))]
+    folders = [*map(_expand_home, to_list(find_value(config, plan.LOAD)))]
     if state is not None:
         folders += sorted((state / "extensions").glob("*"))
     for folder in folders:
         manifest = _read_manifest(folder)
         plugin = find_value(manifest, ("id",))
         tools = to_list(find_value(manifest, ("contracts", "tools")))
-        if plugin not in (None, plan.PLUGIN) and RECALL_TOOL in tools:
+        if plugin not in (None, plan.PLUGIN) and _RECALL_TOOL in tools:
             yield str(plugin), str(find_value(manifest, ("kind",)))

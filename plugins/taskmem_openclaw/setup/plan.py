@@ -34,7 +34,7 @@ ENTRY: Final = ("plugins", "entries", PLUGIN)
 HOLD_BACK: Final = (*ENTRY, "config", "holdBack")
 COMMAND: Final = (*ENTRY, "config", "command")
 HOME: Final = (*ENTRY, "config", "home")
-RECORD: Final = (*ENTRY, "config", "recordCommands")
+_RECORD: Final = (*ENTRY, "config", "recordCommands")
 LOAD: Final = ("plugins", "load", "paths")
 ALLOW_LIST: Final = ("plugins", "allow")
 
@@ -344,9 +344,9 @@ def _build_recording_change() -> ConfigChange:
         "a wait all that such a command prints, and its end also after the gateway has "
         "forgotten it; approvals and allow-lists then see the command taskmem run "
         "--name NAME -- SHELL -c 'COMMAND', so that rules for COMMAND match no more",
-        (ValueEdit(RECORD, value=True),),
+        (ValueEdit(_RECORD, value=True),),
         without="a wait sees what OpenClaw keeps, the newest 200,000 characters",
-        by_hand=_format_config_command(RECORD),
+        by_hand=_format_config_command(_RECORD),
     )
 
 

@@ -35,7 +35,7 @@ class FirstAvailable:
 
         Transports that do not name the session are used only if the operator chose them.
         """
-        return session_key is not None and is_openclaw_agent(host)
+        return session_key is not None and _is_openclaw_agent(host)
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Deliver by the first available transport; the note names the unavailable ones.
@@ -68,7 +68,7 @@ def _join_sentences(*sentences: str) -> str:
     return " ".join(part for part in sentences if part)
 
 
-def is_openclaw_agent(host: str | None) -> bool:
+def _is_openclaw_agent(host: str | None) -> bool:
     """Return whether the agent runs in OpenClaw; True if its host is unknown."""
     return host in (None, BUNDLE) or host.partition(":")[0] == OPENCLAW
 
@@ -79,7 +79,7 @@ class ReachMixin:
     def reaches(self, host: str | None, session_key: str | None) -> bool:
         """Return whether the agent runs in OpenClaw; no session means the main one."""
         del session_key
-        return is_openclaw_agent(host)
+        return _is_openclaw_agent(host)
 
 
 def parse_gateway(host: str | None) -> str | None:

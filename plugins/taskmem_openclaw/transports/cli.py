@@ -26,12 +26,12 @@ from taskmem_openclaw.transports.auto import ReachMixin, require_own_gateway
 
 CALL_SECONDS: Final = 120.0
 """Time limit of one call, after which it is killed. Seconds."""
-ARGUMENT_BYTES: Final = 120_000
+_ARGUMENT_BYTES: Final = 120_000
 """Maximum size of one argument; Linux allows 128 KiB including its terminator."""
 
-FIRST_PERSON: Final = 501 if sys.platform == "darwin" else 1000
+_FIRST_PERSON: Final = 501 if sys.platform == "darwin" else 1000
 """Lowest user id of a person; lower ids are services."""
-NOBODY_ID: Final = 65_534
+_NOBODY_ID: Final = 65_534
 
 _SAID_BYTES: Final = 600
 _GULP_BYTES: Final = 65_536
@@ -70,8 +70,8 @@ class OpenClawCli(ReachMixin):
         if chosen == "auto":
             # In a thread: a directory service may be slow.
             accounts = await asyncio.to_thread(self._list_accounts)
-            brief = has_others(accounts, os.getuid())
-        status, output = await self._run(build_command(self._binary, wake, brief=brief))
+            brief = _has_others(accounts, os.getuid())
+        status, output = await self._run(_build_command(self._binary, wake, brief=brief))
         if status != 0:
             reason = f"{self._binary} ended with status {status}: {output or 'no word'}"
             if any(final in output for final in _FINAL_REFUSALS):
@@ -140,20 +140,20 @@ class _OutputTail:
             self._kept = (self._kept + fresh)[-_SAID_BYTES:]
 
 
-def has_others(accounts: Iterable[pwd.struct_passwd], user: int) -> bool:
+def _has_others(accounts: Iterable[pwd.struct_passwd], user: int) -> bool:
     """Return whether another person's account can log in on this machine.
 
     Accounts of a directory service count only if the machine lists them.
     """
     return any(
-        FIRST_PERSON <= each.pw_uid < NOBODY_ID
+        _FIRST_PERSON <= each.pw_uid < _NOBODY_ID
         and each.pw_uid != user
         and Path(each.pw_shell).name not in ("nologin", "false")
         for each in accounts
     )
 
 
-def describe_briefly(wake: Wake) -> str:
+def _describe_briefly(wake: Wake) -> str:
     """Return a wake's text without its content, because other users can read it."""
     about = wake.task_id or wake.wait_id or "your session"
     if wake.task_id is not None:
@@ -170,16 +170,16 @@ def describe_briefly(wake: Wake) -> str:
     )
 
 
-def build_command(binary: str, wake: Wake, *, brief: bool = False) -> list[str]:
+def _build_command(binary: str, wake: Wake, *, brief: bool = False) -> list[str]:
     """Return the command that delivers a wake.
 
     Raises:
         WakeRefused: The text is too long for an argument.
     """
-    text = describe_briefly(wake) if brief else wake.text
-    if len(text.encode(errors="replace")) > ARGUMENT_BYTES:
+    text = _describe_briefly(wake) if brief else wake.text
+    if len(text.encode(errors="replace")) > _ARGUMENT_BYTES:
         raise WakeRefused(
-            f"The wake's text has more than {ARGUMENT_BYTES:,} bytes; a plug-in "
+            f"The wake's text has more than {_ARGUMENT_BYTES:,} bytes; a plug-in "
             "made it, for the core's own stay within a few thousand."
         )
     arguments = [binary, "system", "event", "--mode", "now", "--text", text]

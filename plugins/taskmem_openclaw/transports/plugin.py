@@ -16,9 +16,9 @@ from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.transports.auto import ReachMixin, TransportUnavailable, parse_gateway
 
-NEWS: Final = "The agent goes on."
+_NEWS: Final = "The agent goes on."
 """Line for people when the wake has none."""
-RECOVERY_SECONDS: Final = 5.0
+_RECOVERY_SECONDS: Final = 5.0
 """Delay before the retry if OpenClaw is about to recover the session. Seconds."""
 GLANCE_SECONDS: Final = 2.0
 """Time limit for the gateway to say whether it has started. Seconds."""
@@ -66,7 +66,7 @@ class PluginTransport(ReachMixin):
                 key=wake.key,
                 delivery_id=wake.delivery_id,
                 text=wake.text,
-                message=NEWS if wake.line is None else wake.line,
+                message=_NEWS if wake.line is None else wake.line,
             )
         except plugin_socket.PluginNotListening as error:
             raise await self._build_absence_error(str(error)) from error
@@ -87,7 +87,7 @@ class PluginTransport(ReachMixin):
             raise WakeUndelivered(
                 "OpenClaw is about to go on with the turn of the session that its "
                 "restart has cut; this wake follows it.",
-                retry_seconds=RECOVERY_SECONDS,
+                retry_seconds=_RECOVERY_SECONDS,
             )
         how = str(answer.get("turn"))
         return WakeReceipt(

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from taskmem_hookspecs import Sensor, Target, TargetNotFound, Watch
-from taskmem_openclaw.background_commands import ExecOutput, ExecSensor, read_exec_end
+from taskmem_openclaw.background_commands import ExecOutput, ExecSensor, _read_exec_end
 from taskmem_openclaw.hooks import wait_sensor
 from tests.support.waiting import PATIENCE
 
@@ -154,7 +154,7 @@ def test_a_person_would_read_it_so():
     ],
 )
 def test_how_a_command_ended_is_read_from_what_is_shown(seen, status, sentence):
-    ending = read_exec_end({**seen, "boot": 1_000}, "1000")
+    ending = _read_exec_end({**seen, "boot": 1_000}, "1000")
     assert ending is not None
     assert ending.status == status
     assert sentence in ending.sentence
@@ -162,7 +162,7 @@ def test_how_a_command_ended_is_read_from_what_is_shown(seen, status, sentence):
 
 @pytest.mark.parametrize("seen", [a_shown_output("one"), row("running")])
 def test_a_command_that_runs_has_not_ended(seen):
-    assert read_exec_end({**seen, "boot": 1_000}, "1000") is None
+    assert _read_exec_end({**seen, "boot": 1_000}, "1000") is None
 
 
 def test_a_command_without_text_can_be_waited_for_at_its_end(gateway):
@@ -248,7 +248,7 @@ def test_a_command_is_gone_with_the_gateway_that_ran_it(gateway, left):
 
 def test_an_end_before_a_restart_is_known_after_it():
     seen = {**row("failed", "Command failed", "Command failed (exit code 3)")}
-    ending = read_exec_end({**seen, "boot": 2_000}, "1000")
+    ending = _read_exec_end({**seen, "boot": 2_000}, "1000")
     assert ending is not None
     assert ending.status == 3
 

@@ -13,11 +13,11 @@ from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
 from taskmem_hookspecs import WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw.transports.cli import (
-    ARGUMENT_BYTES,
+    _ARGUMENT_BYTES,
     CALL_SECONDS,
     OpenClawCli,
+    _describe_briefly,
     _OutputTail,
-    describe_briefly,
 )
 
 PYTHON = f"#!{sys.executable} -IS\n"
@@ -133,7 +133,7 @@ def test_other_users_of_the_machine_read_no_plan(tmp_path, accounts, chosen, bri
     ],
 )
 def test_a_brief_wake_says_whom_to_ask(fields, snapshot):
-    assert describe_briefly(a_wake(**fields)) == snapshot
+    assert _describe_briefly(a_wake(**fields)) == snapshot
 
 
 def test_a_wake_for_another_openclaw_is_not_given_to_this_one(tmp_path):
@@ -189,9 +189,9 @@ def test_without_a_setting_the_command_is_found_on_the_path(openclaw, tmp_path, 
 
 def test_cli_transport_refuses_too_long_a_text_before_it_starts(openclaw, tmp_path):
     transport = openclaw(RECORDS)
-    with pytest.raises(WakeRefused, match=f"more than {ARGUMENT_BYTES:,} bytes"):
-        deliver(transport, text="é" * (ARGUMENT_BYTES // 2 + 1))
-    deliver(transport, text="é" * (ARGUMENT_BYTES // 2))
+    with pytest.raises(WakeRefused, match=f"more than {_ARGUMENT_BYTES:,} bytes"):
+        deliver(transport, text="é" * (_ARGUMENT_BYTES // 2 + 1))
+    deliver(transport, text="é" * (_ARGUMENT_BYTES // 2))
     assert len(list_starts(tmp_path)) == 1
 
 

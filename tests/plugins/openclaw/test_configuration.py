@@ -57,7 +57,7 @@ def test_it_is_the_file_that_was_set_up_with_the_home(config, tmp_path):
     assert not configuration.may_want_plugin(environ)
     assert "OPENCLAW_CONFIG_PATH" not in configuration.build_environment(environ)
 
-    apply.save_record(tmp_path / "home", apply.SetupRecord(file, folder="/plugin"))
+    apply._save_record(tmp_path / "home", apply.SetupRecord(file, folder="/plugin"))
     assert configuration.may_want_plugin(environ)
     assert configuration.build_environment(environ)["OPENCLAW_CONFIG_PATH"] == file
     own = {**environ, "OPENCLAW_CONFIG_PATH": "/c/x"}

@@ -86,7 +86,7 @@ def check_links(facts, **wishes):
     """The rows of a configuration; `wishes` differ from those of this installation."""
     found = package_files.build_desired_state(facts.config, "", facts.state)
     facts = replace(facts, wishes=replace(found, **wishes))
-    return [*openclaw_rows.check_configured_links(facts)]
+    return [*openclaw_rows._check_configured_links(facts)]
 
 
 def look_at(name, facts, **wishes):
@@ -289,19 +289,19 @@ def test_any_plugin_that_has_the_name_recalls_instead(facts, config, tmp_path, p
 
 def test_a_skill_that_is_switched_off_is_switched_on(facts, config):
     config["skills"] = {"entries": {"task-memory": {"enabled": False}}}
-    row = openclaw_rows.check_skill(facts)
+    row = openclaw_rows._check_skill(facts)
     assert_row(row, WARN, "switched off", "skills.entries.task-memory.enabled true")
 
 
 def test_a_skill_that_is_linked_is_in_place_and_else_it_comes(facts, state):
-    assert_row(openclaw_rows.check_skill(facts), OK, "next turn")
+    assert_row(openclaw_rows._check_skill(facts), OK, "next turn")
     (state / "plugin-skills" / "task-memory").mkdir(parents=True)
-    assert_row(openclaw_rows.check_skill(facts), OK, "in place")
+    assert_row(openclaw_rows._check_skill(facts), OK, "in place")
 
 
 def test_a_skill_that_is_nowhere_is_missing(facts, tmp_path):
     bare = replace(facts, wishes=replace(facts.wishes, folder=str(tmp_path)))
-    assert_row(openclaw_rows.check_skill(bare), FAIL, "missing", "Reinstall")
+    assert_row(openclaw_rows._check_skill(bare), FAIL, "missing", "Reinstall")
 
 
 # --- the command and the configuration ------------------------------------------
@@ -322,7 +322,7 @@ def program(tmp_path):
 
 def version(program, *, found=False):
     binary = program or "openclaw"
-    return asyncio.run(openclaw_rows.check_version(binary, program, os.environ, found=found))
+    return asyncio.run(openclaw_rows._check_version(binary, program, os.environ, found=found))
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_a_command_that_cannot_be_run_tells_no_version(tmp_path):
 
 
 def test_a_command_that_hangs_is_ended(program, tmp_path, monkeypatch):
-    monkeypatch.setattr(openclaw_rows, "COMMAND_SECONDS", 0.2)
+    monkeypatch.setattr(openclaw_rows, "_COMMAND_SECONDS", 0.2)
     path = Path(program(""))
     path.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
     assert_row(version(str(path)), WARN, "does not tell")
@@ -369,7 +369,7 @@ def test_without_the_command_the_way_in_is_what_counts():
 
 def test_a_configuration_that_is_not_there_is_made(tmp_path):
     file = tmp_path / "openclaw.json"
-    config, row = openclaw_rows.check_configuration(file, {"OPENCLAW_CONFIG_PATH": str(file)})
+    config, row = openclaw_rows._check_configuration(file, {"OPENCLAW_CONFIG_PATH": str(file)})
     assert config is None
     assert_row(row, FAIL, str(file), "OPENCLAW_CONFIG_PATH")
 
@@ -377,7 +377,7 @@ def test_a_configuration_that_is_not_there_is_made(tmp_path):
 def test_a_configuration_that_cannot_be_read_is_validated(tmp_path):
     file = tmp_path / "openclaw.json"
     file.write_text("{")
-    config, row = openclaw_rows.check_configuration(file, {"OPENCLAW_CONFIG_PATH": str(file)})
+    config, row = openclaw_rows._check_configuration(file, {"OPENCLAW_CONFIG_PATH": str(file)})
     assert config is None
     assert_row(row, FAIL, "cannot be read", "openclaw config validate")
 
@@ -452,12 +452,12 @@ def test_a_gateway_that_is_connected_is_fine_and_lets_wakes_in(facts, network, d
 
 def test_a_second_gateway_is_told_of(facts):
     facts = replace(facts, version=CONNECTED["version"], gateways=[CONNECTED] * 3)
-    assert_row(openclaw_rows.check_connected(facts), WARN, "and 2 more", "TASKMEM_HOME")
+    assert_row(openclaw_rows._check_connected(facts), WARN, "and 2 more", "TASKMEM_HOME")
 
 
 def test_a_gateway_that_runs_an_older_plugin_loads_the_new_one(facts):
     facts = replace(facts, version="2.0", gateways=[{**CONNECTED, "version": "1.0"}])
-    row = openclaw_rows.check_connected(facts)
+    row = openclaw_rows._check_connected(facts)
     assert_row(row, FAIL, "version 1.0", "openclaw plugins reload taskmem")
 
 
@@ -616,9 +616,9 @@ def test_webhooks_of_a_gateway_that_is_down_are_not_tried(webhooks, network):
 
 
 def test_without_the_command_there_is_no_last_way():
-    row = openclaw_rows.build_fallback_row("/usr/bin/openclaw")
+    row = openclaw_rows._build_fallback_row("/usr/bin/openclaw")
     assert_row(row, OK, "/usr/bin/openclaw, in seconds, and brief where others")
-    assert_row(openclaw_rows.build_fallback_row(None), WARN, "no way", "TASKMEM_OPENCLAW_BIN")
+    assert_row(openclaw_rows._build_fallback_row(None), WARN, "no way", "TASKMEM_OPENCLAW_BIN")
 
 
 # --- the whole ------------------------------------------------------------------
@@ -728,7 +728,7 @@ def test_the_command_is_openclaw_on_the_path_unless_it_is_said(environ, network)
     st.none() | st.dictionaries(st.just("gateways"), st.none() | st.lists(st.none() | st.text()))
 )
 def test_a_status_of_any_form_tells_only_of_gateways(status):
-    assert all(each == {} for each in openclaw_rows.read_gateways(status))
+    assert all(each == {} for each in openclaw_rows._read_gateways(status))
 
 
 async def await_gateways(asked, door, *, seconds=PATIENCE):

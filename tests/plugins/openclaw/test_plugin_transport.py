@@ -15,7 +15,7 @@ from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw import plugin_socket
 from taskmem_openclaw.transports import plugin
 from taskmem_openclaw.transports.auto import TransportUnavailable
-from taskmem_openclaw.transports.plugin import NEWS, PluginTransport
+from taskmem_openclaw.transports.plugin import _NEWS, PluginTransport
 from tests.support.gateways import MAIN
 from tests.support.waiting import PATIENCE
 
@@ -74,7 +74,7 @@ def test_the_plugin_is_told_all_it_needs_of_a_wake(gateway):
     }
 
 
-@pytest.mark.parametrize(("line", "message"), [("", ""), (None, NEWS)])
+@pytest.mark.parametrize(("line", "message"), [("", ""), (None, _NEWS)])
 def test_a_wake_may_be_unseen(gateway, line, message):
     deliver(gateway.open(), line=line)
     assert gateway.asked[0]["message"] == message

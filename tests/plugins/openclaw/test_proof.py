@@ -327,7 +327,7 @@ async def test_whenever_it_is_broken_off_nothing_is_left_behind(house, when):
 
 
 def hooks(seen, *, granted=True):
-    found = live_proof.check_hooks(seen, granted=granted)
+    found = live_proof._check_hooks(seen, granted=granted)
     return {row.id.split(".")[-1]: row for row in found}
 
 
@@ -371,4 +371,4 @@ def test_proof_says_nothing_of_hooks_if_it_saw_no_session():
 def test_what_the_operator_allows_is_read_from_the_configuration(granted, may):
     entry = {"hooks": granted}
     config = {"plugins": {"entries": {"taskmem": entry}}}
-    assert live_proof.can_see_conversations(config) is may
+    assert live_proof._can_see_conversations(config) is may

@@ -42,7 +42,7 @@ def read_json(name):
 
 def test_the_gateway_registers_the_tools_there_are():
     kept = (GATEWAY / "tools.json").read_text(encoding="utf-8")
-    assert kept == tool_catalogue.format_catalogue(TOOLS), f"make it anew: {COMMAND}"
+    assert kept == tool_catalogue._format_catalogue(TOOLS), f"make it anew: {COMMAND}"
 
 
 def test_the_command_that_makes_it_makes_it():
@@ -53,11 +53,11 @@ def test_the_command_that_makes_it_makes_it():
         text=True,
         check=True,
     )
-    assert made.stdout == tool_catalogue.format_catalogue(TOOLS)
+    assert made.stdout == tool_catalogue._format_catalogue(TOOLS)
 
 
 def test_no_tool_asks_for_the_session_that_the_gateway_knows():
-    for tool, made in zip(TOOLS, tool_catalogue.build_catalogue(TOOLS), strict=True):
+    for tool, made in zip(TOOLS, tool_catalogue._build_catalogue(TOOLS), strict=True):
         asked = tool["inputSchema"]["properties"]
         assert "session_key" in asked
         assert made["parameters"]["properties"] == {
@@ -68,9 +68,9 @@ def test_no_tool_asks_for_the_session_that_the_gateway_knows():
 
 
 def test_the_model_always_sees_what_it_cannot_do_without():
-    made = tool_catalogue.build_catalogue(TOOLS)
+    made = tool_catalogue._build_catalogue(TOOLS)
     in_sight = {tool["name"] for tool in made if tool["direct"]}
-    assert in_sight == set(tool_catalogue.IN_SIGHT)
+    assert in_sight == set(tool_catalogue._IN_SIGHT)
 
 
 def test_the_manifest_names_the_same_tools():

@@ -36,7 +36,7 @@ def test_bundle_server_runs_taskmem_under_the_overridable_name():
 
 def test_its_id_is_not_the_plugin_s():
     bundle = json.loads((BUNDLE / ".claude-plugin" / "plugin.json").read_text())
-    plugin = json.loads((package_files.find_plugin().folder / package_files.MANIFEST).read_text())
+    plugin = json.loads((package_files.find_plugin().folder / package_files._MANIFEST).read_text())
     assert bundle["name"] == plan.BUNDLE
     assert plugin["id"] == plan.PLUGIN
     assert bundle["description"] == plugin["description"]
