@@ -21,11 +21,16 @@ from openclaw_taskmem.daemon.gateway_turns import (
     handle_turn_start,
 )
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
-from openclaw_taskmem.domain.callers.gateway_presence import BOOTS, GatewayPresence, RunningWork
-from openclaw_taskmem.domain.callers.reachability import GATEWAY, is_named_gateway
+from openclaw_taskmem.domain.callers.reachability import (
+    BOOTS,
+    GATEWAY,
+    GatewayPresence,
+    RunningWork,
+    is_named_gateway,
+)
 from openclaw_taskmem.domain.text.texts import format_iso_millis
-from openclaw_taskmem.domain.wakes import holds
-from openclaw_taskmem.domain.wakes.holds import Hold
+from openclaw_taskmem.domain.wakes import outbox
+from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import gateway_reports as engine
 from openclaw_taskmem.engine import session_views
 from openclaw_taskmem.engine.context import Context
@@ -294,7 +299,7 @@ class Gateways:
         """Return a function that says why a session must not be disturbed now; for any thread."""
         known = self.presences
         now = self._context.clock.now()
-        return lambda session_key: holds.find_hold(known, session_key, now)
+        return lambda session_key: outbox.find_hold(known, session_key, now)
 
     def build_view(self) -> list[JsonValue]:
         """Return the state of each gateway for `taskmem status`; for any thread."""

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from openclaw_taskmem.domain.conditions.conditions import parse_condition
-from openclaw_taskmem.domain.conditions.phrases import FORMS
+from openclaw_taskmem.domain.conditions.conditions import FORMS, parse_condition
 from openclaw_taskmem.domain.conditions.targets import BUILT_IN
 from openclaw_taskmem.domain.conditions.verdicts import build_scheme_refusal, find_unjudged
 from openclaw_taskmem.plugin_host.facade import PluginHost

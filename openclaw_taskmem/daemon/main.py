@@ -33,7 +33,7 @@ from openclaw_taskmem.daemon.source_runs import run_sources
 from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, ThreadPool
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.daemon.wake_routes import build_routing_transport
-from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
+from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.domain.changes.stuck import StuckPolicy
 from openclaw_taskmem.domain.conditions.look_policy import LookPolicy, SandboxLooks
 from openclaw_taskmem.domain.retention import MIB, KeepPolicy

@@ -13,11 +13,10 @@ from typing import Final
 from openclaw_taskmem.daemon.notifier import SHOWN, Notifier
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.daemon.timer import GracePeriod, WakeableTimer
-from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
+from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.domain.clock_skew import ClockReading, measure_jump
 from openclaw_taskmem.domain.retries import read_retry_after
-from openclaw_taskmem.domain.wakes.holds import Hold
-from openclaw_taskmem.domain.wakes.outbox import Delivery
+from openclaw_taskmem.domain.wakes.outbox import Delivery, Hold
 from openclaw_taskmem.engine import (
     hook_events,
     idleness,

@@ -18,7 +18,7 @@ from openclaw_taskmem.config import Settings, list_changed_settings
 from openclaw_taskmem.daemon.plugin_loops import PluginLoop
 from openclaw_taskmem.daemon.settings_differences import name_setting
 from openclaw_taskmem.domain.callers import reachability
-from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence, find_transport
+from openclaw_taskmem.domain.callers.reachability import GatewayPresence, find_transport
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.validation import build_reach_test

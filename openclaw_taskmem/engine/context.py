@@ -21,7 +21,7 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.changes import rights, stuck
 from openclaw_taskmem.domain.changes.stuck import StuckPolicy
-from openclaw_taskmem.domain.changes.wait_cancelling import cancel_open_waits
+from openclaw_taskmem.domain.changes.waits import cancel_open_waits
 from openclaw_taskmem.domain.conditions.look_policy import LookPolicy
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
 from openclaw_taskmem.domain.retention import KeepPolicy

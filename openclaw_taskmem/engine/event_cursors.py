@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from openclaw_taskmem.domain.callers.gateway_presence import BOOTS
+from openclaw_taskmem.domain.callers.reachability import BOOTS
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import Bookmark, Value
 

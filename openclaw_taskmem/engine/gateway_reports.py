@@ -7,16 +7,15 @@ from datetime import datetime
 from itertools import chain, islice
 from typing import Final
 
-from openclaw_taskmem.domain.callers import gateway_presence
+from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
-from openclaw_taskmem.domain.callers.reachability import OWED
-from openclaw_taskmem.domain.changes import reminders as run_reminders
+from openclaw_taskmem.domain.callers.reachability import OWED, GatewayPresence
+from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.changes.recovery import describe_cut
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.text import texts
-from openclaw_taskmem.domain.wakes import holds, outbox, packet
+from openclaw_taskmem.domain.wakes import outbox, packet
 from openclaw_taskmem.engine import packets, run_recovery, session_views, turn_ends, wakes
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_guards import (
@@ -48,7 +47,7 @@ def handle_gateway_start(
     known = (context.store.read_bookmark(BOOT) or "").splitlines()
     if presence.boot in known:
         return
-    due = presence.started_at + holds.SETTLES
+    due = presence.started_at + outbox.SETTLES
     open_wakes = _find_owed_wakes(context)
     sent = [
         wake
@@ -67,7 +66,7 @@ def handle_gateway_start(
     _update_by_subject(context, resting, lambda current, _: _cap_due_time(current, due))
     run_recovery.give_gateway_runs_recovery_time(context, presence, others)
     # Notices are committed with the bookmark, so a repeat sends them only once.
-    boots = "\n".join([*known, presence.boot][-gateway_presence.BOOTS :])
+    boots = "\n".join([*known, presence.boot][-reachability.BOOTS :])
     mark = context.store.make_bookmark(BOOT, boots)
     waiting = run_recovery.list_waiting_runs(context)
     for run in waiting:
@@ -121,7 +120,7 @@ def describe_waiting_tasks(
     waiting = filter(current_run.needs_word, open_)
     found = ((context.find_task(run.task_id), run) for run in waiting)
     said = (
-        run_reminders.describe_waiting_task(facts.task, run)
+        continuation.describe_waiting_task(facts.task, run)
         for facts, run in found
         if facts is not None and not facts.task.implicit
     )
@@ -176,7 +175,7 @@ def build_reminder(
     guard_task(context, Act.READ, facts, Caller(session_key=session_key, host=host))
     wake_id = f"reminder_{found}"
     if facts.run is not None and facts.run.told_session == session_key:
-        asked = run_reminders.describe_away_question(facts.run)
+        asked = continuation.describe_away_question(facts.run)
         return found, packet.build_away_reminder(facts.task, wake_id, asked or AWAY)
     reason = f"This task was asked for; it is {facts.task.status}."
     if facts.task.implicit:
@@ -198,7 +197,7 @@ def _find_latest_task(
     covered = list_own_tasks(context, session_key, host, active, implicit=True)
     own = [*islice(chain(list_own_tasks(context, session_key, host, active), covered), 1)]
     if own or since is not None:
-        task = run_reminders.find_open_task(own, session_key, since)
+        task = continuation.find_open_task(own, session_key, since)
         return task.task_id if task else None
     every = list_background_runs(context, session_key, host)
     waiting = (run.task_id for run in every if run.state.is_waiting)

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from openclaw_taskmem.domain.callers.gateway_presence import RunningWork
+from openclaw_taskmem.domain.callers.reachability import RunningWork
 from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
 
 

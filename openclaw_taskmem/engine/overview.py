@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.changes.handoff_notes import find_review_note
+from openclaw_taskmem.domain.changes.handoff import find_review_note
 from openclaw_taskmem.domain.changes.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.effects.checkpoints import PastCall, parse_history
 from openclaw_taskmem.domain.reader_budget import (

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain.changes import handoff
 from openclaw_taskmem.domain.tasks import lifecycle, thread
 from openclaw_taskmem.domain.text import redaction
-from openclaw_taskmem.domain.wakes import packet, packet_history
+from openclaw_taskmem.domain.wakes import packet
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_history import read_past_work
 from taskmem_hookspecs import (
@@ -115,9 +115,9 @@ def _collect_past_facts(context: Context, facts: TaskFacts) -> dict[str, Any]:
     still_running = context.live.running_work.get(get_session_key(facts.task, facts.run), ())
     return {
         "run": facts.run,
-        "done_calls": packet_history.list_done_calls(past.calls),
-        "cut_calls": packet_history.list_cut_calls(past.calls),
-        "dropped": packet_history.list_dropped_intents(facts.task, revisions, facts.waits),
+        "done_calls": packet.list_done_calls(past.calls),
+        "cut_calls": packet.list_cut_calls(past.calls),
+        "dropped": packet.list_dropped_intents(facts.task, revisions, facts.waits),
         "earlier_calls": past.unread,
         "last_response": past.last_response,
         "conversation": past.messages,

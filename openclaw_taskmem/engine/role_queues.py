@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain.callers.callers import find_role_fault
-from openclaw_taskmem.domain.changes import run_calls, run_wakes
+from openclaw_taskmem.domain.changes import continuation, run_calls
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine.context import Context
@@ -94,7 +94,7 @@ def has_own_session(context: Context, facts: TaskFacts, now: datetime) -> bool:
     if facts.task.implicit:
         return True
     if run_calls.is_left_behind(run, now, context.policies.runs):
-        return run_wakes.has_wake_on_its_way(facts, now)
+        return continuation.has_wake_on_its_way(facts, now)
     is_continued = outbox.has_live_continuation(facts.wakes, now, context.policies.outbox)
     return run.told_session is not None or is_continued
 

@@ -10,19 +10,18 @@ from typing import Final
 from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import (
-    handoff_notes,
+    continuation,
+    handoff,
     quotas,
     rights,
     run_calls,
-    run_wakes,
     task_runs,
 )
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder, Tie
 from openclaw_taskmem.domain.changes.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.runs import claims
-from openclaw_taskmem.domain.runs.events import UserHeard
-from openclaw_taskmem.domain.runs.machine import RunTransition, apply_events, begin_run
+from openclaw_taskmem.domain.runs.machine import RunTransition, UserHeard, apply_events, begin_run
 from openclaw_taskmem.domain.runs.policy import RunReason
 from openclaw_taskmem.domain.tasks import lifecycle, thread
 from openclaw_taskmem.engine import packets, run_recovery
@@ -309,7 +308,7 @@ def begin_run_for_last_role(context: Context, task: Task, now: datetime) -> RunT
     if last is None or context.sessions.is_own(last.session_key):
         return None
     messages = context.store.read_records(Message, task.task_id, thread.READ)
-    heard = max(last.dialogue.heard_until, handoff_notes.find_completion_id(messages))
+    heard = max(last.dialogue.heard_until, handoff.find_completion_id(messages))
     return task_runs.queue_for_role(
         task,
         last.role,
@@ -331,7 +330,7 @@ def make_resume_wake(
         return None
     wake_id = context.new_id("wake", now)
     text = packets.render_resume_text(context, facts, wake_id, GO_ON, answer=answer)
-    return run_wakes.make_wake(run, wake_id, text, now)
+    return continuation.make_wake(run, wake_id, text, now)
 
 
 def renew_lease(context: Context, task_id: str, caller: Caller, token: int | None) -> None:

@@ -11,11 +11,10 @@ from typing import Final
 
 from openclaw_taskmem.domain.callers import registrars
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes import handoff, handoff_notes, task_runs
+from openclaw_taskmem.domain.changes import handoff, task_runs
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.runs import claims
-from openclaw_taskmem.domain.runs.events import ToldToGoOn, UserSpoke
-from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.runs.machine import ToldToGoOn, UserSpoke, apply_events
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.engine import evidence, packets
 from openclaw_taskmem.engine.context import Context, Decision
@@ -221,7 +220,7 @@ def note_shown(context: Context, run: Run | None, unheard: Sequence[Message]) ->
 def _read_unheard(context: Context, run: Run) -> Sequence[Message]:
     """Return the user's messages that a run's owner has not heard."""
     said = context.store.read_records(Message, run.task_id, said_after=run.dialogue.heard_until)
-    return handoff_notes.find_unheard_messages(run, said)
+    return handoff.find_unheard_messages(run, said)
 
 
 def note_heard(context: Context, task_id: str, words: str | None, caller: Caller) -> None:
@@ -239,7 +238,7 @@ def note_heard(context: Context, task_id: str, words: str | None, caller: Caller
         unheard = _read_unheard(context, run)
         if [message.content for message in unheard] != [words]:
             return Change(), None
-        return handoff_notes.record_heard(Change(), facts, unheard, now), None
+        return handoff.record_heard(Change(), facts, unheard, now), None
 
     context.update_task(task_id, note)
 

@@ -14,12 +14,11 @@ from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
-from openclaw_taskmem.domain.changes import gateway_work, recovery
+from openclaw_taskmem.domain.callers.reachability import GatewayPresence
+from openclaw_taskmem.domain.changes import continuation, recovery
 from openclaw_taskmem.domain.changes.recovery import LapseAction, LapseVerdict, OwnerStatus
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.runs.events import LeaseReleased, LeaseSet, ResumeTried
-from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.runs.machine import LeaseReleased, LeaseSet, ResumeTried, apply_events
 from openclaw_taskmem.domain.runs.policy import RunReason
 from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.engine import packets
@@ -300,11 +299,11 @@ def _give_recovery_time(
     sight = _read_owner_status(context, facts.run, (presence,))
     newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=BATCH))
     # If its sub-agents were interrupted, so was the run.
-    below = gateway_work.read_awaited(facts, newest).get("sub_agents")
+    below = continuation.read_awaited(facts, newest).get("sub_agents")
     if not below and recovery.is_between_turns(facts, sight, now, context.policies.runs):
         wake_id = context.new_id("wake", now)
         return (
-            gateway_work.notify_gateway_restart(facts, newest, wake_id=wake_id, now=now),
+            continuation.notify_gateway_restart(facts, newest, wake_id=wake_id, now=now),
             None,
         )
     left = recovery.set_restart_lease(facts.run, presence.boot, presence.started_at, now)

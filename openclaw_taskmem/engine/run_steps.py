@@ -8,8 +8,7 @@ from datetime import datetime
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import plan_revision, quotas, run_calls
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
-from openclaw_taskmem.domain.runs.events import StepFailed, StepGivenMore
-from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.runs.machine import StepFailed, StepGivenMore, apply_events
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.engine import tasks

@@ -9,20 +9,22 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain.callers.callers import AGENT, Caller
-from openclaw_taskmem.domain.changes import questions, run_calls, run_wakes, task_runs
-from openclaw_taskmem.domain.changes.handoff_notes import HandoffNotes, find_handoff_notes
+from openclaw_taskmem.domain.changes import continuation, questions, run_calls, task_runs
+from openclaw_taskmem.domain.changes.handoff import HandoffNotes, find_handoff_notes
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.runs import claims, current_run
-from openclaw_taskmem.domain.runs.events import (
+from openclaw_taskmem.domain.runs.machine import (
     RunClaimed,
     RunRequeued,
+    RunTransition,
     TakenUpAgain,
     TasksAttached,
     ToldToGoOn,
     UserHeard,
     UserSpoke,
+    apply_events,
+    begin_run,
 )
-from openclaw_taskmem.domain.runs.machine import RunTransition, apply_events, begin_run
 from openclaw_taskmem.domain.runs.policy import RunReason
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.wakes import outbox, packet
@@ -146,7 +148,7 @@ def take_up_task(
         if moved is not None and (caller.owner is None or _is_parent_session(moved.run, caller)):
             taken_up = facts.model_copy(update={"task": task})
             moved, wake = _add_resume_wake(context, taken_up, moved, now, answer)
-        gone = run_wakes.supersede_open_wakes(facts)
+        gone = continuation.supersede_open_wakes(facts)
         change = Change(
             tasks=(task,) if task != facts.task else (),
             messages=said,
@@ -362,7 +364,7 @@ def _claim_task_run(
         held = apply_events(moved, TasksAttached(task_ids=attached), event, now=now).run
         left = find_handoff_notes(held, words, run.dialogue.heard_until)
         # Wakes that told an earlier owner to go on are void now.
-        gone = run_wakes.supersede_open_wakes(facts)
+        gone = continuation.supersede_open_wakes(facts)
         log = (*moved.events, *outbox.build_settled_events(gone, now))
         task = _assign_to_holder(context, facts.task, held, owner, caller)
         changed = (task,) if task != facts.task else ()

@@ -12,8 +12,7 @@ from typing import Final
 
 from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.changes import recovery
-from openclaw_taskmem.domain.runs.events import ClockSetBack
-from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.runs.machine import ClockSetBack, apply_events
 from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.wakes import update_wakes

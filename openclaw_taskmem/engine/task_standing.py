@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import Final
 
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.gateway_presence import RunningWork
+from openclaw_taskmem.domain.callers.reachability import RunningWork
 from openclaw_taskmem.domain.changes import rights
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.runs import budget as run_budget

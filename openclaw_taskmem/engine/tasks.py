@@ -11,12 +11,12 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import (
-    handoff_notes,
+    handoff,
     implicit_tasks,
     plan_revision,
     quotas,
-    task_answers,
     task_runs,
+    task_update,
 )
 from openclaw_taskmem.domain.changes.evidence import add_kept
 from openclaw_taskmem.domain.changes.plan_revision import RevisionResult
@@ -236,7 +236,7 @@ def _decide_update(
     if updated.sent_back:
         change = run_handoff.add_sent_back_wake(context, facts, change, request.message, now)
     if heard:
-        change = handoff_notes.record_heard(change, facts, heard, now)
+        change = handoff.record_heard(change, facts, heard, now)
     if unheard:
         updated = updated.model_copy(update={"unheard": tuple(unheard)})
     done = TaskStatus.COMPLETED
@@ -357,7 +357,7 @@ def _summarize_task(context: Context, known: QueryFacts, query: str, found: Sear
         better = context.plugin_host.call_part(answerer, "answer", answerer.answer, known, query)
         if isinstance(better, str) and better.strip():
             return better
-    return task_answers.summarize_task(known, found.question)
+    return task_update.summarize_task(known, found.question)
 
 
 def acknowledge_task(context: Context, task_id: str, caller: Caller) -> TaskFacts:

@@ -6,16 +6,9 @@ from contextlib import suppress
 from datetime import datetime
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.changes import (
-    continuation,
-    gateway_work,
-    implicit_tasks,
-    questions,
-    run_calls,
-)
+from openclaw_taskmem.domain.changes import continuation, implicit_tasks, questions, run_calls
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.runs.events import LastWordsSaid, LeaseReleased
-from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.runs.machine import LastWordsSaid, LeaseReleased, apply_events
 from openclaw_taskmem.domain.runs.policy import RunReason
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.domain.wakes import notices
@@ -92,7 +85,7 @@ def resume_awaiting_run(context: Context, report: ReportContext, name: str, how:
         wake_id = context.new_id("wake", now)
         query = EventQuery(task_id=run.task_id, limit=run_recovery.BATCH)
         newest = context.store.find_events(query)
-        change = gateway_work.notify_awaited_end(facts, newest, name, how, wake_id=wake_id, now=now)
+        change = continuation.notify_awaited_end(facts, newest, name, how, wake_id=wake_id, now=now)
         return change if change.empty else report.add_cursor(context, change), None
 
     decide_on_run(context, run, notify, gone=None)

@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartE
 from openclaw_taskmem.domain.effects.side_effects import judge_call
 from openclaw_taskmem.domain.runs import budget, current_run
 from openclaw_taskmem.domain.runs.budget import Budget
-from openclaw_taskmem.domain.runs.events import (
+from openclaw_taskmem.domain.runs.machine import (
     AgentDescribed,
     CallBegan,
     CallEnded,
@@ -27,9 +27,10 @@ from openclaw_taskmem.domain.runs.events import (
     ResumeTried,
     RunClaimed,
     RunEvent,
+    RunTransition,
     TurnBegan,
+    apply_events,
 )
-from openclaw_taskmem.domain.runs.machine import RunTransition, apply_events
 from openclaw_taskmem.domain.runs.policy import RunReason
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.turns import Origin

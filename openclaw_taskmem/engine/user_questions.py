@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain.changes import questions, reminders
+from openclaw_taskmem.domain.changes import continuation, questions
 from openclaw_taskmem.domain.text.texts import quote_line, to_plain_line
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import Change, EventQuery, Run, TaskFacts, UserQuestion
@@ -41,7 +41,7 @@ def build_answer_delivery(
     task, run = facts.task, facts.run
     if answer is None:
         asked = quote_line(
-            to_plain_line((run and run.dialogue.question) or ""), reminders.QUESTION_BYTES
+            to_plain_line((run and run.dialogue.question) or ""), continuation.QUESTION_BYTES
         )
         raise InvalidArguments(
             f"{task.task_id} has asked the user: {asked} Give what they answer to that "

@@ -12,9 +12,8 @@ from typing import Final
 
 from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.wakes import lines, outbox
-from openclaw_taskmem.domain.wakes.holds import Hold
 from openclaw_taskmem.domain.wakes.lines import WakeFacts
-from openclaw_taskmem.domain.wakes.outbox import Delivery
+from openclaw_taskmem.domain.wakes.outbox import Delivery, Hold
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import FOREVER, Change, Run, Task, Wake, WakeCause, WakeQuery, WakeState
 from taskmem_hookspecs.errors import Conflict, WaitNotFound

@@ -28,8 +28,7 @@ from pydantic_core import ErrorDetails
 from openclaw_taskmem.domain.callers import callers
 from openclaw_taskmem.domain.callers.callers import AGENT, USER
 from openclaw_taskmem.domain.conditions.role_queue_target import is_queue
-from openclaw_taskmem.domain.tasks import metadata as task_metadata
-from openclaw_taskmem.domain.tasks import required_artifacts
+from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts
 from openclaw_taskmem.domain.text.redaction import MASK, scrub_json
 from openclaw_taskmem.domain.text.text_safety import has_visible_text
 from openclaw_taskmem.domain.views.chat_commands import LONGEST_ANSWER
@@ -208,8 +207,8 @@ def _require_content(text: str) -> str:
 
 
 def _require_small(text: str) -> str:
-    if len(text.encode()) > task_metadata.MOST_BYTES:
-        raise ValueError(task_metadata.find_size_fault(text))
+    if len(text.encode()) > lifecycle.MOST_BYTES:
+        raise ValueError(lifecycle.find_size_fault(text))
     return text
 
 
@@ -269,18 +268,18 @@ def _refuse_reserved_keys(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
             f"metadata may not hold {', '.join(taken)}: these keys belong to the "
             f"task itself. Choose another name. {NOTHING_WRITTEN}"
         )
-    fault = task_metadata.find_metadata_fault(keys)
+    fault = lifecycle.find_metadata_fault(keys)
     if fault is not None:
         raise ValueError(fault)
-    listed = keys.get(task_metadata.ARTIFACTS) or []
+    listed = keys.get(lifecycle.ARTIFACTS) or []
     for item in listed if isinstance(listed, list) else [listed]:
         if not _is_named(item):
-            raise ValueError(f"has an entry in {task_metadata.ARTIFACTS} that {_NAMELESS_ARTIFACT}")
+            raise ValueError(f"has an entry in {lifecycle.ARTIFACTS} that {_NAMELESS_ARTIFACT}")
     return keys
 
 
 def _is_named(item: JsonValue) -> bool:
-    return bool(required_artifacts.read_metadata_artifacts({task_metadata.ARTIFACTS: [item]}))
+    return bool(required_artifacts.read_metadata_artifacts({lifecycle.ARTIFACTS: [item]}))
 
 
 def _require_named(item: JsonValue) -> JsonValue:

@@ -11,8 +11,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes import task_answers
-from openclaw_taskmem.domain.changes.handoff_notes import HandoffNotes
+from openclaw_taskmem.domain.changes import task_update
+from openclaw_taskmem.domain.changes.handoff import HandoffNotes
 from openclaw_taskmem.domain.text.texts import clip, format_count, to_plain_line
 from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.engine import role_queues, run_handoff, run_steps, runs
@@ -74,8 +74,8 @@ def task_step_done(context: Context, form: forms.TaskStepDone, caller: Caller) -
 
 def _describe_next(over: run_steps.StepResult) -> str:
     if over.unheard:
-        return task_answers.describe_unheard(ends=False)
-    return task_answers.describe_next_step(over.task)
+        return task_update.describe_unheard(ends=False)
+    return task_update.describe_next_step(over.task)
 
 
 def task_abort(context: Context, form: forms.TaskAbort, caller: Caller) -> Answer:
@@ -120,7 +120,7 @@ def task_claim(context: Context, form: forms.TaskClaim, caller: Caller) -> Answe
             f"Yours, with token {run.token}: give it with what you write. Each call "
             f"on it renews your claim for {context.policies.runs.lease_seconds:g} s. "
             f"{gone and f'{gone} '}"
-            f"{task_answers.describe_handoff_notes(task, left)}"
+            f"{task_update.describe_handoff_notes(task, left)}"
         ),
     }
 

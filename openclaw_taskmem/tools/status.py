@@ -11,13 +11,13 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes import run_calls, task_answers
+from openclaw_taskmem.domain.changes import run_calls, task_update
 from openclaw_taskmem.domain.effects.checkpoints import PastCall
 from openclaw_taskmem.domain.tasks import ledger, thread
 from openclaw_taskmem.domain.tasks.plan import compute_progress, describe_progress
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import format_count, format_duration, format_iso
-from openclaw_taskmem.domain.wakes import packet_history
+from openclaw_taskmem.domain.wakes import packet
 from openclaw_taskmem.engine import task_standing as engine
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_history import HistoryPosition
@@ -73,7 +73,7 @@ def task_status(context: Context, form: forms.TaskStatusForm, caller: Caller) ->
         ),
         "message": (
             f"{_describe_state(task, run)}, {took}. "
-            f"{task_answers.describe_next_step(task, newest, run)}"
+            f"{task_update.describe_next_step(task, newest, run)}"
         ),
     }
 
@@ -114,8 +114,8 @@ def _describe_past_work(standing: TaskOverview) -> Answer:
     """Return all that is needed to go on with a task, besides the plan."""
     past = standing.past
     done, cut = (
-        packet_history.list_done_calls(past.calls),
-        packet_history.list_cut_calls(past.calls),
+        packet.list_done_calls(past.calls),
+        packet.list_cut_calls(past.calls),
     )
     more = max(len(done) - MOST_LINES, 0) + past.unread
     return {

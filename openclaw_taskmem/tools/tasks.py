@@ -9,8 +9,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes import task_answers
-from openclaw_taskmem.domain.changes.task_update import UpdateRequest, UpdateResult
+from openclaw_taskmem.domain.changes.task_update import (
+    UpdateRequest,
+    UpdateResult,
+    describe_next_step,
+    describe_unheard,
+)
 from openclaw_taskmem.domain.runs import budget
 from openclaw_taskmem.domain.tasks import ledger, lifecycle
 from openclaw_taskmem.domain.tasks.plan import describe_progress
@@ -62,7 +66,7 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
         "message": (
             f"Registered with {format_count(len(task.plan), 'step')}. Report with "
             f"task_update as you go; {describe_silence(context, task)} "
-            f"{unlimited}{task_answers.describe_next_step(task)}"
+            f"{unlimited}{describe_next_step(task)}"
             if form.role is None
             else f"Registered with {format_count(len(task.plan), 'step')}. "
             f"{describe_queue(context, task, form.role)}"
@@ -123,8 +127,7 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
         sentences.append(
             "That is where the task stands."
             if sentences
-            else "That is where the task stands. "
-            + task_answers.describe_next_step(task, newest, asked.run)
+            else "That is where the task stands. " + describe_next_step(task, newest, asked.run)
         )
         sentences.append(thread_pages.describe_page(asked, answer))
     answer["message"] = " ".join(sentences).strip()
@@ -183,9 +186,9 @@ def _describe_next(updated: UpdateResult, wish: UpdateRequest) -> str:
     if updated.review:
         return updated.review
     if updated.unheard:
-        return task_answers.describe_unheard(ends=wish.status is TaskStatus.COMPLETED)
+        return describe_unheard(ends=wish.status is TaskStatus.COMPLETED)
     goes_on = updated.may_go_on and wish.ask is None
-    return task_answers.describe_next_step(task, run=updated.run) if goes_on else ""
+    return describe_next_step(task, run=updated.run) if goes_on else ""
 
 
 def task_plan_update(context: Context, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
@@ -216,7 +219,7 @@ def task_plan_update(context: Context, form: forms.TaskPlanUpdate, caller: Calle
         "plan_progress": describe_progress(task),
         "dropped_steps": [step.model_dump(mode="json") for step in remap.dropped],
         **runs.warn_of_left_out(revised.left_out),
-        "message": f"{answer} {task_answers.describe_next_step(task)}",
+        "message": f"{answer} {describe_next_step(task)}",
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from openclaw_taskmem.daemon.gateway_sessions import Gateways
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.wakes.holds import SETTLES
+from openclaw_taskmem.domain.wakes.outbox import SETTLES
 from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.engine.gateway_reports import BOOT
 from taskmem_hookspecs import (

@@ -10,7 +10,7 @@ import pytest
 
 from openclaw_taskmem.daemon.gateway_sessions import Gateways
 from openclaw_taskmem.daemon.scheduler import BackgroundLoops
-from openclaw_taskmem.domain.wakes.holds import Hold
+from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import wakes
 from taskmem_hookspecs import FOREVER, Wake, WakeQuery, WakeReceipt, WakeState
 from tests.daemon.looped import Gateway, inline, run_loops

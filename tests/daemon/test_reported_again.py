@@ -12,8 +12,8 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.daemon.gateway_sessions import Gateways
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
-from openclaw_taskmem.domain.callers.gateway_presence import BOOTS
-from openclaw_taskmem.domain.wakes.holds import SETTLES
+from openclaw_taskmem.domain.callers.reachability import BOOTS
+from openclaw_taskmem.domain.wakes.outbox import SETTLES
 from openclaw_taskmem.engine.context import TRIES
 from openclaw_taskmem.engine.event_cursors import REPORTED
 from taskmem_hookspecs import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.runs.fields import set_fields
+from openclaw_taskmem.domain.runs.machine import set_fields
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import gateway_reports, run_recovery, wakes
 from taskmem_hookspecs import Change, Message, Role, Run, RunQuery, RunState, SessionNames

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.domain.callers.gateway_presence import RunningWork
+from openclaw_taskmem.domain.callers.reachability import RunningWork
 from openclaw_taskmem.domain.views.chat_commands import Command
 from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.engine import chat_commands, host_notifications

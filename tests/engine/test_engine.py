@@ -10,7 +10,7 @@ import pytest
 from openclaw_taskmem.domain.changes.stuck import StuckPolicy
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
 from openclaw_taskmem.domain.wakes import notices, packet
-from openclaw_taskmem.domain.wakes.holds import Hold
+from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import hook_events, startup, stuck, waits, wakes
 from openclaw_taskmem.engine.context import new_id
 from taskmem_hookspecs import (

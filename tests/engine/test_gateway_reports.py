@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
-from openclaw_taskmem.domain.wakes.holds import SETTLES
-from openclaw_taskmem.domain.wakes.outbox import STARTING, Delivery
+from openclaw_taskmem.domain.callers.reachability import GatewayPresence
+from openclaw_taskmem.domain.wakes.outbox import SETTLES, STARTING, Delivery
 from openclaw_taskmem.engine import gateway_reports, wakes
 from taskmem_hookspecs import Change, EventQuery, StoreBusy, Wake, WakeState
 from tests.support.gateways import MAIN, OTHER

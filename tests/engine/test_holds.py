@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.wakes.holds import Hold
+from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import wakes
 from taskmem_hookspecs import Change, WakeCause
 from taskmem_hookspecs.testing import a_task, a_wake

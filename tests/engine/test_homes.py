@@ -15,7 +15,7 @@ import taskmem_evidence.hooks
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.person_calls import PersonCalls
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
+from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import (
     evidence,

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.wakes.holds import find_hold
+from openclaw_taskmem.domain.wakes.outbox import find_hold
 from openclaw_taskmem.engine import run_recovery, wakes
 from openclaw_taskmem.engine.wakes import Delivery
 from taskmem_hookspecs import EventQuery, RunState, WakeState

@@ -9,7 +9,7 @@ import pytest
 
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.effects.checkpoints import READ
-from openclaw_taskmem.domain.runs.events import LAST_WORDS_BYTES
+from openclaw_taskmem.domain.runs.machine import LAST_WORDS_BYTES
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
 from openclaw_taskmem.domain.text.texts import count_json_bytes
 from openclaw_taskmem.domain.turns import Origin

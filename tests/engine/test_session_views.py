@@ -7,7 +7,7 @@ import pytest
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.changes.questions import ACCEPT, LEAVE_IT, RESUME, SEND_BACK
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.runs.fields import set_fields
+from openclaw_taskmem.domain.runs.machine import set_fields
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.domain.views.chat_commands import Command
 from openclaw_taskmem.engine import (

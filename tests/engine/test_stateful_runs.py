@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
+from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.domain.changes import run_calls
 from openclaw_taskmem.domain.changes.recovery import MAY_LAPSE
 from openclaw_taskmem.domain.turns import Origin

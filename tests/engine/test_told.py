@@ -8,7 +8,7 @@ import pytest
 
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.domain.wakes import outbox
-from openclaw_taskmem.domain.wakes.holds import SETTLES
+from openclaw_taskmem.domain.wakes.outbox import SETTLES
 from taskmem_hookspecs import Change, RunState, Wake, WakeCause, WakeQuery, WakeState
 from taskmem_hookspecs.testing import a_wake
 from tests.support.sessions import Session

@@ -10,7 +10,7 @@ import pytest
 
 import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.runs.fields import set_fields
+from openclaw_taskmem.domain.runs.machine import set_fields
 from openclaw_taskmem.domain.runs.policy import RunReason
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, gateway_reports, run_recovery, turns

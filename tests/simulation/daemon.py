@@ -21,7 +21,7 @@ from openclaw_taskmem.daemon.rpc import Dispatcher
 from openclaw_taskmem.daemon.scheduler import BackgroundLoops
 from openclaw_taskmem.daemon.thread_pool import ThreadPool, _log_failure
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
-from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
+from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.engine.context import LOCKS, Context, DueWork, Policies
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.task_history import StoredHistory

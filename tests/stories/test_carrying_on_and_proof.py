@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 import taskmem_evidence.hooks
-from openclaw_taskmem.domain.runs.events import RunContinued
-from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.runs.machine import RunContinued, apply_events
 from openclaw_taskmem.domain.text.redaction import MASK
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, gateway_reports, run_recovery

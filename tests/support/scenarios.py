@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
+from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.domain.turns import Origin, has_closing_question
 from openclaw_taskmem.engine import gateway_reports, run_recovery, stuck, turn_ends
 from taskmem_hookspecs import EventQuery, RunState, TaskmemError, TaskStatus

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
+from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry, digest_text
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
 from openclaw_taskmem.domain.turns import Origin, Turn
-from openclaw_taskmem.domain.wakes.holds import SETTLES
+from openclaw_taskmem.domain.wakes.outbox import SETTLES
 from openclaw_taskmem.engine import gateway_reports, implicit_tasks, run_recovery, turn_ends, turns
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.turns import CallDigests, ReportContext

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.wakes.holds import Hold
+from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import WakeState

@@ -5,19 +5,82 @@ Source: docs/decisions/0023-no-promise-without-a-way.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 
-from openclaw_taskmem.domain.text.texts import clip, to_plain_line
+from openclaw_taskmem.domain.text.texts import clip, format_iso, to_one_line, to_plain_line
 from taskmem_hookspecs import Change, Value, WaitStatus, Wake, WakeState
+from taskmem_hookspecs.value import Instant
+
+GATEWAY: Final = "openclaw"
+"""Host of a gateway's agent if its plug-in does not say which gateway it is; else the prefix."""
+
+
+# --- gateways -----------------------------------------------------------------
+
+
+BOOTS: Final = 8
+"""Starts to remember; several gateways may use the same daemon."""
+
+
+class GatewayPresence(Value):
+    """A gateway as its plug-in reports it."""
+
+    boot: str
+    """Id of its current start."""
+    transport: str
+    """Transport that delivers wakes to its plug-in."""
+    version: str
+    """The plug-in's version."""
+    host: str = GATEWAY
+    """Name of the host, as in `Wake.host`."""
+    started_at: Instant
+    main_session: str
+    """Session for wakes that name none."""
+    fingerprints: Mapping[str, str] = {}
+    """Digest of what shapes an agent's prompt, by the agent's id."""
+    running: Mapping[str, Instant] = {}
+    """Sessions in which a turn runs, with since when that is known."""
+
+    def with_running(self, sessions: Iterable[str], now: datetime) -> GatewayPresence:
+        """Set the sessions in which a turn runs now."""
+        running = {key: self.running.get(key, now) for key in sessions}
+        return self.model_copy(update={"running": running})
+
+
+class RunningWork(Value):
+    """A command or sub-agent that a gateway runs for a session, beside its turn."""
+
+    kind: Literal["command", "sub_agent"]
+    name: str
+    """A command's `exec` session, or a sub-agent's session key."""
+    about: str
+    """The command, or the sub-agent's task; empty: not known."""
+    since: Instant
+
+    def format_line(self) -> str:
+        """Write it as a line."""
+        kind = {"command": "exec session", "sub_agent": "sub-agent"}[self.kind]
+        about = f": {clip(to_one_line(self.about), 200)}" if self.about else ""
+        return f"{kind} {self.name}{about}, since {format_iso(self.since)}"
+
+
+def find_transport(host: str | None, gateways: Iterable[GatewayPresence]) -> str | None:
+    """Return the transport of the gateway in which an agent runs.
+
+    None: that gateway is not connected, or the agent runs elsewhere.
+    """
+    return next((each.transport for each in gateways if each.host == host), None)
+
+
+# --- reachability -------------------------------------------------------------
+
 
 ANY: Final = "auto"
 """Stands for any transport that works here."""
 STDOUT: Final = "stdout"
 """The transport that prints wakes."""
-GATEWAY: Final = "openclaw"
-"""Host of a gateway's agent if its plug-in does not say which gateway it is; else the prefix."""
 MCP: Final = "mcp"
 """Host of an agent whose MCP client gave no name; else the prefix of that name."""
 SHELL: Final = "shell"

@@ -10,30 +10,44 @@ Source: docs/origins.md, "Carrying on without the user".
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, cast
+
+from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events, turns
-from openclaw_taskmem.domain.changes import reminders, run_wakes
+from openclaw_taskmem.domain.callers import registrars
+from openclaw_taskmem.domain.callers.reachability import OWED
 from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.runs.events import (
+from openclaw_taskmem.domain.runs.machine import (
     LeaseReleased,
     ProviderFailed,
     RoundCounted,
+    RoundReplaced,
     RunBlocked,
     RunClaimed,
     RunFailed,
+    RunTransition,
     RunTurnEnded,
     ToldToGoOn,
     TurnSucceeded,
     UserSpoke,
+    apply_events,
 )
-from openclaw_taskmem.domain.runs.machine import RunTransition, apply_events
 from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.tasks import lifecycle
-from openclaw_taskmem.domain.text.texts import clip, format_count, format_duration, to_plain_line
+from openclaw_taskmem.domain.tasks.plan import compute_progress
+from openclaw_taskmem.domain.text.texts import (
+    clip,
+    format_count,
+    format_duration,
+    quote_line,
+    quote_step,
+    to_plain_line,
+)
 from openclaw_taskmem.domain.turns import Origin, ProviderFailureKind, Turn
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes.notices import Milestone, NoticeKind
@@ -50,7 +64,215 @@ from taskmem_hookspecs import (
     TaskStatus,
     Value,
     Wake,
+    WakeCause,
+    WakeState,
 )
+
+# --- wakes of runs ------------------------------------------------------------
+
+
+ANSWER: Final = "answer:"
+"""Prefix of the keys of wakes that carry a user's answer."""
+
+
+def make_wake(
+    run: Run,
+    wake_id: str,
+    text: str,
+    now: datetime,
+    rest: timedelta = timedelta(),
+    *,
+    last_owner: Owner | None = None,
+) -> Wake:
+    """Build the wake that tells a run's agent to go on, due after `rest`.
+
+    `last_owner`: who had the run before it was queued again. Its gateway has the session, which
+    may have the same key in another gateway.
+    """
+    owner = run.owner or last_owner
+    same = owner is not None and owner.session_key == run.session_key
+    return Wake(
+        wake_id=wake_id,
+        key=f"run:{run.run_id}:{run.limits.rounds}",
+        cause=WakeCause.RUN,
+        task_id=run.task_id,
+        run_id=run.run_id,
+        session_key=run.session_key,
+        host=owner.host if owner is not None and same else None,
+        home=run.home,
+        text=text,
+        created_at=now,
+        due_at=now + rest,
+    )
+
+
+def has_wake_on_its_way(facts: TaskFacts, now: datetime) -> bool:
+    """True if a wake for the run is sent or in flight, or an answer of the user is due.
+
+    Such a wake begins a turn, and the end of that turn decides what is next.
+    """
+    return any(
+        wake.state is WakeState.SENT or is_answer_wake(wake) or outbox.is_in_flight(wake, now)
+        for wake in list_open_run_wakes(facts)
+    )
+
+
+def supersede_open_wakes(facts: TaskFacts, *, answers: bool = False) -> tuple[Wake, ...]:
+    """Supersede the open wakes of the task's run and of its registrar.
+
+    Wakes that carry a user's answer stay open, unless `answers`.
+    """
+    dropped = tuple(
+        wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
+        for wake in list_open_run_wakes(facts)
+        if answers or not is_answer_wake(wake)
+    )
+    return (*dropped, *registrars.settle_wakes(facts.wakes))
+
+
+def is_answer_wake(wake: Wake) -> bool:
+    """True if a wake carries a user's answer."""
+    return wake.key.startswith(ANSWER)
+
+
+def list_open_run_wakes(facts: TaskFacts) -> Sequence[Wake]:
+    """Return the due and sent wakes of the task's run."""
+    return [w for w in facts.wakes if w.cause is WakeCause.RUN and w.state in OWED]
+
+
+# --- reminders ----------------------------------------------------------------
+
+
+NAME_BYTES: Final = 160
+"""Longest excerpt of a task's or a step's name."""
+RUNNING_BYTES: Final = 400
+"""Longest list of what runs in the background."""
+QUESTION_BYTES: Final = 1000
+"""Longest excerpt of a question to the user."""
+_ELSE: Final = (
+    "If only the user can help, call task_update with ask, your question to them. If "
+    'it waits for something, call smart_wait. If it is to rest, set status "paused"; '
+    "if it is over, report how it ended."
+)
+"""What an agent should do if it does not go on."""
+
+
+def remind_to_go_on(task: Task) -> str:
+    """Write the message that tells an agent to go on at once."""
+    said = f"Your task {_format_name(task)} is not done: {_describe_next(task)} Go on now."
+    return _format_line(task, said)
+
+
+def remind_of_end(task: Task, before: str) -> str:
+    """Write the message that something has ended and the agent should go on.
+
+    It says that a question to the user is still open, in case the last words were one.
+    """
+    return _format_line(
+        task,
+        f"{before} Your task {_format_name(task)} is not done: {_describe_next(task)} Go on from "
+        "where you were; what you have asked the user is not answered by this.",
+    )
+
+
+def remind_of_no_progress(task: Task) -> str:
+    """Write the reminder after a turn without progress, or one that ended in a question mark."""
+    return _format_line(
+        task,
+        f"Your task {_format_name(task)} is open, and your last turn ended without progress "
+        "or with a question. If you asked only for leave to carry on with your own "
+        "plan, carry on.",
+    )
+
+
+def remind_of_awaited(task: Task, awaited: Sequence[str]) -> str:
+    """Write the reminder for an agent that has waited long for its gateway's work."""
+    running = clip(to_plain_line("; ".join(awaited)), RUNNING_BYTES)
+    return _format_line(
+        task,
+        f"Your task {_format_name(task)} is open, and for an hour nothing has come of what "
+        f"runs or is scheduled: {running}. See how far it is, and go on with what does "
+        "not need it.",
+    )
+
+
+def describe_waiting_task(task: Task, run: Run) -> str:
+    """Write what an agent reads before the user's next words: what its task waits for."""
+    asks = "ask you to go on with it" if run.dialogue.question is None else "answer it"
+    return (
+        f"[system] task_question ({task.task_id}): your task {_format_name(task)} waits "
+        f"{describe_waiting_reason(run)} What follows may or may not {asks}. If it "
+        'does, call task_update with status "active" before you act on it, or with '
+        "what else it means for the task; if it does not, leave the task as it is."
+    )
+
+
+def describe_waiting_reason(run: Run) -> str:
+    """Say to an agent why its task waits for the user."""
+    if run.dialogue.question is not None:
+        asked = quote_line(to_plain_line(run.dialogue.question), QUESTION_BYTES)
+        return f"because you had asked the user: {asked}"
+    return f"because {_WHY.get(run.why or '', 'the user has the next word')}."
+
+
+def describe_away_question(run: Run) -> str | None:
+    """Say to an agent what a task in the background asks the user; None: nothing."""
+    if run.dialogue.question is None or not current_run.has_open_question(run):
+        return None
+    asked = quote_line(to_plain_line(run.dialogue.question), QUESTION_BYTES)
+    return (
+        f"This task waits in the background, for it has asked the user: {asked} Once "
+        "they answer that, call task_resume with answer. Do not work on it here; tell "
+        "the user."
+    )
+
+
+_WHY: Final[Mapping[str, str]] = {
+    RunReason.ANSWERED: "you had not acted on the user's answer yet",
+    RunReason.STOPPED: "somebody stopped your turn",
+    RunReason.STALE: "it was interrupted long ago",
+    RunReason.PROMPT_CHANGED: "it was interrupted, and your instructions have changed",
+    RunReason.CREDENTIALS: "the model's provider wants another key, or to be paid",
+}
+"""Why a task waits for the user although its agent asked nothing."""
+
+
+def _describe_next(task: Task) -> str:
+    """Say which step of a task is next."""
+    place = compute_progress(task)
+    if place.current is None:
+        return "all its steps are marked done. Check the result, then complete it."
+    step = quote_step(to_plain_line(task.plan[place.current]), NAME_BYTES)
+    return f"step {place.current + 1} of {len(task.plan)}, {step}, is next."
+
+
+def _format_name(task: Task) -> str:
+    return quote_step(to_plain_line(task.name), NAME_BYTES)
+
+
+def _format_line(task: Task, said: str) -> str:
+    return f"[system] task_continue ({task.task_id}): {said} {_ELSE}"
+
+
+def find_open_task(tasks: Iterable[Task], session_key: str, since: datetime | None) -> Task | None:
+    """Return the active task to remind a session's agent of; None: there is none.
+
+    It is the one touched last. `since` is when the agent may have forgotten it: if the task was
+    touched later, no reminder is needed. None: the agent asked for a reminder.
+    """
+    open_ = [
+        task
+        for task in tasks
+        if task.session_key == session_key and task.status is TaskStatus.ACTIVE
+    ]
+    latest = max(open_, key=lambda task: (task.updated_at, task.task_id), default=None)
+    if latest is not None and since is not None and latest.updated_at > since:
+        return None
+    return latest
+
+
+# --- what follows a turn ------------------------------------------------------
+
 
 AWAITED: Final = timedelta(hours=1)
 """How long an agent may wait for its gateway's work before it is reminded."""
@@ -121,7 +343,7 @@ def apply_turn_end(
         case GoOn():
             moved = apply_events(course.run, ToldToGoOn(), now=now).run
             rest = timedelta(seconds=course.seconds)
-            wake = run_wakes.make_wake(moved, wake_id, course.text, now, rest)
+            wake = make_wake(moved, wake_id, course.text, now, rest)
             transition = RunTransition(run=moved, events=course.events)
             return build_run_change(facts, transition, now, wake=wake)
 
@@ -140,11 +362,11 @@ def promote_run(
         return None
     if facts.task.linkage.active_wait_ids or facts.task.implicit:
         return None
-    if not policy.carry_on or run_wakes.list_open_run_wakes(facts):
+    if not policy.carry_on or list_open_run_wakes(facts):
         return Change()
     claim = (RunClaimed(owner=owner),) if run.state is RunState.QUEUED else ()
     moved = apply_events(run, *claim, ToldToGoOn(), now=now, policy=policy)
-    wake = run_wakes.make_wake(moved.run, wake_id, reminders.remind_to_go_on(facts.task), now)
+    wake = make_wake(moved.run, wake_id, remind_to_go_on(facts.task), now)
     return build_run_change(facts, moved, now, wake=wake)
 
 
@@ -176,15 +398,15 @@ def _judge_round(
         return Fail(run=run, why=over[0], said=over[1])
     if turn.awaited_work:
         return _await_gateway_work(facts, run, turn, now, policy)
-    if not policy.carry_on or run.session_key is None or run_wakes.has_wake_on_its_way(facts, now):
+    if not policy.carry_on or run.session_key is None or has_wake_on_its_way(facts, now):
         return RestRun(run=run, keep=True)
     asks = turns.has_closing_question(turn.said)
     if progressed and not asks:
-        return GoOn(run=run, text=reminders.remind_to_go_on(facts.task))
+        return GoOn(run=run, text=remind_to_go_on(facts.task))
     pause = policy.idle_pauses[max(run.limits.idle_rounds - 1, 0)]
     if asks and run.limits.idle_rounds <= 1:
         pause = policy.question_seconds
-    return GoOn(run=run, text=reminders.remind_of_no_progress(facts.task), seconds=pause)
+    return GoOn(run=run, text=remind_of_no_progress(facts.task), seconds=pause)
 
 
 def _await_gateway_work(
@@ -205,7 +427,7 @@ def _await_gateway_work(
             "sub_agents": turn.children,
         },
     )
-    text = reminders.remind_of_awaited(facts.task, turn.awaited_work)
+    text = remind_of_awaited(facts.task, turn.awaited_work)
     hour, age = AWAITED.total_seconds(), turn.awaited_age
     # Remind after 1 hour, then each time the age has doubled: after 2, 4, 8 hours.
     seconds = max(hour - age if age < hour else age, policy.idle_pauses[0])
@@ -258,7 +480,7 @@ def _judge_failure(
         run_id=run.run_id,
         data={"error": said, "failures": failures, "again_in": format_duration(seconds)},
     )
-    text = reminders.remind_of_end(task, f"Your last turn failed ({said}).")
+    text = remind_of_end(task, f"Your last turn failed ({said}).")
     return GoOn(run=run, text=text, seconds=seconds, events=(retry,))
 
 
@@ -350,7 +572,7 @@ def build_run_change(
     """
     if wake is not None and wake.due_at:
         held = wake.due_at + HOLD_FOR_GO_ON
-    gone = () if keep else run_wakes.supersede_open_wakes(facts)
+    gone = () if keep else supersede_open_wakes(facts)
     after = task or facts.task
     if not keep and after.held_until != held:
         after = after.model_copy(update={"held_until": held})
@@ -361,3 +583,65 @@ def build_run_change(
         wakes=(*gone, *((wake,) if wake else ())),
         events=(*moved.events, *outbox.build_settled_events(gone, now)),
     )
+
+
+# --- work that a gateway reports ----------------------------------------------
+
+
+def notify_awaited_end(
+    facts: TaskFacts, newest: Sequence[Event], name: str, how: str, *, wake_id: str, now: datetime
+) -> Change:
+    """Wake a run because a command or automation that it waited for has ended.
+
+    `newest` are the newest events of its task. Empty: the run rests for another reason, was woken
+    already, or a turn works on it.
+    """
+    run, awaited = facts.run, read_awaited(facts, newest)
+    # A command is logged as `name (about)`.
+    commands = [each.partition(" (")[0] for each in _list_names(awaited, "commands")]
+    known = name in (*commands, *_list_names(awaited, "scheduled"))
+    if run is None or not known or has_wake_on_its_way(facts, now):
+        return Change()
+    ended = clip(to_plain_line(f"{name}: {how}"), SAID_BYTES)
+    text = remind_of_end(facts.task, f"What ran has ended ({ended}).")
+    return _resume_now(facts, run, wake_id, text, now)
+
+
+def notify_gateway_restart(
+    facts: TaskFacts, newest: Sequence[Event], *, wake_id: str, now: datetime
+) -> Change:
+    """Wake a run because the commands that it waited for ended with the gateway.
+
+    `newest` are the newest events of its task. Empty: it waits for no command.
+    """
+    run, gone = facts.run, _list_names(read_awaited(facts, newest), "commands")
+    if run is None or not gone:
+        return Change()
+    what = clip(to_plain_line("; ".join(gone)), SAID_BYTES)
+    before = f"The gateway restarted, which ended what ran in the background ({what})."
+    text = remind_of_end(facts.task, before)
+    return _resume_now(facts, run, wake_id, text, now)
+
+
+def read_awaited(facts: TaskFacts, newest: Sequence[Event]) -> Mapping[str, JsonValue]:
+    """Read from the log what a resting run waits for in its gateway; empty: nothing.
+
+    Keys: `commands` and `scheduled` (names), `sub_agents` (a count).
+    """
+    run = facts.run
+    if run is None or run.state is not RunState.RUNNING or current_run.is_at_work(run):
+        return {}
+    since = {wake.created_at for wake in list_open_run_wakes(facts) if wake.sent_at is None}
+    found = [e for e in newest if e.kind == events.RUN_AWAITS and e.at in since]
+    return found[-1].data if found else {}
+
+
+def _list_names(awaited: Mapping[str, JsonValue], kind: str) -> Sequence[str]:
+    return cast("Sequence[str]", awaited.get(kind, ()))
+
+
+def _resume_now(facts: TaskFacts, run: Run, wake_id: str, text: str, now: datetime) -> Change:
+    """Build the change that ends a run's rest and wakes it now."""
+    moved = apply_events(run, ToldToGoOn(), RoundReplaced(), now=now)
+    wake = make_wake(moved.run, wake_id, text, now)
+    return build_run_change(facts, moved, now, wake=wake)

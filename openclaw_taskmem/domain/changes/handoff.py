@@ -5,24 +5,23 @@ Source: docs/origins.md, "Hand-offs and review".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes import handoff_notes, run_calls, run_wakes
+from openclaw_taskmem.domain.changes import continuation, run_calls
 from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
-from openclaw_taskmem.domain.runs.events import (
+from openclaw_taskmem.domain.runs.machine import (
     HandedToRole,
     RunCancelled,
     RunFailed,
     RunRequeued,
+    RunTransition,
     SentToBackground,
     SentToReview,
     ToldToGoOn,
-)
-from openclaw_taskmem.domain.runs.machine import (
-    RunTransition,
+    UserHeard,
     apply_events,
     begin_run,
     describe_standing,
@@ -37,12 +36,14 @@ from taskmem_hookspecs import (
     Event,
     Message,
     MessageType,
+    Role,
     Run,
     RunState,
     SessionNames,
     Task,
     TaskFacts,
     TaskStatus,
+    Value,
     Wake,
 )
 from taskmem_hookspecs.errors import LimitReached, RunNotReady
@@ -107,12 +108,12 @@ def build_background_move(
     there = queued.run
     task, message = _add_message(facts.task, moved, now)
     task = task.model_copy(update={"session_key": away, "held_until": now + HOLD_FOR_GO_ON})
-    gone = run_wakes.supersede_open_wakes(facts)
+    gone = continuation.supersede_open_wakes(facts)
     return Change(
         tasks=(task,),
         messages=(message,),
         runs=(there,),
-        wakes=(*gone, run_wakes.make_wake(there, wake_id, text, now)),
+        wakes=(*gone, continuation.make_wake(there, wake_id, text, now)),
         events=(*queued.events, *outbox.build_settled_events(gone, now)),
     )
 
@@ -202,7 +203,7 @@ def build_user_handoff(
         _hand_attached_task(other, run, new, last, now) for new, (other, last) in attached.items()
     ]
     rest = [change for change in asked if not change.empty]
-    task, message = _pause_task(facts.task, handoff_notes.describe_review(note), now)
+    task, message = _pause_task(facts.task, describe_review(note), now)
     moved = apply_events(run, SentToReview(), now=now)
     more = f", with {len(rest)} more" if rest else ""
     line = f"{notices.format_task_name(task)}: for you to review{more}. {note}".strip()
@@ -220,7 +221,7 @@ def build_user_handoff(
 def build_role_handoff(facts: TaskFacts, run: Run, role: str, note: str, now: datetime) -> Change:
     """Build the change that queues a run for another role, and makes its task active."""
     ready, _ = lifecycle.change_status(facts.task, TaskStatus.ACTIVE, now)
-    task, message = _add_message(ready, f"{handoff_notes.describe_role_handoff(role)} {note}", now)
+    task, message = _add_message(ready, f"{describe_role_handoff(role)} {note}", now)
     queued = apply_events(run, HandedToRole(role=role), now=now)
     return _build_change(facts, (task, message), queued, now)
 
@@ -253,9 +254,9 @@ def build_run_reset(
     wakes: tuple[Wake, ...] = ()
     if sessions.is_own(queued.session_key):
         queued = apply_events(queued, ToldToGoOn(), now=now).run
-        wakes = (run_wakes.make_wake(queued, wake_id, text, now, last_owner=run.owner),)
+        wakes = (continuation.make_wake(queued, wake_id, text, now, last_owner=run.owner),)
     task, message = _add_message(facts.task, "Its run was reset.", now)
-    gone = run_wakes.supersede_open_wakes(facts)
+    gone = continuation.supersede_open_wakes(facts)
     return Change(
         tasks=(task,),
         messages=(message,),
@@ -278,7 +279,7 @@ def _hand_attached_task(
         moved = apply_events(run, SentToReview(), now=now)
     else:
         return Change()
-    task, message = _pause_task(facts.task, handoff_notes.describe_joint_review(by.task_id), now)
+    task, message = _pause_task(facts.task, describe_joint_review(by.task_id), now)
     return _build_change(facts, (task, message), moved, now)
 
 
@@ -317,7 +318,7 @@ def _build_change(
     by: Caller | None = None,
 ) -> Change:
     task, message = said
-    gone = run_wakes.supersede_open_wakes(facts, answers=moved.run.state is RunState.CANCELLED)
+    gone = continuation.supersede_open_wakes(facts, answers=moved.run.state is RunState.CANCELLED)
     return Change(
         tasks=(task.model_copy(update={"held_until": None}),),
         messages=(message,),
@@ -330,3 +331,127 @@ def _build_change(
             *outbox.build_settled_events(gone, now),
         ),
     )
+
+
+# --- notes --------------------------------------------------------------------
+
+
+_HANDED: Final = "Handed to "
+_REVIEW: Final = f"{_HANDED}the user for review."
+_ALONG: Final = "Goes to review together with "
+
+
+class HandoffNotes(Value):
+    """The hand-off note and the user's messages for the agent that claims a run."""
+
+    note: str | None = None
+    """Note of the hand-off to the run's role; None: none."""
+    user_said: tuple[str, ...] = ()
+    """The user's messages for that agent, oldest first; `find_handoff_notes` says which."""
+    reviewed: bool = False
+    """True if the last hand-off was to the user for review, from which the run came back."""
+
+
+def describe_role_handoff(role: str) -> str:
+    """Write the thread's entry for a hand-off to a role, without its note."""
+    return f"{_HANDED}{role}."
+
+
+def describe_review(note: str) -> str:
+    """Write the thread's entry for a hand-off to the user."""
+    return f"{_REVIEW} {note}"
+
+
+def find_review_note(messages: Sequence[Message]) -> str:
+    """Return the note of the newest hand-off to the user; empty: it has none.
+
+    `messages` are the newest of the task, oldest first.
+    """
+    place = _find_entry(messages, lambda it: it.content.startswith(_REVIEW))
+    return messages[place].content.removeprefix(_REVIEW).strip() if place >= 0 else ""
+
+
+def describe_joint_review(task_id: str) -> str:
+    """Write the thread's entry for a task that goes to review with another."""
+    return f"{_ALONG}{task_id}."
+
+
+def find_handoff_notes(run: Run, messages: Sequence[Message], heard_until: int = 0) -> HandoffNotes:
+    """Find the note and the user's messages for the agent that claims a run.
+
+    `messages` are the newest of the task, oldest first. Messages up to `heard_until` were delivered
+    to an earlier owner: of these, only those after the last hand-off or completion count. Of later
+    ones, those after the last completion count.
+    """
+    end, completed = _find_end(messages), _find_completion(messages)
+    said = tuple(
+        message.content
+        for place, message in enumerate(messages)
+        if message.role is Role.USER
+        and place > (end if message.message_id <= heard_until else completed)
+    )
+    entry = messages[end] if end >= 0 else None
+    if entry is None or lifecycle.is_completion_message(entry):
+        return HandoffNotes(user_said=said)
+    if entry.content.startswith((_REVIEW, _ALONG)):
+        return HandoffNotes(user_said=said, reviewed=True)
+    return HandoffNotes(note=_find_note(run, entry), user_said=said)
+
+
+def find_unheard_messages(run: Run, messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the user's messages that the run's owner has not been told, oldest first.
+
+    `messages` are the newest of the task, oldest first. A completion settles those before it.
+    """
+    return tuple(
+        message
+        for message in messages[_find_completion(messages) + 1 :]
+        if message.role is Role.USER and message.message_id > run.dialogue.heard_until
+    )
+
+
+def find_completion_id(messages: Sequence[Message]) -> int:
+    """Return the id of the newest completion entry; 0: there is none.
+
+    The completion settles the user's messages before it.
+    """
+    place = _find_completion(messages)
+    return messages[place].message_id if place >= 0 else 0
+
+
+def record_heard(
+    change: Change, facts: TaskFacts, unheard: Sequence[Message], now: datetime
+) -> Change:
+    """Add to a change that the run's owner has been told of `unheard`, which is not empty."""
+    written = change.runs or ((facts.run,) if facts.run else ())
+    event = UserHeard(heard_until=unheard[-1].message_id)
+    runs = tuple(apply_events(run, event, now=now).run for run in written)
+    return change.model_copy(update={"runs": runs})
+
+
+def _find_end(messages: Sequence[Message]) -> int:
+    """Return the index of the last hand-off or completion; -1: there is none."""
+    handed = _find_entry(messages, lambda it: it.content.startswith((_HANDED, _ALONG)))
+    return max(handed, _find_completion(messages))
+
+
+def _find_completion(messages: Sequence[Message]) -> int:
+    """Return the index of the last completion; -1: there is none."""
+    return _find_entry(messages, lifecycle.is_completion_message)
+
+
+def _find_entry(messages: Sequence[Message], tells: Callable[[Message], bool]) -> int:
+    """Return the index of the last lifecycle entry that matches; -1: there is none."""
+    for place in reversed(range(len(messages))):
+        message = messages[place]
+        if message.msg_type is MessageType.LIFECYCLE and tells(message):
+            return place
+    return -1
+
+
+def _find_note(run: Run, message: Message) -> str | None:
+    # `created_at` may be later than the hand-off, `started_at` may not.
+    began = min(run.created_at, run.started_at or run.created_at)
+    handed = f"{describe_role_handoff(run.role or '')} "
+    own = message.created_at >= began and message.content.startswith(handed)
+    return message.content.removeprefix(handed) if own else None

@@ -14,10 +14,10 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes import run_wakes, task_runs
+from openclaw_taskmem.domain.changes import continuation, task_runs
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry
-from openclaw_taskmem.domain.runs.events import (
+from openclaw_taskmem.domain.runs.machine import (
     AgentDescribed,
     LeaseReleased,
     PlanReplaced,
@@ -27,8 +27,9 @@ from openclaw_taskmem.domain.runs.events import (
     TaskRegistered,
     TurnBegan,
     TurnCovered,
+    apply_events,
+    begin_run,
 )
-from openclaw_taskmem.domain.runs.machine import apply_events, begin_run
 from openclaw_taskmem.domain.runs.policy import RunPolicy
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import clip, to_plain_line
@@ -154,7 +155,7 @@ def end_task(facts: TaskFacts, run: Run, now: datetime) -> Change:
     task = lifecycle.touch_task(task, now).model_copy(update={"done": done})
     moved = apply_events(run, RunCompleted(), now=now)
     log = lifecycle.build_status_events(facts.task.status, task, now, run_id=moved.run.run_id)
-    gone = run_wakes.supersede_open_wakes(facts)
+    gone = continuation.supersede_open_wakes(facts)
     return Change(
         tasks=(task,),
         runs=(moved.run,),

@@ -14,10 +14,9 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes.run_calls import note_call
 from openclaw_taskmem.domain.runs import budget, claims
-from openclaw_taskmem.domain.runs.events import PlanReplaced
-from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.runs.machine import PlanReplaced, apply_events
 from openclaw_taskmem.domain.runs.policy import POLICY, RunPolicy
-from openclaw_taskmem.domain.tasks import lifecycle, metadata, plan, required_artifacts
+from openclaw_taskmem.domain.tasks import lifecycle, plan, required_artifacts
 from openclaw_taskmem.domain.wakes import outbox
 from taskmem_hookspecs import (
     Author,
@@ -78,7 +77,7 @@ def revise_plan(
     remap = plan.remap_marks(before.plan, before.done, new_plan)
     keys, renamed = before.metadata, ""
     if artifacts is not None:
-        keys, renamed = metadata.replace_artifacts(keys, artifacts)
+        keys, renamed = lifecycle.replace_artifacts(keys, artifacts)
     task = lifecycle.touch_task(before, now).model_copy(
         update={
             "plan": new_plan,
@@ -139,7 +138,7 @@ def revise_plan(
 
 def _require_provable(task: Task) -> None:
     """Refuse artifacts that would be refused when a task is registered."""
-    fault = metadata.find_metadata_fault(task.metadata)
+    fault = lifecycle.find_metadata_fault(task.metadata)
     said = (
         required_artifacts.find_fault(required_artifacts.list_required_artifacts(task))
         if fault is None

@@ -13,11 +13,10 @@ from typing import Final
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes import reminders, run_wakes
+from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.runs.events import RoundCounted, UserAnswered, UserSpoke
-from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.runs.machine import RoundCounted, UserAnswered, UserSpoke, apply_events
 from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import clip, quote_line, quote_step, to_plain_line
@@ -144,8 +143,8 @@ def build_answer_change(
     after = apply_events(run, UserSpoke(), *answered, now=now).run
     said = lifecycle.build_answer_message(task, answer, now)
     counted = task.model_copy(update={"message_count": task.message_count + 1})
-    wake = run_wakes.make_wake(run, wake_id, _format_answer(task, run, answer), now)
-    wake = wake.model_copy(update={"key": f"{run_wakes.ANSWER}{wake_id}"})
+    wake = continuation.make_wake(run, wake_id, _format_answer(task, run, answer), now)
+    wake = wake.model_copy(update={"key": f"{continuation.ANSWER}{wake_id}"})
     in_gateway = sessions.is_own(run.session_key)
     return Change(
         tasks=(counted,),
@@ -161,7 +160,7 @@ def is_answer_delivered(newest: Sequence[Wake], since: datetime) -> bool:
 
     `newest` are the newest wakes of its task.
     """
-    taken = (wake.acknowledged_at for wake in newest if run_wakes.is_answer_wake(wake))
+    taken = (wake.acknowledged_at for wake in newest if continuation.is_answer_wake(wake))
     return any(at is not None and at >= since for at in taken)
 
 
@@ -176,12 +175,12 @@ def build_answer_reminder(
     run = facts.run
     if run is None or run.why != RunReason.ANSWERED or run.limits.idle_rounds:
         return Change()
-    answer_wake = next((wake for wake in newest if run_wakes.is_answer_wake(wake)), None)
-    if answer_wake is None or not policy.carry_on or run_wakes.list_open_run_wakes(facts):
+    answer_wake = next((wake for wake in newest if continuation.is_answer_wake(wake)), None)
+    if answer_wake is None or not policy.carry_on or continuation.list_open_run_wakes(facts):
         return Change()
     rest = timedelta(seconds=policy.idle_pauses[0])
-    wake = run_wakes.make_wake(run, wake_id, f"{answer_wake.text} {_AGAIN}", now, rest)
-    wake = wake.model_copy(update={"key": f"{run_wakes.ANSWER}{wake_id}"})
+    wake = continuation.make_wake(run, wake_id, f"{answer_wake.text} {_AGAIN}", now, rest)
+    wake = wake.model_copy(update={"key": f"{continuation.ANSWER}{wake_id}"})
     again = apply_events(run, RoundCounted(idle_rounds=1, said=run.progress.said), now=now)
     return Change(runs=(again.run,), wakes=(wake,))
 
@@ -197,7 +196,7 @@ def _format_answer(task: Task, run: Run, answer: str) -> str:
             'with status "active", and go on with what is wanted.'
         )
     else:
-        asked = f"your task {name} waited {reminders.describe_waiting_reason(run)}"
+        asked = f"your task {name} waited {continuation.describe_waiting_reason(run)}"
         next_ = (
             'Call task_update with status "active" before you act on it, or with what '
             "else it means for the task."

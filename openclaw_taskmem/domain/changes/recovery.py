@@ -13,19 +13,20 @@ from typing import Final
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import registrars
-from openclaw_taskmem.domain.changes import continuation, run_wakes
+from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.changes.continuation import Fail
 from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.runs.events import (
+from openclaw_taskmem.domain.runs.machine import (
     LeaseReleased,
     LeaseSet,
     ResumeTried,
     RunBlocked,
     RunRequeued,
+    RunTransition,
     ToldToGoOn,
+    apply_events,
 )
-from openclaw_taskmem.domain.runs.machine import RunTransition, apply_events
 from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.domain.text.texts import (
@@ -35,9 +36,8 @@ from openclaw_taskmem.domain.text.texts import (
     to_plain_line,
 )
 from openclaw_taskmem.domain.wakes import notices, outbox
-from openclaw_taskmem.domain.wakes.holds import SETTLES
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
-from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
+from openclaw_taskmem.domain.wakes.outbox import SETTLES, OutboxPolicy
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -270,12 +270,12 @@ def _resume_run(facts: TaskFacts, run: Run, wake_id: str, text: str, now: dateti
     moved = apply_events(queued, ToldToGoOn(ages=True), ResumeTried(), now=now)
     again = moved.run
     notice = build_resumed_notice(facts.task, again, now)
-    gone = run_wakes.supersede_open_wakes(facts)
+    gone = continuation.supersede_open_wakes(facts)
     task = facts.task.model_copy(update={"held_until": now + HOLD_FOR_GO_ON})
     return Change(
         tasks=(task,),
         runs=(again,),
-        wakes=(*gone, run_wakes.make_wake(again, wake_id, text, now, last_owner=run.owner)),
+        wakes=(*gone, continuation.make_wake(again, wake_id, text, now, last_owner=run.owner)),
         events=(*moved.events, notice, *outbox.build_settled_events(gone, now)),
     )
 
@@ -294,7 +294,7 @@ def _ask_user(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) 
     line = f"{notices.format_task_name(task)}: {because}. Say {also}{how} to go on."
     notice = notices.build_notice(NoticeKind(why or RunReason.STALE), task, moved.run, line, now)
     # The user decides, so no wake may tell the agent to go on.
-    gone = run_wakes.supersede_open_wakes(facts)
+    gone = continuation.supersede_open_wakes(facts)
     free = task.model_copy(update={"held_until": None})
     return Change(
         tasks=(free,) if free != task else (),
@@ -377,7 +377,9 @@ def adopt_run(facts: TaskFacts, moved: RunTransition, now: datetime) -> Change:
     The run's open wakes are superseded, unless one is on its way.
     """
     gone = (
-        () if run_wakes.has_wake_on_its_way(facts, now) else run_wakes.supersede_open_wakes(facts)
+        ()
+        if continuation.has_wake_on_its_way(facts, now)
+        else continuation.supersede_open_wakes(facts)
     )
     return Change(
         runs=(moved.run,),

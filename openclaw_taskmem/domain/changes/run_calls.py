@@ -8,7 +8,7 @@ from typing import Final
 
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.runs import claims
-from openclaw_taskmem.domain.runs.events import (
+from openclaw_taskmem.domain.runs.machine import (
     LeaseReleased,
     OwnerSeen,
     RunBlocked,
@@ -18,9 +18,10 @@ from openclaw_taskmem.domain.runs.events import (
     RunContinued,
     RunEvent,
     RunFailed,
+    RunTransition,
     TurnBegan,
+    apply_events,
 )
-from openclaw_taskmem.domain.runs.machine import RunTransition, apply_events
 from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
 from taskmem_hookspecs import Owner, Run, RunQuery, RunState, TaskStatus
 

@@ -20,9 +20,8 @@ from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.policy import RunReason
 from openclaw_taskmem.domain.text.texts import format_count, format_duration
 from openclaw_taskmem.domain.wakes import notices, outbox
-from openclaw_taskmem.domain.wakes.holds import LONGEST_TURN
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
-from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
+from openclaw_taskmem.domain.wakes.outbox import LONGEST_TURN, OutboxPolicy
 from taskmem_hookspecs import (
     Change,
     Event,

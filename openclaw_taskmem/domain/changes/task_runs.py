@@ -9,17 +9,19 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain.callers import registrars
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes import run_calls, run_wakes
+from openclaw_taskmem.domain.changes import continuation, run_calls
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.runs.events import (
+from openclaw_taskmem.domain.runs.machine import (
     AgentDescribed,
     QuestionAsked,
     RunClaimed,
     RunRequeued,
+    RunTransition,
     StepsDone,
     TasksAttached,
+    apply_events,
+    begin_run,
 )
-from openclaw_taskmem.domain.runs.machine import RunTransition, apply_events, begin_run
 from openclaw_taskmem.domain.runs.policy import RunPolicy
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import quote_line
@@ -162,7 +164,9 @@ def apply_call(
     user_events: tuple[Event, ...] = ()
     if after.state is not run.state:
         settle = registrars.settle_wakes(facts.wakes)
-        gone = settle if after.state is RunState.RUNNING else run_wakes.supersede_open_wakes(facts)
+        gone = (
+            settle if after.state is RunState.RUNNING else continuation.supersede_open_wakes(facts)
+        )
     if after.state.terminal and task.status in _TOLD:
         said = call.said
         if said and not caller.person:

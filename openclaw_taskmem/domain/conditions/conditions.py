@@ -7,42 +7,22 @@ grammar; a test compares the two. Source: docs/origins.md, "Conditions".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from math import isfinite
+from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
-from openclaw_taskmem.domain.conditions.phrases import (
-    APPEARS,
-    ASKS,
-    COMMAND,
-    COMPARED,
-    ENDS,
-    EXITS_WITH,
-    FAILS,
-    GONE,
-    HIDES,
-    OBJECT,
-    PERCENT,
-    PLACE,
-    PLACED,
-    PROGRESS,
-    PROMPT,
-    QUIET,
-    REACHED,
-    REACHES,
-    RETURNS,
-    SHOWS,
-    SUCCEEDS,
-    UNITS,
-    parse_phrases,
-)
-from openclaw_taskmem.domain.conditions.tokens import Cursor, Token, parse_number, scan_words
 from taskmem_hookspecs import Condition, ConditionUnclear, InvalidArguments, Side, matching
 from taskmem_hookspecs.conditions import (
+    EMPTY_WORDS,
     FORM,
     MAX_SIDES,
+    QUOTES,
+    Answer,
     AsksForm,
+    Comparison,
     ExitForm,
     ExitKind,
     Form,
@@ -54,6 +34,365 @@ from taskmem_hookspecs.conditions import (
     TextForm,
     unescape_slashes,
 )
+
+# --- tokens -------------------------------------------------------------------
+
+
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII
+)
+
+
+class Token(NamedTuple):
+    """A part of a condition.
+
+    Its `kind` is one of:
+    - `word`: a word, an operator such as `>=`, or `%`
+    - `quote`: a quoted text, without its quotation marks
+    - `regex`: a regular expression, without its slashes
+    - `comma`: a comma or semicolon
+    - `stop`: punctuation at the end of a word, which `scan_words` leaves out
+    """
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    @property
+    def lower(self) -> str:
+        """Return the text in lower case."""
+        return self.text.lower()
+
+    @property
+    def is_article(self) -> bool:
+        """True if it is an article, such as `the`."""
+        return self.kind == "word" and self.lower in ARTICLES
+
+
+def scan_words(sentence: str) -> list[Token]:
+    """Split a sentence into tokens. An unpaired quotation mark is part of a word."""
+    tokens: list[Token] = []
+    at = 0
+    while at < len(sentence):
+        char = sentence[at]
+        if char.isspace():
+            at += 1
+            continue
+        token = (
+            _scan_quote(sentence, at)
+            or _scan_regex(sentence, at)
+            or _scan_sign(sentence, at)
+            or _scan_word(sentence, at)
+        )
+        if token.kind != "stop":
+            tokens.append(token)
+        at = token.end
+    return _join_choices(tokens)
+
+
+def _scan_quote(sentence: str, at: int) -> Token | None:
+    closing = QUOTES.get(sentence[at])
+    if closing is None:
+        return None
+    end = sentence.find(closing, at + 1)
+    while closing in "'’" and 0 <= end < len(sentence) - 1 and sentence[end + 1].isalnum():
+        end = sentence.find(closing, end + 1)
+    text = sentence[at + 1 : end]
+    if end < 0 or not text.strip() or "\n" in text:
+        return None
+    return Token("quote", text, at, end + 1)
+
+
+def _scan_regex(sentence: str, at: int) -> Token | None:
+    """Read `/…/` or `/…/i`; it ends at a slash before a blank, a comma or the end."""
+    if sentence[at] != "/":
+        return None
+    place = at + 1
+    while place < len(sentence):
+        if sentence[place] == "\\":
+            place += 2
+            continue
+        if sentence[place] == "/":
+            flagged = sentence[place + 1 : place + 2] == "i"
+            end = place + 1 + flagged
+            rest = sentence[end : end + 2]
+            if not rest or rest[0].isspace() or rest[0] in ",;" or rest.strip() == ".":
+                pattern = unescape_slashes(sentence[at + 1 : place])
+                text = f"(?i){pattern}" if flagged else pattern
+                found = pattern.strip() and "\n" not in pattern
+                return Token("regex", text, at, end) if found else None
+        place += 1
+    return None
+
+
+def _scan_sign(sentence: str, at: int) -> Token | None:
+    for sign in ("<=", ">=", "==", "<", ">", "=", "≤", "≥"):
+        if sentence.startswith(sign, at):
+            return Token("word", sign, at, at + len(sign))
+    if sentence[at] == "%":
+        return Token("word", "%", at, at + 1)
+    if sentence[at] in ",;":
+        return Token("comma", ",", at, at + 1)
+    if sentence[at] in ".!?:" and not sentence[at + 1 : at + 2].strip():
+        return Token("stop", sentence[at], at, at + 1)
+    return None
+
+
+def _scan_word(sentence: str, at: int) -> Token:
+    end = at + 1
+    while end < len(sentence) and not sentence[end].isspace():
+        inside = sentence[end - 1].isdigit() and sentence[end + 1 : end + 2].isdigit()
+        if (sentence[end] in ",;%<>=≤≥" and not (sentence[end] == "," and inside)) or (
+            sentence[end] in ".!?:" and not sentence[end + 1 : end + 2].strip()
+        ):
+            break
+        end += 1
+    return Token("word", sentence[at:end], at, end)
+
+
+def _join_choices(tokens: list[Token]) -> list[Token]:
+    """Join "yes or no" and "y or n" into one word."""
+    joined: list[Token] = []
+    for token in tokens:
+        three = (*joined[-2:], token)
+        said = [each.lower for each in three if each.kind == "word"]
+        if said in (["yes", "or", "no"], ["y", "or", "n"]):
+            first = joined[-2]
+            choice = f"{said[0]}/{said[2]}"
+            joined[-2:] = [Token("word", choice, first.start, token.end)]
+        else:
+            joined.append(token)
+    return joined
+
+
+class Cursor:
+    """Reads the tokens of one part from the left."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    @property
+    def is_at_end(self) -> bool:
+        """True if every token was read."""
+        return self._at == len(self._tokens)
+
+    def take(self, table: Phrases) -> bool:
+        """Take the longest phrase of a table that comes next, ignoring articles; False: none."""
+        best = max((self._measure_phrase(phrase) for phrase in table), default=0)
+        self._at += best
+        return best > 0
+
+    def take_kind(self, kind: str) -> str | None:
+        """Take a token of a kind and return its text; None: another kind comes next."""
+        if self.is_at_end or self._tokens[self._at].kind != kind:
+            return None
+        self._at += 1
+        return self._tokens[self._at - 1].text
+
+    def take_number(self) -> float | None:
+        """Take a number, such as `0.1` or `1,000`; None: none comes next."""
+        if self.is_at_end or self._tokens[self._at].kind != "word":
+            return None
+        number = parse_number(self._tokens[self._at].text)
+        self._at += number is not None
+        return number
+
+    def skip_empty(self) -> None:
+        """Skip words without meaning before or after a form."""
+        self._skip_words(EMPTY_WORDS)
+
+    def skip_articles(self) -> None:
+        """Skip articles."""
+        self._skip_words(ARTICLES)
+
+    def take_words(self) -> tuple[str, ...]:
+        """Take the words before a comparison, the name of a number."""
+        start = self._at
+        while not self.is_at_end and self._tokens[self._at].kind == "word":
+            if any(self._measure_phrase(p) for table in COMPARED.values() for p in table):
+                break
+            self._at += 1
+        return tuple(token.text for token in self._tokens[start : self._at])
+
+    def _skip_words(self, words: frozenset[str]) -> None:
+        while not self.is_at_end and self._tokens[self._at].kind == "word":
+            if self._tokens[self._at].lower not in words:
+                break
+            self._at += 1
+
+    def _measure_phrase(self, phrase: tuple[str, ...]) -> int:
+        """Return how many tokens a phrase takes here; 0: another comes next."""
+        at = self._at
+        for word in phrase:
+            while at < len(self._tokens) and self._tokens[at].is_article:
+                at += 1
+            if at == len(self._tokens) or self._tokens[at].kind != "word":
+                return 0
+            if self._tokens[at].lower != word:
+                return 0
+            at += 1
+        return at - self._at
+
+
+def parse_number(text: str) -> float | None:
+    """Parse a number such as `0.1`, `-3` or `1,000`; None: not a number, such as `0,1`."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    number = float(text.replace(",", ""))
+    return number if isfinite(number) else None
+
+
+# --- phrases ------------------------------------------------------------------
+
+
+Phrases = frozenset[tuple[str, ...]]
+
+
+def parse_phrases(text: str) -> Phrases:
+    """Parse a table of phrases, separated by bars."""
+    return frozenset(tuple(phrase.split()) for phrase in text.split("|"))
+
+
+COMMAND: Final = parse_phrases(
+    "it|command|process|program|script|build|job|run|tests|window|dialog"
+)
+"""Words for the command or the window."""
+PLACE: Final = parse_phrases(
+    "it|output|terminal|screen|console|log|file|window|title|page|dialog|command|"
+    "process|program|script|build|job|run|tests|last line"
+)
+"""Words for what shows a text."""
+OBJECT: Final = parse_phrases(
+    "text|word|words|string|phrase|message|line|lines|text that says|message saying|"
+    "line with|line containing|line matching|line that says|line that matches|output|"
+    "output matching|something matching|anything matching"
+)
+"""Words for a text."""
+SHOWS: Final = parse_phrases(
+    "shows|prints|displays|says|contains|outputs|logs|reports|reads|includes|has|writes"
+)
+HIDES: Final = parse_phrases("no longer shows|no longer says|no longer contains|stops showing")
+APPEARS: Final = parse_phrases(
+    "appears|appear|shows up|show up|comes up|is shown|are shown|is printed|"
+    "are printed|"
+    "is displayed|are displayed|is logged|are logged|is visible|are visible|is there|"
+    "has appeared|have appeared|was printed|is output|is seen|occurs|is written|"
+    "is found|matches|match|is reported|are reported"
+)
+GONE: Final = parse_phrases(
+    "is gone|are gone|disappears|disappear|has disappeared|have disappeared|vanishes|"
+    "goes away|go away|is no longer shown|are no longer shown|is no longer visible|"
+    "no longer appears|is not shown any more"
+)
+PLACED: Final = parse_phrases(
+    "in output|in terminal|in log|in file|in window|in title|in console|on screen|"
+    "on terminal|on page|on line|on one line|on its own line|in line|on console"
+)
+ENDS: Final = parse_phrases(
+    "exits|exit|ends|finishes|finish|completes|terminates|stops|closes|is over|is done|"
+    "is finished|is complete|is completed|is closed|has finished|has ended|has exited|"
+    "has completed|has stopped|has closed|are done|are over|are finished|have finished"
+)
+SUCCEEDS: Final = parse_phrases(
+    "succeeds|succeed|passes|pass|exits successfully|ends successfully|"
+    "finishes successfully|completes successfully|has succeeded|have passed|"
+    "is successful"
+)
+FAILS: Final = parse_phrases(
+    "fails|fail|crashes|has failed|have failed|exits with error|ends with error|"
+    "exits with failure|exits non-zero|exits nonzero|exits with non-zero status|"
+    "exits with nonzero status|exits with non-zero code|exits with non-zero exit code|"
+    "exits with non-zero exit status|exits unsuccessfully"
+)
+EXITS_WITH: Final = parse_phrases(
+    "exits with|ends with|finishes with|terminates with|returns|exits with status|"
+    "exits with code|exits with exit code|exits with exit status|ends with status|"
+    "finishes with status|returns status|returns exit code|returns code"
+)
+PROMPT: Final = parse_phrases("prompt|shell prompt|shell's prompt|command prompt")
+RETURNS: Final = parse_phrases(
+    "returns|is back|comes back|appears|reappears|is shown|has returned|is there"
+)
+ASKS: Final[Mapping[Answer, Phrases]] = {
+    Answer.PASSWORD: parse_phrases(
+        "asks for password|asks for passphrase|prompts for password|"
+        "prompts for passphrase|is asking for password|wants password"
+    ),
+    Answer.YES_NO: parse_phrases(
+        "asks yes/no|asks y/n|asks yes/no question|asks y/n question|"
+        "asks for confirmation|asks to confirm|asks for yes/no|asks for y/n"
+    ),
+    Answer.ANY: parse_phrases(
+        "asks for input|asks something|asks anything|asks question|asks for anything|"
+        "asks|waits for input|is waiting for input|prompts for input|needs input|"
+        "asks for answer"
+    ),
+}
+QUIET: Final = parse_phrases(
+    "quiet for|is quiet for|goes quiet for|has been quiet for|stays quiet for|"
+    "silent for|is silent for|has been silent for|no output for|no new output for|"
+    "nothing new for|nothing is printed for|nothing new is printed for|"
+    "nothing new is shown for|nothing changes for|prints nothing for|"
+    "no new lines for|no new line for|nothing new appears for|nothing appears for"
+)
+PROGRESS: Final = parse_phrases("progress|percentage|progress bar")
+"""Words for what reaches a percentage, besides the command."""
+REACHES: Final = parse_phrases(
+    "reaches|is at|hits|gets to|shows|is|reaches at least|is at least|at least|passes"
+)
+REACHED: Final = parse_phrases(
+    "is reached|is shown|appears|done|complete|completed|is done|is complete|or more|"
+    "is displayed|is printed|reached|progress"
+)
+COMPARED: Final[Mapping[Comparison, Phrases]] = {
+    Comparison.LESS: parse_phrases(
+        "<|is below|is less than|drops below|falls below|is under|goes below"
+    ),
+    Comparison.AT_MOST: parse_phrases("<=|is at most|≤"),
+    Comparison.MORE: parse_phrases(
+        ">|is above|is more than|is greater than|exceeds|goes above|is over|rises above"
+    ),
+    Comparison.AT_LEAST: parse_phrases(">=|≥|is at least|reaches|reaches at least|hits|gets to"),
+    Comparison.EQUAL: parse_phrases("==|=|equals|is equal to|is exactly"),
+}
+UNITS: Final[Mapping[str, float]] = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
+}
+"""Seconds by unit."""
+PERCENT: Final = frozenset(("%", "percent"))
+TABLES: Final = (
+    *(COMMAND, PLACE, OBJECT, SHOWS, HIDES, APPEARS, GONE, PLACED, ENDS, SUCCEEDS),
+    *(FAILS, EXITS_WITH, PROMPT, RETURNS, QUIET, PROGRESS, REACHES, REACHED),
+    *ASKS.values(),
+    *COMPARED.values(),
+)
+"""All tables of phrases, for the documentation."""
+FORMS: Final = (
+    '"text" appears',
+    '"text" is gone',
+    "/regex/ appears",
+    "exits",
+    "succeeds",
+    "fails",
+    "exits with N",
+    "prompt returns",
+    "asks for a password",
+    "asks yes or no",
+    "asks for input",
+    "quiet for N s",
+    "N %",
+    "NAME >= N",
+)
+"""The forms, as a refusal lists them."""
+ARTICLES: Final = frozenset(("a", "an", "the", "its", "any"))
+
+
+# --- conditions ---------------------------------------------------------------
+
 
 _NAME_WORDS: Final = 4
 """Most words of a number's name."""

@@ -11,8 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.conditions.phrases import FORMS
-from openclaw_taskmem.domain.conditions.tokens import scan_words
+from openclaw_taskmem.domain.conditions.conditions import FORMS, scan_words
 from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
 from taskmem_hookspecs import (
     Condition,

@@ -21,14 +21,441 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.runs.events import RunClaimed, RunEvent, end_turn
-from openclaw_taskmem.domain.runs.fields import Fields, set_fields
-from openclaw_taskmem.domain.runs.policy import POLICY, RunPolicy
-from taskmem_hookspecs import Event, Run, RunState, StepBudget, Task, UserDialogue, Value
+from openclaw_taskmem.domain.effects import checkpoints as run_checkpoints
+from openclaw_taskmem.domain.runs import claims
+from openclaw_taskmem.domain.runs.policy import POLICY, RunPolicy, RunReason
+from openclaw_taskmem.domain.text.redaction import scrub
+from openclaw_taskmem.domain.text.texts import clip_start
+from taskmem_hookspecs import (
+    Event,
+    News,
+    Owner,
+    Run,
+    RunState,
+    StepBudget,
+    Task,
+    UserDialogue,
+    Value,
+)
 from taskmem_hookspecs.errors import RunNotReady
+
+# --- fields -------------------------------------------------------------------
+
+
+Fields = Mapping[str, object]
+"""Values by the names of fields of a run and of its parts."""
+
+_PARTS: Final = {field: part for part, of in Run.PARTS.items() for field in of.model_fields}
+"""The part that has a field, by the name of the field."""
+
+
+def read_count(run: Run, name: str) -> int:
+    """Return the number in a field of a run, or of one of its parts."""
+    count: int = getattr(getattr(run, _PARTS[name]) if name in _PARTS else run, name)
+    return count
+
+
+def set_fields(run: Run, fields: Fields) -> Run:
+    """Return a run with other values in some fields, which are not validated."""
+    own: dict[str, object] = {}
+    of_parts: dict[str, dict[str, object]] = {}
+    for name, value in fields.items():
+        changed = of_parts.setdefault(_PARTS[name], {}) if name in _PARTS else own
+        changed[name] = value
+    for part, changed in of_parts.items():
+        own[part] = getattr(run, part).model_copy(update=changed)
+    return run.model_copy(update=own)
+
+
+# --- events -------------------------------------------------------------------
+
+
+# ruff: noqa: ARG002, D102 - `change` is described once, and each uses what it needs
+
+
+LAST_WORDS_BYTES: Final = 1000
+"""Longest excerpt of an agent's last words in a turn."""
+
+_QUEUED, _RUNNING = RunState.QUEUED, RunState.RUNNING
+_BLOCKED, _REVIEW = RunState.BLOCKED, RunState.REVIEW
+_OPEN: Final = frozenset({_QUEUED, _RUNNING, _BLOCKED, _REVIEW})
+_ANY: Final = frozenset(RunState)
+_FORGIVEN: Final = {"tries": 0, "provider_failures": 0}
+"""Failure counters, reset when a turn ends in order, steps are done or somebody resumes the run."""
+
+
+class RunEvent(Value):
+    """An event of a run. Its fields are copied to the run, unless it overrides `change`."""
+
+    states: ClassVar[frozenset[RunState]]
+    """States in which the event is allowed; in others it is refused."""
+    to: ClassVar[RunState | None]
+    """State that the run enters; None: its state does not change."""
+    sets: ClassVar[Fields]
+    """Fields that it sets to fixed values."""
+    adds: ClassVar[str | None]
+    """Counter that it increments; None: none."""
+
+    def __init_subclass__(
+        cls,
+        *,
+        states: frozenset[RunState] = _OPEN,
+        to: RunState | None = None,
+        sets: Fields | None = None,
+        adds: str | None = None,
+    ) -> None:
+        """Set the class's allowed states, target state and changes."""
+        cls.states, cls.to, cls.sets, cls.adds = states, to, sets or {}, adds
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        """Compute the fields that the event changes, apart from those of entering a state."""
+        more = {} if self.adds is None else {self.adds: read_count(run, self.adds) + 1}
+        return {**self.sets, **more, **dict(self)}
+
+
+# --- from state to state ------------------------------------------------------
+
+
+class RunClaimed(RunEvent, to=_RUNNING):
+    """An owner claims it, and gets a token that nobody had before."""
+
+    owner: Owner
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        claims.guard_claim(run, self.owner)
+        session = self.owner.session_key
+        here = run.session_key is not None and run.session_key == session
+        return {
+            "owner": self.owner,
+            "session_key": session or run.told_session or run.session_key,
+            # A claim from another session takes the run out of the background.
+            "told_session": run.told_session if here else None,
+            "home": self.owner.home or run.home,
+            "token": run.token + 1,
+            "started_at": run.started_at or now,
+            "seen_at": now,
+            "lease_until": policy.lease_until(now),
+        }
+
+
+class RunContinued(RunEvent, states=frozenset({_BLOCKED, _REVIEW}), to=_RUNNING):
+    """Its last owner goes on with it, with the same token."""
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        if run.owner is None:
+            raise RunNotReady(f"{run.run_id} is held by nobody; claim it with task_claim.")
+        return {"seen_at": now, "lease_until": policy.lease_until(now)}
+
+
+class RunRequeued(RunEvent, states=_OPEN - {_QUEUED}, to=_QUEUED):
+    """Nobody owns it any more, and an owner is to claim it."""
+
+    why: RunReason | None = None
+
+
+class HandedToRole(
+    RunEvent,
+    to=_QUEUED,
+    sets={"session_key": None, "told_session": None, "why": RunReason.HANDED_OFF},
+):
+    """It is queued for another role."""
+
+    role: str
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {**super().change(run, now, policy), "changed_at": now}
+
+
+class SentToBackground(
+    RunEvent, states=_OPEN - {_QUEUED}, to=_QUEUED, sets={"why": RunReason.BACKGROUND}
+):
+    """It is queued for a session of its own, and its own session hears of it."""
+
+    session_key: str
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {**super().change(run, now, policy), "told_session": run.session_key}
+
+
+class RunBlocked(RunEvent, states=frozenset({_QUEUED, _RUNNING}), to=_BLOCKED):
+    """It waits for the user."""
+
+    why: RunReason | None = None
+
+
+class QuestionAsked(
+    RunEvent, states=_OPEN - {_REVIEW}, to=_BLOCKED, sets={"why": RunReason.QUESTION}
+):
+    """Its agent asks the user something, and it waits for the answer."""
+
+    question: str
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        # After an answer, the same words are a new question.
+        again = run.state is _BLOCKED and run.why != RunReason.ANSWERED
+        since = run.changed_at if again else now
+        return {**super().change(run, now, policy), "changed_at": since}
+
+
+class SentToReview(RunEvent, states=_OPEN - {_REVIEW}, to=_REVIEW):
+    """The user is to review what it made."""
+
+    why: RunReason | None = RunReason.HANDED_OFF
+
+
+class RunCompleted(RunEvent, to=RunState.COMPLETED):
+    """Its task is completed."""
+
+
+class RunFailed(RunEvent, to=RunState.FAILED):
+    """Its task has failed."""
+
+    why: RunReason | None = None
+
+
+class RunCancelled(RunEvent, to=RunState.CANCELLED):
+    """Its task was called off."""
+
+
+# --- leases and turns ---------------------------------------------------------
+
+
+class OwnerSeen(RunEvent, states=_ANY):
+    """Its owner was seen at work: the lease starts again."""
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {"seen_at": now, "lease_until": policy.lease_until(now)}
+
+
+class LeaseSet(RunEvent):
+    """Its lease is to expire at an instant."""
+
+    lease_until: datetime
+
+
+class LeaseReleased(RunEvent, states=_ANY, sets={"lease_until": None}):
+    """Its lease ends; its owner need not report until a turn begins."""
+
+
+class TurnBegan(RunEvent):
+    """A turn works on it, since an instant."""
+
+    turn_began_at: datetime
+
+
+class RunTurnEnded(RunEvent):
+    """Its turn has ended: the time that it took counts."""
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return end_turn(run, now)
+
+
+class TurnSucceeded(RunEvent, sets=_FORGIVEN):
+    """A turn ended in order: earlier failures no longer count."""
+
+
+class RoundCounted(RunEvent):
+    """The result of a turn counts towards the limits of its run."""
+
+    idle_rounds: int
+    """Consecutive turns without progress, including this one."""
+    said: str | None
+    """Digest of the agent's last words; None: it said nothing."""
+
+
+class StepsDone(RunEvent, states=_ANY, sets={**_FORGIVEN, "news": News.CALL, "idle_rounds": 0}):
+    """Steps were marked as done: its work goes forward."""
+
+
+class ProviderFailed(RunEvent, adds="provider_failures"):
+    """A turn failed for the provider's sake."""
+
+
+class LastWordsSaid(RunEvent):
+    """A turn has ended with words to the user; their end is kept."""
+
+    words: str
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {"last_response": clip_start(scrub(self.words), LAST_WORDS_BYTES)}
+
+
+class ToldToGoOn(RunEvent, sets={"news": News.NONE, "lease_until": None}):
+    """Its session is told to go on; progress is measured from here."""
+
+    ages: bool = False
+    """Keep `seen_at` as it is: being told to go on is no sign of the owner."""
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        seen = run.seen_at if self.ages else max(run.seen_at, now)
+        return {**self.sets, "rounds": run.limits.rounds + 1, "seen_at": seen}
+
+
+class RoundReplaced(RunEvent, adds="rounds_before"):
+    """A word to go on replaces one that never reached its agent."""
+
+
+class ResumeTried(RunEvent, adds="tries"):
+    """It is resumed after an interruption."""
+
+
+class TakenUpAgain(RunEvent, sets={**_FORGIVEN, "idle_rounds": 0}):
+    """Somebody resumes it: failures and idle rounds no longer count."""
+
+
+class ClockSetBack(RunEvent, states=_ANY):
+    """The clock was set back: instants of it that lie in the future become now."""
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        until, latest = run.lease_until, policy.lease_until(now)
+        return {
+            "lease_until": None if until is None else min(until, latest),
+            "seen_at": min(run.seen_at, now),
+            "changed_at": min(run.changed_at, now),
+        }
+
+
+# --- what the user says -------------------------------------------------------
+
+
+class UserSpoke(RunEvent, sets={"worked_seconds": 0.0, "idle_rounds": 0}):
+    """The user has spoken in its session: its limits start again."""
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {**self.sets, "rounds_before": run.limits.rounds}
+
+
+class UserAnswered(
+    RunEvent, states=frozenset({_BLOCKED}), sets={"why": RunReason.ANSWERED, "question": None}
+):
+    """The user has answered its question; it waits until its agent acts on that."""
+
+
+class UserHeard(RunEvent, states=_ANY):
+    """Its owner was told what the user said, up to a message."""
+
+    heard_until: int
+
+
+# --- calls and steps ----------------------------------------------------------
+
+
+class CallBegan(RunEvent):
+    """A tool call begins, for a step (counted from 0; None: for no step)."""
+
+    step: int | None
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        same = run.budget.step == self.step
+        calls = run.budget.step_calls + 1 if same else 1
+        count = {"step": self.step, "step_calls": calls}
+        return {**count, "step_bonus": run.budget.step_bonus and same}
+
+
+class CallEnded(RunEvent):
+    """A tool call has ended; the call, or its result, may be new."""
+
+    given: str
+    """Digest of the call's arguments; `result` begins with it."""
+    result: str
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        news = run.progress.news
+        if not any(each.startswith(self.given) for each in run.progress.recent):
+            news = News.CALL
+        elif self.result not in run.progress.recent and news is News.NONE:
+            news = News.RESULT
+        others = [each for each in run.progress.recent if each != self.result]
+        recent = (*others, self.result)[-run_checkpoints.RECENT :]
+        return {"calls": run.progress.calls + 1, "news": news, "recent": recent}
+
+
+class CheckpointWritten(RunEvent, adds="checkpoints"):
+    """A checkpoint of it is written."""
+
+
+class StepGivenMore(RunEvent, sets={"step_bonus": True}):
+    """A step is given more calls, once."""
+
+    step: int
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        calls = run.budget.step_calls if run.budget.step == self.step else 0
+        return {**self.sets, "step": self.step, "step_calls": calls}
+
+
+class StepFailed(RunEvent):
+    """A step was given up."""
+
+    index: int
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        others = (each for each in run.budget.failed_steps if each != self.index)
+        return {"failed_steps": (*others, self.index)}
+
+
+class PlanReplaced(RunEvent, sets={"failed_steps": ()}):
+    """The plan of its task was replaced."""
+
+    step: int | None
+    """Step whose calls the budget counts now, from 0; None: none."""
+    same: bool
+    """True if it is the step that the budget counted before."""
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        anew = {"step_calls": 0, "step_bonus": False} if not self.same else {}
+        return {**self.sets, "step": self.step, **anew}
+
+
+# --- who works on it, and with what -------------------------------------------
+
+
+class AgentDescribed(RunEvent):
+    """Its host says where its agent works and what shapes its prompt, if it knows."""
+
+    folder: str | None = None
+    fingerprint: str | None = None
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {name: value for name, value in self if value is not None}
+
+
+class TasksAttached(RunEvent):
+    """Other tasks go to review together with it."""
+
+    task_ids: tuple[str, ...]
+
+    def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
+        return {"attached": (*run.attached, *self.task_ids)}
+
+
+class TaskRegistered(RunEvent):
+    """The agent itself registers the task that covered its turn."""
+
+    segmented: bool
+    attached: tuple[str, ...]
+
+
+class TurnCovered(RunEvent, sets={"step": 0, "news": News.CALL}):
+    """It covers a turn from its first call on, as the only step of its task."""
+
+    step_calls: int
+    checkpoints: int
+    calls: int
+
+
+def end_turn(run: Run, now: datetime) -> Fields:
+    """Compute the fields of a run whose turn ends: add the turn's time to `worked_seconds`."""
+    began = run.limits.turn_began_at
+    spent = 0.0 if began is None else max((now - began).total_seconds(), 0.0)
+    return {"turn_began_at": None, "worked_seconds": run.limits.worked_seconds + spent}
+
+
+# --- transitions --------------------------------------------------------------
+
 
 _QUEUED, _RUNNING = RunState.QUEUED, RunState.RUNNING
 _BLOCKED, _REVIEW = RunState.BLOCKED, RunState.REVIEW

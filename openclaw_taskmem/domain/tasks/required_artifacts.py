@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.tasks.metadata import ARTIFACTS
+from openclaw_taskmem.domain.tasks.lifecycle import ARTIFACTS
 from openclaw_taskmem.domain.text.path_mentions import is_elsewhere
 from openclaw_taskmem.domain.text.texts import quote_line, to_plain_line
 from taskmem_hookspecs import Claim, Task, Value

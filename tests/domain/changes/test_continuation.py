@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.changes import continuation, gateway_work, stuck
+from openclaw_taskmem.domain.changes import continuation, stuck
 from openclaw_taskmem.domain.changes.continuation import Block, Fail, GoOn, RestRun
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
-from openclaw_taskmem.domain.runs.fields import set_fields
+from openclaw_taskmem.domain.runs.machine import set_fields
 from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.turns import Origin, Turn
 from taskmem_hookspecs import (
@@ -167,7 +167,7 @@ def test_what_ends_with_the_gateway_is_awaited_no_more(
 ) -> None:
     before = change_after_turn(facts(), Turn(said="Waiting.", **what))
 
-    change = gateway_work.notify_gateway_restart(
+    change = continuation.notify_gateway_restart(
         facts_after(before), before.events, wake_id="w", now=NOW
     )
 
@@ -188,7 +188,7 @@ def change_after_end(name: str, change: Change, **at: object) -> Change:
     if known.run is not None:
         known = known.model_copy(update={"run": known.run.model_copy(update=at)})
     given: dict[str, Any] = {"wake_id": "wake_10", "now": NOW}
-    return gateway_work.notify_awaited_end(known, change.events, name, "exit code 0", **given)
+    return continuation.notify_awaited_end(known, change.events, name, "exit code 0", **given)
 
 
 def test_what_is_told_in_vain_counts_for_no_limit() -> None:

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.changes import handoff_notes
-from openclaw_taskmem.domain.changes.handoff_notes import HandoffNotes
+from openclaw_taskmem.domain.changes import handoff
+from openclaw_taskmem.domain.changes.handoff import HandoffNotes
 from openclaw_taskmem.domain.tasks import lifecycle
 from taskmem_hookspecs import Message, Role, TaskStatus
 from taskmem_hookspecs.testing import a_message, a_run, a_task
@@ -15,7 +15,7 @@ from taskmem_hookspecs.testing.clock import DAWN
 from tests.support.owners import a_changed_run
 
 TO_TESTER = "Handed to tester. Look at the roof."
-TO_USER = handoff_notes.describe_review("It is built.")
+TO_USER = handoff.describe_review("It is built.")
 
 
 def user(said: str) -> Message:
@@ -29,7 +29,7 @@ def entry(said: str) -> Message:
 def find_left(*messages: Message, began_later: bool = False, heard_until: int = 0) -> HandoffNotes:
     began = DAWN + timedelta(minutes=1) if began_later else DAWN
     run = a_run(role="tester", created_at=began)
-    return handoff_notes.find_handoff_notes(run, messages, heard_until)
+    return handoff.find_handoff_notes(run, messages, heard_until)
 
 
 def test_words_of_the_user_since_a_review_are_left_oldest_first() -> None:
@@ -83,7 +83,7 @@ def test_words_before_a_hand_off_are_left_unless_they_were_heard(
 
 
 def test_what_went_to_review_with_another_task_was_reviewed() -> None:
-    found = find_left(entry(handoff_notes.describe_joint_review("task_7")), user("No."))
+    found = find_left(entry(handoff.describe_joint_review("task_7")), user("No."))
 
     assert found == HandoffNotes(user_said=("No.",), reviewed=True)
 
@@ -114,6 +114,6 @@ def test_who_holds_a_run_is_not_told_again_what_they_heard() -> None:
 
     def unheard(until: int) -> list[int]:
         run = a_changed_run(heard_until=until)
-        return [m.message_id for m in handoff_notes.find_unheard_messages(run, said)]
+        return [m.message_id for m in handoff.find_unheard_messages(run, said)]
 
     assert (unheard(4), unheard(0)) == ([5], [4, 5])

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import run_calls
 from openclaw_taskmem.domain.runs import claims as run_claims
-from openclaw_taskmem.domain.runs.events import (
+from openclaw_taskmem.domain.runs.machine import (
     LeaseReleased,
     OwnerSeen,
     RunBlocked,
@@ -25,12 +25,14 @@ from openclaw_taskmem.domain.runs.events import (
     RunEvent,
     RunFailed,
     RunRequeued,
+    RunTransition,
     SentToReview,
     StepGivenMore,
     ToldToGoOn,
     TurnSucceeded,
+    apply_events,
+    begin_run,
 )
-from openclaw_taskmem.domain.runs.machine import RunTransition, apply_events, begin_run
 from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
 from taskmem_hookspecs import News, Owner, RunState, TaskStatus
 from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotReady

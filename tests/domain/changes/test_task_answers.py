@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.changes import task_answers
-from openclaw_taskmem.domain.changes.handoff_notes import HandoffNotes
+from openclaw_taskmem.domain.changes import task_update
+from openclaw_taskmem.domain.changes.handoff import HandoffNotes
 from openclaw_taskmem.domain.tasks.thread_search import parse_query
 from taskmem_hookspecs import (
     Linkage,
@@ -30,7 +30,7 @@ def summary(
         {"task": task, "messages": messages, "waits": waits, "now": NOW}
     )
     question = parse_query(query, task.plan)
-    return task_answers.summarize_task(facts, question)
+    return task_update.summarize_task(facts, question)
 
 
 def test_a_sparse_history_still_gives_a_useful_answer() -> None:
@@ -177,17 +177,17 @@ def test_a_long_plan_is_counted_not_listed() -> None:
     ],
 )
 def test_an_acknowledgement_says_what_comes_next(task: Task, said: str) -> None:
-    assert task_answers.describe_next_step(task) == said
+    assert task_update.describe_next_step(task) == said
 
 
 def test_finished_task_is_not_to_be_completed_if_user_spoke_last() -> None:
     task, said = a_task(done=[0, 1, 2]), a_message(role=Role.USER)
 
-    told = task_answers.describe_next_step(task, [a_message(), said])
+    told = task_update.describe_next_step(task, [a_message(), said])
 
     assert told.startswith("All steps are marked done, but the user has spoken since:")
     assert "completed" not in told
-    assert "completed" in task_answers.describe_next_step(task, [said, a_message()])
+    assert "completed" in task_update.describe_next_step(task, [said, a_message()])
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_finished_task_is_not_to_be_completed_if_user_spoke_last() -> None:
 def test_one_who_claims_is_told_to_act_on_what_is_left_for_them(
     left: HandoffNotes, done: tuple[int, ...], begins: str, ends: str
 ) -> None:
-    told = task_answers.describe_handoff_notes(a_task(done=done), left)
+    told = task_update.describe_handoff_notes(a_task(done=done), left)
 
     assert told.startswith(begins)
     assert told.endswith(ends)

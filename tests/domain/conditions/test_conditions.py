@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.conditions import phrases
+from openclaw_taskmem.domain.conditions import conditions
 from openclaw_taskmem.domain.conditions.conditions import parse_condition, read_signals
 from openclaw_taskmem.domain.conditions.verdicts import (
     add_reader_note,
@@ -222,7 +222,7 @@ def test_a_refusal_shows_the_forms_and_a_way_out():
     refusal = build_sides_refusal(condition, condition.free)
     assert refusal.details["sides"] == ["the deploy is live"]
     assert refusal.details["suggestion"] == ('"THE TEXT THAT IT PRINTS" appears or fails')
-    assert refusal.details["forms"] == [*phrases.FORMS]
+    assert refusal.details["forms"] == [*conditions.FORMS]
 
 
 def refuse_of_scheme(words, forms):
@@ -312,7 +312,7 @@ def test_the_page_prints_every_word_of_the_grammar():
     table = page.split("| meaning | words |")[1].split("\n\n")[0]
     printed = {word for row in table.splitlines() for word in re.split("[|,]", row)}
     said = {word.strip() for word in printed}
-    known = {" ".join(phrase) for each in phrases.TABLES for phrase in each}
+    known = {" ".join(phrase) for each in conditions.TABLES for phrase in each}
     assert known | EMPTY_WORDS <= said
 
 

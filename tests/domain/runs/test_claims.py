@@ -8,8 +8,7 @@ import pytest
 
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.runs import claims
-from openclaw_taskmem.domain.runs.events import RunClaimed, RunRequeued
-from openclaw_taskmem.domain.runs.machine import apply_events
+from openclaw_taskmem.domain.runs.machine import RunClaimed, RunRequeued, apply_events
 from openclaw_taskmem.domain.runs.policy import RunReason
 from taskmem_hookspecs import Owner, Run, RunState
 from taskmem_hookspecs.errors import Fenced, RunHeld

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.callers.gateway_presence import GatewayPresence
-from openclaw_taskmem.domain.changes.reminders import find_open_task
-from openclaw_taskmem.domain.wakes.holds import LONGEST_TURN, SETTLES, find_hold
+from openclaw_taskmem.domain.callers.reachability import GatewayPresence
+from openclaw_taskmem.domain.changes.continuation import find_open_task
+from openclaw_taskmem.domain.wakes.outbox import LONGEST_TURN, SETTLES, find_hold
 from taskmem_hookspecs import Task, TaskStatus
 from taskmem_hookspecs.testing import a_task
 from taskmem_hookspecs.testing.clock import DAWN

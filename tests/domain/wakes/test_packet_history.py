@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from openclaw_taskmem.domain.effects.checkpoints import PastCall
 from openclaw_taskmem.domain.effects.side_effects import Effect
 from openclaw_taskmem.domain.text.texts import count_json_bytes
-from openclaw_taskmem.domain.wakes import packet_history
+from openclaw_taskmem.domain.wakes import packet
 from taskmem_hookspecs import PlanRevision, WaitStatus
 from taskmem_hookspecs.testing import a_revision, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
@@ -39,7 +39,7 @@ def at_minute(minute: int) -> datetime:
 
 
 def test_of_a_past_without_calls_nothing_is_said() -> None:
-    assert packet_history.list_done_calls([]) == packet_history.list_cut_calls([]) == ()
+    assert packet.list_done_calls([]) == packet.list_cut_calls([]) == ()
 
 
 def test_the_gravest_is_named_first_and_among_equals_the_newest() -> None:
@@ -53,7 +53,7 @@ def test_the_gravest_is_named_first_and_among_equals_the_newest() -> None:
         call(about="npm test", at=at_minute(6)),
     ]
 
-    assert packet_history.list_done_calls(made) == (
+    assert packet.list_done_calls(made) == (
         "exec: git push",
         "exec: curl -X POST https://shop.example/pay (exit 0)",
         "write: a.md",
@@ -68,47 +68,46 @@ def test_what_was_judged_when_it_was_made_is_not_judged_again() -> None:
         call(about="git push", effect=Effect.NOTHING),
     ]
 
-    assert packet_history.list_done_calls(made) == ("exec: cat a",)
+    assert packet.list_done_calls(made) == ("exec: cat a",)
 
 
 def test_calls_in_the_same_words_share_one_line_with_a_count() -> None:
     made = [call(tool="edit", about="a.md", at=at_minute(n)) for n in range(3)]
 
-    assert packet_history.list_done_calls(
-        [*made, call(tool="edit", about="b.md", at=at_minute(9))]
-    ) == ("edit: b.md", "edit: a.md, 3 times")
+    assert packet.list_done_calls([*made, call(tool="edit", about="b.md", at=at_minute(9))]) == (
+        "edit: b.md",
+        "edit: a.md, 3 times",
+    )
 
 
 def test_a_call_that_was_cut_and_made_again_is_of_known_outcome() -> None:
     cut, other = call(ok=None, about="git push"), call(ok=None, about="./run.sh")
 
-    assert packet_history.list_cut_calls([cut, other]) == ("exec: git push", "exec: ./run.sh")
-    assert packet_history.list_cut_calls([cut, other, call(about="git push")]) == (
-        "exec: ./run.sh",
-    )
-    assert packet_history.list_cut_calls([call(about="git push"), cut]) == ("exec: git push",)
+    assert packet.list_cut_calls([cut, other]) == ("exec: git push", "exec: ./run.sh")
+    assert packet.list_cut_calls([cut, other, call(about="git push")]) == ("exec: ./run.sh",)
+    assert packet.list_cut_calls([call(about="git push"), cut]) == ("exec: git push",)
 
 
 @pytest.mark.parametrize("tool", READS)
 def test_what_leaves_nothing_behind_may_be_done_again(tool: str) -> None:
-    assert packet_history.list_done_calls([call(tool=tool, about="x")]) == ()
+    assert packet.list_done_calls([call(tool=tool, about="x")]) == ()
 
 
 @pytest.mark.parametrize("tool", ["exec", "write", "edit", "message", "unheard_of"])
 def test_what_may_have_left_something_is_not_to_be_done_again(tool: str) -> None:
-    assert packet_history.list_done_calls([call(tool=tool, about="x")]) == (f"{tool}: x",)
+    assert packet.list_done_calls([call(tool=tool, about="x")]) == (f"{tool}: x",)
 
 
 @pytest.mark.parametrize("ok", [False, None])
 def test_what_failed_or_was_cut_is_not_done(ok: bool | None) -> None:
-    assert packet_history.list_done_calls([call(ok=ok)]) == ()
+    assert packet.list_done_calls([call(ok=ok)]) == ()
 
 
 @pytest.mark.parametrize("tool", ["exec", "read"])
 def test_what_was_cut_is_of_unknown_outcome(tool: str) -> None:
     known = [call(ok=True), call(ok=False, exit_code=1), call(tool=tool, ok=None, about="x")]
 
-    assert packet_history.list_cut_calls(known) == (f"{tool}: x",)
+    assert packet.list_cut_calls(known) == (f"{tool}: x",)
 
 
 @pytest.mark.parametrize(
@@ -127,19 +126,19 @@ def test_a_failed_call_may_have_been_done_all_the_same(
 ) -> None:
     failed = call(tool=tool, about=about, ok=False, exit_code=exit_code)
 
-    assert bool(packet_history.list_cut_calls([failed])) is unknown
-    assert packet_history.list_cut_calls([failed, call(tool=tool, about=about)]) == ()
+    assert bool(packet.list_cut_calls([failed])) is unknown
+    assert packet.list_cut_calls([failed, call(tool=tool, about=about)]) == ()
 
 
 def test_a_call_about_nothing_is_named_by_its_tool_alone() -> None:
-    assert packet_history.list_done_calls([call(tool="write", about="")]) == ("write",)
+    assert packet.list_done_calls([call(tool="write", about="")]) == ("write",)
 
 
 @given(st.integers(0, 40), st.booleans())
 def test_every_one_is_named_in_order(number: int, cut: bool) -> None:
     ok = None if cut else True
     calls = [call(about=f"./{n}", ok=ok, at=at_minute(n)) for n in range(number)]
-    said = (packet_history.list_cut_calls if cut else packet_history.list_done_calls)(calls)
+    said = (packet.list_cut_calls if cut else packet.list_done_calls)(calls)
 
     lines = [f"exec: ./{n}" for n in range(number)]
     assert [*said] == (lines if cut else lines[::-1])
@@ -148,10 +147,10 @@ def test_every_one_is_named_in_order(number: int, cut: bool) -> None:
 @given(st.text(max_size=2000), st.none() | st.integers(0, 255))
 @example("é\n" * 900, 255)
 def test_effect_line_is_one_short_line_whatever_the_call(about: str, code: int | None) -> None:
-    (line,) = packet_history.list_done_calls([call(tool="write", about=about, exit_code=code)])
+    (line,) = packet.list_done_calls([call(tool="write", about=about, exit_code=code)])
 
     assert len(line.splitlines()) == 1
-    assert count_json_bytes(line) <= packet_history.LINE_BYTES + len("write:  (exit 255)")
+    assert count_json_bytes(line) <= packet.LINE_BYTES + len("write:  (exit 255)")
 
 
 # --- dropped --------------------------------------------------------------------
@@ -162,7 +161,7 @@ def revision_of(old: tuple[str, ...], **changes: object) -> PlanRevision:
 
 
 def test_a_plan_that_never_changed_has_dropped_nothing() -> None:
-    assert packet_history.list_dropped_intents(a_task(), [], []) == ()
+    assert packet.list_dropped_intents(a_task(), [], []) == ()
 
 
 def test_a_step_that_is_gone_from_the_plan_is_not_to_come_back() -> None:
@@ -171,7 +170,7 @@ def test_a_step_that_is_gone_from_the_plan_is_not_to_come_back() -> None:
         revision_of(("Build it", "Print it", "Fax it")),
     ]
 
-    assert packet_history.list_dropped_intents(a_task(), revisions, []) == (
+    assert packet.list_dropped_intents(a_task(), revisions, []) == (
         "step: Fax it",
         "step: Print it",
     )
@@ -179,13 +178,13 @@ def test_a_step_that_is_gone_from_the_plan_is_not_to_come_back() -> None:
 
 @pytest.mark.parametrize("old", ["1. Build it", "build it!", "- Build it", "[x] Build it"])
 def test_a_step_that_is_only_written_otherwise_is_not_gone(old: str) -> None:
-    assert packet_history.list_dropped_intents(a_task(), [revision_of((old,))], []) == ()
+    assert packet.list_dropped_intents(a_task(), [revision_of((old,))], []) == ()
 
 
 def test_a_step_that_came_back_is_wanted_again() -> None:
     revisions = [revision_of(("Test it", "Fax it")), revision_of(("Fax it",))]
 
-    said = packet_history.list_dropped_intents(a_task(plan=("Test it", "Fax it")), revisions, [])
+    said = packet.list_dropped_intents(a_task(plan=("Test it", "Fax it")), revisions, [])
 
     assert said == ()
 
@@ -196,7 +195,7 @@ def test_only_a_wait_that_was_called_off_is_not_to_be_revived() -> None:
         for status in WaitStatus
     ]
 
-    assert packet_history.list_dropped_intents(a_task(), [], waits) == (
+    assert packet.list_dropped_intents(a_task(), [], waits) == (
         "wait: pty:cancelled until the build has ended",
     )
 
@@ -208,7 +207,7 @@ def test_every_one_that_was_dropped_is_named_in_order(steps: int, waits: int) ->
         a_wait(wait_id=str(n), wake_when=str(n), status=WaitStatus.CANCELLED) for n in range(waits)
     ]
 
-    said = packet_history.list_dropped_intents(a_task(), revisions, off)
+    said = packet.list_dropped_intents(a_task(), revisions, off)
 
     assert said == (
         *(f"step: Fax page {n}" for n in range(steps)),
@@ -221,6 +220,6 @@ def test_every_one_that_was_dropped_is_named_in_order(steps: int, waits: int) ->
 def test_what_was_dropped_is_one_short_line_each(text: str) -> None:
     off = a_wait(target=text, wake_when=text, status=WaitStatus.CANCELLED)
 
-    for line in packet_history.list_dropped_intents(a_task(), [revision_of((text,))], [off]):
+    for line in packet.list_dropped_intents(a_task(), [revision_of((text,))], [off]):
         assert len(line.splitlines()) == 1
-        assert count_json_bytes(line) <= 2 * packet_history.LINE_BYTES + len("wait:  until ")
+        assert count_json_bytes(line) <= 2 * packet.LINE_BYTES + len("wait:  until ")
