@@ -149,14 +149,6 @@ def start_home_daemon(home: Home, **settings: str) -> subprocess.Popen[bytes]:
     raise SystemExit(f"The daemon did not start: {said.read_text().strip()[-300:]}")
 
 
-def wait_for_index(home: Home) -> None:
-    """Wait until the index of past tasks says nothing of itself any more."""
-    asked = {"tool": "memory_recall", "arguments": {"query": "the shop"}}
-    with connect(home) as link:
-        while "is being made" in str(link.call("call", asked)):
-            time.sleep(1)
-
-
 def run_taskmem(home: Home, arguments: Sequence[str]) -> float:
     """Run `taskmem` to its end, and return the seconds it took."""
     start = time.perf_counter()

@@ -21,7 +21,6 @@ from homes import (
     open_store,
     run_taskmem,
     serve_home,
-    wait_for_index,
 )
 from machine import measure_memory
 from playwright.sync_api import Page, sync_playwright
@@ -46,16 +45,12 @@ SETTLED = 3
 
 
 def look_at_pages() -> Iterator[Figure]:
-    """Measure pages and lists over 20,000 tasks with a million messages, and their memory.
-
-    The index of past tasks is made first, which takes some minutes.
-    """
+    """Measure pages and lists over 20,000 tasks with a million messages, and their memory."""
     with ExitStack() as stack:
         home = stack.enter_context(make_home())
         ids = fill_home(home, TASKS)
         _write_messages(home, ids)
         pid = stack.enter_context(serve_home(home))
-        wait_for_index(home)
         time.sleep(SETTLED)
         before, _ = measure_memory(pid)
         with _serve_pages(home) as (link, server), _open_chromium() as page:

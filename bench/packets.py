@@ -32,6 +32,7 @@ from taskmem_hookspecs import (
     Task,
     TaskStatus,
     TaskStore,
+    TextQuery,
 )
 from taskmem_hookspecs.testing import FakeClock
 
@@ -84,7 +85,13 @@ def thread_query() -> Iterator[Figure]:
         searches, calls = [], []
         for _ in range(LONG):
             start = time.perf_counter()
-            thread_search.search_thread(asked["query"], plan, messages)
+            question = thread_search.parse_query(asked["query"], plan)
+            found = store.find_texts(TextQuery(patterns=question.patterns, task_id=task_id))
+            places = {
+                pattern: [place.message_id or 0 for place in match.places]
+                for pattern, match in found.items()
+            }
+            thread_search.search_thread(question, len(plan), messages, places)
             searches.append(time.perf_counter() - start)
             start = time.perf_counter()
             catalog.answer_call(context, "task_update", asked, Caller())

@@ -22,14 +22,11 @@ held out has been fitted to.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 import tomllib
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -40,8 +37,11 @@ from figures import Figure, amount
 from homes import find_disk
 from recall_score import BIAS, Question, ask_questions, format_scores
 
+from openclaw_taskmem.engine.scoped_store import ScopedStore
+from openclaw_taskmem.engine.task_history import StoredHistory
 from taskmem_hookspecs import (
     Author,
+    Change,
     LedgerEntry,
     Message,
     MessageType,
@@ -49,15 +49,16 @@ from taskmem_hookspecs import (
     Recollection,
     Role,
     Task,
-    TaskChanges,
-    TaskRecord,
     TaskStatus,
 )
 from taskmem_hookspecs.testing import FakeClock
 from taskmem_recall.past_tasks import PastTasks
+from taskmem_sqlmodel.store import SqlStore
 
 SEED: Final = 21
 TASKS: Final = 20_000
+BATCH: Final = 500
+"""Tasks that are written in one transaction."""
 QUESTIONS: Final = 500
 TOPICS: Final = Path(__file__).parent / "recall" / "topics.toml"
 BEGIN: Final = datetime(2024, 11, 1, 8, tzinfo=UTC)
@@ -89,28 +90,30 @@ def recall_tasks() -> Iterator[Figure | str]:
     made = TaskSet()
     clock = FakeClock(max(one.task.updated_at for one in made.tasks))
     with TemporaryDirectory(prefix="tmb", dir=find_disk()) as folder:
-        history = GeneratedHistory(made.tasks)
-        source = PastTasks(history, Path(folder), clock)
+        file = Path(folder) / "taskmem.db"
+        store = SqlStore(f"sqlite:///{file}")
         began = time.perf_counter()
-        asyncio.run(_build_index(source, history))
+        for place in range(0, TASKS, BATCH):
+            store.commit(_build_change(made.tasks[place : place + BATCH]))
         seconds = time.perf_counter() - began
-        size = sum(path.stat().st_size for path in Path(folder).iterdir())
+        size = file.stat().st_size
+        source = PastTasks(StoredHistory(ScopedStore(store)), clock)
         scores = ask_questions(made.questions, source.recall, _is_right, BIAS)
-    yield amount("index of 20,000 tasks: made in", [seconds], "s")
-    yield amount("index of 20,000 tasks: on the disk", [size / 1e6], "MB")
+        store.close()
+    yield amount("20,000 tasks with their index: written in", [seconds], "s")
+    yield amount("20,000 tasks with their index: on the disk", [size / 1e6], "MB")
     for half in (False, True):
         some = [one for one in scores if one.question.is_held_out == half]
         yield from format_scores(f"past tasks, {'held out' if half else 'fitted to'}", some, 0.05)
 
 
-async def _build_index(source: PastTasks, history: GeneratedHistory) -> None:
-    running = asyncio.create_task(source.run())
-    ready = asyncio.create_task(history.is_read.wait())
-    await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)
-    for one in (running, ready):
-        one.cancel()
-    with suppress(asyncio.CancelledError):
-        await running
+def _build_change(tasks: Sequence[PastTask]) -> Change:
+    return Change(
+        tasks=tuple(one.task for one in tasks),
+        messages=tuple(message for one in tasks for message in one.messages),
+        revisions=tuple(revision for one in tasks for revision in one.revisions),
+        ledger=tuple(entry for one in tasks for entry in one.made),
+    )
 
 
 def _is_right(found: Recollection, question: Question) -> bool:
@@ -135,45 +138,6 @@ class PastTask:
     messages: tuple[Message, ...]
     revisions: tuple[PlanRevision, ...]
     made: tuple[LedgerEntry, ...]
-
-
-class GeneratedHistory:
-    """Generated tasks as the `TaskHistory` of a home in which nothing happens any more."""
-
-    def __init__(self, tasks: Sequence[PastTask]) -> None:
-        self._tasks = {one.task.task_id: one for one in tasks}
-        self._ids = sorted(self._tasks)
-        self.is_read = asyncio.Event()
-        """Set once somebody has read everything, and waits for changes."""
-
-    def find_end(self) -> int:
-        """Return the id of the newest event."""
-        return 1
-
-    def list_changes(self, after: int, limit: int) -> TaskChanges:
-        """Return that nothing changed."""
-        del limit
-        return TaskChanges(place=max(after, 1))
-
-    def list_tasks(self, after: str, limit: int) -> Sequence[Task]:
-        """Return tasks in order of id."""
-        first = bisect_right(self._ids, after)
-        return [self._tasks[one].task for one in self._ids[first : first + limit]]
-
-    def read_task(self, task_id: str) -> TaskRecord | None:
-        """Return a task; None: there is no such task."""
-        one = self._tasks.get(task_id)
-        return one and TaskRecord(task=one.task, revisions=one.revisions, made=one.made)
-
-    def read_messages(self, task_id: str, limit: int | None = None) -> Sequence[Message]:
-        """Return the newest messages of a task, oldest first; `limit` None: all."""
-        return self._tasks[task_id].messages[-limit if limit else 0 :]
-
-    async def wait_for_changes(self, after: int) -> None:
-        """Never return."""
-        del after
-        self.is_read.set()
-        await asyncio.Event().wait()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from homes import (
     open_store,
     run_taskmem,
     serve_home,
-    wait_for_index,
 )
 from updates import make_update_timer
 
@@ -68,7 +67,6 @@ def year_home() -> Iterator[Figure | str]:
         yield f"The year, before anything was dropped: {before / MIB:,.0f} MiB."
         yield amount("the database after retention", [_measure_file(old) / MIB], "MiB", 2048)
         yield millis("a pass of retention", passes)
-        yield amount("the index of past tasks, made anew", [_build_index(old)], "s")
         yield amount("the whole home", [_measure_home(old) / MIB], "MiB", 2048)
         starts = sample_in_turns(
             STARTS, fresh=lambda _: _time_start(fresh), old=lambda _: _time_start(old)
@@ -152,14 +150,6 @@ def _drop_ended(home: Home) -> list[float]:
         passes.append(time.perf_counter() - start)
     store.close()
     return passes
-
-
-def _build_index(home: Home) -> float:
-    """Let a daemon build the index of past tasks; return the seconds that it took."""
-    start = time.perf_counter()
-    with serve_home(home):
-        wait_for_index(home)
-        return time.perf_counter() - start
 
 
 # --- the year -----------------------------------------------------------------

@@ -21,7 +21,6 @@ from homes import (
     find_disk,
     make_home,
     serve_home,
-    wait_for_index,
 )
 from machine import measure_cpu_seconds
 from peers.in_process import PLAN
@@ -105,7 +104,6 @@ def _open_ours(stack: ExitStack) -> PeerHost:
     home = stack.enter_context(make_home())
     ids = fill_home(home, TASKS)
     pid = stack.enter_context(serve_home(home))
-    wait_for_index(home)
 
     def build(operation: str, number: int) -> tuple[str, Mapping[str, object]]:
         task = {"task_id": ids[number * 7919 % TASKS]}

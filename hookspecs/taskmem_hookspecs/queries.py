@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from taskmem_hookspecs.model import TaskStatus, WaitStatus, WakeState
 from taskmem_hookspecs.runs import RunState
@@ -94,3 +95,34 @@ class EventQuery(Value):
     """Only events with a greater id."""
     limit: int | None = None
     """Maximum number of events: the first ones after `after`, or the newest without `after`."""
+
+
+class TextQuery(Query):
+    """Find texts of tasks by their words.
+
+    Texts are messages, and of a task its name, plan, request, replaced plans, and the paths that it
+    made. Implicit tasks and alerts of stuck tasks are left out, except with `task_id`.
+    """
+
+    patterns: tuple[str, ...]
+    """Patterns to look for, as `words` describes them. Case does not matter; parts of a text are
+    looked for in the newest texts only."""
+    task_id: str | None = None
+    """Only messages of this task; `home` and `limit` do not matter."""
+
+
+class TextPlace(NamedTuple):
+    """A text of a task."""
+
+    task_id: str
+    message_id: int | None
+    """None: it is no message."""
+
+
+class TextMatches(NamedTuple):
+    """The texts that have one pattern."""
+
+    total: int
+    """How many there are, about: those that are left out may be counted."""
+    places: Sequence[TextPlace]
+    """Messages newest first, then other texts; at most `limit` of each."""

@@ -1,12 +1,12 @@
-"""Define the sources of `memory_recall`, and the tasks of the home that they may follow."""
+"""Define the sources of `memory_recall`, and the tasks of the home that they may search."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from taskmem_hookspecs.evidence import LedgerEntry
-from taskmem_hookspecs.model import Message, PlanRevision, Task
+from taskmem_hookspecs.model import Message, Task
+from taskmem_hookspecs.queries import TextMatches, TextQuery
 from taskmem_hookspecs.value import Instant, Value
 
 
@@ -66,7 +66,7 @@ class TaskSource(RecallSource, Protocol):
 
 @runtime_checkable
 class BackgroundSource(RecallSource, Protocol):
-    """A source with work of its own, such as an index to keep or a screen to record."""
+    """A source with work of its own, such as a screen to record."""
 
     async def run(self) -> None:
         """Work until the daemon stops, which cancels it.
@@ -99,56 +99,25 @@ class ActiveSource(RecallSource, Protocol):
         ...
 
 
-class TaskChanges(Value):
-    """Tasks that changed, and the event up to which the log was read."""
-
-    task_ids: tuple[str, ...] = ()
-    """Each once, in order of its last change; implicit tasks and those of other homes are left
-    out."""
-    place: int
-    """Id of the last event that was read; give it as `after` next time."""
-
-
-class TaskRecord(Value):
-    """A task with all that can be found again of it, except its thread."""
-
-    task: Task
-    revisions: tuple[PlanRevision, ...] = ()
-    """Oldest first."""
-    made: tuple[LedgerEntry, ...] = ()
-    """The files and addresses that it made, changed or named, in order of path."""
-
-
 class TaskHistory(Protocol):
     """The tasks of the home, as they are stored; implicit tasks are left out.
 
-    All methods but `wait_for_changes` may be called from any thread, and may raise `StoreBusy` or
-    `StoreUnavailable`; the next call works once the cause is gone.
+    All methods may be called from any thread, and may raise `StoreBusy` or `StoreUnavailable`; the
+    next call works once the cause is gone.
     """
 
-    def find_end(self) -> int:
-        """Return the id of the newest event; 0: there is none."""
+    def find_texts(self, query: TextQuery) -> Mapping[str, TextMatches]:
+        """Return for each pattern of a query the texts that have it, see `TaskStore`."""
         ...
 
-    def list_changes(self, after: int, limit: int) -> TaskChanges:
-        """Return the tasks that the next `limit` events after an event id are about."""
-        ...
-
-    def list_tasks(self, after: str, limit: int) -> Sequence[Task]:
-        """Return at most `limit` tasks with ids greater than `after`, in order of id.
-
-        To list all, begin with an empty `after`, and go on with the last id.
-        """
-        ...
-
-    def read_task(self, task_id: str) -> TaskRecord | None:
+    def read_task(self, task_id: str) -> Task | None:
         """Return a task; None: the home has no such task."""
         ...
 
-    def read_messages(self, task_id: str, limit: int | None = None) -> Sequence[Message]:
-        """Return the newest messages of a task, oldest first; `limit` None: all."""
+    def list_other_texts(self, task_id: str) -> Sequence[str]:
+        """Return the replaced steps of a task, and the paths that it made."""
         ...
 
-    async def wait_for_changes(self, after: int) -> None:
-        """Return once the log may have an event after that id, on any event loop."""
+    def read_message(self, task_id: str, message_id: int) -> Message | None:
+        """Return a message of a task; None: there is no such message."""
         ...

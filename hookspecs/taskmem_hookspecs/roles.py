@@ -5,7 +5,7 @@ A *provide* hook returns an object that implements one of these protocols, or No
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
@@ -24,7 +24,15 @@ from taskmem_hookspecs.model import (
     Wait,
     Wake,
 )
-from taskmem_hookspecs.queries import EventQuery, RunQuery, TaskQuery, WaitQuery, WakeQuery
+from taskmem_hookspecs.queries import (
+    EventQuery,
+    RunQuery,
+    TaskQuery,
+    TextMatches,
+    TextQuery,
+    WaitQuery,
+    WakeQuery,
+)
 from taskmem_hookspecs.runs import Checkpoint, Run
 from taskmem_hookspecs.value import Instant, Value
 
@@ -132,6 +140,13 @@ class TaskStore(Protocol):
 
     def find_events(self, query: EventQuery) -> Sequence[Event]:
         """Return the events that match a query."""
+        ...
+
+    def find_texts(self, query: TextQuery) -> Mapping[str, TextMatches]:
+        """Return for each pattern of a query the texts that have it.
+
+        A text is found from the commit on that writes it, until the one that deletes it.
+        """
         ...
 
     def count(self) -> Counts:

@@ -62,7 +62,6 @@ _RECORDINGS: Final = "recordings of the screen"
 _OTHER_FILES: Final = "other files"
 _HOME_PARTS: Final = {
     "taskmem.db": "database",
-    "recall": "index of past tasks",
     "terminals": "recordings of commands",
     "recordings": _RECORDINGS,
     "pictures": "pictures of waits",
@@ -73,13 +72,11 @@ _HOME_PARTS: Final = {
 """Parts of the home, by the beginning of names in it."""
 _FULL_EFFECT: Final = "When it is full, no report of an agent can be stored."
 _FULL_BESIDE_EFFECT: Final = (
-    "When it is full, no picture of a wait, recording or past task can be stored, nor any report "
+    "When it is full, no picture of a wait or recording can be stored, nor any report "
     "of an agent if the database is on this disk, too."
 )
 _SIZE_CURES: Final = {
     "database": f"Set TASKMEM_KEEP_DAYS or TASKMEM_KEEP_MB lower, {_THEN_RESTART}",
-    "index of past tasks": "Remove the folder recall in it: that is a copy of the tasks, which is "
-    "made anew, and grows with the tasks that are kept.",
     "recordings of commands": "End commands under taskmem run that you no longer need.",
     "pictures of waits": f"Set TASKMEM_PICTURE_DAYS lower, {_THEN_RESTART}",
     "set aside by restore": "Remove the folders replaced-… in it that you no longer need.",

@@ -21,9 +21,9 @@ ASIDE: Final = "replaced-"
 """Prefix of the folder with the old content."""
 REPLACED: Final = (
     *("taskmem.db", "taskmem.db-wal", "taskmem.db-shm"),
-    *("pictures", "recall", "config.toml", "home.id"),
+    *("pictures", "config.toml", "home.id"),
 )
-"""What a back-up replaces, or what is made anew from that; all else in the home stays.
+"""Files and folders that a back-up replaces; all else in the home stays.
 
 The database leaves first and enters last: without its log it would open as an older one.
 """

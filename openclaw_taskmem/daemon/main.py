@@ -132,7 +132,6 @@ async def serve_one_home(
     def nudge(due: DueWork) -> None:
         supervisor.follow(due.waits, due.roles, due.queued_for)
         dispatcher.note_commit(due)
-        history.note_commit()
         if loops is not None:
             loops.wake_loops(due)
 

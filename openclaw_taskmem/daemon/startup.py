@@ -12,7 +12,7 @@ from collections.abc import MutableMapping
 
 from openclaw_taskmem.daemon.home_exchange import finish_exchange
 from openclaw_taskmem.daemon.lock import Lock, LockHeld
-from openclaw_taskmem.daemon.work_folders import RESTORE, remove_left_folders
+from openclaw_taskmem.daemon.work_folders import RESTORE, remove_left_folders, remove_old_index
 from openclaw_taskmem.home import HomeRefused, find_home
 
 
@@ -45,6 +45,7 @@ def _run_with_lock(environ: MutableMapping[str, str], lock: Lock) -> int:
     folder = find_home(environ).folder
     finish_exchange(folder)
     remove_left_folders(folder, RESTORE)
+    remove_old_index(folder)
     from openclaw_taskmem.daemon.main import run_daemon
     from taskmem_hookspecs.errors import TaskmemError
 

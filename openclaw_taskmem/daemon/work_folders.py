@@ -16,6 +16,7 @@ BACKUP: Final = ".taskmem-backup-unfinished-"
 """Prefix of the folder in which a back-up is written, beside the file that it becomes."""
 RESTORE: Final = "restore-unfinished-"
 """Prefix of the folder in a home into which a back-up is unpacked."""
+_OLD_INDEX: Final = "recall"
 
 
 @contextmanager
@@ -62,3 +63,11 @@ def remove_left_folders(parent: Path, prefix: str) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(lock)
+
+
+def remove_old_index(folder: Path) -> None:
+    """Remove the index of past tasks that versions before 0.2 kept beside the database."""
+    if (folder / _OLD_INDEX).is_dir():
+        import shutil
+
+        shutil.rmtree(folder / _OLD_INDEX, ignore_errors=True)

@@ -7,7 +7,7 @@ rows, as the second may already be handling the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -23,6 +23,8 @@ from taskmem_hookspecs import (
     Task,
     TaskQuery,
     TaskStore,
+    TextMatches,
+    TextQuery,
     Wait,
     WaitQuery,
     Wake,
@@ -30,7 +32,7 @@ from taskmem_hookspecs import (
 )
 
 RowT = TypeVar("RowT", Task, Wait, Wake, Run)
-QueryT = TypeVar("QueryT", TaskQuery, WaitQuery, WakeQuery, RunQuery)
+QueryT = TypeVar("QueryT", TaskQuery, WaitQuery, WakeQuery, RunQuery, TextQuery)
 SHARED: Final = "shared"
 """The bookmark that a second home sets in the database."""
 _OWNERS: Final = ("home", "registrar_home")
@@ -126,6 +128,10 @@ class ScopedStore:
     def find_runs(self, query: RunQuery) -> Sequence[Run]:
         """Return the runs that match a query."""
         return self.whole.find_runs(self._narrow(query))
+
+    def find_texts(self, query: TextQuery) -> Mapping[str, TextMatches]:
+        """Return for each pattern of a query the texts of this home that have it."""
+        return self.whole.find_texts(self._narrow(query))
 
     def count_open(self, kind: type[Task | Wait], by: Maker, limit: int) -> int:
         """Return how many open tasks or waits of this home an agent has made, up to `limit`."""

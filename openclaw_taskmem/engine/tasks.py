@@ -49,6 +49,7 @@ from taskmem_hookspecs import (
     Task,
     TaskFacts,
     TaskStatus,
+    TextQuery,
     Value,
     WorkFolder,
 )
@@ -339,7 +340,14 @@ def answer_query(
         for message in context.store.read_records(Message, task_id)
         if until is None or message.message_id <= until
     ]
-    found = thread_search.search_thread(query, facts.task.plan, messages)
+    plan = facts.task.plan
+    question = thread_search.parse_query(query, plan)
+    matches = context.store.find_texts(TextQuery(patterns=question.patterns, task_id=task_id))
+    places = {
+        pattern: [place.message_id for place in match.places if place.message_id is not None]
+        for pattern, match in matches.items()
+    }
+    found = thread_search.search_thread(question, len(plan), messages, places)
     newest, now = tuple(messages[-thread.READ :]), context.clock.now()
     known = QueryFacts(task=facts.task, waits=facts.waits, messages=newest, now=now)
     return QueryAnswer(

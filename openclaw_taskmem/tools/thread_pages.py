@@ -15,6 +15,7 @@ from openclaw_taskmem.domain.text.texts import count_json_bytes, format_iso
 from openclaw_taskmem.engine.tasks import QueryAnswer
 from openclaw_taskmem.tools.tool import Answer
 from taskmem_hookspecs import InvalidArguments, Message
+from taskmem_hookspecs.words import find_patterns
 
 PAGE_MESSAGES: Final = 10
 FEWEST_MESSAGES: Final = 5
@@ -92,11 +93,11 @@ def _build_arguments(asked: QueryAnswer, query: str, **more: str) -> Answer:
 
 
 def _show_message(message: Message, words: tuple[str, ...]) -> Answer:
-    """Return a message; of a long one, the part with most of the words."""
+    """Return a message; of a long one, the part with most of the words, which are patterns."""
     if count_json_bytes(message.content) <= _LONG_MESSAGE_BYTES:
         return _describe_message(message, message.content)
     parts = _split_text(message.content, _EXCERPT)
-    held = [sum(word in part.lower() for word in words) for part in parts]
+    held = [len(find_patterns(part, words)) for part in parts]
     return _show_part(message, parts, held.index(max(held)))
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from taskmem_hookspecs import Clock, RecallSource, TaskHistory, hookimpl
 from taskmem_recall.past_tasks import PastTasks
 
 
 @hookimpl
-def recall_source(history: TaskHistory, folder: Path, clock: Clock) -> RecallSource:
+def recall_source(history: TaskHistory, clock: Clock) -> RecallSource:
     """Return the past tasks of the home."""
-    return PastTasks(history, folder / "recall", clock)
+    return PastTasks(history, clock)

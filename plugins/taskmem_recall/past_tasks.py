@@ -1,61 +1,104 @@
-"""The past tasks of a home as a source of `memory_recall`: keeps the index, and searches it."""
+"""The past tasks of a home as a source of `memory_recall`, found in the index of the store.
+
+The index finds where the words of a question stand; what is found is ranked here, by the rarest
+words first.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
 
-from taskmem_hookspecs import Clock, Recollection, TaskHistory, TaskmemError
-from taskmem_recall.past_task_database import IndexDamaged
-from taskmem_recall.past_task_index import PastTaskIndex
-from taskmem_recall.past_task_pages import (
-    build_recollection,
-    rank_matches,
-    split_into_pages,
-    to_millis,
+from taskmem_hookspecs import (
+    Clock,
+    Message,
+    Recollection,
+    Task,
+    TaskHistory,
+    TextQuery,
 )
-from taskmem_recall.past_task_search import PastTaskSearch
-from taskmem_recall.query_words import extract_words, join_neighbours
+from taskmem_hookspecs.words import (
+    MOST_WORDS,
+    build_part_patterns,
+    build_pattern,
+    extract_words,
+    find_patterns,
+    join_neighbours,
+    split_words,
+)
+from taskmem_recall.match_confidence import ConfidenceModel, rank_by_strength
 
-P = ParamSpec("P")
-T = TypeVar("T")
-BATCH: Final = 20
-"""Tasks that are stored in one transaction."""
-REST: Final = 3.0
-"""How many times as long as it works it rests, while it compares all tasks: calls go first."""
-EVENTS: Final = 500
-"""Events of the log that are read at once."""
-PAUSE: Final = 1.0
-"""Seconds for which changes are collected before they are stored."""
-RECENT: Final = 8
-"""Messages that are read beyond those that are new, in case that more have come meanwhile."""
+COMPARED_TASKS: Final = 12
+"""Least number of tasks whose texts are read and compared, the best by their words."""
+_RARE_COUNT: Final = 1_500
+"""Texts with a word up to which it is rare, so that all its places are looked at."""
+_PAIRED_WORDS: Final = 2
+"""Rare words, the rarest, beside which common words are searched for."""
+_USUAL_TEXTS: Final = 20_000
+"""Texts by which words are weighed: those of a home after some months."""
+_LEAST_PART: Final = 3
+"""Letters of a word that is looked for as a part of two."""
+_MOST_LETTERS: Final = 40
+"""A word with more letters is looked for only as it is: each is a place to part it."""
+_READ_MESSAGES: Final = 2
+"""Messages of a task that are read, the best by their words."""
+_PASSAGE_WEIGHT: Final = 1.0
+"""Share that a word counts more in the best passage, or the name, than anywhere in the task."""
+_NAME_WEIGHT: Final = 0.5
+"""Share that a word counts more in the name."""
+_MISSING_SHARE: Final = 0.6
+"""Share that a task loses that has none of the words, beside what they are worth in it."""
+_HALF_LIFE: Final = timedelta(days=90)
+"""Age at which half of what recency counts is left."""
+_MOST_RECENCY: Final = 0.6
+"""Greatest share that recency counts, at `recency_bias` 1; it grows by the square of that."""
+_LONGEST_PASSAGE: Final = 320
+"""Characters of a passage in an answer."""
+_MOST_STEPS: Final = 20
+MODEL: Final = ConfidenceModel(base=-2.1, coverage=4.5, lead=10.9)
+"""Fitted to one half of 600 questions over 20,000 tasks, a sixth of them without an answer
+(`bench/recall_tasks.py`); measured on the other half."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A word of a question, as it is searched for."""
+
+    pattern: str
+    count: int
+    """Texts that have it; 0: none has."""
+    weight: float
+    """The worth of the word: great if few texts have it."""
+
+
+def _build_term(pattern: str, count: int) -> _Term:
+    return _Term(pattern, count, math.log1p(_USUAL_TEXTS / (count + 0.5)))
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskMatch:
+    """A task that matches, with the passage that has most of the question."""
+
+    task: Task
+    passage: str
+    """Empty: only its name has words of the question."""
+    message: Message | None
+    """The message with the passage; None: it is another text."""
+    coverage: float
+    """Share of the question's words that the task has, by how rare they are; from 0 to 1."""
+    strength: float
 
 
 class PastTasks:
-    """A `RecallSource` of everything that is stored about tasks.
+    """A `TaskSource` of everything that is stored about tasks."""
 
-    The index is a copy. It is brought up to date with the store when the daemon starts, then
-    follows the log, and is made anew when it is lost or damaged.
-    """
-
-    def __init__(self, history: TaskHistory, folder: Path, clock: Clock) -> None:
-        """Create the source; `folder` is its own, and is made when it is needed."""
+    def __init__(self, history: TaskHistory, clock: Clock) -> None:
         self._history = history
         self._clock = clock
-        self._index = PastTaskIndex(folder)
-        self._search = PastTaskSearch(folder)
-        self._is_complete = False
-        self._trouble: str | None = None
-        """Why the index does not follow the store; None: it does."""
-        self._damaged = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="past tasks")
-        """The one thread that uses the index. A cancelled call goes on in it, so nothing else may
-        close the connection meanwhile."""
 
     def recall(self, query: str, limit: int, recency_bias: float) -> Sequence[Recollection]:
         """Return the best passages of at most `limit` tasks, best first; see `RecallSource`."""
@@ -65,135 +108,177 @@ class PastTasks:
         self, query: str, limit: int, recency_bias: float, may_recall: Callable[[str], bool]
     ) -> Sequence[Recollection]:
         """Return the same of the tasks that the caller may recall; see `TaskSource`."""
-        words = extract_words(query)
-        if not words:
-            return ()
-        try:
-            found = self._search.find_pages(words, join_neighbours(words), limit, may_recall)
-            if not found.pages:
-                return ()
-            ranked = rank_matches(found.pages, self._clock.now(), recency_bias)[:limit]
-            read = self._search.read_matches(found.terms, [page for page, _ in ranked])
-        except IndexDamaged:
-            # While it is still being made, it may not be there yet.
-            if self._is_complete and self._loop is not None:
-                self._loop.call_soon_threadsafe(self._damaged.set)
-            self._is_complete = False
-            return ()
-        return [
-            build_recollection(read[match.page], confidence)
-            for match, confidence in ranked
-            if match.page in read
+        words = extract_words(query) or split_words(query)[:MOST_WORDS]
+        terms = self._choose_terms(words)
+        places = self._find_places(terms)
+        matches: list[_TaskMatch] = []
+        for task_id in _order_tasks(places):
+            if may_recall(task_id) and (task := self._history.read_task(task_id)):
+                matches.append(self._measure_match(task, places[task_id], terms))
+            if len(matches) == max(COMPARED_TASKS, limit):
+                break
+        now = self._clock.now()
+        strengths = [
+            (each, each.coverage, each.strength * weigh_recency(each.task, now, recency_bias))
+            for each in matches
         ]
+        ranked = rank_by_strength(strengths, MODEL)
+        patterns = [term.pattern for term in terms]
+        return [_build_recollection(match, sure, patterns) for match, sure in ranked[:limit]]
 
-    def advice(self) -> str | None:
-        """Say that tasks may be missing from an answer, and why; None: none are."""
-        if self._trouble is not None:
-            return f"Past tasks may be missing: {self._trouble}"
-        if self._is_complete:
-            return None
-        return "The index of past tasks is being made, so some may be missing; ask again soon."
+    def _count_texts(self, patterns: Iterable[str]) -> Mapping[str, int]:
+        matches = self._history.find_texts(TextQuery(patterns=tuple(patterns), limit=0))
+        return {pattern: match.total for pattern, match in matches.items()}
 
-    async def run(self) -> None:
-        """Keep the index up to date until the daemon stops."""
-        self._loop = asyncio.get_running_loop()
-        self._damaged.clear()
-        try:
-            await self._keep_up()
-        except IndexDamaged:
-            self._is_complete = False
-            await self._call(self._remove_index)
-            raise
-        except TaskmemError as error:
-            self._trouble = str(error)
-            raise
-        finally:
-            await self._call(self._index.close)
+    def _choose_terms(self, words: Sequence[str]) -> list[_Term]:
+        """Return how the words of a question are searched for.
 
-    async def _keep_up(self) -> None:
-        place = await self._call(self._find_place)
-        after: str | None = ""
-        while after is not None:
-            began = self._clock.monotonic()
-            after = await self._call(self._compare_some, after)
-            if worked := self._clock.monotonic() - began:
-                await self._clock.sleep(REST * worked)
-        while True:
-            changes = await self._call(self._history.list_changes, place, EVENTS)
-            if changes.place != place or not self._is_complete:
-                place = changes.place
-                await self._call(self._store_changes, changes.task_ids, place)
-                self._is_complete, self._trouble = True, None
-            if self._damaged.is_set():
-                raise IndexDamaged("The index of past tasks could not be read.")
-            if not changes.task_ids:
-                await self._wait_for_changes(place)
-                await self._clock.sleep(PAUSE)
-
-    async def _wait_for_changes(self, place: int) -> None:
-        waiting = [
-            asyncio.ensure_future(self._history.wait_for_changes(place)),
-            asyncio.ensure_future(self._damaged.wait()),
-        ]
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waiting:
-                each.cancel()
-
-    async def _call(self, use: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what a function does in the thread of the index, after what runs there."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, partial(use, *args, **kwargs))
-
-    # --- in the thread of the index ----------------------------------------------
-
-    def _find_place(self) -> int:
-        """Return the event from which to follow the log; begin anew if the log is another one."""
-        end, place = self._history.find_end(), self._index.read_place()
-        if place is not None and place > end:
-            self._remove_index()
-            place = None
-        return end if place is None else place
-
-    def _compare_some(self, after: str) -> str | None:
-        """Store those of the next tasks that the index has not as they are, and remove the rest.
-
-        Returns the last of them; None: there are no more.
+        A word that no text has is searched for in two, or by its parts in writing without spaces.
         """
-        tasks = self._history.list_tasks(after, BATCH)
-        last = tasks[-1].task_id if len(tasks) == BATCH else None
-        known = self._index.list_versions(after, last)
-        there = {task.task_id: (task.version, to_millis(task.updated_at)) for task in tasks}
-        with self._index.change():
-            for task in tasks:
-                if known.get(task.task_id) != there[task.task_id]:
-                    # An older copy of the database may have been put back, so nothing is kept.
-                    self._index.remove_task(task.task_id)
-                    self._store_task(task.task_id)
-            for task_id in known.keys() - there.keys():
-                self._index.remove_task(task_id)
-        return last
+        joined = join_neighbours(words)
+        counts = self._count_texts({*map(build_pattern, words), *joined})
+        terms = [_build_term(word, counts[word]) for word in joined if counts[word]]
+        for word in words:
+            pattern = build_pattern(word)
+            if counts[pattern]:
+                terms.append(_build_term(pattern, counts[pattern]))
+            else:
+                terms += self._find_parts(word) or [_build_term(pattern, 0)]
+        return terms
 
-    def _store_changes(self, task_ids: Sequence[str], place: int) -> None:
-        with self._index.change(place):
-            for task_id in task_ids:
-                self._store_task(task_id)
+    def _find_parts(self, word: str) -> list[_Term]:
+        """Return the parts of a word that no text has; it has none if no text has them either."""
+        if parts := build_part_patterns(word):
+            query = TextQuery(patterns=tuple(parts), limit=_RARE_COUNT)
+            matches = self._history.find_texts(query).items()
+            return [_build_term(part, match.total) for part, match in matches if match.total]
+        if len(word) > _MOST_LETTERS:
+            return []
+        places = range(_LEAST_PART, len(word) - _LEAST_PART + 1)
+        # The first of two is looked for alone at first: that is fast, and few are words.
+        firsts = self._count_texts(word[:place] for place in places)
+        pairs = [f"{first} {word[len(first) :]}*" for first, count in firsts.items() if count]
+        counts = self._count_texts(pairs)
+        return [_build_term(pair, counts[pair]) for pair in pairs if counts[pair]][:1]
 
-    def _store_task(self, task_id: str) -> None:
-        """Store a task as it is now, with the messages that the index has not."""
-        record = self._history.read_task(task_id)
-        if record is None:
-            self._index.remove_task(task_id)
-            return
-        count, last = self._index.read_last_message(task_id)
-        limit = record.task.message_count - count + RECENT if count else None
-        messages = self._history.read_messages(task_id, limit)
-        if limit is not None and messages and messages[0].message_id > last:
-            messages = self._history.read_messages(task_id)
-        new = [message for message in messages if message.message_id > last]
-        self._index.store_task(record, [*split_into_pages(new)])
+    def _find_places(self, terms: Sequence[_Term]) -> dict[str, dict[_Term, set[int | None]]]:
+        """Return for each task where the words stand, the newest tasks first.
 
-    def _remove_index(self) -> None:
-        self._search.close()
-        self._index.remove()
+        A place is the id of a message; None: another text of the task. Common words are found only
+        beside the rarest ones.
+        """
+        found = sorted((term for term in terms if term.count), key=lambda term: term.count)
+        rare = [term for term in found if term.count <= _RARE_COUNT] or found[:1]
+        searched = {term.pattern: term for term in rare}
+        for term in found[len(rare) :]:
+            searched |= {f"{one.pattern} {term.pattern}": term for one in rare[:_PAIRED_WORDS]}
+        query = TextQuery(patterns=tuple(searched), limit=_RARE_COUNT)
+        places: dict[str, dict[_Term, set[int | None]]] = {}
+        for pattern, matches in self._history.find_texts(query).items():
+            term = searched[pattern]
+            for task_id, message_id in matches.places:
+                places.setdefault(task_id, {}).setdefault(term, set()).add(message_id)
+        return places
+
+    def _measure_match(
+        self, task: Task, places: Mapping[_Term, set[int | None]], terms: Sequence[_Term]
+    ) -> _TaskMatch:
+        """Return a task with its best passage; words too common to be searched by count here."""
+        messages = [
+            message
+            for number in _order_messages(places)[:_READ_MESSAGES]
+            if (message := self._history.read_message(task.task_id, number))
+        ]
+        in_name = _find_terms(task.name, terms)
+        passages: list[tuple[str, Message | None]] = [(each.content, each) for each in messages]
+        passages += [(text, None) for text in (*task.plan, task.original_request or "")]
+        found = [_find_terms(text, terms) for text, _ in passages]
+        elsewhere = {term for term in places if None in places[term]} - in_name.union(*found)
+        if elsewhere:
+            others = self._history.list_other_texts(task.task_id)
+            passages += [(text, None) for text in others]
+            found += [_find_terms(text, terms) for text in others]
+        best = max(range(len(passages)), key=lambda place: _weigh(found[place]))
+        text, message = passages[best] if found[best] else ("", None)
+        anywhere = in_name.union(places, *found)
+        coverage = _weigh(anywhere) / _weigh(terms)
+        strength = (
+            _weigh(anywhere)
+            + _PASSAGE_WEIGHT * _weigh(in_name | found[best])
+            + _NAME_WEIGHT * _weigh(in_name)
+        )
+        strength *= 1 - _MISSING_SHARE + _MISSING_SHARE * coverage
+        return _TaskMatch(task, text, message, coverage, strength)
+
+
+def _find_terms(text: str, terms: Sequence[_Term]) -> frozenset[_Term]:
+    """Return the words of a question that a text has."""
+    patterns = find_patterns(text, [term.pattern for term in terms])
+    return frozenset(term for term in terms if term.pattern in patterns)
+
+
+def _weigh(terms: Iterable[_Term]) -> float:
+    return sum(term.weight for term in terms)
+
+
+def _weigh_messages(places: Mapping[_Term, set[int | None]]) -> Mapping[int, float]:
+    """Return for each message of a task what the words are worth that it has."""
+    worth: dict[int, float] = {}
+    for term, found in places.items():
+        for number in found:
+            if number is not None:
+                worth[number] = worth.get(number, 0.0) + term.weight
+    return worth
+
+
+def _order_messages(places: Mapping[_Term, set[int | None]]) -> list[int]:
+    """Return the messages of a task that have words, best first, the newest of equals first."""
+    worth = _weigh_messages(places)
+    return sorted(worth, key=lambda number: (worth[number], number), reverse=True)
+
+
+def _order_tasks(places: Mapping[str, Mapping[_Term, set[int | None]]]) -> list[str]:
+    """Return the tasks with words of a question, best first, newest of equals first."""
+
+    def weigh(task_id: str) -> float:
+        found = places[task_id]
+        others = _weigh(term for term in found if None in found[term])
+        return _weigh(found) + others + max(_weigh_messages(found).values(), default=0.0)
+
+    return sorted(places, key=weigh, reverse=True)
+
+
+def weigh_recency(task: Task, now: datetime, bias: float) -> float:
+    """Return what a match counts by the age of its task: 1 if it is new, less if it is old."""
+    age = max((now - task.updated_at) / _HALF_LIFE, 0)
+    return 1 - _MOST_RECENCY * bias * bias * (1 - math.exp2(-age))
+
+
+def _build_recollection(
+    match: _TaskMatch, confidence: float, patterns: Sequence[str]
+) -> Recollection:
+    """Return a match in words: the task's name, and the passage that has most of the question."""
+    task, message = match.task, match.message
+    passage = cut_around_word(match.passage, patterns)
+    return Recollection(
+        timestamp=task.updated_at if message is None else message.created_at,
+        duration_seconds=max((task.updated_at - task.created_at).total_seconds(), 0),
+        confidence=round(confidence, 3),
+        summary=f"{task.name}: {passage}" if passage else task.name,
+        steps=tuple(step.text for step in task.steps if step.done)[:_MOST_STEPS],
+        source="tasks",
+        task_id=task.task_id,
+        message_id=None if message is None else message.message_id,
+    )
+
+
+def cut_around_word(text: str, patterns: Sequence[str]) -> str:
+    """Return a passage on one line, cut to the part that has the first word of a question."""
+    line = " ".join(text.split())
+    if len(line) <= _LONGEST_PASSAGE:
+        return line
+    words = re.finditer(r"\w+", line)
+    place = next((word.start() for word in words if find_patterns(word[0], patterns)), 0)
+    begin = max(min(place - _LONGEST_PASSAGE // 4, len(line) - _LONGEST_PASSAGE), 0)
+    end = begin + _LONGEST_PASSAGE
+    return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"

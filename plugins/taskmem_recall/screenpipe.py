@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from taskmem_hookspecs import Clock, Recollection
+from taskmem_hookspecs.words import MOST_WORDS, extract_words, split_words
 from taskmem_recall.match_confidence import ConfidenceModel, rank_by_strength
-from taskmem_recall.query_words import extract_words, split_words
 
 if TYPE_CHECKING:
     import httpx
@@ -116,7 +116,7 @@ class Screenpipe:
 
     def recall(self, query: str, limit: int, recency_bias: float) -> Sequence[Recollection]:
         """Return at most `limit` matches, best first; see `RecallSource`."""
-        words = extract_words(query)
+        words = extract_words(query) or split_words(query)[:MOST_WORDS]
         if not words or not is_loopback(self._url):
             return ()
         try:

@@ -9,10 +9,11 @@ from typing import Final
 import sqlalchemy as sa
 
 from taskmem_hookspecs import StoreTooNew, StoreUnavailable
+from taskmem_sqlmodel.search import make_search_index
 from taskmem_sqlmodel.tables import Base
 
-HEAD: Final = "0001"
-"""The schema version that `tables` describes.
+HEAD: Final = "0002"
+"""The schema version that `tables` and `search` describe.
 
 Versions are numbered from 0001 without gaps. Those from before the first release have a name as a
 suffix, such as `0001_tasks`.
@@ -89,6 +90,7 @@ def _create_tables(connection: sa.Connection) -> None:
     """
     # Without a check: a table of that name is another program's, so creation fails.
     Base.metadata.create_all(connection, checkfirst=False)
+    make_search_index(connection)
     _VERSION.create(connection, checkfirst=False)
     connection.execute(_VERSION.insert().values(version_num=HEAD))
 

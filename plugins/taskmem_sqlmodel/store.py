@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -39,6 +39,8 @@ from taskmem_hookspecs import (
     TaskFacts,
     TaskNotFound,
     TaskQuery,
+    TextMatches,
+    TextQuery,
     Wait,
     WaitNotFound,
     WaitQuery,
@@ -48,7 +50,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.queries import Query
 from taskmem_hookspecs.roles import RecordT
-from taskmem_sqlmodel import reading, tables
+from taskmem_sqlmodel import reading, search, tables
 from taskmem_sqlmodel.database import (
     BUSY_TIMEOUT,
     Database,
@@ -192,6 +194,14 @@ class SqlStore(RetentionMixin):
         """Return the events that match `query`, oldest first."""
         found = self._find(reading.EVENT_ROWS, reading.select_events(query), query)
         return found if query.after is not None else found[::-1]
+
+    def find_texts(self, query: TextQuery) -> Mapping[str, TextMatches]:
+        """Return for each pattern of a query the texts that have it."""
+        with self._open_snapshot() as connection:
+            return {
+                pattern: search.find_matches(connection, pattern, query)
+                for pattern in query.patterns
+            }
 
     def count(self) -> Counts:
         """Return the number of tasks, waits, wakes and runs by state."""

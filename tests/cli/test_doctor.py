@@ -586,7 +586,6 @@ MIB = 2**20
         ({"logs": 3, "database": 2046}, 5000, "(database 2,046 MiB, logs 3 MiB)", "KEEP_DAYS"),
         ({"recordings of the screen": 9000, "logs": 3}, 5000, "takes 9,003 MiB", None),
         ({"other files": 2049}, 5000, "takes 2,049 MiB", "du -ah"),
-        ({"index of past tasks": 2049}, 5000, "takes 2,049 MiB", "Remove the folder recall in it"),
         ({"unpacked by restore": 2049}, 5000, "takes 2,049 MiB", "Run: taskmem daemon restart"),
         ({"logs": 3}, 1023, "1,023 MiB are free", "Make room on the disk"),
     ],
@@ -612,13 +611,12 @@ def test_what_a_home_holds_is_measured_by_part(home):
     home.prepare()
     unpacked = f"{RESTORE}1/home/taskmem.db"
     replaced = "replaced-1/taskmem.db"
-    for name in ("taskmem.db-wal", "recall/past_tasks.db", replaced, unpacked, "odd/a/b"):
+    for name in ("taskmem.db-wal", replaced, unpacked, "odd/a/b"):
         path = home.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * len(name))
     assert doctor_rows._measure_home(home.folder) == {
         "database": len("taskmem.db-wal"),
-        "index of past tasks": len("recall/past_tasks.db"),
         "set aside by restore": len(replaced),
         "unpacked by restore": len(unpacked),
         "other files": len("odd/a/b"),

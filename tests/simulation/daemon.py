@@ -24,7 +24,6 @@ from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.engine.context import LOCKS, Context, DueWork, Policies
 from openclaw_taskmem.engine.scoped_store import ScopedStore
-from openclaw_taskmem.engine.task_history import StoredHistory
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
 from taskmem_hookspecs import AgentHost, WakeTransport
@@ -66,7 +65,6 @@ class Daemon:
         scoped = ScopedStore(store, "home_1", sole=True)
         plugin_host = PluginHost(entries=[], extra=plugins)
         plugin_loops: Any = _OwnLoop()
-        history = StoredHistory(scoped)
         readers = Readers((machine.reader,), plugin_host, plugin_loops, clock, seconds=20.0)
         supervisor = _Supervisor(
             plugin_host,
@@ -84,7 +82,6 @@ class Daemon:
         def nudge(due: DueWork) -> None:
             supervisor.follow(due.waits, due.roles, due.queued_for)
             dispatcher.note_commit(due)
-            history.note_commit()
             if loops is not None:
                 loops.wake_loops(due)
 

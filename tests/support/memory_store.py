@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from operator import attrgetter
@@ -37,12 +37,16 @@ from taskmem_hookspecs.queries import (
     EventQuery,
     RunQuery,
     TaskQuery,
+    TextMatches,
+    TextPlace,
+    TextQuery,
     WaitQuery,
     WakeQuery,
 )
 from taskmem_hookspecs.roles import RecordT, StoreSize
 from taskmem_hookspecs.runs import Checkpoint, Run, RunState
 from taskmem_hookspecs.value import Value
+from taskmem_hookspecs.words import find_patterns
 
 _ENDED_WAITS = 20
 """Number of ended waits that `TaskFacts` includes."""
@@ -204,6 +208,39 @@ class MemoryStore:
             first = bisect_right(self._events, query.after or 0, key=attrgetter("event_id"))
             events = _filter_by_query(query, self._events[first:])
         return _take_newest(events, query.limit) if query.after is None else events[: query.limit]
+
+    def find_texts(self, query: TextQuery) -> Mapping[str, TextMatches]:
+        """Return for each pattern of a query the texts that have it."""
+        with self._lock:
+            texts = [*self._list_texts(query)]
+        found = [(place, find_patterns(text, query.patterns)) for place, text in texts]
+        matches: dict[str, TextMatches] = {}
+        for pattern in query.patterns:
+            places = [place for place, has in found if pattern in has]
+            said = [place for place in places if place.message_id is not None]
+            others = [place for place in places if place.message_id is None]
+            newest = [*said[: query.limit], *others[: query.limit]]
+            matches[pattern] = TextMatches(len(places), newest)
+        return matches
+
+    def _list_texts(self, query: TextQuery) -> Iterator[tuple[TextPlace, str]]:
+        """Yield the texts that a query searches, newest first."""
+        here = _filter_by_home(query.home, self._tasks.values())
+        served = {task.task_id for task in here if not task.implicit}
+        if query.task_id is not None:
+            served = {query.task_id}
+        for message in reversed(self._messages):
+            alert = message.msg_type is MessageType.STUCK and query.task_id is None
+            if message.task_id in served and not alert:
+                yield TextPlace(message.task_id, message.message_id), message.content
+        if query.task_id is not None:
+            return
+        for task_id, task in reversed(self._tasks.items()):
+            replaced = [r.old_plan for r in self._revisions if r.task_id == task_id]
+            made = [(entry.path,) for entry in self._ledger.values() if entry.task_id == task_id]
+            own = (task.name, *task.plan, task.original_request or "")
+            for texts in (own, *replaced, *made) if task_id in served else ():
+                yield TextPlace(task_id, None), " ".join(texts)
 
     def count(self) -> Counts:
         """Return the number of rows, by state, without implicit tasks and their runs."""

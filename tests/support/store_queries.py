@@ -11,6 +11,7 @@ import pytest
 
 from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import TaskNotFound, WaitNotFound
+from taskmem_hookspecs.evidence import LedgerEntry
 from taskmem_hookspecs.model import (
     Bookmark,
     Maker,
@@ -25,7 +26,15 @@ from taskmem_hookspecs.model import (
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.queries import EventQuery, RunQuery, TaskQuery, WaitQuery, WakeQuery
+from taskmem_hookspecs.queries import (
+    EventQuery,
+    RunQuery,
+    TaskQuery,
+    TextPlace,
+    TextQuery,
+    WaitQuery,
+    WakeQuery,
+)
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.runs import RunState
 from taskmem_hookspecs.testing.clock import DAWN
@@ -713,3 +722,111 @@ class StoreHomes:
         assert count(Maker(hosts=("openclaw",)), 9) == 6
         assert count(Maker(hosts=("mcp", "openclaw")), 9) == 7
         assert count(Maker(hosts=("mcp",), agent="agent:b"), 9) == 0
+
+    # --- the words of texts --------------------------------------------------
+
+    def find(self, store: TaskStore, *patterns: str, **given: Any) -> list[tuple[str, int | None]]:
+        """Return the places of some patterns, in order."""
+        found = store.find_texts(TextQuery(patterns=patterns, **given))
+        assert [*found] == [*dict.fromkeys(patterns)]
+        return [(*place,) for matches in found.values() for place in matches.places]
+
+    def say(self, store: TaskStore, *contents: str, **given: Any) -> None:
+        """Write messages to a task, which is registered if it is not there."""
+        task_id = given.setdefault("task_id", "task_1")
+        known = [task.task_id for task in store.find_tasks(TaskQuery())]
+        new = () if task_id in known else (a_task(task_id=task_id, name="x", plan=("y",)),)
+        said = tuple(a_message(content=content, **given) for content in contents)
+        store.commit(Change(tasks=new, messages=said))
+
+    def test_what_was_written_is_found_at_once_newest_first(self, store: TaskStore) -> None:
+        self.say(store, "The quince is ripe.", "lunch", "QUINCES, again")
+        assert self.find(store, "quince*") == [("task_1", 3), ("task_1", 1)]
+        assert self.find(store, "quince") == [("task_1", 1)]
+        assert self.find(store, "uince*") == []
+
+    def test_every_text_of_a_task_is_found(self, store: TaskStore) -> None:
+        task = a_task(name="Renew certificates", plan=("Order",), original_request="Please, pears")
+        old = a_revision(old_plan=("Export", "Send"), new_plan=("Order",), reason="so")
+        made = LedgerEntry(task_id=task.task_id, path="/srv/mail-server/dovecot.conf", at=DAWN)
+        store.commit(Change(tasks=(task,), revisions=(old,), ledger=(made,)))
+        for word in ("renew", "order", "pears", "export", "send", "mail", "dovecot", "conf"):
+            assert self.find(store, word) == [(task.task_id, None)], word
+        assert self.find(store, "zzz") == []
+
+    def test_a_text_is_found_as_it_is_now(self, store: TaskStore) -> None:
+        store.commit(Change(tasks=(a_task(name="apple", plan=("pear",)),)))
+        task = store.read_task("task_1").task
+        store.commit(Change(tasks=(task.model_copy(update={"name": "plum", "plan": ("fig",)}),)))
+        assert self.find(store, "apple", "pear") == []
+        assert self.find(store, "plum", "fig") == [("task_1", None)] * 2
+
+    def test_what_is_forgotten_is_found_no_more(self, store: TaskStore) -> None:
+        store.commit(Change(tasks=(a_task(name="apple", plan=("pear",), implicit=True),)))
+        self.say(store, "quince")
+        store.commit(Change(forget_before=make_instant(1_000_000)))
+        store.commit(Change(tasks=(a_task(name="x", plan=("y",)),)))
+        assert self.find(store, "apple", "pear", "quince") == []
+        assert store.find_texts(TextQuery(patterns=("quince",), limit=0))["quince"].total == 0
+
+    def test_a_refused_change_is_not_found(self, store: TaskStore) -> None:
+        self.say(store, "lunch")
+        with pytest.raises(TaskNotFound):
+            store.commit(Change(messages=(a_message(task_id="task_9", content="quince"),)))
+        assert self.find(store, "quince") == []
+
+    def test_texts_are_counted_and_the_newest_are_returned(self, store: TaskStore) -> None:
+        self.say(store, *(f"quince {number}" for number in range(9)))
+        found = store.find_texts(TextQuery(patterns=("quince", "9", "8"), limit=2))
+        assert [matches.total for matches in found.values()] == [9, 0, 1]
+        assert found["quince"].places == [TextPlace("task_1", 9), TextPlace("task_1", 8)]
+        none = store.find_texts(TextQuery(patterns=("quince",), limit=0))["quince"]
+        assert (none.total, [*none.places]) == (9, [])
+
+    def test_the_texts_of_one_task_are_its_messages(self, store: TaskStore) -> None:
+        self.say(store, "quince", "quince pie")
+        self.say(store, "quince", task_id="task_2")
+        self.say(store, "lunch")
+        alert = a_message(content="quince?", msg_type=MessageType.STUCK, role=Role.SYSTEM)
+        store.commit(Change(messages=(alert,)))
+        store.commit(Change(tasks=(a_task(task_id="task_3", name="quince"),)))
+        mine = [("task_1", 5), ("task_1", 2), ("task_1", 1)]
+        assert self.find(store, "quince", task_id="task_1") == mine
+        assert self.find(store, "quince", task_id="task_1", home="home_9") == mine
+        assert self.find(store, "quince", task_id="task_9") == []
+
+    def test_turns_alerts_and_other_homes_are_left_out(self, store: TaskStore) -> None:
+        for number, own in enumerate(
+            ({"home": "home_1"}, {"home": "home_2"}, {}, {"implicit": True}), start=1
+        ):
+            task_id = f"task_{number}"
+            store.commit(Change(tasks=(a_task(task_id=task_id, name="quince", **own),)))
+            self.say(store, "quince", task_id=task_id)
+        alert = a_message(content="quince?", msg_type=MessageType.STUCK, role=Role.SYSTEM)
+        store.commit(Change(messages=(alert,)))
+        mine = [("task_3", 3), ("task_1", 1), ("task_3", None), ("task_1", None)]
+        assert sorted(self.find(store, "quince", home="home_1"), key=str) == sorted(mine, key=str)
+        assert len(self.find(store, "quince")) == 6
+
+    @pytest.mark.parametrize(
+        ("pattern", "content"),
+        [
+            pytest.param("*設定*", "次に設定を開く", id="a part"),
+            pytest.param("設定*", "設定を開く", id="a beginning"),
+            pytest.param("ключ", "Новый ключ: вот", id="another alphabet"),
+            pytest.param("dovecot", "see /etc/dovecot/10-ssl.conf", id="a part of a path"),
+            pytest.param("ssl", "see /etc/dovecot/10-ssl.conf", id="after a number"),
+            pytest.param("example", "https://www.example.org/a?b=c", id="a part of an address"),
+            pytest.param("api", "atlas-api's web_hook", id="before an apostrophe"),
+            pytest.param("hook", "atlas-api's web_hook", id="after an underscore"),
+            pytest.param("v2", "tag v2.10.3!", id="a version"),
+            pytest.param("10", "tag v2.10.3!", id="a number"),
+            pytest.param("büro", "im BÜRO", id="an umlaut"),
+        ],
+    )
+    def test_words_are_found_in_any_writing(
+        self, store: TaskStore, pattern: str, content: str
+    ) -> None:
+        self.say(store, content, "lunch")
+        assert self.find(store, pattern) == [("task_1", 1)]
+        assert self.find(store, pattern, task_id="task_1") == [("task_1", 1)]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from openclaw_taskmem.domain.tasks.thread_search import search_thread
+from openclaw_taskmem.domain.tasks.thread_search import SearchResult, parse_query, search_thread
 from taskmem_hookspecs import Message, MessageType, Role
 from taskmem_hookspecs.testing import a_message
 from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.words import find_patterns
 
 PLAN = ("Build it", "Push to registry", "Log in")
 
@@ -21,9 +22,18 @@ def say(*said: str | Message) -> list[Message]:
     ]
 
 
+def answer(query: str, *said: str | Message) -> SearchResult:
+    question, messages = parse_query(query, PLAN), say(*said)
+    found: dict[str, list[int]] = {pattern: [] for pattern in question.patterns}
+    for message in messages:
+        for pattern in find_patterns(message.content, question.patterns):
+            found[pattern].append(message.message_id)
+    return search_thread(question, len(PLAN), messages, found)
+
+
 def search(query: str, *said: str | Message) -> list[str]:
     """Return the messages that match, best first."""
-    found = search_thread(query, PLAN, say(*said))
+    found = answer(query, *said)
     return [message.content for message in found.messages[: found.matches]]
 
 
@@ -80,7 +90,7 @@ def test_a_word_also_finds_the_longer_ones_that_begin_with_it() -> None:
 
 def test_without_words_the_telling_messages_come_first() -> None:
     said = ("push denied", *(f"looking {number}" for number in range(20)))
-    found = search_thread("where am I on this task?", PLAN, say(*said))
+    found = answer("where am I on this task?", *said)
 
     assert found.matches == 0
     first = [message.content for message in found.messages[:10]]

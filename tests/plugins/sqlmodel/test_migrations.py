@@ -16,11 +16,20 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import event
 
-from taskmem_hookspecs import Bookmark, Change, Linkage, StoreTooNew, StoreUnavailable, WaitStatus
-from taskmem_hookspecs.testing import a_task
+from taskmem_hookspecs import (
+    Bookmark,
+    Change,
+    Linkage,
+    StoreTooNew,
+    StoreUnavailable,
+    TextQuery,
+    WaitStatus,
+)
+from taskmem_hookspecs.testing import a_message, a_task
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_sqlmodel import schema
 from taskmem_sqlmodel.hooks import task_store
+from taskmem_sqlmodel.tables import Base, message_params, task_params
 from tests.support.databases import DIALECTS
 from tests.support.rows import read_all_rows, read_bookmark, rows_of_task
 from tests.support.schemas import LAST_STATEMENT, NEXT, add_next_schema
@@ -159,6 +168,27 @@ def list_without_space(rows):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+def test_texts_of_an_earlier_database_are_found(request, tmp_path, dialect):
+    url = f"sqlite:///{tmp_path}/old.db"
+    if dialect == "postgresql":
+        url = request.getfixturevalue("postgres").new_database()
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        migrate(connection, "0001")
+        row = task_params(a_task(name="Renew certificates", version=1))
+        connection.execute(Base.metadata.tables["tasks"].insert(), row)
+        said = message_params(a_message(content="The quince is ripe."))
+        connection.execute(Base.metadata.tables["task_messages"].insert(), said)
+    store = task_store(url)
+    found = store.find_texts(TextQuery(patterns=("quince", "renew*")))
+    store.commit(Change(messages=(a_message(content="Another quince."),)))
+    (more,) = store.find_texts(TextQuery(patterns=("quince",))).values()
+    store.close()
+    assert [matches.places for matches in found.values()] == [[("task_1", 1)], [("task_1", None)]]
+    assert more.places == [("task_1", 2), ("task_1", 1)]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_new_database_has_the_schema_of_all_migrations(request, tmp_path, dialect):
     urls = [f"sqlite:///{tmp_path / name}.db" for name in ("migrated", "made")]
     if dialect == "postgresql":
@@ -181,6 +211,7 @@ def test_a_database_is_made_and_opened_without_alembic(path):
     code = f"""
 import sys
 from taskmem_sqlmodel.hooks import task_store
+from taskmem_sqlmodel.tables import Base, message_params, task_params
 task_store("sqlite:///{path}").close()
 assert "alembic" not in sys.modules
 """
@@ -227,6 +258,7 @@ def test_process_killed_while_migrating_keeps_the_old_database(old):
 import os, sqlalchemy as sa
 from sqlalchemy import event
 from taskmem_sqlmodel.hooks import task_store
+from taskmem_sqlmodel.tables import Base, message_params, task_params
 def die(connection, cursor, statement, *rest):
     if {LAST_STATEMENT!r} in statement:
         os.kill(os.getpid(), 9)
@@ -247,7 +279,7 @@ def test_processes_that_open_at_once_migrate_once(request, fixture):
     code = f"""
 import sys
 from taskmem_hookspecs import Change
-from taskmem_hookspecs.testing import a_task
+from taskmem_hookspecs.testing import a_message, a_task
 from taskmem_sqlmodel import store
 import alembic.command
 print("ready", flush=True)
