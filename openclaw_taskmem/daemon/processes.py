@@ -1,32 +1,29 @@
-"""Identify processes by pid and start time, since pids are reused."""
+"""Identify processes by pid and start time, since pids are reused.
+
+psutil is imported where a process is asked for: loading it takes as long as a whole command may.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 import time
-from pathlib import Path
 from typing import Final
 
-_PROC: Final = Path("/proc")
-_STARTED: Final = 19
-"""Index of the start time among the fields after the name in `/proc/<pid>/stat`."""
-_PS_SECONDS: Final = 5.0
-_TICKS: Final = "SC_CLK_TCK"
-_ELAPSED: Final = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)")
-"""Days, hours, minutes and seconds, as `ps` writes them."""
-_LONGEST_DAYS: Final = 36_500
-"""Maximum age of a process: a hundred years."""
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 
 def identify_process(pid: int) -> str | None:
-    """Return `<pid>:<start time>` of a process; None if it does not exist or cannot be read."""
+    """Return `<pid>:<start>` of a process; None if it does not exist or cannot be read.
+
+    The start is in clock ticks since the machine's on Linux, elsewhere in microseconds since 1970.
+    """
     try:
-        started = _read_start_time(pid)
+        start = _read_start(pid)
     except OSError:
         return None
-    return None if started is None else f"{pid}:{started}"
+    return None if start is None else f"{pid}:{_format_start(start)}"
 
 
 def is_alive(process: str) -> bool | None:
@@ -34,13 +31,14 @@ def is_alive(process: str) -> bool | None:
 
     None: the identity is not in this form, or the process cannot be read.
     """
-    number, _, started = process.partition(":")
-    if not _NUMBER.fullmatch(number) or not started:
+    pid, _, started = process.partition(":")
+    if not _NUMBER.fullmatch(pid) or not _NUMBER.fullmatch(started):
         return None
     try:
-        return _read_start_time(int(number)) == started
+        start = _read_start(int(pid))
     except OSError:
         return None
+    return start is not None and _format_start(start) == started
 
 
 def read_process_age(pid: int) -> float | None:
@@ -49,64 +47,38 @@ def read_process_age(pid: int) -> float | None:
     Counts the time that the machine slept, as start times do.
     """
     try:
-        if not _PROC.joinpath("self", "stat").exists():
-            return _parse_elapsed(_query_ps(pid, "etime="))
-        started = _read_start_time_linux(pid)
+        start = _read_start(pid)
     except OSError:
         return None
-    if started is None:
+    if start is None:
         return None
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(started) / os.sysconf(_TICKS)
+    clock = time.CLOCK_BOOTTIME if sys.platform == "linux" else time.CLOCK_REALTIME
+    return time.clock_gettime(clock) - start
 
 
-def _parse_elapsed(elapsed: str) -> float | None:
-    found = _ELAPSED.fullmatch(elapsed)
-    if found is None:
-        return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    if days > _LONGEST_DAYS:
-        # ps rounds: a process that has just started gets a negative age, which ps prints
-        # as an unsigned number.
-        return 0.0
-    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+def _read_start(pid: int) -> float | None:
+    """Return when a process started, in seconds; no later change of the clock moves that.
 
-
-def _read_start_time(pid: int) -> str | None:
-    """Return the start time of a process; None if no such process is alive.
+    They count from the machine's start on Linux, elsewhere from 1970. None: no such process is
+    alive.
 
     Raises:
         OSError: It could not look, which does not prove that the process has ended.
-        SubprocessError: Likewise.
     """
-    if _PROC.joinpath("self", "stat").exists():
-        return _read_start_time_linux(pid)
-    return _query_ps(pid, "lstart=").replace(" ", "-") or None
-
-
-def _read_start_time_linux(pid: int) -> str | None:
-    try:
-        text = _PROC.joinpath(str(pid), "stat").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The name before the fields is in parentheses, and may contain some itself.
-    fields = text.rpartition(")")[2].split()
-    if len(fields) <= _STARTED or fields[0] in ("Z", "X"):
-        return None
-    return fields[_STARTED]
-
-
-def _query_ps(pid: int, column: str) -> str:
-    import subprocess
+    import psutil
 
     try:
-        said = subprocess.run(  # noqa: S603 - a number, and no shell
-            ["/bin/ps", "-o", column, "-p", str(pid)],
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=_PS_SECONDS,
-            env={**os.environ, "LC_ALL": "C"},
-        ).stdout
-    except subprocess.SubprocessError as error:
-        raise OSError(str(error)) from error
-    return " ".join(said.split())
+        process = psutil.Process(pid)
+        if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+            return None
+        created = process.create_time()
+    except psutil.NoSuchProcess:
+        return None
+    except psutil.AccessDenied as error:
+        raise PermissionError(str(error)) from error
+    return created - psutil.boot_time() if sys.platform == "linux" else created
+
+
+def _format_start(start: float) -> str:
+    ticks = os.sysconf("SC_CLK_TCK") if sys.platform == "linux" else 1_000_000
+    return str(round(start * ticks))

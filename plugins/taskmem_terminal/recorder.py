@@ -39,7 +39,6 @@ from taskmem_terminal.recording import (
     Recorder,
     build_metadata,
     get_recordings_folder,
-    read_process_start,
 )
 
 BELL: Final = ".doorbell"
@@ -71,7 +70,7 @@ class SessionRecorder:
 
     def note_start(self, pid: int) -> None:
         """Record the command's process."""
-        self._update_metadata(pid=pid, process_started=read_process_start(pid))
+        self._update_metadata(pid=pid)
         self.notify_watchers()
 
     def note_size(self, columns: int, rows: int) -> None:

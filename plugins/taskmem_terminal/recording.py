@@ -68,8 +68,6 @@ class RecordingMetadata:
     rows: int = ROWS
     pid: int | None = None
     """Process id of the command; None: it was not started here."""
-    process_started: str | None = None
-    """Distinguishes the process from a later one with the same pid; None: unknown."""
     recorder: int | None = None
     """Process id of the recorder; None: there is no permanent one."""
     fed: bool = False
@@ -94,15 +92,6 @@ def is_recording_name(name: str) -> bool:
 def _format_now() -> str:
     """Return the current time in a recording's format."""
     return datetime.now(UTC).isoformat()  # noqa: TID251
-
-
-def read_process_start(pid: int) -> str | None:
-    """Return a process's start time in the system's unit; None: unknown."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    return stat.rpartition(b")")[2].split()[19].decode()
 
 
 class Recorder:

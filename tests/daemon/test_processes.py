@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from openclaw_taskmem.daemon import processes
-from tests.support.required import do_without
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's own")
 
@@ -131,6 +131,7 @@ NONSENSE = {
     "a-word": "me:123",
     "negative": "-1:123",
     "a-fraction": "1.5:123",
+    "a-date": "1:Sat-Nov-28-21:57:00-2026",
     "a-space": " 1:123",
     "a-path": "../self:123",
     "a-raised-digit": "²:123",
@@ -173,91 +174,49 @@ def test_a_process_that_has_ended_has_no_age(begin: Callable[..., subprocess.Pop
     assert processes.read_process_age(process.pid) is None
 
 
-# --- where there is no /proc ----------------------------------------------------
+# --- where start times count from 1970 ------------------------------------------
 
 
-@pytest.fixture
-def no_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(processes, "_PROC", tmp_path)
-
-
-@pytest.fixture
-def ps() -> None:
-    """Say that ps is needed."""
-    if not Path("/bin/ps").exists():
-        do_without("ps is not installed: apt-get install procps")
-
-
-@pytest.mark.usefixtures("no_proc", "ps")
-def test_where_there_is_no_proc_ps_is_asked(begin: Callable[..., subprocess.Popen[bytes]]) -> None:
+def test_elsewhere_a_process_is_known_by_its_date(
+    begin: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes.sys, "platform", "darwin")
     process = begin()
     identity = identity_of(process)
+    age = processes.read_process_age(process.pid)
 
-    assert " " not in identity
     assert processes.is_alive(identity) is True
+    assert age is not None
+    # The clock of starts has whole seconds.
+    assert -2 < age < 600
     process.kill()
     process.wait()
     assert processes.is_alive(identity) is False
-
-
-@pytest.mark.usefixtures("no_proc", "ps")
-def test_where_there_is_no_proc_ps_tells_the_age(
-    begin: Callable[..., subprocess.Popen[bytes]],
-) -> None:
-    process = begin()
-    age = processes.read_process_age(process.pid)
-
-    assert age is not None
-    assert 0 <= age < 600
-    process.kill()
-    process.wait()
     assert processes.read_process_age(process.pid) is None
 
 
-@pytest.mark.usefixtures("no_proc")
 @pytest.mark.parametrize(
-    ("elapsed", "seconds"),
-    [
-        *(("00:07", 7), ("59:59", 3599), ("01:00:00", 3600)),
-        *(("2-03:04:05", 183845), ("", None), ("soon", None)),
-        ("441077234-00:18:40", 0),
-    ],
+    "error", [psutil.AccessDenied(), OSError(errno.EMFILE, "Too many open files")]
 )
-def test_the_age_is_what_ps_writes(
-    monkeypatch: pytest.MonkeyPatch, elapsed: str, seconds: int | None
-) -> None:
-    said = subprocess.CompletedProcess([], 0, stdout=f"   {elapsed}\n")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: said)
-
-    assert processes.read_process_age(7) == seconds
-
-
-@pytest.mark.usefixtures("no_proc")
-@pytest.mark.parametrize(
-    "error", [FileNotFoundError(), subprocess.TimeoutExpired("ps", 5)], ids=["no-ps", "too-slow"]
-)
-def test_where_nobody_can_be_asked_there_is_no_telling(
+def test_who_cannot_look_has_not_seen_that_a_process_ended(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr(subprocess, "run", fails)
-
-    assert processes.identify_process(os.getpid()) is None
-    assert processes.is_alive(f"{os.getpid()}:1") is None
-    assert processes.read_process_age(os.getpid()) is None
-
-
-@LINUX
-def test_who_cannot_look_has_not_seen_that_a_process_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = processes.identify_process(os.getpid())
     assert mine is not None
 
     def fails(*_: object, **__: object) -> None:
-        raise OSError(errno.EMFILE, "Too many open files")
+        raise error
 
-    monkeypatch.setattr(Path, "read_text", fails)
+    monkeypatch.setattr(psutil.Process, "status", fails)
 
     assert processes.is_alive(mine) is None
     assert processes.identify_process(os.getpid()) is None
+    assert processes.read_process_age(os.getpid()) is None
+
+
+@LINUX
+def test_a_start_is_what_the_kernel_counts() -> None:
+    stat = Path("/proc/self/stat").read_text()
+    ticks = stat.rpartition(")")[2].split()[19]
+
+    assert processes.identify_process(os.getpid()) == f"{os.getpid()}:{ticks}"
