@@ -18,6 +18,7 @@ from machine import find_filesystem
 
 from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.domain.changes import stuck
+from openclaw_taskmem.domain.policies import StuckPolicy
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.engine import hook_events, startup
 from openclaw_taskmem.engine.context import new_id
@@ -26,7 +27,7 @@ from taskmem_hookspecs import Bookmark, Change
 from taskmem_sqlmodel.store import SqlStore
 
 COMMAND = str(Path(sys.executable).with_name("taskmem"))
-POLICY = stuck.StuckPolicy(threshold_seconds=86_400)
+POLICY = StuckPolicy(threshold_seconds=86_400)
 """A day of silence, so that nothing becomes due while it is measured."""
 BATCH = 1000
 PLAN = ("Build the image", "Run the tests", "Push it", "Roll it out", "Watch it")

@@ -12,7 +12,7 @@ from pathlib import Path
 from figures import Figure, count_of, millis
 from homes import find_disk
 
-from openclaw_taskmem.domain.runs.policy import POLICY
+from openclaw_taskmem.domain.policies import RUN_POLICY
 from openclaw_taskmem.engine.folder_listing import MOST, list_files
 from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_sqlmodel.hooks import task_store
@@ -115,5 +115,5 @@ def run_scenarios() -> Iterator[Figure | str]:
     for scenario in loops():
         seen = Player(scenario).play()
         what = f"rounds until a loop is ended and told once ({scenario.name})"
-        yield count_of(what, seen.told, 1, POLICY.max_rounds)
+        yield count_of(what, seen.told, 1, RUN_POLICY.max_rounds)
         yield from seen.wrong

@@ -11,13 +11,19 @@ import difflib
 import re
 import tempfile
 import tomllib
-from collections.abc import Collection, Mapping, MutableMapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
-from openclaw_taskmem.domain.runs import defaults
+from openclaw_taskmem.domain.policies import (
+    MIB,
+    KeepPolicy,
+    OutboxPolicy,
+    RunPolicy,
+    StuckPolicy,
+)
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.home import Home, HomeRefused, find_home
 from taskmem_hookspecs.errors import SettingsInvalid
@@ -59,8 +65,8 @@ DEFAULT_READERS: Final = ("gemini", "host")
 """Readers of the built-in plug-ins, which the setting names by default."""
 _OF_CALLERS: Final = frozenset({"host", "session_key"})
 """Settings that are only in the environment: who calls."""
-_NO_CHOICE: Final = frozenset({"home", "tools", "in_file", "warnings"})
-"""Fields that are no settings of the daemon, or that each caller sets for itself."""
+_NO_CHOICE: Final = frozenset({"tools"})
+"""Settings that each caller makes for itself."""
 _WORDS: Final = {
     "tools": ("default", "runs", "all"),
     "notify": ("milestones", "important", "off"),
@@ -78,50 +84,22 @@ _WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of this installation.
+    """The settings of this installation, those of one subject together in its policy.
 
     Times are in seconds unless stated otherwise; fractions are allowed.
     """
 
     home: Home
+    stuck: StuckPolicy = field(default_factory=StuckPolicy)
+    outbox: OutboxPolicy = field(default_factory=OutboxPolicy)
+    runs: RunPolicy = field(default_factory=RunPolicy)
+    keep: KeepPolicy = field(default_factory=KeepPolicy)
     database_url: str = ""
     """URL of the database; empty: `taskmem.db` in the home."""
-    stuck_threshold_seconds: float = 300.0
-    """Silence after which an active task counts as stuck."""
     stuck_interval_seconds: float = 60.0
     """The longest time between two checks for stuck tasks."""
-    stuck_cooldown_seconds: float = 900.0
-    """The shortest time between two alerts of one task."""
     wake_transport: str = "auto"
     """A transport's name, or `auto`: any that can work here."""
-    wake_ack_seconds: float = 600.0
-    """Time after which a wake of a wait or run is sent again if nobody has acted on it.
-
-    Each time it doubles. Alerts of stuck tasks are not sent again: the next one replaces them."""
-    carry_on: bool = defaults.CARRY_ON
-    """True if an agent is told to go on when its turn ends before its task."""
-    idle_pauses: tuple[float, ...] = defaults.IDLE_PAUSES
-    """Pauses after turns in a row without progress, each followed by a reminder to the agent.
-
-    After as many reminders without effect the task has stalled."""
-    question_seconds: float = defaults.QUESTION_SECONDS
-    """The first of these pauses if the agent's last words end with a question mark."""
-    max_rounds: int = defaults.MAX_ROUNDS
-    """How often an agent is told to go on with a task before its user must speak."""
-    max_hours: float = defaults.MAX_HOURS
-    """Hours of work in turns before its user must speak."""
-    provider_retries: int = defaults.PROVIDER_RETRIES
-    """Turns in a row that are begun again after an error of the model's provider."""
-    provider_rest_seconds: float = defaults.PROVIDER_REST_SECONDS
-    """The pause before the first of them; each further one is four times as long."""
-    lease_seconds: float = defaults.LEASE_SECONDS
-    """Time after which an agent counts as gone if nothing was seen of it."""
-    fresh_seconds: float = defaults.FRESH_SECONDS
-    """Age up to which interrupted work resumes by itself."""
-    step_tools: int = defaults.STEP_TOOLS
-    """Tool calls per step of a segmented task."""
-    step_bonus: int = defaults.STEP_BONUS
-    """Further calls of a step on request, once."""
     hook_seconds: float = 2.0
     """How long a plug-in may take to answer a hook."""
     judge_timeout_seconds: float = 20.0
@@ -132,16 +110,6 @@ class Settings:
     """True if a reader writes out the steps of what was recorded of a screen."""
     idle_exit_seconds: float = 600.0
     """Time after which a daemon with nothing to do exits."""
-    implicit_tasks: bool = defaults.IMPLICIT_TASKS
-    """True if a user's turn of several calls without a task gets an implicit one."""
-    checkpoint_days: float = defaults.CHECKPOINT_DAYS
-    """Days for which checkpoints, also of open tasks, and implicit tasks are kept."""
-    keep_days: float = 90.0
-    """Days for which ended waits and wakes, and events of what has ended, are kept."""
-    keep_mb: int = 2048
-    """Size of the database in MiB above which the oldest of these are dropped earlier.
-
-    So are checkpoints of ended runs. Nothing is, if several homes share the database."""
     picture_days: float = 7.0
     """Days for which pictures of an ended wait are kept; 0: none are kept."""
     tools: str = "default"
@@ -202,10 +170,59 @@ class Settings:
         return self.database_url or f"sqlite:///{quote(bytes(self.home.database))}"
 
 
+_POLICIES: Final[Mapping[str, Any]] = {
+    "stuck": StuckPolicy(),
+    "outbox": OutboxPolicy(),
+    "runs": RunPolicy(),
+    "keep": KeepPolicy(),
+}
+"""The policies with their defaults, by their names in the settings."""
+_PLACES: Final[Mapping[str, tuple[str, str]]] = {
+    "stuck_threshold_seconds": ("stuck", "threshold_seconds"),
+    "stuck_cooldown_seconds": ("stuck", "cooldown_seconds"),
+    "wake_ack_seconds": ("outbox", "ack_seconds"),
+    "keep_days": ("keep", "days"),
+    "keep_mb": ("keep", "most_bytes"),
+    **{
+        name: ("runs", name)
+        for name in (
+            *("carry_on", "idle_pauses", "question_seconds", "max_rounds", "max_hours"),
+            *("provider_retries", "provider_rest_seconds", "lease_seconds", "fresh_seconds"),
+            *("step_tools", "step_bonus", "checkpoint_days", "implicit_tasks"),
+        )
+    },
+}
+"""The policy and the field of each setting that a policy holds."""
+_UNITS: Final = {"keep_mb": MIB}
+"""How many of a policy's unit are one of the setting's."""
+
+
+def list_defaults() -> dict[str, object]:
+    """Return the default of each setting by its name, but for the home."""
+    own = {each.name: each.default for each in fields(Settings)}
+    held = {name: _read_place(_POLICIES[group], name) for name, (group, _) in _PLACES.items()}
+    hidden = {*_POLICIES, "home", "in_file", "warnings"}
+    return {name: value for name, value in {**own, **held}.items() if name not in hidden}
+
+
+def list_values(settings: Settings) -> dict[str, object]:
+    """Return the value of each setting by its name, but for the home."""
+    return {
+        name: _read_place(getattr(settings, _PLACES[name][0]), name)
+        if name in _PLACES
+        else getattr(settings, name)
+        for name in list_defaults()
+    }
+
+
+def _read_place(policy: object, name: str) -> object:
+    value = getattr(policy, _PLACES[name][1])
+    return value // _UNITS[name] if name in _UNITS else value
+
+
 def list_variables() -> frozenset[str]:
     """Return the environment variables that taskmem itself reads."""
-    own = {field.name for field in fields(Settings)} - {"in_file", "warnings"}
-    names = own | _PLUGIN_SETTINGS | _OF_CALLERS
+    names = {"home", *list_defaults()} | _PLUGIN_SETTINGS | _OF_CALLERS
     return frozenset(f"{PREFIX}{name.upper()}" for name in names)
 
 
@@ -230,13 +247,13 @@ def read_settings(environ: MutableMapping[str, str]) -> tuple[Settings, Mapping[
         raise SettingsInvalid(str(refusal)) from refusal
     # Plug-ins read the home from the environment, like all other settings.
     environ[f"{PREFIX}HOME"] = str(home.folder)
-    known = {f.name for f in fields(Settings)} - {"home", "in_file", "warnings"}
+    known = list_defaults()
     odd: list[str] = []
     wrong: dict[str, str] = {}
     from_file: dict[str, str] = {}
     written = _read_config_file(home)
     for name, value in written.items():
-        if name not in known | _PLUGIN_SETTINGS:
+        if name not in known and name not in _PLUGIN_SETTINGS:
             meant = _suggest(name.lower().removeprefix(PREFIX.lower()))
             odd.append(f"{home.config} has an unknown setting {name!r}; it was left out.{meant}")
         else:
@@ -249,27 +266,40 @@ def read_settings(environ: MutableMapping[str, str]) -> tuple[Settings, Mapping[
             if name in _OF_HOME and text not in ("", value):
                 odd.append(f"{variable}={text} does not count: {home.config} has one.")
             environ[variable] = value if name in _OF_HOME else text or value
-    values = _parse_settings(environ, known, from_file, wrong)
+    values = _move_to_policies(_parse_settings(environ, known, from_file, wrong))
     for name, least in _COUNTS.items():
         variable = f"{PREFIX}{name.upper()}"
         raw = environ.get(variable, "").strip()
         if raw and (not _WHOLE_NUMBER.fullmatch(raw) or int(raw) < least):
             takes = f"it takes a whole number from {least} to 999,999,999, for example 1000."
             wrong[variable] = f"{variable} is {raw!r}; {takes}"
-    in_file = frozenset(written.keys() & (known | _PLUGIN_SETTINGS))
+    in_file = frozenset(written.keys() & (known.keys() | _PLUGIN_SETTINGS))
     return Settings(home=home, in_file=in_file, warnings=tuple(odd), **values), wrong
+
+
+def _move_to_policies(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the settings: of the policies, each with the values that it holds."""
+    changed: dict[str, dict[str, Any]] = {group: {} for group in _POLICIES}
+    for name in values.keys() & _PLACES.keys():
+        group, place = _PLACES[name]
+        value = values.pop(name)
+        changed[group][place] = value * _UNITS[name] if name in _UNITS else value
+    policies = {
+        group: policy.model_copy(update=changed[group]) for group, policy in _POLICIES.items()
+    }
+    return values | policies
 
 
 def _suggest(name: str) -> str:
     """Say which setting is meant by an unknown one in the file; empty: not clear."""
-    names = {field.name for field in fields(Settings)} | _PLUGIN_SETTINGS
-    near = difflib.get_close_matches(name, names - _NO_CHOICE, n=1)
+    names = {*list_defaults(), *_PLUGIN_SETTINGS} - _NO_CHOICE
+    near = difflib.get_close_matches(name, names, n=1)
     return f" {near[0]} is meant, perhaps." if near else ""
 
 
 def _parse_settings(
     environ: Mapping[str, str],
-    known: Collection[str],
+    known: Mapping[str, object],
     from_file: Mapping[str, str],
     wrong: dict[str, str],
 ) -> dict[str, Any]:
@@ -278,13 +308,13 @@ def _parse_settings(
     `from_file`: by variable, how the file's settings are named there.
     """
     values: dict[str, Any] = {}
-    for field in fields(Settings):
-        variable = f"{PREFIX}{field.name.upper()}"
+    for name, default in known.items():
+        variable = f"{PREFIX}{name.upper()}"
         raw = environ.get(variable, "").strip()
-        if field.name not in known or not raw:
+        if not raw:
             continue
         try:
-            values[field.name] = _parse_setting(field.name, raw, field.default)
+            values[name] = _parse_setting(name, raw, default)
         except SettingsInvalid as error:
             wrong[variable] = str(error).replace(variable, from_file.get(variable, variable), 1)
     return values
@@ -296,11 +326,12 @@ def list_changed_settings(settings: Settings, environ: Mapping[str, str]) -> dic
     Settings that each caller makes for itself are left out. `environ`: the environment into which
     `load_settings` has put the file's settings.
     """
-    chosen: dict[str, str] = {}
-    for field in fields(Settings):
-        value = getattr(settings, field.name)
-        if field.name not in _NO_CHOICE and value != field.default:
-            chosen[f"{PREFIX}{field.name.upper()}"] = format_value(value)
+    defaults = list_defaults()
+    chosen = {
+        f"{PREFIX}{name.upper()}": format_value(value)
+        for name, value in list_values(settings).items()
+        if name not in _NO_CHOICE and value != defaults[name]
+    }
     others = (*(f"{PREFIX}{name.upper()}" for name in _PLUGIN_SETTINGS), *_OF_OPENCLAW)
     chosen |= {name: environ[name].strip() for name in others if environ.get(name)}
     chosen |= {name: "set" for name in _KEYS if environ.get(name, "").strip()}

@@ -36,7 +36,7 @@ def test_what_has_ended_is_kept_for_more_than_no_days(tmp_path: Path, said: str)
 def test_nobody_is_tried_again_where_that_is_the_setting(tmp_path: Path) -> None:
     said = {"TASKMEM_HOME": str(tmp_path), "TASKMEM_PROVIDER_RETRIES": "0"}
 
-    assert load_settings(said).provider_retries == 0
+    assert load_settings(said).runs.provider_retries == 0
 
 
 def test_the_settings_of_another_users_home_are_not_read(tmp_path, monkeypatch):
@@ -59,7 +59,7 @@ def test_config_file_beats_the_environment_for_delivery(tmp_path):
         "TASKMEM_MAX_ROUNDS": "8",
     }
     found = load_settings(environ)
-    assert (found.wake_transport, found.notify, found.max_rounds) == ("post", "off", 8)
+    assert (found.wake_transport, found.notify, found.runs.max_rounds) == ("post", "off", 8)
     assert environ["TASKMEM_WAKE_TRANSPORT"] == "post"
     assert found.in_file == {"notify", "wake_transport", "max_rounds"}
     [warning] = found.warnings

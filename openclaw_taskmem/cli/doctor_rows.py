@@ -27,7 +27,8 @@ from openclaw_taskmem.daemon.settings_differences import (
 )
 from openclaw_taskmem.daemon.work_folders import RESTORE
 from openclaw_taskmem.domain.callers.reachability import ANY
-from openclaw_taskmem.domain.retention import KeepPolicy, describe_full, describe_shared
+from openclaw_taskmem.domain.policies import KeepPolicy
+from openclaw_taskmem.domain.retention import describe_full, describe_shared
 from openclaw_taskmem.home import Home, HomeRefused
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.isolation import TookTooLong

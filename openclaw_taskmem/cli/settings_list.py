@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any, Final
 
 from openclaw_taskmem.config import (
@@ -12,6 +11,7 @@ from openclaw_taskmem.config import (
     Settings,
     format_value,
     list_changed_settings,
+    list_values,
     list_variables,
     read_settings,
 )
@@ -19,7 +19,6 @@ from openclaw_taskmem.daemon.settings_differences import find_misspelt_settings
 from openclaw_taskmem.domain.text.redaction import scrub
 
 DEFAULT: Final = "default"
-_NO_SETTINGS: Final = frozenset({"home", "in_file", "warnings"})
 _OF_CALLERS: Final = frozenset({f"{PREFIX}HOST", f"{PREFIX}SESSION_KEY"})
 """Variables that a host sets for its agents' commands."""
 _OF_PLUGINS: Final = {
@@ -46,9 +45,8 @@ def read_settings_list(environ: Mapping[str, str]) -> dict[str, Any]:
     read = dict(environ)
     settings, wrong = read_settings(read)
     values: dict[str, str | None] = {f"{PREFIX}HOME": str(settings.home.folder)}
-    for field in fields(Settings):
-        if field.name not in _NO_SETTINGS:
-            values[f"{PREFIX}{field.name.upper()}"] = format_value(getattr(settings, field.name))
+    for name, value in list_values(settings).items():
+        values[f"{PREFIX}{name.upper()}"] = format_value(value)
     others = list_variables() - values.keys() - _OF_CALLERS
     values |= {name: read.get(name, "").strip() or None for name in others}
     defaults = {

@@ -34,13 +34,9 @@ from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, ThreadPool
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.daemon.wake_routes import build_routing_transport
 from openclaw_taskmem.domain.callers.reachability import GatewayPresence
-from openclaw_taskmem.domain.changes.stuck import StuckPolicy
 from openclaw_taskmem.domain.conditions.look_policy import LookPolicy, SandboxLooks
-from openclaw_taskmem.domain.retention import MIB, KeepPolicy
-from openclaw_taskmem.domain.runs.policy import RunPolicy
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes.notices import Notify
-from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
 from openclaw_taskmem.engine import hook_events, host_notifications
 from openclaw_taskmem.engine.context import Context, DueWork, Policies
 from openclaw_taskmem.engine.scoped_store import ScopedStore
@@ -201,27 +197,10 @@ async def serve_one_home(
 def build_policies(settings: Settings) -> Policies:
     """Return the policies of the use cases from the settings."""
     return Policies(
-        stuck=StuckPolicy(
-            threshold_seconds=settings.stuck_threshold_seconds,
-            cooldown_seconds=settings.stuck_cooldown_seconds,
-        ),
-        outbox=OutboxPolicy(ack_seconds=settings.wake_ack_seconds),
-        runs=RunPolicy(
-            lease_seconds=settings.lease_seconds,
-            carry_on=settings.carry_on,
-            idle_pauses=settings.idle_pauses,
-            question_seconds=settings.question_seconds,
-            max_rounds=settings.max_rounds,
-            max_hours=settings.max_hours,
-            provider_retries=settings.provider_retries,
-            provider_rest_seconds=settings.provider_rest_seconds,
-            fresh_seconds=settings.fresh_seconds,
-            step_calls=settings.step_tools,
-            step_bonus=settings.step_bonus,
-            checkpoint_days=settings.checkpoint_days,
-            implicit_tasks=settings.implicit_tasks,
-        ),
-        retention=KeepPolicy(days=settings.keep_days, most_bytes=settings.keep_mb * MIB),
+        stuck=settings.stuck,
+        outbox=settings.outbox,
+        runs=settings.runs,
+        retention=settings.keep,
         looks=LookPolicy(roots=settings.look_roots, sandbox=SandboxLooks(settings.sandbox_looks)),
         notices=Notify(settings.notify),
         artifact_roots=settings.roots,

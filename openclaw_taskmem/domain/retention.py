@@ -9,22 +9,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from openclaw_taskmem.domain.policies import MIB, KeepPolicy
 from openclaw_taskmem.domain.text.texts import format_count
-from taskmem_hookspecs import Value
 
-MIB: Final = 1024 * 1024
 KEPT_AT_LEAST: Final = timedelta(hours=1)
 """Nothing younger is dropped: notices, counts and views need it."""
 _WORDS: Final = {"checkpoints": "checkpoint", "wakes": "wake", "waits": "wait", "events": "event"}
-
-
-class KeepPolicy(Value):
-    """Limits for what has ended."""
-
-    days: float = 90.0
-    """Age in days after which it is dropped."""
-    most_bytes: int = 2048 * MIB
-    """Size of the database above which it is dropped earlier."""
 
 
 def find_age_cutoff(now: datetime, policy: KeepPolicy) -> datetime:

@@ -20,16 +20,13 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.changes import rights, stuck
-from openclaw_taskmem.domain.changes.stuck import StuckPolicy
 from openclaw_taskmem.domain.changes.waits import cancel_open_waits
 from openclaw_taskmem.domain.conditions.look_policy import LookPolicy
+from openclaw_taskmem.domain.policies import KeepPolicy, OutboxPolicy, RunPolicy, StuckPolicy
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
-from openclaw_taskmem.domain.retention import KeepPolicy
-from openclaw_taskmem.domain.runs.policy import RunPolicy
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes.notices import Notify
-from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
 from openclaw_taskmem.engine.live_state import LiveState
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.watching import NoWatcher, WaitWatcher

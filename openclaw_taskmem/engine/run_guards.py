@@ -21,8 +21,8 @@ from openclaw_taskmem.domain.changes.rights import Act, TaskHolder, Tie
 from openclaw_taskmem.domain.changes.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.runs import claims
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import RunTransition, UserHeard, apply_events, begin_run
-from openclaw_taskmem.domain.runs.policy import RunReason
 from openclaw_taskmem.domain.tasks import lifecycle, thread
 from openclaw_taskmem.engine import packets, run_recovery
 from openclaw_taskmem.engine.context import Context, Decision

@@ -18,8 +18,8 @@ from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.domain.changes import continuation, recovery
 from openclaw_taskmem.domain.changes.recovery import LapseAction, LapseVerdict, OwnerStatus
 from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import LeaseReleased, LeaseSet, ResumeTried, apply_events
-from openclaw_taskmem.domain.runs.policy import RunReason
 from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.context import Context, Decision

@@ -13,6 +13,7 @@ from openclaw_taskmem.domain.changes import continuation, questions, run_calls, 
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes, find_handoff_notes
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.runs import claims, current_run
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
     RunClaimed,
     RunRequeued,
@@ -25,7 +26,6 @@ from openclaw_taskmem.domain.runs.machine import (
     apply_events,
     begin_run,
 )
-from openclaw_taskmem.domain.runs.policy import RunReason
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.wakes import outbox, packet
 from openclaw_taskmem.engine import packets, run_recovery, user_questions

@@ -8,8 +8,8 @@ from datetime import datetime
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.changes import continuation, implicit_tasks, questions, run_calls
 from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import LastWordsSaid, LeaseReleased, apply_events
-from openclaw_taskmem.domain.runs.policy import RunReason
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.engine import evidence, run_recovery, wakes

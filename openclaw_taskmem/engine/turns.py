@@ -17,6 +17,7 @@ from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartE
 from openclaw_taskmem.domain.effects.side_effects import judge_call
 from openclaw_taskmem.domain.runs import budget, current_run
 from openclaw_taskmem.domain.runs.budget import Budget
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
     AgentDescribed,
     CallBegan,
@@ -31,7 +32,6 @@ from openclaw_taskmem.domain.runs.machine import (
     TurnBegan,
     apply_events,
 )
-from openclaw_taskmem.domain.runs.policy import RunReason
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.domain.wakes import notices

@@ -25,6 +25,7 @@ from openclaw_taskmem.cli import (
     doctor,
     doctor_rows,
 )
+from openclaw_taskmem.config import list_defaults
 from openclaw_taskmem.daemon import processes, settings_differences
 from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.daemon.work_folders import RESTORE
@@ -180,7 +181,7 @@ def test_invalid_setting_fails_and_the_default_applies(home):
 
 
 def test_every_setting_is_known_by_its_own_name():
-    known = [f"TASKMEM_{name.upper()}" for name in doctor_rows.Settings.__dataclass_fields__]
+    known = [f"TASKMEM_{name.upper()}" for name in list_defaults()]
     assert list(settings_differences.find_misspelt_settings(known)) == []
 
 

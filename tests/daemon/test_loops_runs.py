@@ -10,7 +10,7 @@ import pytest
 
 from openclaw_taskmem.daemon.scheduler import SWEEP_SECONDS
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes.stuck import StuckPolicy
+from openclaw_taskmem.domain.policies import StuckPolicy
 from openclaw_taskmem.engine import run_recovery
 from taskmem_hookspecs import Run, RunQuery, RunState
 from taskmem_hookspecs.testing import FakeClock

@@ -18,7 +18,7 @@ from openclaw_taskmem.daemon.scheduler import (
 )
 from openclaw_taskmem.daemon.timer import WakeableTimer
 from openclaw_taskmem.daemon.wake_routes import RoutingTransport
-from openclaw_taskmem.domain.retention import KeepPolicy
+from openclaw_taskmem.domain.policies import KeepPolicy
 from openclaw_taskmem.engine import retention, wakes
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
 from openclaw_taskmem.tools import views

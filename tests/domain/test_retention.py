@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.domain import retention
-from openclaw_taskmem.domain.retention import KEPT_AT_LEAST, MIB, KeepPolicy
+from openclaw_taskmem.domain.policies import MIB, KeepPolicy
+from openclaw_taskmem.domain.retention import KEPT_AT_LEAST
 from taskmem_hookspecs.testing.clock import DAWN
 
 POLICY = KeepPolicy(days=90, most_bytes=10 * MIB)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.changes.stuck import StuckPolicy
+from openclaw_taskmem.domain.policies import StuckPolicy
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
 from openclaw_taskmem.domain.wakes import notices, packet
 from openclaw_taskmem.domain.wakes.outbox import Hold

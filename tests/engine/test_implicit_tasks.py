@@ -12,7 +12,8 @@ import pytest
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.effects import checkpoints
-from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
+from openclaw_taskmem.domain.policies import RunPolicy
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.tasks.lifecycle import REQUEST_BYTES
 from openclaw_taskmem.domain.text.texts import count_json_bytes
 from openclaw_taskmem.domain.turns import Origin

@@ -10,8 +10,8 @@ import pytest
 
 import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import set_fields
-from openclaw_taskmem.domain.runs.policy import RunReason
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, gateway_reports, run_recovery, turns
 from openclaw_taskmem.tools import views

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import re
 import shlex
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import click
 import pytest
 
 from openclaw_taskmem.cli.command_line import cli
-from openclaw_taskmem.config import Settings, list_variables
+from openclaw_taskmem.config import list_defaults, list_variables
 from openclaw_taskmem.tools.catalog import TOOLS
 from taskmem_hookspecs import errors
 
@@ -133,9 +132,9 @@ def test_the_page_of_settings_has_each_setting_with_its_default() -> None:
 
     in_words = {"TASKMEM_HOME", "TASKMEM_HOLD_BACK"}
     defaults = {
-        f"TASKMEM_{field.name.upper()}": as_text(field.default)
-        for field in dataclasses.fields(Settings)
-        if field.default not in ("", (), frozenset())
+        f"TASKMEM_{name.upper()}": as_text(default)
+        for name, default in list_defaults().items()
+        if default not in ("", ())
     }
     known = {name: defaults[name] for name in defaults.keys() - in_words}
     assert {name: rows[name] for name in known} == known

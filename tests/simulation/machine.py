@@ -8,10 +8,7 @@ from datetime import datetime
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from openclaw_taskmem.domain.changes.stuck import StuckPolicy
-from openclaw_taskmem.domain.retention import KeepPolicy
-from openclaw_taskmem.domain.runs.policy import RunPolicy
-from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
+from openclaw_taskmem.domain.policies import KeepPolicy, OutboxPolicy, RunPolicy, StuckPolicy
 from taskmem_hookspecs import (
     Change,
     Owner,

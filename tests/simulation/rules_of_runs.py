@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
-from openclaw_taskmem.domain.runs.policy import RunReason
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from taskmem_hookspecs import RunState
 from tests.simulation.machine import Machine
 from tests.simulation.mirror import Commit

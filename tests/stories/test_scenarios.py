@@ -8,7 +8,7 @@ import pytest
 
 from openclaw_taskmem.domain import turns
 from openclaw_taskmem.domain.changes import continuation, task_runs
-from openclaw_taskmem.domain.runs.policy import POLICY, RunPolicy
+from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
 from tests.support import scenarios as played
 from tests.support.scenarios import Player, Scenario, ScenarioResult, loops, scenarios
 from tests.support.world import World
@@ -28,7 +28,7 @@ def test_a_loop_is_ended_within_its_cap_and_told_once(scenario: Scenario) -> Non
     seen = Player(scenario).play()
 
     assert seen.wrong == []
-    assert 0 < seen.told <= POLICY.max_rounds
+    assert 0 < seen.told <= RUN_POLICY.max_rounds
 
 
 def nothing_runs(patch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from openclaw_taskmem.domain.runs.policy import RunPolicy
+from openclaw_taskmem.domain.policies import RunPolicy
 from taskmem_hookspecs import Owner, Run, RunState, Wake, WakeCause
 from taskmem_hookspecs.testing import a_run, a_wake
 from taskmem_hookspecs.testing.clock import DAWN

@@ -21,7 +21,9 @@ from openclaw_taskmem.domain.callers import registrars
 from openclaw_taskmem.domain.callers.reachability import OWED
 from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
 from openclaw_taskmem.domain.effects import checkpoints
+from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
     LeaseReleased,
     ProviderFailed,
@@ -37,7 +39,6 @@ from openclaw_taskmem.domain.runs.machine import (
     UserSpoke,
     apply_events,
 )
-from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import (

@@ -12,6 +12,8 @@ from typing import Final
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import continuation, run_calls
 from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
+from openclaw_taskmem.domain.policies import RunPolicy
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
     HandedToRole,
     RunCancelled,
@@ -26,7 +28,6 @@ from openclaw_taskmem.domain.runs.machine import (
     begin_run,
     describe_standing,
 )
-from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import quote_line, to_plain_line
 from openclaw_taskmem.domain.wakes import notices, outbox

@@ -17,6 +17,7 @@ from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import continuation, task_runs
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry
+from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs.machine import (
     AgentDescribed,
     LeaseReleased,
@@ -30,7 +31,6 @@ from openclaw_taskmem.domain.runs.machine import (
     apply_events,
     begin_run,
 )
-from openclaw_taskmem.domain.runs.policy import RunPolicy
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import clip, to_plain_line
 from openclaw_taskmem.domain.turns import Turn

@@ -13,9 +13,9 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes.run_calls import note_call
+from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
 from openclaw_taskmem.domain.runs import budget, claims
 from openclaw_taskmem.domain.runs.machine import PlanReplaced, apply_events
-from openclaw_taskmem.domain.runs.policy import POLICY, RunPolicy
 from openclaw_taskmem.domain.tasks import lifecycle, plan, required_artifacts
 from openclaw_taskmem.domain.wakes import outbox
 from taskmem_hookspecs import (
@@ -52,7 +52,7 @@ def revise_plan(
     caller: Caller,
     artifacts: Sequence[JsonValue] | None = None,
     token: int | None = None,
-    policy: RunPolicy = POLICY,
+    policy: RunPolicy = RUN_POLICY,
 ) -> tuple[Change, RevisionResult]:
     """Build the change that revises a plan: the task, the revision, a message, the marks.
 

@@ -15,9 +15,10 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
+from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import RoundCounted, UserAnswered, UserSpoke, apply_events
-from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import clip, quote_line, quote_step, to_plain_line
 from openclaw_taskmem.domain.wakes import notices

@@ -16,7 +16,9 @@ from openclaw_taskmem.domain.callers import registrars
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.changes.continuation import Fail
 from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
+from openclaw_taskmem.domain.policies import OutboxPolicy, RunPolicy
 from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
     LeaseReleased,
     LeaseSet,
@@ -27,7 +29,6 @@ from openclaw_taskmem.domain.runs.machine import (
     ToldToGoOn,
     apply_events,
 )
-from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.domain.text.texts import (
     format_count,
@@ -37,7 +38,7 @@ from openclaw_taskmem.domain.text.texts import (
 )
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
-from openclaw_taskmem.domain.wakes.outbox import SETTLES, OutboxPolicy
+from openclaw_taskmem.domain.wakes.outbox import SETTLES
 from taskmem_hookspecs import (
     Change,
     Event,

@@ -7,7 +7,9 @@ from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs import claims
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
     LeaseReleased,
     OwnerSeen,
@@ -22,7 +24,6 @@ from openclaw_taskmem.domain.runs.machine import (
     TurnBegan,
     apply_events,
 )
-from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
 from taskmem_hookspecs import Owner, Run, RunQuery, RunState, TaskStatus
 
 OPEN_STATES: Final = tuple(state for state in RunState if not state.terminal)

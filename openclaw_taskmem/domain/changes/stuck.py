@@ -16,12 +16,13 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import registrars
 from openclaw_taskmem.domain.changes import run_calls
+from openclaw_taskmem.domain.policies import OutboxPolicy, StuckPolicy
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.runs.policy import RunReason
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.text.texts import format_count, format_duration
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
-from openclaw_taskmem.domain.wakes.outbox import LONGEST_TURN, OutboxPolicy
+from openclaw_taskmem.domain.wakes.outbox import LONGEST_TURN
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -34,7 +35,6 @@ from taskmem_hookspecs import (
     Task,
     TaskFacts,
     TaskStatus,
-    Value,
     WaitStatus,
     Wake,
     WakeCause,
@@ -47,17 +47,6 @@ HOLD_FOR_GO_ON: Final = timedelta(seconds=60)
 """How long an alert is held back at a time while its task's run is told to go on."""
 _DAY: Final = 86_400.0
 _FAILED: Final = frozenset({WaitStatus.TIMEOUT, WaitStatus.ERROR})
-
-
-class StuckPolicy(Value):
-    """When a task counts as stuck, and how often it is alerted. Times in seconds."""
-
-    threshold_seconds: float = 300.0
-    """Time without a touch after which an active task counts as stuck."""
-    cooldown_seconds: float = 900.0
-    """Shortest interval between two alerts of one task."""
-    urgent_failed_waits: int = 3
-    """Consecutive failed waits that make an alert urgent."""
 
 
 def judge_stuck(facts: TaskFacts, now: datetime, policy: StuckPolicy) -> StuckVerdict | None:

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain.callers import registrars
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import continuation, run_calls
+from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.machine import (
     AgentDescribed,
@@ -22,7 +23,6 @@ from openclaw_taskmem.domain.runs.machine import (
     apply_events,
     begin_run,
 )
-from openclaw_taskmem.domain.runs.policy import RunPolicy
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import quote_line
 from openclaw_taskmem.domain.wakes import notices, outbox

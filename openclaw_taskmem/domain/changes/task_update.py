@@ -13,9 +13,9 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import task_runs
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes
+from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
 from openclaw_taskmem.domain.runs import claims
 from openclaw_taskmem.domain.runs.machine import RunTransition
-from openclaw_taskmem.domain.runs.policy import POLICY, RunPolicy
 from openclaw_taskmem.domain.tasks import lifecycle, plan, step_phrases, thread
 from openclaw_taskmem.domain.tasks.step_phrases import StepMarks, sounds_like_progress
 from openclaw_taskmem.domain.tasks.thread_search import ThreadQuery
@@ -299,7 +299,7 @@ def apply_update(
     now: datetime,
     *,
     sessions: SessionNames,
-    policy: RunPolicy = POLICY,
+    policy: RunPolicy = RUN_POLICY,
     begin: Begin = lambda _: None,
 ) -> tuple[Change, UpdateResult]:
     """Build the change of an update.

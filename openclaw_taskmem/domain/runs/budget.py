@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from openclaw_taskmem.domain.runs.policy import RunPolicy
+from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import format_count, quote_step
 from taskmem_hookspecs import Run, RunState, Task, TaskFacts, TaskStatus, Value
@@ -35,7 +35,7 @@ def compute_budget(facts: TaskFacts, policy: RunPolicy) -> Budget | None:
         return None
     used = run.budget.step_calls if run.budget.step == place.current else 0
     bonus = run.budget.step_bonus and run.budget.step == place.current
-    allowed = policy.step_calls + (policy.step_bonus if bonus else 0)
+    allowed = policy.step_tools + (policy.step_bonus if bonus else 0)
     return Budget(left=max(0, allowed - used), reason=_explain_used_up(task, run, allowed))
 
 

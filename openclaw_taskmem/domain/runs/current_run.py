@@ -3,10 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain.runs.policy import RunReason
 from taskmem_hookspecs import Owner, Run, RunState, SessionNames
+
+
+class RunReason(StrEnum):
+    """Why a run is blocked, queued, in review or failed: the values of `Run.why`."""
+
+    QUESTION = "question"
+    """Blocked: its agent asked the user a question."""
+    ANSWERED = "answered"
+    """Blocked: the user answered; its agent has not acted on the answer yet."""
+    STOPPED = "stopped"
+    """Blocked: somebody stopped its turn."""
+    PAUSED = "paused"
+    """Blocked: its task was paused."""
+    STALE = "stale"
+    """Blocked: it was interrupted too long ago to resume without asking."""
+    PROMPT_CHANGED = "prompt_changed"
+    """Blocked: its agent's instructions changed since it began."""
+    CREDENTIALS = "credentials"
+    """Blocked: the provider refused the API key or demands payment."""
+    INTERRUPTED = "interrupted"
+    """Queued: its gateway restarted. Failed: it was interrupted too often."""
+    LEASE_EXPIRED = "lease_expired"
+    """Queued: its lease expired without a sign of its owner."""
+    OWNER_GONE = "owner_gone"
+    """Queued: its owner's process has ended."""
+    RESET = "reset"
+    """Queued: somebody reset it."""
+    BACKGROUND = "background"
+    """Queued: it goes on in a session of its own."""
+    HANDED_OFF = "handed_off"
+    """Queued for another role. In review: handed to the user."""
+    STALLED = "stalled_loop"
+    """Failed: too many consecutive rounds without progress."""
+    ROUNDS = "round_limit"
+    """Failed: it reached the limit of rounds."""
+    HOURS = "hour_limit"
+    """Failed: it reached the limit of working hours."""
+    PROVIDER = "provider_error"
+    """Failed: the provider failed more often than it is retried."""
+    ABORTED = "aborted"
+    """Failed: its agent gave it up."""
+
 
 OPEN: Final = (RunState.RUNNING, RunState.QUEUED)
 """States in which the session's agent has work to do."""

@@ -25,8 +25,9 @@ from typing import ClassVar, Final
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.effects import checkpoints as run_checkpoints
+from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
 from openclaw_taskmem.domain.runs import claims
-from openclaw_taskmem.domain.runs.policy import POLICY, RunPolicy, RunReason
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import clip_start
 from taskmem_hookspecs import (
@@ -512,7 +513,7 @@ def begin_run(
 
 
 def apply_events(
-    run: Run | RunTransition, *happened: RunEvent, now: datetime, policy: RunPolicy = POLICY
+    run: Run | RunTransition, *happened: RunEvent, now: datetime, policy: RunPolicy = RUN_POLICY
 ) -> RunTransition:
     """Apply events to a run in order; return the run and the log entries.
 

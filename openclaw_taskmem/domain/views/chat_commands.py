@@ -15,7 +15,7 @@ from unicodedata import normalize
 
 from openclaw_taskmem.domain.conditions.targets import describe_target
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.runs.policy import RunReason
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import (
     clip,

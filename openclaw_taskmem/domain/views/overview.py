@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.effects.checkpoints import PastCall
 from openclaw_taskmem.domain.effects.side_effects import is_shell
 from openclaw_taskmem.domain.reader_budget import ReaderUsage, describe_usage
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.runs.policy import RunReason
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.tasks.proof import NAMED, Proof, describe_checks, summarize_proofs
 from openclaw_taskmem.domain.text.texts import clip, clip_step, to_plain_line

@@ -15,7 +15,7 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.conditions.targets import describe_target
 from openclaw_taskmem.domain.effects.checkpoints import PastCall
 from openclaw_taskmem.domain.effects.side_effects import is_shell
-from openclaw_taskmem.domain.runs.policy import RunReason
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.text.texts import (
     format_count,
     format_duration,

@@ -10,7 +10,7 @@ from typing import Final
 
 from openclaw_taskmem.domain.callers import registrars
 from openclaw_taskmem.domain.conditions.targets import describe_target
-from openclaw_taskmem.domain.runs.policy import RunReason
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import clip, format_short_duration, to_plain_line
 from openclaw_taskmem.domain.wakes import notices

@@ -14,6 +14,7 @@ from typing import Final
 from openclaw_taskmem.domain import events, retries
 from openclaw_taskmem.domain.callers import registrars
 from openclaw_taskmem.domain.callers.reachability import OWED, GatewayPresence, is_kept
+from openclaw_taskmem.domain.policies import OutboxPolicy
 from openclaw_taskmem.domain.wakes import packet
 from taskmem_hookspecs import Change, Event, Task, TaskStatus, Value, Wake, WakeCause, WakeState
 from taskmem_hookspecs.value import Instant
@@ -29,34 +30,6 @@ _KINDS: Final = {
 
 STARTING: Final = timedelta(minutes=2)
 """How long after its start a gateway on a busy machine may not be able to begin turns yet."""
-
-
-class OutboxPolicy(Value):
-    """Intervals and limits of deliveries. Times in seconds."""
-
-    ack_seconds: float = 600.0
-    """After which an unanswered wake is sent again; doubled each time. Alerts are not sent again:
-    the next alert replaces them."""
-    sends: int = 3
-    """How often such a wake is sent in all."""
-    per_minute: int = 4
-    """Most messages a minute to one session; OpenClaw defers the sixth turn of a minute."""
-    first_retry_seconds: float = 5.0
-    longest_retry_seconds: float = 300.0
-    claim_seconds: float = 300.0
-    """Longest duration of one delivery; then the wake counts as not delivered."""
-    lines: int = 20
-    """Most wakes in one message besides those of stuck tasks."""
-
-    def retry_after(self, attempts: int, asked: float | None = None) -> timedelta:
-        """Return how long a wake waits after so many failed attempts."""
-        first, longest = self.first_retry_seconds, self.longest_retry_seconds
-        return retries.compute_backoff(attempts, first, longest, asked)
-
-    def resend_after(self, wake: Wake) -> timedelta:
-        """Return how long after being sent a wake is sent again: a turn may have lost it."""
-        doublings = min(wake.sends, self.sends) - 1
-        return timedelta(seconds=self.ack_seconds * 2**doublings)
 
 
 class Delivery(Value):

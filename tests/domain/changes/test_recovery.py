@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.changes import recovery, stuck
 from openclaw_taskmem.domain.changes.recovery import LapseAction, LapseVerdict, OwnerStatus
+from openclaw_taskmem.domain.policies import RunPolicy
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import RunClaimed, apply_events, set_fields
-from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.wakes.outbox import SETTLES
 from taskmem_hookspecs import (
     Change,

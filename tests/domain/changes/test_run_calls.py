@@ -13,7 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import run_calls
+from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs import claims as run_claims
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
     LeaseReleased,
     OwnerSeen,
@@ -33,7 +35,6 @@ from openclaw_taskmem.domain.runs.machine import (
     apply_events,
     begin_run,
 )
-from openclaw_taskmem.domain.runs.policy import RunPolicy, RunReason
 from taskmem_hookspecs import News, Owner, RunState, TaskStatus
 from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotReady
 from taskmem_hookspecs.testing import a_run, a_task

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.changes import stuck
-from openclaw_taskmem.domain.changes.stuck import StuckPolicy
-from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
+from openclaw_taskmem.domain.policies import OutboxPolicy, StuckPolicy
 from taskmem_hookspecs import (
     Event,
     Linkage,

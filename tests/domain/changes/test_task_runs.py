@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import task_runs
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import RunTransition
-from openclaw_taskmem.domain.runs.policy import RunReason
 from taskmem_hookspecs import (
     Change,
     News,

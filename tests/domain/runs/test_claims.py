@@ -8,8 +8,8 @@ import pytest
 
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.runs import claims
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import RunClaimed, RunRequeued, apply_events
-from openclaw_taskmem.domain.runs.policy import RunReason
 from taskmem_hookspecs import Owner, Run, RunState
 from taskmem_hookspecs.errors import Fenced, RunHeld
 from taskmem_hookspecs.testing import a_run

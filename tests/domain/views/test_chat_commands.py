@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.runs.policy import RunReason
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.views.chat_commands import (
     Command,
     ListedTask,

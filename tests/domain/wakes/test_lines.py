@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.runs.policy import RunReason
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.text.texts import count_json_bytes
 from openclaw_taskmem.domain.wakes.lines import LINE_BYTES, WakeFacts, describe_wake, describe_wakes
 from taskmem_hookspecs import Task, TaskStatus, WaitStatus, WakeCause

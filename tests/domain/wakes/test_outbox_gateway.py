@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openclaw_taskmem.domain.policies import OutboxPolicy
 from openclaw_taskmem.domain.wakes import outbox
-from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
 from taskmem_hookspecs import Change, Wake, WakeCause, WakeState
 from taskmem_hookspecs.testing import a_task, a_wake
 from taskmem_hookspecs.testing.clock import DAWN

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
+from openclaw_taskmem.domain.policies import OutboxPolicy
 from taskmem_hookspecs import WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw.transports.cli import (

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from openclaw_taskmem.domain.wakes.outbox import OutboxPolicy
+from openclaw_taskmem.domain.policies import OutboxPolicy
 from openclaw_taskmem.home import find_home
 from taskmem_hookspecs import WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
