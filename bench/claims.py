@@ -41,8 +41,8 @@ from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
-from openclaw_taskmem.domain.runs.machine import begin_run
 from openclaw_taskmem.domain.policies import RunPolicy
+from openclaw_taskmem.domain.runs.machine import begin_run
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.engine import run_handoff, run_recovery, runs, tasks
 from openclaw_taskmem.engine.context import Context, Policies, new_id

@@ -26,7 +26,7 @@ from openclaw_taskmem.daemon.settings_differences import (
     name_setting,
 )
 from openclaw_taskmem.daemon.work_folders import RESTORE
-from openclaw_taskmem.domain.callers.reachability import ANY
+from openclaw_taskmem.domain.callers.reachability import ANY_TRANSPORT
 from openclaw_taskmem.domain.policies import KeepPolicy
 from openclaw_taskmem.domain.retention import describe_full, describe_shared
 from openclaw_taskmem.home import Home, HomeRefused
@@ -225,7 +225,7 @@ def check_transport(
     wanted = settings.wake_transport
     if status is not None and "transport" in status:
         name = str(status["transport"])
-        wanted = status["settings"].get(f"{PREFIX}WAKE_TRANSPORT", ANY)
+        wanted = status["settings"].get(f"{PREFIX}WAKE_TRANSPORT", ANY_TRANSPORT)
         if why := status["transport_note"]:
             cure = f"Name another in {settings.home.config}, or none. {_RESTART}"
             return name, build_warn_row("transport", f"Wakes go out by {name}: {why}.", cure)

@@ -22,8 +22,8 @@ from openclaw_taskmem.daemon.gateway_turns import (
 )
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.domain.callers.reachability import (
-    BOOTS,
     GATEWAY,
+    MOST_BOOTS,
     GatewayPresence,
     RunningWork,
     is_named_gateway,
@@ -108,7 +108,7 @@ class Gateways:
         """Remember the last handled event of a start; forget all but the latest starts."""
         self._done.pop(done.boot, None)
         self._done[done.boot] = done
-        for boot in [*self._done][:-BOOTS]:
+        for boot in [*self._done][:-MOST_BOOTS]:
             del self._done[boot]
             self._unsure.discard(boot)
 

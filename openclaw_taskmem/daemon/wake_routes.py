@@ -92,7 +92,7 @@ def build_routing_transport(
         "transport": transport.name,
         "transport_note": why,
     }
-    if named == reachability.ANY or "wake_transport" in settings.in_file:
+    if named == reachability.ANY_TRANSPORT or "wake_transport" in settings.in_file:
         return RoutingTransport(transport), status
     return RoutingTransport(
         transport, partial(_find_own_transport, plugin_host, gateways, {})

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 TOLERANCE: Final = 5.0
 """Largest difference in seconds that counts as drift."""
-BUSY: Final = 1.0
+BUSY_SECONDS: Final = 1.0
 """Seconds by which a sleep may end late only because the machine is busy."""
 
 
@@ -32,7 +32,7 @@ def measure_jump(before: ClockReading, after: ClockReading) -> float:
 def measure_oversleep(seconds: float, took: float) -> float:
     """Return by how many seconds a sleep took too long; 0: no longer than on a busy machine."""
     late = took - seconds
-    return late if late > BUSY else 0.0
+    return late if late > BUSY_SECONDS else 0.0
 
 
 def compute_grace(lost: float, threshold: float) -> float:

@@ -12,7 +12,7 @@ PLAN_REVISED: Final = "plan_revised"
 WAIT_OPENED: Final = "wait_opened"
 WAIT_UPDATED: Final = "wait_updated"
 WAIT_ENDED: Final = "wait_ended"
-STUCK: Final = "stuck"
+TASK_STUCK: Final = "stuck"
 WAKE_SENT: Final = "wake_sent"
 WAKE_FAILED: Final = "wake_failed"
 WAKE_LOST: Final = "wake_lost"
@@ -35,9 +35,9 @@ TURN_STOPPED: Final = "turn_stopped"
 QUESTION_ANSWERED: Final = "question_answered"
 QUESTION_LOST: Final = "question_lost"
 
-SAID: Final = frozenset({MILESTONE, NOTICE, TURN_STOPPED})
+LINE_KINDS: Final = frozenset({MILESTONE, NOTICE, TURN_STOPPED})
 """Kinds sent to the agent host: lines for users, and turns to stop."""
-SHOWN: Final = frozenset(
+VIEW_KINDS: Final = frozenset(
     {
         *(TASK_REGISTERED, TASK_UPDATED, STATUS_CHANGED, PLAN_REVISED),
         *(WAIT_OPENED, WAIT_UPDATED, WAIT_ENDED),
@@ -45,5 +45,5 @@ SHOWN: Final = frozenset(
     }
 )
 """Kinds after which a session's cards or questions may change."""
-TOLD: Final = frozenset({TASK_REGISTERED, WAIT_ENDED, STUCK, RUN_CHANGED})
+HOOK_KINDS: Final = frozenset({TASK_REGISTERED, WAIT_ENDED, TASK_STUCK, RUN_CHANGED})
 """Kinds that hooks of plug-ins are called for."""

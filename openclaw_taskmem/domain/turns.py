@@ -87,8 +87,8 @@ class Turn(Value):
         return self.error is None and not self.is_empty
 
 
-_ASKS: Final = ("?", "？", "؟", "՞", "፧", "⁇", "⁉", "❓", "❔")
-_AGAIN: Final = re.compile(
+_QUESTION_MARKS: Final = ("?", "？", "؟", "՞", "፧", "⁇", "⁉", "❓", "❔")
+_PASSING_FAILURE: Final = re.compile(
     r"(?i)\b429\b|rate.?limit|too many requests|overloaded|try again|timed? ?out"
     r"|temporar(?:y|ily)"
 )
@@ -97,7 +97,7 @@ _CREDENTIALS: Final = re.compile(
     r"|unauthori[sz]ed|forbidden|payment required|(?:invalid|incorrect|no) api key"
     r"|insufficient.quota|credit balance|billing"
 )
-_REFUSED: Final = re.compile(
+_REFUSAL: Final = re.compile(
     r"(?i)\b(?:HTTP|status|code|error)[ :=]*(?:400|404)\b|\A\W*(?:400|404)\b"
     r"|bad request|invalid_request|rejected the request|model_not_found"
 )
@@ -109,21 +109,21 @@ def has_closing_question(said: str) -> bool:
     This only decides how long the agent rests.
     """
     words = "".join(c for c in said if c.isprintable() or c.isspace())
-    while words and not (words[-1].isalnum() or words[-1] in _ASKS):
-        if words[-1] == "!" and words[:-1].rstrip("!").endswith(_ASKS):
+    while words and not (words[-1].isalnum() or words[-1] in _QUESTION_MARKS):
+        if words[-1] == "!" and words[:-1].rstrip("!").endswith(_QUESTION_MARKS):
             return True
         if words[-1] in ".!…。！;:,":
             return False
         words = words[:-1]
-    return words.endswith(_ASKS)
+    return words.endswith(_QUESTION_MARKS)
 
 
 def classify_failure(error: str, reason: str | None = None) -> ProviderFailureKind:
     """Classify a provider's failure by the gateway's `reason`, else by its error text."""
     with suppress(ValueError):
         return ProviderFailureKind(reason or "")
-    if _AGAIN.search(error):
+    if _PASSING_FAILURE.search(error):
         return ProviderFailureKind.PASSING
     if _CREDENTIALS.search(error):
         return ProviderFailureKind.CREDENTIALS
-    return ProviderFailureKind.REFUSED if _REFUSED.search(error) else ProviderFailureKind.PASSING
+    return ProviderFailureKind.REFUSED if _REFUSAL.search(error) else ProviderFailureKind.PASSING

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
 from openclaw_taskmem.domain.views.chat_commands import (
     ASKED_BYTES,
-    ENDED,
+    MOST_ENDED,
     NAMED_BYTES,
     Command,
     ListedTask,
@@ -174,7 +174,7 @@ def _list_ended(context: Context, session: str, host: str | None) -> list[Task]:
         task
         for status in over
         for task in context.store.find_tasks(
-            TaskQuery(status=status, limit=ENDED, session_key=session, implicit=False)
+            TaskQuery(status=status, limit=MOST_ENDED, session_key=session, implicit=False)
         )
         if not reachability.is_other_gateway(task.host, host)
     ]
@@ -184,7 +184,7 @@ def _list_ended(context: Context, session: str, host: str | None) -> list[Task]:
         if run.told_session == session and not context.is_elsewhere(run, host)
     )
     distinct = {task.task_id: task for task in found if task.status.terminal}
-    return _sort_latest_first(distinct.values())[:ENDED]
+    return _sort_latest_first(distinct.values())[:MOST_ENDED]
 
 
 def _sort_latest_first(tasks: Iterable[Task]) -> list[Task]:

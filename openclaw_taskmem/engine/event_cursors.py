@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from openclaw_taskmem.domain.callers.reachability import BOOTS
+from openclaw_taskmem.domain.callers.reachability import MOST_BOOTS
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import Bookmark, Value
 
@@ -44,7 +44,7 @@ def read_cursor(context: Context, boot: str) -> EventCursor:
 def make_cursor_bookmark(context: Context, done: EventCursor) -> Bookmark:
     """Return the bookmark that stores a cursor, with those of the latest other starts."""
     others = [each for each in _read_cursors(context) if each.boot != done.boot]
-    lines = [each.model_dump_json() for each in (*others, done)[-BOOTS:]]
+    lines = [each.model_dump_json() for each in (*others, done)[-MOST_BOOTS:]]
     return context.store.make_bookmark(REPORTED, "\n".join(lines))
 
 

@@ -160,7 +160,7 @@ def verify_required(context: Context, sought: RequiredSet, *, asks: bool = True)
     run_id = run.run_id if run else None
     doubtful = {path: why for path, why in whys.items() if path not in entries}
     now = context.clock.now()
-    nowhere = tuple(n for n in named.here if whys.get(n) == ledger.NOWHERE)
+    nowhere = tuple(n for n in named.here if whys.get(n) == ledger.NOWHERE_SENTENCE)
     partly = any(folder.path in whys for folder in sought.folders)
     nothing = not (entries or partly) and bool(run or sought.folders)
     refusal = evidence.find_refusal(task, checked, nowhere, claims=nothing)
@@ -343,7 +343,7 @@ def check_first_answer(context: Context, session_key: str, said: str) -> None:
         return
     known = [each.path for each in context.store.read_records(LedgerEntry, task.task_id)]
     nowhere = _find_missing_names(context, task, run, said, known)
-    new = {what: ledger.NOWHERE for what in nowhere if what not in known}
+    new = {what: ledger.NOWHERE_SENTENCE for what in nowhere if what not in known}
 
     def notify(facts: TaskFacts, now: datetime) -> Decision[None]:
         doubts = (*facts.task.doubts, ledger.ANSWER)
@@ -363,7 +363,7 @@ def _find_missing_names(
     folders = context.store.read_records(WorkFolder, task.task_id)
     looker = EvidenceChecker(context, task, run, folders, run.agent.folder)
     whys = looker.explain_missing_names(find_names(said).here, known)
-    return [what for what, why in whys.items() if why == ledger.NOWHERE]
+    return [what for what, why in whys.items() if why == ledger.NOWHERE_SENTENCE]
 
 
 def _find_just_completed(context: Context, session_key: str) -> Run | None:

@@ -282,7 +282,7 @@ class EvidenceChecker:
         if thing.kind == "file":
             place = self._locate_file(thing.subject, entries)
             thing = thing.model_copy(update={"subject": place})
-        return self._check_thing(thing, evidence.HIDDEN if hidden else None)
+        return self._check_thing(thing, evidence.HIDDEN_COMMAND if hidden else None)
 
     def _locate_file(self, name: str, entries: Iterable[str]) -> str:
         """Return the path of a file that is named without its folder; the name if none exists."""
@@ -297,7 +297,7 @@ class EvidenceChecker:
         """Check an artifact; `doubt`: why it is not checked; None: it is."""
         now = self._context.clock.now()
         claim = required_artifacts.make_claim(thing, self._task, self._folder, self._roots, now)
-        if thing.kind == required_artifacts.ELSEWHERE:
+        if thing.kind == required_artifacts.ELSEWHERE_KIND:
             doubt = ELSEWHERE
         elif doubt is None and now > self._until:
             doubt = _LATE
@@ -337,8 +337,8 @@ class EvidenceChecker:
         whys = [
             self._explain_missing_path(each, entries) for each in path_mentions.list_readings(name)
         ]
-        unsure = (why for why in whys if why != ledger.NOWHERE)
-        return None if None in whys else next(unsure, ledger.NOWHERE)
+        unsure = (why for why in whys if why != ledger.NOWHERE_SENTENCE)
+        return None if None in whys else next(unsure, ledger.NOWHERE_SENTENCE)
 
     def _explain_missing_path(self, name: str, entries: set[str]) -> str | None:
         if name.startswith("~/"):
@@ -355,7 +355,7 @@ class EvidenceChecker:
             return None
         if any(f"/{each}".endswith(ends) for each in self._command_names):
             return _NAMED
-        return ledger.NOWHERE if os.path.isabs(name) else self._explain_unfound_end(ends)
+        return ledger.NOWHERE_SENTENCE if os.path.isabs(name) else self._explain_unfound_end(ends)
 
     def _explain_unfound_end(self, ends: tuple[str, ...]) -> str | None:
         """Return why no path with such an end is found in the folders; None: one is."""
@@ -366,7 +366,7 @@ class EvidenceChecker:
             found = None if late else has_file(folder, ends)
             if found is not False:
                 return None if found else _PARTLY
-        return ledger.NOWHERE
+        return ledger.NOWHERE_SENTENCE
 
     @cached_property
     def _command_names(self) -> frozenset[str]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.reachability import OWED, GatewayPresence
+from openclaw_taskmem.domain.callers.reachability import OWED_STATES, GatewayPresence
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.changes.recovery import describe_cut
 from openclaw_taskmem.domain.changes.rights import Act
@@ -47,7 +47,7 @@ def handle_gateway_start(
     known = (context.store.read_bookmark(BOOT) or "").splitlines()
     if presence.boot in known:
         return
-    due = presence.started_at + outbox.SETTLES
+    due = presence.started_at + outbox.SETTLING_TIME
     open_wakes = _find_owed_wakes(context)
     sent = [
         wake
@@ -66,7 +66,7 @@ def handle_gateway_start(
     _update_by_subject(context, resting, lambda current, _: _cap_due_time(current, due))
     run_recovery.give_gateway_runs_recovery_time(context, presence, others)
     # Notices are committed with the bookmark, so a repeat sends them only once.
-    boots = "\n".join([*known, presence.boot][-reachability.BOOTS :])
+    boots = "\n".join([*known, presence.boot][-reachability.MOST_BOOTS :])
     mark = context.store.make_bookmark(BOOT, boots)
     waiting = run_recovery.list_waiting_runs(context)
     for run in waiting:
@@ -206,7 +206,7 @@ def _find_latest_task(
 
 def _find_owed_wakes(context: Context) -> Sequence[Wake]:
     """Return this home's wakes that are due or sent and not acknowledged."""
-    return context.store.find_wakes(WakeQuery(states=OWED, limit=MOST))
+    return context.store.find_wakes(WakeQuery(states=OWED_STATES, limit=MOST))
 
 
 def _cap_due_time(current: Sequence[Wake], instant: datetime) -> Change:

@@ -31,7 +31,7 @@ BATCH: Final = 200
 HOOKS: Final = {
     events.TASK_REGISTERED: "on_task_registered",
     events.WAIT_ENDED: "on_wait_resolved",
-    events.STUCK: "on_stuck",
+    events.TASK_STUCK: "on_stuck",
     events.RUN_CHANGED: "on_run_changed",
 }
 """The hook that is called for each kind of event."""
@@ -62,7 +62,7 @@ def call_hooks_for_events(context: Context) -> int:
     for event in fresh:
         if context.stopping.is_set():
             break
-        if event.kind in events.TOLD:
+        if event.kind in events.HOOK_KINDS:
             try:
                 _call_hook(context, event)
             except (StoreBusy, StoreFull, StoreUnavailable):
@@ -106,7 +106,7 @@ def _call_hook(context: Context, event: Event) -> None:
             return
         about["wait"] = wait
         about["outcome"] = WaitOutcome.model_validate(dict(event.data))
-    elif event.kind == events.STUCK:
+    elif event.kind == events.TASK_STUCK:
         packet = event.data["packet"]
         about["verdict"] = StuckVerdict.model_validate(event.data["verdict"])
         about["packet"] = packet and ResumePacket.model_validate(packet)

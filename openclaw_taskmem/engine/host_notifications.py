@@ -40,9 +40,9 @@ class NotificationKind(StrEnum):
 
 
 _KINDS: Final[Mapping[NotificationKind, frozenset[str]]] = {
-    NotificationKind.LINES: events.SAID - {events.TURN_STOPPED},
+    NotificationKind.LINES: events.LINE_KINDS - {events.TURN_STOPPED},
     NotificationKind.STOPS: frozenset({events.TURN_STOPPED}),
-    NotificationKind.VIEWS: events.SHOWN,
+    NotificationKind.VIEWS: events.VIEW_KINDS,
 }
 
 
@@ -85,7 +85,7 @@ def save_position(context: Context, outgoing: NotificationKind, upto: int) -> No
 
 def _list_view_changes(context: Context, fresh: Sequence[Event]) -> Iterator[Event]:
     """Yield the last visible change of each task, with the session whose user sees it."""
-    last = {e.task_id: e for e in fresh if e.kind in events.SHOWN and e.task_id}
+    last = {e.task_id: e for e in fresh if e.kind in events.VIEW_KINDS and e.task_id}
     for task_id, event in last.items():
         session = session_views.find_viewing_session(context, str(task_id))
         if session is not None:

@@ -33,7 +33,7 @@ def end_left_tasks(context: Context, report: ReportContext, origin: Origin) -> N
     if origin is not Origin.USER:
         return
     for run in context.find_session_runs(report.session, report.owner.host):
-        if run.state in current_run.OPEN and not _is_held(run, report.owner):
+        if run.state in current_run.WORKABLE_STATES and not _is_held(run, report.owner):
             context.update_task(run.task_id, partial(_end_left_task, run))
 
 

@@ -359,7 +359,7 @@ def guard_more_tasks(context: Context, caller: Caller) -> None:
     Raises:
         LimitReached: The agent has its full number.
     """
-    maker, most = quotas.find_maker(caller, context.sessions), quotas.TASKS
+    maker, most = quotas.find_maker(caller, context.sessions), quotas.MOST_TASKS
     if maker is not None:
         quotas.guard_tasks(context.store.count_open(Task, maker, most))
 
@@ -372,6 +372,6 @@ def guard_more_waits(context: Context, caller: Caller) -> None:
     Raises:
         LimitReached: The agent has its full number.
     """
-    maker, most = quotas.find_maker(caller, context.sessions), quotas.WAITS
+    maker, most = quotas.find_maker(caller, context.sessions), quotas.MOST_WAITS
     if maker is not None:
         quotas.guard_waits(context.store.count_open(Wait, maker, most))

@@ -88,7 +88,9 @@ def read_history(context: Context, run: Run) -> History | None:
 def _read_messages(context: Context, run: Run) -> tuple[ConversationMessage, ...]:
     """Return the last messages of a run's conversation, however many calls ago."""
     holding = checkpoints.HOLDING_SAID
-    kept = context.store.read_records(Checkpoint, run.run_id, checkpoints.MESSAGES, holding=holding)
+    kept = context.store.read_records(
+        Checkpoint, run.run_id, checkpoints.MOST_MESSAGES, holding=holding
+    )
     return checkpoints.read_conversation(kept)
 
 

@@ -142,7 +142,7 @@ def requeue_abandoned(
                 left_by = context.update_task(run.task_id, partial(_requeue_run, context))
                 if left_by is not None:
                     queued += 1
-                    _log_reset(left_by, recovery.ABANDONED.why)
+                    _log_reset(left_by, recovery.ABANDONMENT.why)
     return queued
 
 
@@ -163,7 +163,7 @@ def has_holder_ended(context: Context, run: Run) -> bool:
 
 def describe_last_holder(context: Context, run: Run) -> str:
     """Tell the new owner of a run who abandoned it; empty: nobody did."""
-    if run.why not in recovery.LEFT:
+    if run.why not in recovery.LEFT_SENTENCES:
         return ""
     messages = context.store.read_records(Message, run.task_id, thread.READ)
     return recovery.describe_owner_gone(run.why, messages)
@@ -174,7 +174,12 @@ def _requeue_run(context: Context, facts: TaskFacts, now: datetime) -> Decision[
     if facts.run is None or not is_abandoned(context, facts.run):
         return Change(), None
     change = recovery.apply_lapse(
-        facts, recovery.ABANDONED, wake_id="", text="", now=now, policy=context.policies.runs
+        facts,
+        recovery.ABANDONMENT,
+        wake_id="",
+        text="",
+        now=now,
+        policy=context.policies.runs,
     )
     tried = (apply_events(run, ResumeTried(), now=now).run for run in change.runs)
     return change.model_copy(update={"runs": tuple(tried)}), facts.run

@@ -65,7 +65,7 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
         except Conflict:
             _reschedule_one_by_one(context, moved)
     if force:
-        for wake in _find_owed_wakes(context, *reachability.OWED):
+        for wake in _find_owed_wakes(context, *reachability.OWED_STATES):
             if _correct_wake_time(context, wake) != wake:
                 _deliver_now(context, wake)
     context.commit(Change(bookmarks=(context.store.make_bookmark(BOOKMARK, policy),)))
@@ -108,7 +108,7 @@ def _find_owed_wakes(context: Context, *states: WakeState) -> Sequence[Wake]:
 
 def _deliver_now(context: Context, wake: Wake) -> None:
     def deliver(current: Sequence[Wake], now: datetime) -> Change:
-        open_wakes = (each for each in current if each.state in reachability.OWED)
+        open_wakes = (each for each in current if each.state in reachability.OWED_STATES)
         return Change(
             wakes=tuple(
                 reachability.deliver_kept(each, now)

@@ -146,7 +146,7 @@ def _settle_run(
         after = change.runs[-1] if change.runs else run
         asked = any(event.kind == events.NOTICE for event in change.events)
         answers = turn.origin is Origin.USER
-        if answers or (after.state not in current_run.OPEN and not asked):
+        if answers or (after.state not in current_run.WORKABLE_STATES and not asked):
             change = _prepend_words(change, words)
         return report.add_cursor(context, change), None
 

@@ -231,7 +231,7 @@ def find_step_budget(context: Context, owner: Owner) -> Budget | None:
     """Return the calls left for the current step of a session's task; None: unlimited."""
     open_ = context.find_session_runs(owner.session_key or "", owner.host)
     run = current_run.find_current_run(open_, owner)
-    if run is None or not run.budget.segmented or run.state not in current_run.OPEN:
+    if run is None or not run.budget.segmented or run.state not in current_run.WORKABLE_STATES:
         return None
     return budget.compute_budget(context.store.read_task(run.task_id), context.policies.runs)
 
@@ -314,7 +314,7 @@ def _take_run(
         return None
     if run.state is RunState.RUNNING and run.owner == report.owner:
         seen: RunEvent = OwnerSeen()
-    elif run.state in current_run.OPEN:
+    elif run.state in current_run.WORKABLE_STATES:
         seen = RunClaimed(owner=report.owner)
     else:
         return None

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.reachability import OWED
+from openclaw_taskmem.domain.callers.reachability import OWED_STATES
 from openclaw_taskmem.domain.changes import rights, waits
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.changes.waits import Refinement, WaitFacts
@@ -343,7 +343,7 @@ def _decide_on_wait(
 ) -> T:
     """Read a wait with its task and wakes, and decide, with its task (or else itself) locked."""
     first = context.store.read_wait(wait_id)
-    query = WakeQuery(states=OWED, wait_id=wait_id)
+    query = WakeQuery(states=OWED_STATES, wait_id=wait_id)
 
     def read_wait_facts() -> WaitFacts:
         wait = context.store.read_wait(wait_id)

@@ -18,7 +18,7 @@ from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
 
 import pluggy
 
-from openclaw_taskmem.domain.callers.reachability import ANY
+from openclaw_taskmem.domain.callers.reachability import ANY_TRANSPORT
 from openclaw_taskmem.plugin_host import manager as plugin_manager
 from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.isolation import TookTooLong, run_with_timeout
@@ -192,20 +192,20 @@ class PluginHost:
             return found
         answers = self._iterate_answers("wake_transport_names", validation.are_names)
         plugins = (plugin.name for plugin in self._list_active())
-        probes = dict.fromkeys((ANY, *chain.from_iterable(answers), *plugins))
+        probes = dict.fromkeys((ANY_TRANSPORT, *chain.from_iterable(answers), *plugins))
         known = {found.name for probe in probes for found in self._find_wake_transports(probe)}
-        known.discard(ANY)
+        known.discard(ANY_TRANSPORT)
         if not known:
             loaded = plugin_manager.describe_plugins(self._plugins)
             raise NoProvider(f"No plug-in carries wakes; install one. {loaded}")
         raise SettingsInvalid(
             f"{setting} is {name!r}, and no plug-in has such a "
-            f"transport; use {ANY} or one of: {', '.join(sorted(known))}."
+            f"transport; use {ANY_TRANSPORT} or one of: {', '.join(sorted(known))}."
         )
 
     def _find_wake_transports(self, name: str) -> Iterator[WakeTransport]:
         def plays(answer: object) -> TypeGuard[WakeTransport]:
-            return validation.is_transport(answer) and name in (ANY, answer.name)
+            return validation.is_transport(answer) and name in (ANY_TRANSPORT, answer.name)
 
         return self._iterate_answers("wake_transport", plays, name=name)
 

@@ -69,7 +69,7 @@ def task_status(context: Context, form: forms.TaskStatusForm, caller: Caller) ->
         "budget_left": None if standing.budget is None else standing.budget.left,
         "elapsed_seconds": round(elapsed, 3),
         **ledger.describe_ledger(
-            context.store.read_records(LedgerEntry, task.task_id), ledger.SHOWN
+            context.store.read_records(LedgerEntry, task.task_id), ledger.MOST_ENTRIES
         ),
         "message": (
             f"{_describe_state(task, run)}, {took}. "

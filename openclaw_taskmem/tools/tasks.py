@@ -103,7 +103,7 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
         if updated.unheard:
             answer |= runs.show_words([each.content for each in updated.unheard], form.task_id)
         if updated.ledger is not None:
-            answer |= ledger.describe_ledger(updated.ledger, ledger.SHOWN)
+            answer |= ledger.describe_ledger(updated.ledger, ledger.MOST_ENTRIES)
         sentences.append(_describe_update(updated, wish))
         if wish.ask is not None and task.status is TaskStatus.ACTIVE:
             sentences.append(describe_asked(context, task))

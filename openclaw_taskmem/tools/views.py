@@ -207,7 +207,7 @@ def list_waits(context: Context, params: Mapping[str, object]) -> list[JsonValue
 
 def list_wakes(context: Context, params: Mapping[str, object], holds: Holds) -> list[JsonValue]:
     """Return the wakes of this home that are due or sent, newest first; with `all` every wake."""
-    states = None if params.get("all") else reachability.OWED
+    states = None if params.get("all") else reachability.OWED_STATES
     found = context.store.find_wakes(WakeQuery(states=states, limit=read_limit(params)))
     return [{**_format_wake(wake), "held": _explain_hold(wake, holds)} for wake in found]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from openclaw_taskmem.daemon.notifier import GIVE_UP_AFTER, SHOWN, Notifier
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.wakes.notices import COALESCED
+from openclaw_taskmem.domain.wakes.notices import COALESCING_TIME
 from openclaw_taskmem.engine import host_notifications
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.host_notifications import NotificationKind
@@ -111,7 +111,7 @@ def start_work(session: Session) -> str:
 
 async def run_passes(world: World, notifier: Notifier, seconds: float = 0) -> None:
     """Let it tell all there is, and try again for so long."""
-    ends = world.clock.now().timestamp() + max(seconds, COALESCED.total_seconds())
+    ends = world.clock.now().timestamp() + max(seconds, COALESCING_TIME.total_seconds())
     while (due := await notifier.run_pass()) is not None:
         if due.timestamp() > ends:
             return
@@ -520,7 +520,7 @@ async def test_view_changes_are_read_together_half_a_second_later(
     async with run_loops(world, gateway, longest=3600, host=host):
         main = Session(world)
         task = start_work(main)
-        await world.clock.advance(COALESCED.total_seconds())
+        await world.clock.advance(COALESCING_TIME.total_seconds())
         monkeypatch.setattr(host_notifications, "find_due_events", note_read)
         views = len(host.views)
         for _ in range(3):

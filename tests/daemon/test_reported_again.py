@@ -12,8 +12,8 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.daemon.gateway_sessions import Gateways
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
-from openclaw_taskmem.domain.callers.reachability import BOOTS
-from openclaw_taskmem.domain.wakes.outbox import SETTLES
+from openclaw_taskmem.domain.callers.reachability import MOST_BOOTS
+from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from openclaw_taskmem.engine.context import TRIES
 from openclaw_taskmem.engine.event_cursors import REPORTED
 from taskmem_hookspecs import (
@@ -36,7 +36,7 @@ from tests.support.rows import read_bookmark
 from tests.support.sessions import MAIN, Session
 from tests.support.world import World
 
-OLD = SETTLES.total_seconds() * 1000
+OLD = SETTLING_TIME.total_seconds() * 1000
 
 
 class Busy(MemoryStore):
@@ -296,7 +296,7 @@ async def test_report_of_one_gateway_makes_no_other_count_twice(
 ) -> None:
     told = a_turn(plugin, failed="overloaded", reason="passing")
     await plugin.tells(*told)
-    for number in range(BOOTS - 1):
+    for number in range(MOST_BOOTS - 1):
         other = Plugin(session.world, f"other_{number}")
         await other.tells(make_call_elsewhere(other, session))
     before = session.run(task)
@@ -310,7 +310,7 @@ async def test_report_of_one_gateway_makes_no_other_count_twice(
 async def test_only_the_latest_gateways_are_remembered(
     session: Session, task: str, plugin: Plugin
 ) -> None:
-    numbers = [*range(2 * BOOTS), BOOTS, 2 * BOOTS]
+    numbers = [*range(2 * MOST_BOOTS), MOST_BOOTS, 2 * MOST_BOOTS]
     for number in numbers:
         plugin.starts_anew(f"other_{number}")
         await plugin.tells(make_call_elsewhere(plugin, session))
@@ -318,7 +318,7 @@ async def test_only_the_latest_gateways_are_remembered(
     mark = read_bookmark(session.world.store, REPORTED)
     assert mark is not None
     boots = [json.loads(line)["boot"] for line in mark.splitlines()]
-    assert boots == [f"other_{number}" for number in numbers[-BOOTS:]]
+    assert boots == [f"other_{number}" for number in numbers[-MOST_BOOTS:]]
     assert [*plugin.list_known_starts()] == boots
 
 

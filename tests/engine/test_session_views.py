@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.changes.questions import ACCEPT, LEAVE_IT, RESUME, SEND_BACK
+from openclaw_taskmem.domain.changes.questions import (
+    ACCEPT_BUTTON,
+    LEAVE_IT,
+    RESUME,
+    SEND_BACK_BUTTON,
+)
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.machine import set_fields
 from openclaw_taskmem.domain.turns import Origin
@@ -159,7 +164,7 @@ def test_a_review_is_asked_with_its_note_and_options(session: Session) -> None:
 
     found = question(session)
     assert found.text == "Deploy: for you to review. Is the colour right?"
-    assert found.options == (ACCEPT, SEND_BACK)
+    assert found.options == (ACCEPT_BUTTON, SEND_BACK_BUTTON)
 
 
 def test_the_line_of_a_question_brings_the_question_along(session: Session) -> None:
@@ -469,10 +474,10 @@ def test_a_question_stays_open_until_its_run_goes_on(
 def test_agent_decides_its_review_once_the_user_has_answered(session: Session) -> None:
     task = session.works()
     session.call("task_handoff", task_id=task, to="user", note="Is it right?")
-    session_views.take_answer(session.world.context, question(session).key, ACCEPT)
+    session_views.take_answer(session.world.context, question(session).key, ACCEPT_BUTTON)
 
     [wake] = session.world.deliver()
-    assert f'The user answered: "{ACCEPT}"' in wake.text
+    assert f'The user answered: "{ACCEPT_BUTTON}"' in wake.text
     assert session.run(task).state is RunState.REVIEW
     session.begins(Origin.TASKMEM)
     session.call("task_update", task_id=task, status="completed", message="Accepted.")
@@ -483,7 +488,7 @@ def fill_log(session: Session, task: str) -> None:
     """Let more happen to a task than is read of its log at first."""
     context = session.world.context
     run_id, now = session.run(task).run_id, context.clock.now()
-    told = Event(at=now, kind=events.STUCK, task_id=task, run_id=run_id)
+    told = Event(at=now, kind=events.TASK_STUCK, task_id=task, run_id=run_id)
     context.commit(Change(events=(told,) * (3 * NEWEST)))
 
 

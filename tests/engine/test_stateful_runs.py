@@ -393,7 +393,7 @@ class Runs(RuleBasedStateMachine):
         # Its own thread says that it failed, where restarts cut it too often.
         threads = [message for each in ids for message in self.store.read_records(Message, each)]
         assert {message.msg_type for message in threads} <= {MessageType.LIFECYCLE}
-        silent = {events.MILESTONE, events.NOTICE, events.STUCK}
+        silent = {events.MILESTONE, events.NOTICE, events.TASK_STUCK}
         log = self.store.find_events(EventQuery(after=0, limit=10 * ALL))
         assert not [e for e in log if e.task_id in ids and e.kind in silent]
 

@@ -225,7 +225,7 @@ class Outside:
 
     @hookimpl
     def on_stuck(self, task: Any) -> None:
-        self.heard.add((events.STUCK, task.task_id))
+        self.heard.add((events.TASK_STUCK, task.task_id))
 
     @hookimpl
     def evidence_verifier(self, kind: str) -> Any:

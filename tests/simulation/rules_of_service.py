@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers.reachability import OWED, is_kept
+from openclaw_taskmem.domain.callers.reachability import OWED_STATES, is_kept
 from openclaw_taskmem.engine.role_queues import find_claimable
 from taskmem_hookspecs import RunState, WaitStatus, WakeState
 from tests.simulation.machine import Machine
@@ -105,7 +105,7 @@ def hooks_hear_of_every_task_end_and_silence(play: Play) -> Iterator[str]:
         if event.task_id is None or event.task_id in told:
             if event.kind == events.WAIT_ENDED:
                 owed.add((event.kind, event.wait_id or ""))
-            elif event.kind == events.STUCK:
+            elif event.kind == events.TASK_STUCK:
                 owed.add((event.kind, event.task_id or ""))
     if missing := sorted(owed - play.outside.heard):
         yield f"nobody was told of {missing}"
@@ -117,7 +117,7 @@ def readers_reach_the_end_of_the_log(play: Play) -> Iterator[str]:
     log = play.machine.mirror.events
     upto = int(mark.value) if mark else 0
     left = [event.kind for event in log if (event.event_id or 0) > upto]
-    if not events.TOLD.isdisjoint(left):
+    if not events.HOOK_KINDS.isdisjoint(left):
         yield f"the hooks have not been told of {left}"
 
 
@@ -171,7 +171,7 @@ def what_is_open_is_never_dropped(machine: Machine, before: Mirror) -> Iterator[
             if wait.status is WaitStatus.WATCHING or wait.task_id in open_:
                 yield f"{wait.wait_id} is dropped, and is {wait.status}"
     for wake in before.wakes.values():
-        if wake.wake_id not in after.wakes and (wake.state in OWED or wake.task_id in open_):
+        if wake.wake_id not in after.wakes and (wake.state in OWED_STATES or wake.task_id in open_):
             yield f"{wake.wake_id} is dropped, and is {wake.state}"
     kept = {event.event_id for event in after.events}
     for event in before.events:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain.callers.reachability import OWED, is_kept
+from openclaw_taskmem.domain.callers.reachability import OWED_STATES, is_kept
 from openclaw_taskmem.domain.wakes.packet import LIMIT
 from taskmem_hookspecs import TaskStatus, Wake, WakeCause, WakeState
 from tests.simulation.machine import Machine
@@ -95,7 +95,7 @@ def only_due_wakes_are_claimed(machine: Machine, commit: Commit) -> Iterator[str
             continue
         began = wake.due_at and wake.due_at - timedelta(seconds=machine.outbox.claim_seconds)
         come = before.due_at and began and commit.decided and before.due_at <= began
-        if before.state not in OWED or wake.attempts != before.attempts + 1:
+        if before.state not in OWED_STATES or wake.attempts != before.attempts + 1:
             yield f"{wake.wake_id} goes out: it was {before.state}, due {before.due_at}"
         elif not come or began > commit.decided:
             yield f"{wake.wake_id} was due {before.due_at}, and is claimed until {wake.due_at}"
@@ -143,7 +143,7 @@ def owed_wakes_have_a_time(_: Machine, commit: Commit) -> Iterator[str]:
         if wake.state is WakeState.DUE:
             if wake.due_at is None and not is_kept(wake):
                 yield f"{wake.wake_id} is due at no time"
-        elif wake.state not in OWED and wake.due_at is not None:
+        elif wake.state not in OWED_STATES and wake.due_at is not None:
             yield f"{wake.wake_id} is {wake.state} and due {wake.due_at}"
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.effects.checkpoints import MESSAGES
+from openclaw_taskmem.domain.effects.checkpoints import MOST_MESSAGES
 from openclaw_taskmem.engine import run_recovery
 from openclaw_taskmem.engine.run_history import read_history
 from taskmem_hookspecs import ConversationMessage, RunState
@@ -45,7 +45,7 @@ def test_conversation_is_rebuilt_from_its_checkpoints(session: Session) -> None:
     packet = json.loads(answer["packet"].partition(" ")[2])
     spoken = [
         {"role": "user" if n % 3 == 0 else "assistant", "text": f"{n}"}
-        for n in range(12 - MESSAGES, 12)
+        for n in range(12 - MOST_MESSAGES, 12)
     ]
     assert packet["conversation"] == spoken[-3:]
     assert packet["last_response"] == "Twelve are told."

@@ -36,7 +36,7 @@ def nothing_runs(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_minute_is_an_hour(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(continuation, "AWAITED", continuation.AWAITED / 60)
+    patch.setattr(continuation, "AWAITED", continuation.LONGEST_AWAIT / 60)
 
 
 def nobody_rests(patch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry, digest_text
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
 from openclaw_taskmem.domain.turns import Origin, Turn
-from openclaw_taskmem.domain.wakes.outbox import SETTLES
+from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from openclaw_taskmem.engine import gateway_reports, implicit_tasks, run_recovery, turn_ends, turns
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.turns import CallDigests, ReportContext
@@ -204,7 +204,7 @@ class Session:
 
     def settles(self, presence: GatewayPresence) -> None:
         """Let the time pass that a gateway's own recovery has."""
-        self.world.clock.tick((SETTLES + timedelta(seconds=1)).total_seconds())
+        self.world.clock.tick((SETTLING_TIME + timedelta(seconds=1)).total_seconds())
         run_recovery.sweep_lapsed_runs(self.world.context, (presence,))
 
     @property

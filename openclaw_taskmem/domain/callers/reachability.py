@@ -20,7 +20,7 @@ GATEWAY: Final = "openclaw"
 # --- gateways -----------------------------------------------------------------
 
 
-BOOTS: Final = 8
+MOST_BOOTS: Final = 8
 """Starts to remember; several gateways may use the same daemon."""
 
 
@@ -77,7 +77,7 @@ def find_transport(host: str | None, gateways: Iterable[GatewayPresence]) -> str
 # --- reachability -------------------------------------------------------------
 
 
-ANY: Final = "auto"
+ANY_TRANSPORT: Final = "auto"
 """Stands for any transport that works here."""
 STDOUT: Final = "stdout"
 """The transport that prints wakes."""
@@ -87,7 +87,7 @@ SHELL: Final = "shell"
 """The same for an agent that runs a command in its host's shell."""
 NAME_LENGTH: Final = 64
 """Most characters of such a name."""
-OWED: Final = (WakeState.DUE, WakeState.SENT)
+OWED_STATES: Final = (WakeState.DUE, WakeState.SENT)
 """States of wakes that are not settled yet."""
 EXITS: Final = {
     WaitStatus.RESOLVED: 0,
@@ -97,7 +97,7 @@ EXITS: Final = {
 }
 """Exit codes of `taskmem wait`, by how the wait ended."""
 
-SETTLING: Final = timedelta(minutes=1)
+SETTLING_TIME: Final = timedelta(minutes=1)
 """How long a wake may be kept, or fail, before its agent counts as one that cannot be woken."""
 ERROR_BYTES: Final = 200
 """Longest excerpt of why a wake was not delivered."""
@@ -157,7 +157,7 @@ def choose_transport(named: str, *, is_read: bool) -> tuple[str, str | None]:
     daemon prints.
     """
     if named == STDOUT and not is_read:
-        return ANY, (
+        return ANY_TRANSPORT, (
             f"{named} is named, and nobody reads what this daemon prints, for it runs "
             "in the background"
         )
@@ -232,7 +232,7 @@ def find_unreached(
     if not reached:
         why = f"nothing here can wake {client}" if client else "no agent is known that can be woken"
         return Unreached(why=why, cure=tell)
-    if wake is None or now - wake.created_at < SETTLING:
+    if wake is None or now - wake.created_at < SETTLING_TIME:
         return None
     error = clip(to_plain_line(wake.last_error or "").rstrip("."), ERROR_BYTES)
     if wake.state is WakeState.DUE and error:

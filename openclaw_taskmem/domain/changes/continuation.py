@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events, turns
 from openclaw_taskmem.domain.callers import registrars
-from openclaw_taskmem.domain.callers.reachability import OWED
+from openclaw_taskmem.domain.callers.reachability import OWED_STATES
 from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.policies import RunPolicy
@@ -138,7 +138,7 @@ def is_answer_wake(wake: Wake) -> bool:
 
 def list_open_run_wakes(facts: TaskFacts) -> Sequence[Wake]:
     """Return the due and sent wakes of the task's run."""
-    return [w for w in facts.wakes if w.cause is WakeCause.RUN and w.state in OWED]
+    return [w for w in facts.wakes if w.cause is WakeCause.RUN and w.state in OWED_STATES]
 
 
 # --- reminders ----------------------------------------------------------------
@@ -150,7 +150,7 @@ RUNNING_BYTES: Final = 400
 """Longest list of what runs in the background."""
 QUESTION_BYTES: Final = 1000
 """Longest excerpt of a question to the user."""
-_ELSE: Final = (
+_OTHER_WAYS: Final = (
     "If only the user can help, call task_update with ask, your question to them. If "
     'it waits for something, call smart_wait. If it is to rest, set status "paused"; '
     "if it is over, report how it ended."
@@ -213,7 +213,7 @@ def describe_waiting_reason(run: Run) -> str:
     if run.dialogue.question is not None:
         asked = quote_line(to_plain_line(run.dialogue.question), QUESTION_BYTES)
         return f"because you had asked the user: {asked}"
-    return f"because {_WHY.get(run.why or '', 'the user has the next word')}."
+    return f"because {_RUN_REASONS.get(run.why or '', 'the user has the next word')}."
 
 
 def describe_away_question(run: Run) -> str | None:
@@ -228,7 +228,7 @@ def describe_away_question(run: Run) -> str | None:
     )
 
 
-_WHY: Final[Mapping[str, str]] = {
+_RUN_REASONS: Final[Mapping[str, str]] = {
     RunReason.ANSWERED: "you had not acted on the user's answer yet",
     RunReason.STOPPED: "somebody stopped your turn",
     RunReason.STALE: "it was interrupted long ago",
@@ -252,7 +252,7 @@ def _format_name(task: Task) -> str:
 
 
 def _format_line(task: Task, said: str) -> str:
-    return f"[system] task_continue ({task.task_id}): {said} {_ELSE}"
+    return f"[system] task_continue ({task.task_id}): {said} {_OTHER_WAYS}"
 
 
 def find_open_task(tasks: Iterable[Task], session_key: str, since: datetime | None) -> Task | None:
@@ -275,13 +275,13 @@ def find_open_task(tasks: Iterable[Task], session_key: str, since: datetime | No
 # --- what follows a turn ------------------------------------------------------
 
 
-AWAITED: Final = timedelta(hours=1)
+LONGEST_AWAIT: Final = timedelta(hours=1)
 """How long an agent may wait for its gateway's work before it is reminded."""
 SAID_BYTES: Final = 200
 """Longest excerpt of a provider's error."""
 REFUSED_BYTES: Final = 120
 """Longest excerpt of it if the user must act, so that there is room for what to do."""
-_COUNTED: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER, Origin.USER)
+_COUNTED_ORIGINS: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER, Origin.USER)
 """Origins of turns that count as idle if they bring no progress."""
 
 
@@ -359,7 +359,7 @@ def promote_run(
     docs/origins.md, "Runs and their states".
     """
     run = facts.run
-    if run is None or run.state not in current_run.OPEN:
+    if run is None or run.state not in current_run.WORKABLE_STATES:
         return None
     if facts.task.linkage.active_wait_ids or facts.task.implicit:
         return None
@@ -415,7 +415,7 @@ def _await_gateway_work(
 ) -> Course:
     """Decide how long a run rests while its gateway works on something for it."""
     if not policy.carry_on or run.session_key is None:
-        return RestRun(run=run, held=AWAITED)
+        return RestRun(run=run, held=LONGEST_AWAIT)
     # Commands end with the gateway, scheduled work outlives it.
     awaits = Event(
         at=now,
@@ -429,7 +429,7 @@ def _await_gateway_work(
         },
     )
     text = remind_of_awaited(facts.task, turn.awaited_work)
-    hour, age = AWAITED.total_seconds(), turn.awaited_age
+    hour, age = LONGEST_AWAIT.total_seconds(), turn.awaited_age
     # Remind after 1 hour, then each time the age has doubled: after 2, 4, 8 hours.
     seconds = max(hour - age if age < hour else age, policy.idle_pauses[0])
     return GoOn(run=run, text=text, seconds=seconds, events=(awaits,))
@@ -537,7 +537,7 @@ def _count_turn(run: Run, turn: Turn, now: datetime, *, progressed: bool) -> Run
     idle = run.limits.idle_rounds
     if progressed:
         idle = 0
-    elif turn.origin in _COUNTED and not turn.awaited_work:
+    elif turn.origin in _COUNTED_ORIGINS and not turn.awaited_work:
         idle += 1
     counted = RoundCounted(idle_rounds=idle, said=_digest_words(turn.said))
     return apply_events(run, counted, now=now).run

@@ -37,25 +37,27 @@ from taskmem_hookspecs import (
     Verdict,
 )
 
-NAMED: Final = 3
+MOST_NAMED: Final = 3
 """Most artifacts that a refusal names."""
-LOGGED: Final = 100
+MOST_LOGGED: Final = 100
 """Most artifacts that one log entry names."""
-HIDDEN: Final = "A recorded command is not shown to you, for you run in a sandbox of your host."
+HIDDEN_COMMAND: Final = (
+    "A recorded command is not shown to you, for you run in a sandbox of your host."
+)
 """The same sentence for every recorded command, so that it does not reveal which exist."""
 _CURES: Final = {
-    HIDDEN: "Name a file of your folder that shows the same instead, or let the user "
+    HIDDEN_COMMAND: "Name a file of your folder that shows the same instead, or let the user "
     "complete the task.",
     "file": "Name a file that lies elsewhere by its whole path in artifacts.",
     "command": "Run the command again, as taskmem run --name NAME -- CMD under the "
     "name that is claimed, until it ends with status 0.",
     "url": "Mend what answers at the URL, or wait until it does.",
 }
-_UNWANTED: Final = (
+_UNWANTED_SENTENCE: Final = (
     "Then call again. Was the wrong thing named? Correct it in that call's artifacts, or, if "
     "the task names it, with task_plan_update (artifacts)."
 )
-_ONCE: Final = "This is asked once: call again, and the task is completed."
+_ASKED_ONCE_SENTENCE: Final = "This is asked once: call again, and the task is completed."
 _MUST_ANSWER: Final = ("url", "command")
 """Kinds that are also refused if no verifier could tell."""
 _QUESTION: Final = (
@@ -101,9 +103,9 @@ def record_findings(
                 "verdict": each.finding.verdict,
                 "checksum": each.finding.checksum,
             }
-            for each in checked[:LOGGED]
+            for each in checked[:MOST_LOGGED]
         ],
-        "more": max(0, len(checked) - LOGGED),
+        "more": max(0, len(checked) - MOST_LOGGED),
     }
     log = _build_event(events.EVIDENCE_CHECKED, facts, data, now)
     return Change(artifacts=tuple(rows), events=(log,) if checked else ())
@@ -142,7 +144,7 @@ def find_refusal(
             f"{_describe_names(nowhere, 'its plan or your message')}, and found nowhere: not "
             "among what was seen to be made, and not in the folders of this work. If "
             "you were to make it, do so now, or give its whole path in artifacts; if "
-            f"not, or if it cannot be seen from here, leave it. {_ONCE}"
+            f"not, or if it cannot be seen from here, leave it. {_ASKED_ONCE_SENTENCE}"
         )
         missing = f"{_list_names(nowhere)} found nowhere."
         return _build_refusal(task, ledger.NAMES, said, missing)
@@ -151,7 +153,7 @@ def find_refusal(
             "its plan or your message says that something was made, and no tool was "
             "seen to write anything. Write it now, or give its whole path in "
             "artifacts; if nothing was to be made, leave it: the task then counts as "
-            f"one for which nothing was written. {_ONCE}"
+            f"one for which nothing was written. {_ASKED_ONCE_SENTENCE}"
         )
         missing = "Nothing was seen to be written so far."
         return _build_refusal(task, ledger.CLAIMS, said, missing)
@@ -179,8 +181,8 @@ def _describe_names(names: Sequence[str], where: str) -> str:
 
 
 def _list_names(names: Sequence[str]) -> str:
-    shown = ", ".join(quote_line(to_plain_line(name), 160) for name in names[:NAMED])
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    shown = ", ".join(quote_line(to_plain_line(name), 160) for name in names[:MOST_NAMED])
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"{shown}{more} {'is' if len(names) == 1 else 'are'}"
 
 
@@ -276,11 +278,11 @@ def _describe_missing(open_: Sequence[CheckedClaim]) -> str:
     """Say what is not proved, each artifact and each reason once."""
     distinct = {(each.claim.kind, each.claim.subject): each for each in open_}
     why: dict[str, list[str]] = {}
-    for each in [*distinct.values()][:NAMED]:
+    for each in [*distinct.values()][:MOST_NAMED]:
         names = why.setdefault(to_plain_line(each.finding.detail), [])
         names.append(to_plain_line(each.claim.subject))
     said = " ".join(_explain_missing(names, detail) for detail, names in why.items())
-    more = len(distinct) - NAMED
+    more = len(distinct) - MOST_NAMED
     rest = f" And {format_count(more, 'thing')} more." if more > 0 else ""
     return f"{said}{rest}"
 
@@ -295,7 +297,7 @@ def _explain_missing(names: Sequence[str], detail: str) -> str:
 def _describe_cures(open_: Sequence[CheckedClaim]) -> str:
     """Say what to do about what is not proved, once for each kind."""
     cures = dict.fromkeys(map(_find_cure, open_))
-    return " ".join((*cures, _UNWANTED))
+    return " ".join((*cures, _UNWANTED_SENTENCE))
 
 
 def _find_cure(each: CheckedClaim) -> str:

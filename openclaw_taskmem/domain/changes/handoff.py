@@ -55,7 +55,7 @@ _BY_AGENT: Final = "Moved to the background."
 _BY_USER: Final = "Moved to the background by the user."
 REASON_BYTES: Final = 280
 """Longest excerpt, in the line for the user, of the reason for which an agent gave up."""
-REVIEWED = (RunState.QUEUED, RunState.RUNNING)
+REVIEWABLE_STATES = (RunState.QUEUED, RunState.RUNNING)
 """States from which an attached task goes to review, unless another owner holds it. A task without
 a run goes too."""
 
@@ -276,7 +276,7 @@ def _hand_attached_task(
     if run is None:
         made = begin_run(facts.task, run_id=run_id, now=now, last=last)
         moved = apply_events(made, SentToReview(), now=now)
-    elif run.state in REVIEWED and _has_same_owner(run, by):
+    elif run.state in REVIEWABLE_STATES and _has_same_owner(run, by):
         moved = apply_events(run, SentToReview(), now=now)
     else:
         return Change()
@@ -337,9 +337,9 @@ def _build_change(
 # --- notes --------------------------------------------------------------------
 
 
-_HANDED: Final = "Handed to "
-_REVIEW: Final = f"{_HANDED}the user for review."
-_ALONG: Final = "Goes to review together with "
+_HAND_OFF: Final = "Handed to "
+_REVIEW: Final = f"{_HAND_OFF}the user for review."
+_ALONG_PREFIX: Final = "Goes to review together with "
 
 
 class HandoffNotes(Value):
@@ -355,7 +355,7 @@ class HandoffNotes(Value):
 
 def describe_role_handoff(role: str) -> str:
     """Write the thread's entry for a hand-off to a role, without its note."""
-    return f"{_HANDED}{role}."
+    return f"{_HAND_OFF}{role}."
 
 
 def describe_review(note: str) -> str:
@@ -374,7 +374,7 @@ def find_review_note(messages: Sequence[Message]) -> str:
 
 def describe_joint_review(task_id: str) -> str:
     """Write the thread's entry for a task that goes to review with another."""
-    return f"{_ALONG}{task_id}."
+    return f"{_ALONG_PREFIX}{task_id}."
 
 
 def find_handoff_notes(run: Run, messages: Sequence[Message], heard_until: int = 0) -> HandoffNotes:
@@ -394,7 +394,7 @@ def find_handoff_notes(run: Run, messages: Sequence[Message], heard_until: int =
     entry = messages[end] if end >= 0 else None
     if entry is None or lifecycle.is_completion_message(entry):
         return HandoffNotes(user_said=said)
-    if entry.content.startswith((_REVIEW, _ALONG)):
+    if entry.content.startswith((_REVIEW, _ALONG_PREFIX)):
         return HandoffNotes(user_said=said, reviewed=True)
     return HandoffNotes(note=_find_note(run, entry), user_said=said)
 
@@ -432,7 +432,7 @@ def record_heard(
 
 def _find_end(messages: Sequence[Message]) -> int:
     """Return the index of the last hand-off or completion; -1: there is none."""
-    handed = _find_entry(messages, lambda it: it.content.startswith((_HANDED, _ALONG)))
+    handed = _find_entry(messages, lambda it: it.content.startswith((_HAND_OFF, _ALONG_PREFIX)))
     return max(handed, _find_completion(messages))
 
 

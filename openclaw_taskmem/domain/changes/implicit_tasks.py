@@ -39,13 +39,13 @@ from openclaw_taskmem.domain.wakes.notices import Milestone
 from taskmem_hookspecs import Change, Owner, Run, Task, TaskFacts, TaskStatus, Value
 from taskmem_hookspecs.value import Instant
 
-CALLS: Final = 3
+COVERED_CALLS: Final = 3
 """Calls of a turn after which it is covered."""
 NAME_BYTES: Final = 120
 """Longest excerpt of the user's message as the task's name."""
 STEP_BYTES: Final = 400
 """Longest excerpt of the user's message as its only step."""
-_WORDLESS: Final = "A message without words"
+_WORDLESS_NAME: Final = "A message without words"
 
 
 class UncoveredCallEntry(Value):
@@ -57,7 +57,7 @@ class UncoveredCallEntry(Value):
 
 def needs_task(seen: Sequence[UncoveredCallEntry]) -> bool:
     """True if a turn has made enough calls to be covered by a task."""
-    return sum(isinstance(each.entry, CallStartEntry) for each in seen) >= CALLS
+    return sum(isinstance(each.entry, CallStartEntry) for each in seen) >= COVERED_CALLS
 
 
 def has_seen_start(seen: Sequence[UncoveredCallEntry], entry: CallEndEntry) -> bool:
@@ -89,7 +89,7 @@ def open_task(
 
     `request` is the message with which the user began the turn.
     """
-    words = to_plain_line(lifecycle.clean_request(request)) or _WORDLESS
+    words = to_plain_line(lifecycle.clean_request(request)) or _WORDLESS_NAME
     change = lifecycle.build_task(
         task_id=task_id,
         name=clip(words, NAME_BYTES),
@@ -105,7 +105,7 @@ def open_task(
         change.tasks[0], run_id=run_id, now=now, role=owner.role, session_key=owner.session_key
     )
     covered = TurnCovered(
-        step_calls=CALLS,
+        step_calls=COVERED_CALLS,
         checkpoints=len(seen),
         calls=sum(isinstance(each.entry, CallEndEntry) for each in seen),
     )

@@ -37,18 +37,18 @@ from taskmem_hookspecs import (
 
 RESUME: Final = "Resume"
 LEAVE_IT: Final = "Leave it"
-ACCEPT: Final = "Accept"
-SEND_BACK: Final = "Send back"
+ACCEPT_BUTTON: Final = "Accept"
+SEND_BACK_BUTTON: Final = "Send back"
 ANSWER_BYTES: Final = 4_000
-_AGAIN: Final = "You were told so before, and nothing followed: the task still waits."
-_INTERRUPTED: Final = (RunReason.STALE, RunReason.PROMPT_CHANGED, RunReason.CREDENTIALS)
+_REPETITION: Final = "You were told so before, and nothing followed: the task still waits."
+_INTERRUPTION_REASONS: Final = (RunReason.STALE, RunReason.PROMPT_CHANGED, RunReason.CREDENTIALS)
 """Reasons of blocked runs whose user is asked whether to resume."""
-_ABOUT: Final[Mapping[str, str]] = {
+_SUBJECTS: Final[Mapping[str, str]] = {
     RunReason.QUESTION: "Question",
     RunReason.HANDED_OFF: "Review",
-    **dict.fromkeys(_INTERRUPTED, "Resume?"),
+    **dict.fromkeys(_INTERRUPTION_REASONS, "Resume?"),
 }
-_TOLD: Final = frozenset({NoticeKind.REVIEW, *_INTERRUPTED})
+_TOLD_SUBJECTS: Final = frozenset({NoticeKind.REVIEW, *_INTERRUPTION_REASONS})
 """Subjects of notices that put the question to the user."""
 
 
@@ -65,17 +65,17 @@ def build_user_question(
     `newest` are the newest log entries of its task, oldest first, back to the run's last change;
     older ones are ignored.
     """
-    header = _ABOUT.get(run.why or "") if run is not None else None
+    header = _SUBJECTS.get(run.why or "") if run is not None else None
     if run is None or header is None or not run.state.is_waiting:
         return None
     changes = [n for n, event in enumerate(newest) if _is_change(run, event)]
     since = newest[changes[-1] if changes else 0 :]
     since = [event for event in since if event.run_id == run.run_id]
-    lines = (str(e.data.get("line")) for e in since if e.data.get("about") in _TOLD)
+    lines = (str(e.data.get("line")) for e in since if e.data.get("about") in _TOLD_SUBJECTS)
     text = next(lines, f"{notices.format_task_name(task)} waits for you.")
     options: tuple[str, ...] = (RESUME, LEAVE_IT)
     if run.state is RunState.REVIEW:
-        options = (ACCEPT, SEND_BACK)
+        options = (ACCEPT_BUTTON, SEND_BACK_BUTTON)
     elif run.why == RunReason.QUESTION:
         text = f"{notices.format_task_name(task)}: {run.dialogue.question}"
         options = _find_options(since)
@@ -108,7 +108,7 @@ def _find_options(since: Sequence[Event]) -> tuple[str, ...]:
 
 def parse_resume_answer(run: Run, answer: str) -> bool | None:
     """Return whether an answer resumes an interrupted run; None: its agent must judge it."""
-    if run.state is RunState.BLOCKED and run.why in _INTERRUPTED:
+    if run.state is RunState.BLOCKED and run.why in _INTERRUPTION_REASONS:
         return {RESUME: True, LEAVE_IT: False}.get(answer)
     return None
 
@@ -180,7 +180,7 @@ def build_answer_reminder(
     if answer_wake is None or not policy.carry_on or continuation.list_open_run_wakes(facts):
         return Change()
     rest = timedelta(seconds=policy.idle_pauses[0])
-    wake = continuation.make_wake(run, wake_id, f"{answer_wake.text} {_AGAIN}", now, rest)
+    wake = continuation.make_wake(run, wake_id, f"{answer_wake.text} {_REPETITION}", now, rest)
     wake = wake.model_copy(update={"key": f"{continuation.ANSWER}{wake_id}"})
     again = apply_events(run, RoundCounted(idle_rounds=1, said=run.progress.said), now=now)
     return Change(runs=(again.run,), wakes=(wake,))

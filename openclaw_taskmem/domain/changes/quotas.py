@@ -14,11 +14,11 @@ from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from taskmem_hookspecs import Maker, SessionNames, Task
 from taskmem_hookspecs.errors import LimitReached
 
-TASKS: Final = 25_000
+MOST_TASKS: Final = 25_000
 """Most open tasks of one agent."""
-WAITS: Final = 5_000
+MOST_WAITS: Final = 5_000
 """Most open waits of one agent."""
-MESSAGES: Final = 200_000
+MOST_MESSAGES: Final = 200_000
 """Most messages of a task; agents add none after that."""
 
 
@@ -40,9 +40,9 @@ def guard_tasks(count: int) -> None:
     Raises:
         LimitReached: The agent has the most that it may have.
     """
-    if count >= TASKS:
+    if count >= MOST_TASKS:
         raise LimitReached(
-            f"You have {TASKS:,} open tasks, as many as one agent may; end those that "
+            f"You have {MOST_TASKS:,} open tasks, as many as one agent may; end those that "
             'are over with task_update, status "completed" or "cancelled" (task_list '
             "shows them), before you register another. Nothing was written."
         )
@@ -54,9 +54,9 @@ def guard_waits(count: int) -> None:
     Raises:
         LimitReached: The agent has the most that it may have.
     """
-    if count >= WAITS:
+    if count >= MOST_WAITS:
         raise LimitReached(
-            f"You have {WAITS:,} open waits, as many as one agent may; cancel those "
+            f"You have {MOST_WAITS:,} open waits, as many as one agent may; cancel those "
             "that you do not need with wait_cancel, or let some end, before you start "
             "another. Nothing was written."
         )
@@ -64,7 +64,7 @@ def guard_waits(count: int) -> None:
 
 def is_full(task: Task, caller: Caller) -> bool:
     """True if a caller may add no message to a task."""
-    return task.message_count >= MESSAGES and not caller.is_user
+    return task.message_count >= MOST_MESSAGES and not caller.is_user
 
 
 def guard_words(task: Task, caller: Caller, way: str = "leave your words out") -> None:
@@ -76,7 +76,7 @@ def guard_words(task: Task, caller: Caller, way: str = "leave your words out") -
     if is_full(task, caller):
         raise LimitReached(
             f"{task.task_id} has {task.message_count:,} messages, and agents add none "
-            f"after {MESSAGES:,}; {way}, or register a new task with task_register and "
+            f"after {MOST_MESSAGES:,}; {way}, or register a new task with task_register and "
             "go on there. Nothing was written."
         )
 
@@ -87,7 +87,7 @@ def guard_update(task: Task, wish: UpdateRequest) -> None:
     Raises:
         LimitReached: The task has the most messages that it may have.
     """
-    if task.message_count < MESSAGES:
+    if task.message_count < MOST_MESSAGES:
         return
     ends = wish.status is not None and wish.status.terminal and not task.status.terminal
     if (wish.message is not None or wish.ask is not None) and not ends:

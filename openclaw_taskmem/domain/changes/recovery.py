@@ -38,7 +38,7 @@ from openclaw_taskmem.domain.text.texts import (
 )
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
-from openclaw_taskmem.domain.wakes.outbox import SETTLES
+from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -100,9 +100,9 @@ class LapseVerdict(Value):
     why: RunReason | None = None
 
 
-ABANDONED: Final = LapseVerdict(action=LapseAction.QUEUE, why=RunReason.OWNER_GONE)
+ABANDONMENT: Final = LapseVerdict(action=LapseAction.QUEUE, why=RunReason.OWNER_GONE)
 """The decision on a run whose owner's process has ended."""
-LEFT: Final[Mapping[str | None, str]] = {
+LEFT_SENTENCES: Final[Mapping[str | None, str]] = {
     RunReason.OWNER_GONE: "The process that held it before has ended",
     RunReason.LEASE_EXPIRED: "Whoever held it before was not seen within its lease",
 }
@@ -115,7 +115,7 @@ def describe_owner_gone(why: str | None, messages: Sequence[Message]) -> str:
 
     `why` is one of the keys of `LEFT`; `messages` are the task's newest, oldest first.
     """
-    gone = LEFT[why]
+    gone = LEFT_SENTENCES[why]
     spoken = [message for message in messages if message.role is not Role.SYSTEM]
     last = thread.choose_meaningful(spoken, most=1)
     if not last:
@@ -317,7 +317,7 @@ def set_restart_lease(run: Run, boot: str, started_at: datetime, now: datetime) 
         return None
     if run.owner is not None and run.owner.boot in (None, boot):
         return None
-    due = started_at + SETTLES
+    due = started_at + SETTLING_TIME
     if run.lease_until is not None and run.lease_until <= due:
         return None
     return apply_events(run, LeaseSet(lease_until=due), now=now).run

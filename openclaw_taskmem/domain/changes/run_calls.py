@@ -27,7 +27,7 @@ from openclaw_taskmem.domain.runs.machine import (
 from taskmem_hookspecs import Owner, Run, RunQuery, RunState, TaskStatus
 
 OPEN_STATES: Final = tuple(state for state in RunState if not state.terminal)
-_FOLLOWS: Final[Mapping[TaskStatus, tuple[RunState, RunEvent]]] = {
+_RUN_STATES: Final[Mapping[TaskStatus, tuple[RunState, RunEvent]]] = {
     TaskStatus.PAUSED: (RunState.BLOCKED, RunBlocked(why=RunReason.PAUSED)),
     TaskStatus.COMPLETED: (RunState.COMPLETED, RunCompleted()),
     TaskStatus.FAILED: (RunState.FAILED, RunFailed()),
@@ -46,7 +46,7 @@ def follow_status(run: Run, status: TaskStatus, now: datetime) -> RunTransition:
 
     A run in review is not blocked when its task is paused: it already waits for the user.
     """
-    state, event = _FOLLOWS.get(status, (run.state, None))
+    state, event = _RUN_STATES.get(status, (run.state, None))
     waits = state is RunState.BLOCKED and run.state is RunState.REVIEW
     if event is None or state is run.state or waits:
         return RunTransition(run=run)

@@ -46,7 +46,7 @@ HELD_FOR_USER: Final = timedelta(minutes=5)
 HOLD_FOR_GO_ON: Final = timedelta(seconds=60)
 """How long an alert is held back at a time while its task's run is told to go on."""
 _DAY: Final = 86_400.0
-_FAILED: Final = frozenset({WaitStatus.TIMEOUT, WaitStatus.ERROR})
+_FAILED_STATES: Final = frozenset({WaitStatus.TIMEOUT, WaitStatus.ERROR})
 
 
 def judge_stuck(facts: TaskFacts, now: datetime, policy: StuckPolicy) -> StuckVerdict | None:
@@ -80,7 +80,7 @@ def count_failures(log: Sequence[Event]) -> int:
     count = 0
     for event in reversed(log):
         status = event.data.get("status") if event.kind == events.WAIT_ENDED else None
-        if status in _FAILED:
+        if status in _FAILED_STATES:
             count += 1
         elif status == WaitStatus.RESOLVED:
             break
@@ -199,7 +199,7 @@ def build_alert(
         events=(
             Event(
                 at=now,
-                kind=events.STUCK,
+                kind=events.TASK_STUCK,
                 task_id=task.task_id,
                 data={
                     "wake_id": wake_id,

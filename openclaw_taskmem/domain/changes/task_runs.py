@@ -41,12 +41,12 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import RunNotReady
 
-ATTACHED = "attached_task_ids"
+ATTACHED_KEY = "attached_task_ids"
 """Metadata key that names the tasks that go to review with a task."""
 SAID_BYTES = 280
 """Longest excerpt, in the line for the user, of an agent's message that ends a task."""
-_RESTING = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
-_TOLD = {TaskStatus.COMPLETED: Milestone.COMPLETED, TaskStatus.FAILED: Milestone.FAILED}
+_RESTING_STATES = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
+_MILESTONES = {TaskStatus.COMPLETED: Milestone.COMPLETED, TaskStatus.FAILED: Milestone.FAILED}
 
 
 def begin_for_caller(
@@ -105,7 +105,7 @@ def queue_for_role(
 
 def list_attached(metadata: Mapping[str, JsonValue]) -> tuple[str, ...]:
     """Return the tasks that a task's metadata attaches to it."""
-    named = metadata.get(ATTACHED)
+    named = metadata.get(ATTACHED_KEY)
     if not isinstance(named, list):
         return ()
     return tuple(each for each in named if isinstance(each, str))
@@ -167,11 +167,11 @@ def apply_call(
         gone = (
             settle if after.state is RunState.RUNNING else continuation.supersede_open_wakes(facts)
         )
-    if after.state.terminal and task.status in _TOLD:
+    if after.state.terminal and task.status in _MILESTONES:
         said = call.said
         if said and not caller.person:
             said = f"its agent says: {quote_line(said, SAID_BYTES)}"
-        user_events = (notices.build_milestone(_TOLD[task.status], task, after, now, said),)
+        user_events = (notices.build_milestone(_MILESTONES[task.status], task, after, now, said),)
     elif call.marked and (after.told_session is not None or not after.state.terminal):
         user_events = (notices.build_steps_done(task, after, call.marked, now),)
     return Change(
@@ -283,7 +283,7 @@ def _is_working_on(run: Run, caller: Caller) -> bool:
     if the run waits for the user: only the session sees the answer.
     """
     owner = caller.owner
-    if owner is None or run.state not in _RESTING:
+    if owner is None or run.state not in _RESTING_STATES:
         return False
     if caller.gateway_owner is None:
         return owner.same(run.owner)

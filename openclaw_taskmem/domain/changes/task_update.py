@@ -53,7 +53,7 @@ from taskmem_hookspecs.errors import TaskEnded
 
 
 _WENT_WRONG: Final = (WaitStatus.ERROR, WaitStatus.TIMEOUT)
-_NAMED: Final = 6
+_MOST_NAMED: Final = 6
 """Most steps to name; further ones are counted."""
 
 
@@ -129,8 +129,8 @@ def _describe_status(task: Task) -> list[str]:
 def _describe_steps(task: Task, indices: Collection[int]) -> str:
     noun = "step" if len(indices) == 1 else "steps"
     chosen = sorted(indices)
-    names = ", ".join(clip_step(task.plan[i]) for i in chosen[:_NAMED])
-    more = len(chosen) - _NAMED
+    names = ", ".join(clip_step(task.plan[i]) for i in chosen[:_MOST_NAMED])
+    more = len(chosen) - _MOST_NAMED
     rest = f", and {more} more" if more > 0 else ""
     return f"{noun} {format_step_numbers(chosen)} ({names}{rest})"
 
@@ -140,7 +140,7 @@ def _describe_asked_steps(task: Task, question: ThreadQuery) -> list[str]:
     return [
         f"Step {step + 1}, {quote_step(task.plan[step])}, is "
         f"{'done' if step in task.done else 'not done'}."
-        for step in asked[:_NAMED]
+        for step in asked[:_MOST_NAMED]
     ]
 
 
@@ -178,7 +178,7 @@ def _describe_last_message(facts: QueryFacts) -> list[str]:
     return [f"Last message, {ago} ago: {quote_line(newest[0].content, 300)}."]
 
 
-REVIEWED: Final = (
+REVIEW_SENTENCE: Final = (
     "All steps are done, and the user checks the result: stop working on it, and give "
     "what they say to task_resume, as answer."
 )
@@ -198,7 +198,7 @@ def describe_next_step(task: Task, messages: Sequence[Message] = (), run: Run | 
             "they say, and reopen with reopened_steps what that undoes."
         )
     if progress.current is None and run and run.state is RunState.REVIEW:
-        return REVIEWED
+        return REVIEW_SENTENCE
     if progress.current is None:
         return 'All steps are done: set status "completed" when the result is checked.'
     rests = task.status is TaskStatus.PAUSED

@@ -348,7 +348,7 @@ def format_wake_text(wait: Wait, outcome: WaitOutcome) -> str:
     """Write what the agent reads when a wait ends."""
     seen = verdicts.clip_observation(outcome.observation)
     head = f"[system] smart_wait {outcome.status} ({wait.wait_id}): "
-    if outcome.status is WaitStatus.TIMEOUT and seen.startswith(verdicts.UNJUDGED):
+    if outcome.status is WaitStatus.TIMEOUT and seen.startswith(verdicts.UNJUDGED_PREFIX):
         return (
             f"{head}{seen} Time was up after {wait.timeout_seconds:.10g}s; look "
             "yourself whether it holds."

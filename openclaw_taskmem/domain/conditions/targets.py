@@ -12,7 +12,7 @@ from openclaw_taskmem.domain.conditions import role_queue_target
 from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
 from taskmem_hookspecs import InvalidArguments, Target, Wait
 
-LONGEST: Final = 4096
+LONGEST_NAME: Final = 4096
 """Most bytes of a target's name; no path is longer."""
 
 BUILT_IN: Final = frozenset(("pty", "window", "screen", role_queue_target.SCHEME))
@@ -25,7 +25,7 @@ LABEL_BYTES: Final = 80
 """Longest excerpt of a target's name in a line for people."""
 UNTIL_BYTES: Final = 200
 """Longest excerpt of a condition in a line for people."""
-_NAMELESS: Final = ("task", "session", "wait")
+_ID_SCHEMES: Final = ("task", "session", "wait")
 """Schemes whose targets are named by an id."""
 FORMS: Final = (
     "A target is pty:NAME (a command under taskmem run), pty:tmux:TARGET, "
@@ -50,9 +50,9 @@ def parse_target(text: str) -> Target:
         return _parse_queue(scheme, name.lower())
     known = scheme not in (role_queue_target.SCHEME, "screen") and scheme.isascii()
     if known and scheme.isidentifier() and name and name.isprintable():
-        if len(name.encode()) > LONGEST:
+        if len(name.encode()) > LONGEST_NAME:
             raise InvalidArguments(
-                f"The target has more than {LONGEST:,} bytes, and nothing has such a "
+                f"The target has more than {LONGEST_NAME:,} bytes, and nothing has such a "
                 "name. Nothing was written."
             )
         return Target(scheme=scheme, name=name)
@@ -92,7 +92,7 @@ def describe_target(text: str) -> str:
     scheme, _, name = text.partition(":")
     if scheme == "screen":
         return "the screen"
-    if not name or scheme in _NAMELESS:
+    if not name or scheme in _ID_SCHEMES:
         return scheme
     if scheme == role_queue_target.SCHEME:
         return f"the queue of {clip(to_plain_line(name), LABEL_BYTES)}"

@@ -27,7 +27,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.conditions import TextForm
 
 NOTHING_SEEN: Final = "Nothing was seen yet."
-UNJUDGED: Final = "Could not be judged"
+UNJUDGED_PREFIX: Final = "Could not be judged"
 """How an observation begins if a wait was not judged for some time."""
 SEEN_BYTES: Final = 3000
 """Longest excerpt of an observation; with its frame, a wake stays within 4 KB."""
@@ -319,9 +319,9 @@ def describe_unjudged(unjudged: UnjudgedPeriod, observation: str, now: datetime)
 
     since = show(unjudged.since)
     if unjudged.until is None:
-        return clip_observation(f"{UNJUDGED} since {since} UTC: {observation}")
+        return clip_observation(f"{UNJUDGED_PREFIX} since {since} UTC: {observation}")
     until, why = show(unjudged.until), unjudged.why.rstrip(".")
-    return clip_observation(f"{UNJUDGED} from {since} to {until} UTC ({why}). {observation}")
+    return clip_observation(f"{UNJUDGED_PREFIX} from {since} to {until} UTC ({why}). {observation}")
 
 
 def clip_observation(observation: str) -> str:

@@ -28,15 +28,15 @@ OUTCOME_BYTES: Final = 240
 """Longest excerpt of a call's result."""
 SAID_BYTES: Final = 400
 """Longest excerpt of a message of the conversation."""
-MESSAGES: Final = 8
+MOST_MESSAGES: Final = 8
 """Messages of the conversation that are read back."""
 READ: Final = 60
 """Newest checkpoints that are all read back; of older ones, only those with effects."""
-RECENT: Final = 200
+RECENT_CALLS: Final = 200
 """Earlier calls that a new one is compared with. Their digests are in the run's row, which every
 call writes, so each has only 8 characters."""
 
-_TRUSTED: Final = 2
+_TRUSTED_COUNT: Final = 2
 
 
 class CallStartEntry(Value):
@@ -136,7 +136,7 @@ def parse_history(checkpoints: Sequence[Checkpoint]) -> History | None:
     None: there are no checkpoints, or the two newest are corrupt.
     """
     entries = [(each, _parse_entry(each)) for each in checkpoints]
-    if not any(entry is not None for _, entry in entries[-_TRUSTED:]):
+    if not any(entry is not None for _, entry in entries[-_TRUSTED_COUNT:]):
         return None
     known = [(each, entry) for each, entry in entries if entry is not None]
     return History(calls=tuple(_fold_entries(known)), corrupt=len(entries) - len(known))
@@ -237,7 +237,7 @@ def read_conversation(checkpoints: Sequence[Checkpoint]) -> tuple[ConversationMe
     """Read the last messages of the conversation from checkpoints."""
     entries = map(_parse_entry, checkpoints)
     said = [each for e in entries if isinstance(e, CallEndEntry) for each in e.said]
-    return tuple(said[-MESSAGES:])
+    return tuple(said[-MOST_MESSAGES:])
 
 
 def read_calls(checkpoints: Sequence[Checkpoint]) -> list[tuple[datetime, str, str]]:
@@ -319,7 +319,7 @@ def _shorten_entry(entry: CallStartEntry | CallEndEntry) -> CallStartEntry | Cal
         return short
     said = tuple(
         each.model_copy(update={"text": clip(each.text, SAID_BYTES)})
-        for each in short.said[-MESSAGES:]
+        for each in short.said[-MOST_MESSAGES:]
     )
     outcome = clip(short.outcome, OUTCOME_BYTES)
     return short.model_copy(update={"outcome": outcome, "said": said})

@@ -12,7 +12,7 @@ from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import format_count, quote_step
 from taskmem_hookspecs import Run, RunState, Task, TaskFacts, TaskStatus, Value
 
-STEPS: Final = 10
+MOST_STEPS: Final = 10
 """Most steps of a segmented plan."""
 
 
@@ -44,7 +44,7 @@ def cap_plan(plan: tuple[str, ...], done: int = 0) -> tuple[tuple[str, ...], int
 
     The first `done` steps are done and do not count.
     """
-    kept = plan[: done + STEPS]
+    kept = plan[: done + MOST_STEPS]
     return kept, len(plan) - len(kept)
 
 

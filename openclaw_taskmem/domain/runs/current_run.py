@@ -50,10 +50,10 @@ class RunReason(StrEnum):
     """Failed: its agent gave it up."""
 
 
-OPEN: Final = (RunState.RUNNING, RunState.QUEUED)
+WORKABLE_STATES: Final = (RunState.RUNNING, RunState.QUEUED)
 """States in which the session's agent has work to do."""
 
-_NEEDS: Final[Mapping[str, str]] = {
+_NEEDED_THINGS: Final[Mapping[str, str]] = {
     RunReason.QUESTION: "your answer",
     RunReason.ANSWERED: "its agent, which has your answer",
     RunReason.CREDENTIALS: "a key that the model's provider takes",
@@ -72,7 +72,7 @@ def find_current_run(runs: Sequence[Run], owner: Owner) -> Run | None:
     """
     own = [run for run in runs if can_work_on(run, owner)]
     held = [run for run in own if is_at_work(run)]
-    open_ = [run for run in own if run.state in OPEN]
+    open_ = [run for run in own if run.state in WORKABLE_STATES]
     return next(iter((*held, *open_, *filter(is_waiting_for_word, own))), None)
 
 
@@ -94,7 +94,7 @@ def describe_need(run: Run) -> str | None:
         return "your review"
     if run.state is not RunState.BLOCKED or run.why in (RunReason.PAUSED, RunReason.STOPPED):
         return None
-    return _NEEDS.get(run.why or "", "your word")
+    return _NEEDED_THINGS.get(run.why or "", "your word")
 
 
 def find_awaited(run: Run, sessions: SessionNames) -> str | None:

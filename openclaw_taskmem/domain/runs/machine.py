@@ -82,9 +82,9 @@ LAST_WORDS_BYTES: Final = 1000
 
 _QUEUED, _RUNNING = RunState.QUEUED, RunState.RUNNING
 _BLOCKED, _REVIEW = RunState.BLOCKED, RunState.REVIEW
-_OPEN: Final = frozenset({_QUEUED, _RUNNING, _BLOCKED, _REVIEW})
-_ANY: Final = frozenset(RunState)
-_FORGIVEN: Final = {"tries": 0, "provider_failures": 0}
+_OPEN_STATES: Final = frozenset({_QUEUED, _RUNNING, _BLOCKED, _REVIEW})
+_ANY_STATE: Final = frozenset(RunState)
+_COUNTERS: Final = {"tries": 0, "provider_failures": 0}
 """Failure counters, reset when a turn ends in order, steps are done or somebody resumes the run."""
 
 
@@ -103,7 +103,7 @@ class RunEvent(Value):
     def __init_subclass__(
         cls,
         *,
-        states: frozenset[RunState] = _OPEN,
+        states: frozenset[RunState] = _OPEN_STATES,
         to: RunState | None = None,
         sets: Fields | None = None,
         adds: str | None = None,
@@ -151,7 +151,7 @@ class RunContinued(RunEvent, states=frozenset({_BLOCKED, _REVIEW}), to=_RUNNING)
         return {"seen_at": now, "lease_until": policy.lease_until(now)}
 
 
-class RunRequeued(RunEvent, states=_OPEN - {_QUEUED}, to=_QUEUED):
+class RunRequeued(RunEvent, states=_OPEN_STATES - {_QUEUED}, to=_QUEUED):
     """Nobody owns it any more, and an owner is to claim it."""
 
     why: RunReason | None = None
@@ -171,7 +171,7 @@ class HandedToRole(
 
 
 class SentToBackground(
-    RunEvent, states=_OPEN - {_QUEUED}, to=_QUEUED, sets={"why": RunReason.BACKGROUND}
+    RunEvent, states=_OPEN_STATES - {_QUEUED}, to=_QUEUED, sets={"why": RunReason.BACKGROUND}
 ):
     """It is queued for a session of its own, and its own session hears of it."""
 
@@ -188,7 +188,7 @@ class RunBlocked(RunEvent, states=frozenset({_QUEUED, _RUNNING}), to=_BLOCKED):
 
 
 class QuestionAsked(
-    RunEvent, states=_OPEN - {_REVIEW}, to=_BLOCKED, sets={"why": RunReason.QUESTION}
+    RunEvent, states=_OPEN_STATES - {_REVIEW}, to=_BLOCKED, sets={"why": RunReason.QUESTION}
 ):
     """Its agent asks the user something, and it waits for the answer."""
 
@@ -201,7 +201,7 @@ class QuestionAsked(
         return {**super().change(run, now, policy), "changed_at": since}
 
 
-class SentToReview(RunEvent, states=_OPEN - {_REVIEW}, to=_REVIEW):
+class SentToReview(RunEvent, states=_OPEN_STATES - {_REVIEW}, to=_REVIEW):
     """The user is to review what it made."""
 
     why: RunReason | None = RunReason.HANDED_OFF
@@ -224,7 +224,7 @@ class RunCancelled(RunEvent, to=RunState.CANCELLED):
 # --- leases and turns ---------------------------------------------------------
 
 
-class OwnerSeen(RunEvent, states=_ANY):
+class OwnerSeen(RunEvent, states=_ANY_STATE):
     """Its owner was seen at work: the lease starts again."""
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
@@ -237,7 +237,7 @@ class LeaseSet(RunEvent):
     lease_until: datetime
 
 
-class LeaseReleased(RunEvent, states=_ANY, sets={"lease_until": None}):
+class LeaseReleased(RunEvent, states=_ANY_STATE, sets={"lease_until": None}):
     """Its lease ends; its owner need not report until a turn begins."""
 
 
@@ -254,7 +254,7 @@ class RunTurnEnded(RunEvent):
         return end_turn(run, now)
 
 
-class TurnSucceeded(RunEvent, sets=_FORGIVEN):
+class TurnSucceeded(RunEvent, sets=_COUNTERS):
     """A turn ended in order: earlier failures no longer count."""
 
 
@@ -267,7 +267,9 @@ class RoundCounted(RunEvent):
     """Digest of the agent's last words; None: it said nothing."""
 
 
-class StepsDone(RunEvent, states=_ANY, sets={**_FORGIVEN, "news": News.CALL, "idle_rounds": 0}):
+class StepsDone(
+    RunEvent, states=_ANY_STATE, sets={**_COUNTERS, "news": News.CALL, "idle_rounds": 0}
+):
     """Steps were marked as done: its work goes forward."""
 
 
@@ -303,11 +305,11 @@ class ResumeTried(RunEvent, adds="tries"):
     """It is resumed after an interruption."""
 
 
-class TakenUpAgain(RunEvent, sets={**_FORGIVEN, "idle_rounds": 0}):
+class TakenUpAgain(RunEvent, sets={**_COUNTERS, "idle_rounds": 0}):
     """Somebody resumes it: failures and idle rounds no longer count."""
 
 
-class ClockSetBack(RunEvent, states=_ANY):
+class ClockSetBack(RunEvent, states=_ANY_STATE):
     """The clock was set back: instants of it that lie in the future become now."""
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
@@ -335,7 +337,7 @@ class UserAnswered(
     """The user has answered its question; it waits until its agent acts on that."""
 
 
-class UserHeard(RunEvent, states=_ANY):
+class UserHeard(RunEvent, states=_ANY_STATE):
     """Its owner was told what the user said, up to a message."""
 
     heard_until: int
@@ -370,7 +372,7 @@ class CallEnded(RunEvent):
         elif self.result not in run.progress.recent and news is News.NONE:
             news = News.RESULT
         others = [each for each in run.progress.recent if each != self.result]
-        recent = (*others, self.result)[-run_checkpoints.RECENT :]
+        recent = (*others, self.result)[-run_checkpoints.RECENT_CALLS :]
         return {"calls": run.progress.calls + 1, "news": news, "recent": recent}
 
 
@@ -460,8 +462,8 @@ def end_turn(run: Run, now: datetime) -> Fields:
 
 _QUEUED, _RUNNING = RunState.QUEUED, RunState.RUNNING
 _BLOCKED, _REVIEW = RunState.BLOCKED, RunState.REVIEW
-_LATER: Final = timedelta(milliseconds=1)
-_STANDS: Final[Mapping[RunState, str]] = {
+_LATER_STEP: Final = timedelta(milliseconds=1)
+_STATE_SENTENCES: Final[Mapping[RunState, str]] = {
     _QUEUED: "is queued already; claim it with task_claim to work on it",
     _RUNNING: "runs already; task_status tells how far it is",
     _BLOCKED: "waits for the user already; task_resume takes it up again",
@@ -505,7 +507,7 @@ def begin_run(
         budget=StepBudget(segmented=segmented),
         token=last.token if last else 0,
         dialogue=UserDialogue(heard_until=last.dialogue.heard_until if last else 0),
-        created_at=max(now, last.created_at + _LATER) if last else now,
+        created_at=max(now, last.created_at + _LATER_STEP) if last else now,
         changed_at=now,
         seen_at=now,
     )
@@ -543,7 +545,7 @@ def apply_events(
 def describe_standing(run: Run) -> str:
     """Say which state a run is in and what can be done next, as the reason for a refusal."""
     ended = f"has ended as {run.state}; reopen its task with task_update and status"
-    return f"{run.run_id} {_STANDS.get(run.state, f'{ended} active')}"
+    return f"{run.run_id} {_STATE_SENTENCES.get(run.state, f'{ended} active')}"
 
 
 def _enter_state(run: Run, state: RunState, now: datetime) -> Fields:

@@ -36,13 +36,15 @@ ANSWER: Final = "answer"
 that was checked."""
 STAMP_SLACK: Final = 10_000_000
 """How far a file's time may lie before the actual instant, in nanoseconds."""
-SHOWN: Final = 50
+MOST_ENTRIES: Final = 50
 """Most entries in an answer; `taskmem show --json` has all."""
-TOLD: Final = 5
+MOST_NAMES: Final = 5
 """Most names in a line for the user."""
 NAME_BYTES: Final = 60
-NEARBY: Final = "also changed in its folders meanwhile, and named by nobody"
-NOWHERE: Final = "It was found nowhere: not among what was seen to be made, nor in its folders."
+NEARBY_PREFIX: Final = "also changed in its folders meanwhile, and named by nobody"
+NOWHERE_SENTENCE: Final = (
+    "It was found nowhere: not among what was seen to be made, nor in its folders."
+)
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
@@ -265,7 +267,7 @@ def summarize_ledger(entries: Sequence[LedgerEntry], *, nothing: str) -> str:
     `nothing`: the sentence that nothing was made; empty: something was.
     """
     nearby = _join_names([_format_short_path(entry, {}) for entry in list_nearby(entries)])
-    also = f"{NEARBY}: {nearby}" if nearby else ""
+    also = f"{NEARBY_PREFIX}: {nearby}" if nearby else ""
     said = [nothing or format_made(entries, {}), format_unverified(entries, {}), also]
     return " ".join(f"{each[0].upper()}{each[1:]}." for each in said if each)
 
@@ -323,5 +325,5 @@ def _format_short_path(entry: LedgerEntry, folders: Mapping[str, str]) -> str:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
-    return f"{', '.join(names[:TOLD])}{more}"
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more}"

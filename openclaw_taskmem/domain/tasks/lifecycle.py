@@ -69,7 +69,7 @@ def _format_value(value: JsonValue) -> str:
 # --- lifecycle ----------------------------------------------------------------
 
 
-_COMPLETED: Final = re.compile(r"Status: \w+ → completed\b")
+_COMPLETED_LINE: Final = re.compile(r"Status: \w+ → completed\b")
 REQUEST_BYTES: Final = 2000
 """Longest excerpt of a user's request."""
 _USER: Final = "user"
@@ -248,7 +248,7 @@ def build_lifecycle_message(task: Task, said: str, now: datetime) -> Message:
 def is_completion_message(message: Message) -> bool:
     """True if a message is the thread's entry for a completion."""
     is_lifecycle = message.msg_type is MessageType.LIFECYCLE
-    return is_lifecycle and _COMPLETED.match(message.content) is not None
+    return is_lifecycle and _COMPLETED_LINE.match(message.content) is not None
 
 
 def attribute_words(words: str, relay: str | None) -> str:

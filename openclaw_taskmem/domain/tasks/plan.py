@@ -31,12 +31,12 @@ _NUMBERING: Final = re.compile(
     )++""",
     re.VERBOSE,
 )
-_OPENING: Final = "\"'“”„‘’«([{`¿¡"
-_CLOSING: Final = "\"'“”‘’»)]}`.,;:!?。、"
+_OPENING_SIGNS: Final = "\"'“”„‘’«([{`¿¡"
+_CLOSING_SIGNS: Final = "\"'“”‘’»)]}`.,;:!?。、"
 _DASHES: Final = frozenset({"-", "--", "–", "—"})
 _ARTICLES: Final = frozenset({"a", "an", "the"})
 # NFKC would join these to their neighbours: 10² is not 102.
-_RAISED: Final = ("<super>", "<sub>", "<fraction>")
+_TAGS: Final = ("<super>", "<sub>", "<fraction>")
 
 
 class DroppedStep(Value):
@@ -143,11 +143,11 @@ def _index_identities(plan: Sequence[str]) -> Mapping[tuple[str, ...], Sequence[
 def identify_step(text: str) -> tuple[str, ...]:
     """Reduce a step's text to a key that is equal for the same step."""
     bare = _NUMBERING.sub("", _fold_text(text), count=1)
-    tokens = [token.lstrip(_OPENING) for token in bare.replace("—", " ").split()]
+    tokens = [token.lstrip(_OPENING_SIGNS) for token in bare.replace("—", " ").split()]
     tokens = [token for token in tokens if token and token not in _DASHES]
     # "Plan A" and "plan A, then B" name something: an article stands before a word.
     words = [
-        token.rstrip(_CLOSING)
+        token.rstrip(_CLOSING_SIGNS)
         for place, token in enumerate(tokens, start=1)
         if token not in _ARTICLES or place == len(tokens)
     ]
@@ -158,7 +158,7 @@ def _fold_text(text: str) -> str:
     if text.isascii():
         return " ".join(text.casefold().split())
     apart = "".join(
-        f"^{char}" if unicodedata.decomposition(char).startswith(_RAISED) else char for char in text
+        f"^{char}" if unicodedata.decomposition(char).startswith(_TAGS) else char for char in text
     )
     folded = unicodedata.normalize("NFKC", apart).casefold()
     return " ".join(folded.replace("’", "'").split())

@@ -19,10 +19,10 @@ from openclaw_taskmem.domain.text.texts import (
 from taskmem_hookspecs import Artifact, FileChange, LedgerEntry, LedgerVerdict, Value, Verdict
 from taskmem_hookspecs.value import Instant
 
-NAMED: Final = 3
+MOST_NAMED: Final = 3
 """Most things that a summary names."""
 NAME_BYTES: Final = 60
-_MEANWHILE: Final = (
+_MEANWHILE_SENTENCE: Final = (
     "{} in a folder of the task; no call of its agent was seen to do that, nor did it name the file"
 )
 
@@ -105,8 +105,8 @@ def list_proofs(entries: Iterable[LedgerEntry], artifacts: Iterable[Artifact]) -
 def describe_checks(proofs: Sequence[Proof]) -> str:
     """Say what exactly was checked, for the first things; empty: nothing was."""
     checked = [each for each in proofs if each.standing is ProofStanding.CHECKED]
-    said = [_describe_check(each) for each in checked[:NAMED]]
-    more = f"and {len(checked) - NAMED} more" if len(checked) > NAMED else ""
+    said = [_describe_check(each) for each in checked[:MOST_NAMED]]
+    more = f"and {len(checked) - MOST_NAMED} more" if len(checked) > MOST_NAMED else ""
     return "; ".join(filter(None, (*said, more)))
 
 
@@ -151,7 +151,7 @@ def summarize_proofs(proofs: Sequence[Proof]) -> tuple[str, str]:
 def _describe_entry(entry: LedgerEntry, finding: Artifact | None) -> Proof:
     standing = _find_standing(entry)
     if standing is ProofStanding.NEARBY:
-        tested = _MEANWHILE.format(entry.change)
+        tested = _MEANWHILE_SENTENCE.format(entry.change)
     elif entry.verdict is LedgerVerdict.PROVED:
         size = None if entry.size is None else format_size(entry.size)
         change = _CHANGES[entry.change or FileChange.CHANGED]
@@ -193,8 +193,8 @@ def _describe_artifact(made: Artifact) -> Proof:
 
 
 def _join_names(proofs: Sequence[Proof]) -> str:
-    named = ", ".join(map(_name_briefly, proofs[:NAMED]))
-    more = f" and {len(proofs) - NAMED} more" if len(proofs) > NAMED else ""
+    named = ", ".join(map(_name_briefly, proofs[:MOST_NAMED]))
+    more = f" and {len(proofs) - MOST_NAMED} more" if len(proofs) > MOST_NAMED else ""
     return f"{named}{more}"
 
 

@@ -18,7 +18,7 @@ from openclaw_taskmem.domain.text.path_mentions import is_elsewhere
 from openclaw_taskmem.domain.text.texts import quote_line, to_plain_line
 from taskmem_hookspecs import Claim, Task, Value
 
-MOST: Final = 200
+MOST_ARTIFACTS: Final = 200
 """Most artifacts that are checked for one task; more are refused."""
 
 _SUM: Final = re.compile(r"[0-9a-f]{64}")
@@ -27,7 +27,7 @@ _HOME: Final = re.compile(r"(?:/var)?/home/[^/]+/|/Users/[^/]+/|/root/")
 """Folders that `~/` may mean."""
 COMMAND: Final = "command"
 """Kind of a recorded command."""
-ELSEWHERE: Final = "elsewhere"
+ELSEWHERE_KIND: Final = "elsewhere"
 """Kind of an artifact on another machine or service; no verifier checks it."""
 
 
@@ -53,9 +53,9 @@ def list_required_artifacts(task: Task, given: Sequence[str] = ()) -> tuple[Requ
 
 def find_fault(things: Sequence[RequiredArtifact]) -> str | None:
     """Return why artifacts cannot be checked and what to do; None: they can."""
-    if len(things) > MOST:
+    if len(things) > MOST_ARTIFACTS:
         return (
-            f"At most {MOST} things are looked at for one task, and {len(things)} are "
+            f"At most {MOST_ARTIFACTS} things are looked at for one task, and {len(things)} are "
             "named; name fewer, such as one archive of them, in metadata "
             "(task_plan_update) and artifacts."
         )
@@ -81,7 +81,7 @@ def parse_required_artifact(text: str) -> RequiredArtifact:
     if kind in (COMMAND, "pty") and rest:
         return RequiredArtifact(kind=COMMAND, subject=rest)
     if is_elsewhere(text):
-        return RequiredArtifact(kind=ELSEWHERE, subject=text)
+        return RequiredArtifact(kind=ELSEWHERE_KIND, subject=text)
     return RequiredArtifact(kind="file", subject=_parse_path(text))
 
 
@@ -119,7 +119,7 @@ def _parse_item(item: JsonValue) -> RequiredArtifact | None:
         return None
     if kind == "file":
         subject = _parse_path(subject)
-        kind = ELSEWHERE if is_elsewhere(subject) else kind
+        kind = ELSEWHERE_KIND if is_elsewhere(subject) else kind
     proof = "" if checksum is None else str(checksum).strip().lower()
     return RequiredArtifact(
         kind=kind, subject=subject, checksum=proof.removeprefix("sha256:") or None

@@ -15,7 +15,7 @@ from taskmem_hookspecs import Message, MessageType, Role
 
 READ: Final = 60
 """Newest messages to choose from."""
-MOST: Final = 5
+MOST_CHOSEN: Final = 5
 """Most messages to choose."""
 
 _NOISE: Final = frozenset({MessageType.STUCK, MessageType.LIFECYCLE})
@@ -34,10 +34,10 @@ _STILL_TROUBLE: Final = re.compile(
     r"\bsteps? \d+\b[^.,;:\n—–-]{0,60}\b(?:failed|fails|crashed|(?:is|are) (?:blocked"
     r"|stuck))\b"
 )
-_BUT: Final = re.compile(r"\b(?:but|however)\b")
+_CONTRAST: Final = re.compile(r"\b(?:but|however)\b")
 
 
-def choose_meaningful(messages: Sequence[Message], most: int = MOST) -> tuple[Message, ...]:
+def choose_meaningful(messages: Sequence[Message], most: int = MOST_CHOSEN) -> tuple[Message, ...]:
     """Choose the few most meaningful messages, oldest first.
 
     The newest message and the last progress come first, then the newest ones about progress,
@@ -93,7 +93,7 @@ def _is_trouble_left(message: Message) -> bool:
     if message.msg_type is not MessageType.PROGRESS:
         return True
     said = message.content.lower()
-    besides = " ".join(_BUT.split(said)[1:])
+    besides = " ".join(_CONTRAST.split(said)[1:])
     return bool(_STILL_TROUBLE.search(said) or _TROUBLE.search(_NO_TROUBLE.sub("", besides)))
 
 

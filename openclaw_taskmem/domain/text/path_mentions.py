@@ -20,7 +20,7 @@ mkv mov mp3 mp4 odt parquet patch pdf php pkl png ppt pptx proto ps1 py rb rs rs
 scala scss sh sql sqlite srt svelte svg swift tar tex tf tgz toml ts tsv tsx txt vue wav
 webm webp xls xlsx xml yaml yml zip zsh
 """
-_KNOWN: Final = frozenset(_SUFFIXES.split())
+_KNOWN_SUFFIXES: Final = frozenset(_SUFFIXES.split())
 """Suffixes of files. A word without a slash must have one of these to count as a file."""
 _PRODUCTS: Final = frozenset(
     f"{name}.js"
@@ -95,7 +95,7 @@ def _cut_to_path(token: str) -> str | None:
     folder, _, name = token.rpartition("/")
     stem, _, rest = name.rpartition(".")
     suffix = _SUFFIX.match(rest)
-    if stem.strip(".") and suffix and (folder or suffix[0].lower() in _KNOWN):
+    if stem.strip(".") and suffix and (folder or suffix[0].lower() in _KNOWN_SUFFIXES):
         return token[: len(token) - len(rest) + suffix.end()]
     anchored = token.startswith(("/", "./", "../", "~/"))
     return token if anchored and name and name.strip(".") else None

@@ -15,21 +15,21 @@ from string import ascii_lowercase
 from typing import Final
 from unicodedata import category, normalize
 
-_HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+_HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and symbols that show nothing."""
-_SHOWN: Final = frozenset(
+_SHOWN_SIGNS: Final = frozenset(
     map(chr, (*range(0x600, 0x606), 0x6DD, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD))
 )
 """Format characters that are visible: the Arabic and Kaithi signs around numbers."""
 _LAYOUT: Final = "\n\t"
 _JOINERS: Final = "\u200c\u200d"
-_JOINED: Final = frozenset({"Lo", "Mn", "Mc", "So", "Sk"})
+_JOIN_KINDS: Final = frozenset({"Lo", "Mn", "Mc", "So", "Sk"})
 """Categories that a joiner may stand between: letters without case, marks and symbols."""
 _LARGEST_UNIT: Final = 0xFFFF
 """Largest code of one \\u escape; JSON writes larger ones as two."""
 
-ALIKE: Final = {
+LOOKALIKES: Final = {
     **{
         chr(first + place): letter
         for first in (0x1F150, 0x1F170, 0x1F1E6)
@@ -132,7 +132,7 @@ def _is_hidden(text: str, at: int) -> bool:
     each = text[at]
     before, after = text[max(0, at - 1) : at], text[at + 1 : at + 2]
     if each in _JOINERS:
-        return not (before and after and category(before) in _JOINED and _is_joining(text, at))
+        return not (before and after and category(before) in _JOIN_KINDS and _is_joining(text, at))
     if _is_variation_selector(each):
         return (
             not before
@@ -146,7 +146,7 @@ def _is_hidden(text: str, at: int) -> bool:
 def _is_joining(text: str, at: int) -> bool:
     before, after = text[at - 1], text[at + 1]
     return (
-        category(after) in _JOINED
+        category(after) in _JOIN_KINDS
         and not _is_invisible(before)
         and not _is_invisible(after)
         and not _is_variation_selector(after)
@@ -160,7 +160,7 @@ def _is_variation_selector(each: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_invisible(each: str) -> bool:
-    return each in _BLANK or (category(each) in _HIDDEN and each not in _SHOWN)
+    return each in _BLANK or (category(each) in _HIDDEN_CATEGORIES and each not in _SHOWN_SIGNS)
 
 
 def _escape_character(each: str) -> str:
@@ -180,7 +180,7 @@ def _to_ascii_letters(each: str) -> str:
         return " "
     if _is_invisible(each):
         return ""
-    apart = ALIKE.get(each) or "".join(map(_find_lookalike, normalize("NFKD", each)))
+    apart = LOOKALIKES.get(each) or "".join(map(_find_lookalike, normalize("NFKD", each)))
     seen = "".join(c for c in apart if not category(c).startswith("M"))
     if category(each) == "Ps" and seen not in ("(", "{", "\u201a", "\u201e"):
         return "["
@@ -189,4 +189,4 @@ def _to_ascii_letters(each: str) -> str:
 
 def _find_lookalike(each: str) -> str:
     """Return the letter that a character looks like, as it is or case-folded."""
-    return ALIKE.get(each) or "".join(ALIKE.get(c, c) for c in each.casefold())
+    return LOOKALIKES.get(each) or "".join(LOOKALIKES.get(c, c) for c in each.casefold())

@@ -26,20 +26,20 @@ from taskmem_hookspecs import (
     WaitStatus,
 )
 
-STEPS: Final = 50
+MOST_STEPS: Final = 50
 """Most steps that a host accepts.
 
 Source: https://github.com/openclaw/openclaw/blob/main/docs/tools/progress-card.md.
 """
 STEP_BYTES: Final = 300
-BEFORE: Final = 5
+STEPS_BEFORE: Final = 5
 """Steps shown before the current one if there are too many."""
-WAITS: Final = 3
+MOST_WAITS: Final = 3
 WAIT_BYTES: Final = 160
 ASKED_BYTES: Final = 400
-_MARKED: Final = re.compile(r"([\\`*_\[\]<>#|~])")
+_MARKDOWN_SIGNS: Final = re.compile(r"([\\`*_\[\]<>#|~])")
 """Characters that Markdown would interpret."""
-_ENDED: Final[Mapping[TaskStatus, str]] = {
+_ENDED_SENTENCES: Final[Mapping[TaskStatus, str]] = {
     TaskStatus.COMPLETED: "Done.",
     TaskStatus.FAILED: "Failed.",
 }
@@ -55,7 +55,7 @@ def build_card(facts: TaskFacts, run: Run | None) -> Card | None:
         return None
     first, steps = _list_card_steps(task, run)
     notes = [*_describe_status(task, run), *_describe_waits(facts.waits)]
-    if len(task.plan) > STEPS:
+    if len(task.plan) > MOST_STEPS:
         notes.append(
             f"Steps {first + 1} to {first + len(steps)} of {format_count(len(task.plan), 'step')}."
         )
@@ -68,7 +68,7 @@ def _list_card_steps(task: Task, run: Run | None) -> tuple[int, Sequence[CardSte
     current = compute_progress(task).current
     works = task.status is TaskStatus.ACTIVE and not (run and run.state.is_waiting)
     place = current if current is not None else len(task.plan)
-    first = max(0, min(place - BEFORE, len(task.plan) - STEPS))
+    first = max(0, min(place - STEPS_BEFORE, len(task.plan) - MOST_STEPS))
 
     def state(step: int) -> StepState:
         if step in task.done:
@@ -80,13 +80,13 @@ def _list_card_steps(task: Task, run: Run | None) -> tuple[int, Sequence[CardSte
             step=clip(to_plain_line(task.plan[step]), STEP_BYTES) or f"Step {step + 1}",
             status=state(step),
         )
-        for step in range(first, min(first + STEPS, len(task.plan)))
+        for step in range(first, min(first + MOST_STEPS, len(task.plan)))
     ]
 
 
 def _describe_status(task: Task, run: Run | None) -> Sequence[str]:
-    if task.status in _ENDED:
-        return (_ENDED[task.status],)
+    if task.status in _ENDED_SENTENCES:
+        return (_ENDED_SENTENCES[task.status],)
     need = current_run.describe_need(run) if run else None
     if run is not None and need is not None:
         asked = (
@@ -103,18 +103,18 @@ def _describe_status(task: Task, run: Run | None) -> Sequence[str]:
 def _describe_waits(waits: Sequence[Wait]) -> Sequence[str]:
     """Say what the task's waits wait for, in the agent's words."""
     watched = [wait for wait in waits if wait.status is WaitStatus.WATCHING]
-    lines = [f"Waits for {_describe_wait(wait)}." for wait in watched[:WAITS]]
-    more = len(watched) - WAITS
+    lines = [f"Waits for {_describe_wait(wait)}." for wait in watched[:MOST_WAITS]]
+    more = len(watched) - MOST_WAITS
     return (*lines, f"Waits for {more} more.") if more > 0 else lines
 
 
 def _describe_wait(wait: Wait) -> str:
     scheme, _, name = wait.target.partition(":")
     target = _escape_markdown(name or scheme, WAIT_BYTES)
-    when = _MARKED.sub(r"\\\1", quote_line(to_plain_line(wait.wake_when), WAIT_BYTES))
+    when = _MARKDOWN_SIGNS.sub(r"\\\1", quote_line(to_plain_line(wait.wake_when), WAIT_BYTES))
     return f"{target} until {when}"
 
 
 def _escape_markdown(text: str, size: int) -> str:
     """Write a text on one line, with Markdown's characters escaped."""
-    return _MARKED.sub(r"\\\1", capitalize_first(clip(to_plain_line(text), size)))
+    return _MARKDOWN_SIGNS.sub(r"\\\1", capitalize_first(clip(to_plain_line(text), size)))

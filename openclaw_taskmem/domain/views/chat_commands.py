@@ -28,7 +28,7 @@ from openclaw_taskmem.domain.text.texts import (
 from openclaw_taskmem.domain.wakes import notices
 from taskmem_hookspecs import Run, Task, TaskStatus, Value, Wait
 
-ENDED: Final = 3
+MOST_ENDED: Final = 3
 """Ended tasks of a chat that are still listed."""
 LONGEST_ANSWER: Final = 1000
 """Most characters of an answer to a task's question."""
@@ -36,7 +36,7 @@ NAMED_BYTES: Final = 60
 """Longest excerpt of words that match no task."""
 ASKED_BYTES: Final = 200
 """Longest excerpt of a task's question or failure in the list."""
-_OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
+_OPEN_STATUSES: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
 _WORD: Final = re.compile(r"\S+")
 _NUMBER: Final = re.compile(r"#?(\d{1,3})\.?")
 _ID_PREFIX: Final = len("task_") + 1
@@ -50,12 +50,12 @@ class Command(StrEnum):
     CANCEL = "cancel"
 
 
-_TAKES: Final = {
-    Command.RESUME: (*_OPEN, TaskStatus.FAILED, TaskStatus.CANCELLED),
-    Command.CANCEL: _OPEN,
+_TAKEN_STATUSES: Final = {
+    Command.RESUME: (*_OPEN_STATUSES, TaskStatus.FAILED, TaskStatus.CANCELLED),
+    Command.CANCEL: _OPEN_STATUSES,
 }
 """Statuses from which a task can be resumed or cancelled."""
-_NOTHING: Final = {
+_NOTHING_SENTENCES: Final = {
     Command.RESUME: "This chat has no task to resume.",
     Command.CANCEL: "This chat has no task to cancel.",
 }
@@ -112,9 +112,9 @@ def choose_task(
     like another task's name, are for that one.
     """
     words = normalize("NFC", words.strip())
-    may = [each for each in listed if each.task.status in _TAKES[command]]
+    may = [each for each in listed if each.task.status in _TAKEN_STATUSES[command]]
     if not may:
-        return TaskChoice(reply=_NOTHING[command])
+        return TaskChoice(reply=_NOTHING_SENTENCES[command])
     if len(words) > LONGEST_ANSWER:
         return TaskChoice(reply=_TOO_LONG)
     if not words:
@@ -167,7 +167,7 @@ def describe_list(listed: Sequence[ListedTask], now: datetime) -> str:
     able = [
         f"/{command} NUMBER {does}"
         for command, does in ways.items()
-        if any(each.task.status in _TAKES[command] for each in listed)
+        if any(each.task.status in _TAKEN_STATUSES[command] for each in listed)
     ]
     asking = [each for each in listed if each.question is not None]
     lines = (
@@ -194,7 +194,7 @@ def _list_resumable(may: Sequence[ListedTask]) -> Sequence[ListedTask]:
 
     Open tasks at rest, else open tasks at work, else failed ones, else cancelled ones.
     """
-    open_ = [each for each in may if each.task.status in _OPEN]
+    open_ = [each for each in may if each.task.status in _OPEN_STATUSES]
     rest = [e for e in open_ if e.run is None or not current_run.is_at_work(e.run)]
     return rest or open_ or _drop_cancelled(may) or may
 

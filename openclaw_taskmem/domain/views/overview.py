@@ -16,7 +16,7 @@ from openclaw_taskmem.domain.reader_budget import ReaderUsage, describe_usage
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.tasks.plan import compute_progress
-from openclaw_taskmem.domain.tasks.proof import NAMED, Proof, describe_checks, summarize_proofs
+from openclaw_taskmem.domain.tasks.proof import MOST_NAMED, Proof, describe_checks, summarize_proofs
 from openclaw_taskmem.domain.text.texts import clip, clip_step, to_plain_line
 from openclaw_taskmem.domain.views.user_actions import UserAction, describe_effect, list_actions
 from taskmem_hookspecs import Message, Run, RunState, TaskFacts, TaskStatus, Value, Wait, WaitStatus
@@ -199,7 +199,7 @@ class _Standing(NamedTuple):
     since: datetime
 
 
-_LATER: Final = (Section.AT_WORK, Section.ENDED)
+_NEWS_SECTIONS: Final = (Section.AT_WORK, Section.ENDED)
 """Sections whose latest tasks come first; in the others the oldest do."""
 
 
@@ -231,7 +231,7 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
         made=made,
         checked=checked,
         judged=_name_judge(news) if checked else "",
-        files=tuple(each for each in news.proofs or () if each.is_checked_file)[:NAMED],
+        files=tuple(each for each in news.proofs or () if each.is_checked_file)[:MOST_NAMED],
         unproved=unproved,
         standing=_name_standing(task.status, standing.section),
         since=standing.since,
@@ -283,7 +283,7 @@ def sort_lines(lines: Iterable[TaskLine]) -> Mapping[Section, Sequence[TaskLine]
     for line in lines:
         found[line.section].append(line)
     for section, of_it in found.items():
-        of_it.sort(key=lambda line: (line.since, line.task_id), reverse=section in _LATER)
+        of_it.sort(key=lambda line: (line.since, line.task_id), reverse=section in _NEWS_SECTIONS)
     return found
 
 
@@ -372,7 +372,7 @@ def _judge_unreached(news: TaskNews, now: datetime) -> _Standing | None:
     kept = next((w for w in news.facts.wakes if reachability.is_kept(w)), None)
     queued = run is not None and run.state is RunState.QUEUED
     since = kept.created_at if kept else run.changed_at if run and queued else None
-    if news.unreached is None or since is None or now - since < reachability.SETTLING:
+    if news.unreached is None or since is None or now - since < reachability.SETTLING_TIME:
         return None
     return _describe_unreached("waits for its agent", news.unreached, since)
 

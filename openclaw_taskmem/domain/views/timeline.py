@@ -229,7 +229,7 @@ def _tell_status(data: Data) -> _Told:
 def _tell_why(data: Data) -> str:
     """Return the reason of a change of state in words; empty: it has none."""
     why = str(data.get("why") or "")
-    return _WHYS.get(why, why.replace("_", " "))
+    return _REASON_WORDS.get(why, why.replace("_", " "))
 
 
 def _tell_run(data: Data) -> _Told | None:
@@ -294,10 +294,12 @@ def _tell_checked(data: Data) -> _Told:
 def _tell_verdict(row: Data) -> str:
     """Say what was tested of a thing and found; of a plug-in's own kinds, only the latter."""
     found = str(row.get("verdict"))
-    return _VERDICTS.get((str(row.get("kind")), found)) or _FOUND.get(found, "could not be tested")
+    return _VERDICTS.get((str(row.get("kind")), found)) or _FINDINGS.get(
+        found, "could not be tested"
+    )
 
 
-_FOUND: Final = {"verified": "tested, and found to be so", "refuted": "tested, and not so"}
+_FINDINGS: Final = {"verified": "tested, and found to be so", "refuted": "tested, and not so"}
 _VERDICTS: Final = {
     ("file", "verified"): "exists, is not empty, and was created or changed during the task",
     ("file", "refuted"): "is missing, empty, older than the task, or another file",
@@ -328,7 +330,7 @@ _RUN_VERBS: Final[Mapping[str, str]] = {
     RunState.REVIEW: "Handed to you for review",
     RunState.FAILED: "Work failed",
 }
-_WHYS: Final[Mapping[str, str]] = {
+_REASON_WORDS: Final[Mapping[str, str]] = {
     RunReason.QUESTION: "its agent asks you",
     RunReason.ANSWERED: "its agent has your answer",
     RunReason.STOPPED: "somebody stopped its agent",
@@ -366,7 +368,7 @@ _TELLERS: Final[Mapping[str, _Teller]] = {
     events.WAIT_OPENED: _tell_opened,
     events.WAIT_UPDATED: _tell_rearmed,
     events.WAIT_ENDED: _tell_ended,
-    events.STUCK: _tell(
+    events.TASK_STUCK: _tell(
         EntryKind.WAKE, "Silent for too long; a wake is due for its agent", tone=Tone.WARN
     ),
     events.WAKE_SENT: _tell(EntryKind.WAKE, "Wake sent"),

@@ -65,7 +65,7 @@ NEEDED_WORDS: Final = {
     UserAction.SEND_BACK: "what is to be changed",
 }
 """Actions that mean nothing without words, and what these are."""
-_DONE: Final = {
+_DONE_SENTENCES: Final = {
     UserAction.ANSWER: "its agent is told your answer",
     UserAction.APPROVE: "approved, and completed",
     UserAction.SEND_BACK: "sent back, with your words",
@@ -74,7 +74,7 @@ _DONE: Final = {
     UserAction.PAUSE: "paused",
     UserAction.CANCEL: "cancelled; what was done so far is kept",
 }
-_KEPT: Final = {
+_KEPT_SENTENCES: Final = {
     UserAction.ANSWER: "your answer is kept for its agent",
     UserAction.SEND_BACK: "your words are kept for its agent",
     UserAction.RESUME: "it is open again",
@@ -117,9 +117,9 @@ def describe_state(facts: TaskFacts, *, asks: bool) -> str:
 
 def describe_done(action: UserAction, unreached: Unreached | None) -> str:
     """Say what an act has brought about; `unreached`: why its agent cannot be woken now."""
-    if unreached is None or action not in _KEPT:
-        return f"{_DONE[action]}."
-    return f"{_KEPT[action]}, but {to_plain_line(unreached.why)}. {unreached.cure}"
+    if unreached is None or action not in _KEPT_SENTENCES:
+        return f"{_DONE_SENTENCES[action]}."
+    return f"{_KEPT_SENTENCES[action]}, but {to_plain_line(unreached.why)}. {unreached.cure}"
 
 
 def describe_effect(
@@ -135,7 +135,7 @@ def describe_effect(
     mend = ""
     if action is UserAction.RESUME and facts.task.status is TaskStatus.FAILED:
         mend = "First mend what made it fail; then "
-    if unreached is not None and action in _KEPT:
+    if unreached is not None and action in _KEPT_SENTENCES:
         said = describe_done(action, unreached)
         return mend + (said if mend else f"{said[0].upper()}{said[1:]}")
     run = facts.run

@@ -33,7 +33,7 @@ CALLED_BYTES: Final = 40
 """Longest excerpt of a task's name in a command; its beginning is enough."""
 WORDS_BYTES: Final = 64_000
 """Longest question to the user, or last words of an agent."""
-COALESCED: Final = timedelta(seconds=5)
+COALESCING_TIME: Final = timedelta(seconds=5)
 """How long an entry waits for others to join its message."""
 
 
@@ -98,7 +98,7 @@ class Notify(StrEnum):
     """Only questions and the agent's last words."""
 
 
-ASKED: Final = frozenset(
+QUESTION_KINDS: Final = frozenset(
     {
         NoticeKind.QUESTION,
         NoticeKind.STALE,
@@ -109,12 +109,12 @@ ASKED: Final = frozenset(
     }
 )
 """Subjects of notices that ask the user something."""
-_QUESTIONS: Final = ASKED | {NoticeKind.WORDS}
+_QUESTIONS: Final = QUESTION_KINDS | {NoticeKind.WORDS}
 """Subjects sent with every setting: questions to the user, and the agent's answer."""
-_IMPORTANT: Final = frozenset({Milestone.COMPLETED, Milestone.FAILED, NoticeKind.UNVERIFIED})
+_IMPORTANT_KINDS: Final = frozenset({Milestone.COMPLETED, Milestone.FAILED, NoticeKind.UNVERIFIED})
 
 
-SMALL: Final = frozenset({NoticeKind.STEP, NoticeKind.WAITING})
+CARD_KINDS: Final = frozenset({NoticeKind.STEP, NoticeKind.WAITING})
 """Subjects that a card shows; sent as lines only to the web chat, which has no cards."""
 SMALL_EVERY: Final = timedelta(minutes=1)
 """Shortest interval between two such lines in a session."""
@@ -122,12 +122,12 @@ SMALL_EVERY: Final = timedelta(minutes=1)
 
 def is_small(event: Event) -> bool:
     """True if an entry is sent only where there is no card."""
-    return _find_subject(event) in SMALL
+    return _find_subject(event) in CARD_KINDS
 
 
 def is_question(event: Event) -> bool:
     """True if an entry asks the user something."""
-    return _find_subject(event) in ASKED
+    return _find_subject(event) in QUESTION_KINDS
 
 
 def is_question_over(event: Event, run: Run, newest: Sequence[Event]) -> bool:
@@ -146,7 +146,7 @@ def is_wanted(event: Event, notify: Notify) -> bool:
     about = _find_subject(event)
     if notify is Notify.MILESTONES or about in _QUESTIONS:
         return True
-    return notify is Notify.IMPORTANT and about in _IMPORTANT
+    return notify is Notify.IMPORTANT and about in _IMPORTANT_KINDS
 
 
 def find_next_message(waiting: Sequence[Event]) -> tuple[int, datetime | None]:
@@ -156,7 +156,7 @@ def find_next_message(waiting: Sequence[Event]) -> tuple[int, datetime | None]:
     it. None instead of an instant: send it now.
     The same entries always make the same messages.
     """
-    last = waiting[0].at + COALESCED
+    last = waiting[0].at + COALESCING_TIME
     for number, event in enumerate(waiting):
         if _is_urgent(event):
             return max(number, 1), None
@@ -178,8 +178,8 @@ def format_message(entries: Sequence[Event]) -> str:
         if event.task_id in both and about == Milestone.STARTED:
             continue
         if event.task_id in both and about == Milestone.ACCEPTED:
-            named, _, steps = line.rpartition(_ACCEPTED)
-            line = f"{named}{_BEGUN}{steps}"
+            named, _, steps = line.rpartition(_ACCEPTED_WORDS)
+            line = f"{named}{_STARTED_WORDS}{steps}"
         lines[event.task_id, line] = None
     return "\n".join(line for _, line in lines)
 
@@ -213,8 +213,8 @@ def _find_subject(event: Event) -> str:
     return str(event.data.get("name") or event.data.get("about") or "")
 
 
-_ACCEPTED: Final = ": accepted, "
-_BEGUN: Final = ": accepted and started, "
+_ACCEPTED_WORDS: Final = ": accepted, "
+_STARTED_WORDS: Final = ": accepted and started, "
 
 
 def build_milestone(
@@ -227,7 +227,7 @@ def build_milestone(
     line = f"{format_task_name(task)}: {which}"
     if which is Milestone.ACCEPTED:
         said = format_count(len(task.plan), "step")
-        line = f"{format_task_name(task)}{_ACCEPTED}{said}."
+        line = f"{format_task_name(task)}{_ACCEPTED_WORDS}{said}."
     elif said:
         line = f"{line}. {capitalize_first(to_plain_line(said))}"
     else:
@@ -365,7 +365,7 @@ def format_resume_command(task: Task, run: Run) -> str:
 def _build_event(kind: str, task: Task, run: Run, line: str, now: datetime, **data: str) -> Event:
     session = run.told_session or run.session_key or task.session_key
     # A question is not shortened: it ends with the options and how to answer.
-    size = WORDS_BYTES if data.get("about") in ASKED else LINE_BYTES
+    size = WORDS_BYTES if data.get("about") in QUESTION_KINDS else LINE_BYTES
     said = clip(to_plain_line(line), size)
     known: dict[str, JsonValue] = {"implicit": True} if task.implicit else {}
     return Event(

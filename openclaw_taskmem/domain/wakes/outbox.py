@@ -13,7 +13,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import events, retries
 from openclaw_taskmem.domain.callers import registrars
-from openclaw_taskmem.domain.callers.reachability import OWED, GatewayPresence, is_kept
+from openclaw_taskmem.domain.callers.reachability import OWED_STATES, GatewayPresence, is_kept
 from openclaw_taskmem.domain.policies import OutboxPolicy
 from openclaw_taskmem.domain.wakes import packet
 from taskmem_hookspecs import Change, Event, Task, TaskStatus, Value, Wake, WakeCause, WakeState
@@ -28,7 +28,7 @@ _KINDS: Final = {
 }
 
 
-STARTING: Final = timedelta(minutes=2)
+STARTING_TIME: Final = timedelta(minutes=2)
 """How long after its start a gateway on a busy machine may not be able to begin turns yet."""
 
 
@@ -210,7 +210,7 @@ def record_delivery(
                 "last_error": None,
             }
         )
-        if wake.state in OWED:
+        if wake.state in OWED_STATES:
             alert = registrars.is_alert(wake)
             due = None if alert else now + policy.resend_after(taken)
             rests = {"state": WakeState.SENT, "due_at": due}
@@ -243,7 +243,7 @@ def record_delivery_failure(
     `retry_seconds`: after how many the transport expects to work; None: not known. The rests do not
     grow while a gateway is `STARTING`; `gateway_started_at` None: none has started.
     """
-    starting = gateway_started_at and gateway_started_at <= now < gateway_started_at + STARTING
+    starting = gateway_started_at and gateway_started_at <= now < gateway_started_at + STARTING_TIME
     due_again = tuple(
         wake.model_copy(
             update={
@@ -268,7 +268,7 @@ def record_refusal(current: Sequence[Wake], error: str, now: datetime) -> Change
     closed = tuple(
         _close_wake(wake, WakeState.REFUSED, last_error=error)
         for wake in current
-        if wake.state in OWED
+        if wake.state in OWED_STATES
     )
     return Change(wakes=closed, events=build_settled_events(closed, now))
 
@@ -281,7 +281,7 @@ def acknowledge_wakes(current: Sequence[Wake], now: datetime) -> Change:
     closed = tuple(
         _close_wake(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now)
         for wake in current
-        if wake.state in OWED
+        if wake.state in OWED_STATES
     )
     return Change(wakes=closed, events=build_settled_events(closed, now))
 
@@ -372,7 +372,7 @@ def _build_event(kind: str, wake: Wake, at: datetime, **data: str) -> Event:
 # --- wakes that are held ------------------------------------------------------
 
 
-SETTLES: Final = timedelta(seconds=12)
+SETTLING_TIME: Final = timedelta(seconds=12)
 """How long a gateway that has just started is left to its own recovery."""
 LONGEST_TURN: Final = timedelta(hours=1)
 """Age at which a turn whose end was not reported no longer holds wakes back. If it still runs, the
@@ -395,7 +395,7 @@ def find_hold(
     Without a connected gateway there is no hold. A clock that is set back ends a hold.
     """
     for gateway in gateways:
-        settled = gateway.started_at + SETTLES
+        settled = gateway.started_at + SETTLING_TIME
         if gateway.started_at <= now < settled:
             why = "the gateway has just started, and resumes its own turns first"
             return Hold(why=why, until=settled)

@@ -128,7 +128,7 @@ def _format_line(text: str) -> str:
 Lines = tuple[str, ...] | None
 Spoken = tuple[ConversationMessage, ...] | None
 _Smaller = Callable[[ResumePacket], ResumePacket]
-_WAITS: Final = 10
+_MOST_WAITS: Final = 10
 """Most active waits to name once the packet is too long."""
 
 
@@ -153,7 +153,7 @@ def _drop_extra(packet: ResumePacket) -> ResumePacket:
     return packet.model_copy(update={"extra": None})
 
 
-def _shorten_messages(size: int, most: int = thread.MOST) -> _Smaller:
+def _shorten_messages(size: int, most: int = thread.MOST_CHOSEN) -> _Smaller:
     def smaller(packet: ResumePacket) -> ResumePacket:
         kept = packet.recent_messages[-most:] if most else ()
         return packet.model_copy(
@@ -278,7 +278,7 @@ def _shorten_sentences(size: int) -> _Smaller:
 
 
 def _cap_waits(packet: ResumePacket) -> ResumePacket:
-    ids = packet.wait.active_wait_ids[:_WAITS]
+    ids = packet.wait.active_wait_ids[:_MOST_WAITS]
     return packet.model_copy(
         update={"wait": packet.wait.model_copy(update={"active_wait_ids": ids})}
     )
@@ -323,20 +323,20 @@ MARKER: Final = "[task_stuck_resume]"
 """Marker of a stuck task's packet."""
 REMINDER: Final = "[task_resume]"
 """Marker of the packet of a task that its agent may have forgotten."""
-ANSWERED: Final = "The user answers:"
+ANSWER_PREFIX: Final = "The user answers:"
 """Begins the line after the packet with the user's answer, as a JSON string."""
-SAID: Final = "The user says:"
+WORDS_PREFIX: Final = "The user says:"
 """Begins that line if nothing was asked."""
 LIMIT: Final = 4096
 """Most bytes of JSON."""
-SPOKEN: Final = 3
+MOST_SPOKEN: Final = 3
 """Most messages of the conversation in a packet."""
-RUNNING: Final = 8
+MOST_RUNNING: Final = 8
 """Most running commands and sub-agents in a packet."""
-NAMED: Final = 10
+MOST_NAMED: Final = 10
 """Most other stuck tasks in a packet."""
 
-_OPTIONAL: Final = (
+_OPTIONAL_FIELDS: Final = (
     *("plan_from", "background", "original_request", "last_response"),
     *("conversation", "still_running"),
     *("do_not_redo", "unknown_outcome", "do_not_revive", "past_more"),
@@ -373,8 +373,8 @@ def build_packet(facts: ResumeFacts) -> ResumePacket:
         background=facts.background and clip(facts.background, 1200),
         original_request=task.original_request and clip(to_one_line(task.original_request), 800),
         last_response=facts.last_response and clip_start(to_one_line(facts.last_response), 400),
-        conversation=clip_conversation(facts.conversation, SPOKEN, 200),
-        still_running=clip_first_lines(facts.still_running, RUNNING, 200),
+        conversation=clip_conversation(facts.conversation, MOST_SPOKEN, 200),
+        still_running=clip_first_lines(facts.still_running, MOST_RUNNING, 200),
         do_not_redo=facts.done_calls or None,
         unknown_outcome=facts.cut_calls or None,
         do_not_revive=facts.dropped or None,
@@ -438,7 +438,7 @@ def encode_packet(packet: ResumePacket, marker: str = MARKER) -> str:
 
 def append_words(text: str, said: str, *, asked: bool) -> str:
     """Append the user's words, in full, to a packet's text."""
-    return f"{text}\n{ANSWERED if asked else SAID} {_dump_safe_json(said)}"
+    return f"{text}\n{ANSWER_PREFIX if asked else WORDS_PREFIX} {_dump_safe_json(said)}"
 
 
 def decode_packet(text: str) -> ResumePacket | None:
@@ -499,12 +499,12 @@ def add_other_tasks(text: str, others: Sequence[str]) -> str:
         return text
     if packet is None:
         return _add_to_damaged_text(text, named)
-    more = len(named) - NAMED
+    more = len(named) - MOST_NAMED
     return encode_packet(
         fit_packet(
             packet.model_copy(
                 update={
-                    "also_stuck": tuple(named[:NAMED]),
+                    "also_stuck": tuple(named[:MOST_NAMED]),
                     "also_stuck_more": more if more > 0 else None,
                 }
             )
@@ -515,7 +515,7 @@ def add_other_tasks(text: str, others: Sequence[str]) -> str:
 def _add_to_damaged_text(text: str, named: Sequence[AlsoStuck]) -> str:
     """Add other tasks to a text that is no whole packet, such as a minimal one."""
     fields = json.loads(text[len(MARKER) :])
-    for count in range(min(len(named), NAMED), -1, -1):
+    for count in range(min(len(named), MOST_NAMED), -1, -1):
         shown = [
             {
                 "task_id": other.task_id,
@@ -572,7 +572,7 @@ def _dump_packet(packet: ResumePacket) -> str:
 def _to_fields(packet: ResumePacket) -> dict[str, JsonValue]:
     """Return a packet's fields as JSON values, without the optional ones that it does not have."""
     fields = packet.model_dump(mode="json")
-    for name in _OPTIONAL:
+    for name in _OPTIONAL_FIELDS:
         if fields[name] is None:
             del fields[name]
     return fields

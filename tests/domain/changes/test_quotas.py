@@ -17,12 +17,12 @@ from taskmem_openclaw.agent_host import SESSIONS
 AGENT = Caller(host="mcp:claude-code")
 ITS_SHELL = Caller(host="shell:claude-code", person=True)
 PERSON = Caller(person=True)
-FULL = a_task(message_count=quotas.MESSAGES)
+FULL = a_task(message_count=quotas.MOST_MESSAGES)
 
 
 @pytest.mark.parametrize("caller", [AGENT, ITS_SHELL])
 def test_agents_add_no_words_to_a_task_that_is_full(caller: Caller) -> None:
-    room = FULL.model_copy(update={"message_count": quotas.MESSAGES - 1})
+    room = FULL.model_copy(update={"message_count": quotas.MOST_MESSAGES - 1})
     for wish in (
         UpdateRequest(message="At it.", caller=caller),
         UpdateRequest(ask="Red or blue?", caller=caller),
@@ -68,8 +68,8 @@ def test_quota_joins_agents_of_a_host_but_not_of_a_gateway() -> None:
 @pytest.mark.parametrize(
     ("guard", "most", "way"),
     [
-        (quotas.guard_tasks, quotas.TASKS, "task_update"),
-        (quotas.guard_waits, quotas.WAITS, "wait_cancel"),
+        (quotas.guard_tasks, quotas.MOST_TASKS, "task_update"),
+        (quotas.guard_waits, quotas.MOST_WAITS, "wait_cancel"),
     ],
 )
 def test_one_more_than_an_agent_may_have_is_refused_with_a_way(

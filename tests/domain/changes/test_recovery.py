@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.changes.recovery import LapseAction, LapseVerdict, 
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import RunClaimed, apply_events, set_fields
-from openclaw_taskmem.domain.wakes.outbox import SETTLES
+from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -408,7 +408,7 @@ def test_whatever_is_seen_a_lapsed_run_lapses_no_more(**drawn: Any) -> None:
 # --- a gateway that starts anew -------------------------------------------------
 
 STARTED: Final = NOW
-TIME: Final = STARTED + SETTLES
+TIME: Final = STARTED + SETTLING_TIME
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_artifacts_of_the_task_come_before_those_of_the_caller() -> None:
 
 
 def test_every_file_that_is_named_is_wanted() -> None:
-    paths = files(required_artifacts.MOST)
+    paths = files(required_artifacts.MOST_ARTIFACTS)
     wanted = required_artifacts.list_required_artifacts(task_with_files(*paths))
 
     assert tuple(each.subject for each in wanted) == paths
@@ -51,7 +51,7 @@ def test_every_file_that_is_named_is_wanted() -> None:
 def test_too_many_artifacts_are_a_fault_that_says_what_to_do() -> None:
     fault = required_artifacts.find_fault(
         required_artifacts.list_required_artifacts(
-            task_with_files(*files(required_artifacts.MOST)), ["/a/b.txt"]
+            task_with_files(*files(required_artifacts.MOST_ARTIFACTS)), ["/a/b.txt"]
         )
     )
 
@@ -122,7 +122,7 @@ def test_what_has_a_host_or_a_scheme_is_elsewhere(key: str | None, subject: str)
 
     [thing] = required_artifacts.read_metadata_artifacts({"artifacts": [made]})
 
-    assert (thing.kind, thing.subject) == (required_artifacts.ELSEWHERE, subject)
+    assert (thing.kind, thing.subject) == (required_artifacts.ELSEWHERE_KIND, subject)
 
 
 def test_given_full_path_replaces_the_matching_path_of_the_task() -> None:

@@ -48,7 +48,7 @@ def test_a_marker_is_recognised_in_any_spelling(forged: str) -> None:
 def test_each_letter_that_looks_alike_spells_a_marker() -> None:
     spelled = {
         other: f"[{marker}]".replace(letter, other)
-        for other, letter in text_safety.ALIKE.items()
+        for other, letter in text_safety.LOOKALIKES.items()
         for marker in ("system", "task_stuck_resume")
         if letter in f"[{marker}]"
     }

@@ -32,7 +32,7 @@ def an_entry(kind: str, minute: int = 0, **data: Any) -> Event:
     ("kind", "data", "title", "text", "tone"),
     [
         (events.TASK_REGISTERED, {"steps": 2}, "Registered with 2 steps", "", "plain"),
-        (events.STUCK, {}, "Silent for too long; a wake is due for its agent", "", "warn"),
+        (events.TASK_STUCK, {}, "Silent for too long; a wake is due for its agent", "", "warn"),
         (events.TASK_UPDATED, {"marked": [0, 1]}, "Ticked by its agent: step 1-2", "", "plain"),
         (events.TASK_UPDATED, {"unmarked": [2]}, "Reopened: step 3", "", "plain"),
         (

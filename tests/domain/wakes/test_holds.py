@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.domain.changes.continuation import find_open_task
-from openclaw_taskmem.domain.wakes.outbox import LONGEST_TURN, SETTLES, find_hold
+from openclaw_taskmem.domain.wakes.outbox import LONGEST_TURN, SETTLING_TIME, find_hold
 from taskmem_hookspecs import Task, TaskStatus
 from taskmem_hookspecs.testing import a_task
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.support.gateways import MAIN, OTHER
 
-SETTLED = DAWN + SETTLES
+SETTLED = DAWN + SETTLING_TIME
 MILLI = timedelta(milliseconds=1)
 
 
@@ -51,7 +51,7 @@ def test_running_turn_holds_its_session_but_not_forever() -> None:
 
 
 def test_a_turn_that_goes_on_is_as_old_as_it_was() -> None:
-    later = DAWN + SETTLES
+    later = DAWN + SETTLING_TIME
     gateway = a_gateway(OTHER).with_running([MAIN, OTHER], later)
 
     assert gateway.running == {MAIN: later, OTHER: DAWN}

@@ -58,7 +58,7 @@ def test_a_notice_names_what_it_is_about() -> None:
 
 
 def test_both_kinds_are_said_to_the_user() -> None:
-    assert {events.MILESTONE, events.NOTICE} <= events.SAID
+    assert {events.MILESTONE, events.NOTICE} <= events.LINE_KINDS
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def entry(about: str, seconds: float, task_id: str = "task_1") -> Event:
     return notices.build_notice(NoticeKind(about), task, a_run(), f"{about}.", at)
 
 
-WITHIN = NOW + notices.COALESCED
+WITHIN = NOW + notices.COALESCING_TIME
 """When what begins at NOW is complete."""
 
 

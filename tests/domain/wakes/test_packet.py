@@ -183,7 +183,7 @@ def test_the_worst_of_everything_at_once_still_fits() -> None:
 
     assert len(text.encode()) <= packet.LIMIT + len("[task_stuck_resume] ")
     fields = body(text)
-    assert len(fields["also_stuck"]) == packet.NAMED
+    assert len(fields["also_stuck"]) == packet.MOST_NAMED
     assert [other["task_id"] for other in fields["also_stuck"]][-1] == f"task_{9:016}"
     assert fields["also_stuck_more"] == 4
 
@@ -535,7 +535,7 @@ def test_worst_past_beside_the_worst_of_everything_still_fits() -> None:
     text = packet.add_other_tasks(packet.encode_packet(packet.fit_packet(built)), [other] * 14)
 
     assert len(text.encode()) <= packet.LIMIT + len("[task_stuck_resume] ")
-    assert len(body(text)["also_stuck"]) == packet.NAMED
+    assert len(body(text)["also_stuck"]) == packet.MOST_NAMED
 
 
 # --- what must be known to go on --------------------------------------------------
@@ -576,7 +576,7 @@ def test_what_was_asked_and_said_and_runs_is_told_shortened() -> None:
     assert fields["last_response"].endswith("two the end")
     assert [line["text"][0] for line in fields["conversation"]] == ["5", "6", "7"]
     assert all(len(line["text"]) <= 200 for line in fields["conversation"])
-    assert len(fields["still_running"]) == packet.RUNNING
+    assert len(fields["still_running"]) == packet.MOST_RUNNING
     assert fields["background"].startswith("You are in the background a word")
     assert packet.decode_packet(text) == built
 
