@@ -45,7 +45,7 @@ def nobody_rests(patch: pytest.MonkeyPatch) -> None:
 
 
 def ends_are_orders(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(continuation.run_reminders, "remind_of_end", lambda task, _: "Go on now.")
+    patch.setattr(continuation.reminders, "remind_of_end", lambda task, _: "Go on now.")
 
 
 def any_word_is_consent(patch: pytest.MonkeyPatch) -> None:
