@@ -24,6 +24,7 @@ pytest.register_assert_rewrite(
 settings.register_profile(
     "taskmem", deadline=None, derandomize=False, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("long", settings.get_profile("taskmem"), max_examples=1_000)
 settings.load_profile("taskmem")
 
 
@@ -36,6 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the lengths and the place of this run, and name what fails at once."""
     long_tests.choose_length(is_long=config.getoption("--long"))
+    if config.getoption("--long"):
+        settings.load_profile("long")
     ram_disk.use_ram_disk(config)
     config.pluginmanager.register(failures.FailureNames(config), "failure-names")
 

@@ -14,27 +14,36 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.gateway import MAIN_SESSION, Gateway
+from tests.e2e.around_a_kill import Kill
+from tests.e2e.gateway import MAIN_SESSION
 from tests.e2e.house import House
 from tests.e2e.openclaw import OpenClaw, Unavailable, cache_folder, obtain
 from tests.e2e.room import Room
 from tests.e2e.scripted_model import ScriptedModel
 from tests.e2e.shared_house import Scripts, SharedGateway, Story, shared_house
-from tests.e2e.taskmem import Taskmem, plugins
+from tests.e2e.taskmem import Taskmem
 from tests.support.required import do_without
 
 SHARED = pytest.StashKey[SharedGateway]()
 
 
+def says(item: pytest.Item | None, name: str) -> bool:
+    """Whether a test's module says something of itself by a constant."""
+    module = item and item.getparent(pytest.Module)
+    return getattr(module and module.obj, name, False)
+
+
 def shares_gateway(item: pytest.Item | None) -> bool:
     """Whether a test's module shares a gateway with others: it says `SHARES_GATEWAY`."""
-    module = item and item.getparent(pytest.Module)
-    return getattr(module and module.obj, "SHARES_GATEWAY", False)
+    return says(item, "SHARES_GATEWAY")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let modules that share a gateway follow one another."""
-    items.sort(key=lambda item: not shares_gateway(item))
+    """Begin with modules that have a gateway alone, which are long; let the others be together.
+
+    The last of these is the one that leaves the gateway stopped.
+    """
+    items.sort(key=lambda item: (shares_gateway(item), says(item, "LEAVES_IT_STOPPED")))
 
 
 @pytest.fixture(scope="session")
@@ -82,50 +91,9 @@ def taskmem(room: Room, settings: dict[str, str]) -> Iterator[Taskmem]:
 
 
 @pytest.fixture
-def gateway(
-    openclaw: OpenClaw, room: Room, model: ScriptedModel, taskmem: Taskmem
-) -> Iterator[Gateway]:
-    """A running gateway that has taskmem as an MCP server."""
-    gateway = Gateway(openclaw, room, model.url, {"taskmem": taskmem.mcp_server})
-    try:
-        gateway.start()
-        yield gateway
-    finally:
-        gateway.stop()
-
-
-@pytest.fixture
-def at_home(
-    openclaw: OpenClaw, room: Room, model: ScriptedModel, taskmem: Taskmem
-) -> Iterator[Gateway]:
-    """A running gateway with the plug-in in it, and every permission granted."""
-    gateway = Gateway(openclaw, room, model.url, plugins=plugins(taskmem))
-    taskmem.settings.setdefault("TASKMEM_WAKE_TRANSPORT", "auto")
-    taskmem.settings["OPENCLAW_CONFIG_PATH"] = str(room.config)
-    taskmem.run("daemon", "--detach")
-    try:
-        gateway.start()
-        taskmem.wait_for_plugin()
-        yield gateway
-    finally:
-        # In order, it would wait for minutes for a turn that a kill has cut.
-        gateway.kill()
-
-
-@pytest.fixture
-def house(request: pytest.FixtureRequest) -> House:
-    """The gateway with the plug-in, and waits that end when the test says so.
-
-    In a module with `SETTINGS` it is the module's own: it runs, whatever became of it
-    in the test before.
-    """
-    if not hasattr(request.module, "SETTINGS"):
-        at_home, model, taskmem, folder = map(
-            request.getfixturevalue, ("at_home", "model", "taskmem", "tmp_path")
-        )
-        model.decide = lambda _: "All is well."
-        return House(at_home, model, taskmem, folder)
-    house, scripts = request.getfixturevalue("home")
+def house(home: tuple[House, Scripts]) -> House:
+    """The module's gateway, which runs, whatever became of it in the test before."""
+    house, scripts = home
     scripts.of[MAIN_SESSION] = lambda _: "All is well."
     house.model.decide = scripts
     if house.gateway.has_ended:
@@ -145,9 +113,9 @@ def pytest_runtest_makereport(
         parts = dict(getattr(item, "funcargs", {}))
         house = getattr(parts.get("story"), "house", parts.get("house"))
         if isinstance(house, House):
-            parts |= {"at_home": house.gateway, "taskmem": house.taskmem}
+            parts |= {"gateway": house.gateway, "taskmem": house.taskmem}
             parts["model"] = house.model
-        for name in ("gateway", "at_home", "taskmem", "model"):
+        for name in ("gateway", "taskmem", "model"):
             part = parts.get(name)
             if part is not None:
                 text = part.summary() if name == "model" else part.report()
@@ -182,9 +150,8 @@ def home(
 ) -> Iterator[tuple[House, Scripts]]:
     """One gateway for all stories of a module, with its `SETTINGS`.
 
-    With `SHARES_GATEWAY`, modules before had it, too. A module's `configure` changes the
-    configuration of one that it has alone. On SQLite, unless the module's mark `ON_BOTH`
-    asks for PostgreSQL besides.
+    With `SHARES_GATEWAY`, modules before had it, too. On SQLite, unless the module's mark
+    `ON_BOTH` asks for PostgreSQL besides.
     """
     settings = dict(request.module.SETTINGS)
     if getattr(request, "param", None) == "postgresql":
@@ -195,14 +162,34 @@ def home(
             yield found
         return
     folder = tmp_path_factory.mktemp("home")
-    configure = getattr(request.module, "configure", None)
-    with shared_house(openclaw, folder, settings, configure) as found:
+    with shared_house(openclaw, folder, settings) as found:
         yield found
+
+
+def make_story(home: tuple[House, Scripts], test: str) -> Story:
+    """A session of a test's own in the gateway of its module."""
+    house, scripts = home
+    name = re.sub(r"\W", "_", test.removeprefix("test_")[:40].lower())
+    return Story(house, scripts, f"agent:main:{name}_{house.gateway.room.number}")
 
 
 @pytest.fixture
 def story(home: tuple[House, Scripts], request: pytest.FixtureRequest) -> Story:
     """A session of the test's own in the gateway of its module."""
-    house, scripts = home
-    name = re.sub(r"\W", "_", request.node.name.removeprefix("test_")[:40].lower())
-    return Story(house, scripts, f"agent:main:{name}_{house.gateway.room.number}")
+    return make_story(home, request.node.name)
+
+
+@pytest.fixture(scope="module")
+def kill(
+    home: tuple[House, Scripts],
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Kill:
+    """The one kill in the midst of all tales of a module that are to be told."""
+    kill = Kill(home[0].gateway)
+    for item in request.session.items:
+        tale = getattr(getattr(item, "obj", None), "tale", None)
+        if tale and item.getparent(pytest.Module) is request.node:
+            kill.begin(tale, make_story(home, item.name), tmp_path_factory.mktemp("tale"))
+    kill.strike()
+    return kill

@@ -12,10 +12,13 @@ from tests.e2e.gateway import Gateway
 from tests.e2e.room import until
 
 CHANNEL = Path(__file__).with_name("phone_channel")
+FOLDER = "phone"
+"""In the room of a gateway: what its phones write and receive."""
 
 
 def connect(config: dict[str, Any], folder: Path) -> None:
     """Give a gateway the channel, with a session for each number."""
+    folder.mkdir()
     config["plugins"]["load"]["paths"].append(str(CHANNEL))
     config["plugins"]["entries"]["phone"] = {"enabled": True}
     config["channels"] = {"phone": {"folder": str(folder)}}
@@ -27,8 +30,12 @@ class Phone:
     """One number of the channel."""
 
     gateway: Gateway
-    folder: Path
     number: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the channel."""
+        return self.gateway.room.root / FOLDER
 
     @property
     def session(self) -> str:

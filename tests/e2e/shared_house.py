@@ -14,9 +14,11 @@ from typing import Any, Self
 
 from websockets.exceptions import ConnectionClosed
 
-from tests.e2e.gateway import Gateway
+from tests.e2e.gateway import MAIN_SESSION, Gateway
 from tests.e2e.house import House
 from tests.e2e.openclaw import OpenClaw
+from tests.e2e.phone import FOLDER as PHONE
+from tests.e2e.phone import connect as connect_phone
 from tests.e2e.room import Room, until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel, text_of
 from tests.e2e.taskmem import Taskmem, plugins
@@ -234,7 +236,7 @@ def shared_house(
     openclaw: OpenClaw,
     folder: Path,
     settings: Mapping[str, str],
-    configure: Callable[[dict[str, Any], Path], None] | None = None,
+    configure: Callable[[dict[str, Any]], object] = lambda _: None,
 ) -> Iterator[tuple[House, Scripts]]:
     """A gateway with the plug-in, its daemon, and a model that follows scripts."""
     room = Room(folder)
@@ -242,8 +244,7 @@ def shared_house(
     with ScriptedModel(decide=scripts, most=MOST_REQUESTS) as model:
         taskmem = Taskmem(room, complete_settings(room, settings))
         gateway = Gateway(openclaw, room, model.url, plugins=plugins(taskmem))
-        if configure is not None:
-            gateway.reconfigure(lambda found: configure(found, folder))
+        gateway.reconfigure(configure)
         taskmem.run("daemon", "--detach")
         try:
             gateway.start()
@@ -257,11 +258,22 @@ def shared_house(
         assert not model.errors, model.errors
 
 
+def equip(folder: Path) -> Callable[[dict[str, Any]], None]:
+    """What one module or another needs of a gateway: a phone, and a model that takes pictures."""
+
+    def configure(found: dict[str, Any]) -> None:
+        connect_phone(found, folder / PHONE)
+        [model] = found["models"]["providers"]["local"]["models"]
+        model["input"] = ["text", "image"]
+
+    return configure
+
+
 class SharedGateway:
     """One gateway for module after module: it takes half a minute of CPU until it works.
 
-    Each finds a taskmem without any task, with its own settings, and a workspace and a
-    configuration as they were. Sessions are told apart by their names.
+    Each finds a taskmem without any task, with its own settings, and a workspace, a main
+    session and a configuration as they were. Other sessions are told apart by their names.
     """
 
     def __init__(self, openclaw: OpenClaw, make_folder: Callable[[], Path]) -> None:
@@ -280,7 +292,8 @@ class SharedGateway:
             self._house, scripts = self._renew(used, settings)
         else:
             self.close()
-            house = shared_house(self._openclaw, self._make_folder(), settings)
+            folder = self._make_folder()
+            house = shared_house(self._openclaw, folder, settings, equip(folder))
             self._house, scripts = self._stack.enter_context(house)
             self._config = json.loads(self._house.gateway.room.config.read_text())
         model = self._house.model
@@ -303,6 +316,8 @@ class SharedGateway:
         taskmem.settings = complete_settings(room, settings)
         taskmem.run("daemon", "--detach")
         gateway.clear_workspace()
+        with gateway.rpc() as rpc:
+            rpc.call("sessions.reset", key=MAIN_SESSION)
         model.requests.clear()
         model.most += MOST_REQUESTS
         house = House(gateway, model, taskmem, self._make_folder())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.agent import Document, reminders_in, since_packet
+from tests.e2e.around_a_kill import HELD, around_a_kill
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
 from tests.e2e.shared_house import ChatListener, Story, use
@@ -62,7 +64,7 @@ class Kitchen:
             case 2:
                 self.baking.set()
                 bake = f"until [ -e {self.baked} ]; do sleep 0.1; done"
-                return [Call("exec", {"command": bake})]
+                return [Call("exec", {"command": bake, **HELD})]
             case 3:
                 done_ = {"completed_steps": [2], "status": "completed"}
                 return [self.report(**done_, message="A fine loaf.")]
@@ -135,13 +137,14 @@ def test_cancel_stops_task_keeps_checkpoints_tells_user(story: Story, tmp_path: 
     kitchen.baked.touch()
 
 
-def test_a_crash_in_the_background_is_resumed_there(story: Story, tmp_path: Path):
+@around_a_kill
+def test_a_crash_in_the_background_is_resumed_there(story: Story, tmp_path: Path) -> Iterator[None]:
     kitchen, away = start_baking(story, tmp_path)
     assert kitchen.baking.wait(120)
     away.run(checkpoints=3)
-    story.house.gateway.kill()
+    yield
     kitchen.baked.touch()
-    story.house.gateway.start()
+    yield
     away.ends()
     assert (tmp_path / "log").read_text() == "mixed\n"
     story.wait_for_notice("Bread: resuming")

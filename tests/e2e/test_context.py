@@ -7,24 +7,19 @@ import json
 import pytest
 
 from tests.e2e.agent import reminders_in
-from tests.e2e.gateway import MAIN_SESSION, Gateway
+from tests.e2e.gateway import MAIN_SESSION
+from tests.e2e.house import House
 from tests.e2e.room import until
-from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel
-from tests.e2e.taskmem import Taskmem
+from tests.e2e.scripted_model import Call, ModelRequest, Reply
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 OTHER_SESSION = "agent:main:elsewhere"
 
 
-@pytest.fixture
-def settings():
-    """No silence of this test's length counts as stuck, and nobody is told to go on."""
-    return {
-        "TASKMEM_CARRY_ON": "off",
-        "TASKMEM_STUCK_THRESHOLD_SECONDS": "3600",
-        "TASKMEM_WAKE_TRANSPORT": "auto",
-    }
+SETTINGS = {"TASKMEM_CARRY_ON": "off", "TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+"""No silence of this test's length counts as stuck, and nobody is told to go on."""
+SHARES_GATEWAY = True
 
 
 def registrar(request: ModelRequest) -> Reply:
@@ -35,9 +30,8 @@ def registrar(request: ModelRequest) -> Reply:
     return "All is well."
 
 
-def test_open_task_precedes_the_prompt_once_while_it_is_news(
-    model: ScriptedModel, at_home: Gateway, taskmem: Taskmem
-):
+def test_open_task_precedes_the_prompt_once_while_it_is_news(house: House):
+    model, at_home, taskmem = house.model, house.gateway, house.taskmem
     model.decide = registrar
 
     def list_reminded_tasks(message: str, session: str = MAIN_SESSION) -> list[str]:

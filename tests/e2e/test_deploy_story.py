@@ -15,7 +15,11 @@ from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, Turn
 from tests.e2e.taskmem import PROGRAM
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [
+    *(pytest.mark.e2e, pytest.mark.timeout(600)),
+    # The one story of every run that has a gateway and PostgreSQL.
+    pytest.mark.parametrize("home", ["postgresql"], indirect=True),
+]
 
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
 SHARES_GATEWAY = True

@@ -33,8 +33,9 @@ LIMIT = 150
 SOUND = {"ok", "off"}
 """States of rows that ask for nothing: what is not in use is off."""
 
-
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+SHARES_GATEWAY = True
+LEAVES_IT_STOPPED = True
 
 
 @pytest.fixture

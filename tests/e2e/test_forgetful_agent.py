@@ -17,15 +17,14 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 PLAN = ["Measure the flour", "Knead the dough", "Bake the bread"]
 
 
-@pytest.fixture
-def settings():
-    """Silences that are short, but longer than a pause; nobody is told to go on."""
-    return {
-        "TASKMEM_CARRY_ON": "off",
-        "TASKMEM_STUCK_THRESHOLD_SECONDS": "6",
-        "TASKMEM_STUCK_INTERVAL_SECONDS": "1",
-        "TASKMEM_STUCK_COOLDOWN_SECONDS": "2",
-    }
+SETTINGS = {
+    "TASKMEM_CARRY_ON": "off",
+    "TASKMEM_STUCK_THRESHOLD_SECONDS": "6",
+    "TASKMEM_STUCK_INTERVAL_SECONDS": "1",
+    "TASKMEM_STUCK_COOLDOWN_SECONDS": "2",
+}
+"""Silences that are short, but longer than a pause; nobody is told to go on."""
+SHARES_GATEWAY = True
 
 
 def forgetful(request: ModelRequest) -> Reply:

@@ -8,7 +8,6 @@ from threading import Thread
 
 import pytest
 
-from tests.e2e import phone as channel
 from tests.e2e.house import House
 from tests.e2e.phone import Phone
 from tests.e2e.room import until
@@ -24,7 +23,7 @@ SETTINGS = {
     "TASKMEM_PROVIDER_RETRIES": "2",
     "TASKMEM_PROVIDER_REST_SECONDS": "0.2",
 }
-configure = channel.connect
+SHARES_GATEWAY = True
 _NUMBERS = count(1)
 
 
@@ -32,7 +31,7 @@ _NUMBERS = count(1)
 def phone(home: tuple[House, Scripts]) -> Phone:
     """A number of the test's own."""
     house, _ = home
-    phone = Phone(house.gateway, house.folder, f"49{next(_NUMBERS)}")
+    phone = Phone(house.gateway, f"49{next(_NUMBERS)}")
     phone.fails("")
     return phone
 
@@ -132,7 +131,7 @@ def test_a_no_to_a_question_on_the_phone_is_no_leave_to_go_on(
 def remind_until_failed(story: Story) -> None:
     """Let a task on another phone be reminded until it has failed."""
     house = story.house
-    other = Phone(house.gateway, house.folder, f"49{next(_NUMBERS)}")
+    other = Phone(house.gateway, f"49{next(_NUMBERS)}")
     idle = Story(house, story.scripts, other.session)
     idle.follow(lambda request: registers(request, "Idle") or "Hm.")
     other.write("Please idle.")

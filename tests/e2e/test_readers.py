@@ -11,17 +11,14 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from PIL import Image, ImageChops
 
-from tests.e2e.gateway import MAIN_SESSION, Gateway
+from tests.e2e.gateway import MAIN_SESSION
 from tests.e2e.house import House
-from tests.e2e.openclaw import OpenClaw
-from tests.e2e.room import Room, until
-from tests.e2e.scripted_model import ModelRequest, Reply, ScriptedModel, text_of
-from tests.e2e.taskmem import Taskmem, plugins
+from tests.e2e.room import until
+from tests.e2e.scripted_model import ModelRequest, Reply, text_of
 from tests.plugins.vision.papers import GREEN, RED, papers_on
 from tests.support.screens import Screen, require_screen
 
@@ -117,30 +114,11 @@ def test_free_english_on_a_terminal_is_read_by_the_hosts_model(house: House):
 
 
 @pytest.fixture
-def picture_house(
-    openclaw: OpenClaw, room: Room, model: ScriptedModel, taskmem: Taskmem
-) -> Iterator[tuple[House, Screen]]:
-    """A gateway whose model takes pictures, and a screen that a daemon watches."""
+def screen() -> Iterator[Screen]:
+    """A screen that a daemon may watch."""
     require_screen()
     with Screen((800, 600)) as screen:
-        gateway = Gateway(openclaw, room, model.url, plugins=plugins(taskmem))
-        gateway.reconfigure(_let_it_see)
-        taskmem.settings |= SETTINGS | {
-            "TASKMEM_WAKE_TRANSPORT": "auto",
-            "OPENCLAW_CONFIG_PATH": str(room.config),
-            "TASKMEM_DISPLAY": screen.display,
-        }
-        taskmem.run("daemon", "--detach")
-        try:
-            gateway.start()
-            yield House(gateway, model, taskmem, room.root), screen
-        finally:
-            gateway.kill()
-
-
-def _let_it_see(config: dict[str, Any]) -> None:
-    [model] = config["models"]["providers"]["local"]["models"]
-    model["input"] = ["text", "image"]
+        yield screen
 
 
 def pictures_of(request: ModelRequest) -> list[bytes]:
@@ -156,8 +134,11 @@ def is_green(jpeg: bytes) -> bool:
     return ImageChops.subtract(green, red).getextrema()[1] > 100
 
 
-def test_a_windows_picture_is_looked_at_by_the_hosts_model(picture_house: tuple[House, Screen]):
-    house, screen = picture_house
+def test_a_windows_picture_is_looked_at_by_the_hosts_model(house: House, screen: Screen):
+    house.taskmem.restart({"TASKMEM_DISPLAY": screen.display})
+    until(lambda: house.ask("status")["gateways"], "the plug-in has come")
+    before = house.ask("wakes", all=True)
+    house.model.requests.clear()
 
     def decide(request: ModelRequest) -> Reply:
         if not is_reading(request):
@@ -179,7 +160,7 @@ def test_a_windows_picture_is_looked_at_by_the_hosts_model(picture_house: tuple[
         assert "pictures go to local/scripted" in side["note"]
         first = house.model.wait_for(is_reading, 120)
         assert pictures_of(first)
-        assert house.ask("wakes", all=True) == []
+        assert house.ask("wakes", all=True) == before
         papers.paint(window, GREEN)
         wake = house.wake_of(wait["wait_id"])
     assert "smart_wait resolved" in wake["text"]

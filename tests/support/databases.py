@@ -15,8 +15,9 @@ from openclaw_taskmem.home import Home
 from taskmem_sqlmodel.tables import Base
 
 DIALECTS = ("sqlite", "postgresql")
-ON_BOTH = pytest.mark.parametrize("home", DIALECTS, indirect=True)
-"""Marks a module whose stories have a gateway, on either database."""
+ON_POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.long)
+ON_BOTH = pytest.mark.parametrize("home", ["sqlite", ON_POSTGRESQL], indirect=True)
+"""Marks a module whose stories have a gateway, on either database; on the second if `--long`."""
 
 
 def look(url: str, query: str, **values: object) -> list[tuple[Any, ...]]:

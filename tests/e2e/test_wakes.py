@@ -1,0 +1,422 @@
+"""Wakes by the plug-in: once, at the right moment, to the right session, whatever goes wrong.
+
+Every wake is consumed once, or is still owed and says why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from secrets import token_hex
+from threading import Event
+from typing import Any
+
+import pytest
+
+from tests.e2e.gateway import MAIN_SESSION
+from tests.e2e.house import House, woken_by
+from tests.e2e.room import until
+from tests.e2e.scripted_model import Call, ModelRequest, Reply, text_of
+from tests.e2e.taskmem import PLUGIN
+from tests.support.long_tests import choose_count
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+SETTINGS: dict[str, str] = {}
+RESTARTS = choose_count("TASKMEM_RESTARTS", 2, 20)
+"""Graceful restarts of the gateway; `--long` and TASKMEM_RESTARTS make more of them."""
+OTHER = "agent:main:other"
+RESUMED = "Your previous turn was interrupted by a gateway restart"
+GHOST = "agent:main:ghost"
+
+
+@contextmanager
+def keep_reconfigured(house: House, change: Callable[[dict[str, Any]], object]) -> Iterator[None]:
+    """Let the gateway have another configuration, and then its own again."""
+    before = house.gateway.room.config.read_text()
+    house.gateway.reconfigure(change)
+    yield
+    house.gateway.room.config.write_text(before)
+    until(lambda: house.ask("status")["gateways"], "the plug-in is as before")
+    # A turn that begins while the gateway loads plug-ins anew may be given up.
+    until(lambda: house.gateway.turn("hello")["status"] == "ok", "turns are taken again")
+
+
+def seconds(later: str, earlier: str) -> float:
+    """The time between two instants of a list."""
+    times = [datetime.fromisoformat(each) for each in (later, earlier)]
+    return (times[0] - times[1]).total_seconds()
+
+
+def history(house: House) -> list[dict[str, Any]]:
+    """What the main session's chat shows."""
+    with house.gateway.rpc() as rpc:
+        found = rpc.call("chat.history", sessionKey=MAIN_SESSION, limit=200)
+    return list(found["messages"])
+
+
+def line_of(phrase: str) -> str:
+    """The line of a wake for a phrase that was seen at once."""
+    return f'[taskmem]\n\nwatched.log: "{phrase}" appeared: "{phrase}" after 0 s.'
+
+
+def keep_if_held(wake: dict[str, Any]) -> dict[str, Any] | None:
+    """A wake, if it waits for the end of a turn."""
+    return wake if wake["held"] == "a turn of the session is running" else None
+
+
+def test_wake_starts_one_turn_and_is_acknowledged_by_the_answer(house: House):
+    # A main session that has had no turn yet is made by one.
+    early = house.wake("early")
+    assert house.reaches(early, "acknowledged")["transport"] == "openclaw-plugin"
+    assert house.arrivals(early) == 1
+
+    house.gateway.say("hello")
+    wait = house.wake("ready")
+    wake = house.reaches(wait, "acknowledged")
+    assert house.arrivals(wait) == 1
+    assert wake["transport"] == "openclaw-plugin"
+    assert (wake["attempts"], wake["last_error"], wake["note"]) == (1, None, None)
+    [request] = [each for each in house.model.requests if wait in woken_by(each)]
+    text = request.turn.text
+    # It is the user's turn that begins, not a heartbeat, and the wake is no mere data.
+    assert "heartbeat" not in text.lower()
+    assert text.index("[system] smart_wait resolved") < text.index("[taskmem]")
+    assert text.index("[taskmem]") < text.index("INTERNAL_CONTEXT")
+    # The chat shows what was seen, in our name and not as the user's words. The line
+    # that a wait begins is left out, for a wait that ends at once has none.
+    told = [row for row in history(house) if '" appeared: ' in text_of(row)]
+    assert [(row["role"], text_of(row)) for row in told] == [
+        ("assistant", line_of("early")),
+        ("assistant", line_of("ready")),
+    ]
+    assert wait not in str(history(house))
+
+    # Heartbeats that are switched off do not matter.
+    with house.gateway.rpc() as rpc:
+        rpc.call("set-heartbeats", enabled=False)
+    quiet = house.wake("quiet")
+    house.reaches(quiet, "acknowledged")
+    assert house.arrivals(quiet) == 1
+    with house.gateway.rpc() as rpc:
+        rpc.call("set-heartbeats", enabled=True)
+
+    # The main session has two names, and takes one wake at a time by either.
+    named, other = house.open_wait("one"), house.open_wait("two", "main")
+    house.end("one", "two")
+    for wait in (named, other):
+        house.reaches(wait, "acknowledged")
+        assert house.arrivals(wait) == 1
+    assert not any({named, other} <= set(woken_by(each)) for each in house.model.requests)
+
+    # A session that is not there is not made by a wake.
+    nobody = house.wake("nobody", GHOST)
+    refused = house.reaches(nobody, "refused")
+    assert "has no session" in refused["last_error"]
+    with house.gateway.rpc() as rpc:
+        keys = [row["key"] for row in rpc.call("sessions.list")["sessions"]]
+    assert GHOST not in keys
+
+
+def test_wakes_wait_for_a_busy_session_and_share_few_turns(house: House):
+    house.gateway.say("hello")
+    reached, go = Event(), Event()
+
+    def busy(request: ModelRequest) -> str:
+        if "Work hard" in request.turn.text and request.opens_turn:
+            reached.set()
+            assert go.wait(300)
+        return "Done."
+
+    house.model.decide = busy
+    with house.gateway.rpc() as rpc:
+        rpc.call("agent", sessionKey=MAIN_SESSION, message="Work hard", idempotencyKey="hard")
+        assert reached.wait(120)
+        phrases = [f"number {n} is ready" for n in range(100, 130)]
+        waits = [house.open_wait(phrase) for phrase in phrases]
+        house.end(*phrases)
+        for wait in waits:
+            # Until the gateway has settled, that is the reason that is given.
+            wake = until(lambda wait=wait: keep_if_held(house.wake_of(wait)), "it is held")
+            assert (wake["state"], wake["attempts"]) == ("due", 0)
+        assert not any(house.arrivals(wait) for wait in waits)
+        go.set()
+        rpc.call("agent.wait", runId="hard", timeoutMs=180_000)
+    for wait in waits:
+        house.reaches(wait, "acknowledged")
+        assert house.arrivals(wait) == 1
+    turns = [each for each in house.model.requests if {*waits} & {*woken_by(each)}]
+    assert len(turns) <= 2
+
+
+def test_wake_waits_until_a_new_gateway_has_settled(house: House):
+    house.gateway.say("hello")
+    before = len(house.taskmem.room.processes())
+    house.gateway.stop()
+    until(lambda: house.ask("status")["gateways"] == [], "the gateway has left")
+    wait = house.wake("meanwhile")
+    failed = until(
+        lambda: house.wake_of(wait) if house.wake_of(wait)["last_error"] else None,
+        "it was tried in vain",
+    )
+    assert (failed["state"], failed["sent_at"]) == ("due", None)
+    assert failed["last_error"] == (
+        "openclaw-plugin: No gateway listens at "
+        f"127.0.0.1:{house.gateway.port}; see that it is started."
+    )
+    house.gateway.start()
+    [known] = until(lambda: house.ask("status")["gateways"], "the gateway is back")
+    wake = house.reaches(wait, "acknowledged")
+    assert house.arrivals(wait) == 1
+    assert wake["transport"] == "openclaw-plugin"
+    assert seconds(wake["sent_at"], known["started_at"]) >= 11.5
+    until(lambda: len(house.taskmem.room.processes()) == before, "nothing is left behind")
+
+
+def test_gateway_killed_before_the_turn_still_delivers_the_wake(house: House):
+    house.gateway.say("hello")
+    for number in range(5):
+        wait = house.wake(f"try {number}")
+        wake = until(
+            lambda wait=wait: house.wake_of(wait) if house.wake_of(wait)["sent_at"] else None,
+            "it is accepted",
+        )
+        house.gateway.kill()
+        in_time = house.arrivals(wait) == 0
+        house.gateway.start()
+        again = house.reaches(wait, "acknowledged")
+        assert again["wake_id"] == wake["wake_id"]
+        if in_time:
+            assert house.arrivals(wait) == 1
+            return
+        # The turn had begun; one that was cut counts as none.
+        assert house.arrivals(wait) <= 2
+    pytest.fail("every kill came too late")
+
+
+def test_gateway_killed_in_the_turn_of_a_wake_delivers_it_again(house: House):
+    house.gateway.say("hello")
+    reached = Event()
+    forever = Event()
+
+    def wait_to_be_cut(request: ModelRequest) -> str:
+        if woken_by(request) and not reached.is_set():
+            reached.set()
+            forever.wait(300)
+        return "Done."
+
+    house.model.decide = wait_to_be_cut
+    wait = house.wake("now")
+    assert reached.wait(120)
+    house.gateway.kill()
+    forever.set()
+    assert house.wake_of(wait)["state"] == "sent"
+    house.gateway.start()
+    house.reaches(wait, "acknowledged")
+    # The turn that was cut is resumed by OpenClaw, without what was put before it.
+    resumed = [
+        each for each in house.model.requests if RESUMED in each.turn.text and each.opens_turn
+    ]
+    assert len(resumed) == 1
+    assert "[taskmem] watched.log" in resumed[0].turn.text
+    assert house.arrivals(wait) == 2
+
+
+@pytest.mark.long
+def test_graceful_restart_loses_no_wake_and_leaves_no_process(house: House):
+    house.gateway.say("hello")
+    before = len(house.taskmem.room.processes())
+    wait = house.open_wait("it restarts")
+
+    def has_greeted() -> bool:
+        return bool(house.ask("status")["gateways"])
+
+    for n in range(RESTARTS):
+        house.gateway.stop()
+        until(lambda: not has_greeted(), "the gateway has left")
+        if n == 0:
+            house.end("it restarts")
+            house.wake_of(wait)
+        house.gateway.start(has_greeted if n < RESTARTS - 1 else None)
+    house.reaches(wait, "acknowledged")
+    assert house.arrivals(wait) == 1
+    until(lambda: len(house.taskmem.room.processes()) == before, "nothing is left behind")
+
+
+def test_daemon_killed_during_a_wakes_turn_learns_that_it_ended(house: House):
+    house.gateway.say("hello")
+    reached, go = Event(), Event()
+
+    def slow(request: ModelRequest) -> Reply:
+        if woken_by(request):
+            reached.set()
+            assert go.wait(300)
+            return [Call("task_register", {"name": "Sow", "plan": ["Dig"]})]
+        return "Done."
+
+    house.model.decide = slow
+    wait = house.wake("now")
+    assert reached.wait(120)
+    house.reaches(wait, "sent")
+    os.kill(house.ask("status")["pid"], signal.SIGKILL)
+    # The plug-in starts another one, and the turn goes on against that.
+    until(lambda: house.answers, "another daemon runs")
+    go.set()
+    house.reaches(wait, "acknowledged")
+    assert house.arrivals(wait) == 1
+    [task] = until(lambda: house.call("task_list")["tasks"], "it is registered")
+    assert house.ask("show", id=task["task_id"])["session_key"] == MAIN_SESSION
+    house.call("task_update", task_id=task["task_id"], status="completed")
+    # The one that the plug-in has started has none of the test's settings.
+    house.taskmem.restart({})
+    until(lambda: house.ask("status")["gateways"], "the plug-in has come to it")
+
+
+def test_changed_token_and_disabled_plugin_lose_no_wake(house: House):
+    house.gateway.say("hello")
+    # The gateway's token is nothing to the plug-in.
+    house.gateway.token = token_hex(16)
+
+    def change(found: dict) -> None:
+        found["gateway"]["auth"]["token"] = house.gateway.token
+
+    house.gateway.reconfigure(change)
+    house.gateway.restart()
+    first = house.wake("first")
+    assert house.reaches(first, "acknowledged")["transport"] == "openclaw-plugin"
+    assert house.arrivals(first) == 1
+
+    # Switched off, another way is taken, and the wake says so.
+    def switch(found: dict, *, on: bool) -> None:
+        found["plugins"]["entries"]["taskmem"]["enabled"] = on
+
+    house.gateway.reconfigure(lambda found: switch(found, on=False))
+    until(lambda: house.ask("status")["gateways"] == [], "the plug-in has left")
+    second = house.wake("second")
+    sent = house.reaches(second, "sent", 240)
+    assert sent["transport"] == "openclaw-cli"
+    assert "openclaw-plugin: No gateway with the plug-in listens" in sent["note"]
+    assert "openclaw-hooks: Webhooks are not switched on" in sent["note"]
+    until(lambda: house.arrivals(second) == 1, "it has arrived")
+
+    # Switched on again, it serves again, and what was seen does not come twice.
+    house.gateway.reconfigure(lambda found: switch(found, on=True))
+    until(lambda: house.ask("status")["gateways"], "the plug-in is back")
+    third = house.wake("third")
+    assert house.reaches(third, "acknowledged")["transport"] == "openclaw-plugin"
+    assert house.arrivals(third) == 1
+    assert house.arrivals(second) == 1
+
+
+def test_webhook_refusing_its_token_is_named_and_used_once_fixed(house: House, tmp_path: Path):
+    house.gateway.say("hello")
+    token = token_hex(16)
+
+    def by_webhooks(found: dict) -> None:
+        found["plugins"]["entries"]["taskmem"]["enabled"] = False
+        found["hooks"] = {"enabled": True, "token": token}
+        found["hooks"]["allowRequestSessionKey"] = True
+
+    with keep_reconfigured(house, by_webhooks):
+        until(lambda: house.ask("status")["gateways"] == [], "the plug-in has left")
+        see_webhooks_used(house, tmp_path)
+
+
+def see_webhooks_used(house: House, tmp_path: Path) -> None:
+    # The daemon reads a configuration in which the token is another one.
+    theirs = json.loads(house.gateway.room.config.read_text())
+    stale = tmp_path / "stale.json"
+    stale.write_text(json.dumps({**theirs, "hooks": {"enabled": True, "token": "old"}}))
+    house.taskmem.restart({"OPENCLAW_CONFIG_PATH": str(stale)})
+    first = house.wake("past the webhook")
+    sent = house.reaches(first, "sent", 240)
+    assert sent["transport"] == "openclaw-cli"
+    assert "refuses its token (hooks.token)" in sent["note"]
+    until(lambda: house.arrivals(first) == 1, "it has arrived")
+
+    stale.write_text(json.dumps(theirs))
+    second = house.wake("by the webhook")
+    sent = house.reaches(second, "sent")
+    assert sent["transport"] == "openclaw-hooks"
+    assert "openclaw-plugin: No gateway with the plug-in listens" in sent["note"]
+    until(lambda: house.arrivals(second) == 1, "it has arrived")
+    assert house.arrivals(first) == 1
+    house.taskmem.restart({"OPENCLAW_CONFIG_PATH": str(house.gateway.room.config)})
+
+
+def test_plugin_upgrade_disturbs_no_agent_with_an_open_task(house: House, tmp_path: Path):
+    newer = tmp_path / "newer"
+    shutil.copytree(PLUGIN, newer)
+    manifest = newer / "openclaw.plugin.json"
+    described = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**described, "version": "99.0.0"}))
+    house.gateway.say("hello")
+    house.call("task_register", name="Reap", plan=["Cut"], session_key=MAIN_SESSION)
+
+    def move(found: dict) -> None:
+        found["plugins"]["load"]["paths"] = [str(newer)]
+
+    def is_upgraded() -> bool:
+        return [g["version"] for g in house.ask("status")["gateways"]] == ["99.0.0"]
+
+    wait = house.open_wait("the upgrade is over")
+    with keep_reconfigured(house, move):
+        until(is_upgraded, "the new plug-in serves")
+        house.end("the upgrade is over")
+        wake = house.reaches(wait, "acknowledged")
+        assert wake["transport"] == "openclaw-plugin"
+        assert house.arrivals(wait) == 1
+        [task] = until(lambda: house.call("task_list")["tasks"], "it is registered")
+        assert task["name"] == "Reap"
+        house.call("task_update", task_id=task["task_id"], status="completed")
+    until(lambda: not is_upgraded(), "the usual plug-in serves")
+
+
+SLOW = """
+import { existsSync } from "node:fs";
+import { setTimeout as rest } from "node:timers/promises";
+async function start({ stateDir }) {
+  while (!existsSync(`${stateDir}/go`)) await rest(50);
+}
+export default { id: "slow", register: (api) => api.registerService({ id: "slow", start }) };
+"""
+
+
+def make_slow_plugin(folder: Path) -> Callable[[dict[str, Any]], None]:
+    """Give a change that has a plug-in start before ours; it takes until there is `go`."""
+    folder.mkdir()
+    schema = {"type": "object", "additionalProperties": False, "properties": {}}
+    manifest = {"id": "slow", "activation": {"onStartup": True}, "configSchema": schema}
+    package = {"name": "slow", "type": "module", "openclaw": {"extensions": ["./index.js"]}}
+    (folder / "openclaw.plugin.json").write_text(json.dumps(manifest))
+    (folder / "package.json").write_text(json.dumps(package))
+    (folder / "index.js").write_text(SLOW)
+
+    def load_first(found: dict) -> None:
+        found["plugins"]["load"]["paths"].insert(0, str(folder))
+        found["plugins"]["entries"] = {"slow": {"enabled": True}, **found["plugins"]["entries"]}
+
+    return load_first
+
+
+def test_wake_awaits_a_gateway_that_loads_the_plugin_late(house: House, tmp_path: Path):
+    house.model.decide = lambda _: "All is well."
+    house.gateway.say("hello", OTHER)
+    house.gateway.stop()
+    with keep_reconfigured(house, make_slow_plugin(tmp_path / "slow")):
+        house.gateway.start(house.gateway.listens)
+        wait = house.wake("late", OTHER)
+
+        def is_held() -> bool:
+            return "is still starting" in (house.wake_of(wait)["last_error"] or "")
+
+        until(is_held, "it waits for the plug-in", shown=lambda: house.wake_of(wait))
+        (house.gateway.room.state / "go").touch()
+        assert house.reaches(wait, "acknowledged", 240)["transport"] == "openclaw-plugin"
+        assert house.arrivals(wait) == 1
