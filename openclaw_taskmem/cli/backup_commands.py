@@ -180,7 +180,7 @@ def _require_free(home: Home) -> None:
 
 def _take_lock(home: Home, *, replace: bool) -> Lock:
     """Take the home's lock; `replace`: stop a daemon that holds it."""
-    from openclaw_taskmem.cli.daemon_stop import stop_daemon
+    from openclaw_taskmem.cli.daemon_process import stop_daemon
     from openclaw_taskmem.daemon.lock import Lock, LockHeld
 
     for _ in range(_MOST_TRIES if replace else 1):

@@ -260,7 +260,7 @@ def connect_or_start(
     except HomeRefused as error:
         raise LinkError(error.name, str(error)) from error
     except _DaemonAbsent:
-        from openclaw_taskmem.cli.daemon_start import DaemonStart
+        from openclaw_taskmem.cli.daemon_process import DaemonStart
     try:
         start = DaemonStart(home, environ, command)
         if face == "client" and sys.stderr.isatty():
@@ -289,10 +289,10 @@ def connect_or_start(
 
 def _build_unanswered_error(home: Home, words: str | None = None) -> LinkError:
     """Say why no daemon answers, unless it said so itself."""
-    from openclaw_taskmem.cli import daemon_presence
+    from openclaw_taskmem.cli import daemon_process
 
     try:
-        why = words or daemon_presence.explain_presence(daemon_presence.check_presence(home), home)
+        why = words or daemon_process.explain_presence(daemon_process.check_presence(home), home)
     except OSError as error:
         why = f"{error.strerror}: {error.filename}; see whose file that is."
     return LinkError("daemon_unavailable", why)

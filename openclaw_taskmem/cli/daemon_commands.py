@@ -6,15 +6,103 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Mapping
-from typing import Final, cast
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, Final, Self, cast
 
 import click
 
 from openclaw_taskmem.cli import status_text
 from openclaw_taskmem.cli.client import LinkError, connect, connect_or_start
 from openclaw_taskmem.cli.command_output import AS_JSON, call_daemon, fail, print_json
+from openclaw_taskmem.domain.text.texts import to_printable
 from openclaw_taskmem.home import find_home
+
+LOOK_SECONDS: Final = 0.5
+"""Seconds between two looks at the log."""
+
+
+def print_log(path: Path, lines: int, *, follows: bool) -> None:
+    """Print the last lines of a log and the one before it; with `follows`, go on until Ctrl-C.
+
+    What could control a terminal is replaced.
+    """
+    click.echo(f"{path}:", err=True)
+    with ExitStack() as files:
+        older = path.with_name(f"{path.name}.1")
+        rotated = [files.enter_context(older.open("rb"))] if older.exists() else []
+        reader = files.enter_context(LogReader(path))
+        found = chain(*rotated, reader.read_lines(also_begun=not follows))
+        for line in deque(found, maxlen=max(0, lines)):
+            _print_line(line)
+        if not path.exists():
+            click.echo("There is no log yet; the daemon writes it.", err=True)
+        while follows:
+            time.sleep(LOOK_SECONDS)
+            for line in reader.read_lines():
+                _print_line(line)
+
+
+class LogReader:
+    """Reads each line of a log once, also while the daemon rotates it.
+
+    The daemon renames the log and begins another (`rotate_log`). What it still writes to the
+    renamed one meanwhile is read, too, as the last two files are kept open.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._files: list[BinaryIO] = []
+
+    def __enter__(self) -> Self:
+        """Return the reader; leaving the block closes its files."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the files."""
+        for file in self._files:
+            file.close()
+
+    def read_lines(self, *, also_begun: bool = False) -> Iterator[bytes]:
+        """Yield the lines that were added since the last call; none if there is no log.
+
+        `also_begun`: also a line that has no end yet; otherwise a later call gives it, whole.
+        """
+        self._open_newest()
+        for file in self._files:
+            if os.fstat(file.fileno()).st_size < file.tell():
+                file.seek(0)  # somebody has emptied it
+            while line := file.readline():
+                if not line.endswith(b"\n") and not also_begun:
+                    file.seek(-len(line), os.SEEK_CUR)
+                    break
+                yield line
+
+    def _open_newest(self) -> None:
+        """Open the file that has the log's name now, unless it is open."""
+        try:
+            file = self._path.open("rb")
+        except FileNotFoundError:
+            return
+        if self._files and os.path.sameopenfile(self._files[-1].fileno(), file.fileno()):
+            file.close()
+            return
+        self._files.append(file)
+        for old in self._files[:-2]:
+            old.close()
+        del self._files[:-2]
+
+
+def _print_line(line: bytes) -> None:
+    click.echo(to_printable(line.decode(errors="replace").rstrip("\n"), "\ufffd"))
+
+
+# --- commands -----------------------------------------------------------------
+
 
 MOST_LINES: Final = 1_000_000
 """Lines of the log that may be asked for: more than it ever has."""
@@ -33,7 +121,7 @@ def daemon(*, detach: bool, action: str | None) -> None:
     if action == "restart":
         _require_settings()
     if action is not None:
-        from openclaw_taskmem.cli.daemon_stop import stop_daemon
+        from openclaw_taskmem.cli.daemon_process import stop_daemon
 
         sentence, status = stop_daemon(find_home(os.environ))
         click.echo(sentence, err=status != 0)
@@ -81,7 +169,7 @@ def _require_settings() -> None:
 @click.option("--follow", "follows", is_flag=True, help="Print new lines, until Ctrl-C.")
 def log_(*, lines: int, follows: bool) -> None:
     """Print the end of the daemon's log."""
-    from openclaw_taskmem.cli.daemon_log import print_log
+    from openclaw_taskmem.cli.daemon_commands import print_log
 
     print_log(find_home(os.environ).log, lines, follows=follows)
 
@@ -120,15 +208,15 @@ def status(*, as_json: bool) -> None:
     except LinkError as error:
         if error.name != "daemon_unavailable":
             raise
-        from openclaw_taskmem.cli import daemon_presence
+        from openclaw_taskmem.cli import daemon_process
 
-        there = daemon_presence.check_presence(home)
+        there = daemon_process.check_presence(home)
         if there.state == "silent":
-            fail(daemon_presence.explain_presence(there, home))
+            fail(daemon_process.explain_presence(there, home))
         if as_json:
             print_json({"running": False, "home": str(home.folder), **there._asdict()})
         else:
-            click.echo(daemon_presence.explain_presence(there, home))
+            click.echo(daemon_process.explain_presence(there, home))
         sys.exit(NOT_RUNNING)
     print_json(found) if as_json else status_text.print_status(found)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
-from openclaw_taskmem.cli.daemon_stop import stop_daemon
+from openclaw_taskmem.cli.daemon_process import stop_daemon
 from openclaw_taskmem.home import Home, build_own_command, find_home
 
 SILENCE_SECONDS: Final = 3

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.cli import daemon_presence, doctor_rows
+from openclaw_taskmem.cli import daemon_process, doctor_rows
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.domain.text.redaction import scrub
@@ -31,7 +31,7 @@ _MOST_OWED: Final = 10_000
 """Due wakes that are read."""
 _FAULT_STATES: Final = (DoctorState.WARN, DoctorState.FAIL)
 """States that are shown unless all are asked for."""
-ASK_SECONDS: Final = daemon_presence.STARTING_SECONDS
+ASK_SECONDS: Final = daemon_process.STARTING_SECONDS
 """Seconds for one answer of the daemon: as long as it may take to start."""
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from openclaw_taskmem import __version__
-from openclaw_taskmem.cli import daemon_presence
+from openclaw_taskmem.cli import daemon_process
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
 from openclaw_taskmem.config import FILE_FIRST, PREFIX, Settings, load_settings
 from openclaw_taskmem.daemon.settings_differences import (
@@ -203,7 +203,7 @@ def _suggest_cure(home: Home, error: LinkError) -> str:
     """Say what to do about a daemon that cannot be reached."""
     if error.name == "daemon_unavailable":
         try:
-            found = daemon_presence.check_presence(home)
+            found = daemon_process.check_presence(home)
         except OSError:
             return "See whose file that is, or set TASKMEM_HOME."
         if found.state == "silent" and found.pid is None:

@@ -76,13 +76,13 @@ def _list_rows(
 def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
     """List waits, with what was last seen of each target."""
     if follows:
-        from openclaw_taskmem.cli import follow_waits
+        from openclaw_taskmem.cli import wait_command
 
-        changes = follow_waits.WaitChangeReporter(print_line, as_json=as_json, ended_too=ended_too)
+        changes = wait_command.WaitChangeReporter(print_line, as_json=as_json, ended_too=ended_too)
         with connect_or_start(find_home(os.environ), os.environ) as link:
             if sys.stderr.isatty():
                 click.echo("Each change of a wait is printed here; Ctrl-C ends.", err=True)
-            follow_waits.report_all_changes(link, changes, limit=limit)
+            wait_command.report_all_changes(link, changes, limit=limit)
     _list_rows("waits", print_waits, as_json=as_json, ended_too=ended_too, limit=limit)
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from openclaw_taskmem.cli import backup_archive, daemon_stop
+from openclaw_taskmem.cli import backup_archive, daemon_process
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.hosts import HOSTS
 from openclaw_taskmem.daemon import home_exchange
@@ -207,7 +207,7 @@ def test_a_restore_at_work_is_not_ended_by_another(
     def refuse_signals(*given: int) -> None:
         raise AssertionError(given)
 
-    monkeypatch.setattr(daemon_stop, "MOST_CHECKS", 2)
+    monkeypatch.setattr(daemon_process, "MOST_CHECKS", 2)
     monkeypatch.setattr(os, "kill", refuse_signals)
     monkeypatch.setattr(home_exchange, "begin_exchange", be_passed)
     assert run(filled_home, "restore", "--replace", file).exit_code == 0

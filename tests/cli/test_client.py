@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.cli import client as link_module
-from openclaw_taskmem.cli import daemon_start as start_module
+from openclaw_taskmem.cli import daemon_process as start_module
 from openclaw_taskmem.cli.client import MAX_LINE, LinkError, connect, connect_or_start
 from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.daemon.lock import Lock, find_holder

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.cli.daemon_log import LogReader, print_log
+from openclaw_taskmem.cli.daemon_commands import LogReader, print_log
 from openclaw_taskmem.daemon import logfile
 from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.home import Home

@@ -10,8 +10,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from openclaw_taskmem.cli import daemon_presence
-from openclaw_taskmem.cli.daemon_presence import (
+from openclaw_taskmem.cli import daemon_process
+from openclaw_taskmem.cli.daemon_process import (
     STARTING_SECONDS,
     check_presence,
     classify_presence,
@@ -107,7 +107,7 @@ def test_a_name_that_is_written_meanwhile_is_seen(lock_file, home, monkeypatch):
     def write_name(_):
         lock_file.write_text(name)
 
-    monkeypatch.setattr(daemon_presence.time, "sleep", write_name)
+    monkeypatch.setattr(daemon_process.time, "sleep", write_name)
     assert check_presence(home).pid == os.getpid()
 
 

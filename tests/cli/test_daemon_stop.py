@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from openclaw_taskmem.cli import daemon_stop
+from openclaw_taskmem.cli import daemon_process
 from openclaw_taskmem.daemon.lock import find_holder
 from openclaw_taskmem.daemon.processes import identify_process
 
@@ -24,10 +24,10 @@ def stranger():
 def test_stop_spares_a_stranger_that_has_the_holders_old_pid(
     home, lock_file, stranger, monkeypatch, name
 ):
-    monkeypatch.setattr(daemon_stop, "MOST_CHECKS", 1)
-    monkeypatch.setattr(daemon_stop, "STEP_SECONDS", 0)
+    monkeypatch.setattr(daemon_process, "MOST_CHECKS", 1)
+    monkeypatch.setattr(daemon_process, "STEP_SECONDS", 0)
     lock_file.write_text(name.format(pid=stranger.pid))
-    sentence, status = daemon_stop.stop_daemon(home)
+    sentence, status = daemon_process.stop_daemon(home)
     assert status == 1
     assert f"find the process with `fuser {home.lock}`, and end it" in sentence
     assert stranger.poll() is None
@@ -38,7 +38,7 @@ def test_another_users_daemon_is_told_not_stopped(home, lock_file, monkeypatch):
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", kill)
-    sentence, status = daemon_stop.stop_daemon(home)
+    sentence, status = daemon_process.stop_daemon(home)
     assert status == 1
     assert sentence == (
         f"Process {os.getpid()} is another user's, so it was not stopped; run taskmem "
@@ -60,6 +60,6 @@ def test_whoever_tidies_up_after_a_daemon_is_not_named_as_one(home, monkeypatch)
         seen.append(find_holder(home.lock))
 
     monkeypatch.setattr(type(home.socket), "unlink", unlink)
-    sentence, status = daemon_stop.stop_daemon(home)
+    sentence, status = daemon_process.stop_daemon(home)
     assert (sentence, status) == (f"No daemon runs for {home.folder}.", 0)
     assert [each.pid for each in seen] == [None]

@@ -19,12 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem import __version__
-from openclaw_taskmem.cli import (
-    daemon_presence,
-    daemon_start,
-    doctor,
-    doctor_rows,
-)
+from openclaw_taskmem.cli import daemon_process, doctor, doctor_rows
 from openclaw_taskmem.config import list_defaults
 from openclaw_taskmem.daemon import processes, settings_differences
 from openclaw_taskmem.daemon.lock import Lock
@@ -207,7 +202,7 @@ def test_a_daemon_of_another_version_is_to_be_restarted(home, daemon):
 
 @pytest.mark.parametrize(("age", "advised"), [(1, False), (1000, True)], ids=["starts", "hangs"])
 def test_only_one_that_had_its_time_to_start_may_be_killed(home, monkeypatch, age, advised):
-    monkeypatch.setattr(daemon_start, "_START_SECONDS", 0.05)
+    monkeypatch.setattr(daemon_process, "_START_SECONDS", 0.05)
     monkeypatch.setattr(processes, "read_process_age", lambda _: age)
     home.prepare()
     held = Lock(home.lock)
@@ -221,7 +216,7 @@ def test_only_one_that_had_its_time_to_start_may_be_killed(home, monkeypatch, ag
 
 
 def test_of_one_that_nobody_can_name_no_number_is_told(home, monkeypatch):
-    monkeypatch.setattr(daemon_start, "_START_SECONDS", 0.05)
+    monkeypatch.setattr(daemon_process, "_START_SECONDS", 0.05)
     home.prepare()
     held = Lock(home.lock)
     home.lock.write_text("")
@@ -250,7 +245,7 @@ def test_a_lock_that_cannot_be_opened_is_named(home, monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     home.prepare()
-    for module in (daemon_start, daemon_presence):
+    for module in (daemon_process, daemon_process):
         monkeypatch.setattr(module, "find_holder", refuse)
     _, row = doctor_rows.check_daemon(home, {})
     assert row.state is FAIL

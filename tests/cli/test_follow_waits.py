@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.cli import follow_waits as follow_waits_module
 from openclaw_taskmem.cli import list_commands
-from openclaw_taskmem.cli.follow_waits import WaitChangeReporter, follow_waits
+from openclaw_taskmem.cli import wait_command as follow_waits_module
+from openclaw_taskmem.cli.wait_command import WaitChangeReporter, follow_waits
 
 
 def wait(name: str = "wait_1", **fields: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_taskmem.cli.mcp_lines import (
+from openclaw_taskmem.cli.relay import (
     LineSplitter,
     TruncatedLine,
     find_request_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from openclaw_taskmem.cli import daemon_start, wait_command
+from openclaw_taskmem.cli import daemon_process, wait_command
 from openclaw_taskmem.cli.wait_command import run_wait
 from openclaw_taskmem.daemon.lock import LockHolder
 
@@ -64,7 +64,7 @@ def test_a_daemon_that_is_told_to_stop_is_not_started_again(daemon, home):
 
 
 def test_a_daemon_that_stops_without_an_answer_is_not_started(daemon, home, monkeypatch):
-    monkeypatch.delattr(daemon_start, "DaemonStart")
+    monkeypatch.delattr(daemon_process, "DaemonStart")
     daemon(behaviour=make_script(NOT_YET, home.socket.unlink))
     sentence, status, rests = wait_and_note_rests(home)
     assert (status, rests) == (3, [0])

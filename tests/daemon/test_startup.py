@@ -13,8 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from openclaw_taskmem.cli.daemon_start import DaemonStart
-from openclaw_taskmem.cli.daemon_stop import stop_daemon
+from openclaw_taskmem.cli.daemon_process import DaemonStart, stop_daemon
 from openclaw_taskmem.daemon import startup
 from openclaw_taskmem.daemon.lock import find_holder
 from openclaw_taskmem.home import Home
