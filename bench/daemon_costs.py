@@ -37,7 +37,7 @@ from openclaw_taskmem.engine.context import Context, Policies
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.stuck import find_next_due, sweep_due_tasks
 from openclaw_taskmem.home import Home
-from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import FOREVER, TaskQuery
 from taskmem_sqlmodel import reading
 

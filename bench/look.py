@@ -26,7 +26,7 @@ from machine import measure_memory
 from playwright.sync_api import Page, sync_playwright
 
 from openclaw_taskmem.cli.client import connect
-from openclaw_taskmem.daemon.page_rendering import FREE_SECONDS
+from openclaw_taskmem.daemon.person_calls import FREE_SECONDS
 from openclaw_taskmem.home import Home
 from taskmem_hookspecs import Change, Message, MessageType, Role
 

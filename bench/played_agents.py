@@ -13,8 +13,7 @@ from figures import Figure, count_of, millis
 from homes import find_disk
 
 from openclaw_taskmem.domain.policies import RUN_POLICY
-from openclaw_taskmem.engine.folder_listing import MOST, list_files
-from openclaw_taskmem.engine.ledger import FileActivity
+from openclaw_taskmem.engine.ledger import MOST, FileActivity, list_files
 from taskmem_sqlmodel.hooks import task_store
 from tests.support import endings
 from tests.support.scenarios import Player, loops, scenarios

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from openclaw_taskmem.config import Settings
     from openclaw_taskmem.daemon.lock import Lock
-    from openclaw_taskmem.plugin_host.facade import PluginHost
+    from openclaw_taskmem.plugin_host.plugin_host import PluginHost
     from taskmem_hookspecs import Checkup, DoctorRow, TaskStore
 
 _MIB: Final = 1024 * 1024
@@ -42,9 +42,8 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 def backup(file: Path) -> None:
     """Write this home into one file, while agents go on working."""
     from openclaw_taskmem.cli.backup_archive import ArchiveList, write_archive
-    from openclaw_taskmem.daemon.home_exchange import is_unfinished
+    from openclaw_taskmem.daemon.home_exchange import BACKUP, is_unfinished, open_work_folder
     from openclaw_taskmem.daemon.settings_differences import name_setting
-    from openclaw_taskmem.daemon.work_folders import BACKUP, open_work_folder
 
     home = find_home(os.environ)
     if is_unfinished(home.folder):
@@ -128,8 +127,7 @@ def restore(*, replace: bool, yes: bool, file: Path) -> None:
     """
     from openclaw_taskmem.cli.backup_archive import unpack_archive
     from openclaw_taskmem.cli.hosts import explain_agents_shell
-    from openclaw_taskmem.daemon.home_exchange import begin_exchange
-    from openclaw_taskmem.daemon.work_folders import RESTORE, open_work_folder
+    from openclaw_taskmem.daemon.home_exchange import RESTORE, begin_exchange, open_work_folder
 
     if why := explain_agents_shell(os.environ):
         fail(why)
@@ -261,7 +259,7 @@ def _load_settings(home: Home) -> Settings:
 
 
 def _load_plugins(settings: Settings) -> PluginHost:
-    from openclaw_taskmem.plugin_host.facade import PluginHost
+    from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 
     return PluginHost(seconds=_PATIENCE, disabled=settings.disabled_plugins)
 

@@ -140,9 +140,9 @@ def _require_settings() -> None:
     """Refuse a restart whose new daemon would not start with these settings; stop nothing."""
     from openclaw_taskmem.config import load_settings
     from openclaw_taskmem.daemon.lock import find_holder
-    from openclaw_taskmem.daemon.reader_pool import choose_readers
+    from openclaw_taskmem.daemon.readers import choose_readers
     from openclaw_taskmem.daemon.settings_differences import name_setting
-    from openclaw_taskmem.plugin_host.facade import PluginHost
+    from openclaw_taskmem.plugin_host.plugin_host import PluginHost
     from taskmem_hookspecs.errors import TaskmemError
 
     home = find_home(os.environ)

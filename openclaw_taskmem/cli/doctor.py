@@ -22,8 +22,7 @@ from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import format_count, to_one_line, to_printable
 from openclaw_taskmem.home import Home, locate_home
 from openclaw_taskmem.plugin_host import doctor_checks
-from openclaw_taskmem.plugin_host.facade import PluginHost
-from openclaw_taskmem.plugin_host.manager import Plugin
+from openclaw_taskmem.plugin_host.plugin_host import Plugin, PluginHost
 from taskmem_hookspecs import Clock, DoctorRow, DoctorState, TaskmemError
 from taskmem_hookspecs.errors import DaemonUnavailable
 

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import linecache
 import logging
 import os
+import resource
 import signal
-from collections.abc import Callable, Coroutine, MutableMapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.config import Settings, load_settings
 from openclaw_taskmem.daemon import logfile, mcp, processes
+from openclaw_taskmem.daemon.background_loops import BackgroundLoops
+from openclaw_taskmem.daemon.dispatcher import Dispatcher
 from openclaw_taskmem.daemon.home_identity import ensure_identity
 from openclaw_taskmem.daemon.lock import Lock, read_file_identity
-from openclaw_taskmem.daemon.picture_files import SnapshotStore
 from openclaw_taskmem.daemon.plugin_loops import PluginLoops
-from openclaw_taskmem.daemon.process_limits import limit_malloc_arenas, raise_descriptor_limit
-from openclaw_taskmem.daemon.reader_pool import Readers, choose_readers
-from openclaw_taskmem.daemon.relay_exits import RelayExits
-from openclaw_taskmem.daemon.role_queue_watch import Queues
-from openclaw_taskmem.daemon.rpc import Dispatcher
-from openclaw_taskmem.daemon.scheduler import BackgroundLoops
-from openclaw_taskmem.daemon.server import MOST_FACES, SocketServer
+from openclaw_taskmem.daemon.readers import Readers, choose_readers
+from openclaw_taskmem.daemon.server import MOST_FACES, RelayExits, SocketServer
+from openclaw_taskmem.daemon.snapshots import SnapshotStore
 from openclaw_taskmem.daemon.source_runs import run_sources
+from openclaw_taskmem.daemon.target_watchers import Queues
 from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, ThreadPool
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.daemon.wake_routes import build_routing_transport
@@ -42,8 +44,47 @@ from openclaw_taskmem.engine.context import Context, DueWork, Policies
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.task_history import StoredHistory
 from openclaw_taskmem.home import build_own_command
-from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import Clock
+
+MOST_DESCRIPTORS: Final = 4096
+"""Number of open files that the daemon requests from the system."""
+MOST_ARENAS: Final = 2
+"""Pools in which glibc's threads allocate; by default each thread of the daemon has its own."""
+_ARENA_MAX: Final = -8
+"""Number of that limit in `mallopt(3)`."""
+
+
+def raise_descriptor_limit() -> int:
+    """Raise this process's limit of open files; return the limit, at most `MOST_DESCRIPTORS`.
+
+    Hosts may leak relays, and macOS's default of 256 is soon used up.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_DESCRIPTORS
+    wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return soft
+
+
+def limit_malloc_arenas(environ: Mapping[str, str]) -> None:
+    """Let all threads share a few of glibc's arenas, unless the environment sets their number.
+
+    Other C libraries have no arenas.
+    """
+    tunables = environ.get("GLIBC_TUNABLES", "")
+    if environ.get("MALLOC_ARENA_MAX") or "glibc.malloc.arena_max=" in tunables:
+        return
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, MOST_ARENAS)
+
+
+# --- the daemon ----------------------------------------------------------------------------
+
 
 log = logging.getLogger(__name__)
 

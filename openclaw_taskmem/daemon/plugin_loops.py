@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
-from openclaw_taskmem.plugin_host.manager import format_error
+from openclaw_taskmem.plugin_host.plugin_host import format_error
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -1,7 +1,6 @@
 """Accept connections on the home's socket, and serve clients, gateways and relays.
 
-The first line of a connection says which of the three it is. Clients and gateways then send calls,
-one JSON object a line; a relay sends MCP.
+The runs of a relay's process are requeued as soon as it has ended.
 """
 
 from __future__ import annotations
@@ -21,12 +20,56 @@ from typing import Any, Final
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon import mcp, processes
+from openclaw_taskmem.daemon.dispatcher import Dispatcher, RelayHost
 from openclaw_taskmem.daemon.lock import read_file_identity
-from openclaw_taskmem.daemon.mcp_lines import MOST_BYTES, TOO_LONG, read_line
-from openclaw_taskmem.daemon.rpc import Dispatcher, RelayHost
+from openclaw_taskmem.daemon.mcp import MOST_BYTES, TOO_LONG, read_line
+from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
+from openclaw_taskmem.engine import run_recovery
+from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import TaskmemError
 
 log = logging.getLogger(__name__)
+
+RESTS: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+"""Delays before each check, in seconds; a process may end shortly after its socket."""
+
+
+class RelayExits:
+    """Checks whether disconnected relays have ended."""
+
+    def __init__(self, context: Context, apart: OffLoopCaller) -> None:
+        self._context = context
+        self._apart = apart
+        self._looks: set[asyncio.Task[None]] = set()
+
+    def watch_process(self, process: str | None) -> None:
+        """Check for some seconds whether a disconnected process has ended; None: it is unknown."""
+        if process is None or self._context.stopping.is_set():
+            return
+        look = asyncio.create_task(self._requeue_when_ended(process))
+        self._looks.add(look)
+        look.add_done_callback(self._looks.discard)
+
+    async def close(self) -> None:
+        """Stop all checks; leases then decide about the runs."""
+        for look in self._looks:
+            look.cancel()
+        await asyncio.gather(*self._looks, return_exceptions=True)
+
+    async def _requeue_when_ended(self, process: str) -> None:
+        requeue = partial(run_recovery.requeue_abandoned, self._context, process=process)
+        for rest in RESTS:
+            await self._context.clock.sleep(rest)
+            try:
+                if await self._apart(self._context.is_alive, process) is False:
+                    await self._apart(requeue)
+                    return
+            except Exception:
+                log.exception("what %s held could not be queued", process)
+
+
+# --- the socket ----------------------------------------------------------------------------
+
 
 AnswerCall = Callable[[str, dict[str, object]], Awaitable[object]]
 """Answers a call by its method and parameters."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from openclaw_taskmem.daemon.plugin_loops import PluginLoops
-from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import BackgroundSource, Clock, RecallSource
 
 FIRST_PAUSE: Final = 1.0

@@ -10,9 +10,13 @@ import gc
 import sys
 from collections.abc import MutableMapping
 
-from openclaw_taskmem.daemon.home_exchange import finish_exchange
+from openclaw_taskmem.daemon.home_exchange import (
+    RESTORE,
+    finish_exchange,
+    remove_left_folders,
+    remove_old_index,
+)
 from openclaw_taskmem.daemon.lock import Lock, LockHeld
-from openclaw_taskmem.daemon.work_folders import RESTORE, remove_left_folders, remove_old_index
 from openclaw_taskmem.home import HomeRefused, find_home
 
 

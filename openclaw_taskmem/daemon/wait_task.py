@@ -8,9 +8,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.daemon.judge_panel import JudgePanel
-from openclaw_taskmem.daemon.target_watcher import Watcher
-from openclaw_taskmem.daemon.wait_pictures import SeenPicture, WaitSnapshots, find_seen_picture
+from openclaw_taskmem.daemon.judges import JudgePanel
+from openclaw_taskmem.daemon.snapshots import SeenPicture, WaitSnapshots, find_seen_picture
+from openclaw_taskmem.daemon.target_watchers import Watcher
 from openclaw_taskmem.domain.changes import waits
 from openclaw_taskmem.domain.conditions.verdicts import (
     UnjudgedPeriod,

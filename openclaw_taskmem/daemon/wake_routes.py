@@ -20,7 +20,7 @@ from openclaw_taskmem.daemon.settings_differences import name_setting
 from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.callers.reachability import GatewayPresence, find_transport
 from openclaw_taskmem.domain.text.redaction import scrub
-from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from openclaw_taskmem.plugin_host.validation import build_reach_test
 from taskmem_hookspecs import TaskmemError, Wake, WakeReceipt, WakeTransport
 

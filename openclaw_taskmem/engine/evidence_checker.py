@@ -17,11 +17,12 @@ from openclaw_taskmem.domain.tasks.ledger import CheckedClaim, FileTimes
 from openclaw_taskmem.domain.tasks.required_artifacts import RequiredArtifact
 from openclaw_taskmem.domain.text import path_mentions
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.folder_listing import has_file, list_files
 from openclaw_taskmem.engine.ledger import (
     SLACK,
     FileActivity,
     find_used_folders,
+    has_file,
+    list_files,
     look_up_names,
     may_look,
 )

@@ -14,7 +14,7 @@ from typing import Final
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
-from openclaw_taskmem.engine import session_views
+from openclaw_taskmem.engine import gateway_reports
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import (
     Bookmark,
@@ -87,7 +87,7 @@ def _list_view_changes(context: Context, fresh: Sequence[Event]) -> Iterator[Eve
     """Yield the last visible change of each task, with the session whose user sees it."""
     last = {e.task_id: e for e in fresh if e.kind in events.VIEW_KINDS and e.task_id}
     for task_id, event in last.items():
-        session = session_views.find_viewing_session(context, str(task_id))
+        session = gateway_reports.find_viewing_session(context, str(task_id))
         if session is not None:
             yield event.model_copy(update={"data": {"session_key": session}})
 
@@ -126,7 +126,7 @@ def build_session_notice(context: Context, entries: Sequence[Event]) -> Notice:
         without_card=whole if whole != text else "",
         key=f"{began}-{first.event_id}-{last.event_id}",
         in_chat=first.data.get("in_chat") is True,
-        question=session_views.find_open_question(context, first.run_id) if asks else None,
+        question=gateway_reports.find_open_question(context, first.run_id) if asks else None,
     )
 
 
@@ -152,7 +152,9 @@ def _is_outdated(context: Context, event: Event) -> bool:
 def build_session_view(context: Context, entries: Sequence[Event]) -> SessionView:
     """Return the card and questions of a session after the newest of these changes."""
     last = entries[-1]
-    return session_views.draw_session_view(context, str(get_event_session(last)), str(last.task_id))
+    return gateway_reports.draw_session_view(
+        context, str(get_event_session(last)), str(last.task_id)
+    )
 
 
 def _format_bookmark_name(context: Context, outgoing: NotificationKind) -> str:

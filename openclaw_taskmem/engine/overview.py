@@ -21,11 +21,11 @@ from openclaw_taskmem.domain.tasks.proof import Proof, list_proofs
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.views import overview
 from openclaw_taskmem.domain.views.overview import Section, TaskLine, TaskNews
-from openclaw_taskmem.engine import reviews, user_questions
-from openclaw_taskmem.engine.agent_reach import find_unreached
+from openclaw_taskmem.engine import evidence, runs
 from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.lookup import find_failure
 from openclaw_taskmem.engine.run_history import find_last_run
-from openclaw_taskmem.engine.task_standing import find_failure
+from openclaw_taskmem.engine.wakes import find_unreached
 from taskmem_hookspecs import (
     Checkpoint,
     EventQuery,
@@ -214,7 +214,7 @@ def _iterate_tasks(context: Context, now: datetime) -> Iterator[TaskFacts]:
 def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
     task = facts.task
     run = facts.run or find_last_run(context, task.task_id)
-    asked = user_questions.find_question(context, facts.run)
+    asked = runs.find_question(context, facts.run)
     observed = (
         (w.wait_id, context.wait_watcher.read_observation(w.wait_id) or w.last_observation)
         for w in facts.waits
@@ -228,7 +228,7 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         doubt=_find_doubt(context, facts),
         question=None if asked is None else (run and run.dialogue.question) or asked.text,
         question_id=asked.key if asked else None,
-        files_id=reviews.read_files_id(context, facts),
+        files_id=evidence.read_files_id(context, facts),
         options=asked.options if asked else (),
         seen={wait_id: scrub(said) for wait_id, said in observed if said},
         used=_sum_usage(context, facts),

@@ -1,23 +1,33 @@
-"""Use cases on runs: resume a task, claim a run, answer a run's question."""
+"""Use cases on runs: queue, claim and resume them, answer their questions, report their steps."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.domain.callers.callers import AGENT, Caller
-from openclaw_taskmem.domain.changes import continuation, questions, run_calls, task_runs
+from openclaw_taskmem.domain.callers.callers import AGENT, Caller, find_role_fault
+from openclaw_taskmem.domain.changes import (
+    continuation,
+    plan_revision,
+    questions,
+    quotas,
+    run_calls,
+    task_runs,
+)
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes, find_handoff_notes
 from openclaw_taskmem.domain.changes.rights import Act
+from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.runs import claims, current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
     RunClaimed,
     RunRequeued,
     RunTransition,
+    StepFailed,
+    StepGivenMore,
     TakenUpAgain,
     TasksAttached,
     ToldToGoOn,
@@ -27,10 +37,12 @@ from openclaw_taskmem.domain.runs.machine import (
     begin_run,
 )
 from openclaw_taskmem.domain.tasks import lifecycle
+from openclaw_taskmem.domain.tasks.plan import compute_progress
+from openclaw_taskmem.domain.text.texts import quote_line, to_plain_line
 from openclaw_taskmem.domain.wakes import outbox, packet
-from openclaw_taskmem.engine import packets, run_recovery, user_questions
+from openclaw_taskmem.engine import packets, run_recovery, tasks
 from openclaw_taskmem.engine.context import Context, Decision
-from openclaw_taskmem.engine.role_queues import has_own_session
+from openclaw_taskmem.engine.lookup import find_own_task
 from openclaw_taskmem.engine.run_guards import (
     AWAY,
     GO_ON,
@@ -39,29 +51,170 @@ from openclaw_taskmem.engine.run_guards import (
     guard_reopen,
     guard_task,
     make_resume_wake,
+    require_own_run,
 )
 from openclaw_taskmem.engine.run_handoff import note_heard, require_attachable
 from openclaw_taskmem.engine.run_history import find_last_run
-from openclaw_taskmem.engine.task_standing import find_own_task
 from taskmem_hookspecs import (
     Change,
+    EventQuery,
+    InvalidArguments,
     Message,
     Owner,
     Run,
+    RunQuery,
     RunState,
     Task,
     TaskFacts,
+    TaskNotFound,
     TaskStatus,
+    UserQuestion,
+    Value,
     Wake,
 )
 from taskmem_hookspecs.errors import (
     Conflict,
-    InvalidArguments,
     RunHeld,
     RunNotFound,
     RunNotReady,
     TaskEnded,
 )
+
+MOST: Final = 1000
+"""Runs read at first; more if there are as many."""
+PAGE: Final = 50
+"""Queued runs read at first; doubled while none of them is claimable."""
+
+
+def list_awaited(context: Context) -> Mapping[str, Run]:
+    """Return by task the runs of all homes that wait for somebody else to act.
+
+    The longest waiting comes first.
+    """
+    states = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
+    limit = MOST
+    while True:
+        query = RunQuery(states=states, limit=limit, implicit=False)
+        found = context.store.whole.find_runs(query)
+        if len(found) < limit:
+            break
+        # The store returns the newest first; the longest waiting are wanted.
+        limit *= 4
+    waiting = [run for run in found if current_run.find_awaited(run, context.sessions)]
+    return {run.task_id: run for run in sorted(waiting, key=lambda r: r.changed_at)}
+
+
+def find_role(context: Context, name: str) -> str:
+    """Return the role that a name means: the name in lower case, without spaces around it.
+
+    Older homes may have runs of roles with other characters; those are found by their exact names.
+
+    Raises:
+        InvalidArguments: It is no role.
+    """
+    role = name.strip().lower()
+    fault = find_role_fault(role)
+    if fault is not None or role != name:
+        found = context.store.whole.find_runs(RunQuery(states=run_calls.OPEN_STATES, limit=MOST))
+        if any(run.role == name for run in found):
+            return name
+    if fault is not None:
+        raise InvalidArguments(f"role {fault}. Nothing was claimed.")
+    return role
+
+
+def find_claimable(context: Context, role: str) -> Task | None:
+    """Return the first task queued for a role that can be claimed; None: there is none.
+
+    Runs queued for no role count, too.
+    """
+    now = context.clock.now()
+    for run in _list_queue(context, role):
+        with suppress(TaskNotFound):
+            facts = context.store.read_task(run.task_id)
+            same = facts.run is not None and facts.run.run_id == run.run_id
+            queued = same and facts.run is not None and facts.run.state
+            if (
+                queued is RunState.QUEUED
+                and facts.task.status is TaskStatus.ACTIVE
+                and not has_own_session(context, facts, now)
+            ):
+                return facts.task
+    return None
+
+
+def has_own_session(context: Context, facts: TaskFacts, now: datetime) -> bool:
+    """Whether a queued run has a session of its own that will go on with it."""
+    run = facts.run
+    if run is None:
+        return False
+    if facts.task.implicit:
+        return True
+    if run_calls.is_left_behind(run, now, context.policies.runs):
+        return continuation.has_wake_on_its_way(facts, now)
+    is_continued = outbox.has_live_continuation(facts.wakes, now, context.policies.outbox)
+    return run.told_session is not None or is_continued
+
+
+def _list_queue(context: Context, role: str) -> Iterator[Run]:
+    """Yield the queued runs that a role may claim, oldest first."""
+    start, limit = 0, PAGE
+    while True:
+        queued = context.store.whole.find_runs(run_calls.build_queue_query(role, limit))
+        yield from queued[start:]
+        if len(queued) < limit:
+            return
+        start, limit = limit, limit * 2
+
+
+# --- questions to the user -----------------------------------------------------------------
+
+
+NEWEST: Final = 200
+"""Log entries of a task that are read first when looking for its question to the user."""
+
+
+def find_question(context: Context, run: Run | None) -> UserQuestion | None:
+    """Return the question that a run's user has not answered; None: there is none."""
+    if run is None or not run.state.is_waiting:
+        return None
+    task = context.store.read_task(run.task_id).task
+    if task.implicit:
+        return None
+    limit = NEWEST
+    newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
+    while len(newest) == limit and not questions.has_run_change(run, newest):
+        limit *= 2
+        newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
+    return questions.build_user_question(task, run, newest)
+
+
+def build_answer_delivery(
+    context: Context, facts: TaskFacts, answer: str | None, now: datetime
+) -> Change:
+    """Return the change that delivers an answer to the agent that asked.
+
+    Raises:
+        InvalidArguments: There is no answer.
+    """
+    task, run = facts.task, facts.run
+    if answer is None:
+        asked = quote_line(
+            to_plain_line((run and run.dialogue.question) or ""), continuation.QUESTION_BYTES
+        )
+        raise InvalidArguments(
+            f"{task.task_id} has asked the user: {asked} Give what they answer to that "
+            "as answer. Nothing was changed."
+        )
+    question = find_question(context, run)
+    wake_id = context.new_id("wake", now)
+    return questions.build_answer_change(
+        facts, question, answer, wake_id=wake_id, sessions=context.sessions, now=now
+    )
+
+
+# --- resuming, claiming, answering ---------------------------------------------------------
+
 
 CANDIDATES: Final = 16
 """Queued runs among which a claim chooses at random, so that many callers seldom collide."""
@@ -134,7 +287,7 @@ def take_up_task(
         guard_reopen(context, facts.task, caller)
         task_runs.guard_review(facts.run, caller, answer)
         if questions.awaits_answer(facts.run, caller, answer, context.sessions):
-            return user_questions.build_answer_delivery(context, facts, answer, now), asked
+            return build_answer_delivery(context, facts, answer, now), asked
         task, message = lifecycle.reactivate_task(facts.task, now, reopen=reopen)
         said = (message,) if message else ()
         if answer is not None:
@@ -373,3 +526,125 @@ def _claim_task_run(
         return change, ClaimResult(task, held, left, said)
 
     return context.update_task(task_id, claim)
+
+
+# --- steps ---------------------------------------------------------------------------------
+
+
+NOTHING = "nothing was written"
+
+
+class StepResult(Value):
+    """The task after a step was reported."""
+
+    task: Task
+    left_out: tuple[str, ...] = ()
+    """Steps beyond the limit of a segmented task, left out of the plan."""
+    unheard: tuple[Message, ...] = ()
+    """The user's messages that the agent has not heard, oldest first."""
+
+
+class StepOutcome(Value):
+    """An agent's report on the step that it works on."""
+
+    step: int | None = None
+    """Counted from 1; None: the current step."""
+    outcome: str = "done"
+    """`done`, `failed` or `more_tools`."""
+    note: str | None = None
+    remaining: tuple[str, ...] = ()
+    """Steps to replace a failed step and those after it."""
+    token: int | None = None
+
+
+def record_step_outcome(
+    context: Context, task_id: str, wish: StepOutcome, caller: Caller
+) -> StepResult:
+    """Record a step as done or failed, or grant it more calls.
+
+    Raises:
+        InvalidArguments: There is no such step, or it was granted more calls already.
+        RunNotFound: The task has no run, so its steps have no budget.
+        LimitReached: The thread is full.
+    """
+    facts = context.store.read_task(task_id)
+    require_own_run(context, facts, caller, NOTHING, wish.token)
+    current = compute_progress(facts.task).current if wish.step is None else wish.step - 1
+    if current is None or not 0 <= current < len(facts.task.plan):
+        raise InvalidArguments(
+            f"The plan of {task_id} has no such step; it has steps 1 to "
+            f"{len(facts.task.plan)}. Nothing was written."
+        )
+    if wish.outcome == "done":
+        update = UpdateRequest(
+            message=wish.note, completed_steps=(current + 1,), token=wish.token, caller=caller
+        )
+        updated = tasks.write_update(context, task_id, update)
+        return StepResult(task=updated.task, unheard=updated.unheard)
+    if wish.outcome == "failed":
+        quotas.guard_words(facts.task, caller)
+        task, left_out = _record_failed_step(context, facts, current, wish, caller)
+        return StepResult(task=task, left_out=tuple(left_out))
+    return StepResult(task=_grant_more_calls(context, task_id, wish, caller))
+
+
+def _grant_more_calls(context: Context, task_id: str, wish: StepOutcome, caller: Caller) -> Task:
+    """Grant the current step of a segmented task its further calls, once."""
+
+    def grant(facts: TaskFacts, now: datetime) -> Decision[Task]:
+        run = require_own_run(context, facts, caller, NOTHING, wish.token)
+        if not run.budget.segmented or caller.gateway_owner is None:
+            raise InvalidArguments(
+                "This step may call as many tools as it takes: nobody counts them. "
+                "Nothing was written."
+            )
+        current = compute_progress(facts.task).current
+        if current is None or wish.step not in (None, current + 1):
+            raise InvalidArguments(
+                "Only the step that is worked on has more calls, and that is "
+                f"{'none' if current is None else current + 1}. Nothing was written."
+            )
+        same = run.budget.step == current
+        if run.budget.step_bonus and same:
+            raise InvalidArguments(
+                f"Step {current + 1} has had its {context.policies.runs.step_bonus} more calls; "
+                "end it as done or failed. Nothing was written."
+            )
+        given = apply_events(run, StepGivenMore(step=current), now=now).run
+        seen = run_calls.note_call(given, caller, wish.token, now, context.policies.runs)
+        return Change(runs=(seen,)), facts.task
+
+    return context.update_task(task_id, grant)
+
+
+def _record_failed_step(
+    context: Context, facts: TaskFacts, current: int, wish: StepOutcome, caller: Caller
+) -> tuple[Task, Sequence[str]]:
+    """Mark a step as failed, or replace it and those after it by the remaining steps if given."""
+    task_id = facts.task.task_id
+    note = wish.note or "No reason was given."
+    said = f"Step {current + 1} could not be done. {note}"
+
+    def mark(again: TaskFacts, now: datetime) -> Decision[tuple[Task, Sequence[str]]]:
+        run = require_own_run(context, again, caller, NOTHING, wish.token)
+        seen = run_calls.note_call(run, caller, wish.token, now, context.policies.runs)
+        marked = apply_events(seen, StepFailed(index=current), now=now).run
+        task = lifecycle.touch_task(again.task, now)
+        note_ = lifecycle.build_lifecycle_message(task, said, now)
+        counted = task.model_copy(update={"message_count": task.message_count + 1})
+        return Change(tasks=(counted,), messages=(note_,), runs=(marked,)), (counted, ())
+
+    def replan(again: TaskFacts, now: datetime) -> Decision[tuple[Task, Sequence[str]]]:
+        require_own_run(context, again, caller, NOTHING, wish.token)
+        change, revised = plan_revision.revise_plan(
+            again,
+            (*again.task.plan[:current], *wish.remaining),
+            said,
+            now,
+            caller=caller,
+            token=wish.token,
+            policy=context.policies.runs,
+        )
+        return change, (revised.task, revised.left_out)
+
+    return context.update_task(task_id, replan if wish.remaining else mark)

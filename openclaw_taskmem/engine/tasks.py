@@ -31,16 +31,16 @@ from openclaw_taskmem.domain.tasks import ledger as ledger_lines
 from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts, thread, thread_search
 from openclaw_taskmem.domain.tasks.thread_search import SearchResult
 from openclaw_taskmem.domain.wakes import notices, outbox
-from openclaw_taskmem.engine import evidence, ledger, reviews, run_handoff
+from openclaw_taskmem.engine import evidence, ledger, run_handoff
 from openclaw_taskmem.engine.context import TRIES, Context, Decision
 from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
-from openclaw_taskmem.engine.implicit_tasks import find_covering_task
 from openclaw_taskmem.engine.run_guards import (
     admit_update,
     begin_caller_run,
     guard_more_tasks,
     guard_task,
 )
+from openclaw_taskmem.engine.turns import find_covering_task
 from taskmem_hookspecs import (
     Change,
     Message,
@@ -269,7 +269,7 @@ def _decide_completion(
     )
     if check is None or not check.is_current_for(required, now):
         return Change(), required
-    replaced = reviews.find_replaced_files(facts, check) if request.reviewed else None
+    replaced = evidence.find_replaced_files(facts, check) if request.reviewed else None
     if replaced is not None:
         return evidence.build_check_record(context, facts, check, now), replaced
     proof, refusal = evidence.build_check_outcome(context, facts, check, request.acceptance)

@@ -1,4 +1,4 @@
-"""Record what a gateway reports: turns that begin, and the calls in them.
+"""Record turns and calls that a gateway reports, and decide what becomes of their runs.
 
 Each report is also a heartbeat of the run that the session works on. The agent need not help.
 """
@@ -7,10 +7,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Final, TypeVar
 
-from openclaw_taskmem.domain.changes import questions, recovery, run_calls
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers.reachability import MOST_BOOTS
+from openclaw_taskmem.domain.changes import (
+    continuation,
+    implicit_tasks,
+    questions,
+    recovery,
+    run_calls,
+)
+from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
 from openclaw_taskmem.domain.changes.recovery import LapseAction, OwnerStatus
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry
@@ -23,6 +35,7 @@ from openclaw_taskmem.domain.runs.machine import (
     CallBegan,
     CallEnded,
     CheckpointWritten,
+    LastWordsSaid,
     LeaseReleased,
     OwnerSeen,
     ResumeTried,
@@ -33,16 +46,18 @@ from openclaw_taskmem.domain.runs.machine import (
     apply_events,
 )
 from openclaw_taskmem.domain.tasks.plan import compute_progress
-from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.domain.wakes.notices import Milestone
-from openclaw_taskmem.engine import ledger
+from openclaw_taskmem.engine import evidence, ledger, run_recovery, wakes
 from openclaw_taskmem.engine.context import Context, Decision
-from openclaw_taskmem.engine.event_cursors import EventCursor, make_cursor_bookmark
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.run_recovery import has_lost_run
 from taskmem_hookspecs import (
+    Bookmark,
     Change,
+    Event,
+    EventQuery,
     Owner,
     Run,
     RunState,
@@ -53,6 +68,55 @@ from taskmem_hookspecs import (
     WakeQuery,
     WorkFolder,
 )
+from taskmem_hookspecs.errors import RunNotFound
+
+REPORTED: Final = "gateway_reported"
+MOST_STOPPED: Final = 100
+
+
+class EventCursor(Value):
+    """The position up to which the reports of one start of a gateway are done.
+
+    It is written by the commit that handles an event. An event that commits nothing may be handled
+    again.
+    """
+
+    boot: str
+    number: int = 0
+    """Number of the last event that is done; numbers only grow."""
+    stopped: tuple[int, ...] = ()
+    """Numbers of the latest turn-start events whose turns must be stopped."""
+
+    def advance_to(self, number: int) -> EventCursor:
+        """Return the cursor after one more event."""
+        return self.model_copy(update={"number": number})
+
+    def add_stopped_turn(self) -> EventCursor:
+        """Return the cursor, with the turn that its last event began marked to be stopped."""
+        stopped = (*self.stopped, self.number)[-MOST_STOPPED:]
+        return self.model_copy(update={"stopped": stopped})
+
+
+def read_cursor(context: Context, boot: str) -> EventCursor:
+    """Return the event cursor of a start of a gateway."""
+    known = (each for each in _read_cursors(context) if each.boot == boot)
+    return next(known, EventCursor(boot=boot))
+
+
+def make_cursor_bookmark(context: Context, done: EventCursor) -> Bookmark:
+    """Return the bookmark that stores a cursor, with those of the latest other starts."""
+    others = [each for each in _read_cursors(context) if each.boot != done.boot]
+    lines = [each.model_dump_json() for each in (*others, done)[-MOST_BOOTS:]]
+    return context.store.make_bookmark(REPORTED, "\n".join(lines))
+
+
+def _read_cursors(context: Context) -> list[EventCursor]:
+    kept = (context.store.read_bookmark(REPORTED) or "").splitlines()
+    return [EventCursor.model_validate_json(line) for line in kept]
+
+
+# --- turns and calls -----------------------------------------------------------------------
+
 
 T = TypeVar("T")
 NewFolders = tuple[WorkFolder, ...]
@@ -358,3 +422,277 @@ def _add_checkpoint(
         folders=more.folders,
         events=(*moved.events, *milestones),
     )
+
+
+# --- the ends of turns ---------------------------------------------------------------------
+
+
+def settle_turn_end(context: Context, report: ReportContext, turn: Turn) -> None:
+    """Decide about the run on which a turn worked, and release the session's other runs.
+
+    If that run has ended or was taken away, or the turn was stopped, the session's next run gets
+    its turn. While a sub-agent works, that waits for the turn that hears of the sub-agent's end.
+    Source: docs/origins.md, "Runs and their states".
+    """
+    if turn.said:
+        evidence.check_first_answer(context, report.session, turn.said)
+    open_ = context.find_session_runs(report.session, report.owner.host)
+    if open_ and turn.may_have_acted:
+        wakes.settle_resume_wakes(context, report.session, open_)
+    own = [run for run in open_ if current_run.can_work_on(run, report.owner)]
+    # Runs owned by an earlier start of the gateway are left to recovery.
+    held = [r for r in own if current_run.is_at_work(r) and r.owner == report.owner]
+    asked = [run for run in own if run_calls.was_blocked_since(run, report.turn_since)]
+    spoke = next(iter((*held, *asked)), None)
+    if spoke is not None and turn.has_spoken:
+        _keep_last_words(context, spoke, turn.said)
+    for run in own if turn.may_have_acted and not turn.aborted else ():
+        remind_of_answer(context, run)
+    judged = None if turn.stopped else next(iter(held), None)
+    for run in held:
+        if run is not judged:
+            _release_run(context, run)
+    # Last: this commit carries the cursor, which marks the turn's end as handled.
+    repeats_question = any(
+        notices.is_same_question(run.dialogue.question, turn.words) for run in own
+    )
+    words = () if repeats_question else _build_words_notice(context, report, judged, turn)
+    if judged is not None:
+        _settle_run(context, report, judged, turn, words)
+        return
+    free = [run for run in own if run in held or not run.lease_until]
+    if turn.aborted or turn.is_empty or turn.children:
+        free = []
+    if not any(_give_turn(context, report, run, words) for run in free) and words:
+        context.commit(report.add_cursor(context, Change(events=words)))
+
+
+def remind_of_answer(context: Context, found: Run) -> None:
+    """Remind an agent of a user's answer on which it has not acted."""
+
+    def remind(facts: TaskFacts, run: Run, now: datetime) -> Decision[None]:
+        newest, wake_id = list_newest_wakes(context, run), context.new_id("wake", now)
+        change = questions.build_answer_reminder(
+            facts, newest, wake_id=wake_id, now=now, policy=context.policies.runs
+        )
+        return change, None
+
+    if found.why == RunReason.ANSWERED:
+        decide_on_run(context, found, remind, gone=None)
+
+
+def resume_awaiting_run(context: Context, report: ReportContext, name: str, how: str) -> None:
+    """Wake a session's run after the work in its gateway that it awaited has ended."""
+    run = current_run.find_current_run(
+        context.find_session_runs(report.session, report.owner.host), report.owner
+    )
+    if run is None:
+        return
+
+    def notify(facts: TaskFacts, _: Run, now: datetime) -> Decision[None]:
+        wake_id = context.new_id("wake", now)
+        query = EventQuery(task_id=run.task_id, limit=run_recovery.BATCH)
+        newest = context.store.find_events(query)
+        change = continuation.notify_awaited_end(facts, newest, name, how, wake_id=wake_id, now=now)
+        return change if change.empty else report.add_cursor(context, change), None
+
+    decide_on_run(context, run, notify, gone=None)
+
+
+def _keep_last_words(context: Context, found: Run, said: str) -> None:
+    """Store the end of the agent's last message of a turn with the run."""
+
+    def keep(_: TaskFacts, run: Run, now: datetime) -> Decision[None]:
+        after = apply_events(run, LastWordsSaid(words=said), now=now).run
+        return Change(runs=(after,) if after != run else ()), None
+
+    decide_on_run(context, found, keep, gone=None)
+
+
+def _release_run(context: Context, found: Run) -> None:
+    """Release a run that the turn owned but did not work on last, or any if it was stopped.
+
+    End it if its task is implicit.
+    """
+
+    def release(facts: TaskFacts, run: Run, now: datetime) -> Decision[None]:
+        if facts.task.implicit:
+            return implicit_tasks.end_task(facts, run, now), None
+        return Change(runs=(apply_events(run, LeaseReleased(), now=now).run,)), None
+
+    decide_on_run(context, found, release, gone=None)
+
+
+def _build_words_notice(
+    context: Context, report: ReportContext, run: Run | None, turn: Turn
+) -> tuple[Event, ...]:
+    """Return the notice with the agent's last words in a turn; empty: none is needed.
+
+    The gateway does not deliver the words of a turn that we started.
+    """
+    if not (turn.words and turn.has_spoken and turn.may_have_acted) or turn.stopped:
+        return ()
+    run_id = context.sessions.find_background_run(report.session)
+    if run is None and run_id is not None:
+        with suppress(RunNotFound):
+            run = context.store.read_run(run_id)
+    now = context.clock.now()
+    return (notices.build_last_words(run, report.session, turn.words, now),)
+
+
+def _settle_run(
+    context: Context, report: ReportContext, found: Run, turn: Turn, words: tuple[Event, ...]
+) -> None:
+    """Decide what becomes of the run on which a turn worked.
+
+    The last words are shown if the turn was the user's, or if they are the run's last and no other
+    notice reports its end.
+    """
+
+    def settle(facts: TaskFacts, run: Run, now: datetime) -> Decision[None]:
+        change = _build_turn_end_change(context, facts, run, turn, now)
+        after = change.runs[-1] if change.runs else run
+        asked = any(event.kind == events.NOTICE for event in change.events)
+        answers = turn.origin is Origin.USER
+        if answers or (after.state not in current_run.WORKABLE_STATES and not asked):
+            change = _prepend_words(change, words)
+        return report.add_cursor(context, change), None
+
+    decide_on_run(context, found, settle, gone=None)
+
+
+def _build_turn_end_change(
+    context: Context, facts: TaskFacts, run: Run, turn: Turn, now: datetime
+) -> Change:
+    """Return the change that the end of a turn makes to the run it worked on."""
+    if facts.task.implicit:
+        return implicit_tasks.end_turn(facts, run, turn, now)
+    wake_id = context.new_id("wake", now)
+    return continuation.apply_turn_end(
+        facts, turn, wake_id=wake_id, now=now, policy=context.policies.runs
+    )
+
+
+def _prepend_words(change: Change, words: tuple[Event, ...]) -> Change:
+    """Put the notice with the agent's words before the other events of a change."""
+    return change.model_copy(update={"events": (*words, *change.events)})
+
+
+def _give_turn(
+    context: Context, report: ReportContext, found: Run, words: tuple[Event, ...]
+) -> bool:
+    """Give a run its turn; False: it waits for something, so the next run may have the turn.
+
+    `words` is the notice with the last words of the run before it.
+    """
+
+    def give(facts: TaskFacts, _: Run, now: datetime) -> Decision[bool]:
+        wake_id = context.new_id("wake", now)
+        change = continuation.promote_run(
+            facts, report.owner, wake_id=wake_id, now=now, policy=context.policies.runs
+        )
+        if change is None or (change.empty and not words):
+            return Change(), change is not None
+        return report.add_cursor(context, _prepend_words(change, words)), True
+
+    return decide_on_run(context, found, give, gone=False)
+
+
+# --- implicit tasks ------------------------------------------------------------------------
+
+
+MOST_SESSIONS: Final = 1_000
+"""Sessions whose first calls are kept in memory; the end of a turn may never be reported."""
+
+
+def end_left_tasks(context: Context, report: ReportContext, origin: Origin) -> None:
+    """Forget the calls of a session's earlier turns, and end the implicit tasks of those turns.
+
+    Only a user's turn ends them: other turns may belong to the same work. A task that waits to be
+    resumed stays, as does one that this turn has already taken up.
+    """
+    forget_calls(context, report)
+    if origin is not Origin.USER:
+        return
+    for run in context.find_session_runs(report.session, report.owner.host):
+        if run.state in current_run.WORKABLE_STATES and not _is_held(run, report.owner):
+            context.update_task(run.task_id, partial(_end_left_task, run))
+
+
+def _end_left_task(found: Run, facts: TaskFacts, now: datetime) -> Decision[None]:
+    """End an implicit task whose run has not changed since it was found."""
+    if not facts.task.implicit or facts.run != found:
+        return Change(), None
+    return implicit_tasks.end_task(facts, found, now), None
+
+
+def note_call(
+    context: Context, report: ReportContext, entry: CallStartEntry, request: str | None
+) -> None:
+    """Note a call that belongs to no task; the third call of a user's turn opens one.
+
+    `request` is what the user said in the turn; None: no user began it. Nothing is noted then, in a
+    background session, or if the setting `implicit_tasks` is off.
+    """
+    own = context.sessions.find_background_run(report.session) is not None
+    if request is None or not context.policies.runs.implicit_tasks or own:
+        return
+    now = context.clock.now()
+    seen = (
+        *context.live.uncovered_calls.get(report.session_address, ()),
+        UncoveredCallEntry(at=now, entry=entry),
+    )
+    if not implicit_tasks.needs_task(seen):
+        if len(context.live.uncovered_calls) >= MOST_SESSIONS:
+            context.live.uncovered_calls.pop(next(iter(context.live.uncovered_calls)))
+        context.live.uncovered_calls[report.session_address] = seen
+        return
+    change = implicit_tasks.open_task(
+        seen,
+        request,
+        report.owner,
+        task_id=context.new_id("task", now),
+        run_id=context.new_id("run", now),
+        folder=report.folder,
+        fingerprint=report.fingerprint,
+        now=now,
+        policy=context.policies.runs,
+    )
+    context.commit(report.add_cursor(context, change))
+    forget_calls(context, report)
+
+
+def note_call_end(context: Context, report: ReportContext, entry: CallEndEntry) -> None:
+    """Note the end of a call that belongs to no task."""
+    seen = context.live.uncovered_calls.get(report.session_address, ())
+    if implicit_tasks.has_seen_start(seen, entry):
+        now = context.clock.now()
+        context.live.uncovered_calls[report.session_address] = (
+            *seen,
+            UncoveredCallEntry(at=now, entry=entry),
+        )
+
+
+def forget_calls(context: Context, report: ReportContext) -> None:
+    """Forget a turn's calls, since it is over, has a task now, or another turn begins."""
+    context.live.uncovered_calls.pop(report.session_address, None)
+
+
+def find_covering_task(context: Context, caller: Caller) -> tuple[TaskFacts, Run] | None:
+    """Return the implicit task that was opened in the caller's turn, and its run; else None."""
+    owner = caller.gateway_owner
+    if owner is None or owner.session_key is None:
+        return None
+    for found in context.find_session_runs(owner.session_key, owner.host):
+        facts = context.store.read_task(found.task_id)
+        run = facts.run  # read anew: a heartbeat may have changed it
+        if run is None or not _is_held(run, owner):
+            continue
+        if implicit_tasks.is_task_of_turn(facts.task, run):
+            return facts, run
+    return None
+
+
+def _is_held(run: Run, owner: Owner) -> bool:
+    """Whether a turn of an owner works on a run now."""
+    return current_run.is_at_work(run) and run.owner == owner

@@ -1,29 +1,71 @@
-"""Act on a task or wait in the user's place: on the page, at the command line, in a tab."""
+"""Act on a task or wait in the user's place: on the page, at the command line, in a chat."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Final
 
+from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes.task_update import Acceptance, UpdateRequest
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.text_safety import has_visible_text
-from openclaw_taskmem.domain.text.texts import quote_line, to_plain_line
+from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
 from openclaw_taskmem.domain.views import user_actions
+from openclaw_taskmem.domain.views.chat_commands import (
+    ASKED_BYTES,
+    MOST_ENDED,
+    NAMED_BYTES,
+    Command,
+    ListedTask,
+    choose_task,
+    describe_list,
+    describe_listed,
+    describe_way_to_answer,
+)
 from openclaw_taskmem.domain.views.user_actions import (
     NEEDED_WORDS,
     ActRequest,
     UserAction,
     list_actions,
 )
+from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.domain.wakes.notices import NAME_BYTES
-from openclaw_taskmem.engine import reviews, run_handoff, runs, tasks, user_questions, waits
-from openclaw_taskmem.engine.agent_reach import find_unreached
+from openclaw_taskmem.engine import (
+    evidence,
+    gateway_reports,
+    overview,
+    run_handoff,
+    runs,
+    tasks,
+    waits,
+)
 from openclaw_taskmem.engine.context import Context
-from taskmem_hookspecs import InvalidArguments, NotAllowed, TaskFacts, TaskStatus
+from openclaw_taskmem.engine.lookup import find_failure
+from openclaw_taskmem.engine.packets import get_session_key
+from openclaw_taskmem.engine.run_guards import PAGE, list_background_runs, list_own_tasks
+from openclaw_taskmem.engine.run_history import find_last_run
+from openclaw_taskmem.engine.wakes import find_unreached
+from taskmem_hookspecs import (
+    Change,
+    InvalidArguments,
+    NotAllowed,
+    RunQuery,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskmemError,
+    TaskQuery,
+    TaskStatus,
+    Value,
+    WaitStatus,
+)
 
-ASKED_BYTES: Final = 1_000
+REFUSED_QUESTION_BYTES: Final = 1_000
 """Longest excerpt of a question in a refusal."""
 
 
@@ -86,7 +128,7 @@ def _guard_act(context: Context, request: ActRequest, facts: TaskFacts) -> None:
     """
     action = request.action
     name = quote_line(to_plain_line(facts.task.name), NAME_BYTES)
-    question = user_questions.find_question(context, facts.run)
+    question = runs.find_question(context, facts.run)
     asks = question is not None
     allowed = list_actions(facts, asks=asks)
     if action not in allowed:
@@ -101,11 +143,11 @@ def _guard_act(context: Context, request: ActRequest, facts: TaskFacts) -> None:
     if action is UserAction.ANSWER and question and question.key != request.question_id:
         asked = (facts.run and facts.run.dialogue.question) or question.text
         raise InvalidArguments(
-            f"{name} asks you now: {quote_line(to_plain_line(asked), ASKED_BYTES)} "
+            f"{name} asks you now: {quote_line(to_plain_line(asked), REFUSED_QUESTION_BYTES)} "
             "Your answer was to another question, or to none, so it was not sent. Answer again."
         )
     approves = action is UserAction.APPROVE
-    if approves and request.files_id != reviews.read_files_id(context, facts):
+    if approves and request.files_id != evidence.read_files_id(context, facts):
         raise InvalidArguments(
             f"You were not shown what {name} made, as it is now. Look at it with taskmem show "
             f"{facts.task.task_id}, and approve it again. Nothing was changed."
@@ -127,3 +169,237 @@ def _write_status(
         message=words, status=status, acceptance=acceptance, reviewed=reviewed, caller=caller
     )
     tasks.write_update(context, task_id, wish, guard)
+
+
+# --- commands in a chat --------------------------------------------------------------------
+
+
+LISTED: Final = "listed"
+"""Name of the bookmark with the numbered tasks of each session, in JSON; listed last is last."""
+MOST_LISTED: Final = 100
+"""Sessions whose numbers are kept."""
+_OVER: Final = tuple(state for state in RunState if state.terminal)
+
+
+class CommandReply(Value):
+    """The result of a command."""
+
+    text: str = ""
+    """The immediate answer to the person."""
+    task_id: str | None = None
+    packet: str | None = None
+    """The agent's packet in the turn that the command begins; None: it begins no turn."""
+
+
+def run_command(context: Context, command: Command, words: str, caller: Caller) -> CommandReply:
+    """Run a command that a person gave in the chat of the caller's session."""
+    now, session = context.clock.now(), caller.session_key
+    listed = list_chat_tasks(context, session, caller.host) if session is not None else []
+    named = _number_tasks(context, session, listed, anew=command is Command.TASKS)
+    if command is Command.TASKS:
+        return CommandReply(text=describe_list(named, now))
+    choice = choose_task(_list_choices(listed, named, words), command, words, now)
+    if choice.one is None:
+        return CommandReply(text=choice.reply)
+    task = choice.one.task
+    try:
+        if command is Command.CANCEL:
+            return _cancel_task(context, choice.one, caller)
+        if _is_at_work_elsewhere(choice.one, session):
+            line = describe_listed([choice.one], now)
+            return CommandReply(text=f"{line}\n{_describe_work(choice.one)}")
+        said = choice.words or None
+        return _resume_task(context, choice.one, said, caller, named=bool(words.strip()))
+    except TaskmemError as error:
+        return CommandReply(text=str(error).replace(task.task_id, notices.format_task_name(task)))
+
+
+def _is_at_work_elsewhere(listed: ListedTask, session: str | None) -> bool:
+    """Whether a task is being worked on in the background, so nobody else may write for it."""
+    run = listed.run
+    away = run is not None and run.told_session == session
+    return away and run is not None and run.state is RunState.RUNNING
+
+
+def _describe_work(listed: ListedTask) -> str:
+    """Say why a task in the background is not resumed."""
+    if listed.run is not None and current_run.is_at_work(listed.run):
+        return "It is worked on already, and asks nothing."
+    if listed.waits:
+        return "It goes on when what it waits for has come, and asks nothing."
+    return "No turn works on it now; it goes on with its next, and asks nothing."
+
+
+def list_chat_tasks(context: Context, session: str, host: str | None = None) -> list[ListedTask]:
+    """Return the tasks of a session, numbered for people.
+
+    Its open tasks come first, then those in the background, then the last that ended.
+    """
+    listed: list[ListedTask] = []
+    seen: set[str] = set()
+    for task in chain(
+        *(each(context, session, host) for each in (_list_own, _list_background, _list_ended))
+    ):
+        if task.task_id not in seen:
+            seen.add(task.task_id)
+            listed.append(_build_listed_task(context, task, len(listed) + 1))
+    return listed
+
+
+def _list_choices(
+    listed: list[ListedTask], named: list[ListedTask], words: str
+) -> list[ListedTask]:
+    """Return the tasks that a command may mean.
+
+    Implicit tasks left by a crash are meant if no other task is open and none is named.
+    """
+    is_open = any(not each.task.status.terminal for each in named)
+    if not named or not (is_open or words.strip()):
+        return [each for each in listed if each.task.implicit] or named
+    return named
+
+
+def _number_tasks(
+    context: Context, session: str | None, listed: list[ListedTask], *, anew: bool
+) -> list[ListedTask]:
+    """Return the registered tasks by the numbers that people know.
+
+    A number keeps its task until the list is asked for again (`anew`); new tasks get numbers after
+    it, or until many other sessions were listed.
+    """
+    named = {each.task.task_id: each for each in listed if not each.task.implicit}
+    order = [*named]
+    if session is not None and named:
+        with context.lock_subjects(LISTED):
+            order = _store_order(context, session, order, anew=anew)
+    return [
+        named[task_id].model_copy(update={"number": number})
+        for number, task_id in enumerate(order, 1)
+        if task_id in named
+    ]
+
+
+def _store_order(context: Context, session: str, named: list[str], *, anew: bool) -> list[str]:
+    """Store the order of a session's tasks as the one that was listed last, and return it."""
+    lists: dict[str, list[str]] = json.loads(context.store.read_bookmark(LISTED) or "{}")
+    known = lists.pop(session, [])
+    order = [*dict.fromkeys(named if anew else (*known, *named))]
+    if anew or order != known:
+        kept = dict([*lists.items(), (session, order)][-MOST_LISTED:])
+        mark = context.store.make_bookmark(LISTED, json.dumps(kept))
+        context.commit(Change(bookmarks=(mark,)))
+    return order
+
+
+def _list_own(context: Context, session: str, host: str | None) -> list[Task]:
+    return _sort_latest_first(list_own_tasks(context, session, host, implicit=None))
+
+
+def _list_background(context: Context, session: str, host: str | None) -> Iterator[Task]:
+    for run in list_background_runs(context, session, host):
+        yield context.store.read_task(run.task_id).task
+
+
+def _list_ended(context: Context, session: str, host: str | None) -> list[Task]:
+    over = (status for status in TaskStatus if status.terminal)
+    found = [
+        task
+        for status in over
+        for task in context.store.find_tasks(
+            TaskQuery(status=status, limit=MOST_ENDED, session_key=session, implicit=False)
+        )
+        if not reachability.is_other_gateway(task.host, host)
+    ]
+    found += (
+        context.store.read_task(run.task_id).task
+        for run in context.store.find_runs(RunQuery(states=_OVER, limit=PAGE))
+        if run.told_session == session and not context.is_elsewhere(run, host)
+    )
+    distinct = {task.task_id: task for task in found if task.status.terminal}
+    return _sort_latest_first(distinct.values())[:MOST_ENDED]
+
+
+def _sort_latest_first(tasks: Iterable[Task]) -> list[Task]:
+    return sorted(tasks, key=lambda task: task.updated_at, reverse=True)
+
+
+def _build_listed_task(context: Context, task: Task, number: int) -> ListedTask:
+    facts = context.store.read_task(task.task_id)
+    run = facts.run or find_last_run(context, task.task_id)
+    return ListedTask(
+        number=number,
+        task=facts.task,
+        run=run,
+        failure=find_failure(context, facts.task, run),
+        waits=tuple(w for w in facts.waits if w.status is WaitStatus.WATCHING),
+    )
+
+
+def _cancel_task(context: Context, listed: ListedTask, caller: Caller) -> CommandReply:
+    task, dropped = listed.task, _describe_dropped(context, listed)
+    person = Caller(person=True, session_key=caller.session_key, home=caller.home)
+    run_handoff.cancel_task(context, task.task_id, "The user said so.", person)
+    text = f"{notices.format_task_name(task)}: cancelled; what was done so far is kept."
+    session = get_session_key(task, find_last_run(context, task.task_id))
+    running = context.live.running_work.get(session, ())
+    about = ", ".join(to_plain_line(scrub(each.about or each.name)) for each in running)
+    more = f" Still running: {clip(about, notices.LINE_BYTES)}." if about else ""
+    return CommandReply(text=f"{text}{dropped}{more}")
+
+
+def _describe_dropped(context: Context, listed: ListedTask) -> str:
+    """Say which question or review of the user ends with a task; empty: none."""
+    if listed.question is not None:
+        return f" {_quote_question(listed.question)} is not to be answered any more."
+    if listed.run is None or listed.run.state is not RunState.REVIEW:
+        return ""
+    line = overview.read_line(context, listed.task.task_id)
+    files = "; ".join(filter(None, (line.made, line.unproved))) or "nothing was seen to be made"
+    return f" You need not review it any more ({clip(files, notices.LINE_BYTES)})."
+
+
+def _quote_question(question: str) -> str:
+    return quote_line(to_plain_line(question), ASKED_BYTES)
+
+
+def _repeat_question(
+    context: Context, listed: ListedTask, caller: Caller, *, named: bool
+) -> CommandReply:
+    """Repeat a task's question: to its agent, which then asks the user.
+
+    The user reads it directly if the task was named, or its agent is in another session.
+    """
+    task, run = listed.task, listed.run
+    session, host = caller.session_key or "", caller.host
+    found = gateway_reports.build_reminder(context, session, host=host, task_id=task.task_id)
+    away = run is not None and run.told_session == session
+    if named or found is None or away:
+        shown = describe_listed([listed], context.clock.now())
+        return CommandReply(text=f"{shown}\n{describe_way_to_answer([listed])}")
+    packet = gateway_reports.prepend_waiting_tasks(context, session, found[1], host)
+    return CommandReply(task_id=task.task_id, packet=packet)
+
+
+def _resume_task(
+    context: Context, listed: ListedTask, answer: str | None, caller: Caller, *, named: bool
+) -> CommandReply:
+    """Resume a task, or deliver the user's answer to its agent if it has asked."""
+    task = listed.task
+    if listed.question is not None and answer is None:
+        return _repeat_question(context, listed, caller, named=named)
+    if answer is not None and listed.run and current_run.can_take_answer(listed.run):
+        person = Caller(person=True, session_key=caller.session_key, home=caller.home)
+        runs.take_up_task(context, task.task_id, person, answer=answer)
+        said, asked = quote_line(to_plain_line(answer), NAMED_BYTES), listed.question
+        text = f"{notices.format_task_name(task)}: its agent is told your answer: {said}."
+        question = "" if asked is None else f" It had asked: {_quote_question(asked)}"
+        return CommandReply(text=f"{text}{question}")
+    # A command counts as the user's own words, whichever turn runs.
+    word = {"request": answer, "turn_since": None, "by_command": True}
+    user = caller.model_copy(update=word)
+    again, run, packet = runs.resume_task(context, task.task_id, user, answer=answer)
+    if run is not None and run.told_session == caller.session_key:
+        answered = "is told so, and " if answer is not None else ""
+        name = notices.format_task_name(task)
+        return CommandReply(text=f"{name}: its agent {answered}goes on in the background.")
+    return CommandReply(task_id=again.task_id, packet=packet)

@@ -15,14 +15,13 @@ from openclaw_taskmem.domain.changes.waits import Refinement, WaitFacts
 from openclaw_taskmem.domain.conditions import look_policy, role_queue_target, targets
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.wakes import outbox
-from openclaw_taskmem.engine.context import Context, Decision
+from openclaw_taskmem.engine.context import Context, Decision, TargetPreview
 from openclaw_taskmem.engine.run_guards import (
     fill_in_home,
     find_holder,
     guard_more_waits,
     guard_task,
 )
-from openclaw_taskmem.engine.watching import TargetPreview
 from taskmem_hookspecs import (
     Change,
     Condition,

@@ -14,7 +14,7 @@ from typing import Final
 
 from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
-from openclaw_taskmem.plugin_host.manager import format_error
+from openclaw_taskmem.plugin_host.plugin_host import format_error
 from taskmem_hookspecs import Checkup, DoctorCheck, DoctorRow, DoctorState
 
 CHECK_SECONDS: Final = 30.0

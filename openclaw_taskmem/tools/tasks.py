@@ -1,11 +1,15 @@
 """The tools on tasks: register one, report or ask, revise the plan, list.
 
+An answer shows a page of the thread: at most ten messages and 6 KiB of JSON. A message over 3 KiB
+is shown in part, with the call that reads the whole message part by part.
 Source: docs/origins.md, "Tasks and statuses".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain.callers.callers import Caller
@@ -15,24 +19,143 @@ from openclaw_taskmem.domain.changes.task_update import (
     describe_next_step,
     describe_unheard,
 )
-from openclaw_taskmem.domain.runs import budget
+from openclaw_taskmem.domain.runs import budget, current_run
 from openclaw_taskmem.domain.tasks import ledger, lifecycle
 from openclaw_taskmem.domain.tasks.plan import describe_progress
-from openclaw_taskmem.domain.text.texts import format_count, format_iso, format_step_numbers
-from openclaw_taskmem.engine import role_queues, task_standing, tasks
+from openclaw_taskmem.domain.text.texts import (
+    count_json_bytes,
+    format_count,
+    format_iso,
+    format_step_numbers,
+)
+from openclaw_taskmem.engine import lookup, tasks
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.tools import forms, runs, thread_pages
+from openclaw_taskmem.engine.runs import list_awaited
+from openclaw_taskmem.engine.tasks import QueryAnswer
+from openclaw_taskmem.tools import forms, runs
 from openclaw_taskmem.tools.tool import (
     Answer,
     RunlessAnswer,
     Tool,
-    describe_asked,
-    describe_awaited,
-    describe_queue,
-    describe_silence,
 )
-from taskmem_hookspecs import TaskStatus
+from taskmem_hookspecs import InvalidArguments, Message, Run, Task, TaskStatus
 from taskmem_hookspecs.errors import TaskmemError
+from taskmem_hookspecs.words import find_patterns
+
+PAGE_MESSAGES: Final = 10
+FEWEST_MESSAGES: Final = 5
+"""Messages shown if fewer match; the newest are added."""
+PAGE_BYTES: Final = 6 * 1024
+"""Bytes of JSON for the messages of one answer."""
+_LONG_MESSAGE_BYTES: Final = 3 * 1024
+"""Bytes above which a message is shown in part."""
+_EXCERPT: Final = 2 * 1024
+_PART: Final = 5 * 1024
+"""Bytes of a part when a single message is read whole."""
+
+_PLACE: Final = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})")
+
+
+def parse_position(after: str) -> tuple[int, int]:
+    """Return the id of the newest message to search, and the number of entries already shown.
+
+    Raises:
+        InvalidArguments: `after` is not a position from `more`.
+    """
+    match = _PLACE.fullmatch(after)
+    if match is None:
+        raise InvalidArguments(
+            "after must be as the answer's more.arguments gave it; leave it out to "
+            "begin anew. Nothing was written."
+        )
+    return int(match[1]), int(match[2])
+
+
+def cut_page(asked: QueryAnswer, query: str, start: int) -> Answer:
+    """Return the entries from `start` on that fit, and how to get the next."""
+    found = asked.found
+    parts = _split_text(found.messages[0].content, _PART) if found.alone else []
+    total = len(parts) or len(found.messages)
+    most = PAGE_MESSAGES
+    if start == 0 and found.matches and not found.alone:
+        most = min(max(found.matches, FEWEST_MESSAGES), PAGE_MESSAGES)
+    shown: list[Answer] = []
+    room = PAGE_BYTES
+    for place in range(start, min(start + most, total)):
+        if found.alone:
+            entry = _show_part(found.messages[0], parts, place)
+        else:
+            entry = _show_message(found.messages[place], found.question.words)
+            if "part" in entry:
+                number = found.messages[place].message_id
+                entry["whole"] = _build_arguments(asked, f"message {number}")
+        room -= len(json.dumps(entry, ensure_ascii=False).encode()) + 2
+        if room < 0 and shown:
+            break
+        shown.append(entry)
+    end = start + len(shown)
+    left = max(0, total - end)
+    after = f"{asked.until}.{end}"
+    more: Answer = {"left": left, "arguments": _build_arguments(asked, query, after=after)}
+    return {"messages": [*shown], "more": more if left else None}
+
+
+def describe_page(asked: QueryAnswer, page: Answer) -> str:
+    """Say what a page shows and how to go on."""
+    found = asked.found
+    if found.matches:
+        sentence = f"Messages that match: {found.matches}, the best first."
+    elif found.question.words and found.messages:
+        sentence = "No message matches; the newest that say most come first."
+    else:
+        sentence = ""
+    more = "For more messages, call with more.arguments." if page["more"] else ""
+    return f"{sentence} {more}".strip()
+
+
+def _build_arguments(asked: QueryAnswer, query: str, **more: str) -> Answer:
+    return {"task_id": asked.task.task_id, "query": query, **more}
+
+
+def _show_message(message: Message, words: tuple[str, ...]) -> Answer:
+    """Return a message; of a long one, the part with most of the words, which are patterns."""
+    if count_json_bytes(message.content) <= _LONG_MESSAGE_BYTES:
+        return _describe_message(message, message.content)
+    parts = _split_text(message.content, _EXCERPT)
+    held = [len(find_patterns(part, words)) for part in parts]
+    return _show_part(message, parts, held.index(max(held)))
+
+
+def _show_part(message: Message, parts: Sequence[str], place: int) -> Answer:
+    entry = _describe_message(message, parts[place])
+    if len(parts) > 1:
+        entry["part"] = f"{place + 1} of {len(parts)}"
+    return entry
+
+
+def _describe_message(message: Message, content: str) -> Answer:
+    return {
+        "message_id": message.message_id,
+        "role": message.role,
+        "msg_type": message.msg_type,
+        "content": content,
+        "created_at": format_iso(message.created_at),
+    }
+
+
+def _split_text(text: str, size: int) -> list[str]:
+    """Cut a text into parts of at most `size` bytes of JSON."""
+    parts: list[str] = []
+    while text:
+        kept = min(len(text), size)
+        while count_json_bytes(text[:kept]) > size:
+            kept = kept * size // (count_json_bytes(text[:kept]) + size // 8) or 1
+        parts.append(text[:kept])
+        text = text[kept:]
+    return parts
+
+
+# --- the tools -----------------------------------------------------------------------------
 
 
 def task_register(context: Context, form: forms.TaskRegister, caller: Caller) -> Answer:
@@ -65,11 +188,11 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
         **({} if form.role is None else {"queued_for": form.role}),
         "message": (
             f"Registered with {format_count(len(task.plan), 'step')}. Report with "
-            f"task_update as you go; {describe_silence(context, task)} "
+            f"task_update as you go; {_describe_silence(context, task)} "
             f"{unlimited}{describe_next_step(task)}"
             if form.role is None
             else f"Registered with {format_count(len(task.plan), 'step')}. "
-            f"{describe_queue(context, task, form.role)}"
+            f"{_describe_queue(context, task, form.role)}"
         ),
     }
 
@@ -88,7 +211,7 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
         token=form.token,
         caller=caller,
     )
-    until, start = (None, 0) if form.after is None else thread_pages.parse_position(form.after)
+    until, start = (None, 0) if form.after is None else parse_position(form.after)
     answer: Answer = {"task_id": form.task_id}
     sentences: list[str] = []
     runless = False
@@ -106,7 +229,7 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
             answer |= ledger.describe_ledger(updated.ledger, ledger.MOST_ENTRIES)
         sentences.append(_describe_update(updated, wish))
         if wish.ask is not None and task.status is TaskStatus.ACTIVE:
-            sentences.append(describe_asked(context, task))
+            sentences.append(_describe_asked(context, task))
         if updated.hint is not None:
             answer["hint"] = updated.hint
             sentences.append(updated.hint)
@@ -122,14 +245,14 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
             "last_update": format_iso(task.updated_at),
             "plan": list(task.plan),
             "metadata": dict(task.metadata),
-            **thread_pages.cut_page(asked, form.query, start),
+            **cut_page(asked, form.query, start),
         }
         sentences.append(
             "That is where the task stands."
             if sentences
             else "That is where the task stands. " + describe_next_step(task, newest, asked.run)
         )
-        sentences.append(thread_pages.describe_page(asked, answer))
+        sentences.append(describe_page(asked, answer))
     answer["message"] = " ".join(sentences).strip()
     return RunlessAnswer(answer) if runless else answer
 
@@ -228,13 +351,13 @@ def task_list(context: Context, form: forms.TaskList, caller: Caller) -> Answer:
     word = form.status.strip().lower()
     besides = ("all", "implicit", "waiting")
     status = None if word in besides else lifecycle.parse_status(word, *besides)
-    awaited = role_queues.list_awaited(context)
+    awaited = list_awaited(context)
     order = "the longest waiting" if word == "waiting" else "the latest"
     if word == "waiting":
-        found = task_standing.list_visible_named(context, awaited, form.limit, caller)
+        found = lookup.list_visible_named(context, awaited, form.limit, caller)
     else:
         given = (status, form.limit, caller)
-        found = task_standing.list_visible_tasks(context, *given, implicit=word == "implicit")
+        found = lookup.list_visible_tasks(context, *given, implicit=word == "implicit")
     kind = "" if word == "all" else f"{word if status is None else status} "
     start = "" if word in besides[1:] else " Start one with task_register."
     ask = "Ask for one with task_update and a query."
@@ -250,7 +373,7 @@ def task_list(context: Context, form: forms.TaskList, caller: Caller) -> Answer:
                 "plan_steps": len(task.plan),
                 "messages": task.message_count,
                 "last_update": format_iso(task.updated_at),
-                **describe_awaited(context, awaited.get(task.task_id)),
+                **_describe_awaited(context, awaited.get(task.task_id)),
             }
             for task in found
         ],
@@ -260,6 +383,56 @@ def task_list(context: Context, form: forms.TaskList, caller: Caller) -> Answer:
             else f"There is no {kind}task.{start}"
         ),
     }
+
+
+def _describe_awaited(context: Context, run: Run | None) -> Answer:
+    """Return what a task's run waits for, and its question; empty: nothing."""
+    what = None if run is None else current_run.find_awaited(run, context.sessions)
+    if run is None or what is None:
+        return {}
+    waits: Answer = {"what": what, "since": format_iso(run.changed_at)}
+    if what == "claim":
+        waits["role"] = run.role
+    asked: Answer = {} if run.dialogue.question is None else {"question": run.dialogue.question}
+    return {**asked, "waits_for": waits}
+
+
+def _describe_asked(context: Context, task: Task) -> str:
+    """Say who puts a question to the user, and what its agent does meanwhile."""
+    if context.sessions.is_own(task.session_key):
+        return (
+            "The user is shown your question, and the task waits for the answer: end "
+            "your turn now, and do not repeat it. Once they have answered, set status "
+            '"active".'
+        )
+    return (
+        "Put your question to the user yourself: no message reaches them from here. "
+        "Then call task_resume with their words as answer."
+    )
+
+
+def _describe_queue(context: Context, task: Task, role: str) -> str:
+    """Say who gets a task that was queued for a role, and who is woken."""
+    session = task.registrar_session
+    advice = 'task_list with status "waiting" shows it until somebody has.'
+    if session is not None and context.reaches(task.registrar_host, session):
+        silence = f"{context.policies.stuck.threshold_seconds:g}"
+        advice = f"You are woken if nobody has claimed it after {silence} s."
+    return (
+        f"It is queued for {role}, and whoever claims it with task_claim gets it. Do "
+        f"not work on it yourself. {advice}"
+    )
+
+
+def _describe_silence(context: Context, task: Task) -> str:
+    """Say what happens if a task is not updated any more."""
+    if not context.reaches(task.host, task.session_key):
+        return (
+            "no wake can reach you here, so find it again with task_list and a query "
+            "of task_update."
+        )
+    silence = f"{context.policies.stuck.threshold_seconds:g}"
+    return f"after {silence} s of silence you are woken with all you need to go on."
 
 
 TOOLS: Final = (

@@ -1,7 +1,4 @@
-"""Views for people and programs: tasks, wakes, waits, runs, events and plug-ins as JSON.
-
-Source: docs/origins.md, "Commands".
-"""
+"""Convert the overview to JSON, for the command line and the page."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, partial
-from typing import Final
+from typing import Final, cast
 
 from pydantic import JsonValue
 
@@ -21,12 +18,13 @@ from openclaw_taskmem.domain.tasks.proof import list_proofs
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import format_iso_millis, to_epoch
 from openclaw_taskmem.domain.views import timeline
+from openclaw_taskmem.domain.views.overview import TaskLine
 from openclaw_taskmem.engine import lookup
-from openclaw_taskmem.engine.agent_reach import count_hostless
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.overview import read_line
+from openclaw_taskmem.engine.overview import Overview, read_line
 from openclaw_taskmem.engine.recall import list_activity
-from openclaw_taskmem.engine.wakes import Holds, hold_nothing
+from openclaw_taskmem.engine.wakes import Holds, count_hostless, hold_nothing
+from openclaw_taskmem.tools.tool import Answer
 from taskmem_hookspecs import (
     Event,
     EventQuery,
@@ -45,6 +43,36 @@ from taskmem_hookspecs import (
     WakeQuery,
     WakeState,
 )
+
+
+def describe_overview(found: Overview) -> Answer:
+    """Return the overview, its tasks by section."""
+    return {
+        "now": format_iso_millis(found.now),
+        "sections": {
+            section.value: [_describe_line(line) for line in lines]
+            for section, lines in found.sections.items()
+        },
+        "unlisted": found.unlisted,
+        "unlisted_failed": found.unlisted_failed,
+        "all_ended": found.all_ended,
+    }
+
+
+def describe_list(lines: Sequence[TaskLine], now: datetime) -> Answer:
+    """Return a list of tasks."""
+    return {
+        "now": format_iso_millis(now),
+        "tasks": [_describe_line(line) for line in lines],
+    }
+
+
+def _describe_line(line: TaskLine) -> JsonValue:
+    return cast("JsonValue", line.model_dump(mode="json"))
+
+
+# --- lists and single rows -----------------------------------------------------------------
+
 
 View = dict[str, JsonValue]
 PAGE_BYTES: Final = 256 * 1024

@@ -27,9 +27,9 @@ from openclaw_taskmem.cli import backup_archive, daemon_process
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.hosts import HOSTS
 from openclaw_taskmem.daemon import home_exchange
-from openclaw_taskmem.daemon.work_folders import BACKUP
+from openclaw_taskmem.daemon.home_exchange import BACKUP
 from openclaw_taskmem.home import Home
-from openclaw_taskmem.plugin_host import facade
+from openclaw_taskmem.plugin_host import plugin_host
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from taskmem_hookspecs import Change, WakeQuery, WakeState
 from taskmem_hookspecs.testing import a_message, a_task, a_wait, a_wake, an_event
@@ -272,7 +272,7 @@ def test_a_busy_machine_fails_no_restore(
             raise TookTooLong(seconds, Future())
         return call()
 
-    monkeypatch.setattr(facade, "run_with_timeout", need_a_minute)
+    monkeypatch.setattr(plugin_host, "run_with_timeout", need_a_minute)
     file = back_up(filled_home, tmp_path / "file")
     done = run(filled_home, "restore", "--replace", file)
     assert done.exit_code == 0, done.output
@@ -282,7 +282,7 @@ def test_a_database_that_nobody_checked_replaces_nothing(
     filled_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = back_up(filled_home, tmp_path / "file")
-    monkeypatch.setattr(facade.PluginHost, "find_doctor_checks", lambda *_: [])
+    monkeypatch.setattr(plugin_host.PluginHost, "find_doctor_checks", lambda *_: [])
     refused = run(filled_home, "restore", "--replace", file)
     assert refused.exit_code == 1
     assert "has answered how to check a database, so nothing was changed" in refused.output

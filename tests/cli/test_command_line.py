@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from openclaw_taskmem.cli import detail_text, list_commands, task_commands
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.hosts import HOSTS
-from openclaw_taskmem.daemon.picture_files import SnapshotMoment, SnapshotStore
+from openclaw_taskmem.daemon.snapshots import SnapshotMoment, SnapshotStore
 
 COMMANDS = sorted(cli.commands)
 

@@ -22,13 +22,12 @@ from openclaw_taskmem import __version__
 from openclaw_taskmem.cli import daemon_process, doctor, doctor_rows
 from openclaw_taskmem.config import list_defaults
 from openclaw_taskmem.daemon import processes, settings_differences
+from openclaw_taskmem.daemon.home_exchange import RESTORE
 from openclaw_taskmem.daemon.lock import Lock
-from openclaw_taskmem.daemon.work_folders import RESTORE
 from openclaw_taskmem.domain.text.texts import format_count
 from openclaw_taskmem.home import Home, HomeRefused, find_home
-from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
-from openclaw_taskmem.plugin_host.manager import Plugin, format_error
+from openclaw_taskmem.plugin_host.plugin_host import Plugin, PluginHost, format_error
 from taskmem_hookspecs import DoctorRow, DoctorState, TaskmemError, hookimpl
 from taskmem_openclaw.doctor.rows import _build_unused_row
 from tests.cli.fake_daemon import FakeDaemon
@@ -859,7 +858,7 @@ def test_a_check_that_hangs_on_a_thread_is_named_and_ended():
         import asyncio, threading
         from openclaw_taskmem.cli import command_line
         from openclaw_taskmem.plugin_host import doctor_checks
-        from openclaw_taskmem.plugin_host.facade import PluginHost
+        from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 
         class Hanging:
             name, costs = "hanging", False

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from openclaw_taskmem.daemon.scheduler import BackgroundLoops
+from openclaw_taskmem.daemon.background_loops import BackgroundLoops
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.engine import wakes

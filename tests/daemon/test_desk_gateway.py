@@ -14,7 +14,7 @@ import pytest
 
 import taskmem_evidence.hooks
 from openclaw_taskmem.config import Settings
-from openclaw_taskmem.daemon.rpc import Dispatcher, RelayHost, _build_relay_caller
+from openclaw_taskmem.daemon.dispatcher import Dispatcher, RelayHost, _build_relay_caller
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.conditions.look_policy import LookPolicy

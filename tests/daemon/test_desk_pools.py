@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.config import Settings
-from openclaw_taskmem.daemon.rpc import LOOKS, LOOKS_OF_CALLER, THREADS, Dispatcher, RelayHost
+from openclaw_taskmem.daemon.dispatcher import (
+    LOOKS,
+    LOOKS_OF_CALLER,
+    THREADS,
+    Dispatcher,
+    RelayHost,
+)
 from openclaw_taskmem.daemon.thread_pool import ThreadPool
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.home import find_home

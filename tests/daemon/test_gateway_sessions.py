@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.daemon.gateway_sessions import Gateways
+from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from openclaw_taskmem.engine import wakes

@@ -14,7 +14,7 @@ import pytest
 
 from openclaw_taskmem.cli.client import LinkError
 from openclaw_taskmem.config import load_settings
-from openclaw_taskmem.daemon.mcp_lines import _cut_deep_nesting
+from openclaw_taskmem.daemon.mcp import _cut_deep_nesting
 from tests.support.daemons import command, rows
 from tests.support.waiting import until
 
@@ -148,7 +148,7 @@ def test_a_damaged_row_is_no_malformed_call(daemon):
 
 @pytest.mark.parametrize("name", ["a?b", "a%41", "a#b", "ä b"])
 def test_a_home_of_any_name_holds_its_own_database(tmp_path: Path, name: str):
-    from openclaw_taskmem.plugin_host.facade import PluginHost
+    from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 
     folder = tmp_path / name
     folder.mkdir()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.daemon.gateway_sessions import Gateways
-from openclaw_taskmem.daemon.scheduler import BackgroundLoops
+from openclaw_taskmem.daemon.background_loops import BackgroundLoops
+from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import wakes
 from taskmem_hookspecs import FOREVER, Wake, WakeQuery, WakeReceipt, WakeState

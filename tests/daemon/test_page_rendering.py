@@ -8,8 +8,8 @@ import weakref
 
 import pytest
 
-from openclaw_taskmem.daemon import page_rendering
-from openclaw_taskmem.daemon.page_rendering import PageRenderer
+from openclaw_taskmem.daemon import person_calls
+from openclaw_taskmem.daemon.person_calls import PageRenderer
 from openclaw_taskmem.pages.site import Page
 from tests.support.waiting import PATIENCE
 
@@ -53,7 +53,7 @@ def render_twice(sites: list[weakref.ref[FakeSite]], between: threading.Event | 
 def test_the_templates_go_when_nobody_looks(
     sites: list[weakref.ref[FakeSite]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_rendering, "FREE_SECONDS", 0.0)
+    monkeypatch.setattr(person_calls, "FREE_SECONDS", 0.0)
     render_twice(sites, threading.Event())
     assert len(sites) == 2
 

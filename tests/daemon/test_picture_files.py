@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.config import load_settings
-from openclaw_taskmem.daemon.picture_files import SnapshotMoment, SnapshotStore
+from openclaw_taskmem.daemon.snapshots import SnapshotMoment, SnapshotStore
 from openclaw_taskmem.home import Home
 from taskmem_hookspecs import Wait, WaitStatus
 from taskmem_hookspecs.errors import SettingsInvalid

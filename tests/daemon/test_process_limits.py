@@ -11,16 +11,16 @@ from collections.abc import Mapping
 
 import pytest
 
-from openclaw_taskmem.daemon import process_limits
+from openclaw_taskmem.daemon import main
 
 
 @pytest.mark.parametrize(
     ("soft", "hard", "allowed"),
     [
-        (256, resource.RLIM_INFINITY, process_limits.MOST_DESCRIPTORS),
+        (256, resource.RLIM_INFINITY, main.MOST_DESCRIPTORS),
         (1024, 2048, 2048),
         (128, 128, 128),
-        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, process_limits.MOST_DESCRIPTORS),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, main.MOST_DESCRIPTORS),
     ],
 )
 def test_as_many_descriptors_are_asked_for_as_the_system_gives(
@@ -30,7 +30,7 @@ def test_as_many_descriptors_are_asked_for_as_the_system_gives(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
     monkeypatch.setattr(resource, "setrlimit", lambda _, both: asked.append(both))
 
-    assert process_limits.raise_descriptor_limit() == allowed
+    assert main.raise_descriptor_limit() == allowed
     raised = soft not in (allowed, resource.RLIM_INFINITY)
     assert asked == [(allowed, hard)] * raised
 
@@ -63,7 +63,7 @@ libc.fflush(output)
 @pytest.mark.parametrize(
     ("environ", "arenas"),
     [
-        ({}, process_limits.MOST_ARENAS),
+        ({}, main.MOST_ARENAS),
         ({"MALLOC_ARENA_MAX": "3"}, 3),
         ({"GLIBC_TUNABLES": "glibc.malloc.arena_max=3"}, 3),
     ],

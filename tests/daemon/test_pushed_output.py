@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.daemon.pushed_output import parse_feed
+from openclaw_taskmem.daemon.dispatcher import parse_feed
 from taskmem_hookspecs import InvalidArguments
 
 

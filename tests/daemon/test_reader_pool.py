@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.daemon.reader_pool import AT_ONCE, REFUSED_SECONDS
+from openclaw_taskmem.daemon.readers import AT_ONCE, REFUSED_SECONDS
 from openclaw_taskmem.engine.context import ReaderAnswer
 from taskmem_hookspecs import (
     JudgeUnavailable,

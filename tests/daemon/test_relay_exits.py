@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from openclaw_taskmem.daemon.relay_exits import RESTS, RelayExits
+from openclaw_taskmem.daemon.server import RESTS, RelayExits
 from taskmem_hookspecs import RunQuery, RunState
 from tests.daemon.looped import inline
 from tests.support.memory_store import MemoryStore

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from openclaw_taskmem.daemon.gateway_sessions import Gateways
+from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.domain.callers.reachability import MOST_BOOTS
 from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from openclaw_taskmem.engine.context import TRIES
-from openclaw_taskmem.engine.event_cursors import REPORTED
+from openclaw_taskmem.engine.turns import REPORTED
 from taskmem_hookspecs import (
     Bookmark,
     Change,

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.daemon.scheduler import (
+from openclaw_taskmem.daemon.background_loops import (
     DROP_ON_SECONDS,
     DROP_SECONDS,
     SURE_SECONDS,
     SWEEP_SECONDS,
+    WakeableTimer,
 )
-from openclaw_taskmem.daemon.timer import WakeableTimer
 from openclaw_taskmem.daemon.wake_routes import RoutingTransport
 from openclaw_taskmem.domain.policies import KeepPolicy
 from openclaw_taskmem.engine import retention, wakes

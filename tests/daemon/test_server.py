@@ -16,12 +16,12 @@ from unittest.mock import AsyncMock, Mock, create_autospec
 import pytest
 
 from openclaw_taskmem.daemon import main, mcp, server
-from openclaw_taskmem.daemon.mcp_lines import MOST_BYTES, read_line
+from openclaw_taskmem.daemon.dispatcher import Dispatcher
+from openclaw_taskmem.daemon.mcp import MOST_BYTES, read_line
 from openclaw_taskmem.daemon.processes import identify_process
-from openclaw_taskmem.daemon.rpc import Dispatcher
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.home import Home
-from openclaw_taskmem.plugin_host.manager import format_error
+from openclaw_taskmem.plugin_host.plugin_host import format_error
 
 
 def test_macos_is_asked_for_the_process_at_the_other_end() -> None:

@@ -2,7 +2,7 @@ import asyncio
 
 from openclaw_taskmem.daemon.plugin_loops import PluginLoops
 from openclaw_taskmem.daemon.source_runs import run_sources
-from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs.testing import FakeClock
 
 

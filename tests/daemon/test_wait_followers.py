@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.daemon.change_counter import ChangeCounter
-from openclaw_taskmem.daemon.wait_followers import Followers
+from openclaw_taskmem.daemon.wait_supervisor import ChangeCounter, Followers
 from taskmem_hookspecs import WaitStatus
 from taskmem_hookspecs.errors import DaemonUnavailable
 from tests.support.world import World

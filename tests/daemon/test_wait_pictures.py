@@ -14,8 +14,12 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.daemon.picture_files import SnapshotMoment, SnapshotStore
-from openclaw_taskmem.daemon.wait_pictures import SeenPicture, WaitSnapshots
+from openclaw_taskmem.daemon.snapshots import (
+    SeenPicture,
+    SnapshotMoment,
+    SnapshotStore,
+    WaitSnapshots,
+)
 from taskmem_hookspecs import Change, Frame, Met, Picture, Ruling, StoreFull, Wait, WaitStatus
 from taskmem_hookspecs.testing import FakeClock
 from taskmem_hookspecs.testing.clock import DAWN

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.daemon import startup
-from openclaw_taskmem.daemon.work_folders import RESTORE, open_work_folder, remove_left_folders
+from openclaw_taskmem.daemon.home_exchange import RESTORE, open_work_folder, remove_left_folders
 from openclaw_taskmem.home import Home
 
 

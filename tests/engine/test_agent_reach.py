@@ -9,8 +9,8 @@ import pytest
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.views.overview import TaskLine
 from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
-from openclaw_taskmem.engine import agent_reach, overview, run_recovery, user_actions
-from openclaw_taskmem.engine.agent_reach import count_hostless
+from openclaw_taskmem.engine import overview, run_recovery, user_actions, wakes
+from openclaw_taskmem.engine.wakes import count_hostless
 from taskmem_hookspecs import Change, WakeState
 from taskmem_hookspecs.testing import a_wake
 from tests.support.sessions import Session
@@ -160,7 +160,7 @@ def test_a_known_host_is_no_home_without_hosts(world: World) -> None:
 def test_hostless_tasks_are_counted_beyond_those_looked_at(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_reach, "LOOKED_AT", 2)
+    monkeypatch.setattr(wakes, "LOOKED_AT", 2)
     for _ in range(3):
         register(world, SCRIPT)
     assert count_hostless(world.context) == 3

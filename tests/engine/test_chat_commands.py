@@ -10,9 +10,9 @@ import pytest
 from openclaw_taskmem.domain.callers.reachability import RunningWork
 from openclaw_taskmem.domain.views.chat_commands import Command
 from openclaw_taskmem.domain.wakes import notices
-from openclaw_taskmem.engine import chat_commands, host_notifications
-from openclaw_taskmem.engine.chat_commands import CommandReply, run_command
+from openclaw_taskmem.engine import host_notifications, user_actions
 from openclaw_taskmem.engine.host_notifications import NotificationKind
+from openclaw_taskmem.engine.user_actions import CommandReply, run_command
 from taskmem_hookspecs import Change, RunState, TaskStatus
 from taskmem_hookspecs.errors import NotAllowed
 from tests.support.sessions import Session
@@ -24,7 +24,7 @@ def says(session: Session, command: str, words: str = "") -> CommandReply:
 
 def list_numbered(session: Session) -> list[str]:
     """Return the sessions whose tasks have numbers."""
-    found = session.world.context.store.read_bookmark(chat_commands.LISTED)
+    found = session.world.context.store.read_bookmark(user_actions.LISTED)
     return [*json.loads(found or "{}")]
 
 
@@ -203,7 +203,7 @@ def test_numbers_are_kept_of_the_sessions_that_were_listed_last(
     says(session, "tasks")
     assert list_numbered(session) == [other.key, session.key]
 
-    monkeypatch.setattr(chat_commands, "MOST_LISTED", 1)
+    monkeypatch.setattr(user_actions, "MOST_LISTED", 1)
     says(other, "tasks")
 
     assert list_numbered(session) == [other.key]

@@ -16,13 +16,12 @@ from openclaw_taskmem.engine import (
     gateway_reports,
     host_notifications,
     run_recovery,
-    session_views,
     startup,
     turns,
 )
+from openclaw_taskmem.engine.context import LiveState
 from openclaw_taskmem.engine.host_notifications import NotificationKind
-from openclaw_taskmem.engine.live_state import LiveState
-from openclaw_taskmem.engine.user_questions import find_question
+from openclaw_taskmem.engine.runs import find_question
 from openclaw_taskmem.tools import runs
 from taskmem_hookspecs import (
     Change,
@@ -321,7 +320,7 @@ def test_an_answer_that_a_session_was_told_does_not_come_again(session: Session)
         if number:
             run = session.run(task)
             question = find_question(session.world.context, run)
-            session_views.take_answer(session.world.context, question.key, words)
+            gateway_reports.take_answer(session.world.context, question.key, words)
         else:
             session.world.call("task_resume", PERSON, task_id=task, answer=words)
         session.world.deliver()

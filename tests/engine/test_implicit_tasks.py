@@ -18,14 +18,8 @@ from openclaw_taskmem.domain.tasks.lifecycle import REQUEST_BYTES
 from openclaw_taskmem.domain.text.texts import count_json_bytes
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.domain.views.chat_commands import Command
-from openclaw_taskmem.engine import (
-    evidence,
-    gateway_reports,
-    hook_events,
-    run_recovery,
-    session_views,
-)
-from openclaw_taskmem.engine.chat_commands import run_command
+from openclaw_taskmem.engine import evidence, gateway_reports, hook_events, run_recovery
+from openclaw_taskmem.engine.user_actions import run_command
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
     Checkpoint,
@@ -494,7 +488,9 @@ def test_what_is_doubtful_waits_for_resume_in_silence(session: Session, why: Run
     assert "nothing need be reported" in found[1]
     assert gateway_reports.describe_waiting_tasks(session.world.context, session.key) is None
     assert (
-        session_views.draw_session_view(session.world.context, session.key, task.task_id).questions
+        gateway_reports.draw_session_view(
+            session.world.context, session.key, task.task_id
+        ).questions
         == ()
     )
     works(session)

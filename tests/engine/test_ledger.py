@@ -17,13 +17,7 @@ import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
 from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
-from openclaw_taskmem.engine import (
-    evidence,
-    evidence_checker,
-    folder_listing,
-    overview,
-    user_actions,
-)
+from openclaw_taskmem.engine import evidence, evidence_checker, ledger, overview, user_actions
 from openclaw_taskmem.engine.context import ReaderAnswer
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.overview import read_line
@@ -376,7 +370,7 @@ def test_the_ledger_survives_a_restart(workspace: Path, project: Path, tmp_path:
 def test_beyond_the_limits_is_told_as_not_verified(
     session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder_listing, "MOST", 5)
+    monkeypatch.setattr(ledger, "MOST", 5)
     monkeypatch.setattr(evidence_checker, "HASHED", 2)
     task = session.register()
 
@@ -563,7 +557,7 @@ def test_where_not_all_could_be_searched_nobody_is_asked(
 ) -> None:
     task = session.register(plan=["Write report.md"])
     session.writes(project / "a.md")
-    monkeypatch.setattr(folder_listing, "SECONDS", -1.0)
+    monkeypatch.setattr(ledger, "SECONDS", -1.0)
     answer = complete(session, task)
     assert "report.md" in {each["what"] for each in answer["unverified"]}
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from openclaw_taskmem.daemon import reader_pool
+from openclaw_taskmem.daemon import readers as reader_pool
 from taskmem_hookspecs import Recollection, hookimpl
 from taskmem_hookspecs.testing import ScriptedReader
 from taskmem_hookspecs.testing.clock import DAWN

@@ -12,7 +12,7 @@ from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes.rights import TABLE, Act, ActCondition, Tie
 from openclaw_taskmem.domain.effects.checkpoints import CallStartEntry
 from openclaw_taskmem.domain.turns import Origin, Turn
-from openclaw_taskmem.engine import chat_commands, gateway_reports, turn_ends, turns
+from openclaw_taskmem.engine import gateway_reports, turns, user_actions
 from openclaw_taskmem.engine.turns import ReportContext
 from taskmem_hookspecs import Owner, TaskFacts, WakeState
 from taskmem_hookspecs.errors import (
@@ -481,7 +481,7 @@ def test_session_key_does_not_reach_another_gateways_task(world: World) -> None:
     assert gateway_reports.build_reminder(world.context, "agent:main:a", host="openclaw:two") == (
         gateway_reports.build_reminder(world.context, "agent:main:a", host=TWO.host, task_id=own)
     )
-    listed = chat_commands.list_chat_tasks(world.context, "agent:main:a", TWO.host)
+    listed = user_actions.list_chat_tasks(world.context, "agent:main:a", TWO.host)
     assert [each.task.task_id for each in listed] == [own]
 
 
@@ -496,7 +496,7 @@ def test_a_turn_of_another_gateway_takes_up_nothing_of_its_key(
     turns.record_turn_start(world.context, heard, Origin.TASKMEM)
     call = CallStartEntry(call_id="1", tool="exec", about="make")
     assert not turns.record_call_start(world.context, heard, call)
-    turn_ends.settle_turn_end(world.context, heard, Turn(origin=Origin.TASKMEM, calls=1))
+    turns.settle_turn_end(world.context, heard, Turn(origin=Origin.TASKMEM, calls=1))
 
     assert read_all_rows(world.store) == before
     turns.record_turn_start(world.context, ReportContext(owner=ONE.owner), Origin.TASKMEM)

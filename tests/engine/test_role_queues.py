@@ -7,13 +7,7 @@ import pytest
 
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.engine import (
-    gateway_reports,
-    host_notifications,
-    role_queues,
-    run_recovery,
-    wakes,
-)
+from openclaw_taskmem.engine import gateway_reports, host_notifications, run_recovery, runs, wakes
 from openclaw_taskmem.engine.host_notifications import NotificationKind
 from taskmem_hookspecs import (
     Change,
@@ -505,7 +499,7 @@ def test_waiting_tasks_are_listed_longest_first_up_to_the_limit(world: World) ->
 def test_what_waits_longest_is_listed_however_much_waits(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(role_queues, "MOST", 2)
+    monkeypatch.setattr(runs, "MOST", 2)
     for name in ("First", "Second", "Third", "Fourth"):
         world.register(name, role="writer")
         world.clock.tick(1)

@@ -15,14 +15,9 @@ from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.machine import set_fields
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.domain.views.chat_commands import Command
-from openclaw_taskmem.engine import (
-    chat_commands,
-    gateway_reports,
-    host_notifications,
-    session_views,
-)
+from openclaw_taskmem.engine import gateway_reports, host_notifications, user_actions
 from openclaw_taskmem.engine.host_notifications import NotificationKind
-from openclaw_taskmem.engine.user_questions import NEWEST
+from openclaw_taskmem.engine.runs import NEWEST
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -190,7 +185,7 @@ def test_a_question_that_is_over_is_put_to_nobody(session: Session, what: str) -
         case "asked anew":
             session.call("task_update", task_id=task, ask="Shall I delete it?")
         case "answered":
-            session_views.take_answer(session.world.context, question(session).key, "Yes")
+            gateway_reports.take_answer(session.world.context, question(session).key, "Yes")
         case "acted":
             session.call("task_update", task_id=task, status="active")
         case "cancelled":
@@ -243,7 +238,9 @@ def test_a_question_that_went_with_its_gateway_is_asked_again(session: Session) 
 
 def test_an_answer_begins_a_turn_and_lifts_no_block(session: Session) -> None:
     task = ask_user(session)
-    session_views.take_answer(session.world.context, question(session).key, "Yes, but not to prod.")
+    gateway_reports.take_answer(
+        session.world.context, question(session).key, "Yes, but not to prod."
+    )
 
     [wake] = session.world.deliver()
     assert wake.session_key == MAIN
@@ -260,7 +257,7 @@ def test_an_answer_begins_a_turn_and_lifts_no_block(session: Session) -> None:
 def ask_and_answer(session: Session, answer: str = "Yes") -> str:
     """Let a task ask its user something that they answer; its id."""
     task = ask_user(session)
-    session_views.take_answer(session.world.context, question(session).key, answer)
+    gateway_reports.take_answer(session.world.context, question(session).key, answer)
     return task
 
 
@@ -347,9 +344,7 @@ def test_what_was_answered_is_neither_asked_nor_listed_as_open(session: Session)
 
     assert gateway_reports.describe_waiting_tasks(session.world.context, MAIN) is None
     assert "question" not in session.call("task_status", task_id=task)
-    listed = chat_commands.run_command(
-        session.world.context, Command.TASKS, "", session.caller
-    ).text
+    listed = user_actions.run_command(session.world.context, Command.TASKS, "", session.caller).text
     assert "waits for its agent, which has your answer." in listed
 
 
@@ -368,7 +363,7 @@ def test_an_answer_begins_the_counts_anew(session: Session) -> None:
     run = session.run(task)
     spent = {"rounds": 7, "rounds_before": 0, "worked_seconds": 900.0}
     session.world.store.commit(Change(runs=(set_fields(run, spent),)))
-    session_views.take_answer(session.world.context, question(session).key, "Yes")
+    gateway_reports.take_answer(session.world.context, question(session).key, "Yes")
 
     run = session.run(task)
     assert (run.limits.rounds_before, run.limits.worked_seconds) == (7, 0.0)
@@ -377,8 +372,8 @@ def test_an_answer_begins_the_counts_anew(session: Session) -> None:
 def test_a_second_answer_counts_for_nothing(session: Session) -> None:
     ask_user(session)
     key = question(session).key
-    session_views.take_answer(session.world.context, key, "Yes")
-    session_views.take_answer(session.world.context, key, "No")
+    gateway_reports.take_answer(session.world.context, key, "Yes")
+    gateway_reports.take_answer(session.world.context, key, "No")
 
     assert view(session).questions == ()
     [wake] = session.world.deliver()
@@ -391,7 +386,7 @@ def test_an_answer_after_the_agent_has_acted_counts_for_nothing(session: Session
     key = question(session).key
     session.begins()
     session.call("task_update", task_id=task, status="active")
-    session_views.take_answer(session.world.context, key, "No")
+    gateway_reports.take_answer(session.world.context, key, "No")
 
     assert session.world.deliver() == []
     assert session.run(task).state is RunState.RUNNING
@@ -401,7 +396,7 @@ def test_an_answer_after_the_agent_has_acted_counts_for_nothing(session: Session
 def test_pending_answer_is_told_whatever_the_agent_did_since(session: Session, status: str) -> None:
     task = ask_user(session)
     session.begins()
-    session_views.take_answer(session.world.context, question(session).key, "No!")
+    gateway_reports.take_answer(session.world.context, question(session).key, "No!")
     session.call("task_update", task_id=task, status=status)
     session.ends("I go on.", origin=Origin.USER)
 
@@ -413,7 +408,7 @@ def test_pending_answer_is_told_whatever_the_agent_did_since(session: Session, s
 
 def test_what_the_user_cancels_is_told_no_answer(session: Session) -> None:
     task = ask_user(session)
-    session_views.take_answer(session.world.context, question(session).key, "Yes")
+    gateway_reports.take_answer(session.world.context, question(session).key, "Yes")
     session.world.call("task_cancel", PERSON, task_id=task, reason="Never mind.")
 
     assert session.world.deliver() == []
@@ -422,12 +417,12 @@ def test_what_the_user_cancels_is_told_no_answer(session: Session) -> None:
 def test_a_new_question_is_another_one(session: Session) -> None:
     task = ask_user(session)
     first = question(session)
-    session_views.take_answer(session.world.context, first.key, "To where?")
+    gateway_reports.take_answer(session.world.context, first.key, "To where?")
     session.begins(Origin.TASKMEM)
     session.call("task_update", task_id=task, ask="Shall I push it to prod?")
 
     assert question(session).key != first.key
-    session_views.take_answer(session.world.context, first.key, "Yes")
+    gateway_reports.take_answer(session.world.context, first.key, "Yes")
     assert question(session).text == "Deploy: Shall I push it to prod?"
 
 
@@ -443,7 +438,7 @@ def test_only_the_button_lets_an_interrupted_task_go_on(
     session: Session, answer: str, state: RunState, wakes: int
 ) -> None:
     task = interrupt_task(session)
-    session_views.take_answer(session.world.context, question(session).key, answer)
+    gateway_reports.take_answer(session.world.context, question(session).key, answer)
 
     assert session.run(task).state is state
     delivered = session.world.deliver()
@@ -462,19 +457,19 @@ def test_a_question_stays_open_until_its_run_goes_on(
     task = interrupt_task(session)
     asked = question(session)
     with monkeypatch.context() as patched:
-        patched.setattr(session_views.runs, "take_up_task", busy)
+        patched.setattr(gateway_reports.runs, "take_up_task", busy)
         with pytest.raises(StoreBusy):
-            session_views.take_answer(session.world.context, asked.key, RESUME)
+            gateway_reports.take_answer(session.world.context, asked.key, RESUME)
 
     assert question(session).key == asked.key
-    session_views.take_answer(session.world.context, asked.key, RESUME)
+    gateway_reports.take_answer(session.world.context, asked.key, RESUME)
     assert session.run(task).state is RunState.QUEUED
 
 
 def test_agent_decides_its_review_once_the_user_has_answered(session: Session) -> None:
     task = session.works()
     session.call("task_handoff", task_id=task, to="user", note="Is it right?")
-    session_views.take_answer(session.world.context, question(session).key, ACCEPT_BUTTON)
+    gateway_reports.take_answer(session.world.context, question(session).key, ACCEPT_BUTTON)
 
     [wake] = session.world.deliver()
     assert f'The user answered: "{ACCEPT_BUTTON}"' in wake.text
@@ -503,23 +498,23 @@ def test_a_question_keeps_its_options_in_a_long_log(session: Session) -> None:
 
 def test_an_answered_question_stays_so_in_a_long_log(session: Session) -> None:
     task = interrupt_task(session)
-    session_views.take_answer(session.world.context, question(session).key, LEAVE_IT)
+    gateway_reports.take_answer(session.world.context, question(session).key, LEAVE_IT)
     fill_log(session, task)
 
     run_id = session.run(task).run_id
-    assert session_views.find_open_question(session.world.context, run_id) is None
+    assert gateway_reports.find_open_question(session.world.context, run_id) is None
 
 
 def test_a_clock_set_back_reopens_no_question(session: Session) -> None:
     task = interrupt_task(session)
     session.world.clock.jump(-HOUR)
-    session_views.take_answer(session.world.context, question(session).key, LEAVE_IT)
+    gateway_reports.take_answer(session.world.context, question(session).key, LEAVE_IT)
 
     run_id = session.run(task).run_id
-    assert session_views.find_open_question(session.world.context, run_id) is None
+    assert gateway_reports.find_open_question(session.world.context, run_id) is None
 
 
 def test_an_answer_of_no_known_question_is_passed_by(session: Session) -> None:
-    session_views.take_answer(session.world.context, "run_9999-1-0", "Yes")
+    gateway_reports.take_answer(session.world.context, "run_9999-1-0", "Yes")
 
     assert session.world.deliver() == []

@@ -16,7 +16,7 @@ import pytest
 
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.views.chat_commands import Command
-from openclaw_taskmem.engine import chat_commands, gateway_reports, stuck
+from openclaw_taskmem.engine import gateway_reports, stuck, user_actions
 from taskmem_hookspecs import EventQuery, Owner, TaskmemError, WakeQuery
 from taskmem_hookspecs.testing import FakeClock
 from tests.support.long_tests import choose_count
@@ -176,7 +176,7 @@ class Trespasser:
         command = self.dice.choice([Command.RESUME, Command.CANCEL])
         caller = self.by.caller.model_copy(update={"person": True})
         words = f"{task} {self.by.word}"
-        return str(chat_commands.run_command(context, command, words, caller))
+        return str(user_actions.run_command(context, command, words, caller))
 
     def _wishes(self) -> Iterator[tuple[str, dict[str, Any]]]:
         dice, word = self.dice, self.by.word

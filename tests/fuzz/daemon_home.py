@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from openclaw_taskmem.daemon import doctor_runs
 from openclaw_taskmem.daemon.server import SocketServer
-from openclaw_taskmem.plugin_host import facade
+from openclaw_taskmem.plugin_host import plugin_host
 from tests.simulation.daemon import run_inline
 from tests.simulation.history import Play
 from tests.simulation.rules import Rules
@@ -57,7 +57,7 @@ class DaemonHome:
         """Let plug-ins run in this thread, the doctor not at all, and keep the log to ourselves."""
         for what in (
             patch.object(LOG, "propagate", new=False),
-            patch.object(facade, "run_with_timeout", run_inline),
+            patch.object(plugin_host, "run_with_timeout", run_inline),
             patch.object(doctor_runs.DoctorRuns, "begin", lambda *_, **__: True),
         ):
             self._patches.enter_context(what)

@@ -20,7 +20,7 @@ from typing import Any, Final
 from mcp.types import JSONRPCMessage
 from pydantic import ValidationError
 
-from openclaw_taskmem.daemon import mcp_lines
+from openclaw_taskmem.daemon import mcp
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.wakes import packet
 from taskmem_hookspecs import TaskmemError, hookimpl
@@ -101,8 +101,8 @@ def send_lines(data: bytes) -> None:
 
 def read_mcp_lines(data: bytes) -> None:
     """Fit a line of MCP for the SDK's parser, which then accepts every request."""
-    fitted = mcp_lines._fit_for_parser(data)
-    if mcp_lines._fit_for_parser(fitted.encode()) != fitted:
+    fitted = mcp._fit_for_parser(data)
+    if mcp._fit_for_parser(fitted.encode()) != fitted:
         raise Defect(f"{data!r} is fitted anew")
     try:
         request = json.loads(data)

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from openclaw_taskmem.daemon.rpc import Dispatcher
+from openclaw_taskmem.daemon.dispatcher import Dispatcher
 from openclaw_taskmem.daemon.server import SocketServer
 from openclaw_taskmem.tools import views
 from tests.fuzz.corpus_files import read_inputs

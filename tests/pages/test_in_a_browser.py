@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, Page, expect
 
 from openclaw_taskmem.cli.client import LinkError
-from openclaw_taskmem.daemon.picture_files import SnapshotMoment, SnapshotStore
+from openclaw_taskmem.daemon.snapshots import SnapshotMoment, SnapshotStore
 from tests.pages.conftest import serve_pages
 from tests.support.showcase import Showcase
 

@@ -4,14 +4,14 @@ import threading
 
 import pytest
 
-from openclaw_taskmem.plugin_host import facade as seams_module
+from openclaw_taskmem.plugin_host import plugin_host as plugin_host_module
 from tests.plugin_host.made import LIMIT
 
 
 @pytest.fixture
 def hanging_hook(monkeypatch):
     """A hook that returns when the test is over, and how often it was begun."""
-    monkeypatch.setattr(seams_module, "STORE_SECONDS", LIMIT)
+    monkeypatch.setattr(plugin_host_module, "STORE_SECONDS", LIMIT)
     over = threading.Event()
     begun = []
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.wakes import packet as core_packet
-from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import (
     Finding,
     Frame,

@@ -5,7 +5,7 @@ import pytest
 
 from openclaw_taskmem.domain.wakes import packet as core_packet
 from openclaw_taskmem.plugin_host import validation
-from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import (
     PacketMessage,
     ResumePacket,

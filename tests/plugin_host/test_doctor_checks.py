@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.plugin_host import doctor_checks
-from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import DoctorRow, DoctorState
 from tests.plugin_host.made import LIMIT, make_answering_plugin, plugin, row
 

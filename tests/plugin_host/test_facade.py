@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from openclaw_taskmem.plugin_host.facade import MOST_STRIKES
+from openclaw_taskmem.plugin_host.plugin_host import MOST_STRIKES
 from taskmem_hookspecs import hookimpl
 from tests.plugin_host.made import (
     COMPUTE,

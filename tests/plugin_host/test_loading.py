@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from openclaw_taskmem.plugin_host import manager
-from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host import plugin_host as manager
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import hookimpl
 from tests.plugin_host.made import COMPUTE, FACTS, Good, entry, make_answering_plugin, plugin, row
 

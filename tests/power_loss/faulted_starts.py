@@ -15,7 +15,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from openclaw_taskmem.daemon import main as _loaded  # noqa: F401 - each fork has it
 from openclaw_taskmem.daemon.startup import main as start_daemon
 from openclaw_taskmem.home import Home, find_home
 from taskmem_sqlmodel import hooks as _loaded_too  # noqa: F401

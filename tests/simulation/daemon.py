@@ -12,20 +12,20 @@ from functools import cache, partial
 from typing import Any, TypeVar
 
 from openclaw_taskmem.config import Settings, load_settings
+from openclaw_taskmem.daemon.background_loops import BackgroundLoops
+from openclaw_taskmem.daemon.dispatcher import Dispatcher
 from openclaw_taskmem.daemon.main import _join_database
 from openclaw_taskmem.daemon.plugin_loops import _run_guarded
-from openclaw_taskmem.daemon.reader_pool import Readers
-from openclaw_taskmem.daemon.relay_exits import RelayExits
-from openclaw_taskmem.daemon.role_queue_watch import Queues
-from openclaw_taskmem.daemon.rpc import Dispatcher
-from openclaw_taskmem.daemon.scheduler import BackgroundLoops
+from openclaw_taskmem.daemon.readers import Readers
+from openclaw_taskmem.daemon.server import RelayExits
+from openclaw_taskmem.daemon.target_watchers import Queues
 from openclaw_taskmem.daemon.thread_pool import ThreadPool, _log_failure
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.engine.context import LOCKS, Context, DueWork, Policies
 from openclaw_taskmem.engine.scoped_store import ScopedStore
-from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import AgentHost, WakeTransport
 from taskmem_openclaw.agent_host import SESSIONS
 from tests.simulation.event_loop import SimulatedLock, SimulatedLoop

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.engine import runs
-from openclaw_taskmem.plugin_host import facade
+from openclaw_taskmem.plugin_host import plugin_host
 from taskmem_hookspecs import TaskmemError
 from tests.simulation.daemon import Daemon, run_inline
 from tests.simulation.drawing import BY_NAME, Operation
@@ -241,7 +241,7 @@ def play_history(
     DAEMON_LOG.propagate = False
     try:
         with (
-            patch.object(facade, "run_with_timeout", run_inline),
+            patch.object(plugin_host, "run_with_timeout", run_inline),
             patch.object(redaction, "scrub", _SCRUB),
             patch.object(runs, "random", Random(seed)),
         ):

@@ -8,7 +8,7 @@ from operator import itemgetter
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from openclaw_taskmem.daemon.rpc import RelayHost
+from openclaw_taskmem.daemon.dispatcher import RelayHost
 from taskmem_hookspecs import Question
 from tests.simulation.event_loop import TICKS
 from tests.simulation.machine import FAULTS

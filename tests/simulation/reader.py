@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from openclaw_taskmem.daemon.reader_spending import BOOKMARK
+from openclaw_taskmem.daemon.readers import BOOKMARK
 from openclaw_taskmem.domain.reader_budget import Days, load_days
 from taskmem_hookspecs import NoAnswer, Question, Reader, Reading
 from taskmem_hookspecs.readers import (

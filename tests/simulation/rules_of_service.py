@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.reachability import OWED_STATES, is_kept
-from openclaw_taskmem.engine.role_queues import find_claimable
+from openclaw_taskmem.engine.runs import find_claimable
 from taskmem_hookspecs import RunState, WaitStatus, WakeState
 from tests.simulation.machine import Machine
 from tests.simulation.mirror import Mirror

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.engine.event_cursors import REPORTED, EventCursor
+from openclaw_taskmem.engine.turns import REPORTED, EventCursor
 from taskmem_hookspecs import TaskStatus, Verdict
 from tests.simulation.machine import Machine
 from tests.simulation.mirror import Commit

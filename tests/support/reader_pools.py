@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 from openclaw_taskmem.daemon.plugin_loops import PluginLoops
-from openclaw_taskmem.daemon.reader_pool import Readers
+from openclaw_taskmem.daemon.readers import Readers
 from tests.support.world import World
 
 SECONDS = 20.0

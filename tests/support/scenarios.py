@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.domain.turns import Origin, has_closing_question
-from openclaw_taskmem.engine import gateway_reports, run_recovery, stuck, turn_ends
+from openclaw_taskmem.engine import gateway_reports, run_recovery, stuck
+from openclaw_taskmem.engine import turns as turn_ends
 from taskmem_hookspecs import EventQuery, RunState, TaskmemError, TaskStatus
 from tests.support.rows import find_next_stuck_due, find_next_wake_due
 from tests.support.sessions import MAIN, Session

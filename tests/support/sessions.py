@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartE
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
-from openclaw_taskmem.engine import gateway_reports, implicit_tasks, run_recovery, turn_ends, turns
+from openclaw_taskmem.engine import gateway_reports, run_recovery, turns
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.turns import CallDigests, ReportContext
 from taskmem_hookspecs import (
@@ -93,7 +93,7 @@ class Session:
 
     def begins(self, origin: Origin = Origin.USER) -> bool:
         """Begin a turn; False: it must not go on."""
-        implicit_tasks.end_left_tasks(self.world.context, self.reported_session, origin)
+        turns.end_left_tasks(self.world.context, self.reported_session, origin)
         return turns.record_turn_start(self.world.context, self.reported_session, origin)
 
     def takes_up(self, origin: Origin = Origin.USER, **given: Any) -> str:
@@ -117,7 +117,7 @@ class Session:
             deed = deed.model_copy(update={"call_id": call_id, "text": text})
         context, heard = self.world.context, self.reported_session
         if not turns.record_call_start(context, heard, entry, deed):
-            implicit_tasks.note_call(context, heard, entry, self.request)
+            turns.note_call(context, heard, entry, self.request)
         return call_id
 
     def does(
@@ -142,7 +142,7 @@ class Session:
         )
         given = CallDigests(given=digest_text(f"{tool} {about}"), result=digest_text(outcome))
         if not turns.record_call_end(self.world.context, self.reported_session, entry, given, deed):
-            implicit_tasks.note_call_end(self.world.context, self.reported_session, entry)
+            turns.note_call_end(self.world.context, self.reported_session, entry)
 
     def writes(self, path: Path, text: str = "All is well.") -> None:
         """Write a file with the tool for it."""
@@ -170,9 +170,9 @@ class Session:
 
     def ends(self, said: str = "More to come.", **turn: Any) -> None:
         """End a turn."""
-        implicit_tasks.forget_calls(self.world.context, self.reported_session)
+        turns.forget_calls(self.world.context, self.reported_session)
         turn = {"origin": Origin.TASKMEM, "calls": 1, **turn, "said": said}
-        turn_ends.settle_turn_end(self.world.context, self.reported_session, Turn(**turn))
+        turns.settle_turn_end(self.world.context, self.reported_session, Turn(**turn))
 
     def asks(self, question: str, **turn: Any) -> None:
         """Ask the user something for the task that is worked on, and end the turn."""

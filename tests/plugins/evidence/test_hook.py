@@ -5,7 +5,7 @@ import pytest
 
 import taskmem_evidence.hooks
 import taskmem_terminal.hooks
-from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_evidence.files import FileVerifier
 from taskmem_evidence.urls import UrlVerifier
 from taskmem_hookspecs.testing import check_plugin

@@ -11,7 +11,7 @@ import pytest
 
 import taskmem_vision.hooks
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
-from openclaw_taskmem.plugin_host import manager
+from openclaw_taskmem.plugin_host import plugin_host
 from taskmem_hookspecs import Judge, Reader, Sensor, Target, hookimpl
 from taskmem_hookspecs.testing import ScriptedReader
 from taskmem_vision.judges.picture_judge import PictureJudge
@@ -99,13 +99,13 @@ def test_what_can_be_seen_is_watched(scheme):
 
 
 def asked_in_order(entries):
-    loaded, plugins = manager.load_plugins(entries, ())
+    loaded, plugins = plugin_host.load_plugins(entries, ())
     assert [plugin.state for plugin in plugins] == ["on"] * len(plugins)
     return [impl.plugin_name for impl in reversed(loaded.hook.wait_judge.get_hookimpls())]
 
 
 def test_the_rules_of_the_terminal_are_asked_first():
-    ours = [e for e in manager.find_entry_points() if e.name in ("terminal", "vision")]
+    ours = [e for e in plugin_host.find_entry_points() if e.name in ("terminal", "vision")]
     assert asked_in_order(ours) == ["terminal", "vision"]
 
 
@@ -113,7 +113,7 @@ def test_an_ordinary_plugin_is_asked_before_both(monkeypatch):
     other = ModuleType("zz_other")
     other.wait_judge = hookimpl(lambda target: None)
     monkeypatch.setitem(sys.modules, "zz_other", other)
-    ours = [e for e in manager.find_entry_points() if e.name in ("terminal", "vision")]
+    ours = [e for e in plugin_host.find_entry_points() if e.name in ("terminal", "vision")]
     theirs = EntryPoint("zz", "zz_other", "openclaw_taskmem")
     assert asked_in_order([*ours, theirs]) == ["zz", "terminal", "vision"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import taskmem_vision.hooks
-from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import ConditionUnclear, Judge, Target
 from taskmem_hookspecs.testing import ScriptedReader
 from taskmem_vision import screen_text_hooks

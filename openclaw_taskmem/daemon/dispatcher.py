@@ -2,43 +2,80 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
 import os
 from collections.abc import Callable, Hashable, Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from pydantic import JsonValue
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon import gateway_events
-from openclaw_taskmem.daemon.gateway_sessions import Gateways
-from openclaw_taskmem.daemon.page_rendering import PageRenderer
-from openclaw_taskmem.daemon.person_calls import PersonCalls
-from openclaw_taskmem.daemon.pushed_output import parse_feed
-from openclaw_taskmem.daemon.reader_pool import Readers
+from openclaw_taskmem.daemon.gateways import Gateways
+from openclaw_taskmem.daemon.person_calls import PageRenderer, PersonCalls
+from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.thread_pool import ThreadPool
-from openclaw_taskmem.daemon.wait_followers import Followers
-from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
+from openclaw_taskmem.daemon.wait_supervisor import Followers, WaitSupervisor
 from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.callers.callers import Caller, find_key_fault
+from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.text.texts import format_iso_millis, quote_line, to_plain_line
 from openclaw_taskmem.domain.views.chat_commands import Command
-from openclaw_taskmem.engine import (
-    chat_commands,
-    evidence,
-    gateway_reports,
-    runs,
-    turns,
-    waits,
-)
+from openclaw_taskmem.engine import evidence, gateway_reports, runs, turns, user_actions, waits
 from openclaw_taskmem.engine.context import Context, DueWork
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.tool import Answer, Tool, add_targets
-from taskmem_hookspecs import InvalidArguments, Owner, TaskmemError
+from taskmem_hookspecs import InvalidArguments, Output, Owner, Target, TaskmemError
 from taskmem_hookspecs.errors import UnknownTool
+
+LARGEST_STATUS: Final = 65_535
+"""Maximum exit status on any system."""
+
+
+def parse_feed(params: Mapping[str, object]) -> tuple[Target, Output]:
+    """Return the target and the piece of output in a `feed` call.
+
+    Takes `target` as an agent writes it, and `text`, or `data` in base64; with `exit_status` if the
+    command has ended.
+
+    Raises:
+        InvalidArguments: The parameters are not valid.
+    """
+    target, text, data, status = (
+        params.get(name) for name in ("target", "text", "data", "exit_status")
+    )
+    if not isinstance(target, str):
+        raise InvalidArguments("feed takes a target, such as pty:crisp-ridge.")
+    if status is not None and (
+        isinstance(status, bool) or not isinstance(status, int) or abs(status) > LARGEST_STATUS
+    ):
+        raise InvalidArguments(
+            "exit_status must be a status, such as 0 or 1, minus the number of a "
+            "signal, or left out."
+        )
+    return targets.parse_target(target), Output(data=_decode_bytes(text, data), exit_status=status)
+
+
+def _decode_bytes(text: object, data: object) -> bytes:
+    if isinstance(text, str):
+        return text.encode(errors="replace")
+    if isinstance(data, str):
+        try:
+            return base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError):
+            raise InvalidArguments("data is no base64; send text instead.") from None
+    if text is None and data is None:
+        return b""
+    raise InvalidArguments("feed takes text, or data in base64.")
+
+
+# --- calls ---------------------------------------------------------------------------------
+
 
 T = TypeVar("T")
 Params = Mapping[str, object]
@@ -317,7 +354,7 @@ class Dispatcher:
             known = ", ".join(Command)
             raise InvalidArguments(f"command takes one of: {known}.") from None
         words = _read_text(params, "words") or ""
-        reply = chat_commands.run_command(self._context, command, words, caller)
+        reply = user_actions.run_command(self._context, command, words, caller)
         return reply.model_dump(mode="json")
 
     def _read_budget(self, _: Params, caller: Caller) -> JsonValue:

@@ -7,17 +7,21 @@ Source: docs/origins.md, "Judges and readers".
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.daemon.plugin_loops import PluginCallCancelled, PluginLoops
-from openclaw_taskmem.daemon.reader_spending import JUDGED_WAIT
-from openclaw_taskmem.daemon.wait_pictures import SeenPicture, find_seen_picture
+from openclaw_taskmem.daemon.readers import JUDGED_WAIT
+from openclaw_taskmem.daemon.snapshots import SeenPicture, find_seen_picture
+from openclaw_taskmem.domain.conditions.conditions import FORMS, parse_condition
+from openclaw_taskmem.domain.conditions.targets import BUILT_IN
 from openclaw_taskmem.domain.conditions.verdicts import (
     JudgeReply,
     WaitFinding,
+    build_scheme_refusal,
     combine_replies,
     compute_retry_delay,
     find_unjudged,
@@ -26,8 +30,20 @@ from openclaw_taskmem.domain.conditions.verdicts import (
 from openclaw_taskmem.domain.retries import read_retry_after
 from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
-from openclaw_taskmem.plugin_host.manager import format_error
-from taskmem_hookspecs import Clock, Condition, Frame, Judge, JudgeUnavailable, Picture, Ruling
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost, format_error
+from openclaw_taskmem.plugin_host.validation import describe_no_judge
+from taskmem_hookspecs import (
+    Clock,
+    Condition,
+    ConditionUnclear,
+    Frame,
+    Judge,
+    JudgeUnavailable,
+    Picture,
+    Reader,
+    Ruling,
+    Target,
+)
 
 SOONEST: Final = 0.05
 """Minimum delay before a judge is asked again, in seconds."""
@@ -266,3 +282,68 @@ def build_frame_key(frame: Frame) -> object:
         frame.hides_input,
         frame.note,
     )
+
+
+# --- forms that any judge takes ------------------------------------------------------------
+
+
+PLAIN_ENGLISH: Final = "plain English"
+_FREE: Final = parse_condition("the work looks finished")
+
+
+def find_judged_forms(
+    plugin_host: PluginHost, target: Target, reader: Reader | None
+) -> tuple[str, ...]:
+    """Return the forms that a judge takes for a target, as a refusal lists them.
+
+    Each form is tried with placeholders as its values, such as `exits with 1`.
+    """
+    return tuple(
+        form
+        for form, condition in _list_samples()
+        if not find_unjudged(condition, plugin_host.collect_judges(target, condition, reader).found)
+    )
+
+
+def refuse_unjudged(
+    plugin_host: PluginHost,
+    target: Target,
+    condition: Condition,
+    judges: Sequence[Judge],
+    reader: Reader | None,
+) -> None:
+    """Refuse sides without a judge, of a plug-in's own scheme, with the forms that are judged.
+
+    Raises:
+        ConditionUnclear: A side has no judge.
+    """
+    unread = find_unjudged(condition, judges)
+    if not unread or target.scheme in BUILT_IN:
+        return
+    advice = plugin_host.collect_judges(target, condition, reader).advice
+    reasons = " ".join(said for said in advice if said != describe_no_judge(target))
+    forms = find_judged_forms(plugin_host, target, reader)
+    raise build_scheme_refusal(condition, unread, target.scheme, forms, reasons)
+
+
+def add_forms(
+    plugin_host: PluginHost,
+    target: Target,
+    condition: Condition,
+    refusal: ConditionUnclear,
+    reader: Reader | None,
+) -> ConditionUnclear:
+    """Add the refused sides, and the forms that are judged, to a refusal that has none."""
+    refusal.details = refusal.details or {
+        "sides": [condition.sides[i].words for i in refusal.sides if i < len(condition.sides)],
+        "forms": [*find_judged_forms(plugin_host, target, reader)],
+        "suggestion": "",
+    }
+    return refusal
+
+
+def _list_samples() -> Iterator[tuple[str, Condition]]:
+    """Yield each form with a condition that has no other."""
+    for form in FORMS:
+        yield form, parse_condition(re.sub(r"\bN\b", "1", form))
+    yield PLAIN_ENGLISH, _FREE
