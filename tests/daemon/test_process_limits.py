@@ -37,9 +37,9 @@ def test_as_many_descriptors_are_asked_for_as_the_system_gives(
 
 ALLOCATE = """
 import ctypes, os, threading
-from openclaw_taskmem.daemon import process_limits
+from openclaw_taskmem.daemon import main
 
-process_limits.limit_malloc_arenas(os.environ)
+main.limit_malloc_arenas(os.environ)
 libc = ctypes.CDLL(None)
 libc.fdopen.restype = ctypes.c_void_p
 together = threading.Barrier(8)

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from openclaw_taskmem.daemon import readers as reader_pool
+from openclaw_taskmem.daemon import readers as daemon_readers
 from taskmem_hookspecs import Recollection, hookimpl
 from taskmem_hookspecs.testing import ScriptedReader
 from taskmem_hookspecs.testing.clock import DAWN
@@ -107,7 +107,7 @@ async def test_steps_stand_where_a_reader_fails_or_answers_rubbish(answer):
 
 
 async def test_a_reader_that_never_answers_holds_nothing_up(monkeypatch):
-    monkeypatch.setattr(reader_pool, "ASK_SECONDS", 0.05)
+    monkeypatch.setattr(daemon_readers, "ASK_SECONDS", 0.05)
     reader = ScriptedReader(lambda _: asyncio.get_running_loop().create_future())
     result = await recall(reader=reader)
     assert len(reader.asked) == 1

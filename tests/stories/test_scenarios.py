@@ -36,7 +36,7 @@ def nothing_runs(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_minute_is_an_hour(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(continuation, "AWAITED", continuation.LONGEST_AWAIT / 60)
+    patch.setattr(continuation, "LONGEST_AWAIT", continuation.LONGEST_AWAIT / 60)
 
 
 def nobody_rests(patch: pytest.MonkeyPatch) -> None:
@@ -45,7 +45,7 @@ def nobody_rests(patch: pytest.MonkeyPatch) -> None:
 
 
 def ends_are_orders(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(continuation.reminders, "remind_of_end", lambda task, _: "Go on now.")
+    patch.setattr(continuation, "remind_of_end", lambda task, _: "Go on now.")
 
 
 def any_word_is_consent(patch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.domain.turns import Origin, has_closing_question
 from openclaw_taskmem.engine import gateway_reports, run_recovery, stuck
-from openclaw_taskmem.engine import turns as turn_ends
+from openclaw_taskmem.engine.turns import resume_awaiting_run
 from taskmem_hookspecs import EventQuery, RunState, TaskmemError, TaskStatus
 from tests.support.rows import find_next_stuck_due, find_next_wake_due
 from tests.support.sessions import MAIN, Session
@@ -285,7 +285,7 @@ class Player:
                 self._turn(f"{name} has ended", Origin.OTHER)
             else:
                 heard, context = self.session.reported_session, self.session.world.context
-                turn_ends.resume_awaiting_run(context, heard, _name_job(job.kind, name), "ok")
+                resume_awaiting_run(context, heard, _name_job(job.kind, name), "ok")
 
     def _daemon(self, *, running: bool = False) -> None:
         world = self.session.world
