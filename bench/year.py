@@ -36,7 +36,7 @@ from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.home import Home
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import Bookmark, Change, TaskStatus, WaitStatus, WakeState
-from taskmem_hookspecs.runs import RunState
+from taskmem_hookspecs.model import RunState
 from taskmem_hookspecs.testing import a_message, a_run, a_task, a_wait, a_wake, an_event
 
 SHARE = float(os.environ.get("TASKMEM_BENCH_YEAR", "1"))

@@ -5,7 +5,6 @@ helpers for tests of plug-ins.
 """
 
 from taskmem_hookspecs import conditions, errors, matching
-from taskmem_hookspecs.changes import Change, DroppedRows
 from taskmem_hookspecs.conditions import Condition, Side
 from taskmem_hookspecs.doctor import TRIAL, Checkup, DoctorCheck, DoctorRow, DoctorState, is_trial
 from taskmem_hookspecs.errors import (
@@ -28,17 +27,6 @@ from taskmem_hookspecs.errors import (
     WakeRefused,
     WakeUndelivered,
 )
-from taskmem_hookspecs.evidence import (
-    Artifact,
-    Claim,
-    EvidenceVerifier,
-    FileChange,
-    Finding,
-    LedgerEntry,
-    LedgerVerdict,
-    Verdict,
-    WorkFolder,
-)
 from taskmem_hookspecs.hosts import (
     AgentHost,
     Card,
@@ -52,25 +40,45 @@ from taskmem_hookspecs.hosts import (
 )
 from taskmem_hookspecs.model import (
     RESERVED_METADATA,
+    AgentFacts,
+    Artifact,
     Author,
     Bookmark,
+    Change,
+    Checkpoint,
     Counts,
+    DroppedRows,
     Event,
+    FileChange,
+    Instant,
+    LedgerEntry,
+    LedgerVerdict,
+    LimitCounts,
     Linkage,
     Maker,
     Message,
     MessageType,
+    News,
+    Owner,
     PlanRevision,
     Role,
+    Run,
+    RunProgress,
+    RunState,
     Step,
+    StepBudget,
     Task,
     TaskFacts,
     TaskStatus,
+    UserDialogue,
+    Value,
+    Verdict,
     Wait,
     WaitStatus,
     Wake,
     WakeCause,
     WakeState,
+    WorkFolder,
 )
 from taskmem_hookspecs.packet import (
     AlsoStuck,
@@ -81,17 +89,6 @@ from taskmem_hookspecs.packet import (
     ResumeFacts,
     ResumePacket,
     StuckVerdict,
-)
-from taskmem_hookspecs.queries import (
-    FOREVER,
-    EventQuery,
-    RunQuery,
-    TaskQuery,
-    TextMatches,
-    TextPlace,
-    TextQuery,
-    WaitQuery,
-    WakeQuery,
 )
 from taskmem_hookspecs.readers import (
     NoAnswer,
@@ -113,29 +110,28 @@ from taskmem_hookspecs.recall import (
     TaskSource,
 )
 from taskmem_hookspecs.roles import (
+    FOREVER,
+    Claim,
     Clock,
+    EventQuery,
+    EvidenceVerifier,
+    Finding,
     QueryAnswerer,
     QueryFacts,
+    RunQuery,
     SelectiveTransport,
     StoreSize,
+    TaskQuery,
     TaskStore,
+    TextMatches,
+    TextPlace,
+    TextQuery,
+    WaitQuery,
+    WakeQuery,
     WakeReceipt,
     WakeTransport,
 )
-from taskmem_hookspecs.runs import (
-    AgentFacts,
-    Checkpoint,
-    LimitCounts,
-    News,
-    Owner,
-    Run,
-    RunProgress,
-    RunState,
-    StepBudget,
-    UserDialogue,
-)
 from taskmem_hookspecs.specs import PROJECT, hookimpl, hookspec
-from taskmem_hookspecs.value import Instant, Value
 from taskmem_hookspecs.watching import (
     Feed,
     Frame,

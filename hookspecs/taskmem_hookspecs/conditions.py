@@ -17,7 +17,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
-from taskmem_hookspecs.value import Value
+from taskmem_hookspecs.model import Value
 
 MAX_SIDES: Final = 20
 """Maximum number of sides of a condition, and of forms of a side."""

@@ -8,7 +8,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
-from taskmem_hookspecs.value import Value
+from taskmem_hookspecs.model import Value
 
 TRIAL: Final = "taskmem-doctor-"
 """Prefix of the name of a session that a check of the doctor creates for its own use."""

@@ -7,7 +7,7 @@ from typing import Annotated, Protocol, TypeGuard, runtime_checkable
 
 from pydantic import Field
 
-from taskmem_hookspecs.value import Instant, Value
+from taskmem_hookspecs.model import Instant, Value
 
 
 class StepState(StrEnum):

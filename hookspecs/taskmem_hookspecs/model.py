@@ -1,21 +1,373 @@
-"""Define the rows of a store as frozen values: tasks, messages, waits, wakes and events.
+"""Define the rows of a store as frozen values, and `Change`, the rows of one commit.
 
 Instants are aware `datetime`s in UTC. Steps are counted from 0 here, and from 1 in texts for models
 and people. A row's `version` is 0 if it was never stored, otherwise the version that was read and
 that a commit expects to find.
+
+A run is one attempt at a task by one owner. The owner claims it under a lease and gets a fencing
+token, which grows with every claim, so an earlier owner can no longer write for the run. The daemon
+itself verifies what a task made, at the moment when the task is completed.
+
+Source: docs/origins.md, "Runs and their states" and "Proof of completion".
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
-from pydantic import JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, NonNegativeInt
 
-from taskmem_hookspecs.evidence import Artifact
-from taskmem_hookspecs.runs import Run, RunState
-from taskmem_hookspecs.value import Instant, Seconds, Value
+
+def _to_utc(instant: datetime) -> datetime:
+    if instant.tzinfo is None:
+        raise ValueError("an instant needs a time zone")
+    return instant.astimezone(UTC)
+
+
+Instant = Annotated[datetime, AfterValidator(_to_utc)]
+"""An aware point in time, in UTC."""
+
+Seconds = Annotated[float, Field(ge=0, le=1e12)]
+"""A finite duration of at most 1e12 s."""
+
+
+class Value(BaseModel):
+    """A frozen value that rejects unknown fields."""
+
+    # Built at the first use: a process uses few of them, and a daemon starts in two thirds
+    # of the time.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+# --- runs -------------------------------------------------------------------
+
+
+class RunState(StrEnum):
+    """State of a run."""
+
+    QUEUED = "queued"
+    """No owner; it can be claimed."""
+    RUNNING = "running"
+    """Its owner works on it, or will be told to continue."""
+    BLOCKED = "blocked"
+    """Waits for the user and gets no wakes; continues when the user says so, or when its own agent
+    works on it again."""
+    REVIEW = "review"
+    """Handed to the user for review."""
+    COMPLETED = "completed"
+    """Ended: done, with proof if required."""
+    FAILED = "failed"
+    """Ended: failed; `why` gives the reason."""
+    CANCELLED = "cancelled"
+    """Ended: no longer wanted."""
+
+    @property
+    def terminal(self) -> bool:
+        """True if the run has ended."""
+        return self in (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if the run waits for the user."""
+        return self in (RunState.BLOCKED, RunState.REVIEW)
+
+
+class News(StrEnum):
+    """News in the tool calls of a round."""
+
+    NONE = "none"
+    """Nothing new."""
+    RESULT = "result"
+    """A repeated call had another result."""
+    CALL = "call"
+    """A new call was made, or a step was done."""
+
+
+class Owner(Value):
+    """The process or session that has claimed a run."""
+
+    role: str
+    """Role that it claims as; in OpenClaw, the agent's id."""
+    session_key: str | None = None
+    """None: a process without a session."""
+    boot: str | None = None
+    """Id of the gateway's start; None: not in a gateway."""
+    process: str | None = None
+    """`<pid>:<start time>`; None: unknown."""
+    home: str | None = None
+    """Home whose daemon it calls; None: the only one."""
+    host: str | None = None
+    """Gateway of the session, as in `Wake.host`; None: unknown."""
+
+    def same(self, other: Owner | None) -> bool:
+        """Return True if the other owner has the same process or the same role and session.
+
+        A restart of the gateway does not change a session's identity. Owners in different homes or
+        hosts are never the same, since session keys and process ids may repeat there.
+        """
+        if other is None:
+            return False
+        places = (self.home, other.home), (self.host, other.host)
+        if any(one != two and None not in (one, two) for one, two in places):
+            return False
+        if self.process is not None and self.process == other.process:
+            return True
+        here, there = (self.role, self.session_key), (other.role, other.session_key)
+        return self.session_key is not None and here == there
+
+
+class UserDialogue(Value):
+    """Words between the agent of a run and its user."""
+
+    question: str | None = None
+    """Question to the user that it waits for; None: none."""
+    heard_until: int = 0
+    """Id of the newest message up to which its owner has been told the user's words; 0: none."""
+    last_response: str | None = None
+    """The end of its agent's last reply to the user; None: none yet."""
+
+
+class StepBudget(Value):
+    """The current step of a run, and the tool calls used in it."""
+
+    segmented: bool = False
+    """True if each step has a budget of tool calls.
+
+    Source: docs/origins.md, "Steps with budgets".
+    """
+    step: int | None = None
+    """Step that the budget applies to, from 0; None: none started."""
+    step_calls: int = 0
+    """Tool calls started in that step."""
+    step_bonus: bool = False
+    """True if that step's budget was extended."""
+    failed_steps: tuple[int, ...] = ()
+    """Steps of the current plan that were given up, from 0."""
+
+
+class RunProgress(Value):
+    """Tool calls and words of a run, and the news that they brought."""
+
+    calls: int = 0
+    """Tool calls that have ended."""
+    checkpoints: int = 0
+    """Number of checkpoints; the next one gets the following number."""
+    news: News = News.NONE
+    """News of the current round so far."""
+    recent: tuple[str, ...] = ()
+    """Digests of its last calls and their results, newest last."""
+    said: str | None = None
+    """Digest of its last turn's reply; None: none."""
+
+
+class LimitCounts(Value):
+    """Counts of a run that its limits are compared with."""
+
+    rounds: int = 0
+    """Number of times it was told to continue; part of the wake's key."""
+    rounds_before: int = 0
+    """Value of `rounds` when the user last spoke."""
+    idle_rounds: int = 0
+    """Consecutive turns without news."""
+    turn_began_at: Instant | None = None
+    """Start of the turn that works on it; None: no turn does."""
+    worked_seconds: Seconds = 0.0
+    """Time spent in turns since the user last spoke."""
+    provider_failures: int = 0
+    """Consecutive turns that failed because of the model's provider."""
+    tries: int = 0
+    """Consecutive resumes without a completed turn."""
+
+
+class AgentFacts(Value):
+    """Facts from the host on the agent that works on a run."""
+
+    folder: str | None = None
+    """Working directory of its agent; None: unknown."""
+    fingerprint: str | None = None
+    """Fingerprint of the inputs of the agent's prompt when last seen; None: unknown."""
+
+
+class Run(Value):
+    """One attempt at a task by one owner."""
+
+    PARTS: ClassVar[Mapping[str, type[Value]]] = {
+        "dialogue": UserDialogue,
+        "budget": StepBudget,
+        "progress": RunProgress,
+        "limits": LimitCounts,
+        "agent": AgentFacts,
+    }
+    """Classes of the fields that group others. No field of a part has the name of another
+    field, so a store may keep each in a column of its own."""
+
+    run_id: str
+    task_id: str
+    state: RunState
+    why: str | None = None
+    """Reason for the state, in a few words; None: none."""
+    role: str | None = None
+    """Role that may claim it; None: any."""
+    session_key: str | None = None
+    """Session in which it is to continue; None: the session that claims it."""
+    owner: Owner | None = None
+    """None: not claimed."""
+    token: int = 0
+    """Fencing token of the last claim; 0: never claimed."""
+    lease_until: Instant | None = None
+    """When the lease expires; None: the run is not running, or idle between turns."""
+    home: str | None = None
+    """Home whose daemon watches its lease and wakes its session; None: any."""
+    told_session: str | None = None
+    """Session that gets progress notices of a background run; None: it is in the foreground."""
+    attached: tuple[str, ...] = ()
+    """Ids of tasks that go to review together with it.
+
+    Source: docs/origins.md, "Hand-offs and review".
+    """
+    dialogue: UserDialogue = UserDialogue()
+    budget: StepBudget = StepBudget()
+    progress: RunProgress = RunProgress()
+    limits: LimitCounts = LimitCounts()
+    agent: AgentFacts = AgentFacts()
+    created_at: Instant
+    changed_at: Instant
+    """When it entered its state."""
+    seen_at: Instant
+    """When its owner was last seen."""
+    started_at: Instant | None = None
+    """When it was first claimed; None: never."""
+    version: int = 0
+
+    @property
+    def ended_at(self) -> Instant | None:
+        """When it ended; None while it is open."""
+        return self.changed_at if self.state.terminal else None
+
+
+class Checkpoint(Value):
+    """The addition of one event to the record of a run: a delta, never the whole record.
+
+    Source: docs/origins.md, "Checkpoints".
+    """
+
+    run_id: str
+    number: int
+    """From 1, in the order of writing."""
+    at: Instant
+    body: str
+    """JSON, as the core encodes it."""
+    checksum: str
+    """Checksum of the run's id, the number and the body; a checkpoint that does not match is
+    ignored."""
+
+
+# --- what a task made --------------------------------------------------------
+
+
+Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""SHA-256 in lower-case hex."""
+
+
+class Verdict(StrEnum):
+    """The result of verifying a claim."""
+
+    VERIFIED = "verified"
+    """Checked, and true."""
+    REFUTED = "refuted"
+    """Checked, and false."""
+    UNPROVEN = "unproven"
+    """Could not be checked."""
+
+
+class Artifact(Value):
+    """The latest finding on one artifact of a task."""
+
+    artifact_id: str
+    task_id: str
+    run_id: str | None = None
+    """The run that claimed it; None: the task had no known run."""
+    kind: str
+    subject: str
+    verdict: Verdict
+    detail: str
+    checksum: Checksum | None = None
+    size: NonNegativeInt | None = None
+    checked_at: Instant
+    """When it was last verified."""
+    version: int = 0
+
+
+class FileChange(StrEnum):
+    """The change that a tool call made to a file."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+class LedgerVerdict(StrEnum):
+    """The daemon's finding on a ledger entry."""
+
+    PROVED = "proved"
+    """The file exists, or was removed as the entry says."""
+    UNVERIFIED = "unverified"
+    """The daemon could not check it, or found it nowhere."""
+    ABSENT = "absent"
+    """The file does not exist."""
+    EMPTY = "empty"
+    """The file has a size of 0."""
+    OLD = "old"
+    """The file is older than the work and was not written since."""
+
+
+class LedgerEntry(Value):
+    """One path that a task created, changed or removed, or that an agent named.
+
+    A task has at most one entry for each path.
+    """
+
+    task_id: str
+    path: str
+    """Absolute path; the name as the agent gave it if it could not be verified."""
+    run_id: str | None = None
+    """The run that made it; None: the task had no known run."""
+    change: FileChange | None = None
+    """None: the path was only named; no change is known."""
+    call_id: str | None = None
+    """The tool call that made the change; None: unknown."""
+    at: Instant
+    """When the change was made, or the path named."""
+    size: NonNegativeInt | None = None
+    """Size in bytes when last seen; None: never seen."""
+    sha256: Checksum | None = None
+    verdict: LedgerVerdict | None = None
+    """None: not checked yet."""
+    why: str | None = None
+    """Why the verdict is not `proved`; None: it is, or there is none yet."""
+    nearby: bool = False
+    """True: it changed in a folder of the task meanwhile, and that is all that is known: no call of
+    its agent was seen to write it, and its agent did not name it. So it proves nothing."""
+
+
+class WorkFolder(Value):
+    """A folder that the tools of a task used; one row for each folder of a task."""
+
+    task_id: str
+    path: str
+    """Absolute path."""
+    since: Instant | None = None
+    """When the first command ran that may have changed files in it; None: no such command ran, so
+    the folder is not searched for changes."""
+    files: str | None = None
+    """Listing of its files before the work, as the core encodes it; None: unknown."""
+
+
+# --- tasks, waits and wakes --------------------------------------------------
+
 
 RESERVED_METADATA: Final = ("active_wait_ids", "last_wait_event_at", "last_wait_state")
 """Metadata keys that only the core sets. Source: docs/origins.md, "Waits"."""
@@ -352,3 +704,54 @@ class Counts(Value):
     waits: Mapping[WaitStatus, int]
     wakes: Mapping[WakeState, int]
     runs: Mapping[RunState, int]
+
+
+# --- a commit -----------------------------------------------------------------
+
+
+class Change(Value):
+    """Rows that a store writes in one transaction: all of them, or none.
+
+    The store inserts a task, run, wait, wake or artifact with `version` 0. Any other version is the
+    one expected in the store: the store replaces the row and raises its version by one, or refuses
+    the whole change with `Conflict`. A ledger entry or a folder replaces the one of the same task
+    and path, a bookmark the one of the same name. Messages, revisions, checkpoints and events are
+    only added. The store writes tasks first, so a change may hold a new task and rows that refer to
+    it.
+    """
+
+    tasks: tuple[Task, ...] = ()
+    messages: tuple[Message, ...] = ()
+    revisions: tuple[PlanRevision, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    wakes: tuple[Wake, ...] = ()
+    runs: tuple[Run, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    ledger: tuple[LedgerEntry, ...] = ()
+    folders: tuple[WorkFolder, ...] = ()
+    events: tuple[Event, ...] = ()
+    bookmarks: tuple[Bookmark, ...] = ()
+    forget_before: Instant | None = None
+    """Delete older checkpoints, except those of runs in `RunState.BLOCKED` or `REVIEW`. Delete
+    implicit tasks with all their rows but the events, if neither the task nor its run was touched
+    since and none of its waits is watching. None: delete nothing."""
+    forget_home: str | None = None
+    """`forget_before` applies to rows of this home and rows without a home; None: to all rows."""
+    forget_waits: tuple[str, ...] = ()
+    """Ids of waits without a task to delete with their wakes; their events stay."""
+
+    @property
+    def empty(self) -> bool:
+        """True if there is nothing to write."""
+        return self == Change()
+
+
+class DroppedRows(Value):
+    """Counts of the rows that one call of `TaskStore.drop_ended` deleted."""
+
+    rows: Mapping[str, int]
+    """Number of rows by table; a table without any is left out."""
+    last_event: int = 0
+    """Id of the last deleted event, or `after` if there is none; pass it as `after` to the next
+    call."""

@@ -10,9 +10,18 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from taskmem_hookspecs.model import Message, MessageType, Role, Task, TaskStatus, Wait, WaitStatus
-from taskmem_hookspecs.runs import Run
-from taskmem_hookspecs.value import Instant, Value
+from taskmem_hookspecs.model import (
+    Instant,
+    Message,
+    MessageType,
+    Role,
+    Run,
+    Task,
+    TaskStatus,
+    Value,
+    Wait,
+    WaitStatus,
+)
 
 
 class StuckVerdict(Value):

@@ -17,7 +17,7 @@ from typing import Annotated, Protocol, runtime_checkable
 from pydantic import Field, JsonValue, NonNegativeInt
 
 from taskmem_hookspecs.errors import JudgeUnavailable
-from taskmem_hookspecs.value import Value
+from taskmem_hookspecs.model import Value
 
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

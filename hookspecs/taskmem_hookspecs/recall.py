@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from taskmem_hookspecs.model import Message, Task
-from taskmem_hookspecs.queries import TextMatches, TextQuery
-from taskmem_hookspecs.value import Instant, Value
+from taskmem_hookspecs.model import Instant, Message, Task, Value
+from taskmem_hookspecs.roles import TextMatches, TextQuery
 
 
 class Recollection(Value):

@@ -21,14 +21,12 @@ import pluggy
 
 from taskmem_hookspecs.conditions import Condition
 from taskmem_hookspecs.doctor import DoctorCheck
-from taskmem_hookspecs.evidence import EvidenceVerifier
 from taskmem_hookspecs.hosts import AgentHost
-from taskmem_hookspecs.model import Task, Wait
+from taskmem_hookspecs.model import Run, Task, Wait
 from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
 from taskmem_hookspecs.readers import Reader
 from taskmem_hookspecs.recall import RecallSource, TaskHistory
-from taskmem_hookspecs.roles import Clock, QueryAnswerer, TaskStore, WakeTransport
-from taskmem_hookspecs.runs import Run
+from taskmem_hookspecs.roles import Clock, EvidenceVerifier, QueryAnswerer, TaskStore, WakeTransport
 from taskmem_hookspecs.watching import Judge, Sensor, Target, WaitOutcome
 
 PROJECT: Final = "openclaw_taskmem"

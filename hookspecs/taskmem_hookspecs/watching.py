@@ -15,8 +15,7 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import InstanceOf
 
-from taskmem_hookspecs.model import WaitStatus
-from taskmem_hookspecs.value import Instant, Value
+from taskmem_hookspecs.model import Instant, Value, WaitStatus
 
 
 class Target(Value):

@@ -48,7 +48,7 @@ from taskmem_hookspecs import (
     WorkFolder,
 )
 from taskmem_hookspecs.errors import InvalidArguments
-from taskmem_hookspecs.value import Instant
+from taskmem_hookspecs.model import Instant
 
 FRESH: Final = timedelta(seconds=2)
 """How long a check counts."""

@@ -44,7 +44,7 @@ from taskmem_hookspecs import (
     WakeState,
     WorkFolder,
 )
-from taskmem_hookspecs.value import Value
+from taskmem_hookspecs.model import Value
 from taskmem_sqlmodel import tables
 from taskmem_sqlmodel.tables import (
     IMPLICIT_TASK,

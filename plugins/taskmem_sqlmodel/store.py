@@ -48,8 +48,7 @@ from taskmem_hookspecs import (
     Wake,
     WakeQuery,
 )
-from taskmem_hookspecs.queries import Query
-from taskmem_hookspecs.roles import RecordT
+from taskmem_hookspecs.roles import Query, RecordT
 from taskmem_sqlmodel import reading, search, tables
 from taskmem_sqlmodel.database import (
     BUSY_TIMEOUT,

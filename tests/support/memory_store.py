@@ -12,30 +12,39 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-from taskmem_hookspecs.changes import Change, DroppedRows
 from taskmem_hookspecs.errors import Conflict, NotAllowed, RunNotFound, TaskNotFound, WaitNotFound
-from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
+    Artifact,
     Bookmark,
+    Change,
+    Checkpoint,
     Counts,
+    DroppedRows,
     Event,
+    LedgerEntry,
     Maker,
     Message,
     MessageType,
     PlanRevision,
     Role,
+    Run,
+    RunState,
     Task,
     TaskFacts,
     TaskStatus,
+    Value,
     Wait,
     WaitStatus,
     Wake,
     WakeState,
+    WorkFolder,
 )
-from taskmem_hookspecs.queries import (
+from taskmem_hookspecs.roles import (
     FOREVER,
     EventQuery,
+    RecordT,
     RunQuery,
+    StoreSize,
     TaskQuery,
     TextMatches,
     TextPlace,
@@ -43,9 +52,6 @@ from taskmem_hookspecs.queries import (
     WaitQuery,
     WakeQuery,
 )
-from taskmem_hookspecs.roles import RecordT, StoreSize
-from taskmem_hookspecs.runs import Checkpoint, Run, RunState
-from taskmem_hookspecs.value import Value
 from taskmem_hookspecs.words import find_patterns
 
 _ENDED_WAITS = 20

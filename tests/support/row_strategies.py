@@ -6,42 +6,38 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from taskmem_hookspecs.evidence import (
+from taskmem_hookspecs.model import (
+    RESERVED_METADATA,
+    AgentFacts,
     Artifact,
+    Author,
+    Checkpoint,
+    Event,
     FileChange,
     LedgerEntry,
     LedgerVerdict,
-    Verdict,
-    WorkFolder,
-)
-from taskmem_hookspecs.model import (
-    RESERVED_METADATA,
-    Author,
-    Event,
+    LimitCounts,
     Linkage,
     Message,
     MessageType,
+    News,
+    Owner,
     PlanRevision,
     Role,
+    Run,
+    RunProgress,
+    RunState,
+    StepBudget,
     Task,
     TaskStatus,
+    UserDialogue,
+    Verdict,
     Wait,
     WaitStatus,
     Wake,
     WakeCause,
     WakeState,
-)
-from taskmem_hookspecs.runs import (
-    AgentFacts,
-    Checkpoint,
-    LimitCounts,
-    News,
-    Owner,
-    Run,
-    RunProgress,
-    RunState,
-    StepBudget,
-    UserDialogue,
+    WorkFolder,
 )
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)

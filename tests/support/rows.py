@@ -26,7 +26,7 @@ from taskmem_hookspecs import (
     WakeQuery,
     WorkFolder,
 )
-from taskmem_hookspecs.queries import FOREVER
+from taskmem_hookspecs.roles import FOREVER
 from taskmem_hookspecs.testing import (
     a_checkpoint,
     a_folder,

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import TaskNotFound, WaitNotFound
-from taskmem_hookspecs.evidence import LedgerEntry
 from taskmem_hookspecs.model import (
     Bookmark,
+    Change,
+    LedgerEntry,
     Maker,
     Message,
     MessageType,
     PlanRevision,
     Role,
+    RunState,
     Task,
     TaskStatus,
     Wait,
@@ -26,17 +27,16 @@ from taskmem_hookspecs.model import (
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.queries import (
+from taskmem_hookspecs.roles import (
     EventQuery,
     RunQuery,
     TaskQuery,
+    TaskStore,
     TextPlace,
     TextQuery,
     WaitQuery,
     WakeQuery,
 )
-from taskmem_hookspecs.roles import TaskStore
-from taskmem_hookspecs.runs import RunState
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.values import (
     a_message,

@@ -12,12 +12,19 @@ from typing import Final
 
 import pytest
 
-from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import Conflict, RunNotFound, TaskNotFound
-from taskmem_hookspecs.model import Bookmark, Message, Task, TaskStatus, WaitStatus, WakeState
-from taskmem_hookspecs.queries import EventQuery, RunQuery, TaskQuery, WaitQuery, WakeQuery
-from taskmem_hookspecs.roles import TaskStore
-from taskmem_hookspecs.runs import Checkpoint, RunState
+from taskmem_hookspecs.model import (
+    Bookmark,
+    Change,
+    Checkpoint,
+    Message,
+    RunState,
+    Task,
+    TaskStatus,
+    WaitStatus,
+    WakeState,
+)
+from taskmem_hookspecs.roles import EventQuery, RunQuery, TaskQuery, TaskStore, WaitQuery, WakeQuery
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.values import (
     a_checkpoint,

@@ -13,22 +13,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import Conflict, NotAllowed, RunNotFound, TaskNotFound
-from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
+    Artifact,
     Bookmark,
+    Change,
+    Checkpoint,
     Event,
+    LedgerEntry,
     Message,
     PlanRevision,
+    Run,
+    RunState,
     Task,
     Wait,
     Wake,
     WakeCause,
+    WorkFolder,
 )
-from taskmem_hookspecs.queries import EventQuery, RunQuery, TaskQuery, WakeQuery
-from taskmem_hookspecs.roles import TaskStore
-from taskmem_hookspecs.runs import Checkpoint, Run, RunState
+from taskmem_hookspecs.roles import EventQuery, RunQuery, TaskQuery, TaskStore, WakeQuery
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.values import (
     a_checkpoint,

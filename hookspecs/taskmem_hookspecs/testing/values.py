@@ -5,21 +5,27 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from taskmem_hookspecs.evidence import Artifact, FileChange, LedgerEntry, Verdict, WorkFolder
 from taskmem_hookspecs.model import (
+    Artifact,
     Author,
+    Checkpoint,
     Event,
+    FileChange,
+    LedgerEntry,
     Message,
     MessageType,
     PlanRevision,
     Role,
+    Run,
+    RunState,
     Task,
     TaskStatus,
+    Verdict,
     Wait,
     Wake,
     WakeCause,
+    WorkFolder,
 )
-from taskmem_hookspecs.runs import Checkpoint, Run, RunState
 from taskmem_hookspecs.testing.clock import DAWN
 
 WAIT_SECONDS: Final = 300.0

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from taskmem_hookspecs.evidence import Claim, EvidenceVerifier, Finding, Verdict
+from taskmem_hookspecs.model import Verdict
+from taskmem_hookspecs.roles import Claim, EvidenceVerifier, Finding
 
 STRANGE_SUBJECTS = (
     "",

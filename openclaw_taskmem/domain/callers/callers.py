@@ -8,7 +8,7 @@ from typing import Final
 from openclaw_taskmem.domain.callers.reachability import GATEWAY
 from taskmem_hookspecs import Owner, SessionNames, Value
 from taskmem_hookspecs.errors import NotAllowed
-from taskmem_hookspecs.value import Instant
+from taskmem_hookspecs.model import Instant
 
 AGENT: Final = "agent"
 """The role of an owner that claims without a role."""

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from openclaw_taskmem.domain.text.texts import clip, format_iso, to_one_line, to_plain_line
 from taskmem_hookspecs import Change, Value, WaitStatus, Wake, WakeState
-from taskmem_hookspecs.value import Instant
+from taskmem_hookspecs.model import Instant
 
 GATEWAY: Final = "openclaw"
 """Host of a gateway's agent if its plug-in does not say which gateway it is; else the prefix."""

@@ -37,7 +37,7 @@ from openclaw_taskmem.domain.turns import Turn
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes.notices import Milestone
 from taskmem_hookspecs import Change, Owner, Run, Task, TaskFacts, TaskStatus, Value
-from taskmem_hookspecs.value import Instant
+from taskmem_hookspecs.model import Instant
 
 COVERED_CALLS: Final = 3
 """Calls of a turn after which it is covered."""

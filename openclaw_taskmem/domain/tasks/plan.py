@@ -14,9 +14,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from taskmem_hookspecs.model import Task
+from taskmem_hookspecs.model import Task, Value
 from taskmem_hookspecs.packet import Progress
-from taskmem_hookspecs.value import Value
 
 _NUMBERING: Final = re.compile(
     r"""\A(?:

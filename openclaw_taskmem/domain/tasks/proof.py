@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.text.texts import (
     to_plain_line,
 )
 from taskmem_hookspecs import Artifact, FileChange, LedgerEntry, LedgerVerdict, Value, Verdict
-from taskmem_hookspecs.value import Instant
+from taskmem_hookspecs.model import Instant
 
 MOST_NAMED: Final = 3
 """Most things that a summary names."""

@@ -20,7 +20,7 @@ from openclaw_taskmem.domain.tasks.proof import MOST_NAMED, Proof, describe_chec
 from openclaw_taskmem.domain.text.texts import clip, clip_step, to_plain_line
 from openclaw_taskmem.domain.views.user_actions import UserAction, describe_effect, list_actions
 from taskmem_hookspecs import Message, Run, RunState, TaskFacts, TaskStatus, Value, Wait, WaitStatus
-from taskmem_hookspecs.value import Instant
+from taskmem_hookspecs.model import Instant
 
 # --- what an agent does now ---------------------------------------------------
 

@@ -32,7 +32,7 @@ from taskmem_hookspecs import (
     Value,
     WaitStatus,
 )
-from taskmem_hookspecs.value import Instant
+from taskmem_hookspecs.model import Instant
 
 Data = Mapping[str, Any]
 """The data of a log entry."""

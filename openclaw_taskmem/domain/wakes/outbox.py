@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.callers.reachability import OWED_STATES, GatewayPre
 from openclaw_taskmem.domain.policies import OutboxPolicy
 from openclaw_taskmem.domain.wakes import packet
 from taskmem_hookspecs import Change, Event, Task, TaskStatus, Value, Wake, WakeCause, WakeState
-from taskmem_hookspecs.value import Instant
+from taskmem_hookspecs.model import Instant
 
 MINUTE: Final = timedelta(minutes=1)
 _KINDS: Final = {

@@ -15,7 +15,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, TaskmemError
-from taskmem_hookspecs.value import Instant, Value
+from taskmem_hookspecs.model import Instant, Value
 from taskmem_recorder.state import (
     FOLDER,
     RecordingState,

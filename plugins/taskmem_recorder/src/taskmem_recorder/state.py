@@ -18,7 +18,7 @@ from typing import Final, Self
 from pydantic import ValidationError, model_validator
 
 from taskmem_hookspecs.files import sync_folder
-from taskmem_hookspecs.value import Instant, Value
+from taskmem_hookspecs.model import Instant, Value
 
 FOLDER: Final = "recordings"
 """Folder in the home with everything that was recorded, and with this file."""
