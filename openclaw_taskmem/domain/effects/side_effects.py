@@ -105,13 +105,15 @@ def split_script(text: str) -> Script:
                 commands.append(SimpleCommand([], []))
             case "unclosed":
                 whole = False
+            case _:
+                pass  # a comment
     parts = {id(each): each for each in commands if each.words or each.files}
     return Script([*parts.values()], inner, whole and not around)
 
 
 def _unquote(word: str, inner: list[str]) -> str:
     """Return a word without its quotes; add to `inner` the commands that are inside."""
-    pieces = []
+    pieces: list[str] = []
     for part in _PART.findall(word):
         match part[0]:
             case "'":

@@ -460,8 +460,6 @@ def end_turn(run: Run, now: datetime) -> Fields:
 # --- transitions --------------------------------------------------------------
 
 
-_QUEUED, _RUNNING = RunState.QUEUED, RunState.RUNNING
-_BLOCKED, _REVIEW = RunState.BLOCKED, RunState.REVIEW
 _LATER_STEP: Final = timedelta(milliseconds=1)
 _STATE_SENTENCES: Final[Mapping[RunState, str]] = {
     _QUEUED: "is queued already; claim it with task_claim to work on it",

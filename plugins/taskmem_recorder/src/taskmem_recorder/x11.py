@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib import import_module
 from typing import Any, Final, NamedTuple
@@ -407,7 +407,7 @@ class RecordedDisplay:
         self._core.FreePixmap(disc)
 
     @contextmanager
-    def _guard_connection(self) -> Iterator[None]:
+    def _guard_connection(self) -> Generator[None]:
         """Turn the end of the connection into `DisplayLost`."""
         try:
             yield
