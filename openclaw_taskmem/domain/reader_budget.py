@@ -29,7 +29,7 @@ LONGEST_REST: Final = 3600.0
 
 
 class ReaderUsage(Value):
-    """What one reader used on one day, or what all of them used for one wait."""
+    """The use of one reader on one day, or of all readers for one wait."""
 
     asked: NonNegativeInt = 0
     """Questions sent, answered or not."""

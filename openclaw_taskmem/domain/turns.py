@@ -12,7 +12,7 @@ from taskmem_hookspecs import Value
 
 
 class Origin(StrEnum):
-    """What began a turn."""
+    """The cause of a turn."""
 
     USER = "user"
     """The user said something."""
@@ -52,7 +52,7 @@ class Turn(Value):
     said: str = ""
     """The end of the agent's last message; empty: it said nothing."""
     words: str = ""
-    """That message in full, if one of our wakes began the turn."""
+    """The agent's last message in full, if one of our wakes began the turn."""
     calls: int = 0
     """Tool calls in it."""
     children: int = 0
@@ -103,12 +103,12 @@ _REFUSAL: Final = re.compile(
 )
 
 
-def has_closing_question(said: str) -> bool:
+def has_closing_question(last_words: str) -> bool:
     """True if a turn's last words end in a question mark.
 
     This only decides how long the agent rests.
     """
-    words = "".join(c for c in said if c.isprintable() or c.isspace())
+    words = "".join(c for c in last_words if c.isprintable() or c.isspace())
     while words and not (words[-1].isalnum() or words[-1] in _QUESTION_MARKS):
         if words[-1] == "!" and words[:-1].rstrip("!").endswith(_QUESTION_MARKS):
             return True

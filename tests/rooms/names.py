@@ -116,10 +116,18 @@ def list_constants(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
                 yield name, value
 
 
+def has_description(statement: ast.stmt) -> bool:
+    """Tell whether a statement is a field with a description, as in `Field(description="…")`."""
+    return isinstance(statement, ast.AnnAssign) and any(
+        isinstance(each, ast.keyword) and each.arg == "description" for each in ast.walk(statement)
+    )
+
+
 def list_file_faults(tree: ast.Module) -> Iterator[str]:
     """Yield riddles of a file: constants, locals and parameters, and beginnings of docstrings.
 
-    Fields are left out: a name on the wire stays as it is.
+    Fields are left out: a name on the wire stays as it is. So are docstrings of classes whose
+    fields have descriptions, for all of these are the text of a JSON schema.
     """
     for name, value in list_constants(tree.body):
         if name.isupper() and not is_thing(name, value):
@@ -131,13 +139,20 @@ def list_file_faults(tree: ast.Module) -> Iterator[str]:
         for each in node.body
         if isinstance(each, ast.AnnAssign)
     }
+    schema_texts = {
+        node.body[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and any(map(has_description, node.body))
+    }
     for node in ast.walk(tree):
         match node:
             case ast.Name("said", ast.Store()) if node not in fields:
                 yield "said"
             case ast.arg("said") | ast.MatchAs(_, "said") | ast.MatchStar("said"):
                 yield "said"
-            case ast.Expr(ast.Constant(str(text))) if text.startswith(RIDDLES):
+            case ast.Expr(ast.Constant(str(text))) if (
+                text.startswith(RIDDLES) and node not in schema_texts
+            ):
                 yield " ".join(text.split()[:4])
 
 

@@ -112,8 +112,8 @@ class Caller(Value):
                 f"{named} is a session of OpenClaw, and this call comes from "
                 f"{self.name_relay()}; leave session_key out."
             )
-        said = not (self.person or reached)
-        return self.model_copy(update={"session_key": named, "session_said": said})
+        is_claim = not (self.person or reached)
+        return self.model_copy(update={"session_key": named, "session_said": is_claim})
 
     @property
     def kind(self) -> str:

@@ -66,10 +66,10 @@ def settle_wakes(wakes: Sequence[Wake]) -> tuple[Wake, ...]:
     return tuple(wake.model_copy(update=gone) for wake in list_open_wakes(wakes))
 
 
-def build_unclaimed_wake(task: Task, said: str, wake_id: str, now: datetime) -> Wake:
+def build_unclaimed_wake(task: Task, complaint: str, wake_id: str, now: datetime) -> Wake:
     """Build the wake that tells the registrar that nobody has claimed a task."""
     key = f"{UNCLAIMED_PREFIX}{task.task_id}:{task.alerts}"
-    return _build_wake(task, key, f"{_format_name(task)} {said}", wake_id, now)
+    return _build_wake(task, key, f"{_format_name(task)} {complaint}", wake_id, now)
 
 
 def build_review_wake(task: Task, run: Run, wake_id: str, now: datetime, threshold: float) -> Wake:
@@ -78,11 +78,11 @@ def build_review_wake(task: Task, run: Run, wake_id: str, now: datetime, thresho
     It is superseded when the run leaves review.
     """
     key = f"{REVIEW}{run.run_id}:{run.version}"
-    said = (
+    sentences = (
         f"{_format_name(task)} waits for the user's review since {now:%Y-%m-%d %H:%M} UTC. "
         "Remind them; nobody works on it until they accept it or send it back."
     )
-    wake = _build_wake(task, key, said, wake_id, now)
+    wake = _build_wake(task, key, sentences, wake_id, now)
     return wake.model_copy(update={"due_at": now + timedelta(seconds=threshold)})
 
 
@@ -98,7 +98,7 @@ def _format_name(task: Task) -> str:
     return f'"{clip(to_plain_line(task.name), NAME_BYTES)}"'
 
 
-def _build_wake(task: Task, key: str, said: str, wake_id: str, now: datetime) -> Wake:
+def _build_wake(task: Task, key: str, sentences: str, wake_id: str, now: datetime) -> Wake:
     return Wake(
         wake_id=wake_id,
         key=key,
@@ -107,7 +107,7 @@ def _build_wake(task: Task, key: str, said: str, wake_id: str, now: datetime) ->
         session_key=task.registrar_session,
         host=task.registrar_host,
         home=task.registrar_home,
-        text=f"{_HEAD}{said}",
+        text=f"{_HEAD}{sentences}",
         created_at=now,
         due_at=now,
     )

@@ -1,1 +1,1 @@
-"""What a call, a turn's end, silence or a lost lease changes: each decision builds a `Change`."""
+"""Decide what a call, a turn's end, silence or a lost lease changes; each builds a `Change`."""

@@ -155,13 +155,13 @@ _OTHER_WAYS: Final = (
     'it waits for something, call smart_wait. If it is to rest, set status "paused"; '
     "if it is over, report how it ended."
 )
-"""What an agent should do if it does not go on."""
+"""Advice to an agent that does not go on."""
 
 
 def remind_to_go_on(task: Task) -> str:
     """Write the message that tells an agent to go on at once."""
-    said = f"Your task {_format_name(task)} is not done: {_describe_next(task)} Go on now."
-    return _format_line(task, said)
+    sentences = f"Your task {_format_name(task)} is not done: {_describe_next(task)} Go on now."
+    return _format_line(task, sentences)
 
 
 def remind_of_end(task: Task, before: str) -> str:
@@ -251,8 +251,8 @@ def _format_name(task: Task) -> str:
     return quote_step(to_plain_line(task.name), NAME_BYTES)
 
 
-def _format_line(task: Task, said: str) -> str:
-    return f"[system] task_continue ({task.task_id}): {said} {_OTHER_WAYS}"
+def _format_line(task: Task, sentences: str) -> str:
+    return f"[system] task_continue ({task.task_id}): {sentences} {_OTHER_WAYS}"
 
 
 def find_open_task(tasks: Iterable[Task], session_key: str, since: datetime | None) -> Task | None:
@@ -460,16 +460,16 @@ def _judge_failure(
         # The provider refused the user's own message, and the user sees that.
         return RestRun(run=run, keep=True)
     task = facts.task
-    said = clip(to_plain_line(turn.error or ""), SAID_BYTES)
+    error = clip(to_plain_line(turn.error or ""), SAID_BYTES)
     run = apply_events(run, ProviderFailed(), now=now).run
     failures = run.limits.provider_failures
     if trouble is ProviderFailureKind.CREDENTIALS:
-        how, said = notices.format_resume_command(task, run), clip(said, REFUSED_BYTES)
-        line = f"the model's provider refuses ({said}). Mend that, then say {how}."
+        how, error = notices.format_resume_command(task, run), clip(error, REFUSED_BYTES)
+        line = f"the model's provider refuses ({error}). Mend that, then say {how}."
         return Block(run=run, why=RunReason.CREDENTIALS, line=line)
     if trouble is ProviderFailureKind.REFUSED or failures > policy.provider_retries:
         times = format_count(failures, "time")
-        words = f"the model's provider failed {times}: {said}."
+        words = f"the model's provider failed {times}: {error}."
         return Fail(run=run, why=RunReason.PROVIDER, said=words)
     if not policy.carry_on or run.session_key is None:
         return RestRun(run=run)
@@ -479,9 +479,9 @@ def _judge_failure(
         kind=events.PROVIDER_FAILED,
         task_id=run.task_id,
         run_id=run.run_id,
-        data={"error": said, "failures": failures, "again_in": format_duration(seconds)},
+        data={"error": error, "failures": failures, "again_in": format_duration(seconds)},
     )
-    text = remind_of_end(task, f"Your last turn failed ({said}).")
+    text = remind_of_end(task, f"Your last turn failed ({error}).")
     return GoOn(run=run, text=text, seconds=seconds, events=(retry,))
 
 
@@ -495,8 +495,8 @@ def fail_run(facts: TaskFacts, course: Fail, now: datetime) -> Change:
     task = lifecycle.touch_task(task, now).model_copy(
         update={"message_count": task.message_count + 1, "session_key": session}
     )
-    said = f"{course.said} {notices.format_resume_command(task, course.run)} tries again."
-    milestone = notices.build_milestone(Milestone.FAILED, task, moved.run, now, said)
+    sentences = f"{course.said} {notices.format_resume_command(task, course.run)} tries again."
+    milestone = notices.build_milestone(Milestone.FAILED, task, moved.run, now, sentences)
     log = lifecycle.build_status_events(
         facts.task.status, task, now, run_id=moved.run.run_id, why=course.why
     )
@@ -543,9 +543,9 @@ def _count_turn(run: Run, turn: Turn, now: datetime, *, progressed: bool) -> Run
     return apply_events(run, counted, now=now).run
 
 
-def _digest_words(said: str) -> str | None:
+def _digest_words(words: str) -> str | None:
     """Digest words, ignoring spaces and case; None: there are no words."""
-    return checkpoints.digest_text(" ".join(said.casefold().split())) if said else None
+    return checkpoints.digest_text(" ".join(words.casefold().split())) if words else None
 
 
 def build_run_change(

@@ -118,7 +118,7 @@ class Refusal(Value):
     """Its kind, as in a task's `doubts`."""
     sentence: str
     missing: str
-    """What is missing, in sentences for the user."""
+    """The missing proof, in sentences for the user."""
 
 
 def _is_refused(each: CheckedClaim) -> bool:
@@ -137,37 +137,37 @@ def find_refusal(
     """
     open_ = [each for each in checked if _is_refused(each)]
     if open_:
-        said = f"this is not proved: {_describe_missing(open_)} {_describe_cures(open_)}"
-        return _build_refusal(task, ledger.ARTIFACTS, said, _describe_missing(open_))
+        reason = f"this is not proved: {_describe_missing(open_)} {_describe_cures(open_)}"
+        return _build_refusal(task, ledger.ARTIFACTS, reason, _describe_missing(open_))
     if nowhere and ledger.NAMES not in task.doubts:
-        said = (
+        reason = (
             f"{_describe_names(nowhere, 'its plan or your message')}, and found nowhere: not "
             "among what was seen to be made, and not in the folders of this work. If "
             "you were to make it, do so now, or give its whole path in artifacts; if "
             f"not, or if it cannot be seen from here, leave it. {_ASKED_ONCE_SENTENCE}"
         )
         missing = f"{_list_names(nowhere)} found nowhere."
-        return _build_refusal(task, ledger.NAMES, said, missing)
+        return _build_refusal(task, ledger.NAMES, reason, missing)
     if claims and ledger.CLAIMS not in task.doubts:
-        said = (
+        reason = (
             "its plan or your message says that something was made, and no tool was "
             "seen to write anything. Write it now, or give its whole path in "
             "artifacts; if nothing was to be made, leave it: the task then counts as "
             f"one for which nothing was written. {_ASKED_ONCE_SENTENCE}"
         )
         missing = "Nothing was seen to be written so far."
-        return _build_refusal(task, ledger.CLAIMS, said, missing)
+        return _build_refusal(task, ledger.CLAIMS, reason, missing)
     return None
 
 
-def _build_refusal(task: Task, doubt: str, said: str, missing: str) -> Refusal:
-    sentence = f"{task.task_id} is not completed yet, for {said}"
+def _build_refusal(task: Task, doubt: str, reason: str, missing: str) -> Refusal:
+    sentence = f"{task.task_id} is not completed yet, for {reason}"
     return Refusal(doubt=doubt, sentence=sentence, missing=missing)
 
 
-def add_kept(refusal: Refusal, said: str | None, updated: UpdateResult) -> Refusal:
+def add_kept(refusal: Refusal, message: str | None, updated: UpdateResult) -> Refusal:
     """Add what a refused call changed all the same: its message, if kept, and its marks."""
-    lines = [] if said is None else ["Your message was kept."]
+    lines = [] if message is None else ["Your message was kept."]
     for steps, change in ((updated.marked, "marked done"), (updated.unmarked, "reopened")):
         if steps:
             verb = "was" if len(steps) == 1 else "were"
@@ -236,7 +236,7 @@ def format_missing_names(nowhere: Sequence[str]) -> str:
 
 
 def build_claim_question(
-    plan: Sequence[str], said: str, decoy: str
+    plan: Sequence[str], message: str, decoy: str
 ) -> tuple[str, str, Mapping[str, JsonValue]]:
     """Build the question to a reader: instruction, text, and the answer's schema."""
     answers: dict[str, JsonValue] = {name: {"type": "boolean"} for name in ("made", "decoy")}
@@ -246,7 +246,7 @@ def build_claim_question(
         "required": [*answers],
         "additionalProperties": False,
     }
-    text = json.dumps({"plan": [*plan], "message": said}, ensure_ascii=False)
+    text = json.dumps({"plan": [*plan], "message": message}, ensure_ascii=False)
     return _QUESTION.format(decoy=decoy), text, schema
 
 
@@ -281,10 +281,10 @@ def _describe_missing(open_: Sequence[CheckedClaim]) -> str:
     for each in [*distinct.values()][:MOST_NAMED]:
         names = why.setdefault(to_plain_line(each.finding.detail), [])
         names.append(to_plain_line(each.claim.subject))
-    said = " ".join(_explain_missing(names, detail) for detail, names in why.items())
+    sentences = " ".join(_explain_missing(names, detail) for detail, names in why.items())
     more = len(distinct) - MOST_NAMED
     rest = f" And {format_count(more, 'thing')} more." if more > 0 else ""
-    return f"{said}{rest}"
+    return f"{sentences}{rest}"
 
 
 def _explain_missing(names: Sequence[str], detail: str) -> str:

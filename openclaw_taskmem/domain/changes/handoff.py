@@ -182,8 +182,8 @@ def build_task_abort(facts: TaskFacts, run: Run, reason: str, now: datetime) -> 
     """Build the change that fails a task because its own agent gave it up."""
     task, message = _end_task(facts.task, TaskStatus.FAILED, reason, now)
     moved = apply_events(run, RunFailed(why=RunReason.ABORTED), now=now)
-    said = f"Its agent gave up and said {quote_line(reason, REASON_BYTES)}"
-    milestone = notices.build_milestone(Milestone.FAILED, task, moved.run, now, said)
+    sentence = f"Its agent gave up and said {quote_line(reason, REASON_BYTES)}"
+    milestone = notices.build_milestone(Milestone.FAILED, task, moved.run, now, sentence)
     return _build_change(facts, (task, message), moved, now, (milestone,))
 
 
@@ -291,9 +291,9 @@ def _has_same_owner(run: Run, by: Run) -> bool:
     return run.session_key in (None, by.session_key)
 
 
-def _pause_task(task: Task, said: str, now: datetime) -> tuple[Task, Message]:
+def _pause_task(task: Task, content: str, now: datetime) -> tuple[Task, Message]:
     paused, _ = lifecycle.change_status(task, TaskStatus.PAUSED, now)
-    return _add_message(paused, said, now)
+    return _add_message(paused, content, now)
 
 
 def _end_task(task: Task, status: TaskStatus, reason: str, now: datetime) -> tuple[Task, Message]:
@@ -301,8 +301,8 @@ def _end_task(task: Task, status: TaskStatus, reason: str, now: datetime) -> tup
     return _add_message(ended, f"Status: {task.status} → {status}. {reason}".strip(), now)
 
 
-def _add_message(task: Task, said: str, now: datetime) -> tuple[Task, Message]:
-    message = lifecycle.build_lifecycle_message(task, said, now)
+def _add_message(task: Task, content: str, now: datetime) -> tuple[Task, Message]:
+    message = lifecycle.build_lifecycle_message(task, content, now)
     counted = lifecycle.touch_task(task, now).model_copy(
         update={"message_count": task.message_count + 1}
     )
@@ -311,14 +311,14 @@ def _add_message(task: Task, said: str, now: datetime) -> tuple[Task, Message]:
 
 def _build_change(
     facts: TaskFacts,
-    said: tuple[Task, Message],
+    entry: tuple[Task, Message],
     moved: RunTransition,
     now: datetime,
     more: tuple[Event, ...] = (),
     *,
     by: Caller | None = None,
 ) -> Change:
-    task, message = said
+    task, message = entry
     gone = continuation.supersede_open_wakes(facts, answers=moved.run.state is RunState.CANCELLED)
     return Change(
         tasks=(task.model_copy(update={"held_until": None}),),
@@ -385,7 +385,7 @@ def find_handoff_notes(run: Run, messages: Sequence[Message], heard_until: int =
     ones, those after the last completion count.
     """
     end, completed = _find_end(messages), _find_completion(messages)
-    said = tuple(
+    user_words = tuple(
         message.content
         for place, message in enumerate(messages)
         if message.role is Role.USER
@@ -393,10 +393,10 @@ def find_handoff_notes(run: Run, messages: Sequence[Message], heard_until: int =
     )
     entry = messages[end] if end >= 0 else None
     if entry is None or lifecycle.is_completion_message(entry):
-        return HandoffNotes(user_said=said)
+        return HandoffNotes(user_said=user_words)
     if entry.content.startswith((_REVIEW, _ALONG_PREFIX)):
-        return HandoffNotes(user_said=said, reviewed=True)
-    return HandoffNotes(note=_find_note(run, entry), user_said=said)
+        return HandoffNotes(user_said=user_words, reviewed=True)
+    return HandoffNotes(note=_find_note(run, entry), user_said=user_words)
 
 
 def find_unheard_messages(run: Run, messages: Sequence[Message]) -> tuple[Message, ...]:

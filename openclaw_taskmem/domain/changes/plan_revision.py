@@ -139,13 +139,13 @@ def revise_plan(
 def _require_provable(task: Task) -> None:
     """Refuse artifacts that would be refused when a task is registered."""
     fault = lifecycle.find_metadata_fault(task.metadata)
-    said = (
+    first_fault = (
         required_artifacts.find_fault(required_artifacts.list_required_artifacts(task))
         if fault is None
         else f"metadata {fault}."
     )
-    if said is not None:
-        raise InvalidArguments(f"{said} Nothing was written.")
+    if first_fault is not None:
+        raise InvalidArguments(f"{first_fault} Nothing was written.")
 
 
 def _replan_run(run: Run, before: Task, task: Task, now: datetime) -> Run:

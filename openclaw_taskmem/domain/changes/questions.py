@@ -142,14 +142,14 @@ def build_answer_change(
     assert run is not None  # noqa: S101 - only runs ask
     answered = (UserAnswered(),) if run.state is RunState.BLOCKED else ()
     after = apply_events(run, UserSpoke(), *answered, now=now).run
-    said = lifecycle.build_answer_message(task, answer, now)
+    message = lifecycle.build_answer_message(task, answer, now)
     counted = task.model_copy(update={"message_count": task.message_count + 1})
     wake = continuation.make_wake(run, wake_id, _format_answer(task, run, answer), now)
     wake = wake.model_copy(update={"key": f"{continuation.ANSWER}{wake_id}"})
     in_gateway = sessions.is_own(run.session_key)
     return Change(
         tasks=(counted,),
-        messages=(said,),
+        messages=(message,),
         runs=(after,),
         wakes=(wake,) if in_gateway else (),
         events=(close_question(facts, question, answer, now),) if question else (),
@@ -189,7 +189,7 @@ def build_answer_reminder(
 def _format_answer(task: Task, run: Run, answer: str) -> str:
     """Write what the agent reads: the question and its answer, on one line."""
     name = quote_step(to_plain_line(task.name), notices.NAME_BYTES)
-    said = quote_line(to_plain_line(answer), ANSWER_BYTES)
+    quote = quote_line(to_plain_line(answer), ANSWER_BYTES)
     if run.state is RunState.REVIEW:
         asked = f"you had handed your task {name} to the user for review."
         next_ = (
@@ -202,7 +202,7 @@ def _format_answer(task: Task, run: Run, answer: str) -> str:
             'Call task_update with status "active" before you act on it, or with what '
             "else it means for the task."
         )
-    return f"[system] task_answer ({task.task_id}): {asked} The user answered: {said} {next_}"
+    return f"[system] task_answer ({task.task_id}): {asked} The user answered: {quote} {next_}"
 
 
 def awaits_answer(

@@ -64,7 +64,7 @@ _CUT_REASONS: Final = (RunReason.INTERRUPTED, RunReason.STALE, RunReason.PROMPT_
 
 
 class OwnerStatus(Value):
-    """What is known of a run's owner now."""
+    """The present state of a run's owner, as far as it is known."""
 
     alive: bool = False
     """True if a turn of its session runs, or its process lives."""
@@ -77,7 +77,7 @@ class OwnerStatus(Value):
 
 
 class LapseAction(StrEnum):
-    """What to do with a run whose lease has expired."""
+    """The decision on a run whose lease has expired."""
 
     RENEW = "renew"
     """Renew the lease: its owner lives, or it waits and its owner is not known to be gone."""
@@ -106,7 +106,7 @@ LEFT_SENTENCES: Final[Mapping[str | None, str]] = {
     RunReason.OWNER_GONE: "The process that held it before has ended",
     RunReason.LEASE_EXPIRED: "Whoever held it before was not seen within its lease",
 }
-"""What the next owner reads about the last one, by the reason that the run is queued."""
+"""Sentences for the next owner about the last one, by the reason that the run is queued."""
 _NOTE_BYTES: Final = 300
 
 
@@ -246,9 +246,9 @@ def apply_lapse(
             return _ask_user(facts, run, verdict.why, now)
         case LapseAction.FAIL:
             times = format_count(run.limits.tries, "time")
-            said = f"it was interrupted again after it was resumed {times}."
+            sentence = f"it was interrupted again after it was resumed {times}."
             return continuation.fail_run(
-                facts, Fail(run=run, why=RunReason.INTERRUPTED, said=said), now
+                facts, Fail(run=run, why=RunReason.INTERRUPTED, said=sentence), now
             )
 
 

@@ -32,7 +32,7 @@ class Tie(StrEnum):
 
 
 class Act(StrEnum):
-    """What a caller may want to do."""
+    """An act on a task that a caller may want."""
 
     LIST = "list it"
     READ = "read it"
@@ -72,7 +72,7 @@ TABLE: Final[Mapping[Act, Mapping[Tie, ActCondition]]] = {
         Act.RESET: (_Y, _Y, _Y, _G, _I, _N, _G),
     }.items()
 }
-"""What each tie to a task allows."""
+"""The acts that each tie to a task allows."""
 
 
 class TaskHolder(Value):
@@ -162,10 +162,10 @@ def guard_act(
     without_token = token is None and (waits or tie is Tie.HOST)
     if act is Act.WRITE and not without_token:
         claims.guard_write(held.run, caller, token, wish)
-    said = f"{task.task_id} {_describe_owner(caller, task, held.run)}, so you may not {act}"
+    refusal = f"{task.task_id} {_describe_owner(caller, task, held.run)}, so you may not {act}"
     held_by = act is Act.TAKE_UP or (act is Act.WRITE and without_token)
     error = RunHeld if held_by else NotAllowed
-    raise error(f"{said}; {_describe_way(act, caller, task, held, tie)}.")
+    raise error(f"{refusal}; {_describe_way(act, caller, task, held, tie)}.")
 
 
 def guard_wait(

@@ -236,12 +236,12 @@ def alert_registrar(
     claimed_by = run.changed_at + timedelta(seconds=policy.threshold_seconds)
     if run.state is RunState.QUEUED and now < claimed_by:
         return Change(tasks=(task.model_copy(update={"held_until": claimed_by}),))
-    said, alerted = _describe_unclaimed(run, verdict, now), _count_alert(task, now)
+    complaint, alerted = _describe_unclaimed(run, verdict, now), _count_alert(task, now)
     session = task.registrar_session
     gone = registrars.was_refused(wakes)
     if session is not None and not gone and reaches(task.registrar_host, session):
-        return _wake_registrar(facts, alerted, said, wake_id, now)
-    line = f"{notices.format_task_name(task)} {said}"
+        return _wake_registrar(facts, alerted, complaint, wake_id, now)
+    line = f"{notices.format_task_name(task)} {complaint}"
     notice = notices.build_notice(NoticeKind.UNCLAIMED, task, run, line, now)
     # If its session is gone, the main session is told.
     whose = {"session_key": None if gone else session, "home": task.registrar_home}
@@ -250,13 +250,13 @@ def alert_registrar(
 
 
 def _wake_registrar(
-    facts: TaskFacts, alerted: Task, said: str, wake_id: str, now: datetime
+    facts: TaskFacts, alerted: Task, complaint: str, wake_id: str, now: datetime
 ) -> Change:
     """Build the change that wakes the registrar; a due wake is updated instead.
 
     `alerted` is the task after it. A wake that was sent before is closed.
     """
-    wake = registrars.build_unclaimed_wake(alerted, said, wake_id, now)
+    wake = registrars.build_unclaimed_wake(alerted, complaint, wake_id, now)
     open_ = registrars.list_open_wakes(facts.wakes)
     before = [*filterfalse(registrars.is_review_reminder, open_)]
     due = [old for old in before if old.state is WakeState.DUE]

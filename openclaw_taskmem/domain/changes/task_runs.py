@@ -168,10 +168,10 @@ def apply_call(
             settle if after.state is RunState.RUNNING else continuation.supersede_open_wakes(facts)
         )
     if after.state.terminal and task.status in _MILESTONES:
-        said = call.said
-        if said and not caller.person:
-            said = f"its agent says: {quote_line(said, SAID_BYTES)}"
-        user_events = (notices.build_milestone(_MILESTONES[task.status], task, after, now, said),)
+        words = call.said
+        if words and not caller.person:
+            words = f"its agent says: {quote_line(words, SAID_BYTES)}"
+        user_events = (notices.build_milestone(_MILESTONES[task.status], task, after, now, words),)
     elif call.marked and (after.told_session is not None or not after.state.terminal):
         user_events = (notices.build_steps_done(task, after, call.marked, now),)
     return Change(

@@ -224,7 +224,7 @@ class Acceptance(Value):
 
 
 class UpdateRequest(Value):
-    """What an update asks for. Steps count from 1, as for the agent."""
+    """The arguments of an update. Steps count from 1, as for the agent."""
 
     message: str | None = None
     status: TaskStatus | None = None
@@ -235,7 +235,7 @@ class UpdateRequest(Value):
     ask_options: tuple[str, ...] = ()
     """Answers that the user may press; free text is allowed, too."""
     artifacts: tuple[str, ...] = ()
-    """What was made, besides what the task itself names."""
+    """Things made, besides those that the task itself names."""
     acceptance: Acceptance | None = None
     """A person's decision to complete it without proof; None: none."""
     reviewed: bool = False
@@ -288,7 +288,7 @@ class UpdateResult(Value):
     review: str = ""
     """For a user who writes to a task in their review: what happens to it; empty: nothing."""
     ledger: tuple[LedgerEntry, ...] | None = None
-    """What the task made, if the update completes it; None: it does not."""
+    """The things that the task made, if the update completes it; None: it does not."""
     made: str = ""
     """The same in a sentence or two."""
 
@@ -329,9 +329,9 @@ def apply_update(
         )
     if wish.status is not None or wish.ask is not None:
         task_runs.guard_review(facts.run, wish.caller)
-    said = StepMarks()
+    message_marks = StepMarks()
     if wish.message is not None and not resting:
-        said = step_phrases.parse_step_marks(wish.message, before.plan)
+        message_marks = step_phrases.parse_step_marks(wish.message, before.plan)
     task, moved = before, None
     if wish.status is not None:
         task, moved = lifecycle.change_status(before, wish.status, now)
@@ -344,10 +344,10 @@ def apply_update(
     done, reopened = _read_explicit_marks(before, wish)
     if resting and (done or reopened):
         lifecycle.require_open(before, "its steps keep their marks")
-    marked = _find_marked_steps(said, before, wish) - reopened
+    marked = _find_marked_steps(message_marks, before, wish) - reopened
     if counts:
         done |= marked
-        reopened |= said.reopened - done
+        reopened |= message_marks.reopened - done
     marks = (before.done | done) - reopened
     messages = _build_messages(task, wish, moved, marked=marks != before.done, now=now)
     task = task.model_copy(
@@ -364,7 +364,7 @@ def apply_update(
         marked=marks - before.done,
         unmarked=before.done - marks,
         passed_over=marked - marks,
-        hint=_build_hint(before, task, wish, said) if counts and not resting else None,
+        hint=_build_hint(before, task, wish, message_marks) if counts and not resting else None,
         was=before.status,
     )
     worked = _apply_to_run(facts, updated, wish, now, policy=policy, sessions=sessions, begin=begin)
@@ -484,14 +484,14 @@ def _read_explicit_marks(task: Task, wish: UpdateRequest) -> tuple[frozenset[int
     return completed, frozenset(number - 1 for number in wish.reopened_steps)
 
 
-def _find_marked_steps(said: StepMarks, task: Task, wish: UpdateRequest) -> frozenset[int]:
+def _find_marked_steps(marks: StepMarks, task: Task, wish: UpdateRequest) -> frozenset[int]:
     """Return the steps that a message marks; "All done" at a completion: all not denied."""
-    if said.all_done and wish.status is TaskStatus.COMPLETED:
-        return frozenset(range(len(task.plan))) - said.denied
-    return said.done
+    if marks.all_done and wish.status is TaskStatus.COMPLETED:
+        return frozenset(range(len(task.plan))) - marks.denied
+    return marks.done
 
 
-def _build_hint(before: Task, after: Task, wish: UpdateRequest, said: StepMarks) -> str | None:
+def _build_hint(before: Task, after: Task, wish: UpdateRequest, marks: StepMarks) -> str | None:
     """Say how to mark steps if the task is completed with open ones, or the message suggests it."""
     still_open = [step for step in range(len(after.plan)) if step not in after.done]
     if after.status is TaskStatus.COMPLETED and still_open:
@@ -503,14 +503,18 @@ def _build_hint(before: Task, after: Task, wish: UpdateRequest, said: StepMarks)
     changed = after.done != before.done or wish.completed_steps or wish.reopened_steps
     if after.status is not TaskStatus.ACTIVE or changed:
         return None
-    denied = sorted(said.denied & after.done)
+    denied = sorted(marks.denied & after.done)
     if denied:
         return (
             f"Still marked done: {format_step_numbers(denied)}. If not done, call task_update "
             f"with reopened_steps: {_format_numbers(denied)}."
         )
-    meant = [step for step in still_open if step in said.named - said.denied]
-    if not still_open or (said.named and not meant) or not sounds_like_progress(wish.message or ""):
+    meant = [step for step in still_open if step in marks.named - marks.denied]
+    if (
+        not still_open
+        or (marks.named and not meant)
+        or not sounds_like_progress(wish.message or "")
+    ):
         return None
     meant = meant or still_open[:1]
     steps = "step {} is" if len(meant) == 1 else "steps {} are"

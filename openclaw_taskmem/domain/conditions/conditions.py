@@ -156,10 +156,10 @@ def _join_choices(tokens: list[Token]) -> list[Token]:
     joined: list[Token] = []
     for token in tokens:
         three = (*joined[-2:], token)
-        said = [each.lower for each in three if each.kind == "word"]
-        if said in (["yes", "or", "no"], ["y", "or", "n"]):
+        words = [each.lower for each in three if each.kind == "word"]
+        if words in (["yes", "or", "no"], ["y", "or", "n"]):
             first = joined[-2]
-            choice = f"{said[0]}/{said[2]}"
+            choice = f"{words[0]}/{words[2]}"
             joined[-2:] = [Token("word", choice, first.start, token.end)]
         else:
             joined.append(token)
@@ -211,7 +211,7 @@ class Cursor:
         """Take the words before a comparison, the name of a number."""
         start = self._at
         while not self.is_at_end and self._tokens[self._at].kind == "word":
-            if any(self._measure_phrase(p) for table in COMPARED.values() for p in table):
+            if any(self._measure_phrase(p) for table in COMPARISON_PHRASES.values() for p in table):
                 break
             self._at += 1
         return tuple(token.text for token in self._tokens[start : self._at])
@@ -270,37 +270,37 @@ OBJECT: Final = parse_phrases(
     "output matching|something matching|anything matching"
 )
 """Words for a text."""
-SHOWS: Final = parse_phrases(
+SHOW_VERBS: Final = parse_phrases(
     "shows|prints|displays|says|contains|outputs|logs|reports|reads|includes|has|writes"
 )
-HIDES: Final = parse_phrases("no longer shows|no longer says|no longer contains|stops showing")
-APPEARS: Final = parse_phrases(
+HIDE_VERBS: Final = parse_phrases("no longer shows|no longer says|no longer contains|stops showing")
+APPEAR_VERBS: Final = parse_phrases(
     "appears|appear|shows up|show up|comes up|is shown|are shown|is printed|"
     "are printed|"
     "is displayed|are displayed|is logged|are logged|is visible|are visible|is there|"
     "has appeared|have appeared|was printed|is output|is seen|occurs|is written|"
     "is found|matches|match|is reported|are reported"
 )
-GONE: Final = parse_phrases(
+GONE_PHRASES: Final = parse_phrases(
     "is gone|are gone|disappears|disappear|has disappeared|have disappeared|vanishes|"
     "goes away|go away|is no longer shown|are no longer shown|is no longer visible|"
     "no longer appears|is not shown any more"
 )
-PLACED: Final = parse_phrases(
+PLACE_PHRASES: Final = parse_phrases(
     "in output|in terminal|in log|in file|in window|in title|in console|on screen|"
     "on terminal|on page|on line|on one line|on its own line|in line|on console"
 )
-ENDS: Final = parse_phrases(
+END_VERBS: Final = parse_phrases(
     "exits|exit|ends|finishes|finish|completes|terminates|stops|closes|is over|is done|"
     "is finished|is complete|is completed|is closed|has finished|has ended|has exited|"
     "has completed|has stopped|has closed|are done|are over|are finished|have finished"
 )
-SUCCEEDS: Final = parse_phrases(
+SUCCESS_VERBS: Final = parse_phrases(
     "succeeds|succeed|passes|pass|exits successfully|ends successfully|"
     "finishes successfully|completes successfully|has succeeded|have passed|"
     "is successful"
 )
-FAILS: Final = parse_phrases(
+FAILURE_VERBS: Final = parse_phrases(
     "fails|fail|crashes|has failed|have failed|exits with error|ends with error|"
     "exits with failure|exits non-zero|exits nonzero|exits with non-zero status|"
     "exits with nonzero status|exits with non-zero code|exits with non-zero exit code|"
@@ -312,10 +312,10 @@ EXITS_WITH: Final = parse_phrases(
     "finishes with status|returns status|returns exit code|returns code"
 )
 PROMPT: Final = parse_phrases("prompt|shell prompt|shell's prompt|command prompt")
-RETURNS: Final = parse_phrases(
+RETURN_VERBS: Final = parse_phrases(
     "returns|is back|comes back|appears|reappears|is shown|has returned|is there"
 )
-ASKS: Final[Mapping[Answer, Phrases]] = {
+ASK_VERBS: Final[Mapping[Answer, Phrases]] = {
     Answer.PASSWORD: parse_phrases(
         "asks for password|asks for passphrase|prompts for password|"
         "prompts for passphrase|is asking for password|wants password"
@@ -330,7 +330,7 @@ ASKS: Final[Mapping[Answer, Phrases]] = {
         "asks for answer"
     ),
 }
-QUIET: Final = parse_phrases(
+QUIET_PHRASES: Final = parse_phrases(
     "quiet for|is quiet for|goes quiet for|has been quiet for|stays quiet for|"
     "silent for|is silent for|has been silent for|no output for|no new output for|"
     "nothing new for|nothing is printed for|nothing new is printed for|"
@@ -339,14 +339,14 @@ QUIET: Final = parse_phrases(
 )
 PROGRESS: Final = parse_phrases("progress|percentage|progress bar")
 """Words for what reaches a percentage, besides the command."""
-REACHES: Final = parse_phrases(
+REACH_VERBS: Final = parse_phrases(
     "reaches|is at|hits|gets to|shows|is|reaches at least|is at least|at least|passes"
 )
-REACHED: Final = parse_phrases(
+REACHED_PHRASES: Final = parse_phrases(
     "is reached|is shown|appears|done|complete|completed|is done|is complete|or more|"
     "is displayed|is printed|reached|progress"
 )
-COMPARED: Final[Mapping[Comparison, Phrases]] = {
+COMPARISON_PHRASES: Final[Mapping[Comparison, Phrases]] = {
     Comparison.LESS: parse_phrases(
         "<|is below|is less than|drops below|falls below|is under|goes below"
     ),
@@ -365,10 +365,30 @@ UNITS: Final[Mapping[str, float]] = {
 """Seconds by unit."""
 PERCENT: Final = frozenset(("%", "percent"))
 TABLES: Final = (
-    *(COMMAND, PLACE, OBJECT, SHOWS, HIDES, APPEARS, GONE, PLACED, ENDS, SUCCEEDS),
-    *(FAILS, EXITS_WITH, PROMPT, RETURNS, QUIET, PROGRESS, REACHES, REACHED),
-    *ASKS.values(),
-    *COMPARED.values(),
+    *(
+        COMMAND,
+        PLACE,
+        OBJECT,
+        SHOW_VERBS,
+        HIDE_VERBS,
+        APPEAR_VERBS,
+        GONE_PHRASES,
+        PLACE_PHRASES,
+        END_VERBS,
+        SUCCESS_VERBS,
+    ),
+    *(
+        FAILURE_VERBS,
+        EXITS_WITH,
+        PROMPT,
+        RETURN_VERBS,
+        QUIET_PHRASES,
+        PROGRESS,
+        REACH_VERBS,
+        REACHED_PHRASES,
+    ),
+    *ASK_VERBS.values(),
+    *COMPARISON_PHRASES.values(),
 )
 """All tables of phrases, for the documentation."""
 FORMS: Final = (
@@ -590,8 +610,8 @@ def _read_part(tokens: Part) -> Form | None:
 
 def _read_text(cursor: Cursor) -> Form | None:
     place = cursor.take(PLACE)
-    hides = cursor.take(HIDES)
-    shows = hides or cursor.take(SHOWS)
+    hides = cursor.take(HIDE_VERBS)
+    shows = hides or cursor.take(SHOW_VERBS)
     if place and not shows:
         return None
     cursor.take(OBJECT)
@@ -599,11 +619,11 @@ def _read_text(cursor: Cursor) -> Form | None:
     text, regex = cursor.take_kind("quote"), None
     if text is None and (regex := cursor.take_kind("regex")) is None:
         return None
-    cursor.take(PLACED)
-    gone = hides or (not shows and cursor.take(GONE))
+    cursor.take(PLACE_PHRASES)
+    gone = hides or (not shows and cursor.take(GONE_PHRASES))
     if not gone and not shows:
-        cursor.take(APPEARS)
-    cursor.take(PLACED)
+        cursor.take(APPEAR_VERBS)
+    cursor.take(PLACE_PHRASES)
     if text is not None:
         return TextForm(text=text, gone=gone)
     return None if gone or regex is None else _check_regex(RegexForm(regex=regex))
@@ -611,32 +631,32 @@ def _read_text(cursor: Cursor) -> Form | None:
 
 def _read_exit(cursor: Cursor) -> Form | None:
     cursor.take(COMMAND)
-    for kind, table in ((ExitKind.FAILURE, FAILS), (ExitKind.SUCCESS, SUCCEEDS)):
+    for kind, table in ((ExitKind.FAILURE, FAILURE_VERBS), (ExitKind.SUCCESS, SUCCESS_VERBS)):
         if cursor.take(table):
             return ExitForm(exit=kind)
     if cursor.take(EXITS_WITH):
         status = cursor.take_number()
         whole = status is not None and status.is_integer() and 0 <= status <= 255  # noqa: PLR2004
         return ExitForm(exit=int(status)) if whole and status is not None else None
-    return ExitForm(exit=ExitKind.ANY) if cursor.take(ENDS) else None
+    return ExitForm(exit=ExitKind.ANY) if cursor.take(END_VERBS) else None
 
 
 def _read_prompt(cursor: Cursor) -> Form | None:
     if not cursor.take(PROMPT):
         return None
-    return PromptForm(prompt=True) if cursor.take(RETURNS) or cursor.is_at_end else None
+    return PromptForm(prompt=True) if cursor.take(RETURN_VERBS) or cursor.is_at_end else None
 
 
 def _read_asks(cursor: Cursor) -> Form | None:
     cursor.take(PLACE)
-    taken = [answer for answer, table in ASKS.items() if cursor.take(table)]
+    taken = [answer for answer, table in ASK_VERBS.items() if cursor.take(table)]
     return AsksForm(asks=taken[0]) if len(taken) == 1 else None
 
 
 def _read_quiet(cursor: Cursor) -> Form | None:
-    if not cursor.take(QUIET):
+    if not cursor.take(QUIET_PHRASES):
         cursor.take(PLACE)
-        if not cursor.take(QUIET):
+        if not cursor.take(QUIET_PHRASES):
             return None
     seconds = _read_duration(cursor)
     return QuietForm(quiet=seconds) if seconds else None
@@ -654,15 +674,15 @@ def _read_duration(cursor: Cursor) -> float | None:
 
 def _read_percent(cursor: Cursor) -> Form | None:
     if cursor.take(PROGRESS) or cursor.take(PLACE):
-        if not cursor.take(REACHES) and not cursor.take(parse_phrases(">=|≥")):
+        if not cursor.take(REACH_VERBS) and not cursor.take(parse_phrases(">=|≥")):
             return None
-    elif not cursor.take(REACHES):
+    elif not cursor.take(REACH_VERBS):
         cursor.take(parse_phrases(">=|≥"))
     number = cursor.take_number()
     sign = cursor.take_kind("word")
     if number is None or (sign or "").lower() not in PERCENT or not 0 <= number <= 100:  # noqa: PLR2004
         return None
-    cursor.take(REACHED)
+    cursor.take(REACHED_PHRASES)
     return PercentForm(percent=number)
 
 
@@ -671,7 +691,7 @@ def _read_named_number(cursor: Cursor) -> Form | None:
     words = (quoted,) if quoted else cursor.take_words()
     if not words or len(words) > _NAME_WORDS or not any(map(str.isalpha, "".join(words))):
         return None
-    for op, table in COMPARED.items():
+    for op, table in COMPARISON_PHRASES.items():
         # In words, only after a name of one word: "epoch 3 reaches the end" is English, no number.
         spelled = frozenset(p for p in table if p[0].isalpha())
         if cursor.take(table - spelled) or (len(words) == 1 and cursor.take(spelled)):

@@ -33,7 +33,7 @@ _NEVER_FILES: Final = ("screen", "window")
 
 
 class SandboxLooks(StrEnum):
-    """What an agent in its host's sandbox may look at."""
+    """The looks that an agent in its host's sandbox may have."""
 
     WORKSPACE = "workspace"
     """Files below its own folder, and what its session runs."""

@@ -50,7 +50,7 @@ class CallStartEntry(Value):
     method: str | None = None
     """Its HTTP method or action; None: none."""
     effect: Effect | None = None
-    """What it may have changed; None: not judged."""
+    """The widest change it may have made; None: not judged."""
     step: int | None = None
     """Its step, from 0; None: not known."""
 
@@ -89,7 +89,7 @@ class PastCall(Value):
     exit_code: int | None = None
     step: int | None = None
     effect: Effect | None = None
-    """What it may have changed; None: not judged when it was made."""
+    """The widest change it may have made; None: not judged when it was made."""
     number: int = 0
     """Number of the checkpoint that tells most about it; 0: not known."""
     at: Instant
@@ -236,8 +236,8 @@ def format_call_filter(call_id: str) -> str:
 def read_conversation(checkpoints: Sequence[Checkpoint]) -> tuple[ConversationMessage, ...]:
     """Read the last messages of the conversation from checkpoints."""
     entries = map(_parse_entry, checkpoints)
-    said = [each for e in entries if isinstance(e, CallEndEntry) for each in e.said]
-    return tuple(said[-MOST_MESSAGES:])
+    messages = [each for e in entries if isinstance(e, CallEndEntry) for each in e.said]
+    return tuple(messages[-MOST_MESSAGES:])
 
 
 def read_calls(checkpoints: Sequence[Checkpoint]) -> list[tuple[datetime, str, str]]:
@@ -317,12 +317,12 @@ def _shorten_entry(entry: CallStartEntry | CallEndEntry) -> CallStartEntry | Cal
     short = made.model_copy(update={"about": clip(made.about, ABOUT_BYTES)})
     if isinstance(short, CallStartEntry):
         return short
-    said = tuple(
+    messages = tuple(
         each.model_copy(update={"text": clip(each.text, SAID_BYTES)})
         for each in short.said[-MOST_MESSAGES:]
     )
     outcome = clip(short.outcome, OUTCOME_BYTES)
-    return short.model_copy(update={"outcome": outcome, "said": said})
+    return short.model_copy(update={"outcome": outcome, "said": messages})
 
 
 def _dump_without_defaults(entry: CallStartEntry | CallEndEntry) -> dict[str, JsonValue]:

@@ -22,7 +22,7 @@ class Budget(Value):
     left: int
     """Calls left; 0: none."""
     reason: str
-    """What the agent reads when none are left."""
+    """The sentence that the agent reads when none are left."""
 
 
 def compute_budget(facts: TaskFacts, policy: RunPolicy) -> Budget | None:

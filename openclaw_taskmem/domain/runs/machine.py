@@ -80,9 +80,9 @@ def set_fields(run: Run, fields: Fields) -> Run:
 LAST_WORDS_BYTES: Final = 1000
 """Longest excerpt of an agent's last words in a turn."""
 
-_QUEUED, _RUNNING = RunState.QUEUED, RunState.RUNNING
-_BLOCKED, _REVIEW = RunState.BLOCKED, RunState.REVIEW
-_OPEN_STATES: Final = frozenset({_QUEUED, _RUNNING, _BLOCKED, _REVIEW})
+_OPEN_STATES: Final = frozenset(
+    {RunState.QUEUED, RunState.RUNNING, RunState.BLOCKED, RunState.REVIEW}
+)
 _ANY_STATE: Final = frozenset(RunState)
 _COUNTERS: Final = {"tries": 0, "provider_failures": 0}
 """Failure counters, reset when a turn ends in order, steps are done or somebody resumes the run."""
@@ -120,7 +120,7 @@ class RunEvent(Value):
 # --- from state to state ------------------------------------------------------
 
 
-class RunClaimed(RunEvent, to=_RUNNING):
+class RunClaimed(RunEvent, to=RunState.RUNNING):
     """An owner claims it, and gets a token that nobody had before."""
 
     owner: Owner
@@ -142,7 +142,9 @@ class RunClaimed(RunEvent, to=_RUNNING):
         }
 
 
-class RunContinued(RunEvent, states=frozenset({_BLOCKED, _REVIEW}), to=_RUNNING):
+class RunContinued(
+    RunEvent, states=frozenset({RunState.BLOCKED, RunState.REVIEW}), to=RunState.RUNNING
+):
     """Its last owner goes on with it, with the same token."""
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
@@ -151,7 +153,7 @@ class RunContinued(RunEvent, states=frozenset({_BLOCKED, _REVIEW}), to=_RUNNING)
         return {"seen_at": now, "lease_until": policy.lease_until(now)}
 
 
-class RunRequeued(RunEvent, states=_OPEN_STATES - {_QUEUED}, to=_QUEUED):
+class RunRequeued(RunEvent, states=_OPEN_STATES - {RunState.QUEUED}, to=RunState.QUEUED):
     """Nobody owns it any more, and an owner is to claim it."""
 
     why: RunReason | None = None
@@ -159,10 +161,10 @@ class RunRequeued(RunEvent, states=_OPEN_STATES - {_QUEUED}, to=_QUEUED):
 
 class HandedToRole(
     RunEvent,
-    to=_QUEUED,
+    to=RunState.QUEUED,
     sets={"session_key": None, "told_session": None, "why": RunReason.HANDED_OFF},
 ):
-    """It is queued for another role."""
+    """The run is queued for another role."""
 
     role: str
 
@@ -171,9 +173,12 @@ class HandedToRole(
 
 
 class SentToBackground(
-    RunEvent, states=_OPEN_STATES - {_QUEUED}, to=_QUEUED, sets={"why": RunReason.BACKGROUND}
+    RunEvent,
+    states=_OPEN_STATES - {RunState.QUEUED},
+    to=RunState.QUEUED,
+    sets={"why": RunReason.BACKGROUND},
 ):
-    """It is queued for a session of its own, and its own session hears of it."""
+    """The run is queued for a session of its own, and its former session hears of it."""
 
     session_key: str
 
@@ -181,14 +186,19 @@ class SentToBackground(
         return {**super().change(run, now, policy), "told_session": run.session_key}
 
 
-class RunBlocked(RunEvent, states=frozenset({_QUEUED, _RUNNING}), to=_BLOCKED):
-    """It waits for the user."""
+class RunBlocked(
+    RunEvent, states=frozenset({RunState.QUEUED, RunState.RUNNING}), to=RunState.BLOCKED
+):
+    """The run waits for the user."""
 
     why: RunReason | None = None
 
 
 class QuestionAsked(
-    RunEvent, states=_OPEN_STATES - {_REVIEW}, to=_BLOCKED, sets={"why": RunReason.QUESTION}
+    RunEvent,
+    states=_OPEN_STATES - {RunState.REVIEW},
+    to=RunState.BLOCKED,
+    sets={"why": RunReason.QUESTION},
 ):
     """Its agent asks the user something, and it waits for the answer."""
 
@@ -196,12 +206,12 @@ class QuestionAsked(
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
         # After an answer, the same words are a new question.
-        again = run.state is _BLOCKED and run.why != RunReason.ANSWERED
+        again = run.state is RunState.BLOCKED and run.why != RunReason.ANSWERED
         since = run.changed_at if again else now
         return {**super().change(run, now, policy), "changed_at": since}
 
 
-class SentToReview(RunEvent, states=_OPEN_STATES - {_REVIEW}, to=_REVIEW):
+class SentToReview(RunEvent, states=_OPEN_STATES - {RunState.REVIEW}, to=RunState.REVIEW):
     """The user is to review what it made."""
 
     why: RunReason | None = RunReason.HANDED_OFF
@@ -302,7 +312,7 @@ class RoundReplaced(RunEvent, adds="rounds_before"):
 
 
 class ResumeTried(RunEvent, adds="tries"):
-    """It is resumed after an interruption."""
+    """The run is resumed after an interruption."""
 
 
 class TakenUpAgain(RunEvent, sets={**_COUNTERS, "idle_rounds": 0}):
@@ -332,7 +342,9 @@ class UserSpoke(RunEvent, sets={"worked_seconds": 0.0, "idle_rounds": 0}):
 
 
 class UserAnswered(
-    RunEvent, states=frozenset({_BLOCKED}), sets={"why": RunReason.ANSWERED, "question": None}
+    RunEvent,
+    states=frozenset({RunState.BLOCKED}),
+    sets={"why": RunReason.ANSWERED, "question": None},
 ):
     """The user has answered its question; it waits until its agent acts on that."""
 
@@ -443,7 +455,7 @@ class TaskRegistered(RunEvent):
 
 
 class TurnCovered(RunEvent, sets={"step": 0, "news": News.CALL}):
-    """It covers a turn from its first call on, as the only step of its task."""
+    """The run covers a turn from its first call on, as the only step of its task."""
 
     step_calls: int
     checkpoints: int
@@ -462,10 +474,10 @@ def end_turn(run: Run, now: datetime) -> Fields:
 
 _LATER_STEP: Final = timedelta(milliseconds=1)
 _STATE_SENTENCES: Final[Mapping[RunState, str]] = {
-    _QUEUED: "is queued already; claim it with task_claim to work on it",
-    _RUNNING: "runs already; task_status tells how far it is",
-    _BLOCKED: "waits for the user already; task_resume takes it up again",
-    _REVIEW: "is with the user for review already; once they "
+    RunState.QUEUED: "is queued already; claim it with task_claim to work on it",
+    RunState.RUNNING: "runs already; task_status tells how far it is",
+    RunState.BLOCKED: "waits for the user already; task_resume takes it up again",
+    RunState.REVIEW: "is with the user for review already; once they "
     "have answered, task_resume with their words as answer takes it up again, and "
     "task_update with status completed ends it then",
 }
@@ -498,7 +510,7 @@ def begin_run(
     run = Run(
         run_id=run_id,
         task_id=task.task_id,
-        state=_QUEUED,
+        state=RunState.QUEUED,
         role=role,
         session_key=session_key,
         home=home,
@@ -549,12 +561,12 @@ def describe_standing(run: Run) -> str:
 def _enter_state(run: Run, state: RunState, now: datetime) -> Fields:
     """Compute the fields that change when a run enters another state."""
     fields: dict[str, object] = {"state": state, "changed_at": now, "why": None}
-    if state is not _RUNNING:
+    if state is not RunState.RUNNING:
         # Waiting is not counted as work, even if the turn goes on.
         fields |= {"lease_until": None, **end_turn(run, now)}
-    if state is not _BLOCKED:
+    if state is not RunState.BLOCKED:
         fields["question"] = None
-    if state is _QUEUED:
+    if state is RunState.QUEUED:
         fields["owner"] = None
     return fields
 

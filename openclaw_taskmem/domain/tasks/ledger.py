@@ -268,8 +268,8 @@ def summarize_ledger(entries: Sequence[LedgerEntry], *, nothing: str) -> str:
     """
     nearby = _join_names([_format_short_path(entry, {}) for entry in list_nearby(entries)])
     also = f"{NEARBY_PREFIX}: {nearby}" if nearby else ""
-    said = [nothing or format_made(entries, {}), format_unverified(entries, {}), also]
-    return " ".join(f"{each[0].upper()}{each[1:]}." for each in said if each)
+    clauses = [nothing or format_made(entries, {}), format_unverified(entries, {}), also]
+    return " ".join(f"{each[0].upper()}{each[1:]}." for each in clauses if each)
 
 
 def format_nothing_made(

@@ -58,8 +58,8 @@ def replace_artifacts(
     before, now = metadata.get(ARTIFACTS, []), list(artifacts)
     if before == now:
         return metadata, ""
-    said = f"metadata.{ARTIFACTS} was {_format_value(before)}, and is {_format_value(now)}."
-    return {**metadata, ARTIFACTS: now}, said
+    sentence = f"metadata.{ARTIFACTS} was {_format_value(before)}, and is {_format_value(now)}."
+    return {**metadata, ARTIFACTS: now}, sentence
 
 
 def _format_value(value: JsonValue) -> str:
@@ -143,9 +143,9 @@ def build_registration_event(task: Task, now: datetime) -> Event:
     )
 
 
-def clean_request(said: str) -> str:
+def clean_request(request: str) -> str:
     """Shorten a user's request and remove credentials."""
-    return clip(scrub(said.replace("\0", "")).strip(), REQUEST_BYTES)
+    return clip(scrub(request.replace("\0", "")).strip(), REQUEST_BYTES)
 
 
 def change_status(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message | None]:
@@ -234,13 +234,13 @@ def build_status_events(
     )
 
 
-def build_lifecycle_message(task: Task, said: str, now: datetime) -> Message:
+def build_lifecycle_message(task: Task, content: str, now: datetime) -> Message:
     """Build the thread's entry for a change in a task's life."""
     return Message(
         task_id=task.task_id,
         role=Role.SYSTEM,
         msg_type=MessageType.LIFECYCLE,
-        content=said.strip(),
+        content=content.strip(),
         created_at=now,
     )
 

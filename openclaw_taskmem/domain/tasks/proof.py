@@ -41,7 +41,7 @@ class ProofStanding(StrEnum):
     UNCHECKED = "not checked yet"
     """A tool changed it; it is tested when the task is completed."""
     NEARBY = "changed meanwhile"
-    """It changed in a folder of the task, and nothing says that the agent did that."""
+    """Something changed in a folder of the task, and nothing says that the agent did that."""
 
 
 class Proof(Value):
@@ -51,7 +51,7 @@ class Proof(Value):
     """Its path, the name of a recorded command, or its address."""
     standing: ProofStanding
     tested: str
-    """What was tested and found, or why nothing was, in a few words."""
+    """The test and its result, or why there was none, in a few words."""
     size: int | None = None
     """Bytes; None: unknown, or it has no content."""
     sha256: str | None = None
@@ -105,9 +105,9 @@ def list_proofs(entries: Iterable[LedgerEntry], artifacts: Iterable[Artifact]) -
 def describe_checks(proofs: Sequence[Proof]) -> str:
     """Say what exactly was checked, for the first things; empty: nothing was."""
     checked = [each for each in proofs if each.standing is ProofStanding.CHECKED]
-    said = [_describe_check(each) for each in checked[:MOST_NAMED]]
+    descriptions = [_describe_check(each) for each in checked[:MOST_NAMED]]
     more = f"and {len(checked) - MOST_NAMED} more" if len(checked) > MOST_NAMED else ""
-    return "; ".join(filter(None, (*said, more)))
+    return "; ".join(filter(None, (*descriptions, more)))
 
 
 def _describe_check(proof: Proof) -> str:

@@ -16,10 +16,10 @@ from openclaw_taskmem.domain.tasks.plan import identify_step
 from taskmem_hookspecs import Value
 
 TICKS: Final = frozenset(("✅", "☑", "✔", "✓", "[x]"))
-DID: Final = TICKS | {"done", "completed", "finished", "skipped"}
+LEADING_WORDS: Final = TICKS | {"done", "completed", "finished", "skipped"}
 """Words that may come before a step: "finished step 2", but not "complete step 2"."""
-DONE: Final = DID | {"complete"}
-EMPTY: Final = frozenset(
+DONE_WORDS: Final = LEADING_WORDS | {"complete"}
+EMPTY_WORDS: Final = frozenset(
     """
     is are was were has have been am the of plan i we i've we've i'm and but so now then
     just also already both fully finally successfully too ok okay today great cleanly
@@ -42,12 +42,12 @@ OBJECTIONS: Final = frozenset(
 """A clause or sentence that begins with one of these takes the mark before it back."""
 LIMITS: Final = frozenset(("but", "only"))
 """These do, too, unless the clause is about another step."""
-REOPENED: Final = frozenset(("actually", "really", "after", "correction", "oops"))
-DENIED: Final = frozenset(
+REOPENING_WORDS: Final = frozenset(("actually", "really", "after", "correction", "oops"))
+DENIAL_WORDS: Final = frozenset(
     "not never fail failed fails failing broke broken blocked undone reverted".split()  # noqa: SIM905
 )
 """A clause with one of these, or with "n't", marks no step as done."""
-PROGRESS: Final = DONE | frozenset(
+PROGRESS: Final = DONE_WORDS | frozenset(
     """
     built ran wrote made sent got works live ready ok up did passes succeeds green
     marking
@@ -61,7 +61,7 @@ _NUMBERS: Final = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
     *("ten", "eleven", "twelve"),
 )
-_TROUBLED: Final = frozenset(
+_TROUBLE_WORDS: Final = frozenset(
     """
     crashed denied refused rejected needed required expected supposed aborted timed
     interrupted disconnected killed unchanged used called planned
@@ -79,24 +79,25 @@ _REFERENCE: Final = re.compile(
     rf"|\b(?P<ordinal>{'|'.join(_ORDINALS)}|final) step\b"
     rf"|\b(?:all (?:of )?(?:the )?(?P<count>{_N} )?steps|every step)\b"
 )
-_QUOTED: Final = re.compile(r"```.*?(?:```|$)|`[^`\n]*`|\"[^\"\n]*\"|https?://\S+", re.DOTALL)
+_QUOTATION: Final = re.compile(r"```.*?(?:```|$)|`[^`\n]*`|\"[^\"\n]*\"|https?://\S+", re.DOTALL)
 _CLAUSE: Final = re.compile(r"\s*[,:(—–]\s*|\)\s*|\s-+\s|\s(?=(?:and|but)\s)|\s*→\s*")
 _WORD: Final = re.compile(r"\[x\]|[✅☑✔✓🎉]|‹[\d·]+›|[\w'/]+")
-_ASIDE: Final = re.compile(
+_ASIDE_PHRASE: Final = re.compile(
     r"\bin \d[\d.]* ?\w+|\bwithout (?:any )?(?:errors|issues)\b"
     r"|(?<=\bdone) with(?= *‹)|(?<=\bfinished) with(?= *‹)"
 )
 """Phrases without meaning: how long it took, that nothing went wrong."""
-_OPENED: Final = re.compile(
-    rf"(?:\[x\]|[✅☑✔✓]\ufe0f?|(?:{'|'.join(sorted(DID - TICKS))}) ?[:–—-])\s*", re.IGNORECASE
+_LEADING_MARK: Final = re.compile(
+    rf"(?:\[x\]|[✅☑✔✓]\ufe0f?|(?:{'|'.join(sorted(LEADING_WORDS - TICKS))}) ?[:–—-])\s*",
+    re.IGNORECASE,
 )
-_SKIPPED: Final = DONE | EMPTY
-_DONE_ALONE: Final = [[word] for word in DONE]
+_SKIPPED_WORDS: Final = DONE_WORDS | EMPTY_WORDS
+_DONE_ALONE: Final = [[word] for word in DONE_WORDS]
 _BULLET: Final = re.compile(r"^(?:[-*+•#]+\s+|\d{1,3}[.)]\s+)+")
 
 
 class StepMarks(Value):
-    """What a message says about the steps of a plan. Steps count from 0."""
+    """The steps of a plan that a message marks. Steps count from 0."""
 
     done: frozenset[int] = frozenset()
     reopened: frozenset[int] = frozenset()
@@ -157,7 +158,7 @@ def sounds_like_progress(message: str) -> bool:
 
 
 def _is_progress(word: str) -> bool:
-    past = word.endswith("ed") and word not in DENIED | _TROUBLED
+    past = word.endswith("ed") and word not in DENIAL_WORDS | _TROUBLE_WORDS
     return past or word in PROGRESS
 
 
@@ -177,7 +178,7 @@ def _split_sentences(message: str) -> Iterator[str]:
 
     A list under a heading such as "Missing:" is left out.
     """
-    text = _QUOTED.sub('"', message.replace("**", "").replace("__", ""))
+    text = _QUOTATION.sub('"', message.replace("**", "").replace("__", ""))
     for paragraph in re.split(r"\n\s*\n", text):
         for sentence in re.split(r"(?<=[.!?…])\s|\n|;", paragraph):
             words = sentence.strip()
@@ -190,7 +191,7 @@ def _split_sentences(message: str) -> Iterator[str]:
 def _split_clauses(sentence: str, size: int) -> list[list[str]]:
     """Split a sentence into clauses of words; step references become ‹1·2›."""
     text = _REFERENCE.sub(lambda found: _write_steps(found, size), sentence.lower())
-    text = _ASIDE.sub("", _BULLET.sub("", text)).replace("[x]", " [x] ")
+    text = _ASIDE_PHRASE.sub("", _BULLET.sub("", text)).replace("[x]", " [x] ")
     parts = [_WORD.findall(part) for part in _CLAUSE.split(text)]
     return [part for part in parts if part] or [[]]
 
@@ -225,21 +226,21 @@ def _read_steps(words: Sequence[str]) -> set[int]:
 
 def _find_done(clauses: Sequence[list[str]]) -> set[int]:
     """Find the steps marked by clauses: "step 2 done", "finished step 2", "step 2: done"."""
-    said = [[word for word in clause if word not in EMPTY] for clause in clauses]
+    telling = [[word for word in clause if word not in EMPTY_WORDS] for clause in clauses]
     found: set[int] = set()
     read = 0  # clauses before this one are part of a mark
-    for index, words in enumerate(said):
+    for index, words in enumerate(telling):
         steps = _read_steps(words)
         others = [word for word in words if not word.startswith("‹")]
-        after = said[index + 1] if index + 1 < len(said) else []
-        before = said[index - 1] if index > read else []
+        after = telling[index + 1] if index + 1 < len(telling) else []
+        before = telling[index - 1] if index > read else []
         following = index + 1
-        if not others and len(after) == 1 and after[0] in DONE:
+        if not others and len(after) == 1 and after[0] in DONE_WORDS:
             others, following = after, index + 2
-        elif not others and len(before) == 1 and before[0] in DID:
+        elif not others and len(before) == 1 and before[0] in LEADING_WORDS:
             others = before
         first = words[0] if words else ""
-        fits = set(others) <= (DID if first in DONE else DONE)
+        fits = set(others) <= (LEADING_WORDS if first in DONE_WORDS else DONE_WORDS)
         if steps and others and fits:
             read = following
             found |= set() if _has_objection(clauses[following:]) else steps
@@ -249,8 +250,8 @@ def _find_done(clauses: Sequence[list[str]]) -> set[int]:
 def _is_plain(sentence: str) -> bool:
     """True if a sentence has no heading such as "Goal:"."""
     head, colon, _ = sentence.lower().partition(": ")
-    said = set(_WORD.findall(head)) - (EMPTY | DONE | HEADINGS)
-    return not colon or not said or bool(_REFERENCE.search(head))
+    words = set(_WORD.findall(head)) - (EMPTY_WORDS | DONE_WORDS | HEADINGS)
+    return not colon or not words or bool(_REFERENCE.search(head))
 
 
 def _has_objection(clauses: Sequence[list[str]]) -> bool:
@@ -269,7 +270,7 @@ def _is_share(words: Sequence[str]) -> bool:
 
 
 def _is_denial(word: str) -> bool:
-    return word in DENIED or word.endswith("n't")
+    return word in DENIAL_WORDS or word.endswith("n't")
 
 
 def _find_denied(clauses: Sequence[list[str]]) -> set[int]:
@@ -281,12 +282,12 @@ def _find_denied(clauses: Sequence[list[str]]) -> set[int]:
 def _find_reopened(clauses: Sequence[list[str]]) -> set[int]:
     """Find the steps of "step 2 is not done after all"; "not done yet" reopens none."""
     found: set[int] = set()
-    plain = any(REOPENED.intersection(clause) for clause in clauses)
+    plain = any(REOPENING_WORDS.intersection(clause) for clause in clauses)
     for clause in clauses if plain else ():
-        said = [word for word in clause if word not in EMPTY | REOPENED | {"all"}]
-        kept = [word for word in said if not word.startswith("‹")]
-        if len(kept) == 2 and kept[1] in DONE and _is_not(kept[0]):  # noqa: PLR2004
-            found |= _read_steps(said)
+        words = [word for word in clause if word not in EMPTY_WORDS | REOPENING_WORDS | {"all"}]
+        kept = [word for word in words if not word.startswith("‹")]
+        if len(kept) == 2 and kept[1] in DONE_WORDS and _is_not(kept[0]):  # noqa: PLR2004
+            found |= _read_steps(words)
     return found
 
 
@@ -302,17 +303,17 @@ def _find_own_words(
     `identify_steps` returns the names of the plan's steps; it is called if needed.
     """
     text = _BULLET.sub("", sentence)
-    opened = _OPENED.match(text)
+    opened = _LEADING_MARK.match(text)
     text = text[opened.end() :] if opened else text
     cuts = [*_CLAUSE.finditer(text)]
     ends = [(cut.start(), text[cut.end() :]) for cut in cuts] + [(len(text), "")]
     for end, rest in ends:
         words = text[:end].split()
         called = bool(opened)
-        while words and words[-1].lower() in _SKIPPED:
-            called |= words.pop().lower() in DONE
+        while words and words[-1].lower() in _SKIPPED_WORDS:
+            called |= words.pop().lower() in DONE_WORDS
         after = _WORD.findall(_CLAUSE.split(rest)[0].lower()) if rest else []
-        if [word for word in after if word not in EMPTY] in _DONE_ALONE:
+        if [word for word in after if word not in EMPTY_WORDS] in _DONE_ALONE:
             called, after = True, []
         text_of_step = " ".join(words)
         if not called or _REFERENCE.fullmatch(text_of_step.lower()):

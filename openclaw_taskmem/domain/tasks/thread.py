@@ -44,17 +44,17 @@ def choose_meaningful(messages: Sequence[Message], most: int = MOST_CHOSEN) -> t
     trouble or a changed plan, or from the user, then the newest others. Alerts and lifecycle
     entries are left out. Of the same text several times in a row, only the newest is chosen.
     """
-    said: list[Message] = []
+    newest: list[Message] = []
     for message in reversed(messages):
         if message.msg_type in _NOISE or not message.content.strip():
             continue
-        if not said or said[-1].content != message.content:
-            said.append(message)
-    places = range(len(said))
-    progress = [i for i in places if said[i].msg_type is MessageType.PROGRESS]
-    telling = [i for i in places if _is_telling(said[i])]
+        if not newest or newest[-1].content != message.content:
+            newest.append(message)
+    places = range(len(newest))
+    progress = [i for i in places if newest[i].msg_type is MessageType.PROGRESS]
+    telling = [i for i in places if _is_telling(newest[i])]
     ranked = dict.fromkeys((*places[:1], *progress[:1], *telling, *places))
-    return tuple(said[i] for i in sorted([*ranked][:most], reverse=True))
+    return tuple(newest[i] for i in sorted([*ranked][:most], reverse=True))
 
 
 def _is_telling(message: Message) -> bool:
@@ -80,8 +80,8 @@ def has_trouble(message: Message) -> bool:
     """True if a message says that something failed or is in the way."""
     if message.msg_type in _NOISE:
         return False
-    said = message.content.lower()
-    return bool(_TROUBLE.search(said) and _TROUBLE.search(_NO_TROUBLE.sub("", said)))
+    content = message.content.lower()
+    return bool(_TROUBLE.search(content) and _TROUBLE.search(_NO_TROUBLE.sub("", content)))
 
 
 def _is_trouble_left(message: Message) -> bool:
@@ -92,9 +92,9 @@ def _is_trouble_left(message: Message) -> bool:
     """
     if message.msg_type is not MessageType.PROGRESS:
         return True
-    said = message.content.lower()
-    besides = " ".join(_CONTRAST.split(said)[1:])
-    return bool(_STILL_TROUBLE.search(said) or _TROUBLE.search(_NO_TROUBLE.sub("", besides)))
+    content = message.content.lower()
+    besides = " ".join(_CONTRAST.split(content)[1:])
+    return bool(_STILL_TROUBLE.search(content) or _TROUBLE.search(_NO_TROUBLE.sub("", besides)))
 
 
 def find_trouble(messages: Sequence[Message]) -> Message | None:

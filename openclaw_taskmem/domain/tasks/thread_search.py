@@ -17,12 +17,12 @@ from openclaw_taskmem.domain.tasks.thread import READ, choose_meaningful, has_tr
 from taskmem_hookspecs import Message, MessageType, Role, Value
 from taskmem_hookspecs.words import build_pattern, extract_words, find_patterns
 
-FIRST: Final = 10
+MEANINGFUL_LIMIT: Final = 10
 """Meaningful messages that come first after the matches."""
 _SATURATION: Final = 1.2
 _LENGTH_SHARE: Final = 0.75
 """Two constants of BM25: how much less a word counts in a text that is longer than the others."""
-_NAMING: Final = 2_000
+_NAMING_CHARS: Final = 2_000
 """First characters of a message in which step numbers are looked for."""
 
 _TROUBLE: Final = re.compile(
@@ -78,7 +78,7 @@ def parse_query(query: str, plan: Sequence[str]) -> ThreadQuery:
     places = _find_places(plan, patterns)
     scores = _score_texts(plan, places)
     best = max(scores.values(), default=0)
-    steps = find_step_numbers(query[:_NAMING], len(plan))
+    steps = find_step_numbers(query[:_NAMING_CHARS], len(plan))
     trouble = _TROUBLE.search(lowered) is not None
     of_steps = [pattern for step in sorted(steps) for pattern in _build_patterns(plan[step])]
     number = _BY_NUMBER.fullmatch(query)
@@ -115,7 +115,7 @@ def search_thread(
             return SearchResult(messages=(message,), matches=1, question=question, alone=True)
     scores = _score_messages(question, steps, messages, found)
     matching = sorted(scores, key=lambda place: (-scores[place], -place))
-    telling = choose_meaningful(messages[-READ:], FIRST)
+    telling = choose_meaningful(messages[-READ:], MEANINGFUL_LIMIT)
     by_id = {message.message_id: message for message in messages}
     ordered = dict.fromkeys(
         (
@@ -183,7 +183,7 @@ def _score_messages(
         if score and question.trouble and has_trouble(message):
             score += 1.0
         if asked:
-            about = find_step_numbers(message.content[:_NAMING], steps)
+            about = find_step_numbers(message.content[:_NAMING_CHARS], steps)
             score += 1.0 if about & question.steps else 0.0
             score += 0.5 if about & question.like_steps else 0.0
         score += question.plan and message.msg_type is MessageType.PLAN

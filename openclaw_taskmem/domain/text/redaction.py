@@ -21,7 +21,7 @@ from pydantic import JsonValue
 
 from taskmem_hookspecs import Change, Wake, WakeCause
 
-_BEGUN: Final = {
+_PREFIXED_SHAPES: Final = {
     "1//0": r"[\w-]{30,}",  # Google, to refresh
     "A3-": r"[A-Z0-9]{6}-[A-Z0-9-]{20,}",  # 1Password
     "AGE-SECRET-KEY-1": r"[A-Z0-9]{20,}",
@@ -81,7 +81,7 @@ _BEGUN: Final = {
     "ya29.": r"[\w-]{20,}",  # Google
 }
 _SHAPES: Final = (
-    *((begun, rf"(?<![\w-]){re.escape(begun)}{rest}") for begun, rest in _BEGUN.items()),
+    *((begun, rf"(?<![\w-]){re.escape(begun)}{rest}") for begun, rest in _PREFIXED_SHAPES.items()),
     *(
         (f"gl{kind}-", rf"\bgl{kind}-[\w-]{{16,}}")
         for kind in ("dt", "ft", "rt", "cbt", "ptt", "agent", "oas", "soat", "imt")
@@ -102,44 +102,44 @@ _SHAPES: Final = (
     ("_auth", r"(?<=_auth=)[\w+/=-]{8,}|(?<=_authToken=)[\w+/=-]{8,}"),  # npm
     ('"auth"', r'(?<="auth": ")[\w+/=]{8,}|(?<="auth":")[\w+/=]{8,}'),  # Docker
 )
-_TRIED: Final = tuple((hint, re.compile(shape)) for hint, shape in _SHAPES)
+_HINTED_PATTERNS: Final = tuple((hint, re.compile(shape)) for hint, shape in _SHAPES)
 _NETRC: Final = re.compile(
     r"(login\s{1,9}[^\s]{1,200}\s{1,9}password\s{1,9})(?!\[secret)\S{1,2000}"
 )
 _PGPASS: Final = re.compile(
     r"(?m)(^[\w.*-]{1,99}:(?:\d{2,5}|\*):[\w*-]{1,99}:[\w*-]{1,99}:)(?!\[secret)\S+$"
 )
-_SAID: Final = re.compile(
+_PROSE_PASSWORD: Final = re.compile(
     r"([Pp](?i:assw(?:or)?[dt]|assphrase|asscode|wd)\s{1,3}(?i:is|was|ist|to)\s{1,3}"
     r"(?:now\s)?[\"'`]?)(?=[^\s\"'`]{0,80}\d)(?=[^\s\"'`]{0,80}[A-Za-z])[^\s\"'`]{5,}"
 )
 """In prose only values with letters and digits; `is required` is no credential."""
 _END: Final = re.compile(r"-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _BREAK: Final = re.compile(r"(\n|\\n)")
-_BACKWARDS: Final = re.compile(r"[^\w+/=]{0,4}+([\w+/=]{1,100}+)(?![\w+/=])")
+_REVERSED_KEY_LINE: Final = re.compile(r"[^\w+/=]{0,4}+([\w+/=]{1,100}+)(?![\w+/=])")
 """A line of a key, read backwards; quotes, a comma or a return may follow it."""
-_SEEN: Final = 300
+_LINE_END_CHARS: Final = 300
 """Characters to read at the end of a line: part of a key, and what is before it."""
-_WIDE: Final = 40
+_LEAST_LINE_WIDTH: Final = 40
 """Fewest characters of a line of a key, except its last."""
 _WIDTHS: Final = frozenset({64, 70, 76})
 """Widths at which keys are wrapped (PEM, OpenSSH, MIME)."""
-_FEWEST: Final = 5
+_LEAST_KEY_LINES: Final = 5
 """Whole lines that count as a key without its beginning and end."""
-_WRAPPED: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
-_MIXED: Final = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]")))
+_BASE64_LINE: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_KEY_CLASSES: Final = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]")))
 """Character classes that the lines of a key all have, unlike lists of checksums."""
 
 
 def mask_shapes(text: str, mask: str) -> str:
     """Replace each credential of a known shape with `mask`."""
-    for hint, shape in _TRIED:
+    for hint, shape in _HINTED_PATTERNS:
         if hint in text:
             text = shape.sub(mask, text)
     low = text.lower()
     if "pass" in low or "pwd" in low:
         text = _NETRC.sub(rf"\1{mask}", text)
-        text = _SAID.sub(rf"\1{mask}", text)
+        text = _PROSE_PASSWORD.sub(rf"\1{mask}", text)
     if text.count(":") > 3:  # noqa: PLR2004 - those of one line
         text = _PGPASS.sub(rf"\1{mask}", text)
     return text
@@ -186,23 +186,23 @@ def _find_key_end(lines: list[str], first: int) -> int:
     at, like, letters = first, _to_shape(start), ""
     while at < len(lines):
         start, part = _split_key_part(lines[at])
-        if not _WRAPPED.fullmatch(part) or _to_shape(start) != like:
+        if not _BASE64_LINE.fullmatch(part) or _to_shape(start) != like:
             break
         if len(part) != len(whole) or "=" in part:
             at += 0 < len(part) <= len(whole)  # its last line
             break
         letters += part
         at += 1
-    if len(letters) < _FEWEST * len(whole):
+    if len(letters) < _LEAST_KEY_LINES * len(whole):
         return 0
     rest, part = _split_key_part(lines[0])
-    fits = like.endswith(_to_shape(rest)) and _WRAPPED.fullmatch(part)
-    return at if fits and all(each.search(letters) for each in _MIXED) else 0
+    fits = like.endswith(_to_shape(rest)) and _BASE64_LINE.fullmatch(part)
+    return at if fits and all(each.search(letters) for each in _KEY_CLASSES) else 0
 
 
 def _split_key_part(line: str) -> tuple[str, str]:
     """Split off a line's last word, which may be a key's; return the prefix and the word."""
-    found = _BACKWARDS.match(line[: -_SEEN - 1 : -1])
+    found = _REVERSED_KEY_LINE.match(line[: -_LINE_END_CHARS - 1 : -1])
     if found is None:
         return line, ""
     return line[: len(line) - found.end()], found[1][::-1]
@@ -210,7 +210,7 @@ def _split_key_part(line: str) -> tuple[str, str]:
 
 def _to_shape(start: str) -> str:
     """Reduce a line's prefix, such as a time or a number, to a form equal for all lines."""
-    return re.sub(r"\d+", "0", " ".join(start[-_SEEN:].split())).strip("+ ")
+    return re.sub(r"\d+", "0", " ".join(start[-_LINE_END_CHARS:].split())).strip("+ ")
 
 
 def _drop_key_tail(text: str, *, cut: bool) -> str:
@@ -225,10 +225,10 @@ def _drop_key_tail(text: str, *, cut: bool) -> str:
         start, part = _split_key_part(lines[first - 2])
         shape, half = _to_shape(start), cut and first == 2  # noqa: PLR2004
         sums = re.fullmatch("=[^=]{4}", below)
-        if not part or (len(part) < _WIDE and not half and first < last and not sums):
+        if not part or (len(part) < _LEAST_LINE_WIDTH and not half and first < last and not sums):
             break
         if shape != like and not (half and like.endswith(shape)):
-            if len(part) >= _WIDE and start and not start[-1].isspace():
+            if len(part) >= _LEAST_LINE_WIDTH and start and not start[-1].isspace():
                 first, kept = first - 2, start
             break
         first, below, kept = first - 2, part, start
@@ -274,15 +274,15 @@ _NAMES: Final = (
     r"|(?:api|access|private|secret|signing|encryption|master|account|shared)[_-]?key)"
 )
 """Names that are hardly ever followed by anything but a credential."""
-_ENDED: Final = r"(?=\s{0,3}(?:$|[.,)\n]|appear|is\ gone|(?:and|or)\b))"
+_PROMPT_END: Final = r"(?=\s{0,3}(?:$|[.,)\n]|appear|is\ gone|(?:and|or)\b))"
 _PROMPTS: Final = "|".join(
     rf"(?<![^\s(\[:,]){quote}(?=\S)[^{quote}\n=:]{{0,80}}?(?i:{_NAMES})"
-    rf"\s?:\s?{quote}{_ENDED}"
+    rf"\s?:\s?{quote}{_PROMPT_END}"
     for quote in "\"'"
 )
 """A quoted prompt, such as "Password:", is not followed by a credential."""
 _SET: Final = r"(?:\\{0,8}[\"']|%22)?\s{0,3}(?:[=:]|%3[ADad])\s{0,3}"
-_ASSIGNED: Final = re.compile(
+_ASSIGNMENT: Final = re.compile(
     rf"""
     ( (?i:{_NAMES}){_SET}
     | (?i:token|credentials?)\\{{0,8}}["']\s{{0,3}}:\s{{0,3}}(?=\\{{0,8}}["'])  # JSON
@@ -299,7 +299,7 @@ _ASSIGNED: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_OPAQUE: Final = re.compile(
+_OPAQUE_VALUE: Final = re.compile(
     rf"""
     ((?:token|(?<!session)(?<!session[_-])(?<!public)(?<!public[_-])key){_SET}
       \\{{0,8}}["']?)
@@ -311,10 +311,10 @@ _OPAQUE: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """After less specific names: only values that do not look like words."""
-_KNOWN: Final = r"""(?!["']?[\[<]|"?\$)"""
+_NO_PLACEHOLDER: Final = r"""(?!["']?[\[<]|"?\$)"""
 """Not a variable, a placeholder or an earlier mask."""
 _VALUE: Final = (
-    rf"{_KNOWN}(?:"
+    rf"{_NO_PLACEHOLDER}(?:"
     r"""\"(?:[^"\\\n]|\\.)++"?|'(?:[^'\\\n]|\\.)++'?|[^\s"'&;\\]{1,2000})"""
 )
 """A word, or a whole quoted text."""
@@ -336,7 +336,7 @@ _PROGRAMS: Final = tuple(
         re.compile(rf"\b{program}\b(?:(?!&&)(?:\\\n|[^\n|;]))*"),
         re.compile(
             rf"""(\s{flag}(["'])?{before})
-            (?(2){_KNOWN}(?:(?!\2)[^\\\n]|\\.)++|{_VALUE})""",
+            (?(2){_NO_PLACEHOLDER}(?:(?!\2)[^\\\n]|\\.)++|{_VALUE})""",
             re.VERBOSE,
         ),
     )
@@ -363,7 +363,7 @@ _FLAG: Final = re.compile(
 """An option and its value; prose about options is mostly left alone."""
 _FULL_WIDTH: Final = re.compile(r"[\uff01-\uff5e]+(?=\s?[!-~\uff01-\uff5e])")
 """Full-width forms of ASCII, as in Chinese and Japanese, but not at the end of a sentence."""
-_OPENING: Final = re.compile(r"(?:\\{0,8}[\"'])?")
+_OPENING_QUOTE: Final = re.compile(r"(?:\\{0,8}[\"'])?")
 _HINTS: Final = (
     *("-----begin", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat"),
     *("glpat", "xox", "akia", "asia", "aiza", "npm_", "pypi-", "hf_", "eyj", "://"),
@@ -374,7 +374,7 @@ _HINTS: Final = (
 """Every text with a credential has one of these, in lower case."""
 _WORD: Final = re.compile(r"[\w./][\w./-]{0,80}")
 """A possible program name in a list of arguments."""
-_SHORT: Final = re.compile(r"--?\w[\w-]{0,80}")
+_LONE_OPTION: Final = re.compile(r"--?\w[\w-]{0,80}")
 """An option alone; the next argument may be its value."""
 _KEYS: Final = re.compile(
     rf"(?i)(?:{_NAMES}|token|credentials?"
@@ -411,8 +411,8 @@ def _scrub_plain(text: str) -> str:
         text = line.sub(partial(_mask_flags, flag), text)
     text = _FLAG.sub(_mask_value, text)
     text = _BEARER.sub(rf"\1 {MASK}", text)
-    text = _ASSIGNED.sub(_mask_value, text)
-    return _OPAQUE.sub(_mask_value, text)
+    text = _ASSIGNMENT.sub(_mask_value, text)
+    return _OPAQUE_VALUE.sub(_mask_value, text)
 
 
 def scrub_cut(text: str) -> str:
@@ -440,7 +440,7 @@ def _mask_flags(flag: re.Pattern[str], line: re.Match[str]) -> str:
 def _mask_value(match: re.Match[str]) -> str:
     if match[1] is None:  # a prompt
         return match[0]
-    opening = _OPENING.match(match[2])
+    opening = _OPENING_QUOTE.match(match[2])
     quote = opening[0] if opening else ""
     if match[2].startswith(MASK[:7], len(quote)):
         return match[0]
@@ -490,7 +490,7 @@ def _mask_arguments(items: list[JsonValue]) -> list[JsonValue]:
             shown = f"{program} {flag} {json.dumps(word)}"
         if shown and word and scrub(shown) != shown:
             clean[place] = MASK
-        flag = word if _SHORT.fullmatch(word) and clean[place] == word else ""
+        flag = word if _LONE_OPTION.fullmatch(word) and clean[place] == word else ""
     return clean
 
 

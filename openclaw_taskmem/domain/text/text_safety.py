@@ -59,7 +59,7 @@ LOOKALIKES: Final = {
 A character is looked up as it is, then case-folded (which makes capitals small, but small Cherokee
 letters capital). Source: UTS 39, "Confusable Detection"."""
 _MARKER: Final = re.compile(r"\s*(?:task_stuck_resume|task_resume|system|taskmem)\b")
-"""What follows the bracket of a marker."""
+"""The words after the bracket of a marker."""
 
 
 def escape_hidden(text: str) -> str:
@@ -124,7 +124,7 @@ def _replace_hidden(text: str, instead: Callable[[str], str], kept: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _may_be_hidden(each: str) -> bool:
-    """Whether a character is hidden, at least beside some others."""
+    """True if a character is hidden, at least beside some others."""
     return _is_variation_selector(each) or _is_invisible(each)
 
 

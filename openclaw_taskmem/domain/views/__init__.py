@@ -1,1 +1,1 @@
-"""What people see of tasks: overview, timeline, cards, chat commands."""
+"""Show tasks to people: overview, timeline, cards, chat commands."""

@@ -274,11 +274,11 @@ def _format_line(listed: ListedTask, now: datetime) -> str:
     if task.status.terminal:
         ago = format_short_duration((now - task.updated_at).total_seconds())
         why = f". {clip(listed.failure, ASKED_BYTES)}" if listed.failure else ""
-        said = f"{task.status} {ago} ago{why}"
+        standing = f"{task.status} {ago} ago{why}"
     else:
-        said = "; ".join(_describe_standing(listed))
-    stop = "" if said.endswith((".", "?", "!", "…")) else "."
-    return f"{listed.number}. {notices.format_task_name(task)}: {said}{stop}"
+        standing = "; ".join(_describe_standing(listed))
+    stop = "" if standing.endswith((".", "?", "!", "…")) else "."
+    return f"{listed.number}. {notices.format_task_name(task)}: {standing}{stop}"
 
 
 def _describe_standing(listed: ListedTask) -> list[str]:
@@ -295,12 +295,12 @@ def _describe_standing(listed: ListedTask) -> list[str]:
     state = _describe_state(run) if run is not None else ""
     if task.status is TaskStatus.PAUSED and not state:
         state = "paused"
-    said = (
+    phrases = (
         where,
         "in the background" if away else "",
         f"waits for {', '.join(awaited)}" if awaited else state,
     )
-    return [each for each in said if each]
+    return [each for each in phrases if each]
 
 
 def _describe_state(run: Run) -> str:

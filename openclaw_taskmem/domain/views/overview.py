@@ -100,7 +100,7 @@ class Section(StrEnum):
     IDLE = "idle"
     """Open, but nobody works on it and nothing is awaited."""
     ENDED = "ended"
-    """It has ended in the last day."""
+    """Ended in the last day."""
 
 
 class TaskLine(Value):
@@ -113,7 +113,7 @@ class TaskLine(Value):
     standing: str
     """Where it stands in one or two words, such as `at work`; a page has no other word for it."""
     says: str
-    """What it does, what it waits for, or how it ended, in one line."""
+    """The task's present work, its wait, or how it ended, in one line."""
     done: int
     """Number of steps that are done."""
     steps: int
@@ -122,21 +122,21 @@ class TaskLine(Value):
     step_number: int | None
     """Number of the current step, from 1; None: all are done."""
     activity: Activity | None = None
-    """What its agent does now, or did last; None: unknown, or it does not matter any more."""
+    """The agent's present or last activity; None: unknown, or it does not matter any more."""
     cost: str = ""
     """How often readers were asked for its waits, and what it cost; empty: they were not."""
     note: str = ""
-    """What its agent wrote to the user who is to review it; empty: nothing, or no review."""
+    """The agent's note to the user who is to review the task; empty: none, or no review."""
     made: str = ""
-    """What it made and how far that was tested; empty: nothing, or it is not known yet."""
+    """The things it made and how far they were tested; empty: none, or not known yet."""
     checked: str = ""
-    """What exactly was checked of that; empty: nothing was."""
+    """The checks of these things, one by one; empty: nothing was checked."""
     judged: str = ""
     """Who judged the content of what was checked; empty: nothing was checked."""
     files: tuple[Proof, ...] = ()
     """The first files that were checked."""
     unproved: str = ""
-    """What it claims without proof; empty: nothing."""
+    """The claims without proof; empty: none."""
     since: Instant
     """Since when this holds."""
     owner: str | None
@@ -152,13 +152,13 @@ class TaskLine(Value):
     options: tuple[str, ...] = ()
     """Answers that the user may choose."""
     actions: tuple[UserAction, ...] = ()
-    """What the user may do with it."""
+    """The acts that the user may choose."""
     effects: Mapping[UserAction, str] = {}
-    """What each of these would bring about."""
+    """The effect of each of these acts."""
 
 
 class TaskNews(Value):
-    """What the overview needs of a task."""
+    """The facts of a task for the overview."""
 
     facts: TaskFacts
     run: Run | None = None
@@ -175,19 +175,19 @@ class TaskNews(Value):
     files_id: str | None = None
     options: tuple[str, ...] = ()
     seen: Mapping[str, str] = {}
-    """What was last seen of its waits' targets, by wait id."""
+    """The last observations of its waits' targets, by wait id."""
     calls: tuple[PastCall, ...] = ()
     """The newest calls of its newest run, oldest first."""
     proofs: tuple[Proof, ...] | None = None
-    """What it made and claims; None: not looked up."""
+    """The things it made and claims; None: not looked up."""
     accepted: bool = False
     """True if a person completed it without proof."""
     approved: bool = False
     """True if a person completed it after a review."""
     used: ReaderUsage = ReaderUsage()
-    """What readers used for its waits."""
+    """The use of readers for its waits."""
     note: str = ""
-    """What its agent wrote to the user who is to review it."""
+    """The agent's note to the user who is to review the task."""
     words: Message | None = None
     """Its agent's newest message; None: none, or its calls tell more. It is the reason of a failure
     for which none was given."""
@@ -377,8 +377,8 @@ def _judge_unreached(news: TaskNews, now: datetime) -> _Standing | None:
     return _describe_unreached("waits for its agent", news.unreached, since)
 
 
-def _describe_unreached(said: str, unreached: Unreached, since: datetime) -> _Standing:
-    says = f"{said}, and {to_plain_line(unreached.why)}. {unreached.cure}"
+def _describe_unreached(event: str, unreached: Unreached, since: datetime) -> _Standing:
+    says = f"{event}, and {to_plain_line(unreached.why)}. {unreached.cure}"
     return _Standing(Section.NEEDS_YOU, says, since)
 
 
@@ -394,7 +394,7 @@ _RULES: Final = (
     *(_judge_end, _judge_need, _judge_work, _judge_doubt),
     *(_judge_waits, _judge_rest, _judge_unreached, _judge_queue),
 )
-"""What is known of a task, the most important first; each returns None if it does not hold."""
+"""Standings of a task, the most important first; each returns None if it does not hold."""
 
 
 def _describe_need(news: TaskNews) -> str:

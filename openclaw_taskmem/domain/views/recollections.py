@@ -50,7 +50,7 @@ def merge_recollections(found: Iterable[Recollection]) -> list[Recollection]:
 
 
 def _show_the_same(one: Recollection, other: Recollection) -> bool:
-    """Whether two sources recorded a window of the same title at the same time."""
+    """True if two sources recorded a window of the same title at the same time."""
     return (
         one.source != other.source
         and not _list_titles(one).isdisjoint(_list_titles(other))

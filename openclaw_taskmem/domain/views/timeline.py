@@ -39,7 +39,7 @@ Data = Mapping[str, Any]
 
 
 class EntryKind(StrEnum):
-    """What an entry is about; people choose which kinds they see."""
+    """The subject of an entry; people choose which kinds they see."""
 
     MESSAGE = "message"
     CALL = "call"
@@ -209,9 +209,9 @@ def _tell_registered(data: Data) -> _Told:
 
 def _tell_updated(data: Data) -> _Told | None:
     marked, unmarked = read_steps(data, "marked"), read_steps(data, "unmarked")
-    said = [f"Ticked by its agent: step {format_step_numbers(marked)}"] if marked else []
-    said += [f"Reopened: step {format_step_numbers(unmarked)}"] if unmarked else []
-    return _Told(EntryKind.PLAN, "; ".join(said)) if said else None
+    sentences = [f"Ticked by its agent: step {format_step_numbers(marked)}"] if marked else []
+    sentences += [f"Reopened: step {format_step_numbers(unmarked)}"] if unmarked else []
+    return _Told(EntryKind.PLAN, "; ".join(sentences)) if sentences else None
 
 
 def _tell_revised(data: Data) -> _Told:
@@ -257,8 +257,8 @@ def _tell_opened(data: Data) -> _Told:
 
 
 def _tell_rearmed(data: Data) -> _Told:
-    said = f"\n{note}" if (note := data.get("note")) else ""
-    text = f"until {data.get('wake_when')}{said}{_tell_judges(data)}"
+    note_line = f"\n{note}" if (note := data.get("note")) else ""
+    text = f"until {data.get('wake_when')}{note_line}{_tell_judges(data)}"
     return _Told(EntryKind.WAIT, "Wait changed", text)
 
 
@@ -311,8 +311,8 @@ _VERDICTS: Final = {
 
 
 def _tell_refused(data: Data) -> _Told:
-    said = str(data.get("missing") or data.get("why") or "")
-    return _Told(EntryKind.PROOF, "Completion refused", said, Tone.BAD)
+    reason = str(data.get("missing") or data.get("why") or "")
+    return _Told(EntryKind.PROOF, "Completion refused", reason, Tone.BAD)
 
 
 def _tell_line(data: Data) -> _Told | None:
@@ -350,7 +350,7 @@ _REASON_WORDS: Final[Mapping[str, str]] = {
     RunReason.PROVIDER: "the model's provider failed too often",
     RunReason.ABORTED: "its agent gave up",
 }
-"""What people read for each reason of a run's state."""
+"""Words to people for each reason of a run's state."""
 
 
 _Teller = Callable[[Data], _Told | None]
@@ -385,7 +385,7 @@ _TELLERS: Final[Mapping[str, _Teller]] = {
     events.NOTICE: _tell_line,
     events.QUESTION_ANSWERED: _tell(EntryKind.TOLD, "You answered", "answer"),
 }
-"""What each kind of log entry says to people; kinds that are missing say nothing of their own."""
+"""Tellers by kind of log entry; kinds that are missing say nothing of their own to people."""
 
 
 def find_whole_part(task: Task, log: Sequence[Event], thinned: int) -> Sequence[Event]:

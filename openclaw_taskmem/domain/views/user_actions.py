@@ -1,4 +1,4 @@
-"""What a person may do with a task: the actions of the page, the command line and the chat."""
+"""The actions of a person on a task: on the page, the command line and in the chat."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class UserAction(StrEnum):
 
 
 class ActRequest(Value):
-    """What a person wants done with a task."""
+    """An action that a person wants done with a task."""
 
     action: UserAction
     words: str | None = None
@@ -79,7 +79,7 @@ _KEPT_SENTENCES: Final = {
     UserAction.SEND_BACK: "your words are kept for its agent",
     UserAction.RESUME: "it is open again",
 }
-"""What acts bring about that tell an agent to go on, where nobody can wake it."""
+"""The effects of acts that tell an agent to go on, where nobody can wake it."""
 
 
 def list_actions(facts: TaskFacts, *, asks: bool) -> tuple[UserAction, ...]:
@@ -136,8 +136,8 @@ def describe_effect(
     if action is UserAction.RESUME and facts.task.status is TaskStatus.FAILED:
         mend = "First mend what made it fail; then "
     if unreached is not None and action in _KEPT_SENTENCES:
-        said = describe_done(action, unreached)
-        return mend + (said if mend else f"{said[0].upper()}{said[1:]}")
+        effect = describe_done(action, unreached)
+        return mend + (effect if mend else f"{effect[0].upper()}{effect[1:]}")
     run = facts.run
     in_turn = run is not None and current_run.is_at_work(run)
     holder = run.owner if run is not None else None
@@ -145,30 +145,30 @@ def describe_effect(
     waits = _describe_waits(facts, unreached)
     match action:
         case UserAction.APPROVE:
-            said = f"Its work is accepted, and the task is completed.{waits}"
+            effect = f"Its work is accepted, and the task is completed.{waits}"
         case UserAction.ACCEPT:
-            said = (
+            effect = (
                 "The task is completed, though its proof is missing. Your word is stored with it."
                 f"{waits}"
             )
         case UserAction.RESUME:
             current = compute_progress(facts.task).current
             where = "" if current is None else f" with step {current + 1}"
-            said = f"{mend}{'its' if mend else 'Its'} agent is told to go on{where}."
+            effect = f"{mend}{'its' if mend else 'Its'} agent is told to go on{where}."
         case UserAction.PAUSE:
             turn = " What its agent does right now is not stopped." if in_turn else ""
-            said = f"Its agent is not told to go on any more.{turn}{waits}"
+            effect = f"Its agent is not told to go on any more.{turn}{waits}"
         case UserAction.CANCEL:
             turn = " What its agent does right now is stopped." if stops else ""
             watched = _count_open_waits(facts)
             whose = " Its wait is" if watched == 1 else " Its waits are"
             ended = f"{whose} cancelled with it." if watched else ""
-            said = f"The task ends; what was done so far is kept.{turn}{ended}"
+            effect = f"The task ends; what was done so far is kept.{turn}{ended}"
         case UserAction.SEND_BACK:
-            said = "Its agent is told your words, and goes on."
+            effect = "Its agent is told your words, and goes on."
         case UserAction.ANSWER:
-            said = "Its agent is told your answer, and goes on."
-    return said
+            effect = "Its agent is told your answer, and goes on."
+    return effect
 
 
 def _describe_waits(facts: TaskFacts, unreached: Unreached | None) -> str:

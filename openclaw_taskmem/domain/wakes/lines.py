@@ -63,20 +63,20 @@ def describe_wake(facts: WakeFacts) -> str:
             return ""
         task = None
     if facts.wake.cause is WakeCause.WAIT and wait is not None:
-        about, said = describe_target(wait.target), _describe_end(wait)
+        about, event = describe_target(wait.target), _describe_end(wait)
     elif task is None:
         return "The agent goes on."
     elif facts.wake.cause is WakeCause.STUCK:
         silent = (facts.wake.created_at - task.updated_at).total_seconds()
-        about, said = (
+        about, event = (
             notices.format_task_name(task),
             f"no progress for {format_short_duration(silent)}",
         )
     elif facts.run is not None and facts.run.why == RunReason.ANSWERED:
         return f"{notices.format_task_name(task)}: its agent has your answer."
     else:
-        about, said = notices.format_task_name(task), _describe_turn(facts.run)
-    parts = [part for part in (said, _describe_next(task)) if part]
+        about, event = notices.format_task_name(task), _describe_turn(facts.run)
+    parts = [part for part in (event, _describe_next(task)) if part]
     return f"{about}: {'; '.join(parts) or 'the agent goes on'}."
 
 

@@ -47,9 +47,9 @@ class Milestone(StrEnum):
     WRITE_VERIFIED = "tool_write_verified"
     """Files that it made, changed or removed were verified; the line names them."""
     COMPLETED = "completed"
-    """It is completed. What could not be verified is told by a notice of its own."""
+    """The task is completed. A notice of its own tells what could not be verified."""
     FAILED = "failed"
-    """It failed; the line says why."""
+    """The task failed; the line says why."""
 
 
 class NoticeKind(StrEnum):
@@ -194,9 +194,9 @@ def find_failure(event: Event, task: Task, run: Run | None) -> str:
     if _find_subject(event) != Milestone.FAILED:
         return ""
     begins = f"{format_task_name(task)}: {Milestone.FAILED}. "
-    said = str(event.data.get("line")).partition(begins)[2]
+    sentences = str(event.data.get("line")).partition(begins)[2]
     how = f" {format_resume_command(task, run)} tries again." if run else ""
-    return said.removesuffix(how)
+    return sentences.removesuffix(how)
 
 
 def is_silent(event: Event) -> bool:
@@ -218,29 +218,29 @@ _STARTED_WORDS: Final = ": accepted and started, "
 
 
 def build_milestone(
-    which: Milestone, task: Task, run: Run, now: datetime, said: str | None = None
+    which: Milestone, task: Task, run: Run, now: datetime, sentence: str | None = None
 ) -> Event:
     """Build a milestone's log entry.
 
-    `said` is added to its line, but not if the task was accepted: then the number of steps is.
+    `sentence` is added to its line, but not if the task was accepted: then the number of steps is.
     """
     line = f"{format_task_name(task)}: {which}"
     if which is Milestone.ACCEPTED:
-        said = format_count(len(task.plan), "step")
-        line = f"{format_task_name(task)}{_ACCEPTED_WORDS}{said}."
-    elif said:
-        line = f"{line}. {capitalize_first(to_plain_line(said))}"
+        sentence = format_count(len(task.plan), "step")
+        line = f"{format_task_name(task)}{_ACCEPTED_WORDS}{sentence}."
+    elif sentence:
+        line = f"{line}. {capitalize_first(to_plain_line(sentence))}"
     else:
         line = f"{line}."
     return _build_event(events.MILESTONE, task, run, line, now, name=which)
 
 
-def capitalize_first(said: str) -> str:
+def capitalize_first(sentence: str) -> str:
     """Capitalize the first letter."""
-    return f"{said[:1].upper()}{said[1:]}"
+    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
-def build_last_words(run: Run | None, session_key: str, said: str, now: datetime) -> Event:
+def build_last_words(run: Run | None, session_key: str, words: str, now: datetime) -> Event:
     """Build the entry for an agent's last words in a turn that one of our wakes began.
 
     It goes to the user of the run's session, whose chat shows the words already; for a run in the
@@ -255,16 +255,16 @@ def build_last_words(run: Run | None, session_key: str, said: str, now: datetime
         data={
             "about": NoticeKind.WORDS,
             "session_key": asking_session or session_key,
-            "line": clip(said, WORDS_BYTES),
+            "line": clip(words, WORDS_BYTES),
             "home": run.home if run else None,
             "in_chat": asking_session is None,
         },
     )
 
 
-def is_same_question(asked: str | None, said: str) -> bool:
+def is_same_question(asked: str | None, words: str) -> bool:
     """True if words repeat the question that the user was asked."""
-    return asked is not None and to_one_line(asked) == to_one_line(said)
+    return asked is not None and to_one_line(asked) == to_one_line(words)
 
 
 def build_steps_done(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Event:
@@ -303,10 +303,10 @@ def build_wait_notices(
     return (notice,)
 
 
-def build_write_verified(task: Task, run: Run, said: str, now: datetime) -> Event:
+def build_write_verified(task: Task, run: Run, sentence: str, now: datetime) -> Event:
     """Build the milestone that says what was made and verified."""
     which = Milestone.WRITE_VERIFIED
-    line = f"{format_task_name(task)}: {said}"
+    line = f"{format_task_name(task)}: {sentence}"
     return _build_event(events.MILESTONE, task, run, line, now, name=which)
 
 
@@ -315,11 +315,11 @@ def add_nothing_written(event: Event, task: Task, nothing: str) -> Event:
 
     Any other entry is returned unchanged.
     """
-    said = f"{format_task_name(task)}: {Milestone.COMPLETED}"
+    beginning = f"{format_task_name(task)}: {Milestone.COMPLETED}"
     line = str(event.data.get("line"))
-    if event.data.get("name") != Milestone.COMPLETED or not line.startswith(said):
+    if event.data.get("name") != Milestone.COMPLETED or not line.startswith(beginning):
         return event
-    changed = f"{said}; {nothing}{line.removeprefix(said)}"
+    changed = f"{beginning}; {nothing}{line.removeprefix(beginning)}"
     return event.model_copy(update={"data": {**event.data, "line": changed}})
 
 
@@ -366,12 +366,12 @@ def _build_event(kind: str, task: Task, run: Run, line: str, now: datetime, **da
     session = run.told_session or run.session_key or task.session_key
     # A question is not shortened: it ends with the options and how to answer.
     size = WORDS_BYTES if data.get("about") in QUESTION_KINDS else LINE_BYTES
-    said = clip(to_plain_line(line), size)
+    clipped = clip(to_plain_line(line), size)
     known: dict[str, JsonValue] = {"implicit": True} if task.implicit else {}
     return Event(
         at=now,
         kind=kind,
         task_id=task.task_id,
         run_id=run.run_id,
-        data={**data, **known, "session_key": session, "line": said, "home": run.home},
+        data={**data, **known, "session_key": session, "line": clipped, "home": run.home},
     )

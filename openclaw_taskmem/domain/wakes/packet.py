@@ -75,7 +75,7 @@ def list_cut_calls(calls: Iterable[PastCall]) -> tuple[str, ...]:
 
 
 def _is_outcome_unknown(call: PastCall) -> bool:
-    """Whether a call may have been done although no success was seen.
+    """True if a call may have been done although no success was seen.
 
     That is one whose end was not seen; one that failed outside, for a payment whose answer timed
     out may have arrived; and a command that failed without an exit status, so did not end itself.
@@ -436,9 +436,9 @@ def encode_packet(packet: ResumePacket, marker: str = MARKER) -> str:
     return f"{marker} {_dump_packet(packet)}"
 
 
-def append_words(text: str, said: str, *, asked: bool) -> str:
+def append_words(text: str, words: str, *, asked: bool) -> str:
     """Append the user's words, in full, to a packet's text."""
-    return f"{text}\n{ANSWER_PREFIX if asked else WORDS_PREFIX} {_dump_safe_json(said)}"
+    return f"{text}\n{ANSWER_PREFIX if asked else WORDS_PREFIX} {_dump_safe_json(words)}"
 
 
 def decode_packet(text: str) -> ResumePacket | None:
