@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final, NamedTuple
 
-TOLERANCE: Final = 5.0
+_TOLERANCE: Final = 5.0
 """Largest difference in seconds that counts as drift."""
 BUSY_SECONDS: Final = 1.0
 """Seconds by which a sleep may end late only because the machine is busy."""
@@ -26,7 +26,7 @@ def measure_jump(before: ClockReading, after: ClockReading) -> float:
     """Return by how many seconds the wall clock jumped; negative: back; 0: not at all."""
     passed = after.monotonic - before.monotonic
     difference = (after.wall - before.wall).total_seconds() - passed
-    return difference if abs(difference) > TOLERANCE else 0.0
+    return difference if abs(difference) > _TOLERANCE else 0.0
 
 
 def measure_oversleep(seconds: float, took: float) -> float:

@@ -18,7 +18,7 @@ from taskmem_hookspecs import Value
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.readers import Dollars
 
-NO_READER: Final = "none"
+_NO_READER: Final = "none"
 DAYS_KEPT: Final = 7
 WAITS_BOOKMARK: Final = "readers_of_waits"
 """Name of the bookmark with the usage for waits."""
@@ -193,7 +193,7 @@ def order_readers(
     Raises:
         SettingsInvalid: A name is unknown; the sentence lists the known ones.
     """
-    if tuple(wanted) == (NO_READER,):
+    if tuple(wanted) == (_NO_READER,):
         return ()
     names = {*there}
     valid = names | {*default}
@@ -202,7 +202,7 @@ def order_readers(
         listed = ", ".join(sorted(valid))
         raise SettingsInvalid(
             f"TASKMEM_READERS names {unknown[0]!r}, and no plug-in has such a reader; "
-            f"use {NO_READER}, or some of: {listed}."
+            f"use {_NO_READER}, or some of: {listed}."
         )
     return tuple(name for name in dict.fromkeys(wanted) if name in names)
 

@@ -6,7 +6,7 @@ import sys
 from datetime import timedelta
 from typing import Final
 
-LONGEST_ASKED: Final = 60.0
+_LONGEST_ASKED: Final = 60.0
 """Seconds at which the rests stop to grow where the other side expects to work again soon."""
 
 
@@ -36,7 +36,7 @@ def compute_backoff(
     doublings = max(0, min(attempts - 1, 30))
     seconds = first * 2**doublings
     if asked is not None:
-        seconds = max(asked, min(seconds, LONGEST_ASKED))
+        seconds = max(asked, min(seconds, _LONGEST_ASKED))
     return timedelta(seconds=min(seconds, longest))
 
 

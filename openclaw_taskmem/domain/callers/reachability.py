@@ -99,7 +99,7 @@ EXITS: Final = {
 
 SETTLING_TIME: Final = timedelta(minutes=1)
 """How long a wake may be kept, or fail, before its agent counts as one that cannot be woken."""
-ERROR_BYTES: Final = 200
+_ERROR_BYTES: Final = 200
 """Longest excerpt of why a wake was not delivered."""
 
 
@@ -234,7 +234,7 @@ def find_unreached(
         return Unreached(why=why, cure=tell)
     if wake is None or now - wake.created_at < SETTLING_TIME:
         return None
-    error = clip(to_plain_line(wake.last_error or "").rstrip("."), ERROR_BYTES)
+    error = clip(to_plain_line(wake.last_error or "").rstrip("."), _ERROR_BYTES)
     if wake.state is WakeState.DUE and error:
         why = f"its wake is not delivered: {error}"
         return Unreached(why=why, cure="How to repair that says: taskmem doctor")

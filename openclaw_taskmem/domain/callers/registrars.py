@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.callers.reachability import OWED_STATES
 from openclaw_taskmem.domain.text.texts import clip, to_plain_line
 from taskmem_hookspecs import Run, Task, Wake, WakeCause, WakeState
 
-UNCLAIMED_PREFIX: Final = "unclaimed:"
+_UNCLAIMED_PREFIX: Final = "unclaimed:"
 """Prefix of the keys of wakes about a task that its role has not claimed."""
 REVIEW: Final = "review:"
 """Prefix of the keys of wakes about a task that waits for the user's review."""
@@ -25,7 +25,7 @@ NAME_BYTES: Final = 160
 
 def is_for_registrar(wake: Wake) -> bool:
     """True if a wake is for a task's registrar."""
-    return wake.key.startswith((UNCLAIMED_PREFIX, REVIEW))
+    return wake.key.startswith((_UNCLAIMED_PREFIX, REVIEW))
 
 
 def is_review_reminder(wake: Wake) -> bool:
@@ -56,7 +56,7 @@ def was_refused(wakes: Sequence[Wake]) -> bool:
 
     Its registrar's session is gone then. `wakes`: in any state, newest first.
     """
-    states = (wake.state for wake in wakes if wake.key.startswith(UNCLAIMED_PREFIX))
+    states = (wake.state for wake in wakes if wake.key.startswith(_UNCLAIMED_PREFIX))
     return next(states, None) is WakeState.REFUSED
 
 
@@ -68,7 +68,7 @@ def settle_wakes(wakes: Sequence[Wake]) -> tuple[Wake, ...]:
 
 def build_unclaimed_wake(task: Task, complaint: str, wake_id: str, now: datetime) -> Wake:
     """Build the wake that tells the registrar that nobody has claimed a task."""
-    key = f"{UNCLAIMED_PREFIX}{task.task_id}:{task.alerts}"
+    key = f"{_UNCLAIMED_PREFIX}{task.task_id}:{task.alerts}"
     return _build_wake(task, key, f"{_format_name(task)} {complaint}", wake_id, now)
 
 

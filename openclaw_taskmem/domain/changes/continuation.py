@@ -146,7 +146,7 @@ def list_open_run_wakes(facts: TaskFacts) -> Sequence[Wake]:
 
 NAME_BYTES: Final = 160
 """Longest excerpt of a task's or a step's name."""
-RUNNING_BYTES: Final = 400
+_RUNNING_BYTES: Final = 400
 """Longest list of what runs in the background."""
 QUESTION_BYTES: Final = 1000
 """Longest excerpt of a question to the user."""
@@ -158,7 +158,7 @@ _OTHER_WAYS: Final = (
 """Advice to an agent that does not go on."""
 
 
-def remind_to_go_on(task: Task) -> str:
+def _remind_to_go_on(task: Task) -> str:
     """Write the message that tells an agent to go on at once."""
     sentences = f"Your task {_format_name(task)} is not done: {_describe_next(task)} Go on now."
     return _format_line(task, sentences)
@@ -176,7 +176,7 @@ def remind_of_end(task: Task, before: str) -> str:
     )
 
 
-def remind_of_no_progress(task: Task) -> str:
+def _remind_of_no_progress(task: Task) -> str:
     """Write the reminder after a turn without progress, or one that ended in a question mark."""
     return _format_line(
         task,
@@ -186,9 +186,9 @@ def remind_of_no_progress(task: Task) -> str:
     )
 
 
-def remind_of_awaited(task: Task, awaited: Sequence[str]) -> str:
+def _remind_of_awaited(task: Task, awaited: Sequence[str]) -> str:
     """Write the reminder for an agent that has waited long for its gateway's work."""
-    running = clip(to_plain_line("; ".join(awaited)), RUNNING_BYTES)
+    running = clip(to_plain_line("; ".join(awaited)), _RUNNING_BYTES)
     return _format_line(
         task,
         f"Your task {_format_name(task)} is open, and for an hour nothing has come of what "
@@ -279,7 +279,7 @@ LONGEST_AWAIT: Final = timedelta(hours=1)
 """How long an agent may wait for its gateway's work before it is reminded."""
 SAID_BYTES: Final = 200
 """Longest excerpt of a provider's error."""
-REFUSED_BYTES: Final = 120
+_REFUSED_BYTES: Final = 120
 """Longest excerpt of it if the user must act, so that there is room for what to do."""
 _COUNTED_ORIGINS: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER, Origin.USER)
 """Origins of turns that count as idle if they bring no progress."""
@@ -336,7 +336,7 @@ def apply_turn_end(
         case RestRun():
             rested = apply_events(course.run, LeaseReleased(), now=now)
             held = None if course.held is None else now + course.held
-            return build_run_change(facts, rested, now, keep=course.keep, held=held)
+            return _build_run_change(facts, rested, now, keep=course.keep, held=held)
         case Block():
             return _block_run(facts, course, now)
         case Fail():
@@ -346,7 +346,7 @@ def apply_turn_end(
             rest = timedelta(seconds=course.seconds)
             wake = make_wake(moved, wake_id, course.text, now, rest)
             transition = RunTransition(run=moved, events=course.events)
-            return build_run_change(facts, transition, now, wake=wake)
+            return _build_run_change(facts, transition, now, wake=wake)
 
 
 def promote_run(
@@ -367,8 +367,8 @@ def promote_run(
         return Change()
     claim = (RunClaimed(owner=owner),) if run.state is RunState.QUEUED else ()
     moved = apply_events(run, *claim, ToldToGoOn(), now=now, policy=policy)
-    wake = make_wake(moved.run, wake_id, remind_to_go_on(facts.task), now)
-    return build_run_change(facts, moved, now, wake=wake)
+    wake = make_wake(moved.run, wake_id, _remind_to_go_on(facts.task), now)
+    return _build_run_change(facts, moved, now, wake=wake)
 
 
 def decide_course(
@@ -403,11 +403,11 @@ def _judge_round(
         return RestRun(run=run, keep=True)
     asks = turns.has_closing_question(turn.said)
     if progressed and not asks:
-        return GoOn(run=run, text=remind_to_go_on(facts.task))
+        return GoOn(run=run, text=_remind_to_go_on(facts.task))
     pause = policy.idle_pauses[max(run.limits.idle_rounds - 1, 0)]
     if asks and run.limits.idle_rounds <= 1:
         pause = policy.question_seconds
-    return GoOn(run=run, text=remind_of_no_progress(facts.task), seconds=pause)
+    return GoOn(run=run, text=_remind_of_no_progress(facts.task), seconds=pause)
 
 
 def _await_gateway_work(
@@ -428,7 +428,7 @@ def _await_gateway_work(
             "sub_agents": turn.children,
         },
     )
-    text = remind_of_awaited(facts.task, turn.awaited_work)
+    text = _remind_of_awaited(facts.task, turn.awaited_work)
     hour, age = LONGEST_AWAIT.total_seconds(), turn.awaited_age
     # Remind after 1 hour, then each time the age has doubled: after 2, 4, 8 hours.
     seconds = max(hour - age if age < hour else age, policy.idle_pauses[0])
@@ -464,7 +464,7 @@ def _judge_failure(
     run = apply_events(run, ProviderFailed(), now=now).run
     failures = run.limits.provider_failures
     if trouble is ProviderFailureKind.CREDENTIALS:
-        how, error = notices.format_resume_command(task, run), clip(error, REFUSED_BYTES)
+        how, error = notices.format_resume_command(task, run), clip(error, _REFUSED_BYTES)
         line = f"the model's provider refuses ({error}). Mend that, then say {how}."
         return Block(run=run, why=RunReason.CREDENTIALS, line=line)
     if trouble is ProviderFailureKind.REFUSED or failures > policy.provider_retries:
@@ -509,7 +509,7 @@ def fail_run(facts: TaskFacts, course: Fail, now: datetime) -> Change:
     )
     stalled = (stall,) if course.why is RunReason.STALLED else ()
     ended = RunTransition(run=moved.run, events=(*stalled, *moved.events, *log, milestone))
-    return build_run_change(facts, ended, now, task=task, message=message)
+    return _build_run_change(facts, ended, now, task=task, message=message)
 
 
 def _block_run(facts: TaskFacts, course: Block, now: datetime) -> Change:
@@ -518,7 +518,7 @@ def _block_run(facts: TaskFacts, course: Block, now: datetime) -> Change:
     if course.line is not None:
         line = f"{notices.format_task_name(facts.task)}: {course.line}"
         notice = (notices.build_notice(NoticeKind(course.why), facts.task, moved.run, line, now),)
-    return build_run_change(
+    return _build_run_change(
         facts, RunTransition(run=moved.run, events=(*moved.events, *notice)), now
     )
 
@@ -548,7 +548,7 @@ def _digest_words(words: str) -> str | None:
     return checkpoints.digest_text(" ".join(words.casefold().split())) if words else None
 
 
-def build_run_change(
+def _build_run_change(
     facts: TaskFacts,
     moved: RunTransition,
     now: datetime,
@@ -645,4 +645,4 @@ def _resume_now(facts: TaskFacts, run: Run, wake_id: str, text: str, now: dateti
     """Build the change that ends a run's rest and wakes it now."""
     moved = apply_events(run, ToldToGoOn(), RoundReplaced(), now=now)
     wake = make_wake(moved.run, wake_id, text, now)
-    return build_run_change(facts, moved, now, wake=wake)
+    return _build_run_change(facts, moved, now, wake=wake)

@@ -39,7 +39,7 @@ from taskmem_hookspecs import (
 
 MOST_NAMED: Final = 3
 """Most artifacts that a refusal names."""
-MOST_LOGGED: Final = 100
+_MOST_LOGGED: Final = 100
 """Most artifacts that one log entry names."""
 HIDDEN_COMMAND: Final = (
     "A recorded command is not shown to you, for you run in a sandbox of your host."
@@ -103,9 +103,9 @@ def record_findings(
                 "verdict": each.finding.verdict,
                 "checksum": each.finding.checksum,
             }
-            for each in checked[:MOST_LOGGED]
+            for each in checked[:_MOST_LOGGED]
         ],
-        "more": max(0, len(checked) - MOST_LOGGED),
+        "more": max(0, len(checked) - _MOST_LOGGED),
     }
     log = _build_event(events.EVIDENCE_CHECKED, facts, data, now)
     return Change(artifacts=tuple(rows), events=(log,) if checked else ())

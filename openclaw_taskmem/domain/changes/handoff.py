@@ -53,9 +53,9 @@ NOTE_BYTES: Final = 600
 """Longest excerpt of the note with which a task is sent to the background."""
 _BY_AGENT: Final = "Moved to the background."
 _BY_USER: Final = "Moved to the background by the user."
-REASON_BYTES: Final = 280
+_REASON_BYTES: Final = 280
 """Longest excerpt, in the line for the user, of the reason for which an agent gave up."""
-REVIEWABLE_STATES = (RunState.QUEUED, RunState.RUNNING)
+_REVIEWABLE_STATES = (RunState.QUEUED, RunState.RUNNING)
 """States from which an attached task goes to review, unless another owner holds it. A task without
 a run goes too."""
 
@@ -182,7 +182,7 @@ def build_task_abort(facts: TaskFacts, run: Run, reason: str, now: datetime) -> 
     """Build the change that fails a task because its own agent gave it up."""
     task, message = _end_task(facts.task, TaskStatus.FAILED, reason, now)
     moved = apply_events(run, RunFailed(why=RunReason.ABORTED), now=now)
-    sentence = f"Its agent gave up and said {quote_line(reason, REASON_BYTES)}"
+    sentence = f"Its agent gave up and said {quote_line(reason, _REASON_BYTES)}"
     milestone = notices.build_milestone(Milestone.FAILED, task, moved.run, now, sentence)
     return _build_change(facts, (task, message), moved, now, (milestone,))
 
@@ -222,7 +222,7 @@ def build_user_handoff(
 def build_role_handoff(facts: TaskFacts, run: Run, role: str, note: str, now: datetime) -> Change:
     """Build the change that queues a run for another role, and makes its task active."""
     ready, _ = lifecycle.change_status(facts.task, TaskStatus.ACTIVE, now)
-    task, message = _add_message(ready, f"{describe_role_handoff(role)} {note}", now)
+    task, message = _add_message(ready, f"{_describe_role_handoff(role)} {note}", now)
     queued = apply_events(run, HandedToRole(role=role), now=now)
     return _build_change(facts, (task, message), queued, now)
 
@@ -276,7 +276,7 @@ def _hand_attached_task(
     if run is None:
         made = begin_run(facts.task, run_id=run_id, now=now, last=last)
         moved = apply_events(made, SentToReview(), now=now)
-    elif run.state in REVIEWABLE_STATES and _has_same_owner(run, by):
+    elif run.state in _REVIEWABLE_STATES and _has_same_owner(run, by):
         moved = apply_events(run, SentToReview(), now=now)
     else:
         return Change()
@@ -353,7 +353,7 @@ class HandoffNotes(Value):
     """True if the last hand-off was to the user for review, from which the run came back."""
 
 
-def describe_role_handoff(role: str) -> str:
+def _describe_role_handoff(role: str) -> str:
     """Write the thread's entry for a hand-off to a role, without its note."""
     return f"{_HAND_OFF}{role}."
 
@@ -453,6 +453,6 @@ def _find_entry(messages: Sequence[Message], tells: Callable[[Message], bool]) -
 def _find_note(run: Run, message: Message) -> str | None:
     # `created_at` may be later than the hand-off, `started_at` may not.
     began = min(run.created_at, run.started_at or run.created_at)
-    handed = f"{describe_role_handoff(run.role or '')} "
+    handed = f"{_describe_role_handoff(run.role or '')} "
     own = message.created_at >= began and message.content.startswith(handed)
     return message.content.removeprefix(handed) if own else None

@@ -39,7 +39,7 @@ from openclaw_taskmem.domain.wakes.notices import Milestone
 from taskmem_hookspecs import Change, Owner, Run, Task, TaskFacts, TaskStatus, Value
 from taskmem_hookspecs.model import Instant
 
-COVERED_CALLS: Final = 3
+_COVERED_CALLS: Final = 3
 """Calls of a turn after which it is covered."""
 NAME_BYTES: Final = 120
 """Longest excerpt of the user's message as the task's name."""
@@ -57,7 +57,7 @@ class UncoveredCallEntry(Value):
 
 def needs_task(seen: Sequence[UncoveredCallEntry]) -> bool:
     """True if a turn has made enough calls to be covered by a task."""
-    return sum(isinstance(each.entry, CallStartEntry) for each in seen) >= COVERED_CALLS
+    return sum(isinstance(each.entry, CallStartEntry) for each in seen) >= _COVERED_CALLS
 
 
 def has_seen_start(seen: Sequence[UncoveredCallEntry], entry: CallEndEntry) -> bool:
@@ -105,7 +105,7 @@ def open_task(
         change.tasks[0], run_id=run_id, now=now, role=owner.role, session_key=owner.session_key
     )
     covered = TurnCovered(
-        step_calls=COVERED_CALLS,
+        step_calls=_COVERED_CALLS,
         checkpoints=len(seen),
         calls=sum(isinstance(each.entry, CallEndEntry) for each in seen),
     )

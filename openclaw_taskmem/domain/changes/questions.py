@@ -39,7 +39,7 @@ RESUME: Final = "Resume"
 LEAVE_IT: Final = "Leave it"
 ACCEPT_BUTTON: Final = "Accept"
 SEND_BACK_BUTTON: Final = "Send back"
-ANSWER_BYTES: Final = 4_000
+_ANSWER_BYTES: Final = 4_000
 _REPETITION: Final = "You were told so before, and nothing followed: the task still waits."
 _INTERRUPTION_REASONS: Final = (RunReason.STALE, RunReason.PROMPT_CHANGED, RunReason.CREDENTIALS)
 """Reasons of blocked runs whose user is asked whether to resume."""
@@ -121,7 +121,7 @@ def close_question(facts: TaskFacts, question: UserQuestion, answer: str, now: d
         kind=events.QUESTION_ANSWERED,
         task_id=facts.task.task_id,
         run_id=run.run_id if run else None,
-        data={"question": question.key, "answer": clip(to_plain_line(answer), ANSWER_BYTES)},
+        data={"question": question.key, "answer": clip(to_plain_line(answer), _ANSWER_BYTES)},
     )
 
 
@@ -189,7 +189,7 @@ def build_answer_reminder(
 def _format_answer(task: Task, run: Run, answer: str) -> str:
     """Write what the agent reads: the question and its answer, on one line."""
     name = quote_step(to_plain_line(task.name), notices.NAME_BYTES)
-    quote = quote_line(to_plain_line(answer), ANSWER_BYTES)
+    quote = quote_line(to_plain_line(answer), _ANSWER_BYTES)
     if run.state is RunState.REVIEW:
         asked = f"you had handed your task {name} to the user for review."
         next_ = (

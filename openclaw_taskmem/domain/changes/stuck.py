@@ -41,7 +41,7 @@ from taskmem_hookspecs import (
     WakeState,
 )
 
-HELD_FOR_USER: Final = timedelta(minutes=5)
+_HELD_FOR_USER: Final = timedelta(minutes=5)
 """How long an alert is held back at a time while its task waits for the user."""
 HOLD_FOR_GO_ON: Final = timedelta(seconds=60)
 """How long an alert is held back at a time while its task's run is told to go on."""
@@ -122,7 +122,7 @@ def suppress_alert(
     tells the run to go on may still be acted on.
     """
     if facts.run is not None and facts.run.state.is_waiting:
-        return facts.task.model_copy(update={"held_until": now + HELD_FOR_USER})
+        return facts.task.model_copy(update={"held_until": now + _HELD_FOR_USER})
     run = facts.run
     if run is not None and current_run.is_at_work(run) and run.limits.turn_began_at is not None:
         # While its gateway is connected, an expired lease is renewed.

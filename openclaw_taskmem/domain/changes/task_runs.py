@@ -41,7 +41,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import RunNotReady
 
-ATTACHED_KEY = "attached_task_ids"
+_ATTACHED_KEY = "attached_task_ids"
 """Metadata key that names the tasks that go to review with a task."""
 SAID_BYTES = 280
 """Longest excerpt, in the line for the user, of an agent's message that ends a task."""
@@ -105,7 +105,7 @@ def queue_for_role(
 
 def list_attached(metadata: Mapping[str, JsonValue]) -> tuple[str, ...]:
     """Return the tasks that a task's metadata attaches to it."""
-    named = metadata.get(ATTACHED_KEY)
+    named = metadata.get(_ATTACHED_KEY)
     if not isinstance(named, list):
         return ()
     return tuple(each for each in named if isinstance(each, str))

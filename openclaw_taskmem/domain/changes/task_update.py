@@ -178,7 +178,7 @@ def _describe_last_message(facts: QueryFacts) -> list[str]:
     return [f"Last message, {ago} ago: {quote_line(newest[0].content, 300)}."]
 
 
-REVIEW_SENTENCE: Final = (
+_REVIEW_SENTENCE: Final = (
     "All steps are done, and the user checks the result: stop working on it, and give "
     "what they say to task_resume, as answer."
 )
@@ -198,7 +198,7 @@ def describe_next_step(task: Task, messages: Sequence[Message] = (), run: Run | 
             "they say, and reopen with reopened_steps what that undoes."
         )
     if progress.current is None and run and run.state is RunState.REVIEW:
-        return REVIEW_SENTENCE
+        return _REVIEW_SENTENCE
     if progress.current is None:
         return 'All steps are done: set status "completed" when the result is checked.'
     rests = task.status is TaskStatus.PAUSED

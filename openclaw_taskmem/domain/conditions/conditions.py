@@ -67,7 +67,7 @@ class Token(NamedTuple):
     @property
     def is_article(self) -> bool:
         """True if it is an article, such as `the`."""
-        return self.kind == "word" and self.lower in ARTICLES
+        return self.kind == "word" and self.lower in _ARTICLES
 
 
 def scan_words(sentence: str) -> list[Token]:
@@ -166,7 +166,7 @@ def _join_choices(tokens: list[Token]) -> list[Token]:
     return joined
 
 
-class Cursor:
+class _Cursor:
     """Reads the tokens of one part from the left."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
@@ -195,7 +195,7 @@ class Cursor:
         """Take a number, such as `0.1` or `1,000`; None: none comes next."""
         if self.is_at_end or self._tokens[self._at].kind != "word":
             return None
-        number = parse_number(self._tokens[self._at].text)
+        number = _parse_number(self._tokens[self._at].text)
         self._at += number is not None
         return number
 
@@ -205,13 +205,15 @@ class Cursor:
 
     def skip_articles(self) -> None:
         """Skip articles."""
-        self._skip_words(ARTICLES)
+        self._skip_words(_ARTICLES)
 
     def take_words(self) -> tuple[str, ...]:
         """Take the words before a comparison, the name of a number."""
         start = self._at
         while not self.is_at_end and self._tokens[self._at].kind == "word":
-            if any(self._measure_phrase(p) for table in COMPARISON_PHRASES.values() for p in table):
+            if any(
+                self._measure_phrase(p) for table in _COMPARISON_PHRASES.values() for p in table
+            ):
                 break
             self._at += 1
         return tuple(token.text for token in self._tokens[start : self._at])
@@ -236,7 +238,7 @@ class Cursor:
         return at - self._at
 
 
-def parse_number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     """Parse a number such as `0.1`, `-3` or `1,000`; None: not a number, such as `0,1`."""
     if not _NUMBER.fullmatch(text):
         return None
@@ -250,114 +252,116 @@ def parse_number(text: str) -> float | None:
 Phrases = frozenset[tuple[str, ...]]
 
 
-def parse_phrases(text: str) -> Phrases:
+def _parse_phrases(text: str) -> Phrases:
     """Parse a table of phrases, separated by bars."""
     return frozenset(tuple(phrase.split()) for phrase in text.split("|"))
 
 
-COMMAND: Final = parse_phrases(
+COMMAND: Final = _parse_phrases(
     "it|command|process|program|script|build|job|run|tests|window|dialog"
 )
 """Words for the command or the window."""
-PLACE: Final = parse_phrases(
+PLACE: Final = _parse_phrases(
     "it|output|terminal|screen|console|log|file|window|title|page|dialog|command|"
     "process|program|script|build|job|run|tests|last line"
 )
 """Words for what shows a text."""
-OBJECT: Final = parse_phrases(
+_OBJECT: Final = _parse_phrases(
     "text|word|words|string|phrase|message|line|lines|text that says|message saying|"
     "line with|line containing|line matching|line that says|line that matches|output|"
     "output matching|something matching|anything matching"
 )
 """Words for a text."""
-SHOW_VERBS: Final = parse_phrases(
+_SHOW_VERBS: Final = _parse_phrases(
     "shows|prints|displays|says|contains|outputs|logs|reports|reads|includes|has|writes"
 )
-HIDE_VERBS: Final = parse_phrases("no longer shows|no longer says|no longer contains|stops showing")
-APPEAR_VERBS: Final = parse_phrases(
+_HIDE_VERBS: Final = _parse_phrases(
+    "no longer shows|no longer says|no longer contains|stops showing"
+)
+_APPEAR_VERBS: Final = _parse_phrases(
     "appears|appear|shows up|show up|comes up|is shown|are shown|is printed|"
     "are printed|"
     "is displayed|are displayed|is logged|are logged|is visible|are visible|is there|"
     "has appeared|have appeared|was printed|is output|is seen|occurs|is written|"
     "is found|matches|match|is reported|are reported"
 )
-GONE_PHRASES: Final = parse_phrases(
+_GONE_PHRASES: Final = _parse_phrases(
     "is gone|are gone|disappears|disappear|has disappeared|have disappeared|vanishes|"
     "goes away|go away|is no longer shown|are no longer shown|is no longer visible|"
     "no longer appears|is not shown any more"
 )
-PLACE_PHRASES: Final = parse_phrases(
+_PLACE_PHRASES: Final = _parse_phrases(
     "in output|in terminal|in log|in file|in window|in title|in console|on screen|"
     "on terminal|on page|on line|on one line|on its own line|in line|on console"
 )
-END_VERBS: Final = parse_phrases(
+_END_VERBS: Final = _parse_phrases(
     "exits|exit|ends|finishes|finish|completes|terminates|stops|closes|is over|is done|"
     "is finished|is complete|is completed|is closed|has finished|has ended|has exited|"
     "has completed|has stopped|has closed|are done|are over|are finished|have finished"
 )
-SUCCESS_VERBS: Final = parse_phrases(
+_SUCCESS_VERBS: Final = _parse_phrases(
     "succeeds|succeed|passes|pass|exits successfully|ends successfully|"
     "finishes successfully|completes successfully|has succeeded|have passed|"
     "is successful"
 )
-FAILURE_VERBS: Final = parse_phrases(
+_FAILURE_VERBS: Final = _parse_phrases(
     "fails|fail|crashes|has failed|have failed|exits with error|ends with error|"
     "exits with failure|exits non-zero|exits nonzero|exits with non-zero status|"
     "exits with nonzero status|exits with non-zero code|exits with non-zero exit code|"
     "exits with non-zero exit status|exits unsuccessfully"
 )
-EXITS_WITH: Final = parse_phrases(
+_EXITS_WITH: Final = _parse_phrases(
     "exits with|ends with|finishes with|terminates with|returns|exits with status|"
     "exits with code|exits with exit code|exits with exit status|ends with status|"
     "finishes with status|returns status|returns exit code|returns code"
 )
-PROMPT: Final = parse_phrases("prompt|shell prompt|shell's prompt|command prompt")
-RETURN_VERBS: Final = parse_phrases(
+PROMPT: Final = _parse_phrases("prompt|shell prompt|shell's prompt|command prompt")
+_RETURN_VERBS: Final = _parse_phrases(
     "returns|is back|comes back|appears|reappears|is shown|has returned|is there"
 )
-ASK_VERBS: Final[Mapping[Answer, Phrases]] = {
-    Answer.PASSWORD: parse_phrases(
+_ASK_VERBS: Final[Mapping[Answer, Phrases]] = {
+    Answer.PASSWORD: _parse_phrases(
         "asks for password|asks for passphrase|prompts for password|"
         "prompts for passphrase|is asking for password|wants password"
     ),
-    Answer.YES_NO: parse_phrases(
+    Answer.YES_NO: _parse_phrases(
         "asks yes/no|asks y/n|asks yes/no question|asks y/n question|"
         "asks for confirmation|asks to confirm|asks for yes/no|asks for y/n"
     ),
-    Answer.ANY: parse_phrases(
+    Answer.ANY: _parse_phrases(
         "asks for input|asks something|asks anything|asks question|asks for anything|"
         "asks|waits for input|is waiting for input|prompts for input|needs input|"
         "asks for answer"
     ),
 }
-QUIET_PHRASES: Final = parse_phrases(
+_QUIET_PHRASES: Final = _parse_phrases(
     "quiet for|is quiet for|goes quiet for|has been quiet for|stays quiet for|"
     "silent for|is silent for|has been silent for|no output for|no new output for|"
     "nothing new for|nothing is printed for|nothing new is printed for|"
     "nothing new is shown for|nothing changes for|prints nothing for|"
     "no new lines for|no new line for|nothing new appears for|nothing appears for"
 )
-PROGRESS: Final = parse_phrases("progress|percentage|progress bar")
+PROGRESS: Final = _parse_phrases("progress|percentage|progress bar")
 """Words for what reaches a percentage, besides the command."""
-REACH_VERBS: Final = parse_phrases(
+_REACH_VERBS: Final = _parse_phrases(
     "reaches|is at|hits|gets to|shows|is|reaches at least|is at least|at least|passes"
 )
-REACHED_PHRASES: Final = parse_phrases(
+_REACHED_PHRASES: Final = _parse_phrases(
     "is reached|is shown|appears|done|complete|completed|is done|is complete|or more|"
     "is displayed|is printed|reached|progress"
 )
-COMPARISON_PHRASES: Final[Mapping[Comparison, Phrases]] = {
-    Comparison.LESS: parse_phrases(
+_COMPARISON_PHRASES: Final[Mapping[Comparison, Phrases]] = {
+    Comparison.LESS: _parse_phrases(
         "<|is below|is less than|drops below|falls below|is under|goes below"
     ),
-    Comparison.AT_MOST: parse_phrases("<=|is at most|≤"),
-    Comparison.MORE: parse_phrases(
+    Comparison.AT_MOST: _parse_phrases("<=|is at most|≤"),
+    Comparison.MORE: _parse_phrases(
         ">|is above|is more than|is greater than|exceeds|goes above|is over|rises above"
     ),
-    Comparison.AT_LEAST: parse_phrases(">=|≥|is at least|reaches|reaches at least|hits|gets to"),
-    Comparison.EQUAL: parse_phrases("==|=|equals|is equal to|is exactly"),
+    Comparison.AT_LEAST: _parse_phrases(">=|≥|is at least|reaches|reaches at least|hits|gets to"),
+    Comparison.EQUAL: _parse_phrases("==|=|equals|is equal to|is exactly"),
 }
-UNITS: Final[Mapping[str, float]] = {
+_UNITS: Final[Mapping[str, float]] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
     **dict.fromkeys(("h", "hour", "hours"), 3600.0),
@@ -368,27 +372,27 @@ TABLES: Final = (
     *(
         COMMAND,
         PLACE,
-        OBJECT,
-        SHOW_VERBS,
-        HIDE_VERBS,
-        APPEAR_VERBS,
-        GONE_PHRASES,
-        PLACE_PHRASES,
-        END_VERBS,
-        SUCCESS_VERBS,
+        _OBJECT,
+        _SHOW_VERBS,
+        _HIDE_VERBS,
+        _APPEAR_VERBS,
+        _GONE_PHRASES,
+        _PLACE_PHRASES,
+        _END_VERBS,
+        _SUCCESS_VERBS,
     ),
     *(
-        FAILURE_VERBS,
-        EXITS_WITH,
+        _FAILURE_VERBS,
+        _EXITS_WITH,
         PROMPT,
-        RETURN_VERBS,
-        QUIET_PHRASES,
+        _RETURN_VERBS,
+        _QUIET_PHRASES,
         PROGRESS,
-        REACH_VERBS,
-        REACHED_PHRASES,
+        _REACH_VERBS,
+        _REACHED_PHRASES,
     ),
-    *ASK_VERBS.values(),
-    *COMPARISON_PHRASES.values(),
+    *_ASK_VERBS.values(),
+    *_COMPARISON_PHRASES.values(),
 )
 """All tables of phrases, for the documentation."""
 FORMS: Final = (
@@ -408,7 +412,7 @@ FORMS: Final = (
     "NAME >= N",
 )
 """The forms, as a refusal lists them."""
-ARTICLES: Final = frozenset(("a", "an", "the", "its", "any"))
+_ARTICLES: Final = frozenset(("a", "an", "the", "its", "any"))
 
 
 # --- conditions ---------------------------------------------------------------
@@ -592,7 +596,7 @@ def _read_part(tokens: Part) -> Form | None:
         _read_percent,
         _read_named_number,
     ):
-        cursor = Cursor(tokens)
+        cursor = _Cursor(tokens)
         cursor.skip_empty()
         try:
             form = read(cursor)
@@ -608,90 +612,90 @@ def _read_part(tokens: Part) -> Form | None:
     return None
 
 
-def _read_text(cursor: Cursor) -> Form | None:
+def _read_text(cursor: _Cursor) -> Form | None:
     place = cursor.take(PLACE)
-    hides = cursor.take(HIDE_VERBS)
-    shows = hides or cursor.take(SHOW_VERBS)
+    hides = cursor.take(_HIDE_VERBS)
+    shows = hides or cursor.take(_SHOW_VERBS)
     if place and not shows:
         return None
-    cursor.take(OBJECT)
+    cursor.take(_OBJECT)
     cursor.skip_articles()
     text, regex = cursor.take_kind("quote"), None
     if text is None and (regex := cursor.take_kind("regex")) is None:
         return None
-    cursor.take(PLACE_PHRASES)
-    gone = hides or (not shows and cursor.take(GONE_PHRASES))
+    cursor.take(_PLACE_PHRASES)
+    gone = hides or (not shows and cursor.take(_GONE_PHRASES))
     if not gone and not shows:
-        cursor.take(APPEAR_VERBS)
-    cursor.take(PLACE_PHRASES)
+        cursor.take(_APPEAR_VERBS)
+    cursor.take(_PLACE_PHRASES)
     if text is not None:
         return TextForm(text=text, gone=gone)
     return None if gone or regex is None else _check_regex(RegexForm(regex=regex))
 
 
-def _read_exit(cursor: Cursor) -> Form | None:
+def _read_exit(cursor: _Cursor) -> Form | None:
     cursor.take(COMMAND)
-    for kind, table in ((ExitKind.FAILURE, FAILURE_VERBS), (ExitKind.SUCCESS, SUCCESS_VERBS)):
+    for kind, table in ((ExitKind.FAILURE, _FAILURE_VERBS), (ExitKind.SUCCESS, _SUCCESS_VERBS)):
         if cursor.take(table):
             return ExitForm(exit=kind)
-    if cursor.take(EXITS_WITH):
+    if cursor.take(_EXITS_WITH):
         status = cursor.take_number()
         whole = status is not None and status.is_integer() and 0 <= status <= 255  # noqa: PLR2004
         return ExitForm(exit=int(status)) if whole and status is not None else None
-    return ExitForm(exit=ExitKind.ANY) if cursor.take(END_VERBS) else None
+    return ExitForm(exit=ExitKind.ANY) if cursor.take(_END_VERBS) else None
 
 
-def _read_prompt(cursor: Cursor) -> Form | None:
+def _read_prompt(cursor: _Cursor) -> Form | None:
     if not cursor.take(PROMPT):
         return None
-    return PromptForm(prompt=True) if cursor.take(RETURN_VERBS) or cursor.is_at_end else None
+    return PromptForm(prompt=True) if cursor.take(_RETURN_VERBS) or cursor.is_at_end else None
 
 
-def _read_asks(cursor: Cursor) -> Form | None:
+def _read_asks(cursor: _Cursor) -> Form | None:
     cursor.take(PLACE)
-    taken = [answer for answer, table in ASK_VERBS.items() if cursor.take(table)]
+    taken = [answer for answer, table in _ASK_VERBS.items() if cursor.take(table)]
     return AsksForm(asks=taken[0]) if len(taken) == 1 else None
 
 
-def _read_quiet(cursor: Cursor) -> Form | None:
-    if not cursor.take(QUIET_PHRASES):
+def _read_quiet(cursor: _Cursor) -> Form | None:
+    if not cursor.take(_QUIET_PHRASES):
         cursor.take(PLACE)
-        if not cursor.take(QUIET_PHRASES):
+        if not cursor.take(_QUIET_PHRASES):
             return None
     seconds = _read_duration(cursor)
     return QuietForm(quiet=seconds) if seconds else None
 
 
-def _read_duration(cursor: Cursor) -> float | None:
-    cursor.take(parse_phrases("at least"))
+def _read_duration(cursor: _Cursor) -> float | None:
+    cursor.take(_parse_phrases("at least"))
     number = cursor.take_number()
     unit = cursor.take_kind("word")
     if number is None:
         digits = (unit or "").rstrip("abcdefghijklmnopqrstuvwxyz")
-        number, unit = parse_number(digits), (unit or "")[len(digits) :]
-    return None if number is None else (number * UNITS.get((unit or "").lower(), 0.0))
+        number, unit = _parse_number(digits), (unit or "")[len(digits) :]
+    return None if number is None else (number * _UNITS.get((unit or "").lower(), 0.0))
 
 
-def _read_percent(cursor: Cursor) -> Form | None:
+def _read_percent(cursor: _Cursor) -> Form | None:
     if cursor.take(PROGRESS) or cursor.take(PLACE):
-        if not cursor.take(REACH_VERBS) and not cursor.take(parse_phrases(">=|≥")):
+        if not cursor.take(_REACH_VERBS) and not cursor.take(_parse_phrases(">=|≥")):
             return None
-    elif not cursor.take(REACH_VERBS):
-        cursor.take(parse_phrases(">=|≥"))
+    elif not cursor.take(_REACH_VERBS):
+        cursor.take(_parse_phrases(">=|≥"))
     number = cursor.take_number()
     sign = cursor.take_kind("word")
     if number is None or (sign or "").lower() not in PERCENT or not 0 <= number <= 100:  # noqa: PLR2004
         return None
-    cursor.take(REACHED_PHRASES)
+    cursor.take(_REACHED_PHRASES)
     return PercentForm(percent=number)
 
 
-def _read_named_number(cursor: Cursor) -> Form | None:
+def _read_named_number(cursor: _Cursor) -> Form | None:
     quoted = cursor.take_kind("quote")
     words = (quoted,) if quoted else cursor.take_words()
     if not words or len(words) > _NAME_WORDS or not any(map(str.isalpha, "".join(words))):
         return None
-    for op, table in COMPARISON_PHRASES.items():
+    for op, table in _COMPARISON_PHRASES.items():
         # In words, only after a name of one word: "epoch 3 reaches the end" is English, no number.
         spelled = frozenset(p for p in table if p[0].isalpha())
         if cursor.take(table - spelled) or (len(words) == 1 and cursor.take(spelled)):

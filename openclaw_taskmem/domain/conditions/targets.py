@@ -12,7 +12,7 @@ from openclaw_taskmem.domain.conditions import role_queue_target
 from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
 from taskmem_hookspecs import InvalidArguments, Target, Wait
 
-LONGEST_NAME: Final = 4096
+_LONGEST_NAME: Final = 4096
 """Most bytes of a target's name; no path is longer."""
 
 BUILT_IN: Final = frozenset(("pty", "window", "screen", role_queue_target.SCHEME))
@@ -21,7 +21,7 @@ BUILT_IN: Final = frozenset(("pty", "window", "screen", role_queue_target.SCHEME
 Of any other, the refusal of a condition lists the forms that are judged, and a plug-in may describe
 its targets.
 """
-LABEL_BYTES: Final = 80
+_LABEL_BYTES: Final = 80
 """Longest excerpt of a target's name in a line for people."""
 UNTIL_BYTES: Final = 200
 """Longest excerpt of a condition in a line for people."""
@@ -50,9 +50,9 @@ def parse_target(text: str) -> Target:
         return _parse_queue(scheme, name.lower())
     known = scheme not in (role_queue_target.SCHEME, "screen") and scheme.isascii()
     if known and scheme.isidentifier() and name and name.isprintable():
-        if len(name.encode()) > LONGEST_NAME:
+        if len(name.encode()) > _LONGEST_NAME:
             raise InvalidArguments(
-                f"The target has more than {LONGEST_NAME:,} bytes, and nothing has such a "
+                f"The target has more than {_LONGEST_NAME:,} bytes, and nothing has such a "
                 "name. Nothing was written."
             )
         return Target(scheme=scheme, name=name)
@@ -95,11 +95,11 @@ def describe_target(text: str) -> str:
     if not name or scheme in _ID_SCHEMES:
         return scheme
     if scheme == role_queue_target.SCHEME:
-        return f"the queue of {clip(to_plain_line(name), LABEL_BYTES)}"
+        return f"the queue of {clip(to_plain_line(name), _LABEL_BYTES)}"
     kind, colon, rest = name.partition(":")
     if scheme == "pty" and colon and kind in ("file", "tmux"):
         name = rest
-    return clip(to_plain_line(name.rstrip("/").rpartition("/")[2] or name), LABEL_BYTES)
+    return clip(to_plain_line(name.rstrip("/").rpartition("/")[2] or name), _LABEL_BYTES)
 
 
 def describe_wait(wait: Wait) -> str:

@@ -37,7 +37,7 @@ LONGEST_REST: Final = 30.0
 """Longest rest of a failing judge in seconds; it is asked again after 1, 2, 4 … up to this."""
 
 
-PLACEHOLDER: Final = '"THE TEXT THAT IT PRINTS" appears'
+_PLACEHOLDER: Final = '"THE TEXT THAT IT PRINTS" appears'
 """Suggested form for a side that quotes no text."""
 
 
@@ -126,7 +126,7 @@ def assign_judges(
         raise JudgeUnavailable(f"{' '.join(late)} Call again. Nothing was written.")
     if unread:
         raise build_sides_refusal(condition, unread, " ".join(advice))
-    deciders = find_deciders(condition, judges)
+    deciders = _find_deciders(condition, judges)
     return tuple(
         UnderstoodSide(
             side=side.words, form=str(side) if side.forms else None, judged_by=judge.name
@@ -136,7 +136,7 @@ def assign_judges(
     )
 
 
-def find_deciders(condition: Condition, judges: Sequence[Judge]) -> tuple[Judge | None, ...]:
+def _find_deciders(condition: Condition, judges: Sequence[Judge]) -> tuple[Judge | None, ...]:
     """Find the judge of each side of a condition; None: it has none."""
     every = range(len(condition.sides))
     return tuple(next((j for j in judges if i in getattr(j, "sides", every)), None) for i in every)
@@ -144,7 +144,7 @@ def find_deciders(condition: Condition, judges: Sequence[Judge]) -> tuple[Judge 
 
 def find_unjudged(condition: Condition, judges: Sequence[Judge]) -> tuple[int, ...]:
     """Return the sides that have no judge."""
-    deciders = enumerate(find_deciders(condition, judges))
+    deciders = enumerate(_find_deciders(condition, judges))
     return tuple(i for i, judge in deciders if judge is None)
 
 
@@ -241,7 +241,7 @@ def suggest_form(words: str) -> str:
     for token in scan_words(words):
         if token.kind == "quote":
             return f"{TextForm(text=token.text)}"
-    return PLACEHOLDER
+    return _PLACEHOLDER
 
 
 def compute_retry_delay(failures: int) -> float:

@@ -53,7 +53,7 @@ _PARTS: Final = {field: part for part, of in Run.PARTS.items() for field in of.m
 """The part that has a field, by the name of the field."""
 
 
-def read_count(run: Run, name: str) -> int:
+def _read_count(run: Run, name: str) -> int:
     """Return the number in a field of a run, or of one of its parts."""
     count: int = getattr(getattr(run, _PARTS[name]) if name in _PARTS else run, name)
     return count
@@ -113,7 +113,7 @@ class RunEvent(Value):
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
         """Compute the fields that the event changes, apart from those of entering a state."""
-        more = {} if self.adds is None else {self.adds: read_count(run, self.adds) + 1}
+        more = {} if self.adds is None else {self.adds: _read_count(run, self.adds) + 1}
         return {**self.sets, **more, **dict(self)}
 
 

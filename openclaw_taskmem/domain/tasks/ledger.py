@@ -38,10 +38,10 @@ STAMP_SLACK: Final = 10_000_000
 """How far a file's time may lie before the actual instant, in nanoseconds."""
 MOST_ENTRIES: Final = 50
 """Most entries in an answer; `taskmem show --json` has all."""
-MOST_NAMES: Final = 5
+_MOST_NAMES: Final = 5
 """Most names in a line for the user."""
 NAME_BYTES: Final = 60
-NEARBY_PREFIX: Final = "also changed in its folders meanwhile, and named by nobody"
+_NEARBY_PREFIX: Final = "also changed in its folders meanwhile, and named by nobody"
 NOWHERE_SENTENCE: Final = (
     "It was found nowhere: not among what was seen to be made, nor in its folders."
 )
@@ -172,7 +172,7 @@ def list_path_ends(name: str) -> tuple[str, str]:
 def judge_entry(entry: LedgerEntry, checked: CheckedClaim) -> LedgerEntry:
     """Add a verifier's finding about the file to an entry."""
     found = checked.finding
-    verdict = find_verdict(checked)
+    verdict = _find_verdict(checked)
     return entry.model_copy(
         update={
             "verdict": verdict,
@@ -183,7 +183,7 @@ def judge_entry(entry: LedgerEntry, checked: CheckedClaim) -> LedgerEntry:
     )
 
 
-def find_verdict(checked: CheckedClaim) -> LedgerVerdict:
+def _find_verdict(checked: CheckedClaim) -> LedgerVerdict:
     """Return the verdict on a file.
 
     A refuted file without a size is absent, one of 0 bytes empty, any other old.
@@ -222,12 +222,12 @@ def list_made(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
     return [entry for entry in entries if entry.change is not None and not entry.nearby]
 
 
-def list_nearby(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+def _list_nearby(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
     """List the entries of what only changed in a folder of the task meanwhile."""
     return [entry for entry in entries if entry.nearby]
 
 
-def list_unverified(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+def _list_unverified(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
     """List the entries of what could not be verified."""
     return [e for e in entries if e.verdict is LedgerVerdict.UNVERIFIED and not e.nearby]
 
@@ -236,12 +236,12 @@ def describe_ledger(
     entries: Sequence[LedgerEntry], most: int | None = None
 ) -> dict[str, JsonValue]:
     """Build the fields of an answer that list what was made; `most`: None for all."""
-    listed, doubtful = list_made(entries), list_unverified(entries)
+    listed, doubtful = list_made(entries), _list_unverified(entries)
     fields: dict[str, JsonValue] = {
         "made": [_describe_entry(entry) for entry in listed[:most]],
         "unverified": [{"what": e.path, "why": e.why} for e in doubtful[:most]],
     }
-    if nearby := list_nearby(entries):
+    if nearby := _list_nearby(entries):
         fields["also_changed"] = [{"path": e.path, "change": e.change} for e in nearby[:most]]
     if most is not None and len(listed) > most:
         fields["made_more"] = len(listed) - most
@@ -266,8 +266,8 @@ def summarize_ledger(entries: Sequence[LedgerEntry], *, nothing: str) -> str:
 
     `nothing`: the sentence that nothing was made; empty: something was.
     """
-    nearby = _join_names([_format_short_path(entry, {}) for entry in list_nearby(entries)])
-    also = f"{NEARBY_PREFIX}: {nearby}" if nearby else ""
+    nearby = _join_names([_format_short_path(entry, {}) for entry in _list_nearby(entries)])
+    also = f"{_NEARBY_PREFIX}: {nearby}" if nearby else ""
     clauses = [nothing or format_made(entries, {}), format_unverified(entries, {}), also]
     return " ".join(f"{each[0].upper()}{each[1:]}." for each in clauses if each)
 
@@ -311,7 +311,7 @@ def format_made(entries: Sequence[LedgerEntry], folders: Mapping[str, str]) -> s
 
 def format_unverified(entries: Sequence[LedgerEntry], folders: Mapping[str, str]) -> str:
     """Tell the user what could not be verified; empty: nothing."""
-    names = [_format_short_path(entry, folders) for entry in list_unverified(entries)]
+    names = [_format_short_path(entry, folders) for entry in _list_unverified(entries)]
     return f"not verified: {_join_names(names)}" if names else ""
 
 
@@ -325,5 +325,5 @@ def _format_short_path(entry: LedgerEntry, folders: Mapping[str, str]) -> str:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"{', '.join(names[:MOST_NAMES])}{more}"
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{more}"

@@ -46,7 +46,7 @@ def list_required_artifacts(task: Task, given: Sequence[str] = ()) -> tuple[Requ
     `given` are named by the caller, and replace those of the metadata with the same end of the
     path.
     """
-    own = [parse_required_artifact(each) for each in given]
+    own = [_parse_required_artifact(each) for each in given]
     listed = [_resolve_subject(each, own) for each in read_metadata_artifacts(task.metadata)]
     return tuple(dict.fromkeys((*listed, *own)))
 
@@ -69,7 +69,7 @@ def find_fault(things: Sequence[RequiredArtifact]) -> str | None:
     return None
 
 
-def parse_required_artifact(text: str) -> RequiredArtifact:
+def _parse_required_artifact(text: str) -> RequiredArtifact:
     """Parse an artifact: a URL, a recorded command, a file, or something on another machine.
 
     A file may be a path or a URL of this machine, `file:///work/a.md`.
@@ -110,7 +110,7 @@ def make_claim(
 
 def _parse_item(item: JsonValue) -> RequiredArtifact | None:
     if isinstance(item, str) and item.strip():
-        return parse_required_artifact(item)
+        return _parse_required_artifact(item)
     if not isinstance(item, dict):
         return None
     subject, kind = item.get("subject") or item.get("path"), item.get("kind", "file")

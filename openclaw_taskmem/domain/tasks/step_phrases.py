@@ -16,9 +16,9 @@ from openclaw_taskmem.domain.tasks.plan import identify_step
 from taskmem_hookspecs import Value
 
 TICKS: Final = frozenset(("✅", "☑", "✔", "✓", "[x]"))
-LEADING_WORDS: Final = TICKS | {"done", "completed", "finished", "skipped"}
+_LEADING_WORDS: Final = TICKS | {"done", "completed", "finished", "skipped"}
 """Words that may come before a step: "finished step 2", but not "complete step 2"."""
-DONE_WORDS: Final = LEADING_WORDS | {"complete"}
+_DONE_WORDS: Final = _LEADING_WORDS | {"complete"}
 EMPTY_WORDS: Final = frozenset(
     """
     is are was were has have been am the of plan i we i've we've i'm and but so now then
@@ -27,34 +27,34 @@ EMPTY_WORDS: Final = frozenset(
     """.split()  # noqa: SIM905 - it is read as a text
 )
 """Words without meaning in a clause about steps."""
-HEADINGS: Final = frozenset(("progress", "status", "update", "summary", "so", "far"))
+_HEADINGS: Final = frozenset(("progress", "status", "update", "summary", "so", "far"))
 """Words without meaning before a colon."""
-DOUBTS: Final = frozenset(
+_DOUBTS: Final = frozenset(
     """
     if when whenever once after until unless before assuming should as hopefully maybe
     perhaps can provided
     """.split()  # noqa: SIM905
 )
 """A sentence that begins with one of these marks nothing."""
-OBJECTIONS: Final = frozenset(
+_OBJECTIONS: Final = frozenset(
     "no not oops nope wait actually except though if unless".split()  # noqa: SIM905
 )
 """A clause or sentence that begins with one of these takes the mark before it back."""
-LIMITS: Final = frozenset(("but", "only"))
+_LIMITS: Final = frozenset(("but", "only"))
 """These do, too, unless the clause is about another step."""
-REOPENING_WORDS: Final = frozenset(("actually", "really", "after", "correction", "oops"))
-DENIAL_WORDS: Final = frozenset(
+_REOPENING_WORDS: Final = frozenset(("actually", "really", "after", "correction", "oops"))
+_DENIAL_WORDS: Final = frozenset(
     "not never fail failed fails failing broke broken blocked undone reverted".split()  # noqa: SIM905
 )
 """A clause with one of these, or with "n't", marks no step as done."""
-PROGRESS: Final = DONE_WORDS | frozenset(
+PROGRESS: Final = _DONE_WORDS | frozenset(
     """
     built ran wrote made sent got works live ready ok up did passes succeeds green
     marking
     """.split()  # noqa: SIM905
 )
 """Words that sound like progress, besides those that end in "ed". Used only for a hint."""
-SENTENCE_CHARS: Final = 400
+_SENTENCE_CHARS: Final = 400
 """Characters of a sentence that are read."""
 
 _NUMBERS: Final = (
@@ -88,11 +88,11 @@ _ASIDE_PHRASE: Final = re.compile(
 )
 """Phrases without meaning: how long it took, that nothing went wrong."""
 _LEADING_MARK: Final = re.compile(
-    rf"(?:\[x\]|[✅☑✔✓]\ufe0f?|(?:{'|'.join(sorted(LEADING_WORDS - TICKS))}) ?[:–—-])\s*",
+    rf"(?:\[x\]|[✅☑✔✓]\ufe0f?|(?:{'|'.join(sorted(_LEADING_WORDS - TICKS))}) ?[:–—-])\s*",
     re.IGNORECASE,
 )
-_SKIPPED_WORDS: Final = DONE_WORDS | EMPTY_WORDS
-_DONE_ALONE: Final = [[word] for word in DONE_WORDS]
+_SKIPPED_WORDS: Final = _DONE_WORDS | EMPTY_WORDS
+_DONE_ALONE: Final = [[word] for word in _DONE_WORDS]
 _BULLET: Final = re.compile(r"^(?:[-*+•#]+\s+|\d{1,3}[.)]\s+)+")
 
 
@@ -123,9 +123,9 @@ def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
         clauses = _split_clauses(sentence, len(plan))
         words = [word for clause in clauses for word in clause]
         named |= _read_steps(words)
-        if not words or words[0] in DOUBTS:
+        if not words or words[0] in _DOUBTS:
             continue
-        if words[0] in OBJECTIONS and "not" not in words:
+        if words[0] in _OBJECTIONS and "not" not in words:
             done.clear()  # "Step 2 done. Oops, no."
             all_done = False
             continue
@@ -158,7 +158,7 @@ def sounds_like_progress(message: str) -> bool:
 
 
 def _is_progress(word: str) -> bool:
-    past = word.endswith("ed") and word not in DENIAL_WORDS | _TROUBLE_WORDS
+    past = word.endswith("ed") and word not in _DENIAL_WORDS | _TROUBLE_WORDS
     return past or word in PROGRESS
 
 
@@ -185,7 +185,7 @@ def _split_sentences(message: str) -> Iterator[str]:
             if words.endswith(":") and not _is_plain(f"{words} "):
                 break
             if words and not words.endswith("?") and not words.startswith(">"):
-                yield words.rstrip(".!…")[:SENTENCE_CHARS]
+                yield words.rstrip(".!…")[:_SENTENCE_CHARS]
 
 
 def _split_clauses(sentence: str, size: int) -> list[list[str]]:
@@ -235,12 +235,12 @@ def _find_done(clauses: Sequence[list[str]]) -> set[int]:
         after = telling[index + 1] if index + 1 < len(telling) else []
         before = telling[index - 1] if index > read else []
         following = index + 1
-        if not others and len(after) == 1 and after[0] in DONE_WORDS:
+        if not others and len(after) == 1 and after[0] in _DONE_WORDS:
             others, following = after, index + 2
-        elif not others and len(before) == 1 and before[0] in LEADING_WORDS:
+        elif not others and len(before) == 1 and before[0] in _LEADING_WORDS:
             others = before
         first = words[0] if words else ""
-        fits = set(others) <= (LEADING_WORDS if first in DONE_WORDS else DONE_WORDS)
+        fits = set(others) <= (_LEADING_WORDS if first in _DONE_WORDS else _DONE_WORDS)
         if steps and others and fits:
             read = following
             found |= set() if _has_objection(clauses[following:]) else steps
@@ -250,7 +250,7 @@ def _find_done(clauses: Sequence[list[str]]) -> set[int]:
 def _is_plain(sentence: str) -> bool:
     """True if a sentence has no heading such as "Goal:"."""
     head, colon, _ = sentence.lower().partition(": ")
-    words = set(_WORD.findall(head)) - (EMPTY_WORDS | DONE_WORDS | HEADINGS)
+    words = set(_WORD.findall(head)) - (EMPTY_WORDS | _DONE_WORDS | _HEADINGS)
     return not colon or not words or bool(_REFERENCE.search(head))
 
 
@@ -260,8 +260,8 @@ def _has_objection(clauses: Sequence[list[str]]) -> bool:
     first = [word for word in words if word != "but"]
     if not first or first[1:] == ["needed"]:
         return False
-    limited = words[0] in LIMITS or any(map(_is_denial, first)) or _is_share(first)
-    return first[0] in OBJECTIONS or (limited and not _read_steps(first))
+    limited = words[0] in _LIMITS or any(map(_is_denial, first)) or _is_share(first)
+    return first[0] in _OBJECTIONS or (limited and not _read_steps(first))
 
 
 def _is_share(words: Sequence[str]) -> bool:
@@ -270,7 +270,7 @@ def _is_share(words: Sequence[str]) -> bool:
 
 
 def _is_denial(word: str) -> bool:
-    return word in DENIAL_WORDS or word.endswith("n't")
+    return word in _DENIAL_WORDS or word.endswith("n't")
 
 
 def _find_denied(clauses: Sequence[list[str]]) -> set[int]:
@@ -282,11 +282,11 @@ def _find_denied(clauses: Sequence[list[str]]) -> set[int]:
 def _find_reopened(clauses: Sequence[list[str]]) -> set[int]:
     """Find the steps of "step 2 is not done after all"; "not done yet" reopens none."""
     found: set[int] = set()
-    plain = any(REOPENING_WORDS.intersection(clause) for clause in clauses)
+    plain = any(_REOPENING_WORDS.intersection(clause) for clause in clauses)
     for clause in clauses if plain else ():
-        words = [word for word in clause if word not in EMPTY_WORDS | REOPENING_WORDS | {"all"}]
+        words = [word for word in clause if word not in EMPTY_WORDS | _REOPENING_WORDS | {"all"}]
         kept = [word for word in words if not word.startswith("‹")]
-        if len(kept) == 2 and kept[1] in DONE_WORDS and _is_not(kept[0]):  # noqa: PLR2004
+        if len(kept) == 2 and kept[1] in _DONE_WORDS and _is_not(kept[0]):  # noqa: PLR2004
             found |= _read_steps(words)
     return found
 
@@ -311,7 +311,7 @@ def _find_own_words(
         words = text[:end].split()
         called = bool(opened)
         while words and words[-1].lower() in _SKIPPED_WORDS:
-            called |= words.pop().lower() in DONE_WORDS
+            called |= words.pop().lower() in _DONE_WORDS
         after = _WORD.findall(_CLAUSE.split(rest)[0].lower()) if rest else []
         if [word for word in after if word not in EMPTY_WORDS] in _DONE_ALONE:
             called, after = True, []

@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.tasks.thread import READ, choose_meaningful, has_tr
 from taskmem_hookspecs import Message, MessageType, Role, Value
 from taskmem_hookspecs.words import build_pattern, extract_words, find_patterns
 
-MEANINGFUL_LIMIT: Final = 10
+_MEANINGFUL_LIMIT: Final = 10
 """Meaningful messages that come first after the matches."""
 _SATURATION: Final = 1.2
 _LENGTH_SHARE: Final = 0.75
@@ -115,7 +115,7 @@ def search_thread(
             return SearchResult(messages=(message,), matches=1, question=question, alone=True)
     scores = _score_messages(question, steps, messages, found)
     matching = sorted(scores, key=lambda place: (-scores[place], -place))
-    telling = choose_meaningful(messages[-READ:], MEANINGFUL_LIMIT)
+    telling = choose_meaningful(messages[-READ:], _MEANINGFUL_LIMIT)
     by_id = {message.message_id: message for message in messages}
     ordered = dict.fromkeys(
         (

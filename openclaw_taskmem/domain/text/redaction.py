@@ -131,7 +131,7 @@ _KEY_CLASSES: Final = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]")))
 """Character classes that the lines of a key all have, unlike lists of checksums."""
 
 
-def mask_shapes(text: str, mask: str) -> str:
+def _mask_shapes(text: str, mask: str) -> str:
     """Replace each credential of a known shape with `mask`."""
     for hint, shape in _HINTED_PATTERNS:
         if hint in text:
@@ -145,7 +145,7 @@ def mask_shapes(text: str, mask: str) -> str:
     return text
 
 
-def mask_key_tails(text: str, mask: str) -> str:
+def _mask_key_tails(text: str, mask: str) -> str:
     """Replace a private key without its first line with `mask`.
 
     Its lines may be indented or quoted, and have a time before them.
@@ -162,7 +162,7 @@ def mask_key_tails(text: str, mask: str) -> str:
     return "".join((*pieces, text[done:]))
 
 
-def mask_cut_keys(text: str, mask: str) -> str:
+def _mask_cut_keys(text: str, mask: str) -> str:
     """Replace the middle of a key at the beginning of a text with `mask`.
 
     Neither its first nor its last line need be there: at least five whole lines that look like a
@@ -399,11 +399,11 @@ def _narrow_letter(wide: re.Match[str]) -> str:
 
 
 def _scrub_plain(text: str) -> str:
-    text = mask_shapes(text, MASK)
+    text = _mask_shapes(text, MASK)
     low = text.casefold()
     if not any(hint in low for hint in _HINTS):
         return text
-    text = mask_key_tails(_BLOCK.sub(MASK, _scrub_json_text(text)), MASK)
+    text = _mask_key_tails(_BLOCK.sub(MASK, _scrub_json_text(text)), MASK)
     text = _TOKEN.sub(MASK, text)
     text = _USER.sub(MASK, _URL.sub(rf"\1:{MASK}", text))
     text = _LINE.sub(rf"\1{MASK}", text)
@@ -417,7 +417,7 @@ def _scrub_plain(text: str) -> str:
 
 def scrub_cut(text: str) -> str:
     """Scrub a part of a longer text, which may begin within a private key."""
-    return mask_cut_keys(scrub(text), MASK)
+    return _mask_cut_keys(scrub(text), MASK)
 
 
 def _scrub_json_text(text: str) -> str:

@@ -18,7 +18,7 @@ ELLIPSIS: Final = "…"
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
-CHECKSUM: Final = 12
+_CHECKSUM_CHARS: Final = 12
 """Digits of a checksum that are shown."""
 _KILO: Final = 1_000
 
@@ -77,7 +77,7 @@ def format_clock(instant: datetime, now: datetime, *, seconds: bool = False) -> 
 
 def format_checksum(sha256: str) -> str:
     """Write a checksum as people are shown it: its first digits."""
-    return f"sha256 {sha256[:CHECKSUM]}"
+    return f"sha256 {sha256[:_CHECKSUM_CHARS]}"
 
 
 def format_size(size: int) -> str:

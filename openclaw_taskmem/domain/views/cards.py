@@ -32,10 +32,10 @@ MOST_STEPS: Final = 50
 Source: https://github.com/openclaw/openclaw/blob/main/docs/tools/progress-card.md.
 """
 STEP_BYTES: Final = 300
-STEPS_BEFORE: Final = 5
+_STEPS_BEFORE: Final = 5
 """Steps shown before the current one if there are too many."""
 MOST_WAITS: Final = 3
-WAIT_BYTES: Final = 160
+_WAIT_BYTES: Final = 160
 ASKED_BYTES: Final = 400
 _MARKDOWN_SIGNS: Final = re.compile(r"([\\`*_\[\]<>#|~])")
 """Characters that Markdown would interpret."""
@@ -68,7 +68,7 @@ def _list_card_steps(task: Task, run: Run | None) -> tuple[int, Sequence[CardSte
     current = compute_progress(task).current
     works = task.status is TaskStatus.ACTIVE and not (run and run.state.is_waiting)
     place = current if current is not None else len(task.plan)
-    first = max(0, min(place - STEPS_BEFORE, len(task.plan) - MOST_STEPS))
+    first = max(0, min(place - _STEPS_BEFORE, len(task.plan) - MOST_STEPS))
 
     def state(step: int) -> StepState:
         if step in task.done:
@@ -110,8 +110,8 @@ def _describe_waits(waits: Sequence[Wait]) -> Sequence[str]:
 
 def _describe_wait(wait: Wait) -> str:
     scheme, _, name = wait.target.partition(":")
-    target = _escape_markdown(name or scheme, WAIT_BYTES)
-    when = _MARKDOWN_SIGNS.sub(r"\\\1", quote_line(to_plain_line(wait.wake_when), WAIT_BYTES))
+    target = _escape_markdown(name or scheme, _WAIT_BYTES)
+    when = _MARKDOWN_SIGNS.sub(r"\\\1", quote_line(to_plain_line(wait.wake_when), _WAIT_BYTES))
     return f"{target} until {when}"
 
 

@@ -44,38 +44,13 @@ class Activity(Value):
     """Excerpt of its result, of several lines; empty: it has none yet."""
 
 
-def find_activity(
-    calls: Sequence[PastCall], words: Message | None, *, at_work: bool
-) -> Activity | None:
-    """Return the call that runs now, or else what an agent did last; None: unknown.
-
-    Args:
-        calls: Its newest calls, oldest first.
-        words: Its newest message; None: none, or its calls tell more.
-        at_work: True if a turn works on the task now.
-    """
-    running = [call for call in calls if call.ok is None] if at_work else []
-    call = next(reversed(running or calls), None)
-    if call is not None:
-        return Activity(
-            what=clip(_name_call(call), SAID_BYTES),
-            at=call.at,
-            running=bool(running),
-            failed=call.ok is False,
-            outcome=call.outcome,
-        )
-    if words is None:
-        return None
-    return Activity(what=quote_words(words), at=words.created_at, is_call=False)
-
-
 def _name_call(call: PastCall) -> str:
     """Name a call: a command by itself, another by its tool and its subject."""
     tool, about = to_plain_line(call.tool), to_plain_line(call.about)
     return about if about and is_shell(call.tool) else ": ".join(filter(None, (tool, about)))
 
 
-def quote_words(words: Message) -> str:
+def _quote_words(words: Message) -> str:
     """Quote the beginning of a message on one line."""
     return f"“{clip(to_plain_line(words.content), SAID_BYTES)}”"
 
@@ -235,7 +210,7 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
         unproved=unproved,
         standing=_name_standing(task.status, standing.section),
         since=standing.since,
-        owner=name_owner(news),
+        owner=_name_owner(news),
         session_key=(run and (run.session_key or (run.owner and run.owner.session_key)))
         or task.session_key,
         question=news.question,
@@ -270,11 +245,22 @@ def _name_judge(news: TaskNews) -> str:
 
 
 def _find_activity(news: TaskNews) -> Activity | None:
-    """Return what its agent does now, or did last."""
+    """Return the call that runs now, or else what its agent did last; None: unknown."""
     run, failed = news.facts.run, news.facts.task.status is TaskStatus.FAILED
-    words = None if failed else news.words  # the line of a failed task quotes them
     at_work = run is not None and current_run.is_at_work(run)
-    return find_activity(news.calls, words, at_work=at_work)
+    running = [call for call in news.calls if call.ok is None] if at_work else []
+    call = next(reversed(running or news.calls), None)
+    if call is not None:
+        return Activity(
+            what=clip(_name_call(call), SAID_BYTES),
+            at=call.at,
+            running=bool(running),
+            failed=call.ok is False,
+            outcome=call.outcome,
+        )
+    if news.words is None or failed:  # the line of a failed task quotes its words
+        return None
+    return Activity(what=_quote_words(news.words), at=news.words.created_at, is_call=False)
 
 
 def sort_lines(lines: Iterable[TaskLine]) -> Mapping[Section, Sequence[TaskLine]]:
@@ -287,7 +273,7 @@ def sort_lines(lines: Iterable[TaskLine]) -> Mapping[Section, Sequence[TaskLine]
     return found
 
 
-def name_owner(news: TaskNews) -> str | None:
+def _name_owner(news: TaskNews) -> str | None:
     """Name who works on a task, or did last: the role, and the host unless it is a gateway."""
     run, task = news.run, news.facts.task
     role = run and ((run.owner and run.owner.role) or run.role)
@@ -324,7 +310,7 @@ def _judge_end(news: TaskNews, _: datetime) -> _Standing | None:
         return _Standing(Section.ENDED, str(task.status), task.updated_at)
     why = to_plain_line(news.failure)
     if not why and news.words is not None:
-        why = f"its agent said last {quote_words(news.words)}"
+        why = f"its agent said last {_quote_words(news.words)}"
     says = f"failed: {why}" if why else "failed"
     return _Standing(Section.NEEDS_YOU, says, task.updated_at)
 

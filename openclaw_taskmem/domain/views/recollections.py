@@ -13,9 +13,9 @@ from taskmem_hookspecs import Recollection
 
 MOST_STEPS: Final = 12
 """Steps that a reader may write."""
-LONGEST_STEP: Final = 200
+_LONGEST_STEP: Final = 200
 """Characters of a step that a reader writes."""
-LEAST_CONFIDENCE: Final = 0.3
+_LEAST_CONFIDENCE: Final = 0.3
 """Confidence below which nobody is asked to write out the steps of a match."""
 _JOINT: Final = " and "
 
@@ -79,7 +79,7 @@ def find_match_to_write(found: Iterable[Recollection]) -> Recollection | None:
     `found` has the best first.
     """
     best = next((item for item in found if item.window_titles and item.steps), None)
-    return best if best is not None and best.confidence >= LEAST_CONFIDENCE else None
+    return best if best is not None and best.confidence >= _LEAST_CONFIDENCE else None
 
 
 def build_steps_question(
@@ -95,5 +95,5 @@ def read_written_steps(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
     given = answer.get("steps")
     steps = cast("list[object]", given) if isinstance(given, list) else []
     written = tuple(step.strip() for step in steps if isinstance(step, str))
-    fits = all(0 < len(step) <= LONGEST_STEP for step in written)
+    fits = all(0 < len(step) <= _LONGEST_STEP for step in written)
     return written if fits and len(written) == len(steps) <= MOST_STEPS else ()

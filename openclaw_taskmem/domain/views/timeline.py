@@ -150,7 +150,7 @@ def build_run_bars(log: Iterable[Event], now: datetime) -> Sequence[RunBar]:
     ]
 
 
-def read_steps(data: Data, name: str) -> frozenset[int]:
+def _read_steps(data: Data, name: str) -> frozenset[int]:
     """Return the steps that a log entry names, from 0."""
     named = data.get(name)
     steps = cast("list[int]", named) if isinstance(named, list) else []
@@ -208,7 +208,7 @@ def _tell_registered(data: Data) -> _Told:
 
 
 def _tell_updated(data: Data) -> _Told | None:
-    marked, unmarked = read_steps(data, "marked"), read_steps(data, "unmarked")
+    marked, unmarked = _read_steps(data, "marked"), _read_steps(data, "unmarked")
     sentences = [f"Ticked by its agent: step {format_step_numbers(marked)}"] if marked else []
     sentences += [f"Reopened: step {format_step_numbers(unmarked)}"] if unmarked else []
     return _Told(EntryKind.PLAN, "; ".join(sentences)) if sentences else None

@@ -29,9 +29,9 @@ LINE_BYTES: Final = 400
 """Longest line, except a question or an agent's last words."""
 NAME_BYTES: Final = 160
 """Longest excerpt of a task's name in a line, so that there is room for what to do."""
-CALLED_BYTES: Final = 40
+_CALLED_BYTES: Final = 40
 """Longest excerpt of a task's name in a command; its beginning is enough."""
-WORDS_BYTES: Final = 64_000
+_WORDS_BYTES: Final = 64_000
 """Longest question to the user, or last words of an agent."""
 COALESCING_TIME: Final = timedelta(seconds=5)
 """How long an entry waits for others to join its message."""
@@ -98,7 +98,7 @@ class Notify(StrEnum):
     """Only questions and the agent's last words."""
 
 
-QUESTION_KINDS: Final = frozenset(
+_QUESTION_KINDS: Final = frozenset(
     {
         NoticeKind.QUESTION,
         NoticeKind.STALE,
@@ -109,12 +109,12 @@ QUESTION_KINDS: Final = frozenset(
     }
 )
 """Subjects of notices that ask the user something."""
-_QUESTIONS: Final = QUESTION_KINDS | {NoticeKind.WORDS}
+_QUESTIONS: Final = _QUESTION_KINDS | {NoticeKind.WORDS}
 """Subjects sent with every setting: questions to the user, and the agent's answer."""
 _IMPORTANT_KINDS: Final = frozenset({Milestone.COMPLETED, Milestone.FAILED, NoticeKind.UNVERIFIED})
 
 
-CARD_KINDS: Final = frozenset({NoticeKind.STEP, NoticeKind.WAITING})
+_CARD_KINDS: Final = frozenset({NoticeKind.STEP, NoticeKind.WAITING})
 """Subjects that a card shows; sent as lines only to the web chat, which has no cards."""
 SMALL_EVERY: Final = timedelta(minutes=1)
 """Shortest interval between two such lines in a session."""
@@ -122,12 +122,12 @@ SMALL_EVERY: Final = timedelta(minutes=1)
 
 def is_small(event: Event) -> bool:
     """True if an entry is sent only where there is no card."""
-    return _find_subject(event) in CARD_KINDS
+    return _find_subject(event) in _CARD_KINDS
 
 
 def is_question(event: Event) -> bool:
     """True if an entry asks the user something."""
-    return _find_subject(event) in QUESTION_KINDS
+    return _find_subject(event) in _QUESTION_KINDS
 
 
 def is_question_over(event: Event, run: Run, newest: Sequence[Event]) -> bool:
@@ -255,7 +255,7 @@ def build_last_words(run: Run | None, session_key: str, words: str, now: datetim
         data={
             "about": NoticeKind.WORDS,
             "session_key": asking_session or session_key,
-            "line": clip(words, WORDS_BYTES),
+            "line": clip(words, _WORDS_BYTES),
             "home": run.home if run else None,
             "in_chat": asking_session is None,
         },
@@ -350,7 +350,7 @@ def format_task_name(task: Task) -> str:
 def format_command_name(task: Task) -> str:
     """Shorten a task's name for a command, to its first words."""
     words = to_plain_line(task.name)
-    called = clip(words, CALLED_BYTES)
+    called = clip(words, _CALLED_BYTES)
     if called == words:
         return words
     whole = called.removesuffix("…")
@@ -365,7 +365,7 @@ def format_resume_command(task: Task, run: Run) -> str:
 def _build_event(kind: str, task: Task, run: Run, line: str, now: datetime, **data: str) -> Event:
     session = run.told_session or run.session_key or task.session_key
     # A question is not shortened: it ends with the options and how to answer.
-    size = WORDS_BYTES if data.get("about") in QUESTION_KINDS else LINE_BYTES
+    size = _WORDS_BYTES if data.get("about") in _QUESTION_KINDS else LINE_BYTES
     clipped = clip(to_plain_line(line), size)
     known: dict[str, JsonValue] = {"implicit": True} if task.implicit else {}
     return Event(

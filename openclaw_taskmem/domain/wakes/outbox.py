@@ -145,7 +145,7 @@ def claim_due_wakes(
         delivery=Delivery(
             delivery_id=delivery_id,
             wakes=stored,
-            message=stored[0].model_copy(update={"text": compose_message(stored)}),
+            message=stored[0].model_copy(update={"text": _compose_message(stored)}),
         ),
     )
 
@@ -168,7 +168,7 @@ def is_in_flight(wake: Wake, now: datetime) -> bool:
     return claimed and wake.due_at is not None and wake.due_at > now
 
 
-def compose_message(wakes: Sequence[Wake]) -> str:
+def _compose_message(wakes: Sequence[Wake]) -> str:
     """Write one message for several wakes: one packet for all stuck tasks, one line for each other.
 
     The packet of the first stuck wake names the other stuck tasks. A damaged one becomes a line of

@@ -55,8 +55,8 @@ def list_done_calls(calls: Sequence[PastCall]) -> tuple[str, ...]:
     Equal lines are one, with their number.
     """
     made = [call for call in reversed(calls) if call.ok]
-    made = [call for call in made if find_effect(call) is not Effect.NOTHING]
-    made.sort(key=lambda call: GRAVEST_FIRST.index(find_effect(call)))
+    made = [call for call in made if _find_effect(call) is not Effect.NOTHING]
+    made.sort(key=lambda call: GRAVEST_FIRST.index(_find_effect(call)))
     lines = Counter(_format_call(call) for call in made)
     return tuple(line if times == 1 else f"{line}, {times} times" for line, times in lines.items())
 
@@ -82,12 +82,12 @@ def _is_outcome_unknown(call: PastCall) -> bool:
     """
     if call.ok is not False:
         return call.ok is None
-    effect = find_effect(call)
+    effect = _find_effect(call)
     unanswered = call.exit_code is None and is_shell(call.tool)
     return effect is Effect.OUTSIDE or (unanswered and effect is not Effect.NOTHING)
 
 
-def find_effect(call: PastCall) -> Effect:
+def _find_effect(call: PastCall) -> Effect:
     """Return what a call may have changed."""
     return call.effect or judge_call(call.tool, call.about)
 
@@ -126,13 +126,15 @@ def _format_line(text: str) -> str:
 
 
 Lines = tuple[str, ...] | None
-Spoken = tuple[ConversationMessage, ...] | None
+_Spoken = tuple[ConversationMessage, ...] | None
 _Smaller = Callable[[ResumePacket], ResumePacket]
 _MOST_WAITS: Final = 10
 """Most active waits to name once the packet is too long."""
 
 
-def clip_conversation(lines: Sequence[ConversationMessage] | None, most: int, size: int) -> Spoken:
+def _clip_conversation(
+    lines: Sequence[ConversationMessage] | None, most: int, size: int
+) -> _Spoken:
     """Shorten the newest messages of a conversation; None: there are none, or `most` is 0."""
     return (
         tuple(
@@ -144,7 +146,7 @@ def clip_conversation(lines: Sequence[ConversationMessage] | None, most: int, si
     ) or None
 
 
-def clip_first_lines(lines: Sequence[str] | None, most: int, size: int) -> Lines:
+def _clip_first_lines(lines: Sequence[str] | None, most: int, size: int) -> Lines:
     """Shorten the first lines of what runs; None: nothing is known to run."""
     return tuple(clip(to_one_line(line), size) for line in (lines or ())[:most]) or None
 
@@ -201,7 +203,7 @@ def _shorten_conversation(most: int, size: int) -> _Smaller:
     """Keep the newest messages of the conversation, shortened."""
 
     def smaller(packet: ResumePacket) -> ResumePacket:
-        lines = clip_conversation(packet.conversation, most, size)
+        lines = _clip_conversation(packet.conversation, most, size)
         return packet.model_copy(update={"conversation": lines})
 
     return smaller
@@ -219,7 +221,7 @@ def _shorten_request(size: int, *, runs: int) -> _Smaller:
                 "background": packet.background and clip(packet.background, size * 2),
                 "original_request": packet.original_request and clip(packet.original_request, size),
                 "last_response": packet.last_response and clip_start(packet.last_response, size),
-                "still_running": clip_first_lines(packet.still_running, runs, size),
+                "still_running": _clip_first_lines(packet.still_running, runs, size),
             }
         )
 
@@ -284,7 +286,7 @@ def _cap_waits(packet: ResumePacket) -> ResumePacket:
     )
 
 
-LADDER: Final[tuple[_Smaller, ...]] = (
+_LADDER: Final[tuple[_Smaller, ...]] = (
     _shorten_past(12, 160),
     _drop_extra,
     _shorten_conversation(3, 120),
@@ -323,13 +325,13 @@ MARKER: Final = "[task_stuck_resume]"
 """Marker of a stuck task's packet."""
 REMINDER: Final = "[task_resume]"
 """Marker of the packet of a task that its agent may have forgotten."""
-ANSWER_PREFIX: Final = "The user answers:"
+_ANSWER_PREFIX: Final = "The user answers:"
 """Begins the line after the packet with the user's answer, as a JSON string."""
-WORDS_PREFIX: Final = "The user says:"
+_WORDS_PREFIX: Final = "The user says:"
 """Begins that line if nothing was asked."""
 LIMIT: Final = 4096
 """Most bytes of JSON."""
-MOST_SPOKEN: Final = 3
+_MOST_SPOKEN: Final = 3
 """Most messages of the conversation in a packet."""
 MOST_RUNNING: Final = 8
 """Most running commands and sub-agents in a packet."""
@@ -373,8 +375,8 @@ def build_packet(facts: ResumeFacts) -> ResumePacket:
         background=facts.background and clip(facts.background, 1200),
         original_request=task.original_request and clip(to_one_line(task.original_request), 800),
         last_response=facts.last_response and clip_start(to_one_line(facts.last_response), 400),
-        conversation=clip_conversation(facts.conversation, MOST_SPOKEN, 200),
-        still_running=clip_first_lines(facts.still_running, MOST_RUNNING, 200),
+        conversation=_clip_conversation(facts.conversation, _MOST_SPOKEN, 200),
+        still_running=_clip_first_lines(facts.still_running, MOST_RUNNING, 200),
         do_not_redo=facts.done_calls or None,
         unknown_outcome=facts.cut_calls or None,
         do_not_revive=facts.dropped or None,
@@ -438,7 +440,7 @@ def encode_packet(packet: ResumePacket, marker: str = MARKER) -> str:
 
 def append_words(text: str, words: str, *, asked: bool) -> str:
     """Append the user's words, in full, to a packet's text."""
-    return f"{text}\n{ANSWER_PREFIX if asked else WORDS_PREFIX} {_dump_safe_json(words)}"
+    return f"{text}\n{_ANSWER_PREFIX if asked else _WORDS_PREFIX} {_dump_safe_json(words)}"
 
 
 def decode_packet(text: str) -> ResumePacket | None:
@@ -558,7 +560,7 @@ def fit_packet(packet: ResumePacket, limit: int = LIMIT) -> ResumePacket:
     all messages. The two gravest effects, the user's request and the last words stay, shortened;
     `progress` stays whole.
     """
-    for smaller in LADDER:
+    for smaller in _LADDER:
         if is_small_enough(packet, limit):
             return packet
         packet = smaller(packet)
