@@ -173,6 +173,15 @@ def test_the_skill_names_the_tools_there_are() -> None:
     assert tools <= named
 
 
+def test_the_copies_of_the_skills_are_equal() -> None:
+    gateway, bundle = (
+        f"plugins/taskmem_openclaw/{folder}/skills/task-memory/SKILL.md"
+        for folder in ("gateway", "bundle")
+    )
+    copies = ("SKILL.md", gateway), ("plugins/taskmem_mcp_hosts/SKILL.md", bundle)
+    assert [pair for pair in copies if len({(ROOT / p).read_bytes() for p in pair}) > 1] == []
+
+
 def test_wheel_holds_only_the_packages_and_the_skill(tmp_path: Path) -> None:
     subprocess.run(
         [

@@ -1,0 +1,77 @@
+"""The table "Where do I change" names exactly the files that example changes touch."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PRODUCT_FOLDERS: Final = ("openclaw_taskmem", "hookspecs", "plugins")
+TWINS: Final = ("tests/support/memory_store.py",)
+"""Files of the tests that repeat what the product does."""
+SUFFIXES: Final = {".py", ".js", ".json", ".html", ".md"}
+LEFT_OUT: Final = re.compile(
+    r"^plugins/\w+/tests/|/migrations/versions/|^hookspecs/taskmem_hookspecs/__init__\.py"
+    r"|/(?:node_modules|build|[^/]+\.egg-info)/"
+)
+"""Tests, what was released, and the list of the contract's names, which repeats each."""
+CHANGES: Final = tomllib.loads((ROOT / "tests/rooms/example_changes.toml").read_text("utf-8"))[
+    "change"
+]
+FILE: Final = re.compile(r"`([\w.-]+/[\w./\[\]-]*|[\w-]+\.(?:md|toml))`")
+
+
+@cache
+def read_product() -> Mapping[str, str]:
+    """Return the text of each product file, by its path."""
+    paths = [path for folder in PRODUCT_FOLDERS for path in (ROOT / folder).rglob("*")]
+    names = [str(path.relative_to(ROOT)) for path in paths if path.suffix in SUFFIXES]
+    whole = [name for name in names if not LEFT_OUT.search(name)]
+    return {name: (ROOT / name).read_text("utf-8") for name in (*whole, *TWINS)}
+
+
+@cache
+def read_rows() -> Mapping[str, list[str]]:
+    """Return the files that each row of the table names, by its first cell without symbols."""
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    table = page.partition("## Where do I change")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")][2:]
+    return {re.sub(r" \(.*", "", cells[0]).strip(): FILE.findall("".join(cells)) for cells in rows}
+
+
+def read_place(name: str) -> str:
+    """Return the text of a file, or of all files of a folder."""
+    place = ROOT / name
+    files = sorted(place.glob("*.py")) if place.is_dir() else [place]
+    return "\n".join(file.read_text("utf-8") for file in files)
+
+
+def test_each_row_has_an_example_and_each_example_a_row() -> None:
+    assert [*read_rows()] == [change["to"] for change in CHANGES]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change["to"][:40])
+def test_a_row_names_the_files_that_its_example_touches(change: dict[str, Any]) -> None:
+    touched = {*change["at"]}
+    for pattern in change["anywhere"]:
+        found = {n for n, text in read_product().items() if re.search(pattern, text, re.MULTILINE)}
+        assert found, f"nothing has {pattern} any more; say in the example what stands for it now"
+        touched |= found
+    named = {*read_rows()[change["to"]]}
+    assert {"to add": touched - named, "to remove": named - touched} == {
+        "to add": set(),
+        "to remove": set(),
+    }
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change["to"][:40])
+def test_the_place_to_edit_is_in_each_other_file(change: dict[str, Any]) -> None:
+    places = change["at"].items()
+    gone = {n: p for n, p in places if not re.search(p, read_place(n), re.MULTILINE)}
+    assert gone == {}
