@@ -13,7 +13,8 @@ from homes import POLICY, fill_home, make_home, open_store
 
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import stuck
-from openclaw_taskmem.domain.tasks import thread, thread_search
+from openclaw_taskmem.domain.tasks import thread
+from openclaw_taskmem.domain.tasks import thread as thread_search
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes import packet
 from openclaw_taskmem.engine.context import Context, Policies

@@ -19,7 +19,7 @@ from openclaw_taskmem.domain.clock_skew import (
     measure_jump,
     measure_oversleep,
 )
-from openclaw_taskmem.domain.retries import read_retry_after
+from openclaw_taskmem.domain.policies import read_retry_after
 from openclaw_taskmem.domain.wakes.outbox import Delivery, Hold
 from openclaw_taskmem.engine import (
     hook_events,

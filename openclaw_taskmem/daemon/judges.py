@@ -27,7 +27,7 @@ from openclaw_taskmem.domain.conditions.verdicts import (
     find_unjudged,
     name_sides,
 )
-from openclaw_taskmem.domain.retries import read_retry_after
+from openclaw_taskmem.domain.policies import read_retry_after
 from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost, format_error

@@ -36,7 +36,7 @@ from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, ThreadPool
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.daemon.wake_routes import build_routing_transport
 from openclaw_taskmem.domain.callers.reachability import GatewayPresence
-from openclaw_taskmem.domain.conditions.look_policy import LookPolicy, SandboxLooks
+from openclaw_taskmem.domain.conditions.targets import LookPolicy, SandboxLooks
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes.notices import Notify
 from openclaw_taskmem.engine import hook_events, host_notifications

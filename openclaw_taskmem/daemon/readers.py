@@ -20,6 +20,7 @@ from openclaw_taskmem.config import DEFAULT_READERS
 from openclaw_taskmem.daemon.plugin_loops import PluginCallCancelled, PluginLoops
 from openclaw_taskmem.daemon.thread_pool import ThreadPool
 from openclaw_taskmem.domain.conditions.verdicts import compute_retry_delay
+from openclaw_taskmem.domain.policies import read_retry_after
 from openclaw_taskmem.domain.reader_budget import (
     WAITS_BOOKMARK,
     Days,
@@ -38,7 +39,6 @@ from openclaw_taskmem.domain.reader_budget import (
     put_wait_usage,
     refuse_over_limit,
 )
-from openclaw_taskmem.domain.retries import read_retry_after
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.engine.context import Context, ReaderAnswer
 from openclaw_taskmem.plugin_host import validation

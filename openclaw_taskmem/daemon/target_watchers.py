@@ -17,9 +17,8 @@ from typing import Final, TypeVar
 from openclaw_taskmem.daemon.judges import Blame, build_frame_key
 from openclaw_taskmem.daemon.plugin_loops import PluginLoop, PluginLoops
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
-from openclaw_taskmem.domain.conditions import role_queue_target as rules
 from openclaw_taskmem.domain.conditions import targets
-from openclaw_taskmem.domain.conditions.role_queue_target import SCHEME
+from openclaw_taskmem.domain.conditions.targets import QUEUE_SCHEME
 from openclaw_taskmem.domain.text.redaction import scrub, scrub_cut
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.runs import find_claimable
@@ -79,7 +78,7 @@ class Queues:
     @staticmethod
     def find_judges(target: Target, condition: Condition) -> validation.Judges:
         """Return the judge of the only condition on a queue, or a refusal of any other."""
-        refusal = rules.refuse_condition(condition)
+        refusal = targets.refuse_queue_condition(condition)
         found = () if refusal else (QueueJudge(target.name),)
         return validation.Judges(found, (), refusal)
 
@@ -140,7 +139,7 @@ class Queue:
             self._found = task is not None
             # A task found may be claimed any moment, so read again next time.
             self._read_at = now if task is None else float("-inf")
-            text = rules.describe_queued(task, self.role) if task else ""
+            text = targets.describe_queued_task(task, self.role) if task else ""
         return Frame(seen_at=clock.now(), place=_PLACE, text=text)
 
     async def wait_for_change(self) -> None:
@@ -165,7 +164,7 @@ class QueueJudge:
         """Return yes if the frame names a task."""
         if frame.text:
             return Ruling(met=Met.YES, observation=frame.text)
-        return Ruling(met=Met.NO, observation=rules.describe_empty(self._role))
+        return Ruling(met=Met.NO, observation=targets.describe_empty_queue(self._role))
 
 
 # --- one target ----------------------------------------------------------------------------
@@ -507,14 +506,14 @@ class Watchers:
             NoProvider: There is no sensor, or one that may know the target failed.
         """
         sensors: Sequence[Sensor]
-        if target.scheme == SCHEME and self._queues is not None:
+        if target.scheme == QUEUE_SCHEME and self._queues is not None:
             sensors = (self._queues,)
         else:
             sensors = await self._apart(self._plugin_host.find_sensors, target)
         if not sensors:
             raise NoProvider(
                 f"Nothing here can watch {target.scheme}; install a plug-in that does. "
-                f"{targets.FORMS}."
+                f"{targets.TARGET_FORMS}."
             )
         missing: list[TargetNotFound] = []
         failed: NoProvider | None = None

@@ -26,7 +26,6 @@ from openclaw_taskmem.daemon.target_watchers import Queues, Watcher, Watchers
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller, ThreadPool
 from openclaw_taskmem.daemon.wait_task import WaitEnd, WaitTask
 from openclaw_taskmem.domain.callers import reachability
-from openclaw_taskmem.domain.conditions import role_queue_target as queue_rules
 from openclaw_taskmem.domain.conditions import targets, verdicts
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide, compute_retry_delay
@@ -383,8 +382,8 @@ class WaitSupervisor:
         if not found.late:
             refuse_unjudged(self._plugin_host, target, condition, found.found, reader)
         understood = verdicts.assign_judges(condition, found.found, found.advice, found.late)
-        if target.scheme == queue_rules.SCHEME:
-            return queue_rules.name_form(understood)
+        if target.scheme == targets.QUEUE_SCHEME:
+            return targets.name_queue_form(understood)
         if reader is not None and status is not None:
             name, advice = reader.name, found.advice
             understood = verdicts.add_reader_note(understood, name, status, advice)
@@ -401,7 +400,7 @@ class WaitSupervisor:
     ) -> tuple[validation.Judges, Reader | None, ReaderStatus | None]:
         """Return the judges of a condition, the reader they may ask, and its status."""
         reader = status = None
-        if target.scheme == queue_rules.SCHEME and self._queues is not None:
+        if target.scheme == targets.QUEUE_SCHEME and self._queues is not None:
             return self._queues.find_judges(target, condition), None, None
         if self._readers is not None:
             reader, status = self._readers.offer()

@@ -1,4 +1,4 @@
-"""The limits and intervals by which the domain decides, with their defaults.
+"""The limits, intervals and rests by which the domain decides, with their defaults.
 
 This is the only home of each of these numbers. Most are settings, which `config.py` reads into the
 same classes. Times are in seconds unless stated otherwise.
@@ -6,10 +6,10 @@ same classes. Times are in seconds unless stated otherwise.
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain.retries import compute_backoff
 from taskmem_hookspecs import Value, Wake
 
 MIB: Final = 1024 * 1024
@@ -46,7 +46,7 @@ class OutboxPolicy(Value):
     def retry_after(self, attempts: int, asked: float | None = None) -> timedelta:
         """Return how long a wake waits after so many failed attempts."""
         first, longest = self.first_retry_seconds, self.longest_retry_seconds
-        return compute_backoff(attempts, first, longest, asked)
+        return _compute_backoff(attempts, first, longest, asked)
 
     def resend_after(self, wake: Wake) -> timedelta:
         """Return how long after being sent a wake is sent again: a turn may have lost it."""
@@ -106,3 +106,45 @@ class KeepPolicy(Value):
 
 RUN_POLICY: Final = RunPolicy()
 """Defaults; the settings override them."""
+
+
+# --- rests after failures -----------------------------------------------------
+
+
+_LONGEST_ASKED: Final = 60.0
+"""Seconds at which the rests stop to grow where the other side expects to work again soon."""
+
+
+def read_retry_after(error: BaseException) -> float | None:
+    """Return the seconds after which an error asks to retry; None: it does not ask.
+
+    Negative, infinite and NaN values are ignored.
+    """
+    seconds: object = getattr(error, "retry_seconds", None)
+    if isinstance(seconds, int | float) and 0 <= seconds <= sys.float_info.max:
+        return float(seconds)
+    return None
+
+
+def _compute_backoff(
+    attempts: int, first: float, longest: float, asked: float | None = None
+) -> timedelta:
+    """Return how long to rest after so many failed attempts; the rest doubles each time.
+
+    Args:
+        attempts: Failed attempts so far.
+        first: Rest after the first, in seconds.
+        longest: Longest rest, in seconds.
+        asked: Rest that the other side asked for, in seconds: no shorter one is taken, and the
+            doubling ends at `_LONGEST_ASKED`; None: it asked for none.
+    """
+    doublings = max(0, min(attempts - 1, 30))
+    seconds = first * 2**doublings
+    if asked is not None:
+        seconds = max(asked, min(seconds, _LONGEST_ASKED))
+    return timedelta(seconds=min(seconds, longest))
+
+
+def is_worth_logging(attempts: int) -> bool:
+    """True for the 1st, 2nd, 4th, 8th … failed attempt, so that the log stays short."""
+    return attempts & (attempts - 1) == 0

@@ -24,7 +24,7 @@ from openclaw_taskmem.domain.callers.reachability import RunningWork
 from openclaw_taskmem.domain.changes import rights, stuck
 from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
 from openclaw_taskmem.domain.changes.waits import cancel_open_waits
-from openclaw_taskmem.domain.conditions.look_policy import LookPolicy
+from openclaw_taskmem.domain.conditions.targets import LookPolicy
 from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide
 from openclaw_taskmem.domain.policies import KeepPolicy, OutboxPolicy, RunPolicy, StuckPolicy
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK

@@ -13,7 +13,7 @@ from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import evidence, run_calls
 from openclaw_taskmem.domain.changes.evidence import Refusal
 from openclaw_taskmem.domain.changes.task_update import Acceptance
-from openclaw_taskmem.domain.conditions import look_policy
+from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.tasks import ledger, required_artifacts
@@ -122,7 +122,7 @@ def build_required_set(
     fault = required_artifacts.find_fault(things)
     if fault is not None:
         raise InvalidArguments(f"{task.task_id} is not completed. {fault}")
-    boxed = look_policy.is_sandboxed(caller, context.policies.looks)
+    boxed = targets.is_sandboxed(caller, context.policies.looks)
     # A gateway reports a folder of the host; for a sandbox, the call names the folder.
     reported = run.agent.folder if run and not boxed else None
     return RequiredSet(
@@ -141,7 +141,7 @@ def build_required_set(
 def _is_hidden(context: Context, thing: RequiredArtifact, caller: Caller) -> bool:
     """Whether a required artifact is a command at whose record the caller may not look."""
     command = thing.kind == required_artifacts.COMMAND
-    return command and look_policy.is_command_hidden(thing.subject, caller, context.policies.looks)
+    return command and targets.is_command_hidden(thing.subject, caller, context.policies.looks)
 
 
 def verify_required(context: Context, sought: RequiredSet, *, asks: bool = True) -> CheckResult:

@@ -12,8 +12,8 @@ from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.callers.reachability import RunningWork
 from openclaw_taskmem.domain.changes import rights
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
-from openclaw_taskmem.domain.runs import budget as run_budget
-from openclaw_taskmem.domain.runs.budget import Budget
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.current_run import Budget
 from openclaw_taskmem.domain.text.texts import quote_line, to_one_line, to_plain_line
 from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.engine import packets
@@ -275,7 +275,7 @@ def read_overview(
         still_running=context.live.running_work.get(
             packets.get_session_key(facts.task, facts.run), ()
         ),
-        budget=run_budget.compute_budget(facts, context.policies.runs),
+        budget=current_run.compute_budget(facts, context.policies.runs),
         now=context.clock.now(),
     )
 

@@ -28,8 +28,8 @@ from openclaw_taskmem.domain.changes.task_update import (
 )
 from openclaw_taskmem.domain.runs.machine import RunTransition
 from openclaw_taskmem.domain.tasks import ledger as ledger_lines
-from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts, thread, thread_search
-from openclaw_taskmem.domain.tasks.thread_search import SearchResult
+from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts, thread
+from openclaw_taskmem.domain.tasks.thread import SearchResult
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.engine import evidence, ledger, run_handoff
 from openclaw_taskmem.engine.context import TRIES, Context, Decision
@@ -341,13 +341,13 @@ def answer_query(
         if until is None or message.message_id <= until
     ]
     plan = facts.task.plan
-    question = thread_search.parse_query(query, plan)
+    question = thread.parse_query(query, plan)
     matches = context.store.find_texts(TextQuery(patterns=question.patterns, task_id=task_id))
     places = {
         pattern: [place.message_id for place in match.places if place.message_id is not None]
         for pattern, match in matches.items()
     }
-    found = thread_search.search_thread(question, len(plan), messages, places)
+    found = thread.search_thread(question, len(plan), messages, places)
     newest, now = tuple(messages[-thread.READ :]), context.clock.now()
     known = QueryFacts(task=facts.task, waits=facts.waits, messages=newest, now=now)
     return QueryAnswer(

@@ -27,9 +27,8 @@ from openclaw_taskmem.domain.changes.recovery import LapseAction, OwnerStatus
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry
 from openclaw_taskmem.domain.effects.side_effects import judge_call
-from openclaw_taskmem.domain.runs import budget, current_run
-from openclaw_taskmem.domain.runs.budget import Budget
-from openclaw_taskmem.domain.runs.current_run import RunReason
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.current_run import Budget, RunReason
 from openclaw_taskmem.domain.runs.machine import (
     AgentDescribed,
     CallBegan,
@@ -297,7 +296,7 @@ def find_step_budget(context: Context, owner: Owner) -> Budget | None:
     run = current_run.find_current_run(open_, owner)
     if run is None or not run.budget.segmented or run.state not in current_run.WORKABLE_STATES:
         return None
-    return budget.compute_budget(context.store.read_task(run.task_id), context.policies.runs)
+    return current_run.compute_budget(context.store.read_task(run.task_id), context.policies.runs)
 
 
 def _decide_on_current_run(

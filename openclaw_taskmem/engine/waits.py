@@ -12,7 +12,7 @@ from openclaw_taskmem.domain.callers.reachability import OWED_STATES
 from openclaw_taskmem.domain.changes import rights, waits
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.changes.waits import Refinement, WaitFacts
-from openclaw_taskmem.domain.conditions import look_policy, role_queue_target, targets
+from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine.context import Context, Decision, TargetPreview
@@ -91,7 +91,7 @@ def open_wait(
     if task_id:
         _require_open_task(context, task_id, caller)
     parsed = _confine_target(context, targets.parse_target(target), caller)
-    role_queue_target.guard_wait(parsed, caller)
+    targets.guard_queue_wait(parsed, caller)
     sighting = context.wait_watcher.preview_target(parsed, condition)
 
     def arm(facts: TaskFacts | None, now: datetime) -> Decision[ArmedWait]:
@@ -140,7 +140,7 @@ def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller)
     if before.task_id:
         waits.require_open(context.store.read_task(before.task_id))
     confined = _confine_target(context, targets.parse_target(before.target), caller)
-    target = look_policy.confine_to_kept_folders(
+    target = targets.confine_to_kept_folders(
         confined, before.within, caller, context.policies.looks
     )
     condition = parse_condition(wish.wake_when or before.wake_when)
@@ -332,7 +332,7 @@ def _guard_wait(context: Context, wait: Wait, caller: Caller) -> None:
 def _confine_target(context: Context, target: Target, caller: Caller) -> Target:
     """Restrict a target to the folders that its caller may look at."""
     running = context.live.running_work.get((caller.session_key or "").lower(), ())
-    return look_policy.confine_target(
+    return targets.confine_target(
         target, caller, context.policies.looks, {each.name for each in running}
     )
 

@@ -27,7 +27,7 @@ from pydantic_core import ErrorDetails
 
 from openclaw_taskmem.domain.callers import callers
 from openclaw_taskmem.domain.callers.callers import AGENT, USER
-from openclaw_taskmem.domain.conditions.role_queue_target import is_queue
+from openclaw_taskmem.domain.conditions.targets import is_queue
 from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts
 from openclaw_taskmem.domain.text.redaction import MASK, scrub_json
 from openclaw_taskmem.domain.text.text_safety import has_visible_text

@@ -19,7 +19,7 @@ from openclaw_taskmem.domain.changes.task_update import (
     describe_next_step,
     describe_unheard,
 )
-from openclaw_taskmem.domain.runs import budget, current_run
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.tasks import ledger, lifecycle
 from openclaw_taskmem.domain.tasks.plan import describe_progress
 from openclaw_taskmem.domain.text.texts import (
@@ -162,7 +162,7 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
     """Register a task and say how to go on."""
     plan_ = tuple(form.plan)
     if form.segmented:
-        plan_, _ = budget.cap_plan(plan_)
+        plan_, _ = current_run.cap_plan(plan_)
     task = tasks.register_new_task(
         context,
         name=form.name,

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes.waits import Refinement
-from openclaw_taskmem.domain.conditions import role_queue_target
+from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.conditions.conditions import parse_condition, read_signals
 from openclaw_taskmem.domain.text.redaction import MASK, scrub, scrub_cut
 from openclaw_taskmem.domain.text.texts import clip, to_one_line, to_plain_line
@@ -113,7 +113,7 @@ def _read_condition(form: forms.SmartWait | forms.WaitUpdate) -> Condition:
         condition = read_signals(form.signals)
     else:
         # It may be left out for a queue only, which has a single condition.
-        condition = parse_condition(form.wake_when or role_queue_target.FORM)
+        condition = parse_condition(form.wake_when or targets.QUEUE_FORM)
     if MASK in condition.sentence:
         # Secrets are masked in all that is watched, so any secret would match.
         raise InvalidArguments(

@@ -32,7 +32,7 @@ _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _MOST_FOLDERS: Final = 8
 """How many folders a refusal names."""
 _SANDBOX: Final = "ask the user to set TASKMEM_SANDBOX_LOOKS=all"
-"""Advice for an agent in a sandbox, as `domain/conditions/look_policy.py` gives it."""
+"""Advice for an agent in a sandbox, as `domain/conditions/targets.py` gives it."""
 
 
 def require_viewable(path: str, within: tuple[str, ...] | None) -> str:

@@ -17,7 +17,7 @@ from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.dispatcher import Dispatcher, RelayHost, _build_relay_caller
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.conditions.look_policy import LookPolicy
+from openclaw_taskmem.domain.conditions.targets import LookPolicy
 from openclaw_taskmem.home import find_home
 from taskmem_hookspecs import InvalidArguments, Owner, ResumeFacts, RunQuery, hookimpl
 from taskmem_hookspecs.errors import NotAllowed, TaskNotFound, UnknownTool

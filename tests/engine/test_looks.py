@@ -10,7 +10,7 @@ import pytest
 import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.callers.reachability import RunningWork
-from openclaw_taskmem.domain.conditions.look_policy import LookPolicy
+from openclaw_taskmem.domain.conditions.targets import LookPolicy
 from taskmem_hookspecs import Claim, Finding, Verdict, hookimpl
 from taskmem_hookspecs.errors import EvidenceMissing, NotAllowed
 from tests.support.world import PERSON, World

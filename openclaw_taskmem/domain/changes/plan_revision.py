@@ -14,7 +14,7 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes.run_calls import note_call
 from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
-from openclaw_taskmem.domain.runs import budget, claims
+from openclaw_taskmem.domain.runs import claims, current_run
 from openclaw_taskmem.domain.runs.machine import PlanReplaced, apply_events
 from openclaw_taskmem.domain.tasks import lifecycle, plan, required_artifacts
 from openclaw_taskmem.domain.wakes import outbox
@@ -72,7 +72,7 @@ def revise_plan(
     if run is not None and run.budget.segmented:
         over = plan.count_leading_done(plan.remap_marks(before.plan, before.done, new_plan).done)
         whole = new_plan
-        new_plan, _ = budget.cap_plan(whole, over)
+        new_plan, _ = current_run.cap_plan(whole, over)
         left_out = whole[len(new_plan) :]
     remap = plan.remap_marks(before.plan, before.done, new_plan)
     keys, renamed = before.metadata, ""

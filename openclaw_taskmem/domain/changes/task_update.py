@@ -18,7 +18,7 @@ from openclaw_taskmem.domain.runs import claims
 from openclaw_taskmem.domain.runs.machine import RunTransition
 from openclaw_taskmem.domain.tasks import lifecycle, plan, step_phrases, thread
 from openclaw_taskmem.domain.tasks.step_phrases import StepMarks, sounds_like_progress
-from openclaw_taskmem.domain.tasks.thread_search import ThreadQuery
+from openclaw_taskmem.domain.tasks.thread import ThreadQuery
 from openclaw_taskmem.domain.text.texts import (
     clip,
     clip_step,

@@ -1,21 +1,57 @@
-"""Parse and name targets: `scheme:name`, or `screen`.
+"""Parse and name targets, `scheme:name` or `screen`, and decide what a caller may look at.
 
-The core watches `queue:ROLE` itself; plug-ins watch all other schemes.
+The core watches `queue:ROLE` itself: it waits until a run is queued for that role and can be
+claimed now. Plug-ins watch all other schemes. Who may look at what, for waits and for recorded
+commands as evidence:
+
+| who asks                       | a file                             | terminals, windows, screen |
+| ------------------------------ | ---------------------------------- | -------------------------- |
+| a person, by a command         | anywhere                           | all                        |
+| an agent                       | below the roots, or its own folder | all                        |
+| an agent in its host's sandbox | below its own folder [1]           | what its session runs      |
+
+Files that are never shown (`taskmem_hookspecs.paths`) are refused to everybody.
+
+[1] As `TASKMEM_SANDBOX_LOOKS` says; with `all` it is an agent like any other.
+
+The owner of a recorded command that has ended is not known, so a sandboxed agent sees none.
+
+Source: docs/decisions/0024-the-registrar-is-told.md.
+
+Source: docs/decisions/0025-what-may-be-looked-at.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain.callers import callers
-from openclaw_taskmem.domain.conditions import role_queue_target
+from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide
 from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
-from taskmem_hookspecs import InvalidArguments, Target, Wait
+from taskmem_hookspecs import (
+    Condition,
+    ConditionUnclear,
+    InvalidArguments,
+    Target,
+    Task,
+    Value,
+    Wait,
+)
+from taskmem_hookspecs.errors import NotAllowed
 
+QUEUE_SCHEME: Final = "queue"
+"""Scheme of queue targets."""
+QUEUE_FORM: Final = "a task is queued"
+"""The only condition of a queue; it may be left out."""
+_TASK_NAME_BYTES: Final = 200
+"""Longest excerpt of a queued task's name."""
 _LONGEST_NAME: Final = 4096
 """Most bytes of a target's name; no path is longer."""
 
-BUILT_IN: Final = frozenset(("pty", "window", "screen", role_queue_target.SCHEME))
+BUILT_IN: Final = frozenset(("pty", "window", "screen", QUEUE_SCHEME))
 """Schemes that the core and the built-in plug-ins watch and judge.
 
 Of any other, the refusal of a condition lists the forms that are judged, and a plug-in may describe
@@ -27,7 +63,7 @@ UNTIL_BYTES: Final = 200
 """Longest excerpt of a condition in a line for people."""
 _ID_SCHEMES: Final = ("task", "session", "wait")
 """Schemes whose targets are named by an id."""
-FORMS: Final = (
+TARGET_FORMS: Final = (
     "A target is pty:NAME (a command under taskmem run), pty:tmux:TARGET, "
     "pty:file:/absolute/path, window:TITLE, window:0xID, screen, queue:ROLE, or what a "
     "plug-in adds"
@@ -46,9 +82,9 @@ def parse_target(text: str) -> Target:
     scheme = scheme.lower()
     if scheme == "screen" and not name:
         return Target(scheme=scheme, name="")
-    if scheme == role_queue_target.SCHEME and name:
+    if scheme == QUEUE_SCHEME and name:
         return _parse_queue(scheme, name.lower())
-    known = scheme not in (role_queue_target.SCHEME, "screen") and scheme.isascii()
+    known = scheme not in (QUEUE_SCHEME, "screen") and scheme.isascii()
     if known and scheme.isidentifier() and name and name.isprintable():
         if len(name.encode()) > _LONGEST_NAME:
             raise InvalidArguments(
@@ -56,7 +92,9 @@ def parse_target(text: str) -> Target:
                 "name. Nothing was written."
             )
         return Target(scheme=scheme, name=name)
-    raise InvalidArguments(f"{quote_line(text, 80)} is no target. {FORMS}. Nothing was written.")
+    raise InvalidArguments(
+        f"{quote_line(text, 80)} is no target. {TARGET_FORMS}. Nothing was written."
+    )
 
 
 def find_target(wait: Wait) -> Target:
@@ -94,7 +132,7 @@ def describe_target(text: str) -> str:
         return "the screen"
     if not name or scheme in _ID_SCHEMES:
         return scheme
-    if scheme == role_queue_target.SCHEME:
+    if scheme == QUEUE_SCHEME:
         return f"the queue of {clip(to_plain_line(name), _LABEL_BYTES)}"
     kind, colon, rest = name.partition(":")
     if scheme == "pty" and colon and kind in ("file", "tmux"):
@@ -106,3 +144,151 @@ def describe_wait(wait: Wait) -> str:
     """Say what is waited for in its user's words: `build.log until "Build finished" appears`."""
     until = clip(to_plain_line(wait.wake_when), UNTIL_BYTES).rstrip(".")
     return f"{describe_target(wait.target)} until {until}"
+
+
+# --- queues of roles ----------------------------------------------------------
+
+
+def is_queue(target: str) -> bool:
+    """True if a target, as an agent writes it, is a queue."""
+    return target.strip().lower().startswith(f"{QUEUE_SCHEME}:")
+
+
+def refuse_queue_condition(condition: Condition) -> ConditionUnclear | None:
+    """Return why a queue cannot meet a condition; None: it can."""
+    if condition.sentence.strip().rstrip(".").lower() == QUEUE_FORM:
+        return None
+    refusal = ConditionUnclear(
+        f'Of a queue one thing can be waited for, "{QUEUE_FORM}": give that as wake_when, or '
+        "leave wake_when out. Nothing was written.",
+        tuple(range(len(condition.sides))),
+    )
+    refusal.details = {
+        "sides": [side.words for side in condition.sides],
+        "forms": [QUEUE_FORM],
+        "suggestion": QUEUE_FORM,
+    }
+    return refusal
+
+
+def name_queue_form(understood: Sequence[UnderstoodSide]) -> tuple[UnderstoodSide, ...]:
+    """Set the form of a queue's condition in how it was understood."""
+    return tuple(each.model_copy(update={"form": QUEUE_FORM}) for each in understood)
+
+
+def guard_queue_wait(target: Target, caller: Caller) -> None:
+    """Refuse a wait for a queue from which the caller cannot claim.
+
+    Raises:
+        InvalidArguments: The caller's gateway gives it another role.
+    """
+    owner = caller.gateway_owner
+    if target.scheme == QUEUE_SCHEME and owner is not None and owner.role != target.name:
+        raise InvalidArguments(
+            f"Your gateway says that you are {owner.role}, so you cannot claim as "
+            f"{target.name}; wait for {QUEUE_SCHEME}:{owner.role}, or let an agent of that "
+            "role wait. Nothing was written."
+        )
+
+
+def describe_queued_task(task: Task, role: str) -> str:
+    """Say that a role may claim a task, and how."""
+    name = clip(to_plain_line(task.name), _TASK_NAME_BYTES)
+    return (
+        f'{task.task_id} "{name}" is queued, and {role} may claim it: call task_claim '
+        f'with role "{role}".'
+    )
+
+
+def describe_empty_queue(role: str) -> str:
+    """Say that nothing is queued for a role."""
+    return f"Nothing is queued for {role}."
+
+
+# --- who may look -------------------------------------------------------------
+
+
+_FILE_PREFIX: Final = "file:"
+_NEVER_FILES: Final = ("screen", "window")
+"""Schemes whose targets are no files; a scheme of a plug-in may name some."""
+
+
+class SandboxLooks(StrEnum):
+    """The looks that an agent in its host's sandbox may have."""
+
+    WORKSPACE = "workspace"
+    """Files below its own folder, and what its session runs."""
+    NONE = "none"
+    """Only what its session runs."""
+    ALL = "all"
+    """The same as any agent."""
+
+
+class LookPolicy(Value):
+    """Where agents may look."""
+
+    roots: tuple[str, ...] | None = None
+    """Folders in which files may lie, besides the agent's own; None: anyone may look
+    anywhere, even an agent in a sandbox."""
+    sandbox: SandboxLooks = SandboxLooks.WORKSPACE
+
+
+def is_sandboxed(caller: Caller, policy: LookPolicy) -> bool:
+    """True if a caller may see no more than its host's sandbox shows."""
+    return caller.sandboxed and policy.sandbox is not SandboxLooks.ALL
+
+
+def confine_target(
+    target: Target, caller: Caller, policy: LookPolicy, runs: Collection[str] = ()
+) -> Target:
+    """Add to a target the folders within which it must lie for a caller.
+
+    `runs` are the names of the commands that the caller's session runs now.
+
+    Raises:
+        NotAllowed: The caller may not look at it.
+    """
+    if caller.person or policy.roots is None or target.scheme == QUEUE_SCHEME:
+        return target
+    own = () if caller.folder is None or caller.folder == "/" else (caller.folder,)
+    is_file = target.scheme == "pty" and target.name.startswith(_FILE_PREFIX)
+    if not is_sandboxed(caller, policy):
+        # Without folders the target stays the same, so that all share one watch.
+        may_be_file = is_file or target.scheme not in ("pty", *_NEVER_FILES)
+        within = (*own, *policy.roots) if may_be_file else None
+        return target.model_copy(update={"within": within})
+    if target.scheme == "pty" and target.name in runs:
+        return target.model_copy(update={"within": ()})
+    files = own if policy.sandbox is SandboxLooks.WORKSPACE else ()
+    if files and is_file:
+        return target.model_copy(update={"within": files})
+    where = f", or on a file below {to_plain_line(files[0])}" if files else ""
+    raise NotAllowed(
+        f"You run in a sandbox of your host, so {to_plain_line(str(target))} is not shown to "
+        f"you; wait on a command that your session runs in the background{where}, or "
+        "ask the user to set TASKMEM_SANDBOX_LOOKS=all."
+    )
+
+
+def is_command_hidden(name: str, caller: Caller, policy: LookPolicy) -> bool:
+    """True if a caller may not see a recorded command that has ended."""
+    try:
+        confine_target(Target(scheme="pty", name=name), caller, policy)
+    except NotAllowed:
+        return True
+    return False
+
+
+def confine_to_kept_folders(
+    target: Target, kept: tuple[str, ...] | None, caller: Caller, policy: LookPolicy
+) -> Target:
+    """Add the folders of a wait that is armed again to its confined target.
+
+    It still watches the same file, so the folders of the caller that started it remain allowed,
+    except for an agent in a sandbox. `kept`: the wait's folders; None: anywhere, which only a
+    person could allow.
+    """
+    if kept is None or is_sandboxed(caller, policy):
+        return target
+    within = (*dict.fromkeys((*(target.within or ()), *kept)),)
+    return target.model_copy(update={"within": within})

@@ -236,7 +236,7 @@ def build_scheme_refusal(
 def suggest_form(words: str) -> str:
     """Suggest a form for a side that was not understood, using the text that it quotes.
 
-    Without a quoted text it is `PLACEHOLDER`: only the caller knows what the program prints.
+    Without a quoted text it is `_PLACEHOLDER`: only the caller knows what the program prints.
     """
     for token in scan_words(words):
         if token.kind == "quote":

@@ -1,17 +1,22 @@
-"""Choose the messages of a thread that are worth reading again.
+"""Choose the messages of a thread that are worth reading again, or that answer a question.
 
-Source: docs/origins.md, "The resume packet".
+Matching messages are ranked by the words of the question that they have, rare ones first, and by
+what the question is about: a step, trouble, the plan, waits. Messages that do not match follow.
+
+Source: docs/origins.md, "The resume packet" and "Answers to questions".
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain.tasks import lifecycle
-from openclaw_taskmem.domain.tasks.step_phrases import sounds_like_progress
-from taskmem_hookspecs import Message, MessageType, Role
+from openclaw_taskmem.domain.tasks.step_phrases import find_step_numbers, sounds_like_progress
+from taskmem_hookspecs import Message, MessageType, Role, Value
+from taskmem_hookspecs.words import build_pattern, extract_words, find_patterns
 
 READ: Final = 60
 """Newest messages to choose from."""
@@ -107,3 +112,182 @@ def find_trouble(messages: Sequence[Message]) -> Message | None:
         ):
             return None
     return None
+
+
+# --- answers to questions -----------------------------------------------------
+
+
+_MEANINGFUL_LIMIT: Final = 10
+"""Meaningful messages that come first after the matches."""
+_SATURATION: Final = 1.2
+_LENGTH_SHARE: Final = 0.75
+"""Two constants of BM25: how much less a word counts in a text that is longer than the others."""
+_NAMING_CHARS: Final = 2_000
+"""First characters of a message in which step numbers are looked for."""
+
+_TROUBLE_QUESTION: Final = re.compile(
+    r"\b(?:why|wrong|problems?|issues?|trouble|blockers?|blocked|stuck|bugs?"
+    r"|fail\w*|err(?:or|ors|ed)|crash\w*|br[eo]ke\w*|denied|reject\w*)\b"
+)
+_TROUBLE_PATTERNS: Final = (
+    *("fail*", "error*", "denied", "refus*", "reject*", "crash*", "broken", "wrong", "cannot"),
+    *("couldn*", "unable", "missing", "timed", "timeout*", "block*", "stuck", "exception*"),
+    *("traceback*", "needs"),
+)
+"""Patterns to search for if a question asks for trouble."""
+_PLAN: Final = re.compile(r"\b(?:plan(?:ned)?|checklist|revis\w+)\b")
+_WAITS: Final = re.compile(r"\bwait(?:s|ed|ing)?\b")
+_BY_NUMBER: Final = re.compile(r"\s*(?:message|#)\s*#?([0-9]{1,12})\s*", re.IGNORECASE)
+
+
+class ThreadQuery(Value):
+    """A parsed question."""
+
+    words: tuple[str, ...]
+    """Patterns of its words, without common ones."""
+    patterns: tuple[str, ...]
+    """Patterns to search for: of its words, and of what it is about."""
+    steps: frozenset[int]
+    """Steps that it names by number, from 0."""
+    like_steps: frozenset[int]
+    """Steps that it names by their words, from 0."""
+    trouble: bool
+    plan: bool
+    waits: bool
+    message_id: int | None = None
+    """The message that it asks for by number; None: it asks for none."""
+
+
+class SearchResult(Value):
+    """A thread in the order for a question."""
+
+    messages: tuple[Message, ...]
+    """The matching messages, best and newest first, then the meaningful, then all others; if
+    `alone`, only the one asked for."""
+    matches: int
+    """Number of matching messages."""
+    question: ThreadQuery
+    alone: bool = False
+    """True if the question asks for one message by its number."""
+
+
+def parse_query(query: str, plan: Sequence[str]) -> ThreadQuery:
+    """Parse a question about a task."""
+    lowered = query.lower()
+    patterns = _build_patterns(query)
+    places = _find_places(plan, patterns)
+    scores = _score_texts(plan, places)
+    best = max(scores.values(), default=0)
+    steps = find_step_numbers(query[:_NAMING_CHARS], len(plan))
+    trouble = _TROUBLE_QUESTION.search(lowered) is not None
+    of_steps = [pattern for step in sorted(steps) for pattern in _build_patterns(plan[step])]
+    number = _BY_NUMBER.fullmatch(query)
+    return ThreadQuery(
+        words=patterns,
+        patterns=tuple(
+            dict.fromkeys((*patterns, *of_steps, *(_TROUBLE_PATTERNS if trouble else ())))
+        ),
+        steps=steps,
+        like_steps=frozenset(step for step in scores if scores[step] == best),
+        trouble=trouble,
+        plan=_PLAN.search(lowered) is not None,
+        waits=_WAITS.search(lowered) is not None,
+        message_id=int(number[1]) if number else None,
+    )
+
+
+def search_thread(
+    question: ThreadQuery,
+    steps: int,
+    messages: Sequence[Message],
+    found: Mapping[str, Collection[int]],
+) -> SearchResult:
+    """Order a task's thread for a question.
+
+    Args:
+        question: The parsed question.
+        steps: Number of steps of the plan.
+        messages: The thread, oldest first.
+        found: For each pattern of the question the ids of the messages that have it.
+    """
+    for message in messages:
+        if message.message_id == question.message_id:
+            return SearchResult(messages=(message,), matches=1, question=question, alone=True)
+    scores = _score_messages(question, steps, messages, found)
+    matching = sorted(scores, key=lambda place: (-scores[place], -place))
+    telling = choose_meaningful(messages[-READ:], _MEANINGFUL_LIMIT)
+    by_id = {message.message_id: message for message in messages}
+    ordered = dict.fromkeys(
+        (
+            *(messages[place].message_id for place in matching),
+            *(message.message_id for message in reversed(telling)),
+            *reversed(by_id),
+        )
+    )
+    return SearchResult(
+        messages=tuple(by_id[number] for number in ordered),
+        matches=len(matching),
+        question=question,
+    )
+
+
+def _build_patterns(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(map(build_pattern, extract_words(text))))
+
+
+def _find_places(texts: Sequence[str], patterns: Sequence[str]) -> Mapping[str, list[int]]:
+    """Return for each pattern the places of the texts that have it."""
+    found = [find_patterns(text, patterns) for text in texts]
+    return {
+        pattern: [place for place, has in enumerate(found) if pattern in has]
+        for pattern in patterns
+    }
+
+
+def _score_texts(
+    texts: Sequence[str], places: Mapping[str, Collection[int]]
+) -> Mapping[int, float]:
+    """Score each text that has a pattern, above 0 up to 1: rare patterns and short texts first.
+
+    `places` has for each pattern the places of the texts with it.
+    """
+    scores: dict[int, float] = {}
+    mean = sum(map(len, texts)) / max(len(texts), 1)
+    for here in places.values():
+        weight = math.log1p(len(texts) / (len(here) + 0.5))
+        for place in here:
+            length = 1 - _LENGTH_SHARE + _LENGTH_SHARE * len(texts[place]) / mean
+            scores[place] = scores.get(place, 0.0) + weight / (1 + _SATURATION * length)
+    best = max(scores.values(), default=1.0)
+    return {place: score / best for place, score in scores.items()}
+
+
+def _score_messages(
+    question: ThreadQuery,
+    steps: int,
+    messages: Sequence[Message],
+    found: Mapping[str, Collection[int]],
+) -> Mapping[int, float]:
+    """Score each message that matches, by its place; higher is better."""
+    numbers = {message.message_id: place for place, message in enumerate(messages)}
+    places = {
+        pattern: [numbers[each] for each in ids if each in numbers]
+        for pattern, ids in found.items()
+    }
+    scores = dict(_score_texts([message.content for message in messages], places))
+    asked = question.steps | question.like_steps
+    for place, message in enumerate(messages):
+        score = scores.get(place, 0.0)
+        if score and message.role is Role.SYSTEM:
+            score /= 2
+        if score and question.trouble and has_trouble(message):
+            score += 1.0
+        if asked:
+            about = find_step_numbers(message.content[:_NAMING_CHARS], steps)
+            score += 1.0 if about & question.steps else 0.0
+            score += 0.5 if about & question.like_steps else 0.0
+        score += question.plan and message.msg_type is MessageType.PLAN
+        score += question.waits and message.msg_type is MessageType.WAIT
+        if score:
+            scores[place] = round(score, 6)
+    return scores

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from itertools import filterfalse
 from typing import Final
 
-from openclaw_taskmem.domain import events, retries
+from openclaw_taskmem.domain import events, policies
 from openclaw_taskmem.domain.callers import registrars
 from openclaw_taskmem.domain.callers.reachability import OWED_STATES, GatewayPresence, is_kept
 from openclaw_taskmem.domain.policies import OutboxPolicy
@@ -258,7 +258,7 @@ def record_delivery_failure(
     log = tuple(
         _build_event(events.WAKE_FAILED, wake, now, error=error)
         for wake in due_again
-        if retries.is_worth_logging(wake.attempts)
+        if policies.is_worth_logging(wake.attempts)
     )
     return Change(wakes=due_again, events=log)
 

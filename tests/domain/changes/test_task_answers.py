@@ -6,7 +6,7 @@ import pytest
 
 from openclaw_taskmem.domain.changes import task_update
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes
-from openclaw_taskmem.domain.tasks.thread_search import parse_query
+from openclaw_taskmem.domain.tasks.thread import parse_query
 from taskmem_hookspecs import (
     Linkage,
     Message,

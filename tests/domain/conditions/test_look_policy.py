@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.conditions.look_policy import (
+from openclaw_taskmem.domain.conditions.targets import (
     LookPolicy,
     SandboxLooks,
     confine_target,
     is_command_hidden,
+    parse_target,
 )
-from openclaw_taskmem.domain.conditions.targets import parse_target
 from taskmem_hookspecs.errors import NotAllowed
 
 ROOTS = ("/home/me", "/home/all")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from openclaw_taskmem.domain.tasks.thread_search import SearchResult, parse_query, search_thread
+from openclaw_taskmem.domain.tasks.thread import SearchResult, parse_query, search_thread
 from taskmem_hookspecs import Message, MessageType, Role
 from taskmem_hookspecs.testing import a_message
 from taskmem_hookspecs.testing.clock import DAWN

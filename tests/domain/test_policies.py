@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from openclaw_taskmem.domain.retries import is_worth_logging, read_retry_after
+from openclaw_taskmem.domain.policies import is_worth_logging, read_retry_after
 from taskmem_hookspecs import JudgeUnavailable, WakeUndelivered
 
 
