@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PRODUCT_FOLDERS: Final = ("openclaw_taskmem", "hookspecs", "plugins")
 TWINS: Final = ("tests/support/memory_store.py",)
 """Files of the tests that repeat what the product does."""
-SUFFIXES: Final = {".py", ".js", ".json", ".html", ".md"}
+SUFFIXES: Final = {".py", ".js", ".json", ".html", ".css", ".md"}
 LEFT_OUT: Final = re.compile(
     r"^plugins/\w+/tests/|/migrations/versions/|^hookspecs/taskmem_hookspecs/__init__\.py"
     r"|/(?:node_modules|build|[^/]+\.egg-info)/"
