@@ -35,7 +35,7 @@ _SECTIONS: Final = {
 _MARKS: Final = {"completed": "✓", "failed": "✗", "cancelled": "-"}
 _AGE_WIDTH: Final = 76
 """Columns of a terminal from which on ages are shown."""
-_ID_WIDTH: Final = 76
+_ID_WIDTH: Final = 60
 _STEP_WIDTH: Final = 110
 _OWNER_WIDTH: Final = 150
 

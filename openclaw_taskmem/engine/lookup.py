@@ -74,7 +74,7 @@ def find_by_words(context: Context, words: str, kinds: Sequence[str] = ("task",)
     """Return the one task, wait or wake that a person's words mean.
 
     In this order: a whole id, the beginning or end of one, a whole name, the beginning of a name,
-    a part of one.
+    a part of one. Digits alone are no part of a name: `2` is not meant for "Release 2.0".
 
     Only what is of this home counts, whatever other homes keep in its database.
 
@@ -149,8 +149,8 @@ def _find_among(
     matches: tuple[Callable[[Found], bool], ...] = (
         lambda each: _is_part(each, wanted),
         lambda each: names.get(each.id) == wanted,
-        lambda each: names.get(each.id, "").startswith(wanted),
-        lambda each: each.id in names and wanted in names[each.id],
+        lambda each: not words.isdecimal() and names.get(each.id, "").startswith(wanted),
+        lambda each: not words.isdecimal() and wanted in names.get(each.id, ""),
     )
     for match in matches:
         found = [each for each in ids if match(each)]

@@ -54,7 +54,7 @@ class Terminal(StringIO):
 @pytest.mark.parametrize("name", LISTS)
 def test_no_width_loses_a_character(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # More columns have room from each of these widths on.
-    for narrowest, next_one in pairwise((10, 76, 110, 150, 301)):
+    for narrowest, next_one in pairwise((10, 60, 76, 110, 150, 301)):
         printed = set()
         for width in range(narrowest, next_one, 7):
             out = Terminal()

@@ -270,12 +270,15 @@ def test_tasks_of_one_name_are_told_apart_by_their_ids() -> None:
     assert not tasks & {*listed}
 
 
-def test_digits_name_a_task_like_any_other_word() -> None:
+def test_digits_alone_are_no_part_of_a_name() -> None:
     world = World()
     world.register("Release 2.0")
-    task = world.register("2")
 
-    assert find(world.context, "2") == task
+    with pytest.raises(TaskNotFound, match='No task or wait or wake is called "2"'):
+        find(world.context, "2")
+
+    named = world.register("2")
+    assert find(world.context, "2") == named
 
 
 @pytest.mark.parametrize("words", ["", "  ", "\n"])
