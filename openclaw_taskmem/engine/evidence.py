@@ -10,15 +10,20 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes import evidence, run_calls
+from openclaw_taskmem.domain.changes import evidence
 from openclaw_taskmem.domain.changes.evidence import Refusal
 from openclaw_taskmem.domain.changes.task_update import Acceptance
 from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.tasks import ledger, required_artifacts
+from openclaw_taskmem.domain.tasks import ledger
 from openclaw_taskmem.domain.tasks.ledger import CheckedClaim
-from openclaw_taskmem.domain.tasks.required_artifacts import RequiredArtifact
+from openclaw_taskmem.domain.tasks.proof import (
+    COMMAND_KIND,
+    RequiredArtifact,
+    find_artifact_fault,
+    list_required_artifacts,
+)
 from openclaw_taskmem.domain.text.path_mentions import find_names
 from openclaw_taskmem.domain.text.texts import (
     clip_start,
@@ -118,8 +123,8 @@ def build_required_set(
         InvalidArguments: An artifact cannot be checked.
     """
     task, run = facts.task, facts.run
-    things = required_artifacts.list_required_artifacts(task, given)
-    fault = required_artifacts.find_fault(things)
+    things = list_required_artifacts(task, given)
+    fault = find_artifact_fault(things)
     if fault is not None:
         raise InvalidArguments(f"{task.task_id} is not completed. {fault}")
     boxed = targets.is_sandboxed(caller, context.policies.looks)
@@ -140,7 +145,7 @@ def build_required_set(
 
 def _is_hidden(context: Context, thing: RequiredArtifact, caller: Caller) -> bool:
     """Whether a required artifact is a command at whose record the caller may not look."""
-    command = thing.kind == required_artifacts.COMMAND
+    command = thing.kind == COMMAND_KIND
     return command and targets.is_command_hidden(thing.subject, caller, context.policies.looks)
 
 
@@ -214,7 +219,7 @@ def describe_nothing_made(seen: CheckResult) -> str:
     proved = any(each.is_proved for each in seen.checked)
     if made or proved or not (seen.sought.run or folders):
         return ""
-    looked = None if run_calls.has_visible_calls(seen.sought.run) else sorted(folders)
+    looked = None if current_run.has_visible_calls(seen.sought.run) else sorted(folders)
     return ledger.format_nothing_made(seen.passed, str(Path.home()), looked)
 
 

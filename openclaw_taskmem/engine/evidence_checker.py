@@ -10,11 +10,12 @@ from functools import cached_property
 from itertools import islice
 from typing import Final
 
-from openclaw_taskmem.domain.changes import evidence, run_calls
+from openclaw_taskmem.domain.changes import evidence
 from openclaw_taskmem.domain.effects import checkpoints
-from openclaw_taskmem.domain.tasks import ledger, required_artifacts
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.tasks import ledger, proof
 from openclaw_taskmem.domain.tasks.ledger import CheckedClaim, FileTimes
-from openclaw_taskmem.domain.tasks.required_artifacts import RequiredArtifact
+from openclaw_taskmem.domain.tasks.proof import RequiredArtifact
 from openclaw_taskmem.domain.text import path_mentions
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.ledger import (
@@ -134,7 +135,7 @@ class EvidenceChecker:
         When a file was removed is not known, nor what older calls and runs did.
         """
         spans, run = self._spans, self._run
-        if run is None or not run_calls.has_visible_calls(run):
+        if run is None or not current_run.has_visible_calls(run):
             return False
         oldest = spans[0][0] if len(self._checkpoints) >= CALLS and spans else run.created_at
         if entry.at < oldest or (entry.change is FileChange.REMOVED and spans):
@@ -297,8 +298,8 @@ class EvidenceChecker:
     def _check_thing(self, thing: RequiredArtifact, doubt: str | None = None) -> CheckedClaim:
         """Check an artifact; `doubt`: why it is not checked; None: it is."""
         now = self._context.clock.now()
-        claim = required_artifacts.make_claim(thing, self._task, self._folder, self._roots, now)
-        if thing.kind == required_artifacts.ELSEWHERE_KIND:
+        claim = proof.make_claim(thing, self._task, self._folder, self._roots, now)
+        if thing.kind == proof.ELSEWHERE_KIND:
             doubt = ELSEWHERE
         elif doubt is None and now > self._until:
             doubt = _LATE

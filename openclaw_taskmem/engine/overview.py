@@ -9,7 +9,6 @@ from typing import Final
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.changes.handoff import find_review_note
-from openclaw_taskmem.domain.changes.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.effects.checkpoints import PastCall, parse_history
 from openclaw_taskmem.domain.reader_budget import (
     WAITS_BOOKMARK,
@@ -17,6 +16,7 @@ from openclaw_taskmem.domain.reader_budget import (
     load_waits,
     sum_usage,
 )
+from openclaw_taskmem.domain.runs.current_run import OPEN_STATES
 from openclaw_taskmem.domain.tasks.proof import Proof, list_proofs
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.views import overview

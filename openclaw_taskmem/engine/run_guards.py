@@ -9,19 +9,11 @@ from typing import Final
 
 from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes import (
-    continuation,
-    handoff,
-    quotas,
-    rights,
-    run_calls,
-    task_runs,
-)
+from openclaw_taskmem.domain.changes import continuation, handoff, quotas, rights, task_runs
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder, Tie
-from openclaw_taskmem.domain.changes.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
-from openclaw_taskmem.domain.runs import claims
-from openclaw_taskmem.domain.runs.current_run import RunReason
+from openclaw_taskmem.domain.runs import claims, current_run
+from openclaw_taskmem.domain.runs.current_run import OPEN_STATES, RunReason
 from openclaw_taskmem.domain.runs.machine import RunTransition, UserHeard, apply_events, begin_run
 from openclaw_taskmem.domain.tasks import lifecycle, thread
 from openclaw_taskmem.engine import packets, run_recovery
@@ -259,7 +251,7 @@ def _is_away(context: Context, run: Run) -> bool:
     """Whether a run is queued for a background session that is still expected to take it."""
     if run.state is not RunState.QUEUED or run.told_session is None:
         return False
-    return not run_calls.is_left_behind(run, context.clock.now(), context.policies.runs)
+    return not current_run.is_left_behind(run, context.clock.now(), context.policies.runs)
 
 
 def begin_caller_run(
@@ -341,7 +333,7 @@ def renew_lease(context: Context, task_id: str, caller: Caller, token: int | Non
     def renew(runs: Sequence[Run], now: datetime) -> Decision[None]:
         fresh = timedelta(seconds=context.policies.runs.lease_seconds / RENEWALS)
         renewed = tuple(
-            run_calls.note_call(run, caller, token, now, context.policies.runs)
+            task_runs.note_call(run, caller, token, now, context.policies.runs)
             for run in runs
             if claims.has_claim(run, caller, token) and now - run.seen_at >= fresh
         )

@@ -14,7 +14,6 @@ from openclaw_taskmem.domain.changes import (
     plan_revision,
     questions,
     quotas,
-    run_calls,
     task_runs,
 )
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes, find_handoff_notes
@@ -115,7 +114,7 @@ def find_role(context: Context, name: str) -> str:
     role = name.strip().lower()
     fault = find_role_fault(role)
     if fault is not None or role != name:
-        found = context.store.whole.find_runs(RunQuery(states=run_calls.OPEN_STATES, limit=MOST))
+        found = context.store.whole.find_runs(RunQuery(states=current_run.OPEN_STATES, limit=MOST))
         if any(run.role == name for run in found):
             return name
     if fault is not None:
@@ -150,7 +149,7 @@ def has_own_session(context: Context, facts: TaskFacts, now: datetime) -> bool:
         return False
     if facts.task.implicit:
         return True
-    if run_calls.is_left_behind(run, now, context.policies.runs):
+    if current_run.is_left_behind(run, now, context.policies.runs):
         return continuation.has_wake_on_its_way(facts, now)
     is_continued = outbox.has_live_continuation(facts.wakes, now, context.policies.outbox)
     return run.told_session is not None or is_continued
@@ -160,7 +159,7 @@ def _list_queue(context: Context, role: str) -> Iterator[Run]:
     """Yield the queued runs that a role may claim, oldest first."""
     start, limit = 0, PAGE
     while True:
-        queued = context.store.whole.find_runs(run_calls.build_queue_query(role, limit))
+        queued = context.store.whole.find_runs(current_run.build_queue_query(role, limit))
         yield from queued[start:]
         if len(queued) < limit:
             return
@@ -379,7 +378,7 @@ def _iterate_queue(context: Context, role: str) -> Iterator[Run]:
     passed: set[str] = set()
     limit = CANDIDATES
     while True:
-        queued = context.store.whole.find_runs(run_calls.build_queue_query(role, limit))
+        queued = context.store.whole.find_runs(current_run.build_queue_query(role, limit))
         fresh = [run for run in queued if run.run_id not in passed]
         while fresh:
             left = [
@@ -512,7 +511,7 @@ def _claim_task_run(
         )
         guard_task(context, Act.CLAIM, facts, caller)
         words = context.store.read_records(Message, task_id, said_after=0)
-        moved = run_calls.begin_turn_or_rest(moved, caller, now)
+        moved = task_runs.begin_turn_or_rest(moved, caller, now)
         event = UserHeard(heard_until=words[-1].message_id if words else 0)
         held = apply_events(moved, TasksAttached(task_ids=attached), event, now=now).run
         left = find_handoff_notes(held, words, run.dialogue.heard_until)
@@ -611,7 +610,7 @@ def _grant_more_calls(context: Context, task_id: str, wish: StepOutcome, caller:
                 "end it as done or failed. Nothing was written."
             )
         given = apply_events(run, StepGivenMore(step=current), now=now).run
-        seen = run_calls.note_call(given, caller, wish.token, now, context.policies.runs)
+        seen = task_runs.note_call(given, caller, wish.token, now, context.policies.runs)
         return Change(runs=(seen,)), facts.task
 
     return context.update_task(task_id, grant)
@@ -627,7 +626,7 @@ def _record_failed_step(
 
     def mark(again: TaskFacts, now: datetime) -> Decision[tuple[Task, Sequence[str]]]:
         run = require_own_run(context, again, caller, NOTHING, wish.token)
-        seen = run_calls.note_call(run, caller, wish.token, now, context.policies.runs)
+        seen = task_runs.note_call(run, caller, wish.token, now, context.policies.runs)
         marked = apply_events(seen, StepFailed(index=current), now=now).run
         task = lifecycle.touch_task(again.task, now)
         note_ = lifecycle.build_lifecycle_message(task, said, now)

@@ -28,7 +28,8 @@ from openclaw_taskmem.domain.changes.task_update import (
 )
 from openclaw_taskmem.domain.runs.machine import RunTransition
 from openclaw_taskmem.domain.tasks import ledger as ledger_lines
-from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts, thread
+from openclaw_taskmem.domain.tasks import lifecycle, thread
+from openclaw_taskmem.domain.tasks.proof import find_artifact_fault, list_required_artifacts
 from openclaw_taskmem.domain.tasks.thread import SearchResult
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.engine import evidence, ledger, run_handoff
@@ -86,7 +87,7 @@ def register_new_task(
     ) -> Decision[tuple[Task, tuple[WorkFolder, ...]]]:
         change = build(covered=covered, now=now)
         (task,) = change.tasks
-        fault = required_artifacts.find_fault(required_artifacts.list_required_artifacts(task))
+        fault = find_artifact_fault(list_required_artifacts(task))
         if fault is not None:
             raise InvalidArguments(f"{fault} Nothing was written.")
         command = caller.gateway_owner is None

@@ -20,7 +20,7 @@ from openclaw_taskmem.domain.changes import (
     implicit_tasks,
     questions,
     recovery,
-    run_calls,
+    task_runs,
 )
 from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
 from openclaw_taskmem.domain.changes.recovery import LapseAction, OwnerStatus
@@ -358,7 +358,7 @@ def _take_run_for_call(context: Context, run: Run, report: ReportContext) -> Run
         if not questions.is_answer_delivered(list_newest_wakes(context, run), report.turn_since):
             return RunTransition(run=run)
         now = context.clock.now()
-        moved = run_calls.take_up_run(run, report.owner, now, context.policies.runs)
+        moved = task_runs.take_up_run(run, report.owner, now, context.policies.runs)
         return apply_events(moved, TurnBegan(turn_began_at=now), now=now)
     return _take_run(context, run, report)
 
@@ -441,7 +441,7 @@ def settle_turn_end(context: Context, report: ReportContext, turn: Turn) -> None
     own = [run for run in open_ if current_run.can_work_on(run, report.owner)]
     # Runs owned by an earlier start of the gateway are left to recovery.
     held = [r for r in own if current_run.is_at_work(r) and r.owner == report.owner]
-    asked = [run for run in own if run_calls.was_blocked_since(run, report.turn_since)]
+    asked = [run for run in own if current_run.was_blocked_since(run, report.turn_since)]
     spoke = next(iter((*held, *asked)), None)
     if spoke is not None and turn.has_spoken:
         _keep_last_words(context, spoke, turn.said)

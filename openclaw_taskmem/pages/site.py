@@ -24,7 +24,7 @@ from openclaw_taskmem.domain.tasks.proof import list_proofs
 from openclaw_taskmem.domain.text.text_safety import escape_hidden
 from openclaw_taskmem.domain.text.texts import format_clock, format_duration, format_iso_millis
 from openclaw_taskmem.domain.views import timeline
-from openclaw_taskmem.domain.views.doctor_faults import DoctorFault, list_faults
+from openclaw_taskmem.domain.views.overview import DoctorFault, list_faults
 from openclaw_taskmem.domain.views.user_actions import READ_ONLY, describe_wait_cancelling
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.lookup import guard_home

@@ -12,9 +12,10 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes import run_calls, task_update
+from openclaw_taskmem.domain.changes import task_update
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes
 from openclaw_taskmem.domain.effects.checkpoints import PastCall
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.tasks import ledger, thread
 from openclaw_taskmem.domain.tasks.plan import compute_progress, describe_progress
 from openclaw_taskmem.domain.text.redaction import scrub
@@ -58,7 +59,7 @@ def task_status(context: Context, form: forms.TaskStatusForm, caller: Caller) ->
     since = (run.started_at if run else None) or task.created_at
     ended = (run.ended_at if run else None) or standing.now
     elapsed = max((ended - since).total_seconds(), 0.0)
-    calls = run.progress.calls if run and run_calls.has_visible_calls(run) else None
+    calls = run.progress.calls if run and current_run.has_visible_calls(run) else None
     took = f"after {format_duration(elapsed)}"
     if calls is not None:
         took = f"{format_count(calls, 'tool call')} in {format_duration(elapsed)}"

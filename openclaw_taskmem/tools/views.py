@@ -11,8 +11,8 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain.callers import reachability
-from openclaw_taskmem.domain.changes.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.retention import describe_dropped
+from openclaw_taskmem.domain.runs.current_run import OPEN_STATES
 from openclaw_taskmem.domain.tasks import ledger
 from openclaw_taskmem.domain.tasks.proof import list_proofs
 from openclaw_taskmem.domain.text.redaction import scrub

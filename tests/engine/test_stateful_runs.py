@@ -14,8 +14,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.callers.reachability import GatewayPresence
-from openclaw_taskmem.domain.changes import run_calls
 from openclaw_taskmem.domain.changes.recovery import MAY_LAPSE
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import run_recovery, startup
 from taskmem_hookspecs import (
@@ -230,7 +230,7 @@ class Runs(RuleBasedStateMachine):
             ):
                 continue
             alerted = task.last_stuck_alert_at
-            if run_calls.is_given_away(run):  # the user is told
+            if current_run.is_given_away(run):  # the user is told
                 assert alerted
                 assert alerted > since
                 continue

@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes import continuation, run_calls
+from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
 from openclaw_taskmem.domain.policies import RunPolicy
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
     HandedToRole,
@@ -99,7 +100,7 @@ def build_background_move(
             f"This session has {same[0].task_id} in the background, and one is all it "
             "may have; wait until that one ends, or stop it with task_cancel."
         )
-    at_work = [other for other in others if not run_calls.is_left_behind(other, now, policy)]
+    at_work = [other for other in others if not current_run.is_left_behind(other, now, policy)]
     if len(at_work) >= policy.background:
         raise LimitReached(
             f"Too many background tasks: {len(at_work)} run already, and "

@@ -12,11 +12,11 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes.run_calls import note_call
+from openclaw_taskmem.domain.changes.task_runs import note_call
 from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
 from openclaw_taskmem.domain.runs import claims, current_run
 from openclaw_taskmem.domain.runs.machine import PlanReplaced, apply_events
-from openclaw_taskmem.domain.tasks import lifecycle, plan, required_artifacts
+from openclaw_taskmem.domain.tasks import lifecycle, plan, proof
 from openclaw_taskmem.domain.wakes import outbox
 from taskmem_hookspecs import (
     Author,
@@ -140,7 +140,7 @@ def _require_provable(task: Task) -> None:
     """Refuse artifacts that would be refused when a task is registered."""
     fault = lifecycle.find_metadata_fault(task.metadata)
     first_fault = (
-        required_artifacts.find_fault(required_artifacts.list_required_artifacts(task))
+        proof.find_artifact_fault(proof.list_required_artifacts(task))
         if fault is None
         else f"metadata {fault}."
     )

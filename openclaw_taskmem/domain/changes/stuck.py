@@ -15,7 +15,6 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import registrars
-from openclaw_taskmem.domain.changes import run_calls
 from openclaw_taskmem.domain.policies import OutboxPolicy, StuckPolicy
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
@@ -230,7 +229,7 @@ def alert_registrar(
     woken, the user is notified.
     """
     run = facts.run
-    if run is None or not run_calls.is_given_away(run):
+    if run is None or not current_run.is_given_away(run):
         return None
     task = facts.task
     claimed_by = run.changed_at + timedelta(seconds=policy.threshold_seconds)

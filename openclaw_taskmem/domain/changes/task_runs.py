@@ -1,25 +1,36 @@
-"""Begin a task's runs, and apply task changes to its open run."""
+"""Begin a task's runs, and apply calls, turns and changes of the task to its open run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain.callers import registrars
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes import continuation, run_calls
+from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.policies import RunPolicy
-from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs import claims, current_run
+from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
     AgentDescribed,
+    LeaseReleased,
+    OwnerSeen,
     QuestionAsked,
+    RunBlocked,
+    RunCancelled,
     RunClaimed,
+    RunCompleted,
+    RunContinued,
+    RunEvent,
+    RunFailed,
     RunRequeued,
     RunTransition,
     StepsDone,
     TasksAttached,
+    TurnBegan,
     apply_events,
     begin_run,
 )
@@ -30,6 +41,7 @@ from openclaw_taskmem.domain.wakes.notices import Milestone, NoticeKind
 from taskmem_hookspecs import (
     Change,
     Event,
+    Owner,
     Run,
     RunState,
     SessionNames,
@@ -40,6 +52,64 @@ from taskmem_hookspecs import (
     Wake,
 )
 from taskmem_hookspecs.errors import RunNotReady
+
+_RUN_STATES: Final[Mapping[TaskStatus, tuple[RunState, RunEvent]]] = {
+    TaskStatus.PAUSED: (RunState.BLOCKED, RunBlocked(why=RunReason.PAUSED)),
+    TaskStatus.COMPLETED: (RunState.COMPLETED, RunCompleted()),
+    TaskStatus.FAILED: (RunState.FAILED, RunFailed()),
+    TaskStatus.CANCELLED: (RunState.CANCELLED, RunCancelled()),
+}
+
+
+def follow_status(run: Run, status: TaskStatus, now: datetime) -> RunTransition:
+    """Move a task's open run to the state that matches the task's new status.
+
+    A run in review is not blocked when its task is paused: it already waits for the user.
+    """
+    state, event = _RUN_STATES.get(status, (run.state, None))
+    waits = state is RunState.BLOCKED and run.state is RunState.REVIEW
+    if event is None or state is run.state or waits:
+        return RunTransition(run=run)
+    return apply_events(run, event, now=now)
+
+
+def take_up_run(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> RunTransition:
+    """Set a resting run running for an owner.
+
+    An owner that already holds the run keeps its role and token; anyone else claims it.
+    """
+    by_itself = owner.boot is None and owner.same(run.owner)
+    same = run.owner == owner or by_itself
+    event = RunContinued() if same else RunClaimed(owner=owner)
+    return apply_events(run, event, now=now, policy=policy)
+
+
+def begin_turn_or_rest(moved: RunTransition, caller: Caller, now: datetime) -> RunTransition:
+    """Start the turn of a claimed run, or release its lease if no turn works on it.
+
+    A sub-agent's claim takes no lease. A gateway's turn begins only once.
+    """
+    run = moved.run
+    if not caller.in_turn:
+        return apply_events(moved, LeaseReleased(), now=now)
+    if caller.gateway_owner is None or run.limits.turn_began_at is not None:
+        return moved
+    return apply_events(moved, TurnBegan(turn_began_at=run.seen_at), now=now)
+
+
+def note_call(run: Run, caller: Caller, token: int | None, now: datetime, policy: RunPolicy) -> Run:
+    """Renew the run's lease if the caller of a task's tool owns the run.
+
+    A sub-agent's call leaves a resting run without a lease.
+    """
+    if not claims.has_claim(run, caller, token):
+        return run
+    seen = apply_events(run, OwnerSeen(), now=now, policy=policy)
+    return (seen if run.lease_until is not None else begin_turn_or_rest(seen, caller, now)).run
+
+
+# --- calls on a task ----------------------------------------------------------
+
 
 _ATTACHED_KEY = "attached_task_ids"
 """Metadata key that names the tasks that go to review with a task."""
@@ -79,7 +149,7 @@ def begin_for_caller(
     attach = TasksAttached(task_ids=list_attached(task.metadata))
     folder = AgentDescribed(folder=caller.folder)
     moved = apply_events(moved, attach, folder, RunClaimed(owner=owner), now=now, policy=policy)
-    held = run_calls.begin_turn_or_rest(moved, caller, now)
+    held = begin_turn_or_rest(moved, caller, now)
     if last is not None:
         return held
     milestone = notices.build_milestone(Milestone.ACCEPTED, task, held.run, now)
@@ -157,7 +227,7 @@ def apply_call(
         moved = _move_run(run, change, caller, now, policy)
     if call.ask is not None:
         moved = ask_user(task, moved, call.ask, call.options, now)
-    after = run_calls.note_call(moved.run, caller, call.token, now, policy)
+    after = note_call(moved.run, caller, call.token, now, policy)
     if call.marked:
         after = apply_events(after, StepsDone(), now=now).run
     gone: tuple[Wake, ...] = ()
@@ -267,7 +337,7 @@ def _move_run(
     """Move a run after its task's status changed from one value to another, or stayed."""
     before, after = change
     if after is not before and after is not TaskStatus.ACTIVE:
-        return run_calls.follow_status(run, after, now)
+        return follow_status(run, after, now)
     reviewed = run.state is RunState.REVIEW and after is before
     if after is TaskStatus.ACTIVE and _is_working_on(run, caller) and not reviewed:
         return take_up_for_caller(run, caller, now, policy)
@@ -297,4 +367,4 @@ def take_up_for_caller(run: Run, caller: Caller, now: datetime, policy: RunPolic
     owner = caller.owner
     if owner is None:
         return RunTransition(run=run)
-    return run_calls.begin_turn_or_rest(run_calls.take_up_run(run, owner, now, policy), caller, now)
+    return begin_turn_or_rest(take_up_run(run, owner, now, policy), caller, now)

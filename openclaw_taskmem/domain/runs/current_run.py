@@ -7,13 +7,26 @@ budgets".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import format_count, quote_step
-from taskmem_hookspecs import Owner, Run, RunState, SessionNames, Task, TaskFacts, TaskStatus, Value
+from taskmem_hookspecs import (
+    Owner,
+    Run,
+    RunQuery,
+    RunState,
+    SessionNames,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Value,
+)
+
+OPEN_STATES: Final = tuple(state for state in RunState if not state.terminal)
 
 
 class RunReason(StrEnum):
@@ -143,6 +156,36 @@ def is_waiting_for_word(run: Run) -> bool:
 def needs_word(run: Run) -> bool:
     """True if a run is blocked and the user has not answered yet."""
     return is_waiting_for_word(run) and run.why != RunReason.ANSWERED
+
+
+def build_queue_query(role: str, limit: int) -> RunQuery:
+    """Build the query for the queued runs that a role may claim, oldest first."""
+    states = (RunState.QUEUED,)
+    return RunQuery(states=states, oldest_first=True, role=role, limit=limit)
+
+
+def was_blocked_since(run: Run, since: datetime | None) -> bool:
+    """True if the run was blocked at or after `since` and still is; None: not known, so False."""
+    blocked = run.state is RunState.BLOCKED
+    return blocked and since is not None and run.changed_at >= since
+
+
+def is_given_away(run: Run) -> bool:
+    """True if the run was handed to a role and no session has claimed it yet."""
+    return run.role is not None and run.session_key is None
+
+
+def has_visible_calls(run: Run | None) -> bool:
+    """True if the gateway's hooks report the tool calls of the run's agent."""
+    if run is None:
+        return False
+    return run.progress.checkpoints > 0 or (run.owner is not None and run.owner.boot is not None)
+
+
+def is_left_behind(run: Run, now: datetime, policy: RunPolicy) -> bool:
+    """True if the run is queued and its owner was not seen for `fresh_seconds`."""
+    unseen = (now - run.seen_at).total_seconds()
+    return run.state is RunState.QUEUED and unseen > policy.fresh_seconds
 
 
 # --- budgets of steps ---------------------------------------------------------

@@ -1,11 +1,11 @@
-"""Say at a glance where each task stands, and which tasks need the user first."""
+"""Say at a glance where each task stands, which need the user first, and what is broken."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.callers.reachability import Unreached
@@ -19,7 +19,17 @@ from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.tasks.proof import MOST_NAMED, Proof, describe_checks, summarize_proofs
 from openclaw_taskmem.domain.text.texts import clip, clip_step, to_plain_line
 from openclaw_taskmem.domain.views.user_actions import UserAction, describe_effect, list_actions
-from taskmem_hookspecs import Message, Run, RunState, TaskFacts, TaskStatus, Value, Wait, WaitStatus
+from taskmem_hookspecs import (
+    DoctorState,
+    Message,
+    Run,
+    RunState,
+    TaskFacts,
+    TaskStatus,
+    Value,
+    Wait,
+    WaitStatus,
+)
 from taskmem_hookspecs.model import Instant
 
 # --- what an agent does now ---------------------------------------------------
@@ -405,3 +415,48 @@ def _describe_wait(watched: Sequence[Wait], seen: Mapping[str, str]) -> str:
     newest = next((seen[w.wait_id] for w in watched if seen.get(w.wait_id)), None)
     shown = f". {to_plain_line(newest)}" if newest else ""
     return f"waits for {describe_wait(watched[0]) if len(watched) == 1 else targets}{shown}"
+
+
+# --- faults of Task memory itself ---------------------------------------------
+
+
+_UNKNOWN_EFFECT: Final = "Some of what is shown here may be missing."
+
+
+class DoctorFault(Value):
+    """One thing that is broken."""
+
+    what: str
+    follows: str
+    """The effect for the user, in one sentence."""
+
+
+def list_faults(
+    rows: Sequence[Mapping[str, Any]], plugins: Sequence[Mapping[str, Any]], *, full: bool
+) -> Sequence[DoctorFault]:
+    """Return what is broken, each thing once.
+
+    Args:
+        rows: The rows of the doctor's last report; empty: it has not looked yet.
+        plugins: The plug-ins, each with its `name`, `state` and `last_error`.
+        full: True if the database is too large and nothing more may be dropped.
+    """
+    found: dict[str, DoctorFault] = {}
+    for plugin in plugins:
+        if plugin["state"] == "failed":
+            why = f": {str(plugin['last_error']).rstrip('.')}" if plugin["last_error"] else ""
+            found["plugin"] = _build_fault(
+                f"The plug-in {plugin['name']} has failed{why}.", "What it does is missing."
+            )
+    if full:
+        sentence = "The database is larger than it may be."
+        found["kept"] = _build_fault(sentence, "Nothing more can be dropped to make room.")
+    for row in rows:
+        if row["state"] == DoctorState.FAIL:
+            subject, effect = str(row["id"]).partition(".")[0], row.get("effect")
+            found.setdefault(subject, _build_fault(row["detail"], effect or _UNKNOWN_EFFECT))
+    return [*found.values()]
+
+
+def _build_fault(what: str, follows: str) -> DoctorFault:
+    return DoctorFault(what=to_plain_line(what), follows=to_plain_line(follows))

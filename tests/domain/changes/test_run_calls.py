@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.changes import run_calls
+from openclaw_taskmem.domain.changes import task_runs
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs import claims as run_claims
 from openclaw_taskmem.domain.runs.current_run import RunReason
@@ -273,7 +273,7 @@ def test_a_reason_is_forgotten_in_the_next_state() -> None:
     ],
 )
 def test_a_run_goes_the_way_of_its_task(status: TaskStatus, state: RunState) -> None:
-    moved = run_calls.follow_status(a_leased_run(), status, NOW)
+    moved = task_runs.follow_status(a_leased_run(), status, NOW)
 
     assert moved.run.state is state
     assert moved.run.why == (RunReason.PAUSED if state is RunState.BLOCKED else None)
@@ -284,13 +284,13 @@ def test_a_run_goes_the_way_of_its_task(status: TaskStatus, state: RunState) -> 
 def test_an_active_task_moves_no_run(state: RunState) -> None:
     run = a_leased_run(state=state)
 
-    assert run_calls.follow_status(run, TaskStatus.ACTIVE, NOW) == RunTransition(run=run)
+    assert task_runs.follow_status(run, TaskStatus.ACTIVE, NOW) == RunTransition(run=run)
 
 
 def test_run_already_in_a_state_keeps_its_reason_and_its_time() -> None:
     asked = a_leased_run(state=RunState.BLOCKED, why=RunReason.QUESTION, lease_until=None)
 
-    moved = run_calls.follow_status(asked, TaskStatus.PAUSED, NOW)
+    moved = task_runs.follow_status(asked, TaskStatus.PAUSED, NOW)
 
     assert (moved.run, moved.events) == (asked, ())
 
@@ -298,7 +298,7 @@ def test_run_already_in_a_state_keeps_its_reason_and_its_time() -> None:
 @pytest.mark.parametrize("status", TaskStatus)
 @pytest.mark.parametrize("state", OPEN)
 def test_no_open_run_keeps_its_task_from_changing(state: RunState, status: TaskStatus) -> None:
-    after = run_calls.follow_status(a_leased_run(state=state), status, NOW).run
+    after = task_runs.follow_status(a_leased_run(state=state), status, NOW).run
 
     assert after.state.terminal is status.terminal
 
@@ -306,7 +306,7 @@ def test_no_open_run_keeps_its_task_from_changing(state: RunState, status: TaskS
 def test_a_run_in_review_stays_there_while_its_task_is_set_aside() -> None:
     run = a_leased_run(state=RunState.REVIEW, why=RunReason.HANDED_OFF, lease_until=None)
 
-    assert run_calls.follow_status(run, TaskStatus.PAUSED, NOW).run == run
+    assert task_runs.follow_status(run, TaskStatus.PAUSED, NOW).run == run
 
 
 # --- seen, resting, told to go on -----------------------------------------------

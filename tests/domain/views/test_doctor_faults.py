@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from openclaw_taskmem.domain.views.doctor_faults import list_faults
+from openclaw_taskmem.domain.views.overview import list_faults
 
 
 def a_row(name: str, state: str) -> dict[str, Any]:
