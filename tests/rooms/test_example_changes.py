@@ -1,10 +1,10 @@
-"""The table "Where do I change" names exactly the files that example changes touch."""
+"""The table "Where do I change", the recipes, and the list of files name what the code has."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -37,12 +37,17 @@ def read_product() -> Mapping[str, str]:
 
 
 @cache
-def read_rows() -> Mapping[str, list[str]]:
-    """Return the files that each row of the table names, by its first cell without symbols."""
+def read_table() -> Sequence[Sequence[str]]:
+    """Return the cells of each row of the table."""
     page = (ROOT / "docs/architecture.md").read_text("utf-8")
     table = page.partition("## Where do I change")[2].partition("\n## ")[0]
-    rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")][2:]
-    return {re.sub(r" \(.*", "", cells[0]).strip(): FILE.findall("".join(cells)) for cells in rows}
+    return [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")][2:]
+
+
+def read_rows() -> Mapping[str, Sequence[str]]:
+    """Return the files that each row names, by its first cell without what is in brackets."""
+    rows = read_table()
+    return {re.sub(r" \(.*", "", row[0]).strip(): FILE.findall("".join(row[1:])) for row in rows}
 
 
 def read_place(name: str) -> str:
@@ -75,3 +80,32 @@ def test_the_place_to_edit_is_in_each_other_file(change: dict[str, Any]) -> None
     places = change["at"].items()
     gone = {n: p for n, p in places if not re.search(p, read_place(n), re.MULTILINE)}
     assert gone == {}
+
+
+def test_what_a_row_calls_by_name_is_in_its_files() -> None:
+    symbols = {(row[0], s) for row in read_table() for s in re.findall(r"`([A-Za-z_]+)`", row[0])}
+    texts = {row[0]: "\n".join(map(read_place, FILE.findall(row[1]))) for row in read_table()}
+    own = {"memory_recall"}  # a tool, whose name stands for a question to it
+    gone = [s for row, s in symbols if s not in own and not re.search(rf"\b{s}\b", texts[row])]
+    assert gone == []
+
+
+def test_the_constants_of_a_recipe_are_in_its_files() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    parts = page.partition("## Add a tool")[2].partition("## Commits")[0].split("\n## ")
+    gone = []
+    for part in parts:
+        texts = "\n".join(read_place(name) for name in FILE.findall(part))
+        symbols = re.findall(r"`(_?[A-Z][A-Z_]+)`", part)
+        gone += [s for s in symbols if not re.search(rf"\b{s}\b", texts)]
+    assert gone == []
+
+
+@pytest.mark.parametrize(("column", "layer"), [(1, "engine"), (2, "daemon")])
+def test_decision_27_lists_the_files_of_a_flat_layer(column: int, layer: str) -> None:
+    page = (ROOT / "docs/decisions/0027-names-and-places.md").read_text("utf-8")
+    table = page.partition("| subject | in `engine/` | in `daemon/` |")[2].partition("\n\n")[0]
+    rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")][1:]
+    listed = [name for row in rows for name in re.findall(r"`(\w+)`", row[column])]
+    files = (ROOT / "openclaw_taskmem" / layer).glob("[!_]*.py")
+    assert sorted(listed) == sorted(file.stem for file in files)
