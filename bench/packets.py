@@ -14,7 +14,6 @@ from homes import POLICY, fill_home, make_home, open_store
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import stuck
 from openclaw_taskmem.domain.tasks import thread
-from openclaw_taskmem.domain.tasks import thread as thread_search
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes import packet
 from openclaw_taskmem.engine.context import Context, Policies
@@ -86,13 +85,13 @@ def thread_query() -> Iterator[Figure]:
         searches, calls = [], []
         for _ in range(LONG):
             start = time.perf_counter()
-            question = thread_search.parse_query(asked["query"], plan)
+            question = thread.parse_query(asked["query"], plan)
             found = store.find_texts(TextQuery(patterns=question.patterns, task_id=task_id))
             places = {
                 pattern: [place.message_id or 0 for place in match.places]
                 for pattern, match in found.items()
             }
-            thread_search.search_thread(question, len(plan), messages, places)
+            thread.search_thread(question, len(plan), messages, places)
             searches.append(time.perf_counter() - start)
             start = time.perf_counter()
             catalog.answer_call(context, "task_update", asked, Caller())

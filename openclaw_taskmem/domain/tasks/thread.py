@@ -65,7 +65,7 @@ def choose_meaningful(messages: Sequence[Message], most: int = MOST_CHOSEN) -> t
 def _is_telling(message: Message) -> bool:
     kinds = (MessageType.PROGRESS, MessageType.PLAN)
     own = message.msg_type in kinds or message.role is Role.USER
-    return own or has_trouble(message)
+    return own or _has_trouble(message)
 
 
 def has_user_spoken_last(messages: Sequence[Message]) -> bool:
@@ -81,7 +81,7 @@ def has_user_spoken_last(messages: Sequence[Message]) -> bool:
     return False
 
 
-def has_trouble(message: Message) -> bool:
+def _has_trouble(message: Message) -> bool:
     """True if a message says that something failed or is in the way."""
     if message.msg_type in _NOISE:
         return False
@@ -105,7 +105,7 @@ def _is_trouble_left(message: Message) -> bool:
 def find_trouble(messages: Sequence[Message]) -> Message | None:
     """Return the last message about trouble that no agent's progress followed; None: none."""
     for message in reversed(messages):
-        if has_trouble(message) and _is_trouble_left(message):
+        if _has_trouble(message) and _is_trouble_left(message):
             return message
         if message.role is Role.AGENT and (
             message.msg_type is MessageType.PROGRESS or sounds_like_progress(message.content)
@@ -280,7 +280,7 @@ def _score_messages(
         score = scores.get(place, 0.0)
         if score and message.role is Role.SYSTEM:
             score /= 2
-        if score and question.trouble and has_trouble(message):
+        if score and question.trouble and _has_trouble(message):
             score += 1.0
         if asked:
             about = find_step_numbers(message.content[:_NAMING_CHARS], steps)
