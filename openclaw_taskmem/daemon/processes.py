@@ -68,15 +68,19 @@ def _read_start(pid: int) -> float | None:
     import psutil
 
     try:
-        process = psutil.Process(pid)
-        if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
-            return None
-        created = process.create_time()
+        while True:
+            # psutil adds the time of the machine's start, which moves when the clock is set.
+            boot_time = psutil.boot_time()
+            process = psutil.Process(pid)
+            if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+                return None
+            created = process.create_time()
+            if psutil.boot_time() == boot_time:
+                return created - boot_time if sys.platform == "linux" else created
     except psutil.NoSuchProcess:
         return None
     except psutil.AccessDenied as error:
         raise PermissionError(str(error)) from error
-    return created - psutil.boot_time() if sys.platform == "linux" else created
 
 
 def _format_start(start: float) -> str:

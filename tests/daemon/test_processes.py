@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import shutil
 import subprocess
@@ -220,3 +221,14 @@ def test_a_start_is_what_the_kernel_counts() -> None:
     ticks = stat.rpartition(")")[2].split()[19]
 
     assert processes.identify_process(os.getpid()) == f"{os.getpid()}:{ticks}"
+
+
+@LINUX
+def test_a_clock_set_between_two_readings_ends_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = processes.identify_process(os.getpid())
+    assert mine is not None
+    boot_time = psutil.boot_time()
+    boot_times = itertools.chain([boot_time], itertools.repeat(boot_time + 3600))
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: next(boot_times))
+
+    assert processes.is_alive(mine) is True
