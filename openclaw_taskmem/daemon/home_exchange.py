@@ -20,7 +20,9 @@ BACKUP: Final = ".taskmem-backup-unfinished-"
 """Prefix of the folder in which a back-up is written, beside the file that it becomes."""
 RESTORE: Final = "restore-unfinished-"
 """Prefix of the folder in a home into which a back-up is unpacked."""
-_OLD_INDEX: Final = "recall"
+_OLD_FILES: Final = ("recall", "shells", "setup/*.before", "setup/*.sum")
+"""Files and folders of earlier builds in a home: an index of past tasks, the lists that shells had
+shown, and copies of other hosts' files as they were before set-up, with their checksums."""
 
 
 @contextmanager
@@ -69,12 +71,16 @@ def remove_left_folders(parent: Path, prefix: str) -> None:
                 os.close(lock)
 
 
-def remove_old_index(folder: Path) -> None:
-    """Remove the index of past tasks that versions before 0.2 kept beside the database."""
-    if (folder / _OLD_INDEX).is_dir():
-        import shutil
+def remove_old_files(folder: Path) -> None:
+    """Remove what earlier builds kept in a home, and nothing reads any more."""
+    for path in chain.from_iterable(map(folder.glob, _OLD_FILES)):
+        with suppress(OSError):
+            if path.is_symlink() or not path.is_dir():
+                path.unlink()
+            else:
+                import shutil
 
-        shutil.rmtree(folder / _OLD_INDEX, ignore_errors=True)
+                shutil.rmtree(path, ignore_errors=True)
 
 
 # --- the exchange --------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from openclaw_taskmem.daemon.home_exchange import (
     RESTORE,
     finish_exchange,
     remove_left_folders,
-    remove_old_index,
+    remove_old_files,
 )
 from openclaw_taskmem.daemon.lock import Lock, LockHeld
 from openclaw_taskmem.home import HomeRefused, find_home
@@ -49,7 +49,7 @@ def _run_with_lock(environ: MutableMapping[str, str], lock: Lock) -> int:
     folder = find_home(environ).folder
     finish_exchange(folder)
     remove_left_folders(folder, RESTORE)
-    remove_old_index(folder)
+    remove_old_files(folder)
     from openclaw_taskmem.daemon.main import run_daemon
     from taskmem_hookspecs.errors import TaskmemError
 

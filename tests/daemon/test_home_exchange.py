@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.daemon.home_exchange import begin_exchange, finish_exchange, is_unfinished
+from openclaw_taskmem.daemon.home_exchange import (
+    begin_exchange,
+    finish_exchange,
+    is_unfinished,
+    remove_old_files,
+)
 
 OLD = {"taskmem.db": "old", "taskmem.db-wal": "old", "config.toml": "old", "home.id": "old"}
 NEW = {"taskmem.db": "new", "home.id": "new", "pictures/wait_1/first.png": "new"}
@@ -101,3 +106,26 @@ def test_every_folder_is_on_the_disk_before_it_moves(
     begin_exchange(home, fresh, "now")
     assert len(folders) == 3
     assert home.stat().st_ino in synced
+
+
+def test_what_earlier_builds_kept_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    in_use = {"taskmem.db": "tasks", "setup/openclaw-0123.json": "{}", "terminals/a.before": "text"}
+    old = ("recall/past_tasks.db", "shells/12-34", "setup/claude-01.before", "setup/claude-01.sum")
+    home = write_files(tmp_path, {**in_use, **dict.fromkeys(old, "a secret")})
+
+    remove_old_files(home)
+
+    assert read_files(home) == in_use
+    assert {path.name for path in home.iterdir()} == {"taskmem.db", "setup", "terminals"}
+
+
+def test_a_link_to_a_folder_of_others_is_removed_alone(tmp_path: Path) -> None:
+    theirs = write_files(tmp_path / "theirs", {"notes": "theirs"})
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "recall").symlink_to(theirs)
+
+    remove_old_files(home)
+
+    assert [*home.iterdir()] == []
+    assert read_files(theirs) == {"notes": "theirs"}

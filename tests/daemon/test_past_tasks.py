@@ -19,7 +19,7 @@ def test_what_was_written_is_found_at_once_after_any_kill(daemon):
         assert list_found(daemon, f"errand word{number}")[:1] == [task_id]
 
 
-def test_the_index_of_earlier_versions_is_removed_at_start(daemon):
+def test_what_earlier_builds_kept_is_removed_at_start(daemon):
     daemon.kill()
     old = daemon.home.folder / "recall"
     old.mkdir()
