@@ -6,12 +6,12 @@ import difflib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from taskmem_hookspecs.installing import make_setup_folder, write_file
-from taskmem_openclaw.json_values import find_value, is_list, is_object, to_list
+from taskmem_openclaw.json_values import find_value, is_list, is_object, to_list, to_object
 from taskmem_openclaw.setup import openclaw, plan
 from taskmem_openclaw.setup.config_edits import (
     ConfigChange,
@@ -72,9 +72,26 @@ def load_record(home: Path, config: Path) -> SetupRecord:
         return empty
     if not is_object(found):
         return empty
-    lists = tuple(tuple(map(str, to_list(path))) for path in to_list(found.get("bundle_lists")))
+    lists = [tuple(map(str, to_list(path))) for path in to_list(found.get("bundle_lists"))]
+    lists += _list_old_bundle_lists(found)
     folder, fingerprint = (str(found.get(key) or "") for key in ("folder", "fingerprint"))
-    return SetupRecord(str(config), folder, fingerprint, found.get("gemini") is True, lists)
+    return SetupRecord(str(config), folder, fingerprint, found.get("gemini") is True, tuple(lists))
+
+
+def _list_old_bundle_lists(record: Mapping[str, Any]) -> Iterator[Keys]:
+    """Yield the lists that the bundle's word was added to, by a record of an earlier build.
+
+    Such a record has `steps`, each a patch of the configuration and its inverse.
+    """
+
+    def find_lists(patch: object, inverse: object, path: Keys) -> Iterator[Keys]:
+        if plan.BUNDLE_TOOLS in to_list(patch) and plan.BUNDLE_TOOLS not in to_list(inverse):
+            yield path
+        for key, value in to_object(patch).items():
+            yield from find_lists(value, to_object(inverse).get(key), (*path, key))
+
+    for step in map(to_object, to_list(record.get("steps"))):
+        yield from find_lists(step.get("patch"), step.get("inverse"), ())
 
 
 def _save_record(home: Path, record: SetupRecord) -> None:

@@ -423,6 +423,24 @@ def test_the_word_of_all_bundles_stays_where_others_wrote_it(openclaw, set_up_op
     assert openclaw.config == {**BEFORE, "tools": tools, "agents": agents}
 
 
+def test_the_word_of_all_bundles_goes_by_an_old_record(openclaw, set_up_openclaw, home):
+    tools = {"profile": "minimal", "alsoAllow": ["y"]}
+    openclaw.write({**BEFORE, "tools": tools})
+    set_up_openclaw("--mcp", "--yes")
+    [file] = (home / "setup").iterdir()
+    record = json.loads(file.read_bytes())
+    del record["bundle_lists"]
+    step = {
+        "patch": {"tools": {"alsoAllow": ["y", "bundle-mcp"]}},
+        "inverse": {"tools": {"alsoAllow": ["y"]}},
+        "done": True,
+        "gemini": False,
+    }
+    file.write_text(json.dumps({**record, "steps": [step]}))
+    set_up_openclaw("--remove")
+    assert openclaw.config == {**BEFORE, "tools": tools}
+
+
 # --- proof --------------------------------------------------------------------
 
 
