@@ -13,7 +13,7 @@ from figures import Figure, count_of, millis
 from homes import find_disk
 
 from openclaw_taskmem.domain.policies import RUN_POLICY
-from openclaw_taskmem.engine.ledger import MOST, FileActivity, list_files
+from openclaw_taskmem.engine.ledger import MOST_FILES, FileActivity, list_files
 from taskmem_sqlmodel.hooks import task_store
 from tests.support import endings
 from tests.support.scenarios import Player, loops, scenarios
@@ -45,7 +45,7 @@ def evidence_claims() -> Iterator[Figure | str]:
         yield _build_share("honest endings accused before the user", honest, "accused", 0.0)
         yield _build_share("honest endings not completed", honest, "not completed", 0.0)
         yield from _time_calls(Path(folder))
-        yield millis(f"a look at {MOST:,} files in git", _time_looks(Path(folder)), 1000)
+        yield millis(f"a look at {MOST_FILES:,} files in git", _time_looks(Path(folder)), 1000)
     for kind, row in (*lies.items(), *honest.items()):
         wrong = {name: row[name] for name in ("unseen", "refused") if row[name]}
         if (kind in lies and row["unseen"]) or (kind in honest and row["refused"]):
@@ -89,7 +89,7 @@ def _time_calls(folder: Path) -> Iterator[Figure]:
 
 def _time_looks(folder: Path) -> Sequence[float]:
     top = folder / "repository"
-    for number in range(MOST):
+    for number in range(MOST_FILES):
         place = top / str(number // IN_A_FOLDER)
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{number}.txt").touch()
@@ -99,7 +99,7 @@ def _time_looks(folder: Path) -> Sequence[float]:
         start = time.perf_counter()
         found = list_files(str(top))
         times.append(time.perf_counter() - start)
-        if found is None or len(found.files) != MOST:
+        if found is None or len(found.files) != MOST_FILES:
             raise SystemExit("The repository was not listed.")
     return times
 

@@ -178,7 +178,7 @@ class DaemonStart:
     def explain_failure(self) -> str | None:
         """Say why the started daemon ended, or that it does not answer.
 
-        None: a process holds the home (see `daemon_presence`), or no daemon was started.
+        None: a process holds the home, or no daemon was started.
         """
         if self._is_held() or self._child is None:
             return None

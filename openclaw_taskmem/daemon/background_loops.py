@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.daemon.notifier import SHOWN, Notifier
+from openclaw_taskmem.daemon.notifier import VIEW_DELAY, Notifier
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.domain.callers.reachability import GatewayPresence
 from openclaw_taskmem.domain.clock_skew import (
@@ -151,7 +151,7 @@ class GracePeriod:
 
 log = logging.getLogger(__name__)
 
-AGAIN: Final = timedelta(seconds=0.5)
+REPEAT_DELAY: Final = timedelta(seconds=0.5)
 """Delay before a pass that left something due is repeated."""
 TROUBLE: Final = timedelta(seconds=5)
 """Delay before a failed pass is repeated; doubled with each failure."""
@@ -238,7 +238,7 @@ class BackgroundLoops:
         if due.lines_due:
             self._wake_notifiers(NotificationKind.LINES, NotificationKind.STOPS)
         if due.views_due:
-            self._wake_notifiers(NotificationKind.VIEWS, rest=SHOWN)
+            self._wake_notifiers(NotificationKind.VIEWS, rest=VIEW_DELAY)
 
     def recheck_holds(self) -> None:
         """Check again which sessions may be disturbed; called on the event loop."""
@@ -309,7 +309,7 @@ class BackgroundLoops:
         if looked == stuck.BATCH:
             return self._context.clock.now()
         due = await self._apart(stuck.find_next_due, self._context)
-        return self._delay_due(due, AGAIN if looked else timedelta())
+        return self._delay_due(due, REPEAT_DELAY if looked else timedelta())
 
     async def _check_clock(self) -> None:
         """Handle a jump of the wall clock: no task was silent while the machine slept."""
@@ -371,7 +371,7 @@ class BackgroundLoops:
         due = await self._apart(
             wakes.find_next_due, self._context, self._build_hold_finder(), self._longest
         )
-        return self._delay_due(due, AGAIN)
+        return self._delay_due(due, REPEAT_DELAY)
 
     def _build_hold_finder(self) -> wakes.Holds:
         """Return a function that says why a session's wakes must wait; for any thread."""
@@ -401,8 +401,8 @@ class BackgroundLoops:
         try:
             outcome = await self._send_to_transport(delivery)
         except asyncio.CancelledError:
-            said = "the daemon stopped while it was being delivered"
-            outcome = partial(wakes.settle_failed, self._context, delivery, said)
+            reason = "the daemon stopped while it was being delivered"
+            outcome = partial(wakes.settle_failed, self._context, delivery, reason)
         finally:
             self._on_the_way.discard(task)
         await self._save_outcome(delivery, outcome)
@@ -422,8 +422,8 @@ class BackgroundLoops:
         except TimeoutError:
             return partial(failed, f"{transport.name} gave no answer in {limit:g} s")
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-            said = f"{transport.name} failed: {type(error).__name__}: {error}"
-            return partial(failed, said)
+            reason = f"{transport.name} failed: {type(error).__name__}: {error}"
+            return partial(failed, reason)
         receipt = _parse_receipt(answer)
         if receipt is None:
             # It did not raise, so the message was sent; sending it again for lack
@@ -473,7 +473,7 @@ class BackgroundLoops:
         if looked == run_recovery.BATCH:
             return self._context.clock.now()
         due = await self._apart(run_recovery.find_next_lapse, self._context)
-        due = self._delay_due(due, AGAIN if looked else timedelta())
+        due = self._delay_due(due, REPEAT_DELAY if looked else timedelta())
         return min(due, drop_at) if due else drop_at
 
     async def _drop_expired(self) -> datetime:

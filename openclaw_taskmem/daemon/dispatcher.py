@@ -80,10 +80,10 @@ def _decode_bytes(text: object, data: object) -> bytes:
 T = TypeVar("T")
 Params = Mapping[str, object]
 
-LOOKS = 32
+LOOK_THREADS = 32
 """Threads for calls that look at targets, files or URLs, and may take long."""
 LOOKS_OF_CALLER = 8
-THREADS = 8
+CALL_THREADS = 8
 """Threads for all other calls; more would only wait for the single writer."""
 THREADS_OF_CALLER = 4
 
@@ -120,9 +120,9 @@ class Dispatcher:
         self._list_readers = readers.build_view if readers else list[JsonValue]
         self._context, self._supervisor = context, supervisor
         self._settings = settings
-        self.apart = ThreadPool(THREADS, "call", THREADS_OF_CALLER)
+        self.apart = ThreadPool(CALL_THREADS, "call", THREADS_OF_CALLER)
         """Threads on which most calls run."""
-        self._looking = ThreadPool(LOOKS, "look", LOOKS_OF_CALLER)
+        self._looking = ThreadPool(LOOK_THREADS, "look", LOOKS_OF_CALLER)
         self._followers = Followers(context, supervisor.changes, self.apart)
         self.gateways = Gateways(context, self.apart, free)
         self._for_person = PersonCalls(
@@ -208,9 +208,9 @@ class Dispatcher:
         work = self._of_gateways.get(method)
         if work is not None:
             caller = self._build_agent_caller(connection, params)
-            said = gateway_events.parse_still_running(params.get("at_work"))
-            if said is not None and caller.session_key is not None:
-                self.gateways.note_still_running(connection, caller.session_key, said)
+            reports = gateway_events.parse_still_running(params.get("at_work"))
+            if reports is not None and caller.session_key is not None:
+                self.gateways.note_still_running(connection, caller.session_key, reports)
             # `finalize` checks files and URLs, which may be slow; `budget` does not.
             looks = method == "finalize" or (method == "call" and _is_slow_call(params))
             by = connection, caller.session_key
@@ -366,10 +366,10 @@ class Dispatcher:
         """Return why a session's last reply is not proved; None if it may be sent."""
         if caller.session_key is None:
             raise InvalidArguments("finalize takes a session_key.")
-        said, owner = _read_text(params, "said") or "", caller.owner
+        answer, owner = _read_text(params, "said") or "", caller.owner
         found = None
         if owner is not None and self._settings.hold_back:
-            found = evidence.find_doubt_in_answer(self._context, owner, said)
+            found = evidence.find_doubt_in_answer(self._context, owner, answer)
         task_id, why = found or (None, None)
         return {"task_id": task_id, "refused": why}
 
@@ -405,8 +405,8 @@ def _read_text(params: Params, name: str) -> str | None:
 
 def _read_user_words(params: Params, name: str) -> str | None:
     """Return the user's words, with lone surrogates replaced."""
-    said = _read_text(params, name)
-    return said and said.encode(errors="replace").decode()
+    text = _read_text(params, name)
+    return text and text.encode(errors="replace").decode()
 
 
 def _read_key(params: Params, name: str) -> str | None:

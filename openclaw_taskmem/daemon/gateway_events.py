@@ -19,30 +19,30 @@ from openclaw_taskmem.domain.callers.callers import find_key_fault
 from openclaw_taskmem.domain.turns import Origin
 from taskmem_hookspecs import FileChange, InvalidArguments
 
-LABEL: Final = 200
+LABEL_CHARS: Final = 200
 """Maximum length of a tool's or call's name, in characters."""
-MOST: Final = 1000
+MOST_EVENTS: Final = 1000
 """Maximum number of events in one report."""
 Key = Annotated[str, Field(max_length=10_000)]
 Keys = Annotated[tuple[Key, ...], Field(max_length=10_000)]
 
 
-def _clip_text(said: object) -> object:
+def _clip_text(value: object) -> object:
     """Keep the first 10,000 characters; replace half a surrogate pair at the end."""
-    if not isinstance(said, str):
-        return said
-    return said[:10_000].encode(errors="replace").decode()
+    if not isinstance(value, str):
+        return value
+    return value[:10_000].encode(errors="replace").decode()
 
 
-def _replace_surrogates(said: object) -> object:
+def _replace_surrogates(value: object) -> object:
     """Replace lone surrogates, which cannot be encoded."""
-    return said.encode(errors="replace").decode() if isinstance(said, str) else said
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
-def _clip_label(said: object) -> object:
-    """Keep the first `LABEL` characters."""
-    legible = _clip_text(said)
-    return legible[:LABEL] if isinstance(legible, str) else legible
+def _clip_label(value: object) -> object:
+    """Keep the first `LABEL_CHARS` characters."""
+    legible = _clip_text(value)
+    return legible[:LABEL_CHARS] if isinstance(legible, str) else legible
 
 
 def _check_key(key: str) -> str:
@@ -277,7 +277,7 @@ Event = (
     | Work
 )
 
-_EVENTS: Final = TypeAdapter(Annotated[list[dict[str, Any]], Field(max_length=MOST)])
+_EVENTS: Final = TypeAdapter(Annotated[list[dict[str, Any]], Field(max_length=MOST_EVENTS)])
 _STILL_RUNNING: Final = TypeAdapter(AllStillRunning)
 _KINDS: Final[Mapping[object, type[Event]]] = {
     "gateway": GatewayStarted,
@@ -317,5 +317,5 @@ def parse_report(params: Mapping[str, object]) -> list[Event]:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(["events", *map(str, first["loc"])])
-        said = first["msg"].removeprefix("Value error, ")
-        raise InvalidArguments(f"In a report, {place}: {said}.") from None
+        reason = first["msg"].removeprefix("Value error, ")
+        raise InvalidArguments(f"In a report, {place}: {reason}.") from None

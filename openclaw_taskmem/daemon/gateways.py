@@ -46,7 +46,7 @@ _PREFIX: Final = "taskmem__"
 """Prefix that a host adds to the names of our tools."""
 LONGEST_CALL_MS: Final = 1e9
 """Maximum duration of a call that is believed, in milliseconds (about eleven days)."""
-_OURS: Final = frozenset(tool.name for tool in catalog.TOOLS)
+_OWN_TOOLS: Final = frozenset(tool.name for tool in catalog.TOOLS)
 
 
 def handle_turn_start(
@@ -148,7 +148,7 @@ def _build_file_activity(
 
 
 def _is_own_tool(tool: str) -> bool:
-    return tool.removeprefix(_PREFIX) in _OURS
+    return tool.removeprefix(_PREFIX) in _OWN_TOOLS
 
 
 # --- connected gateways --------------------------------------------------------------------
@@ -160,7 +160,7 @@ log = logging.getLogger(__name__)
 
 LARGEST_AGE_MS: Final = 1e12
 """Maximum age of a gateway that is believed, in milliseconds (about thirty years)."""
-_LATER: Final = (Conflict, StoreBusy, StoreFull, StoreUnavailable)
+_RETRIED_ERRORS: Final = (Conflict, StoreBusy, StoreFull, StoreUnavailable)
 """Store errors after which the gateway reports the event again."""
 
 
@@ -245,7 +245,7 @@ class Gateways:
         """
         try:
             return await self._take_event(connection, event, done)
-        except _LATER:
+        except _RETRIED_ERRORS:
             raise
         except TaskmemError as error:
             session = getattr(event, "session_key", None)
@@ -374,7 +374,10 @@ class Gateways:
         return await self._apart(work, self._context, report, event) is not False
 
     def note_still_running(
-        self, connection: object, session_key: str, said: Sequence[gateway_events.RunningWorkReport]
+        self,
+        connection: object,
+        session_key: str,
+        reports: Sequence[gateway_events.RunningWorkReport],
     ) -> None:
         """Remember the commands and sub-agents that a gateway runs for a session."""
         if connection not in self._known:
@@ -387,7 +390,7 @@ class Gateways:
                 about=each.about,
                 since=now - timedelta(milliseconds=min(each.age, LARGEST_AGE_MS)),
             )
-            for each in said
+            for each in reports
         )
         self._keep_still_running(connection, session, running)
 
@@ -395,8 +398,8 @@ class Gateways:
         self, connection: object, session: str, running: tuple[RunningWork, ...]
     ) -> None:
         self._still_running.setdefault(connection, {})[session] = running
-        said = (each.get(session, ()) for each in self._still_running.values())
-        self._context.live.running_work[session] = tuple(chain.from_iterable(said))
+        parts = (each.get(session, ()) for each in self._still_running.values())
+        self._context.live.running_work[session] = tuple(chain.from_iterable(parts))
         if not self._context.live.running_work[session]:
             del self._context.live.running_work[session]
 
@@ -449,8 +452,8 @@ class Gateways:
         ).with_running(event.running, self._context.clock.now())
         self._known[connection] = known
         self._forget_still_running(connection)
-        for session, said in event.at_work.items():
-            self.note_still_running(connection, session, said)
+        for session, reports in event.at_work.items():
+            self.note_still_running(connection, session, reports)
         log.info("a gateway has come, start %s", known.boot)
         others = {each.boot for each in self.presences} - {known.boot}
         await self._apart(gateway_reports.handle_gateway_start, self._context, known, others)

@@ -45,7 +45,7 @@ from taskmem_hookspecs import (
     Target,
 )
 
-SOONEST: Final = 0.05
+SHORTEST_RETRY_SECONDS: Final = 0.05
 """Minimum delay before a judge is asked again, in seconds."""
 LONGEST_RETRY_SECONDS: Final = 300.0
 """Maximum retry delay that an unavailable judge can ask for, in seconds."""
@@ -117,14 +117,14 @@ class JudgePanel:
                 return combine_replies(replies)
         if self._unjudged:
             named = name_sides(self._condition, self._unjudged)
-            said = f"Nobody here can judge {named} now{self._advice}"
+            trouble = f"Nobody here can judge {named} now{self._advice}"
             again = self._find_at - self._clock.monotonic()
             replies.append(
                 JudgeReply(
                     judge=None,
                     sides=self._unjudged,
                     since=self._unjudged_since,
-                    trouble=said,
+                    trouble=trouble,
                     again=max(0.0, again),
                 )
             )
@@ -230,7 +230,7 @@ class _JudgeState:
         self.picture = frame.picture
         self.rests_on = find_seen_picture(frame, ruling)
         again = ruling.look_again_seconds
-        self.again_at = float("inf") if again is None else now + max(SOONEST, again)
+        self.again_at = float("inf") if again is None else now + max(SHORTEST_RETRY_SECONDS, again)
         self.failures, self.trouble, self.busy = 0, None, False
         self.since = self.since if ruling.trouble else None
 
@@ -288,7 +288,7 @@ def build_frame_key(frame: Frame) -> object:
 
 
 PLAIN_ENGLISH: Final = "plain English"
-_FREE: Final = parse_condition("the work looks finished")
+_PLAIN_CONDITION: Final = parse_condition("the work looks finished")
 
 
 def find_judged_forms(
@@ -321,7 +321,7 @@ def refuse_unjudged(
     if not unread or target.scheme in BUILT_IN:
         return
     advice = plugin_host.collect_judges(target, condition, reader).advice
-    reasons = " ".join(said for said in advice if said != describe_no_judge(target))
+    reasons = " ".join(reason for reason in advice if reason != describe_no_judge(target))
     forms = find_judged_forms(plugin_host, target, reader)
     raise build_scheme_refusal(condition, unread, target.scheme, forms, reasons)
 
@@ -346,4 +346,4 @@ def _list_samples() -> Iterator[tuple[str, Condition]]:
     """Yield each form with a condition that has no other."""
     for form in FORMS:
         yield form, parse_condition(re.sub(r"\bN\b", "1", form))
-    yield PLAIN_ENGLISH, _FREE
+    yield PLAIN_ENGLISH, _PLAIN_CONDITION

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from openclaw_taskmem.daemon.processes import identify_process
 
-TRIES: Final = 20
+MOST_TRIES: Final = 20
 TRY_SECONDS: Final = 0.02
 _RECORD: Final = 64
 """Fixed size of the file in bytes, so that one write replaces all of it."""
@@ -94,7 +94,7 @@ class Lock:
 
     def _try_lock(self) -> bool:
         """Try several times, because `find_holder` also takes the lock for a moment."""
-        for _ in range(TRIES):
+        for _ in range(MOST_TRIES):
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -23,7 +23,7 @@ MOST_REPEATS: Final = 10
 """How often the same message is written within `REPEAT_SECONDS`."""
 REPEAT_SECONDS: Final = 60.0
 """Period in which repeats are counted, from a message's first time."""
-_COUNTED: Final = 200
+_COUNTED_MESSAGES: Final = 200
 """Number of messages whose repeats are counted; the least recent is dropped first."""
 _COMPARED_CHARS: Final = 200
 """Characters of a message that must be equal to count as a repeat."""
@@ -75,7 +75,7 @@ class RepeatLimit(logging.Filter):
             if (left_out := times - MOST_REPEATS) > 0:
                 _append_words(record, f"(and {left_out} times before)")
             since, times = record.created, 0
-        if len(self._said) >= _COUNTED:
+        if len(self._said) >= _COUNTED_MESSAGES:
             del self._said[next(iter(self._said))]
         self._said[key] = since, times + 1
         if times == MOST_REPEATS - 1:

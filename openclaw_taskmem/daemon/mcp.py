@@ -34,9 +34,9 @@ TOO_LONG: Final = (
     f"The call is more than {MOST_BYTES >> 20} MiB or {MOST_COMMAS:,} values; shorten it."
 )
 _INVALID_REQUEST: Final = -32600
-LONG: Final = 256 * 1024
+LONG_LINE_BYTES: Final = 256 * 1024
 """Size in bytes from which a line is checked off the event loop."""
-_LEVELS: Final = 100
+_MOST_LEVELS: Final = 100
 """Maximum nesting: more than a call may have, and less than the SDK's parser accepts."""
 
 
@@ -80,7 +80,7 @@ class LinesIn:
         while (line := await read_line(self._reader)) != b"":
             if line is None:
                 self._refuse()
-            elif len(line) > LONG:
+            elif len(line) > LONG_LINE_BYTES:
                 yield await asyncio.to_thread(_fit_for_parser, line)
             else:
                 yield _fit_for_parser(line)
@@ -124,24 +124,24 @@ def _replace_surrogates(line: str) -> str:
 
 
 def _cut_deep_nesting(line: str) -> str:
-    """Replace values nested deeper than `_LEVELS` by 0, so that the SDK answers.
+    """Replace values nested deeper than `_MOST_LEVELS` by 0, so that the SDK answers.
 
     The rest is still too deep for a call, which is then refused.
     """
-    if line.count("[") + line.count("{") <= _LEVELS:
+    if line.count("[") + line.count("{") <= _MOST_LEVELS:
         return line
     kept: list[str] = []
     depth = start = 0
     for found in _TEXT_OR_BRACKET.finditer(line):
         if found[0] in "[{":
             depth += 1
-            if depth == _LEVELS + 1:
+            if depth == _MOST_LEVELS + 1:
                 kept.append(line[start : found.start()] + "0")
         elif found[0] in "]}":
             depth -= 1
-            if depth == _LEVELS:
+            if depth == _MOST_LEVELS:
                 start = found.end()
-    kept.append(line[start:] if depth <= _LEVELS else "\n")
+    kept.append(line[start:] if depth <= _MOST_LEVELS else "\n")
     return "".join(kept)
 
 

@@ -38,11 +38,11 @@ GIVE_UP_AFTER: Final[Mapping[NotificationKind, timedelta]] = {
     NotificationKind.VIEWS: timedelta(hours=24),
 }
 """When a notification that cannot be delivered is given up; its event stays in the log."""
-SHOWN: Final = timedelta(seconds=0.5)
+VIEW_DELAY: Final = timedelta(seconds=0.5)
 """How long a change of a session view waits for further changes."""
-SECONDS: Final = 10.0
+SEND_SECONDS: Final = 10.0
 """Time limit of the host for one message."""
-_LATER: Final = (WakeUndelivered, TimeoutError, StoreBusy, StoreFull, StoreUnavailable)
+_RETRIED_ERRORS: Final = (WakeUndelivered, TimeoutError, StoreBusy, StoreFull, StoreUnavailable)
 """Errors of the host or the store after which the message is tried again."""
 
 
@@ -133,7 +133,7 @@ class Notifier:
             return 0
         first, *_ = pending = self._pending[session]
         age = self._compute_age(first)
-        complete: datetime | None = first.event.at + SHOWN
+        complete: datetime | None = first.event.at + VIEW_DELAY
         if self._outgoing is NotificationKind.LINES:
             complete = notices.find_next_message([each.event for each in pending])[1]
         if complete is None or age < 0:
@@ -233,7 +233,7 @@ class Notifier:
             )
             return True
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(SEND_SECONDS):
                 entries = [each.event for each in message]
                 if stops:
                     await self._host.stop(str(session), age)
@@ -244,7 +244,7 @@ class Notifier:
                     await self._host.show(view)
                 else:
                     await self._send_notice(self._host, session, entries)
-        except _LATER as error:
+        except _RETRIED_ERRORS as error:
             log.debug("the host was not told of event %d: %s", event.event_id, error)
             return False
         except WakeRefused as error:

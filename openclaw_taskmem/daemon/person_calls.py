@@ -109,10 +109,10 @@ CANCEL_WAIT: Final = "cancel_wait"
 """The action on a wait; the others are on tasks."""
 LOOK: Final = "look"
 """Have the doctor look at every link."""
-PROVE: Final = "prove"
+LOOK_WITH_PROOF: Final = "prove"
 """The same, with a wake as proof."""
-BEGUN: Final = "The doctor looks at every link."
-BUSY: Final = "The doctor is looking already. Ask again when its report is here."
+BEGUN_REPLY: Final = "The doctor looks at every link."
+BUSY_REPLY: Final = "The doctor is looking already. Ask again when its report is here."
 
 
 class PersonCalls:
@@ -210,9 +210,9 @@ class PersonCalls:
         `process` is the one at the other end of the socket, whatever the call says; None: unknown.
         """
         given, words = str(params.get("id", "")), _read_text(params, "words")
-        if params.get("action") in (LOOK, PROVE):
-            begun = self._doctor.begin(proof=params.get("action") == PROVE)
-            return {"id": given, "message": BEGUN if begun else BUSY}
+        if params.get("action") in (LOOK, LOOK_WITH_PROOF):
+            begun = self._doctor.begin(proof=params.get("action") == LOOK_WITH_PROOF)
+            return {"id": given, "message": BEGUN_REPLY if begun else BUSY_REPLY}
         if not given.strip():
             raise InvalidArguments("That names no task and no wait, so nothing was changed.")
         lookup.guard_home(self._context, given)
@@ -221,7 +221,7 @@ class PersonCalls:
         try:
             action = UserAction(str(params.get("action")))
         except ValueError:
-            known = ", ".join((*UserAction, CANCEL_WAIT, LOOK, PROVE))
+            known = ", ".join((*UserAction, CANCEL_WAIT, LOOK, LOOK_WITH_PROOF))
             raise InvalidArguments(f"action takes one of: {known}.") from None
         request = ActRequest(
             action=action,
@@ -235,8 +235,8 @@ class PersonCalls:
 
 def _read_text(params: Params, name: str) -> str | None:
     """Return a text with lone surrogates replaced; None: there is none."""
-    said = params.get(name)
-    return _replace_surrogates(said) if isinstance(said, str) and said else None
+    value = params.get(name)
+    return _replace_surrogates(value) if isinstance(value, str) and value else None
 
 
 def _replace_surrogates(text: str) -> str:

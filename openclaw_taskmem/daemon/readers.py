@@ -159,7 +159,7 @@ BUSY_SECONDS: Final = 5.0
 """Retry delay when that many are waiting."""
 REFUSED_SECONDS: Final = 3600.0
 """How long a reader is not asked after its service rejected the key."""
-SHARE: Final = 0.9
+ANSWER_SHARE: Final = 0.9
 """Share of a judge's time limit for the answer, so that a timeout is reported before the limit."""
 QUEUE_SHARE: Final = 0.5
 """Share of that time that may pass before the question is sent."""
@@ -169,7 +169,7 @@ CURE: Final = (
     "See that its provider is there and takes the key; it is asked again by itself. "
     "Until it answers, give wake_when in the forms of docs/conditions.md"
 )
-"""What helps while a reader fails."""
+"""Advice for the user while a reader fails."""
 NOT_LOOKED_AT: Final = ReaderStatus(readiness=Readiness.AWAY, detail="")
 
 
@@ -240,7 +240,7 @@ class Readers:
         self._plugin_host = plugin_host
         self._plugin_loops = plugin_loops
         self._clock = clock
-        self._seconds = seconds * SHARE
+        self._seconds = seconds * ANSWER_SHARE
         self._loop = asyncio.get_running_loop()
         self.spending: Final = ReaderUsageCounter(clock)
 

@@ -78,7 +78,7 @@ LARGE_BYTES: Final = 16 * 1024
 """Size in bytes above which calls are parsed and started one at a time, in the whole daemon."""
 LARGE_SECONDS: Final = 10.0
 """How long such a call delays the next one at most."""
-_WAITING: Final = ("wait", "follow", "changes")
+_WAITING_METHODS: Final = ("wait", "follow", "changes")
 """Methods that are answered only when something happens; such a call has at most `LARGE_BYTES`,
 since a longer one would delay others."""
 OPENING_SECONDS: Final = 10.0
@@ -330,11 +330,11 @@ class SocketServer:
                 raise TypeError("a method is a text")  # noqa: TRY301 - refused below
             method.encode()  # half a character names nothing
             params: dict[str, object] = dict(call.get("params") or {})
-            if method in _WAITING and len(line) > LARGE_BYTES:
+            if method in _WAITING_METHODS and len(line) > LARGE_BYTES:
                 raise ValueError(f"a {method} that is long")  # noqa: TRY301 - likewise
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             log.debug("a malformed call", exc_info=True)
-            return _encode_document({"id": number, "error": _MALFORMED})
+            return _encode_document({"id": number, "error": _MALFORMED_CALL_ERROR})
         try:
             result = await answers(method, params)
             document = {"id": number, "result": result}
@@ -350,7 +350,7 @@ class SocketServer:
             )
 
 
-_MALFORMED: Final = {
+_MALFORMED_CALL_ERROR: Final = {
     "error": "invalid_arguments",
     "message": "A call is one JSON object a line, with id, method and params, and "
     "not nested without end.",

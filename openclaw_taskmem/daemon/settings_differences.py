@@ -16,7 +16,7 @@ from openclaw_taskmem.config import (
 )
 from taskmem_hookspecs.errors import SettingsInvalid
 
-_LIKE: Final = 0.85
+_NAME_LIKENESS: Final = 0.85
 """How alike a misspelt name is to the one that is meant, from 0 to 1."""
 
 
@@ -38,7 +38,7 @@ def describe_differences(status: Mapping[str, Any], environ: Mapping[str, str]) 
         settings = load_settings(read)
     except SettingsInvalid:
         return []
-    return [said for _, said in find_differences(status, settings, read)]
+    return [sentence for _, sentence in find_differences(status, settings, read)]
 
 
 def find_differences(
@@ -69,7 +69,7 @@ def find_differences(
 def find_misspelt_settings(environ: Iterable[str]) -> Iterator[str]:
     """Yield a sentence for each variable whose name is similar to a setting's."""
     for name in find_unknown_settings(environ):
-        near = difflib.get_close_matches(name, list_variables(), n=1, cutoff=_LIKE)
+        near = difflib.get_close_matches(name, list_variables(), n=1, cutoff=_NAME_LIKENESS)
         if near:
             yield f"There is no setting {name}; {near[0]} is meant, perhaps."
 

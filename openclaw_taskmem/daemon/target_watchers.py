@@ -300,15 +300,15 @@ class Watcher:
             async with asyncio.timeout(LOOK_SECONDS):
                 return checked(await looking)
         except TimeoutError:
-            said = f"{self.target} could not be seen within {LOOK_SECONDS:g} s"
-            raise LookFailed(f"{said}; it is looked at again.") from None
+            reason = f"{self.target} could not be seen within {LOOK_SECONDS:g} s"
+            raise LookFailed(f"{reason}; it is looked at again.") from None
         except TargetGone:
             self.spent = True
             raise
         except Exception as error:
             self._blame(self._watch, "wait_sensor", error)
-            said = f"{type(error).__name__}: {error}"
-            raise LookFailed(f"{self.target} could not be seen: {said}") from error
+            reason = f"{type(error).__name__}: {error}"
+            raise LookFailed(f"{self.target} could not be seen: {reason}") from error
 
     async def _watch_for_news(self) -> None:
         """Set the event of changes whenever the sensor or a poll finds a change."""
@@ -531,8 +531,8 @@ class Watchers:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
                 self._plugin_host.record_failure(sensor, "wait_sensor", error)
-                said = str(error) or "no answer"
-                failed = NoProvider(f"{target} cannot be watched now ({said}).")
+                reason = str(error) or "no answer"
+                failed = NoProvider(f"{target} cannot be watched now ({reason}).")
                 failed.__cause__ = error
         if failed is not None:
             raise failed

@@ -75,9 +75,9 @@ class WaitTask:
         self.watcher: Watcher | None = None
         """None: the target is not watched yet."""
         self.observation: str | None = None
-        """What was last seen; None: nothing yet."""
+        """The last observation; None: nothing was seen yet."""
         self.tail: str | None = None
-        """What the target showed at the last look; None: it has no text, or was not looked at."""
+        """The text of the target at the last look; None: it has no text, or was not looked at."""
         self.rests_on: SeenPicture | None = None
         """Picture on which the observation is based; None: none yet."""
         self.met = False

@@ -193,13 +193,13 @@ T = TypeVar("T")
 Facts = TypeVar("Facts")
 Decision = tuple[Change, T]
 """The change to commit, and the result for the caller."""
-TRIES: Final = 8
+MOST_TRIES: Final = 8
 """How often a use case is tried before it raises `Conflict`.
 
 Within a daemon, calls on one task take turns. A conflict comes from another daemon on the same
 database, or from a pass that commits without the task's lock, such as the outbox's.
 """
-LOCKS: Final = 64
+LOCK_COUNT: Final = 64
 """Number of locks that all tasks share; calls on different tasks rarely use the same one."""
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -237,7 +237,7 @@ class DueWork:
 
 @dataclass(frozen=True, slots=True)
 class ReaderAnswer:
-    """What a reader answered to a question of a use case."""
+    """The answer of a reader to a question of a use case."""
 
     fields: Mapping[str, JsonValue]
     """Those that the question requires are there; all else is for the asker to check."""
@@ -258,6 +258,10 @@ def _encode_digits(number: int, width: int) -> str:
 
 
 def _ignore_due(_: DueWork) -> None:
+    return None
+
+
+def _ignore_result(_: object) -> None:
     return None
 
 
@@ -287,13 +291,13 @@ class Policies:
     runs: RunPolicy = field(default_factory=RunPolicy)
     retention: KeepPolicy = field(default_factory=KeepPolicy)
     looks: LookPolicy = field(default_factory=LookPolicy)
-    """What agents may look at."""
+    """The rules for what agents may look at."""
     notices: Notify = Notify.MILESTONES
     """Which notices users get."""
     artifact_roots: tuple[str, ...] = ()
     """Folders in which artifacts may lie, besides the agent's own folder."""
     writes_steps: bool = False
-    """Whether a reader writes out the steps of what was recorded of a screen."""
+    """True if a reader writes out the steps of what was recorded of a screen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,7 +312,7 @@ class Context:
     sessions: SessionNames = field(default_factory=SessionNames)
     """How the agent host names the sessions of its own agents."""
     is_alive: Callable[[str], bool | None] = _return_unknown
-    """Whether a process is alive, by its identity; None: unknown."""
+    """Tells whether a process is alive, by its identity; None: unknown."""
     new_id: Callable[[str, datetime], str] = new_id
     wait_watcher: WaitWatcher = field(default_factory=NoWatcher)
     recall_sources: Sequence[RecallSource] = ()
@@ -319,7 +323,7 @@ class Context:
     None: there is no reader, or it did not answer. The text is data, never an instruction.
     """
     reaches: Callable[[str | None, str | None], bool] = _reach_everybody
-    """Whether a transport can reach an agent, by its host and session."""
+    """Tells whether a transport can reach an agent, by its host and session."""
     command: str = "taskmem"
     """The command by which an agent calls us in a shell."""
     run_later: Callable[[float, Callable[[], None]], None] = _run_if_due
@@ -332,7 +336,7 @@ class Context:
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set at shutdown: a long pass should stop early."""
     locks: tuple[threading.Lock, ...] = field(
-        default_factory=lambda: tuple(threading.Lock() for _ in range(LOCKS))
+        default_factory=lambda: tuple(threading.Lock() for _ in range(LOCK_COUNT))
     )
 
     def commit(self, change: Change) -> None:
@@ -374,7 +378,7 @@ class Context:
 
         Without this, retries of many callers would starve the slowest.
         """
-        places = {hash(each) % LOCKS for each in subjects}
+        places = {hash(each) % LOCK_COUNT for each in subjects}
         with ExitStack() as locked:
             # Always lock in the same order, to prevent deadlocks.
             for place in sorted(places):
@@ -387,7 +391,8 @@ class Context:
         read: Callable[[], Facts],
         decide: Callable[[Facts, datetime], Decision[T]],
         *others: str,
-        tries: int = TRIES,
+        tries: int = MOST_TRIES,
+        follow: Callable[[T], None] = _ignore_result,
     ) -> T:
         """Read facts, decide about them, commit the change, and return the decision's result.
 
@@ -399,6 +404,7 @@ class Context:
             decide: Returns the change and the result, from the facts and the present instant.
             others: Other subjects to lock at the same time.
             tries: How often all of it is done at most.
+            follow: Called once with the result after the commit, while the subject is locked.
 
         Raises:
             Conflict: Another writer was first on every try.
@@ -413,6 +419,7 @@ class Context:
                     if tries <= 0:
                         raise
                 else:
+                    follow(result)
                     return result
 
     def update_task(
@@ -420,7 +427,8 @@ class Context:
         task_id: str,
         decide: Callable[[TaskFacts, datetime], Decision[T]],
         *others: str,
-        tries: int = TRIES,
+        tries: int = MOST_TRIES,
+        follow: Callable[[T], None] = _ignore_result,
     ) -> T:
         """Decide about a task as in `update`; the facts are `store.read_task`'s.
 
@@ -429,7 +437,7 @@ class Context:
             TaskNotFound: No task has that id.
         """
         read = partial(self.store.read_task, task_id)
-        return self.update(task_id, read, decide, *others, tries=tries)
+        return self.update(task_id, read, decide, *others, tries=tries, follow=follow)
 
     def find_session_runs(
         self, session: str, host: str | None, home: str | None = None
@@ -443,7 +451,7 @@ class Context:
         return [run for run in found if not self.is_elsewhere(run, host)]
 
     def is_elsewhere(self, run: Run, host: str | None) -> bool:
-        """Whether the session of a run lives in another gateway than `host`."""
+        """Tell whether the session of a run lives in another gateway than `host`."""
         if run.owner is not None and run.owner.host is not None:
             return reachability.is_other_gateway(run.owner.host, host)
         facts = self.find_task(run.task_id) if reachability.is_named_gateway(host) else None
@@ -501,6 +509,6 @@ def _collect_due_work(change: Change) -> DueWork:
 
 
 def _is_shown_on_pages(change: Change) -> bool:
-    """Whether pages may show something of a change; of bookmarks, what readers were asked."""
+    """Tell whether pages may show something of a change; of bookmarks, what readers were asked."""
     asked = any(mark.name.partition(":")[0] == WAITS_BOOKMARK for mark in change.bookmarks)
     return asked or not change.model_copy(update={"bookmarks": ()}).empty

@@ -33,7 +33,7 @@ from openclaw_taskmem.domain.text.texts import (
 )
 from openclaw_taskmem.domain.wakes.notices import NAME_BYTES
 from openclaw_taskmem.engine.context import Context, Decision
-from openclaw_taskmem.engine.evidence_checker import ELSEWHERE, EvidenceChecker
+from openclaw_taskmem.engine.evidence_checker import ELSEWHERE_TEXT, EvidenceChecker
 from openclaw_taskmem.engine.run_history import find_last_run
 from taskmem_hookspecs import (
     Change,
@@ -55,14 +55,14 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import InvalidArguments
 from taskmem_hookspecs.model import Instant
 
-FRESH: Final = timedelta(seconds=2)
+CHECK_LIFETIME: Final = timedelta(seconds=2)
 """How long a check counts."""
 DECOY_BYTES: Final = 6
 LATE_LOOK_DELAY_SECONDS: Final = 60.0
 """Seconds after a completion at which files of commands that have ended since are added."""
-ANSWERED: Final = timedelta(minutes=10)
+ANSWER_WINDOW: Final = timedelta(minutes=10)
 """How long after a completion the agent's first answer is checked."""
-RUNS: Final = 50
+SEARCHED_RUNS: Final = 50
 """Newest runs that are searched for those of one session."""
 
 
@@ -85,7 +85,7 @@ class RequiredSet(Value):
     """The required artifacts at which the caller may not look."""
 
     def is_same_as(self, other: RequiredSet) -> bool:
-        """Whether another set requires the same checks."""
+        """Tell whether another set requires the same checks."""
         fields = ("things", "said", "entries", "folder", "boxed", "hidden")
         plans = self.task.plan == other.task.plan
         return plans and all(getattr(self, f) == getattr(other, f) for f in fields)
@@ -110,12 +110,12 @@ class CheckResult(Value):
     at: Instant
 
     def is_current_for(self, sought: RequiredSet, now: datetime) -> bool:
-        """Whether the result is fresh and for the same required set."""
-        return self.sought.is_same_as(sought) and abs(now - self.at) <= FRESH
+        """Tell whether the result is fresh and for the same required set."""
+        return self.sought.is_same_as(sought) and abs(now - self.at) <= CHECK_LIFETIME
 
 
 def build_required_set(
-    context: Context, facts: TaskFacts, said: str, given: Sequence[str], caller: Caller
+    context: Context, facts: TaskFacts, message: str, given: Sequence[str], caller: Caller
 ) -> RequiredSet:
     """Return all that must be checked before a task is completed.
 
@@ -134,7 +134,7 @@ def build_required_set(
         task=task,
         run=run,
         things=things,
-        said=said,
+        said=message,
         entries=tuple(context.store.read_records(LedgerEntry, task.task_id)),
         folders=tuple(context.store.read_records(WorkFolder, task.task_id)),
         folder=reported or caller.folder,
@@ -144,7 +144,7 @@ def build_required_set(
 
 
 def _is_hidden(context: Context, thing: RequiredArtifact, caller: Caller) -> bool:
-    """Whether a required artifact is a command at whose record the caller may not look."""
+    """Tell whether a required artifact is a command at whose record the caller may not look."""
     command = thing.kind == COMMAND_KIND
     return command and targets.is_command_hidden(thing.subject, caller, context.policies.looks)
 
@@ -167,7 +167,7 @@ def verify_required(context: Context, sought: RequiredSet, *, asks: bool = True)
     named = find_names(*task.plan, sought.said)
     whys = {
         **looker.explain_missing_names(named.here, entries),
-        **dict.fromkeys(named.elsewhere, ELSEWHERE),
+        **dict.fromkeys(named.elsewhere, ELSEWHERE_TEXT),
         **{
             each.claim.subject: each.finding.detail
             for each in checked
@@ -197,13 +197,13 @@ def verify_required(context: Context, sought: RequiredSet, *, asks: bool = True)
     )
 
 
-def _claims_anything(context: Context, task: Task, said: str) -> bool:
+def _claims_anything(context: Context, task: Task, message: str) -> bool:
     """Ask a reader whether plan or message claim that something was made.
 
     A text that makes the reader say yes to the decoy, too, counts for nothing.
     """
     decoy = secrets.token_hex(DECOY_BYTES)
-    question = evidence.build_claim_question(task.plan, said, decoy)
+    question = evidence.build_claim_question(task.plan, message, decoy)
     answer = context.ask_reader(*question)
     return answer is not None and evidence.affirms_claim(answer.fields)
 
@@ -339,15 +339,15 @@ def add_late_entries(context: Context, task_id: str) -> None:
 
 
 def _has_next(context: Context, run: Run | None) -> bool:
-    """Whether the session of a run has begun another run since."""
-    later = context.store.find_runs(RunQuery(limit=RUNS)) if run else ()
+    """Tell whether the session of a run has begun another run since."""
+    later = context.store.find_runs(RunQuery(limit=SEARCHED_RUNS)) if run else ()
     return any(
         run is not None and each.session_key == run.session_key and each.created_at > run.created_at
         for each in later
     )
 
 
-def check_first_answer(context: Context, session_key: str, said: str) -> None:
+def check_first_answer(context: Context, session_key: str, answer: str) -> None:
     """Check the names in the first answer after a completion; notify of those found nowhere.
 
     Names that the agent was asked about already are left out.
@@ -359,7 +359,7 @@ def check_first_answer(context: Context, session_key: str, said: str) -> None:
     if ledger.ANSWER in task.doubts:
         return
     known = [each.path for each in context.store.read_records(LedgerEntry, task.task_id)]
-    nowhere = _find_missing_names(context, task, run, said, known)
+    nowhere = _find_missing_names(context, task, run, answer, known)
     new = {what: ledger.NOWHERE_SENTENCE for what in nowhere if what not in known}
 
     def notify(facts: TaskFacts, now: datetime) -> Decision[None]:
@@ -374,26 +374,26 @@ def check_first_answer(context: Context, session_key: str, said: str) -> None:
 
 
 def _find_missing_names(
-    context: Context, task: Task, run: Run, said: str, known: Sequence[str]
+    context: Context, task: Task, run: Run, words: str, known: Sequence[str]
 ) -> list[str]:
     """Return the names in a text that are not found anywhere, nor in `known`."""
     folders = context.store.read_records(WorkFolder, task.task_id)
     looker = EvidenceChecker(context, task, run, folders, run.agent.folder)
-    whys = looker.explain_missing_names(find_names(said).here, known)
+    whys = looker.explain_missing_names(find_names(words).here, known)
     return [what for what, why in whys.items() if why == ledger.NOWHERE_SENTENCE]
 
 
 def _find_just_completed(context: Context, session_key: str) -> Run | None:
-    """Return a session's last completed run, if it ended within `ANSWERED`."""
+    """Return a session's last completed run, if it ended within `ANSWER_WINDOW`."""
     now = context.clock.now()
     done = (RunState.COMPLETED,)
-    for run in context.store.find_runs(RunQuery(states=done, limit=RUNS, implicit=False)):
-        if run.session_key == session_key and abs(now - run.changed_at) <= ANSWERED:
+    for run in context.store.find_runs(RunQuery(states=done, limit=SEARCHED_RUNS, implicit=False)):
+        if run.session_key == session_key and abs(now - run.changed_at) <= ANSWER_WINDOW:
             return run
     return None
 
 
-def find_doubt_in_answer(context: Context, owner: Owner, said: str) -> tuple[str, str] | None:
+def find_doubt_in_answer(context: Context, owner: Owner, answer: str) -> tuple[str, str] | None:
     """Return a session's task and the question to its agent before its last words are delivered.
 
     None: deliver them, as nothing that they name is missing, or as the session's run is not at work
@@ -407,7 +407,7 @@ def find_doubt_in_answer(context: Context, owner: Owner, said: str) -> tuple[str
     if task.implicit:
         return None
     known = [each.path for each in context.store.read_records(LedgerEntry, task.task_id)]
-    nowhere = _find_missing_names(context, task, run, said, known)
+    nowhere = _find_missing_names(context, task, run, answer, known)
     if not nowhere or task.status is not TaskStatus.ACTIVE:
         return None
     return task.task_id, evidence.format_missing_names(nowhere)
@@ -416,11 +416,11 @@ def find_doubt_in_answer(context: Context, owner: Owner, said: str) -> tuple[str
 # --- what a person approves ----------------------------------------------------------------
 
 
-NAMED: Final = 5
+NAMED_FILES: Final = 5
 """Files that a refusal names at most."""
 PATH_BYTES: Final = 200
 """Longest end of a path that a refusal shows."""
-_GONE: Final = (LedgerVerdict.ABSENT, LedgerVerdict.EMPTY)
+_GONE_VERDICTS: Final = (LedgerVerdict.ABSENT, LedgerVerdict.EMPTY)
 
 
 def read_files_id(context: Context, facts: TaskFacts) -> str | None:
@@ -445,9 +445,9 @@ def find_replaced_files(facts: TaskFacts, check: CheckResult) -> NotAllowed | No
     replaced = [each for each in known if not _is_confirmed(shown[each.path], each)]
     if not replaced:
         return None
-    more, task_id = len(replaced) - NAMED, facts.task.task_id
+    more, task_id = len(replaced) - NAMED_FILES, facts.task.task_id
     name = quote_line(to_plain_line(facts.task.name), NAME_BYTES)
-    named = ", ".join(map(_describe_file, replaced[:NAMED]))
+    named = ", ".join(map(_describe_file, replaced[:NAMED_FILES]))
     return NotAllowed(
         f"{name} is not approved: since you were shown what it made, these were replaced, or "
         f"cannot be verified: {named}{f' and {more} more' if more > 0 else ''}. Look at them with "
@@ -456,7 +456,7 @@ def find_replaced_files(facts: TaskFacts, check: CheckResult) -> NotAllowed | No
 
 
 def _is_confirmed(shown: LedgerEntry, now: LedgerEntry) -> bool:
-    """Whether a file is as it was shown; one that was shown as not verified may still be so."""
+    """Tell whether a file is as it was shown; one shown as not verified may still be so."""
     if _is_gone(now):
         return _is_gone(shown)
     checksum = _get_checksum(now)
@@ -464,7 +464,7 @@ def _is_confirmed(shown: LedgerEntry, now: LedgerEntry) -> bool:
 
 
 def _is_gone(entry: LedgerEntry) -> bool:
-    return entry.change is FileChange.REMOVED or entry.verdict in _GONE
+    return entry.change is FileChange.REMOVED or entry.verdict in _GONE_VERDICTS
 
 
 def _get_checksum(entry: LedgerEntry) -> str | None:

@@ -42,29 +42,31 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.paths import is_within_any
 
-LOOKING: Final = timedelta(seconds=45)
+LOOK_TIME_LIMIT: Final = timedelta(seconds=45)
 """How long all checks of one completion may take: a gateway waits 60 s for a tool.
 
 They run one after the other, as parallel ones would share the disk and each have little time.
 """
-HASHED: Final = 500
+HASHED_FILES: Final = 500
 """Files of the ledger that are read; the rest are recorded as not read."""
-MESSAGES: Final = 500
+SEARCHED_MESSAGES: Final = 500
 """Newest messages of a task in which its agent may name what it made."""
-CALLS: Final = 400
+SEARCHED_CALLS: Final = 400
 """Newest checkpoints that are searched for the call that changed a file."""
-ELSEWHERE: Final = "It lies on another machine or service, where nobody here can look."
-_LATE: Final = (
+ELSEWHERE_TEXT: Final = "It lies on another machine or service, where nobody here can look."
+_LATE_TEXT: Final = (
     "There was no time left to look at it, for what comes before it took "
-    f"{LOOKING.seconds} s; name fewer things."
+    f"{LOOK_TIME_LIMIT.seconds} s; name fewer things."
 )
-_MANY: Final = f"More than {HASHED} files were made, and this one was not read."
-_FOREIGN: Final = "It lies outside the folders that may be looked at here."
-_HOME: Final = "It is not in the home of the daemon's user; whose ~ is meant is not known."
-_UNSEEN: Final = "A tool reported it, and it was never seen on this machine."
-_AGAIN: Final = "It was made, and removed again."
-_NAMED: Final = "A command named it, and it is not there now."
-_PARTLY: Final = "It has more files than are looked at; there may be more changes."
+_UNREAD_TEXT: Final = f"More than {HASHED_FILES} files were made, and this one was not read."
+_FOREIGN_TEXT: Final = "It lies outside the folders that may be looked at here."
+_OTHER_HOME_TEXT: Final = (
+    "It is not in the home of the daemon's user; whose ~ is meant is not known."
+)
+_UNSEEN_TEXT: Final = "A tool reported it, and it was never seen on this machine."
+_REMOVED_AGAIN_TEXT: Final = "It was made, and removed again."
+_NAMED_GONE_TEXT: Final = "A command named it, and it is not there now."
+_PARTLY_LISTED_TEXT: Final = "It has more files than are looked at; there may be more changes."
 
 
 class EvidenceChecker:
@@ -88,7 +90,7 @@ class EvidenceChecker:
         self._context, self._task, self._run = context, task, run
         self._folders = [_limit_since(each, task.created_at) for each in folders]
         self._folder = folder
-        self._until = context.clock.now() + LOOKING
+        self._until = context.clock.now() + LOOK_TIME_LIMIT
         self._unsure: dict[str, str] = {}
         """By folder that was not searched completely: why."""
         self.files: list[CheckedClaim] = []
@@ -101,12 +103,12 @@ class EvidenceChecker:
     # --- what the tools made -----------------------------------------------
 
     def find_entries(
-        self, known: Iterable[LedgerEntry], said: str = "", claimed: Iterable[str] = ()
+        self, known: Iterable[LedgerEntry], words: str = "", claimed: Iterable[str] = ()
     ) -> dict[str, LedgerEntry]:
         """Return the ledger with all changes found since, each with the call that made it.
 
         What only changed in a folder is the agent's if a call of it ran then, or if it names it:
-        in the plan, its messages, what it says now (`said`), or what it claims to have made.
+        in the plan, its messages, what it says now (`words`), or what it claims to have made.
         """
         entries = {each.path: each for each in known if each.change}
         named = [*self._find_named()]
@@ -115,7 +117,7 @@ class EvidenceChecker:
             if path not in entries or change is not FileChange.CHANGED:
                 new = self._build_entry(path, change, at, size, nearby=True)
                 entries[path] = ledger.merge_entry(entries.get(path), new)
-        names, by_command = self._read_agent_names(said, claimed), {path for path, *_ in named}
+        names, by_command = self._read_agent_names(words, claimed), {path for path, *_ in named}
         for path, entry in entries.items():
             own = not entry.nearby or path in by_command or self._is_made_by_call(entry)
             if own or not names.isdisjoint(path_mentions.list_tails(path, self.places)):
@@ -130,14 +132,15 @@ class EvidenceChecker:
         return entry.model_copy(update={"call_id": before[-1]})
 
     def _is_made_by_call(self, entry: LedgerEntry) -> bool:
-        """Whether a call of the agent ran when a file changed, as far as is known.
+        """Tell whether a call of the agent ran when a file changed, as far as is known.
 
         When a file was removed is not known, nor what older calls and runs did.
         """
         spans, run = self._spans, self._run
         if run is None or not current_run.has_visible_calls(run):
             return False
-        oldest = spans[0][0] if len(self._checkpoints) >= CALLS and spans else run.created_at
+        is_full = len(self._checkpoints) >= SEARCHED_CALLS
+        oldest = spans[0][0] if is_full and spans else run.created_at
         if entry.at < oldest or (entry.change is FileChange.REMOVED and spans):
             return True
         return any(
@@ -145,10 +148,10 @@ class EvidenceChecker:
             for began, ended in spans
         )
 
-    def _read_agent_names(self, said: str, claimed: Iterable[str]) -> frozenset[str]:
-        messages = self._context.store.read_records(Message, self._task.task_id, MESSAGES)
+    def _read_agent_names(self, words: str, claimed: Iterable[str]) -> frozenset[str]:
+        messages = self._context.store.read_records(Message, self._task.task_id, SEARCHED_MESSAGES)
         texts = (each.content for each in messages if each.role is Role.AGENT)
-        found = path_mentions.find_names(*self._task.plan, *texts, said).here
+        found = path_mentions.find_names(*self._task.plan, *texts, words).here
         names = (each for name in found for each in path_mentions.list_readings(name))
         up = self._folder or ""
         spelt = (os.path.join(up, e) if e.startswith("..") else e for e in (*names, *claimed))
@@ -177,7 +180,7 @@ class EvidenceChecker:
     def _checkpoints(self) -> Sequence[Checkpoint]:
         if self._run is None:
             return ()
-        return self._context.store.read_records(Checkpoint, self._run.run_id, CALLS)
+        return self._context.store.read_records(Checkpoint, self._run.run_id, SEARCHED_CALLS)
 
     @cached_property
     def _calls(self) -> list[tuple[datetime, str, str]]:
@@ -201,7 +204,7 @@ class EvidenceChecker:
         found = [each for f in folders for each in self._find_folder_changes(f)]
         if not found:  # Git may ignore all files that were made.
             more = (each for f in folders for each in self._find_folder_changes(f, ignored=True))
-            found = [*islice(more, HASHED)]
+            found = [*islice(more, HASHED_FILES)]
         for path, change, stamps in found:
             at = self._context.clock.now()
             at = ledger.from_nanoseconds(stamps.changed) if stamps else at
@@ -209,20 +212,20 @@ class EvidenceChecker:
 
     def _may_list(self, folder: WorkFolder) -> bool:
         allowed = may_look(self._context, self._run, folder.path, self._folder)
-        self._unsure |= {} if allowed else {folder.path: _FOREIGN}
+        self._unsure |= {} if allowed else {folder.path: _FOREIGN_TEXT}
         return allowed
 
     def _find_folder_changes(
         self, folder: WorkFolder, *, ignored: bool = False
     ) -> Iterator[tuple[str, FileChange, FileTimes | None]]:
         if self._context.clock.now() > self._until:
-            self._unsure[folder.path] = _LATE
+            self._unsure[folder.path] = _LATE_TEXT
             return
         listing = list_files(folder.path, ignored=ignored)
         if listing is None:
             return
         if not listing.complete:
-            self._unsure[folder.path] = _PARTLY
+            self._unsure[folder.path] = _PARTLY_LISTED_TEXT
         kept = None if ignored else folder.files
         before = None if kept is None else ledger.unpack_files(kept)
         left = (before or {}).keys() - listing.files.keys()
@@ -246,14 +249,16 @@ class EvidenceChecker:
     def judge(self, entries: Mapping[str, LedgerEntry]) -> dict[str, LedgerEntry]:
         """Return the entries with the verdict on each, by path."""
         return {
-            path: self._judge_entry(entry) if number < HASHED else _to_unverified(entry, _MANY)
+            path: self._judge_entry(entry)
+            if number < HASHED_FILES
+            else _to_unverified(entry, _UNREAD_TEXT)
             for number, (path, entry) in enumerate(entries.items())
         }
 
     def _judge_entry(self, entry: LedgerEntry) -> LedgerEntry:
         path = entry.path
         if not may_look(self._context, self._run, path, self._folder):
-            return _to_unverified(entry, _FOREIGN)
+            return _to_unverified(entry, _FOREIGN_TEXT)
         if os.path.lexists(path):
             if entry.change is FileChange.REMOVED:
                 entry = entry.model_copy(update={"change": FileChange.CHANGED})
@@ -261,15 +266,15 @@ class EvidenceChecker:
             self.files.append(seen)
             return ledger.judge_entry(entry, seen)
         if entry.change is not FileChange.REMOVED and entry.size is None:
-            return _to_unverified(entry, _UNSEEN)
+            return _to_unverified(entry, _UNSEEN_TEXT)
         if entry.change is FileChange.CREATED:
-            again = {"verdict": LedgerVerdict.ABSENT, "why": _AGAIN}
+            again = {"verdict": LedgerVerdict.ABSENT, "why": _REMOVED_AGAIN_TEXT}
             return entry.model_copy(update=again)
         gone = {"change": FileChange.REMOVED, "verdict": LedgerVerdict.PROVED}
         return entry.model_copy(update=gone)
 
     def _may_look(self, path: str) -> bool:
-        """Whether a path that is only named lies where its agent may look."""
+        """Tell whether a path that is only named lies where its agent may look."""
         return is_within_any(os.path.realpath(path), self._roots)
 
     # --- what is to be there -----------------------------------------------
@@ -300,9 +305,9 @@ class EvidenceChecker:
         now = self._context.clock.now()
         claim = proof.make_claim(thing, self._task, self._folder, self._roots, now)
         if thing.kind == proof.ELSEWHERE_KIND:
-            doubt = ELSEWHERE
+            doubt = ELSEWHERE_TEXT
         elif doubt is None and now > self._until:
-            doubt = _LATE
+            doubt = _LATE_TEXT
         if doubt is not None:
             finding = Finding(verdict=Verdict.UNPROVEN, detail=doubt)
             return CheckedClaim(claim=claim, finding=finding)
@@ -345,18 +350,18 @@ class EvidenceChecker:
     def _explain_missing_path(self, name: str, entries: set[str]) -> str | None:
         if name.startswith("~/"):
             path = os.path.expanduser(name)
-            return None if path in entries or os.path.lexists(path) else _HOME
+            return None if path in entries or os.path.lexists(path) else _OTHER_HOME_TEXT
         if os.path.isabs(name):
             if os.path.normpath(name) in entries:
                 return None
             if not self._may_look(name):
-                return _FOREIGN if "." in os.path.basename(name) else None
+                return _FOREIGN_TEXT if "." in os.path.basename(name) else None
         ends = ledger.list_path_ends(name)
         places = (os.path.join(folder, name) for folder in self.places)
         if any(map(os.path.lexists, places)) or any(p.endswith(ends) for p in entries):
             return None
         if any(f"/{each}".endswith(ends) for each in self._command_names):
-            return _NAMED
+            return _NAMED_GONE_TEXT
         return ledger.NOWHERE_SENTENCE if os.path.isabs(name) else self._explain_unfound_end(ends)
 
     def _explain_unfound_end(self, ends: tuple[str, ...]) -> str | None:
@@ -367,7 +372,7 @@ class EvidenceChecker:
             late = self._context.clock.now() > self._until
             found = None if late else has_file(folder, ends)
             if found is not False:
-                return None if found else _PARTLY
+                return None if found else _PARTLY_LISTED_TEXT
         return ledger.NOWHERE_SENTENCE
 
     @cached_property

@@ -23,8 +23,7 @@ from openclaw_taskmem.domain.wakes import outbox, packet
 from openclaw_taskmem.engine import packets, run_recovery, runs, turns, wakes
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import (
-    AWAY,
-    MOST,
+    AWAY_TEXT,
     guard_task,
     list_background_runs,
     list_own_tasks,
@@ -50,7 +49,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import RunNotFound
 
-_WAITING: Final = tuple(state for state in RunState if state.is_waiting)
+_WAITING_STATES: Final = tuple(state for state in RunState if state.is_waiting)
 
 
 def find_viewing_session(context: Context, task_id: str) -> str | None:
@@ -75,7 +74,7 @@ def draw_session_view(context: Context, session: str, task_id: str) -> SessionVi
     newest = context.store.find_events(EventQuery(limit=1))
     shown = next(_list_open_tasks(context, session), task_id)
     facts = context.store.read_task(shown)
-    waiting = context.store.find_runs(RunQuery(states=_WAITING, limit=MOST_ROWS))
+    waiting = context.store.find_runs(RunQuery(states=_WAITING_STATES, limit=MOST_ROWS))
     asked = (
         runs.find_question(context, run)
         for run in waiting
@@ -96,7 +95,7 @@ def find_open_question(context: Context, run_id: str | None) -> UserQuestion | N
     return None
 
 
-def take_answer(context: Context, key: str, said: str) -> None:
+def take_answer(context: Context, key: str, answer: str) -> None:
     """Take a user's answer to the question with a key; ignore it if that question is over.
 
     For an interrupted run, the answer resumes it or leaves it. Any other answer is delivered to the
@@ -104,8 +103,8 @@ def take_answer(context: Context, key: str, said: str) -> None:
     """
     with suppress(RunNotFound, TaskNotFound):
         task_id = context.store.read_run(key.partition("-")[0]).task_id
-        entry = context.update_task(task_id, partial(_record_answer, context, key, said))
-        note_heard(context, task_id, said, Caller(person=True))
+        entry = context.update_task(task_id, partial(_record_answer, context, key, answer))
+        note_heard(context, task_id, answer, Caller(person=True))
         if entry is not None:
             # The question stays open until its run goes on.
             runs.take_up_task(context, task_id, Caller(person=True))
@@ -123,16 +122,16 @@ def build_lost_questions(context: Context, waiting: Sequence[Run]) -> tuple[Even
 
 
 def _record_answer(
-    context: Context, key: str, said: str, facts: TaskFacts, now: datetime
+    context: Context, key: str, answer: str, facts: TaskFacts, now: datetime
 ) -> Decision[Event | None]:
     """Record an answer; if it resumes the run, return its event uncommitted instead."""
     question = runs.find_question(context, facts.run)
     if facts.run is None or question is None or question.key != key:
         return Change(), None
-    goes_on = questions.parse_resume_answer(facts.run, said)
+    goes_on = questions.parse_resume_answer(facts.run, answer)
     if goes_on is None:
-        return runs.build_answer_delivery(context, facts, said, now), None
-    entry = questions.close_question(facts, question, said, now)
+        return runs.build_answer_delivery(context, facts, answer, now), None
+    entry = questions.close_question(facts, question, answer, now)
     return (Change(), entry) if goes_on else (Change(events=(entry,)), None)
 
 
@@ -212,8 +211,8 @@ def settle_turn_wakes(
     open_wakes = _find_owed_wakes(context)
     carried = [wake for wake in open_wakes if wake.delivery_id in deliveries]
     if error is not None:
-        said = texts.clip(texts.to_plain_line(error), SAID_BYTES)
-        why = f"its turn failed: {said}"
+        failure = texts.clip(texts.to_plain_line(error), SAID_BYTES)
+        why = f"its turn failed: {failure}"
         _update_by_subject(
             context,
             carried,
@@ -243,12 +242,12 @@ def describe_waiting_tasks(
     open_ = context.find_session_runs(session_key, host)
     waiting = filter(current_run.needs_word, open_)
     found = ((context.find_task(run.task_id), run) for run in waiting)
-    said = (
+    sentences = (
         continuation.describe_waiting_task(facts.task, run)
         for facts, run in found
         if facts is not None and not facts.task.implicit
     )
-    return "\n".join(said) or None
+    return "\n".join(sentences) or None
 
 
 def prepend_waiting_tasks(
@@ -260,7 +259,7 @@ def prepend_waiting_tasks(
 
 
 def needs_user_answer(context: Context, task_id: str) -> bool:
-    """Whether a task's agent has asked the user and awaits the answer."""
+    """Tell whether a task's agent has asked the user and awaits the answer."""
     run = context.store.read_task(task_id).run
     return run is not None and current_run.has_open_question(run)
 
@@ -300,7 +299,7 @@ def build_reminder(
     wake_id = f"reminder_{found}"
     if facts.run is not None and facts.run.told_session == session_key:
         asked = continuation.describe_away_question(facts.run)
-        return found, packet.build_away_reminder(facts.task, wake_id, asked or AWAY)
+        return found, packet.build_away_reminder(facts.task, wake_id, asked or AWAY_TEXT)
     reason = f"This task was asked for; it is {facts.task.status}."
     if facts.task.implicit:
         reason = describe_cut(facts.run, boot) or "The user asked for this."
@@ -330,7 +329,7 @@ def _find_latest_task(
 
 def _find_owed_wakes(context: Context) -> Sequence[Wake]:
     """Return this home's wakes that are due or sent and not acknowledged."""
-    return context.store.find_wakes(WakeQuery(states=OWED_STATES, limit=MOST))
+    return context.store.find_wakes(WakeQuery(states=OWED_STATES, limit=MOST_ROWS))
 
 
 def _cap_due_time(current: Sequence[Wake], instant: datetime) -> Change:

@@ -131,7 +131,7 @@ def build_session_notice(context: Context, entries: Sequence[Event]) -> Notice:
 
 
 def _is_outdated(context: Context, event: Event) -> bool:
-    """Whether an event must not be sent any more.
+    """Tell whether an event must not be sent any more.
 
     That is the start of a task that was cancelled since, or a question that is over.
     """

@@ -28,9 +28,9 @@ from taskmem_hookspecs import Change, FileChange, LedgerEntry, Run, TaskFacts, V
 # ruff: noqa: PTH110, PTH112, PTH118, PTH119 - paths are text, as the system has them
 
 
-MOST: Final = 20_000
+MOST_FILES: Final = 20_000
 """Files listed per folder, at most."""
-SECONDS: Final = 5.0
+LIST_SECONDS: Final = 5.0
 """How long one folder is listed, in seconds."""
 _NOT_THE_AGENTS: Final = "/memory/.dreams/"
 """Where OpenClaw keeps its memory of sessions in an agent's workspace."""
@@ -45,18 +45,18 @@ _GIT: Final = (
 def list_files(folder: str, *, ignored: bool = False) -> FolderListing | None:
     """Return the files of a folder with times and sizes; None: it is no folder.
 
-    The listing is incomplete after `MOST` files or `SECONDS`, or if a name is no text.
+    The listing is incomplete after `MOST_FILES` files or `LIST_SECONDS`, or if a name is no text.
     Files that git ignores are left out unless `ignored`; so are dot folders outside git, and
     OpenClaw's own files. Links are not followed.
     """
     if not os.path.isdir(folder):
         return None
-    until = perf_counter() + SECONDS
+    until = perf_counter() + LIST_SECONDS
     top = folder.rstrip("/") + "/"
     files: dict[str, FileTimes] = {}
     complete = True
     for path, info in _walk_files(folder, git=not ignored):
-        if len(files) >= MOST or perf_counter() > until:
+        if len(files) >= MOST_FILES or perf_counter() > until:
             return FolderListing(files=files, complete=False)
         if _NOT_THE_AGENTS in path:
             continue
@@ -68,11 +68,11 @@ def list_files(folder: str, *, ignored: bool = False) -> FolderListing | None:
 
 
 def has_file(folder: str, ends: tuple[str, ...]) -> bool | None:
-    """Whether a path in a folder has one of the `ends`, ignored by git or not.
+    """Tell whether a path in a folder has one of the `ends`, ignored by git or not.
 
     None: there was not enough time to search all of it.
     """
-    until = perf_counter() + SECONDS
+    until = perf_counter() + LIST_SECONDS
     for here, folders, files in os.walk(folder):
         if any(os.path.join(here, name).endswith(ends) for name in (*folders, *files)):
             return True
@@ -95,7 +95,7 @@ def _to_stamps(info: os.stat_result) -> FileTimes:
 
 
 def _is_text(path: str) -> bool:
-    """Whether a path can be stored, that is, decodes as text."""
+    """Tell whether a path can be stored, that is, decodes as text."""
     return not any("\udc80" <= each <= "\udcff" for each in path)
 
 
@@ -136,7 +136,7 @@ def _list_git_paths(folder: str) -> list[str] | None:
             cwd=folder,
             env={**own, **quiet},
             capture_output=True,
-            timeout=SECONDS,
+            timeout=LIST_SECONDS,
         )
     except (OSError, subprocess.SubprocessError):
         return None
@@ -299,7 +299,7 @@ def _drop_secret_names(listing: FolderListing) -> FolderListing:
 
 
 def may_look(context: Context, run: Run | None, path: str, folder: str | None = None) -> bool:
-    """Whether a path, with links resolved, lies in a folder that may be looked at.
+    """Tell whether a path, with links resolved, lies in a folder that may be looked at.
 
     `folder`: the agent's working directory, as its call says.
     """
@@ -310,7 +310,7 @@ def may_look(context: Context, run: Run | None, path: str, folder: str | None = 
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies in it, by its text alone."""
+    """Tell whether a path is a folder or lies in it, by its text alone."""
     return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 

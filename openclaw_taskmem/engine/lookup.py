@@ -19,7 +19,7 @@ from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_guards import (
-    PAGE,
+    SEARCHED_ROWS,
     fill_in_home,
     find_holders,
     guard_task,
@@ -48,22 +48,22 @@ from taskmem_hookspecs import (
     WakeQuery,
 )
 
-SHORTEST: Final = 4
+SHORTEST_END: Final = 4
 """Characters of the shortest end of an id that counts."""
-SHOWN: Final = 7
+SHOWN_END: Final = 7
 """The same in lists and refusals."""
-MOST: Final = 1_000
+ID_CANDIDATES: Final = 1_000
 """Newest waits, and wakes, among which a part of an id is looked for."""
-ALL: Final = 100_000
+ALL_ID_CANDIDATES: Final = 100_000
 """The same, if nothing is found among these."""
-NAMED: Final = 50
+NAMED_TASKS: Final = 50
 """Tasks with the words in their name, latest first, that are considered."""
-LISTED: Final = 5
+LISTED_TASKS: Final = 5
 """Tasks that a refusal lists at most."""
 
 
 class Found(NamedTuple):
-    """What a person means."""
+    """A task, wait or wake that a person may mean."""
 
     kind: str
     """`task`, `wait` or `wake`."""
@@ -85,9 +85,10 @@ def find_by_words(context: Context, words: str, kinds: Sequence[str] = ("task",)
     words = to_one_line(words)
     if not words:
         raise InvalidArguments("That names nothing; give a name or an id of the list: taskmem list")
-    found = _find_whole_id(context, words, kinds) or _find_among(context, words, kinds, MOST)
+    found = _find_whole_id(context, words, kinds)
+    found = found or _find_among(context, words, kinds, ID_CANDIDATES)
     # What is old, or was opened for a turn without a task, is looked for only if nothing else is.
-    found = found or _find_among(context, words, kinds, ALL, implicit=None)
+    found = found or _find_among(context, words, kinds, ALL_ID_CANDIDATES, implicit=None)
     if found is not None:
         return found
     which = " or ".join(kinds)
@@ -141,7 +142,7 @@ def _find_among(
         ids += [Found("wake", wake.wake_id) for wake in wakes]
     tasks: Sequence[Task] = ()
     if "task" in kinds:
-        query = TaskQuery(named=words, limit=NAMED, implicit=implicit)
+        query = TaskQuery(named=words, limit=NAMED_TASKS, implicit=implicit)
         tasks = context.store.find_tasks(query)
         ids += [Found("task", task.task_id) for task in tasks]
     names = {task.task_id: to_one_line(task.name).casefold() for task in tasks}
@@ -177,7 +178,7 @@ def guard_home(context: Context, any_id: str) -> None:
 
 
 def is_of_home(context: Context, any_id: str) -> bool:
-    """Whether a task, wait or wake is of this home, or unknown."""
+    """Tell whether a task, wait or wake is of this home, or unknown."""
     store = context.store
     return not store.is_shared or any(map(store.serves, _find_homes(context, any_id)))
 
@@ -199,10 +200,10 @@ def _find_homes(context: Context, any_id: str) -> Sequence[str | None]:
 
 
 def _is_part(each: Found, wanted: str) -> bool:
-    """Whether words are the beginning of an id, with or without its kind, or its end."""
+    """Tell whether words are the beginning of an id, with or without its kind, or its end."""
     rest = each.id.partition("_")[2]
     begins = wanted.startswith(f"{each.kind}_") and each.id.startswith(wanted)
-    long_enough = len(wanted) >= SHORTEST
+    long_enough = len(wanted) >= SHORTEST_END
     return begins or (long_enough and (rest.startswith(wanted) or rest.endswith(wanted)))
 
 
@@ -215,8 +216,8 @@ def _describe_several(words: str, found: Sequence[Found], tasks: Sequence[Task])
             return f"{each.kind} {end}"
         return f"{end} {quote_line(to_plain_line(task.name), 60)} ({task.status})"
 
-    shown = "; ".join(map(show, found[:LISTED]))
-    more = f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
+    shown = "; ".join(map(show, found[:LISTED_TASKS]))
+    more = f" and {len(found) - LISTED_TASKS} more" if len(found) > LISTED_TASKS else ""
     named = quote_line(to_plain_line(words), 80)
     return f"{named} may mean {shown}{more}; give the end of an id, as it stands here."
 
@@ -225,7 +226,7 @@ def _find_unique_end(each: Found, found: Sequence[Found]) -> str:
     """Return the shortest end of an id that no other of those has, at least as long as in lists."""
     rest = each.id.partition("_")[2]
     others = [other.id for other in found if other != each]
-    sizes = range(min(SHOWN, len(rest)), len(rest) + 1)
+    sizes = range(min(SHOWN_END, len(rest)), len(rest) + 1)
     ends = (rest[-size:] for size in sizes if not any(o.endswith(rest[-size:]) for o in others))
     return next(ends, each.id)
 
@@ -233,11 +234,11 @@ def _find_unique_end(each: Found, found: Sequence[Found]) -> str:
 # --- where a task stands -------------------------------------------------------------------
 
 
-MORE: Final = 8
+READ_FACTOR: Final = 8
 """Factor by which more tasks are read if too few are visible to the caller."""
-READ: Final = 500
+OWNER_BATCH: Final = 500
 """Tasks whose owners are looked up at once."""
-_RESUMABLE: Final = (TaskStatus.ACTIVE, TaskStatus.FAILED, TaskStatus.PAUSED)
+_RESUMABLE_STATUSES: Final = (TaskStatus.ACTIVE, TaskStatus.FAILED, TaskStatus.PAUSED)
 
 
 class TaskOverview(Value):
@@ -307,9 +308,9 @@ def _list_own(context: Context, session: str, host: str | None) -> Iterator[str]
     listed = chain(
         list_own_tasks(context, session, host, active),
         list_own_tasks(context, session, host, active, implicit=True),
-        list_own_tasks(context, session, host, _RESUMABLE),
+        list_own_tasks(context, session, host, _RESUMABLE_STATUSES),
         # Tasks that it has handed off come last; the caller learns who owns them.
-        list_tasks(context, session, host, _RESUMABLE),
+        list_tasks(context, session, host, _RESUMABLE_STATUSES),
     )
     yield from (task.task_id for task in listed)
 
@@ -318,9 +319,9 @@ def find_failure(context: Context, task: Task, run: Run | None) -> str:
     """Return the reason of a task's failure as its user was told; empty: it has not failed."""
     if task.status is not TaskStatus.FAILED:
         return ""
-    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=PAGE))
-    said = (notices.find_failure(event, task, run) for event in reversed(newest))
-    return next(filter(None, said), "")
+    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=SEARCHED_ROWS))
+    failures = (notices.find_failure(event, task, run) for event in reversed(newest))
+    return next(filter(None, failures), "")
 
 
 def list_visible_tasks(
@@ -339,7 +340,7 @@ def list_visible_tasks(
         seen = [*islice(list_visible(context, tasks, caller), limit)]
         if len(seen) == limit or len(tasks) < some:
             return seen
-        some *= MORE
+        some *= READ_FACTOR
 
 
 def list_visible_named(
@@ -360,7 +361,7 @@ def list_visible(context: Context, tasks: Iterable[Task], caller: Caller) -> Ite
         yield from tasks
         return
     here, left = fill_in_home(context, caller), iter(tasks)
-    while some := [*islice(left, READ)]:
+    while some := [*islice(left, OWNER_BATCH)]:
         held = find_holders(context, [task.task_id for task in some])
         for task in some:
             its = held.get(task.task_id, TaskHolder())

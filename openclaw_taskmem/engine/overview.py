@@ -45,11 +45,11 @@ from taskmem_hookspecs import (
     is_trial,
 )
 
-SHOWN: Final = 50
+SHOWN_TASKS: Final = 50
 """Tasks of each status, latest first, that are read besides those with an open run or wait."""
-MOST: Final = 500
+MOST_OPEN_ROWS: Final = 500
 """Open runs, and open waits, whose tasks are read at most."""
-COUNTED: Final = 2_000
+COUNTED_TASKS: Final = 2_000
 """Tasks of a status that are counted at most, where homes share a database."""
 ENDED_AGE: Final = timedelta(days=1)
 """How long a task that has ended is shown."""
@@ -57,7 +57,7 @@ FAILED_AGE: Final = timedelta(days=14)
 """How long a failed task is listed as one that needs its user; older ones are counted."""
 NEWEST_CHECKPOINTS: Final = 12
 """Checkpoints of a run in which its current call is looked for; a call has two."""
-MADE: Final = 1_000
+READ_ENTRIES: Final = 1_000
 """Entries of a task's ledger that are read for its line."""
 REVIEW_MESSAGES: Final = 50
 """Messages of a task in which the note of its review is looked for."""
@@ -65,9 +65,9 @@ NEWEST_EVENTS: Final = 20
 """Log entries of a task among which its completion is looked for."""
 NEWEST_MESSAGES: Final = 4
 """Messages of a task in which its agent's last words are looked for."""
-_OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
+_OPEN_STATUSES: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
 WAITING_STATES: Final = tuple(state for state in RunState if state.is_waiting)
-NEWEST: Final = 200
+SEARCHED_EVENTS: Final = 200
 """Log entries of a task in which the reason of a refused completion is looked for."""
 
 
@@ -116,7 +116,7 @@ def _count_tasks(context: Context) -> Mapping[TaskStatus, int]:
         return context.store.count().tasks
     counted: dict[TaskStatus, int] = {}
     for status in (TaskStatus.ACTIVE, TaskStatus.FAILED):
-        query = TaskQuery(status=status, limit=COUNTED, implicit=False)
+        query = TaskQuery(status=status, limit=COUNTED_TASKS, implicit=False)
         counted[status] = len(context.store.find_tasks(query))
     return counted
 
@@ -135,12 +135,12 @@ def list_lines(
     now, store = context.clock.now(), context.store
     waiting = RunQuery(states=WAITING_STATES, implicit=implicit, limit=limit)
     named = dict.fromkeys(run.task_id for run in store.find_runs(waiting))
-    for status in (None,) if ended_too else (*_OPEN, TaskStatus.FAILED):
+    for status in (None,) if ended_too else (*_OPEN_STATUSES, TaskStatus.FAILED):
         query = TaskQuery(status=status, limit=limit, implicit=implicit)
         named |= dict.fromkeys(
             task.task_id
             for task in store.find_tasks(query)
-            if ended_too or task.status in _OPEN or task.updated_at >= now - FAILED_AGE
+            if ended_too or task.status in _OPEN_STATUSES or task.updated_at >= now - FAILED_AGE
         )
     facts = [found for found in map(context.find_task, named) if found is not None]
     facts.sort(key=lambda each: each.task.updated_at, reverse=True)
@@ -195,14 +195,14 @@ def _iterate_tasks(context: Context, now: datetime) -> Iterator[TaskFacts]:
         run.task_id
         # Those that wait for the user are read first: others may be newer, and too many.
         for states in (WAITING_STATES, OPEN_STATES)
-        for run in store.find_runs(RunQuery(states=states, implicit=False, limit=MOST))
+        for run in store.find_runs(RunQuery(states=states, implicit=False, limit=MOST_OPEN_ROWS))
     )
-    for wait in store.find_waits(WaitQuery(status=WaitStatus.WATCHING, limit=MOST)):
+    for wait in store.find_waits(WaitQuery(status=WaitStatus.WATCHING, limit=MOST_OPEN_ROWS)):
         if wait.task_id is not None and not is_trial(wait.session_key):
             named[wait.task_id] = None
     for status in TaskStatus:
         since = FAILED_AGE if status is TaskStatus.FAILED else ENDED_AGE
-        for task in store.find_tasks(TaskQuery(status=status, limit=SHOWN, implicit=False)):
+        for task in store.find_tasks(TaskQuery(status=status, limit=SHOWN_TASKS, implicit=False)):
             if not status.terminal or task.updated_at >= now - since:
                 named[task.task_id] = None
     for task_id in named:
@@ -230,7 +230,7 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         question_id=asked.key if asked else None,
         files_id=evidence.read_files_id(context, facts),
         options=asked.options if asked else (),
-        seen={wait_id: scrub(said) for wait_id, said in observed if said},
+        seen={wait_id: scrub(observation) for wait_id, observation in observed if observation},
         used=_sum_usage(context, facts),
         note=_find_review_note(context, facts),
         proofs=read_proofs(context, facts),
@@ -242,7 +242,7 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
 
 
 def _tell_more(task: Task, calls: Sequence[PastCall]) -> bool:
-    """Whether an agent's calls tell more than its last words: of a failure, only a failed one."""
+    """Tell whether an agent's calls tell more than its last words; of a failure, a failed one."""
     if task.status is TaskStatus.FAILED:
         return any(call.ok is False for call in calls)
     return bool(calls)
@@ -263,7 +263,7 @@ def read_proofs(context: Context, facts: TaskFacts) -> tuple[Proof, ...] | None:
     reviewed = facts.run is not None and facts.run.state is RunState.REVIEW
     if not (facts.task.status.terminal or reviewed or facts.task.doubts):
         return None
-    entries = context.store.read_records(LedgerEntry, facts.task.task_id, MADE)
+    entries = context.store.read_records(LedgerEntry, facts.task.task_id, READ_ENTRIES)
     return tuple(list_proofs(entries, facts.artifacts))
 
 
@@ -284,15 +284,15 @@ def _find_review_note(context: Context, facts: TaskFacts) -> str:
 
 
 def _is_accepted(context: Context, task: Task) -> bool:
-    """Whether a person completed a task whose completion had been refused."""
+    """Tell whether a person completed a task whose completion had been refused."""
     if task.status is not TaskStatus.COMPLETED or not task.doubts:
         return False
-    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=NEWEST))
+    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=SEARCHED_EVENTS))
     return any(event.kind == events.COMPLETION_ACCEPTED for event in newest)
 
 
 def _is_approved(context: Context, task: Task) -> bool:
-    """Whether a person completed a task whose completion had not been refused."""
+    """Tell whether a person completed a task whose completion had not been refused."""
     if task.status is not TaskStatus.COMPLETED or task.doubts:
         return False
     newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=NEWEST_EVENTS))
@@ -312,6 +312,8 @@ def _find_doubt(context: Context, facts: TaskFacts) -> str:
     """Return why the completion of an open task was refused last; empty: it was not."""
     if not facts.task.doubts or facts.task.status.terminal:
         return ""
-    newest = context.store.find_events(EventQuery(task_id=facts.task.task_id, limit=NEWEST))
+    newest = context.store.find_events(
+        EventQuery(task_id=facts.task.task_id, limit=SEARCHED_EVENTS)
+    )
     refused = (e for e in reversed(newest) if e.kind == events.COMPLETION_REFUSED)
     return next((str(event.data.get("missing") or "") for event in refused), "")

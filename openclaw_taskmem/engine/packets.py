@@ -36,18 +36,18 @@ def render_packet(
     plain: bool,
     marker: str = packet.MARKER,
     background: str | None = None,
-    said: str | None = None,
+    words: str | None = None,
 ) -> tuple[str, JsonValue]:
     """Return a packet's text, and its content as JSON; None: it is the minimal text.
 
     `plain` skips the plug-ins. `background` is the text for an agent that is moved to the
-    background. `said` is what the user says with it, whether in the thread yet or not. Never
+    background. `words` are what the user says with it, whether in the thread yet or not. Never
     raises: there is always a text. Source: docs/origins.md, "The resume packet".
     """
     try:
         messages = tuple(context.store.read_records(Message, facts.task.task_id, thread.READ))
-        if said and said not in (each.content for each in messages[-2:]):
-            answer = lifecycle.build_answer_message(facts.task, said, context.clock.now())
+        if words and words not in (each.content for each in messages[-2:]):
+            answer = lifecycle.build_answer_message(facts.task, words, context.clock.now())
             messages = (*messages, answer)
         told_session = facts.run.told_session if facts.run else None
         if told_session is not None:
@@ -100,7 +100,7 @@ def render_resume_text(
         plain=plain,
         marker=packet.REMINDER,
         background=background,
-        said=answer,
+        words=answer,
     )
     if not answer:
         return text

@@ -31,12 +31,12 @@ from taskmem_hookspecs import (
     Value,
 )
 
-MOST: Final = 1_000
+MOST_TASKS: Final = 1_000
 """Tasks that are looked up for one question; what is ranked behind so many others is not found."""
 
 
 class RecallAnswer(Value):
-    """What all sources found, and what to say of them."""
+    """The matches that all sources found, and what to say of them."""
 
     found: tuple[Recollection, ...]
     """Best first, with texts that are safe to show."""
@@ -44,14 +44,14 @@ class RecallAnswer(Value):
     """Names of the sources that did not answer."""
     advice: tuple[str, ...] = ()
     outcomes: Mapping[str, str] = {}
-    """What became of each task that was found, by its id: its status, and its proof."""
+    """The status and the proof of each task that was found, by its id."""
 
 
 def list_activity(context: Context) -> Sequence[str]:
     """Return what the sources of recorded history do now, one line each."""
     active = [each for each in context.recall_sources if isinstance(each, ActiveSource)]
-    said = [context.plugin_host.call_part(each, "activity", each.activity) for each in active]
-    return [to_plain_line(line) for line in said if isinstance(line, str) and line]
+    lines = [context.plugin_host.call_part(each, "activity", each.activity) for each in active]
+    return [to_plain_line(line) for line in lines if isinstance(line, str) and line]
 
 
 def search_history(
@@ -108,8 +108,8 @@ def _write_steps(
 def _describe_outcome(context: Context, task_id: str) -> str:
     """Return what became of a task, such as `completed; made a.txt, checked by Task memory`."""
     facts = context.store.read_task(task_id)
-    said = summarize_proofs(read_proofs(context, facts) or ())
-    return redaction.scrub("; ".join(filter(None, (str(facts.task.status), *said))))
+    proofs = summarize_proofs(read_proofs(context, facts) or ())
+    return redaction.scrub("; ".join(filter(None, (str(facts.task.status), *proofs))))
 
 
 def _ask_source(
@@ -138,7 +138,7 @@ def _ask_source(
 
 
 class _RecallRights:
-    """What a caller may recall, looked up once for each task while one question is answered."""
+    """The rights of a caller to recall, looked up once per task while a question is answered."""
 
     def __init__(self, context: Context, caller: Caller) -> None:
         self._context = context
@@ -146,14 +146,14 @@ class _RecallRights:
         self._known: dict[str, bool] = {}
 
     def includes(self, item: Recollection) -> bool:
-        """Whether the caller may recall a match."""
+        """Tell whether the caller may recall a match."""
         if item.task_id is None:
             return not self._caller.sandboxed
         return self.includes_task(item.task_id)
 
     def includes_task(self, task_id: str) -> bool:
-        """Whether the caller may recall a task; no, once `MOST` others were looked up."""
-        if task_id not in self._known and len(self._known) < MOST:
+        """Tell whether the caller may recall a task; no, after `MOST_TASKS` others."""
+        if task_id not in self._known and len(self._known) < MOST_TASKS:
             self._known[task_id] = self._look_up(task_id)
         return self._known.get(task_id, False)
 
@@ -187,6 +187,6 @@ def _clean(item: Recollection) -> Recollection:
 def _list_advice(context: Context) -> Iterator[str]:
     for source in context.recall_sources:
         if isinstance(source, AdvisingSource):
-            said: object = context.plugin_host.call_part(source, "advice", source.advice)
-            if isinstance(said, str) and said:
-                yield to_plain_line(said)
+            advice: object = context.plugin_host.call_part(source, "advice", source.advice)
+            if isinstance(advice, str) and advice:
+                yield to_plain_line(advice)

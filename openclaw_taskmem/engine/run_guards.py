@@ -37,16 +37,16 @@ from taskmem_hookspecs.errors import RunNotFound
 
 GO_ON: Final = "You are to go on with this task now."
 """The reason that a packet gives to an agent that takes a task up."""
-AWAY: Final = (
+AWAY_TEXT: Final = (
     "This task goes on in the background, in a session of its own, which is told so. "
     "Do not work on it here; tell the user."
 )
 """The reason that a packet gives to the parent session of a background run."""
-MOST: Final = 10_000
-PAGE: Final = 50
+MOST_RUNS: Final = 10_000
+SEARCHED_ROWS: Final = 50
 """Tasks of a session, newest first, that are searched for one it can go on with."""
-OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
-RENEWALS: Final = 10
+OPEN_STATUSES: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
+RENEWALS_PER_LEASE: Final = 10
 """How often per lease a call that changes nothing may renew it."""
 
 
@@ -59,7 +59,7 @@ def list_background_runs(
     """
     return [
         run
-        for run in context.store.find_runs(RunQuery(states=OPEN_STATES, limit=MOST))
+        for run in context.store.find_runs(RunQuery(states=OPEN_STATES, limit=MOST_RUNS))
         if run.told_session is not None
         and session in (None, run.told_session)
         and not context.is_elsewhere(run, host)
@@ -80,7 +80,7 @@ def list_tasks(
     """
     for status in statuses:
         for task in context.store.find_tasks(
-            TaskQuery(status=status, limit=PAGE, session_key=session, implicit=implicit)
+            TaskQuery(status=status, limit=SEARCHED_ROWS, session_key=session, implicit=implicit)
         ):
             if not reachability.is_other_gateway(task.host, host):
                 yield task
@@ -90,7 +90,7 @@ def list_own_tasks(
     context: Context,
     session: str,
     host: str | None,
-    statuses: Iterable[TaskStatus] = OPEN,
+    statuses: Iterable[TaskStatus] = OPEN_STATUSES,
     *,
     implicit: bool | None = False,
 ) -> Iterator[Task]:
@@ -111,7 +111,7 @@ def require_own_run(
     Raises:
         TaskEnded: The task has ended.
         RunNotFound: The task has no open run.
-        TaskmemError: What `guard_task` and `run_claims.guard_write` refuse.
+        TaskmemError: What `guard_task` and `claims.guard_write` refuse.
     """
     guard_task(context, Act.WRITE, facts, caller, token=token, wish=wish)
     lifecycle.require_open(facts.task, wish)
@@ -130,7 +130,7 @@ def guard_reopen(context: Context, task: Task, caller: Caller) -> None:
         NotAllowed: The user has cancelled it; the text says whom to ask.
     """
     if task.status is TaskStatus.CANCELLED:
-        newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=PAGE))
+        newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=SEARCHED_ROWS))
         lifecycle.guard_reopen(task, newest, caller)
 
 
@@ -185,7 +185,7 @@ def guard_task(
 
 
 def may_take_along(context: Context, facts: TaskFacts, other: TaskFacts, caller: Caller) -> bool:
-    """Whether a hand-off may take along an attached task.
+    """Tell whether a hand-off may take along an attached task.
 
     It may if the attached task is the caller's, or has the same registrar as the task itself.
     """
@@ -248,7 +248,7 @@ def _age_key(run: Run) -> tuple[datetime, str]:
 
 
 def _is_away(context: Context, run: Run) -> bool:
-    """Whether a run is queued for a background session that is still expected to take it."""
+    """Tell whether a run is queued for a background session that is still expected to take it."""
     if run.state is not RunState.QUEUED or run.told_session is None:
         return False
     return not current_run.is_left_behind(run, context.clock.now(), context.policies.runs)
@@ -331,7 +331,7 @@ def renew_lease(context: Context, task_id: str, caller: Caller, token: int | Non
     read = partial(context.store.find_runs, running)
 
     def renew(runs: Sequence[Run], now: datetime) -> Decision[None]:
-        fresh = timedelta(seconds=context.policies.runs.lease_seconds / RENEWALS)
+        fresh = timedelta(seconds=context.policies.runs.lease_seconds / RENEWALS_PER_LEASE)
         renewed = tuple(
             task_runs.note_call(run, caller, token, now, context.policies.runs)
             for run in runs

@@ -204,9 +204,9 @@ def split_unheard_messages(
     goes_on = elsewhere and claims.can_write(run, caller, token)
     if not (goes_on or claims.has_claim(run, caller, token)):
         return (), ()
-    said, shown = _read_unheard(context, run), context.live.shown_messages.get(run.run_id, 0)
-    heard = [message for message in said if message.message_id <= shown]
-    return heard, said[len(heard) :]
+    messages, shown = _read_unheard(context, run), context.live.shown_messages.get(run.run_id, 0)
+    heard = [message for message in messages if message.message_id <= shown]
+    return heard, messages[len(heard) :]
 
 
 def note_shown(context: Context, run: Run | None, unheard: Sequence[Message]) -> None:
@@ -219,8 +219,8 @@ def note_shown(context: Context, run: Run | None, unheard: Sequence[Message]) ->
 
 def _read_unheard(context: Context, run: Run) -> Sequence[Message]:
     """Return the user's messages that a run's owner has not heard."""
-    said = context.store.read_records(Message, run.task_id, said_after=run.dialogue.heard_until)
-    return handoff.find_unheard_messages(run, said)
+    messages = context.store.read_records(Message, run.task_id, said_after=run.dialogue.heard_until)
+    return handoff.find_unheard_messages(run, messages)
 
 
 def note_heard(context: Context, task_id: str, words: str | None, caller: Caller) -> None:

@@ -19,12 +19,12 @@ from taskmem_hookspecs import Checkpoint, ConversationMessage, Run, RunQuery, Va
 
 log = logging.getLogger(__name__)
 
-RUNS: Final = 20
+READ_RUNS: Final = 20
 """Newest runs of a task whose history is read."""
-EFFECTS: Final = 200
+READ_EFFECTS: Final = 200
 """Newest checkpoints of calls with effects outside that are read per run; of other effects twice as
 many."""
-PAGE: Final = 30
+CALLS_PER_PAGE: Final = 30
 """Calls on a page of the history."""
 
 
@@ -50,7 +50,7 @@ def find_last_run(context: Context, task_id: str) -> Run | None:
 
 def read_past_work(context: Context, task_id: str) -> PastWork:
     """Return the calls and messages of a task's latest runs."""
-    runs = context.store.find_runs(RunQuery(task_id=task_id, limit=RUNS))
+    runs = context.store.find_runs(RunQuery(task_id=task_id, limit=READ_RUNS))
     known: list[PastCall] = []
     messages: tuple[ConversationMessage, ...] = ()
     unread = 0
@@ -66,13 +66,13 @@ def read_past_work(context: Context, task_id: str) -> PastWork:
         ended = sum(call.ok is not None for call in calls.values())
         unread += max(run.progress.calls - ended, 0) if crowded else 0
     known.sort(key=lambda call: (call.at, call.number))
-    said = (run.dialogue.last_response for run in runs if run.dialogue.last_response)
+    responses = (run.dialogue.last_response for run in runs if run.dialogue.last_response)
     return PastWork(
         run=next(iter(runs), None),
         messages=messages,
         calls=tuple(known),
         unread=unread,
-        last_response=next(said, None),
+        last_response=next(responses, None),
     )
 
 
@@ -100,7 +100,11 @@ def _read_calls_with_effects(context: Context, run: Run) -> tuple[Sequence[PastC
     Interrupted ones count. Where there are more, an old call whose end may not have been read does
     not count as interrupted, unless it had an effect outside, of which ends are read like starts.
     """
-    limits = {Effect.OUTSIDE: EFFECTS, Effect.FILES: 2 * EFFECTS, Effect.OTHER: 2 * EFFECTS}
+    limits = {
+        Effect.OUTSIDE: READ_EFFECTS,
+        Effect.FILES: 2 * READ_EFFECTS,
+        Effect.OTHER: 2 * READ_EFFECTS,
+    }
     read = partial(context.store.read_records, Checkpoint, run.run_id)
     kept: dict[int, Checkpoint] = {}
     horizon = 0
@@ -123,7 +127,7 @@ class HistoryPosition(Value):
     """The position at which the next page of a task's history begins."""
 
     run: int
-    """Number of the run among the task's newest `RUNS`, the oldest of which is 1."""
+    """Number of the run among the task's newest `READ_RUNS`, the oldest of which is 1."""
     before: int | None
     """Number of the checkpoint before which to read; None: from the run's newest."""
     left: int
@@ -141,20 +145,22 @@ class HistoryPage(Value):
 
 def count_calls(context: Context, task_id: str) -> int:
     """Return how many calls of a task's latest runs have ended."""
-    runs = context.store.find_runs(RunQuery(task_id=task_id, limit=RUNS))
+    runs = context.store.find_runs(RunQuery(task_id=task_id, limit=READ_RUNS))
     return sum(run.progress.calls for run in runs)
 
 
 def read_history_page(context: Context, task_id: str, place: HistoryPosition | None) -> HistoryPage:
     """Return a page of a task's calls, starting at `place`; None: at the newest."""
-    runs = [*reversed(context.store.find_runs(RunQuery(task_id=task_id, limit=RUNS)))]
+    runs = [*reversed(context.store.find_runs(RunQuery(task_id=task_id, limit=READ_RUNS)))]
     if place is None:
         left = sum(run.progress.calls for run in runs)
         place = HistoryPosition(run=len(runs), before=None, left=left)
     calls: list[PastCall] = []
     number, before = min(place.run, len(runs)), place.before
-    while number and len(calls) < PAGE:
-        page, before = _read_run_page(context, runs[number - 1], before, PAGE - len(calls))
+    while number and len(calls) < CALLS_PER_PAGE:
+        page, before = _read_run_page(
+            context, runs[number - 1], before, CALLS_PER_PAGE - len(calls)
+        )
         calls += page
         number -= before is None
         while before is None and number and not runs[number - 1].progress.checkpoints:

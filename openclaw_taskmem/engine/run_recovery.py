@@ -44,11 +44,11 @@ log = logging.getLogger(__name__)
 
 ABANDONED_AFTER: Final = timedelta(minutes=10)
 """How long after its lease expires another home's run may be recovered here."""
-LATER: Final = timedelta(hours=1)
+UNREADABLE_DELAY: Final = timedelta(hours=1)
 """When to look again at a run whose task cannot be read."""
 BATCH: Final = 200
 """Runs that one pass looks at; the next pass takes the rest."""
-MOST: Final = 10_000
+MOST_ROWS: Final = 10_000
 _RESET: Final = (LapseAction.QUEUE, LapseAction.RESUME)
 _NOT_RESUMED: Final[Mapping[RunState, Collection[str]]] = {
     RunState.FAILED: {RunReason.INTERRUPTED},
@@ -100,7 +100,7 @@ def sweep_lapsed_runs(context: Context, gateways: Sequence[GatewayPresence]) -> 
 def _postpone_lapse(context: Context, run: Run) -> None:
     """Extend the lease of a run whose task cannot be read, so that it can be repaired."""
     now = context.clock.now()
-    later = now + LATER
+    later = now + UNREADABLE_DELAY
     with suppress(Conflict):
         context.commit(Change(runs=(apply_events(run, LeaseSet(lease_until=later), now=now).run,)))
 
@@ -124,7 +124,7 @@ def requeue_abandoned(
         process: Only runs of this process; None: of any.
     """
     asked = task_id is not None or role is not None
-    query = RunQuery(states=(RunState.RUNNING,), task_id=task_id, limit=MOST)
+    query = RunQuery(states=(RunState.RUNNING,), task_id=task_id, limit=MOST_ROWS)
     held = [
         run
         for run in context.store.find_runs(query)
@@ -147,7 +147,7 @@ def requeue_abandoned(
 
 
 def is_abandoned(context: Context, run: Run) -> bool:
-    """Whether a run is owned by a process that is known to have ended.
+    """Tell whether a run is owned by a process that is known to have ended.
 
     Gateways' runs are excluded; they are recovered by `give_gateway_runs_recovery_time`.
     """
@@ -157,7 +157,7 @@ def is_abandoned(context: Context, run: Run) -> bool:
 
 
 def has_holder_ended(context: Context, run: Run) -> bool:
-    """Whether the process that owns a run, or last did, is known to have ended."""
+    """Tell whether the process that owns a run, or last did, is known to have ended."""
     return _is_holder_alive(context, run) is False
 
 
@@ -235,7 +235,7 @@ def give_gateway_runs_recovery_time(
 
 
 def has_lost_run(context: Context, session: str, since: datetime | None) -> bool:
-    """Whether a session's turn is for a run that goes on elsewhere, or must not go on.
+    """Tell whether a session's turn is for a run that goes on elsewhere, or must not go on.
 
     `since`: when the gateway that resumed the turn by itself has started; None: it did not. Since
     then the run may have failed, or the user may have been asked whether it goes on.
@@ -270,7 +270,7 @@ def build_waiting_notices(context: Context) -> tuple[Event, ...]:
         if current_run.needs_word(run)
         and (facts := context.find_task(run.task_id)) is not None
         and not recovery.was_announced(
-            run, context.store.find_events(EventQuery(task_id=run.task_id, limit=MOST))
+            run, context.store.find_events(EventQuery(task_id=run.task_id, limit=MOST_ROWS))
         )
     )
 
@@ -281,7 +281,7 @@ def list_waiting_runs(context: Context) -> Sequence[Run]:
 
 
 def _find_gateway_runs(context: Context, states: Collection[RunState]) -> Sequence[Run]:
-    found = context.store.find_runs(RunQuery(states=tuple(states), limit=MOST))
+    found = context.store.find_runs(RunQuery(states=tuple(states), limit=MOST_ROWS))
     return [run for run in found if _is_gateway_run(context, run)]
 
 
@@ -363,7 +363,7 @@ def _read_owner_status(
 
 
 def _is_holder_alive(context: Context, run: Run) -> bool | None:
-    """Whether the process that owns a run is alive; None: unknown.
+    """Tell whether the process that owns a run is alive; None: unknown.
 
     A process of another home may be on another machine, where its id means another process.
     """
@@ -375,6 +375,6 @@ def _is_holder_alive(context: Context, run: Run) -> bool | None:
 
 
 def _is_gateway_run(context: Context, run: Run) -> bool:
-    """Whether a run belongs to a session of this home's gateways."""
+    """Tell whether a run belongs to a session of this home's gateways."""
     session = run.session_key or ""
     return context.store.serves(run.home) and context.sessions.is_own(session)

@@ -43,7 +43,7 @@ from openclaw_taskmem.engine import packets, run_recovery, tasks
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.lookup import find_own_task
 from openclaw_taskmem.engine.run_guards import (
-    AWAY,
+    AWAY_TEXT,
     GO_ON,
     begin_caller_run,
     begin_session_run,
@@ -79,9 +79,9 @@ from taskmem_hookspecs.errors import (
     TaskEnded,
 )
 
-MOST: Final = 1000
+READ_RUNS: Final = 1000
 """Runs read at first; more if there are as many."""
-PAGE: Final = 50
+QUEUED_RUNS: Final = 50
 """Queued runs read at first; doubled while none of them is claimable."""
 
 
@@ -91,7 +91,7 @@ def list_awaited(context: Context) -> Mapping[str, Run]:
     The longest waiting comes first.
     """
     states = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
-    limit = MOST
+    limit = READ_RUNS
     while True:
         query = RunQuery(states=states, limit=limit, implicit=False)
         found = context.store.whole.find_runs(query)
@@ -114,7 +114,8 @@ def find_role(context: Context, name: str) -> str:
     role = name.strip().lower()
     fault = find_role_fault(role)
     if fault is not None or role != name:
-        found = context.store.whole.find_runs(RunQuery(states=current_run.OPEN_STATES, limit=MOST))
+        query = RunQuery(states=current_run.OPEN_STATES, limit=READ_RUNS)
+        found = context.store.whole.find_runs(query)
         if any(run.role == name for run in found):
             return name
     if fault is not None:
@@ -143,7 +144,7 @@ def find_claimable(context: Context, role: str) -> Task | None:
 
 
 def has_own_session(context: Context, facts: TaskFacts, now: datetime) -> bool:
-    """Whether a queued run has a session of its own that will go on with it."""
+    """Tell whether a queued run has a session of its own that will go on with it."""
     run = facts.run
     if run is None:
         return False
@@ -157,7 +158,7 @@ def has_own_session(context: Context, facts: TaskFacts, now: datetime) -> bool:
 
 def _list_queue(context: Context, role: str) -> Iterator[Run]:
     """Yield the queued runs that a role may claim, oldest first."""
-    start, limit = 0, PAGE
+    start, limit = 0, QUEUED_RUNS
     while True:
         queued = context.store.whole.find_runs(current_run.build_queue_query(role, limit))
         yield from queued[start:]
@@ -169,7 +170,7 @@ def _list_queue(context: Context, role: str) -> Iterator[Run]:
 # --- questions to the user -----------------------------------------------------------------
 
 
-NEWEST: Final = 200
+READ_EVENTS: Final = 200
 """Log entries of a task that are read first when looking for its question to the user."""
 
 
@@ -180,7 +181,7 @@ def find_question(context: Context, run: Run | None) -> UserQuestion | None:
     task = context.store.read_task(run.task_id).task
     if task.implicit:
         return None
-    limit = NEWEST
+    limit = READ_EVENTS
     newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
     while len(newest) == limit and not questions.has_run_change(run, newest):
         limit *= 2
@@ -215,7 +216,7 @@ def build_answer_delivery(
 # --- resuming, claiming, answering ---------------------------------------------------------
 
 
-CANDIDATES: Final = 16
+CLAIM_CANDIDATES: Final = 16
 """Queued runs among which a claim chooses at random, so that many callers seldom collide."""
 NOT_TAKEN: Final = "it was not taken up again"
 
@@ -227,7 +228,7 @@ class TakenUp(NamedTuple):
     answer: str | None
     """The user's answer for its agent, with who relayed it; None: there was none."""
     asked: bool
-    """Whether its agent had asked the user."""
+    """True if its agent had asked the user."""
 
 
 def resume_task(
@@ -242,7 +243,7 @@ def resume_task(
     facts, answer, asked = take_up_task(context, task_id, caller, answer, reopen=reopen)
     wake_id = f"resume_{facts.task.task_id}"
     if _is_parent_session(facts.run, caller):
-        return (facts.task, facts.run, packet.build_away_reminder(facts.task, wake_id, AWAY))
+        return (facts.task, facts.run, packet.build_away_reminder(facts.task, wake_id, AWAY_TEXT))
     text = packets.render_resume_text(context, facts, wake_id, GO_ON, answer=answer, asked=asked)
     return facts.task, facts.run, text
 
@@ -288,10 +289,10 @@ def take_up_task(
         if questions.awaits_answer(facts.run, caller, answer, context.sessions):
             return build_answer_delivery(context, facts, answer, now), asked
         task, message = lifecycle.reactivate_task(facts.task, now, reopen=reopen)
-        said = (message,) if message else ()
+        messages = (message,) if message else ()
         if answer is not None:
-            said = (*said, lifecycle.build_answer_message(task, answer, now))
-        count = task.message_count + len(said)
+            messages = (*messages, lifecycle.build_answer_message(task, answer, now))
+        count = task.message_count + len(messages)
         task = task.model_copy(update={"message_count": count})
         moved = _take_up_run(context, facts, task, caller, now)
         if moved is not None and (answer is not None or caller.person):
@@ -303,7 +304,7 @@ def take_up_task(
         gone = continuation.supersede_open_wakes(facts)
         change = Change(
             tasks=(task,) if task != facts.task else (),
-            messages=said,
+            messages=messages,
             runs=(moved.run,) if moved else (),
             wakes=(*gone, *((wake,) if wake else ())),
             events=(
@@ -328,7 +329,7 @@ class ClaimResult(NamedTuple):
     run: Run
     left: HandoffNotes
     gone: str
-    """What became of the run's last owner; empty: the run was not abandoned."""
+    """The fate of the run's last owner; empty: the run was not abandoned."""
 
 
 def claim_run(
@@ -376,7 +377,7 @@ def _iterate_queue(context: Context, role: str) -> Iterator[Run]:
     ended come first, unless they have been resumed too often.
     """
     passed: set[str] = set()
-    limit = CANDIDATES
+    limit = CLAIM_CANDIDATES
     while True:
         queued = context.store.whole.find_runs(current_run.build_queue_query(role, limit))
         fresh = [run for run in queued if run.run_id not in passed]
@@ -409,7 +410,7 @@ def _assign_to_holder(context: Context, task: Task, run: Run, owner: Owner, call
 
 
 def _is_parent_session(run: Run | None, caller: Caller) -> bool:
-    """Whether the caller's session is the parent of a background run."""
+    """Tell whether the caller's session is the parent of a background run."""
     return run is not None and run.told_session in {caller.session_key} - {None}
 
 
@@ -430,7 +431,7 @@ def _take_up_run(
     None: the last run has ended, and nobody can own another.
 
     Raises:
-        TaskmemError: What `run_claims.guard_write` refuses.
+        TaskmemError: What `claims.guard_write` refuses.
     """
     run = facts.run
     if run is None:
@@ -520,9 +521,9 @@ def _claim_task_run(
         log = (*moved.events, *outbox.build_settled_events(gone, now))
         task = _assign_to_holder(context, facts.task, held, owner, caller)
         changed = (task,) if task != facts.task else ()
-        said = run_recovery.describe_last_holder(context, run)
+        last_holder = run_recovery.describe_last_holder(context, run)
         change = Change(tasks=changed, runs=(held,), wakes=gone, events=log)
-        return change, ClaimResult(task, held, left, said)
+        return change, ClaimResult(task, held, left, last_holder)
 
     return context.update_task(task_id, claim)
 
@@ -530,7 +531,7 @@ def _claim_task_run(
 # --- steps ---------------------------------------------------------------------------------
 
 
-NOTHING = "nothing was written"
+NOTHING_WRITTEN = "nothing was written"
 
 
 class StepResult(Value):
@@ -567,7 +568,7 @@ def record_step_outcome(
         LimitReached: The thread is full.
     """
     facts = context.store.read_task(task_id)
-    require_own_run(context, facts, caller, NOTHING, wish.token)
+    require_own_run(context, facts, caller, NOTHING_WRITTEN, wish.token)
     current = compute_progress(facts.task).current if wish.step is None else wish.step - 1
     if current is None or not 0 <= current < len(facts.task.plan):
         raise InvalidArguments(
@@ -591,7 +592,7 @@ def _grant_more_calls(context: Context, task_id: str, wish: StepOutcome, caller:
     """Grant the current step of a segmented task its further calls, once."""
 
     def grant(facts: TaskFacts, now: datetime) -> Decision[Task]:
-        run = require_own_run(context, facts, caller, NOTHING, wish.token)
+        run = require_own_run(context, facts, caller, NOTHING_WRITTEN, wish.token)
         if not run.budget.segmented or caller.gateway_owner is None:
             raise InvalidArguments(
                 "This step may call as many tools as it takes: nobody counts them. "
@@ -622,23 +623,23 @@ def _record_failed_step(
     """Mark a step as failed, or replace it and those after it by the remaining steps if given."""
     task_id = facts.task.task_id
     note = wish.note or "No reason was given."
-    said = f"Step {current + 1} could not be done. {note}"
+    sentence = f"Step {current + 1} could not be done. {note}"
 
     def mark(again: TaskFacts, now: datetime) -> Decision[tuple[Task, Sequence[str]]]:
-        run = require_own_run(context, again, caller, NOTHING, wish.token)
+        run = require_own_run(context, again, caller, NOTHING_WRITTEN, wish.token)
         seen = task_runs.note_call(run, caller, wish.token, now, context.policies.runs)
         marked = apply_events(seen, StepFailed(index=current), now=now).run
         task = lifecycle.touch_task(again.task, now)
-        note_ = lifecycle.build_lifecycle_message(task, said, now)
+        note_ = lifecycle.build_lifecycle_message(task, sentence, now)
         counted = task.model_copy(update={"message_count": task.message_count + 1})
         return Change(tasks=(counted,), messages=(note_,), runs=(marked,)), (counted, ())
 
     def replan(again: TaskFacts, now: datetime) -> Decision[tuple[Task, Sequence[str]]]:
-        require_own_run(context, again, caller, NOTHING, wish.token)
+        require_own_run(context, again, caller, NOTHING_WRITTEN, wish.token)
         change, revised = plan_revision.revise_plan(
             again,
             (*again.task.plan[:current], *wish.remaining),
-            said,
+            sentence,
             now,
             caller=caller,
             token=wish.token,

@@ -33,7 +33,7 @@ from taskmem_hookspecs import (
 
 RowT = TypeVar("RowT", Task, Wait, Wake, Run)
 QueryT = TypeVar("QueryT", TaskQuery, WaitQuery, WakeQuery, RunQuery, TextQuery)
-SHARED: Final = "shared"
+SHARED_BOOKMARK: Final = "shared"
 """The bookmark that a second home sets in the database."""
 _OWNERS: Final = ("home", "registrar_home")
 _NAMES: Final = ("task_id", "task_ids", "wait_id", "wake_ids")
@@ -69,24 +69,24 @@ class ScopedStore:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other homes may have daemons running on the same database."""
+        """Tell whether other homes may have daemons running on the same database."""
         return self.scope is not None
 
     def serves(self, home: str | None) -> bool:
-        """Whether this daemon handles the rows of a home."""
+        """Tell whether this daemon handles the rows of a home."""
         return self.scope is None or home in (None, self.scope)
 
     def join_database(self) -> None:
         """Set the `shared` bookmark, or look for it if this home was the first."""
         if self.sole:
             self.look_for_others()
-        elif self.read_shared_bookmark(SHARED) is None:
-            word = Bookmark(name=SHARED, value=self.home or "")
+        elif self.read_shared_bookmark(SHARED_BOOKMARK) is None:
+            word = Bookmark(name=SHARED_BOOKMARK, value=self.home or "")
             self.whole.commit(Change(bookmarks=(word,)))
 
     def look_for_others(self) -> None:
         """Restrict this store to its home from now on if a second home has come."""
-        if self.sole and self.read_shared_bookmark(SHARED) is not None:
+        if self.sole and self.read_shared_bookmark(SHARED_BOOKMARK) is not None:
             self.sole = False
 
     # --- a bookmark of the home ----------------------------------------------

@@ -88,7 +88,7 @@ def release_startup_wakes(context: Context) -> None:
 
 
 def _has_future_rows(context: Context) -> bool:
-    """Whether any row of this home was written by a clock ahead of this one."""
+    """Tell whether any row of this home was written by a clock ahead of this one."""
     now = context.clock.now()
     newest = context.store.find_tasks(TaskQuery(limit=1))
     due = context.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=1))

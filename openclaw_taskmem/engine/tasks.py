@@ -33,7 +33,7 @@ from openclaw_taskmem.domain.tasks.proof import find_artifact_fault, list_requir
 from openclaw_taskmem.domain.tasks.thread import SearchResult
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.engine import evidence, ledger, run_handoff
-from openclaw_taskmem.engine.context import TRIES, Context, Decision
+from openclaw_taskmem.engine.context import MOST_TRIES, Context, Decision
 from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
 from openclaw_taskmem.engine.run_guards import (
     admit_update,
@@ -184,9 +184,15 @@ def write_update(
             guard(admitted)
         return _decide_update(context, admitted, request, check, now)
 
-    while tries < TRIES:
+    def note_shown(outcome: _UpdateOutcome) -> None:
+        if isinstance(outcome, UpdateResult) and outcome.run is not None:
+            run_handoff.note_shown(context, outcome.run, outcome.unheard)
+
+    while tries < MOST_TRIES:
         try:
-            outcome = context.update_task(task_id, decide, tries=TRIES - tries)
+            outcome = context.update_task(
+                task_id, decide, tries=MOST_TRIES - tries, follow=note_shown
+            )
         except Conflict:
             break
         if isinstance(outcome, TaskmemError):
@@ -196,7 +202,7 @@ def write_update(
             return outcome
         check = evidence.verify_required(context, outcome)
     raise Conflict(
-        f"{task_id} was changed by others each of {TRIES} times that it was to be "
+        f"{task_id} was changed by others each of {MOST_TRIES} times that it was to be "
         "written; call again. Nothing was written."
     )
 
@@ -295,10 +301,8 @@ def _decide_completion(
 def _follow_update(
     context: Context, updated: UpdateResult, request: UpdateRequest, check: CheckResult | None
 ) -> None:
-    """Note what a written update told its agent, and look once more for what it made."""
+    """Note what the user said as they sent a task back, and look once more for what it made."""
     task_id = updated.task.task_id
-    if updated.run is not None:
-        run_handoff.note_shown(context, updated.run, updated.unheard)
     if updated.sent_back:
         run_handoff.note_heard(context, task_id, request.message, request.caller)
     if updated.ledger is not None and check is not None and check.sought.folders:
@@ -412,8 +416,8 @@ def revise_task_plan(
     """
 
     def revise(facts: TaskFacts, now: datetime) -> Decision[RevisionResult]:
-        said = "its plan stays as it is"
-        guard_task(context, Act.WRITE, facts, caller, token=token, wish=said)
+        consequence = "its plan stays as it is"
+        guard_task(context, Act.WRITE, facts, caller, token=token, wish=consequence)
         quotas.guard_words(facts.task, caller, "end it as it is")
         return plan_revision.revise_plan(
             facts,

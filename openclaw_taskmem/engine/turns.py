@@ -69,7 +69,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import RunNotFound
 
-REPORTED: Final = "gateway_reported"
+REPORTED_BOOKMARK: Final = "gateway_reported"
 MOST_STOPPED: Final = 100
 
 
@@ -106,11 +106,11 @@ def make_cursor_bookmark(context: Context, done: EventCursor) -> Bookmark:
     """Return the bookmark that stores a cursor, with those of the latest other starts."""
     others = [each for each in _read_cursors(context) if each.boot != done.boot]
     lines = [each.model_dump_json() for each in (*others, done)[-MOST_BOOTS:]]
-    return context.store.make_bookmark(REPORTED, "\n".join(lines))
+    return context.store.make_bookmark(REPORTED_BOOKMARK, "\n".join(lines))
 
 
 def _read_cursors(context: Context) -> list[EventCursor]:
-    kept = (context.store.read_bookmark(REPORTED) or "").splitlines()
+    kept = (context.store.read_bookmark(REPORTED_BOOKMARK) or "").splitlines()
     return [EventCursor.model_validate_json(line) for line in kept]
 
 
@@ -124,7 +124,7 @@ _NO_FOLDERS: Final[NewFolders] = ()
 
 log = logging.getLogger(__name__)
 
-_NEWEST: Final = 20
+_NEWEST_WAKES: Final = 20
 """Newest wakes of a task that are searched for the one that delivered an answer."""
 
 
@@ -134,7 +134,7 @@ class ReportContext(Value):
     owner: Owner
     gateway_started_at: datetime | None = None
     in_turn: bool = True
-    """Whether a turn of the session runs; if not, the report is of a sub-agent."""
+    """True if a turn of the session runs; if not, the report is of a sub-agent."""
     turn_since: datetime | None = None
     """When that turn began; None: none runs, or the time is unknown."""
     reported: EventCursor | None = None
@@ -343,7 +343,7 @@ def decide_on_run(
 
 def list_newest_wakes(context: Context, run: Run) -> Sequence[Wake]:
     """Return the newest wakes of a run's task, newest first."""
-    return context.store.find_wakes(WakeQuery(task_id=run.task_id, limit=_NEWEST))
+    return context.store.find_wakes(WakeQuery(task_id=run.task_id, limit=_NEWEST_WAKES))
 
 
 def _take_run_for_call(context: Context, run: Run, report: ReportContext) -> RunTransition | None:
@@ -498,11 +498,11 @@ def resume_awaiting_run(context: Context, report: ReportContext, name: str, how:
     decide_on_run(context, run, notify, gone=None)
 
 
-def _keep_last_words(context: Context, found: Run, said: str) -> None:
+def _keep_last_words(context: Context, found: Run, words: str) -> None:
     """Store the end of the agent's last message of a turn with the run."""
 
     def keep(_: TaskFacts, run: Run, now: datetime) -> Decision[None]:
-        after = apply_events(run, LastWordsSaid(words=said), now=now).run
+        after = apply_events(run, LastWordsSaid(words=words), now=now).run
         return Change(runs=(after,) if after != run else ()), None
 
     decide_on_run(context, found, keep, gone=None)
@@ -693,5 +693,5 @@ def find_covering_task(context: Context, caller: Caller) -> tuple[TaskFacts, Run
 
 
 def _is_held(run: Run, owner: Owner) -> bool:
-    """Whether a turn of an owner works on a run now."""
+    """Tell whether a turn of an owner works on a run now."""
     return current_run.is_at_work(run) and run.owner == owner

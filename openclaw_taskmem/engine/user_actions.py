@@ -47,7 +47,7 @@ from openclaw_taskmem.engine import (
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.lookup import find_failure
 from openclaw_taskmem.engine.packets import get_session_key
-from openclaw_taskmem.engine.run_guards import PAGE, list_background_runs, list_own_tasks
+from openclaw_taskmem.engine.run_guards import SEARCHED_ROWS, list_background_runs, list_own_tasks
 from openclaw_taskmem.engine.run_history import find_last_run
 from openclaw_taskmem.engine.wakes import find_unreached
 from taskmem_hookspecs import (
@@ -174,11 +174,11 @@ def _write_status(
 # --- commands in a chat --------------------------------------------------------------------
 
 
-LISTED: Final = "listed"
+LISTED_BOOKMARK: Final = "listed"
 """Name of the bookmark with the numbered tasks of each session, in JSON; listed last is last."""
 MOST_LISTED: Final = 100
 """Sessions whose numbers are kept."""
-_OVER: Final = tuple(state for state in RunState if state.terminal)
+_TERMINAL_STATES: Final = tuple(state for state in RunState if state.terminal)
 
 
 class CommandReply(Value):
@@ -208,14 +208,14 @@ def run_command(context: Context, command: Command, words: str, caller: Caller) 
         if _is_at_work_elsewhere(choice.one, session):
             line = describe_listed([choice.one], now)
             return CommandReply(text=f"{line}\n{_describe_work(choice.one)}")
-        said = choice.words or None
-        return _resume_task(context, choice.one, said, caller, named=bool(words.strip()))
+        answer = choice.words or None
+        return _resume_task(context, choice.one, answer, caller, named=bool(words.strip()))
     except TaskmemError as error:
         return CommandReply(text=str(error).replace(task.task_id, notices.format_task_name(task)))
 
 
 def _is_at_work_elsewhere(listed: ListedTask, session: str | None) -> bool:
-    """Whether a task is being worked on in the background, so nobody else may write for it."""
+    """Tell whether a task is worked on in the background, so nobody else may write for it."""
     run = listed.run
     away = run is not None and run.told_session == session
     return away and run is not None and run.state is RunState.RUNNING
@@ -270,7 +270,7 @@ def _number_tasks(
     named = {each.task.task_id: each for each in listed if not each.task.implicit}
     order = [*named]
     if session is not None and named:
-        with context.lock_subjects(LISTED):
+        with context.lock_subjects(LISTED_BOOKMARK):
             order = _store_order(context, session, order, anew=anew)
     return [
         named[task_id].model_copy(update={"number": number})
@@ -281,12 +281,12 @@ def _number_tasks(
 
 def _store_order(context: Context, session: str, named: list[str], *, anew: bool) -> list[str]:
     """Store the order of a session's tasks as the one that was listed last, and return it."""
-    lists: dict[str, list[str]] = json.loads(context.store.read_bookmark(LISTED) or "{}")
+    lists: dict[str, list[str]] = json.loads(context.store.read_bookmark(LISTED_BOOKMARK) or "{}")
     known = lists.pop(session, [])
     order = [*dict.fromkeys(named if anew else (*known, *named))]
     if anew or order != known:
         kept = dict([*lists.items(), (session, order)][-MOST_LISTED:])
-        mark = context.store.make_bookmark(LISTED, json.dumps(kept))
+        mark = context.store.make_bookmark(LISTED_BOOKMARK, json.dumps(kept))
         context.commit(Change(bookmarks=(mark,)))
     return order
 
@@ -312,7 +312,7 @@ def _list_ended(context: Context, session: str, host: str | None) -> list[Task]:
     ]
     found += (
         context.store.read_task(run.task_id).task
-        for run in context.store.find_runs(RunQuery(states=_OVER, limit=PAGE))
+        for run in context.store.find_runs(RunQuery(states=_TERMINAL_STATES, limit=SEARCHED_ROWS))
         if run.told_session == session and not context.is_elsewhere(run, host)
     )
     distinct = {task.task_id: task for task in found if task.status.terminal}
@@ -390,8 +390,8 @@ def _resume_task(
     if answer is not None and listed.run and current_run.can_take_answer(listed.run):
         person = Caller(person=True, session_key=caller.session_key, home=caller.home)
         runs.take_up_task(context, task.task_id, person, answer=answer)
-        said, asked = quote_line(to_plain_line(answer), NAMED_BYTES), listed.question
-        text = f"{notices.format_task_name(task)}: its agent is told your answer: {said}."
+        quote, asked = quote_line(to_plain_line(answer), NAMED_BYTES), listed.question
+        text = f"{notices.format_task_name(task)}: its agent is told your answer: {quote}."
         question = "" if asked is None else f" It had asked: {_quote_question(asked)}"
         return CommandReply(text=f"{text}{question}")
     # A command counts as the user's own words, whichever turn runs.

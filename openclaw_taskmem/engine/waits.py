@@ -39,7 +39,7 @@ from taskmem_hookspecs import (
 )
 
 T = TypeVar("T")
-WATCHED: Final = WaitQuery(status=WaitStatus.WATCHING, limit=1_000_000)
+OPEN_WAITS_QUERY: Final = WaitQuery(status=WaitStatus.WATCHING, limit=1_000_000)
 """The query for the open waits that a daemon watches from its start."""
 DRIFT: Final = 1.0
 """Seconds by which a deadline may be off before it is corrected."""
@@ -56,7 +56,7 @@ class ArmedWait(Value):
     was: Wait | None = None
     """The wait before it was rearmed; None: it is new."""
     reached: bool = True
-    """Whether a transport can reach the agent that the wait will wake."""
+    """True if a transport can reach the agent that the wait will wake."""
 
 
 class EndedWait(Value):
@@ -266,13 +266,13 @@ def fetch_end(context: Context, wait_id: str) -> EndedWait | None:
 
 
 def _is_reached(context: Context, facts: WaitFacts) -> bool:
-    """Whether a transport can reach the agent that the wait will wake."""
+    """Tell whether a transport can reach the agent that the wait will wake."""
     return context.reaches(facts.host, facts.session_key)
 
 
 def list_watched_waits(context: Context) -> list[Wait]:
     """Return the open waits that this daemon watches, oldest first."""
-    return [*reversed(context.store.find_waits(WATCHED))]
+    return [*reversed(context.store.find_waits(OPEN_WAITS_QUERY))]
 
 
 def set_deadlines(context: Context, left: Mapping[tuple[str, int], float]) -> None:
@@ -303,7 +303,7 @@ def end_abandoned(context: Context) -> None:
     as stuck.
     """
     now = context.clock.now()
-    for wait in context.store.whole.find_waits(WATCHED):
+    for wait in context.store.whole.find_waits(OPEN_WAITS_QUERY):
         overdue = (now - wait.deadline_at).total_seconds()
         if overdue > GRACE and not context.store.serves(wait.home):
             end_wait(context, wait, WaitStatus.TIMEOUT, ABANDONED_TEXT)

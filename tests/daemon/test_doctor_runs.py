@@ -11,7 +11,7 @@ import pytest
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon import doctor_runs
 from openclaw_taskmem.daemon.doctor_runs import DoctorRuns
-from openclaw_taskmem.daemon.person_calls import BEGUN, BUSY, PersonCalls
+from openclaw_taskmem.daemon.person_calls import BEGUN_REPLY, BUSY_REPLY, PersonCalls
 from openclaw_taskmem.home import find_home
 from tests.support.daemons import short_home
 from tests.support.waiting import PATIENCE
@@ -68,7 +68,7 @@ def test_a_proof_that_is_not_begun_is_not_told_as_begun(
     settings = Settings(home=find_home({"TASKMEM_HOME": str(tmp_path)}))
     calls = PersonCalls(World().context, settings, dict, list, told.set)
     acts: list[Any] = [calls.act(None, {"action": each}) for each in ("look", "prove")]
-    assert [act["message"] for act in acts] == [BEGUN, BUSY]
+    assert [act["message"] for act in acts] == [BEGUN_REPLY, BUSY_REPLY]
     while not told.wait(0.01):
         calls.close()
 

@@ -108,9 +108,9 @@ def test_a_report_without_a_list_of_events_is_refused(params: dict[str, Any]) ->
 
 
 def test_a_report_of_too_many_events_is_refused() -> None:
-    assert len(parse(*[ENDED] * gateway_events.MOST)) == gateway_events.MOST
+    assert len(parse(*[ENDED] * gateway_events.MOST_EVENTS)) == gateway_events.MOST_EVENTS
     with pytest.raises(InvalidArguments):
-        parse(*[ENDED] * (gateway_events.MOST + 1))
+        parse(*[ENDED] * (gateway_events.MOST_EVENTS + 1))
 
 
 @pytest.mark.parametrize("error", ["x" * 1_000_000, "cut in the middle of \ud83d"])

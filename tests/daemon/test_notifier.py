@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_taskmem.daemon.notifier import GIVE_UP_AFTER, SHOWN, Notifier
+from openclaw_taskmem.daemon.notifier import GIVE_UP_AFTER, VIEW_DELAY, Notifier
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.wakes.notices import COALESCING_TIME
@@ -501,7 +501,7 @@ async def test_changes_that_come_together_are_shown_as_one(
     task = start_work(main)
     main.call("task_update", task_id=task, completed_steps=[1])
     due = await shows.run_pass()
-    assert (due, host.views) == (world.clock.now() + SHOWN, [])
+    assert (due, host.views) == (world.clock.now() + VIEW_DELAY, [])
 
     await run_passes(world, shows)
     assert len(host.views) == 1
@@ -527,7 +527,7 @@ async def test_view_changes_are_read_together_half_a_second_later(
             main.call("task_update", task_id=task, message="On it.")
             await world.clock.advance(0.1)
         assert read == []
-        await world.clock.advance(SHOWN.total_seconds())
+        await world.clock.advance(VIEW_DELAY.total_seconds())
 
         assert {*read} == {NotificationKind.VIEWS}
         assert len(host.views) == views + 1

@@ -14,8 +14,8 @@ from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.domain.callers.reachability import MOST_BOOTS
 from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
-from openclaw_taskmem.engine.context import TRIES
-from openclaw_taskmem.engine.turns import REPORTED
+from openclaw_taskmem.engine.context import MOST_TRIES
+from openclaw_taskmem.engine.turns import REPORTED_BOOKMARK
 from taskmem_hookspecs import (
     Bookmark,
     Change,
@@ -315,7 +315,7 @@ async def test_only_the_latest_gateways_are_remembered(
         plugin.starts_anew(f"other_{number}")
         await plugin.tells(make_call_elsewhere(plugin, session))
 
-    mark = read_bookmark(session.world.store, REPORTED)
+    mark = read_bookmark(session.world.store, REPORTED_BOOKMARK)
     assert mark is not None
     boots = [json.loads(line)["boot"] for line in mark.splitlines()]
     assert boots == [f"other_{number}" for number in numbers[-MOST_BOOTS:]]
@@ -328,7 +328,7 @@ async def test_what_an_older_version_has_kept_is_read(
     told = a_turn(plugin)
     await plugin.tells(*told)
     before = session.run(task)
-    mark = Bookmark(name=REPORTED, value='{"boot":"boot_1","number":4,"stopped":[]}')
+    mark = Bookmark(name=REPORTED_BOOKMARK, value='{"boot":"boot_1","number":4,"stopped":[]}')
     session.world.store.commit(Change(bookmarks=(mark,)))
 
     plugin.daemon_is_killed()
@@ -375,7 +375,7 @@ async def test_report_is_repeated_while_the_store_is_in_trouble(
 ) -> None:
     told = a_turn(plugin)
     store.error = error("Not now.")
-    store.times = TRIES if error is Conflict else 1
+    store.times = MOST_TRIES if error is Conflict else 1
     store.refuses = lambda change: any(run.budget.step_calls for run in change.runs)
 
     with pytest.raises(error):

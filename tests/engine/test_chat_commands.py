@@ -24,7 +24,7 @@ def says(session: Session, command: str, words: str = "") -> CommandReply:
 
 def list_numbered(session: Session) -> list[str]:
     """Return the sessions whose tasks have numbers."""
-    found = session.world.context.store.read_bookmark(user_actions.LISTED)
+    found = session.world.context.store.read_bookmark(user_actions.LISTED_BOOKMARK)
     return [*json.loads(found or "{}")]
 
 

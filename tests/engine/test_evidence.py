@@ -12,7 +12,7 @@ import pytest
 import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.engine import evidence_checker
-from openclaw_taskmem.engine.context import TRIES
+from openclaw_taskmem.engine.context import MOST_TRIES
 from taskmem_hookspecs import Change, Claim, Finding, TaskQuery, TaskStatus, Verdict, hookimpl
 from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
 from taskmem_hookspecs.testing import FakeClock
@@ -120,7 +120,7 @@ def test_conflicts_and_looks_share_one_limit_of_tries(witness: Witness) -> None:
 
     with pytest.raises(Conflict, match="call again"):
         complete(world, task)
-    assert store.lost + len(witness.seen) <= TRIES
+    assert store.lost + len(witness.seen) <= MOST_TRIES
 
 
 @pytest.mark.parametrize(("waited", "looks"), [(1.0, 1), (3.0, 2)])
@@ -142,7 +142,7 @@ def test_what_there_is_no_time_left_for_is_told_as_not_verified(
 ) -> None:
     names = [f"{number}.md" for number in range(9)]
     task = world.register(metadata={"artifacts": names})
-    witness.then = lambda: world.clock.tick(evidence_checker.LOOKING / timedelta(seconds=2))
+    witness.then = lambda: world.clock.tick(evidence_checker.LOOK_TIME_LIMIT / timedelta(seconds=2))
 
     answer = world.call("task_update", task_id=task, status="completed")
     assert witness.seen == names[:3]

@@ -282,6 +282,23 @@ def test_words_whose_answer_a_daemon_took_along_are_told_again() -> None:
     assert run.dialogue.heard_until > 0
 
 
+def test_shown_words_are_noted_before_the_owners_next_call() -> None:
+    world, relay, task = send_back_to_relay()
+    locked: list[bool] = []
+
+    class Marks(dict[str, int]):
+        def __setitem__(self, run_id: str, message_id: int) -> None:
+            locks = world.context.locks
+            locked.append(locks[hash(task) % len(locks)].locked())
+            super().__setitem__(run_id, message_id)
+
+    world.context = replace(world.context, live=LiveState(shown_messages=Marks()))
+
+    world.call("task_update", relay, task_id=task, message="It is done.")
+
+    assert locked == [True]
+
+
 @pytest.mark.parametrize("how", ["task_update", "task_resume"])
 def test_a_session_whose_review_is_sent_back_is_told_to_go_on(session: Session, how: str) -> None:
     task = session.works()

@@ -278,10 +278,10 @@ def test_background_limit_counts_only_runs_of_its_own_home(here: Homely, there: 
 def test_background_limit_holds_whatever_runs_other_homes_have(
     here: Homely, there: Homely, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_guards, "MOST", 2)
+    monkeypatch.setattr(run_guards, "MOST_RUNS", 2)
     here.call("task_background", task_id=here.works())
     task = here.works()
-    for number in range(run_guards.MOST):
+    for number in range(run_guards.MOST_RUNS):
         here.world.clock.tick(1)
         replace(there, key=f"agent:main:{number}").works()
 
@@ -457,8 +457,8 @@ def test_what_other_homes_owe_hides_nothing_of_this_one(
         there.works()
         there.world.end_wait(there.world.open_wait(None))
     for module, most in (
-        (gateway_reports, "MOST"),
-        (run_recovery, "MOST"),
+        (gateway_reports, "MOST_ROWS"),
+        (run_recovery, "MOST_ROWS"),
         (startup, "MOST_WAKES"),
     ):
         monkeypatch.setattr(module, most, 1)

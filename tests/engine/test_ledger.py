@@ -370,8 +370,8 @@ def test_the_ledger_survives_a_restart(workspace: Path, project: Path, tmp_path:
 def test_beyond_the_limits_is_told_as_not_verified(
     session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "MOST", 5)
-    monkeypatch.setattr(evidence_checker, "HASHED", 2)
+    monkeypatch.setattr(ledger, "MOST_FILES", 5)
+    monkeypatch.setattr(evidence_checker, "HASHED_FILES", 2)
     task = session.register()
 
     def build() -> None:
@@ -557,7 +557,7 @@ def test_where_not_all_could_be_searched_nobody_is_asked(
 ) -> None:
     task = session.register(plan=["Write report.md"])
     session.writes(project / "a.md")
-    monkeypatch.setattr(ledger, "SECONDS", -1.0)
+    monkeypatch.setattr(ledger, "LIST_SECONDS", -1.0)
     answer = complete(session, task)
     assert "report.md" in {each["what"] for each in answer["unverified"]}
 

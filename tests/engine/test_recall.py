@@ -149,7 +149,7 @@ def test_who_wants_tasks_only_is_given_nothing_of_a_screen():
 
 
 def test_no_more_tasks_are_looked_up_than_is_bearable(monkeypatch):
-    monkeypatch.setattr(engine_recall, "MOST", 5)
+    monkeypatch.setattr(engine_recall, "MOST_TASKS", 5)
     source = AskingSource()
     world = make_world(source)
     source.task_ids = register_behind_others(world, 5)

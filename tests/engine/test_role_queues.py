@@ -499,7 +499,7 @@ def test_waiting_tasks_are_listed_longest_first_up_to_the_limit(world: World) ->
 def test_what_waits_longest_is_listed_however_much_waits(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "MOST", 2)
+    monkeypatch.setattr(runs, "READ_RUNS", 2)
     for name in ("First", "Second", "Third", "Fourth"):
         world.register(name, role="writer")
         world.clock.tick(1)

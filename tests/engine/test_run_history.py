@@ -101,7 +101,7 @@ def test_a_call_that_was_cut_is_asked_about_however_long_ago(session: Session, c
 def test_a_call_whose_end_was_not_read_is_not_called_cut(
     session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    monkeypatch.setattr(run_history, "EFFECTS", 4)
+    monkeypatch.setattr(run_history, "READ_EFFECTS", 4)
     session.takes_up()
     change = FileTouch(path=str(tmp_path / "a.md"), change=FileChange.CHANGED)
     session.does("./make", deed=FileActivity(touched=(change,), command=True))
@@ -129,7 +129,7 @@ def test_a_resumed_task_knows_what_its_failed_run_did(session: Session) -> None:
 def test_more_effects_than_are_read_are_counted(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_history, "EFFECTS", 4)
+    monkeypatch.setattr(run_history, "READ_EFFECTS", 4)
     session.takes_up()
     for number in range(READ):
         session.does(f"git push origin {number}")
@@ -169,7 +169,7 @@ def test_a_history_is_paged_through_to_its_first_call(session: Session) -> None:
 
     first, *rest = pages(session)
 
-    size = run_history.PAGE
+    size = run_history.CALLS_PER_PAGE
     assert [len(page["tool_history"]) for page in (first, *rest)] == [size, size, 15]
     assert [page["more"] and page["more"]["left"] for page in (first, *rest)] == [
         *(75 - size, 75 - 2 * size),

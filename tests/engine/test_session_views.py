@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.domain.views.chat_commands import Command
 from openclaw_taskmem.engine import gateway_reports, host_notifications, user_actions
 from openclaw_taskmem.engine.host_notifications import NotificationKind
-from openclaw_taskmem.engine.runs import NEWEST
+from openclaw_taskmem.engine.runs import READ_EVENTS
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -484,7 +484,7 @@ def fill_log(session: Session, task: str) -> None:
     context = session.world.context
     run_id, now = session.run(task).run_id, context.clock.now()
     told = Event(at=now, kind=events.TASK_STUCK, task_id=task, run_id=run_id)
-    context.commit(Change(events=(told,) * (3 * NEWEST)))
+    context.commit(Change(events=(told,) * (3 * READ_EVENTS)))
 
 
 def test_a_question_keeps_its_options_in_a_long_log(session: Session) -> None:

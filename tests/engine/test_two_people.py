@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
-from openclaw_taskmem.engine.context import LOCKS, Context
+from openclaw_taskmem.engine.context import LOCK_COUNT, Context
 from openclaw_taskmem.engine.overview import read_line
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.user_actions import act_on_task
@@ -102,7 +102,7 @@ def describe(session: Session, task: str) -> tuple[object, ...]:
 def second_daemon(context: Context, store: TaskStore) -> Iterator[Context]:
     """Another daemon of the home, as far as locks go: only the store keeps them apart."""
     scoped = ScopedStore(store, context.store.home)
-    yield replace(context, store=scoped, locks=tuple(Lock() for _ in range(LOCKS)))
+    yield replace(context, store=scoped, locks=tuple(Lock() for _ in range(LOCK_COUNT)))
 
 
 def interrupt_act(

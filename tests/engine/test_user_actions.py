@@ -198,8 +198,8 @@ def test_what_waits_for_the_user_is_listed_however_old(
     session.call("task_update", task_id=asks, ask="Which browser?")
     session.world.clock.tick(1)
     session.takes_up(name="Works")
-    monkeypatch.setattr(overview, "MOST", 1)
-    monkeypatch.setattr(overview, "SHOWN", 1)
+    monkeypatch.setattr(overview, "MOST_OPEN_ROWS", 1)
+    monkeypatch.setattr(overview, "SHOWN_TASKS", 1)
     needs = overview.read_overview(session.world.context).sections[Section.NEEDS_YOU]
     assert [line.name for line in needs] == ["Asks"]
 
@@ -324,9 +324,9 @@ def test_what_is_old_is_found_if_nothing_newer_is(monkeypatch: pytest.MonkeyPatc
     old, _ = world.open_wait(world.register()), world.open_wait(world.register())
     turn = a_task(task_id="task_turn", name="A turn", implicit=True)
     world.store.commit(Change(tasks=(turn,)))
-    monkeypatch.setattr(lookup, "MOST", 1)
+    monkeypatch.setattr(lookup, "ID_CANDIDATES", 1)
     with monkeypatch.context() as few:
-        few.setattr(lookup, "ALL", 1)
+        few.setattr(lookup, "ALL_ID_CANDIDATES", 1)
         assert find(world.context, old.wait_id) == old.wait_id
 
     assert find(world.context, old.wait_id[-4:]) == old.wait_id

@@ -22,7 +22,7 @@ from openclaw_taskmem.daemon.target_watchers import Queues
 from openclaw_taskmem.daemon.thread_pool import ThreadPool, _log_failure
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.domain.callers.reachability import GatewayPresence
-from openclaw_taskmem.engine.context import LOCKS, Context, DueWork, Policies
+from openclaw_taskmem.engine.context import LOCK_COUNT, Context, DueWork, Policies
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
@@ -163,7 +163,7 @@ class _OwnLoop:
 
 
 def _locks(loop: SimulatedLoop, preempts: float) -> list[Any]:
-    return [SimulatedLock(loop, preempts) for _ in range(LOCKS)]
+    return [SimulatedLock(loop, preempts) for _ in range(LOCK_COUNT)]
 
 
 def _run_later(loop: SimulatedLoop, seconds: float, work: Callable[[], None]) -> None:

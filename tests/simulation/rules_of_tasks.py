@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.engine.turns import REPORTED, EventCursor
+from openclaw_taskmem.engine.turns import REPORTED_BOOKMARK, EventCursor
 from taskmem_hookspecs import TaskStatus, Verdict
 from tests.simulation.machine import Machine
 from tests.simulation.mirror import Commit
@@ -108,7 +108,7 @@ def no_report_counts_twice(_: Machine, commit: Commit) -> Iterator[str]:
     """Of what a start of a gateway reports, nothing is handled after what came later."""
     for mark in commit.change.bookmarks:
         before = commit.bookmarks_before.get(mark.name)
-        if mark.name.partition(":")[0] != REPORTED or before is None:
+        if mark.name.partition(":")[0] != REPORTED_BOOKMARK or before is None:
             continue
         cursors = map(EventCursor.model_validate_json, before.value.splitlines())
         done = {cursor.boot: cursor.number for cursor in cursors}

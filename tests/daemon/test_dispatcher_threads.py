@@ -10,9 +10,9 @@ import pytest
 
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.dispatcher import (
-    LOOKS,
+    CALL_THREADS,
+    LOOK_THREADS,
     LOOKS_OF_CALLER,
-    THREADS,
     Dispatcher,
     RelayHost,
 )
@@ -75,7 +75,7 @@ async def test_no_caller_takes_all_threads_that_look() -> None:
 
 
 @pytest.mark.parametrize("way", ["agent", "person", "gateway"])
-async def test_desk_answers_calls_while_all_threads_complete_tasks(
+async def test_calls_are_answered_while_all_threads_complete_tasks(
     tmp_path: Path, way: str
 ) -> None:
     patient = Patient()
@@ -92,7 +92,7 @@ async def test_desk_answers_calls_while_all_threads_complete_tasks(
             return await dispatcher.answer("call", params)
         return await dispatcher.answer_gateway(dispatcher, "call", params)
 
-    tasks = [world.register(metadata={"artifacts": ["report.md"]}) for _ in range(THREADS)]
+    tasks = [world.register(metadata={"artifacts": ["report.md"]}) for _ in range(CALL_THREADS)]
     completing = [
         asyncio.create_task(call("task_update", task_id=task, status="completed")) for task in tasks
     ]
@@ -123,7 +123,7 @@ async def test_one_callers_slow_proofs_hold_up_no_other(tmp_path: Path) -> None:
         call = dispatcher.call_tool("task_update", given, RelayHost(process=by))
         return asyncio.create_task(call)
 
-    slow = [complete("one") for _ in range(LOOKS)]
+    slow = [complete("one") for _ in range(LOOK_THREADS)]
     for _ in range(LOOKS_OF_CALLER):
         await asyncio.to_thread(patient.looking.acquire)
     other = complete("other")
