@@ -1,6 +1,6 @@
 """The tables, the types of their columns, and the conversion of their values.
 
-A column has the name of its field, unless seed 000 names it otherwise. Checks and indexes have
+A column has the name of its field, or the one that its field gives it. Checks and indexes have
 names, because migrations refer to them. Instants and JSON are stored as text that is the same on
 SQLite and PostgreSQL.
 """

@@ -76,6 +76,25 @@ def test_every_file_that_the_pages_name_is_there() -> None:
     assert gone == set()
 
 
+def test_every_module_that_a_package_names_is_in_it() -> None:
+    readmes = ROOT.glob("plugins/*/README.md")
+    gone = {
+        f"{page.parent.name}: {name}"
+        for page in readmes
+        for name in re.findall(r"`(\w+\.py)`", page.read_text("utf-8"))
+        if not [*page.parent.rglob(name)]
+    }
+    assert gone == set()
+
+
+def test_the_page_on_hooks_names_modules_that_are_there() -> None:
+    sentence = read_file("docs/hooks.md").partition("The values")[2].partition("\n\n")[0]
+    names = re.findall(r"`(?:taskmem_hookspecs)?\.(\w+)`", sentence)
+    folder = ROOT / "hookspecs/taskmem_hookspecs"
+    assert len(names) > 5
+    assert [name for name in names if not (folder / f"{name}.py").exists()] == []
+
+
 def test_every_decision_is_listed() -> None:
     folder = DOCS / "decisions"
     listed = re.findall(r"\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text())
