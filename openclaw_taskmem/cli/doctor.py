@@ -253,6 +253,7 @@ def _run_all_checks(
     if status is not None and "keeps" in status:
         yield from doctor_rows.check_retention(cast("Mapping[str, Any]", status["keeps"]))
     yield doctor_rows.check_home_size(home, has_database=not settings.database_url)
+    yield from doctor_rows.check_recordings(home, plugin_host.plugins)
     found = _Checkup(home, before, status, transport, settings.database)
     yield from _run_plugin_checks(plugin_host, found, proof=proof)
     # Last, as a gateway that was still loading is connected by now, and names its model.

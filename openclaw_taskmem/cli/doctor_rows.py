@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import stat
 from collections import Counter
@@ -59,11 +60,13 @@ _LARGE_HOME_BYTES: Final = 2048 * MIB
 _SCARCE_BYTES: Final = 1024 * MIB
 """Free bytes below which room on the disk is scarce."""
 _RECORDINGS: Final = "recordings of the screen"
+_RECORDINGS_FOLDER: Final = "recordings"
+_RECORDER: Final = f"{OUR_DISTRIBUTION}-recorder"
 _OTHER_FILES: Final = "other files"
 _HOME_PARTS: Final = {
     "taskmem.db": "database",
     "terminals": "recordings of commands",
-    "recordings": _RECORDINGS,
+    _RECORDINGS_FOLDER: _RECORDINGS,
     "pictures": "pictures of waits",
     "daemon.log": "logs",
     "replaced-": "set aside by restore",
@@ -444,6 +447,28 @@ def check_home_size(home: Home, *, has_database: bool) -> DoctorRow:
     folder = next(each for each in (home.folder, *home.folder.parents) if each.exists())
     free = shutil.disk_usage(folder).free
     return _build_home_size_row(home, _measure_home(home.folder), free, has_database=has_database)
+
+
+def check_recordings(home: Home, installed: Sequence[Plugin]) -> Iterator[DoctorRow]:
+    """Warn of recordings of the screen in a home, where the package that made them is missing.
+
+    Earlier versions had the recorder built in.
+    """
+    folder = home.folder / _RECORDINGS_FOLDER
+    if any(plugin.distribution.startswith(f"{_RECORDER} ") for plugin in installed):
+        return
+    with suppress(OSError):
+        if any(folder.iterdir()):
+            yield build_warn_row(
+                "kept.recordings",
+                f"{folder} holds what was recorded of the screen, and {_RECORDER}, which recorded "
+                "it, is not installed.",
+                f"To keep them and record again, in a checkout of {OUR_DISTRIBUTION} run: pipx "
+                f"inject {OUR_DISTRIBUTION} ./plugins/taskmem_recorder, {_THEN_RESTART}. To delete "
+                f"them, run: rm -r {shlex.quote(str(folder))}",
+                "The screen is not recorded, memory_recall does not find what was, and nothing "
+                "removes it when it is old.",
+            )
 
 
 def _measure_home(folder: Path) -> Mapping[str, int]:

@@ -618,6 +618,22 @@ def test_what_a_home_holds_is_measured_by_part(home):
     }
 
 
+def test_recordings_without_their_package_are_a_warning(home):
+    recorder = Plugin("screen-history", "openclaw-taskmem-recorder 0.2.0")
+    others = [Plugin("vision", "openclaw-taskmem 0.2.0")]
+    folder = home.folder / "recordings"
+    assert [*doctor_rows.check_recordings(home, others)] == []
+    folder.mkdir(parents=True)
+    assert [*doctor_rows.check_recordings(home, others)] == []
+    (folder / "recordings.db").touch()
+    [row] = doctor_rows.check_recordings(home, others)
+    assert (row.id, row.state) == ("kept.recordings", WARN)
+    assert "nothing removes it when it is old" in row.effect
+    assert "pipx inject openclaw-taskmem ./plugins/taskmem_recorder" in row.cure
+    assert row.cure.endswith(f"rm -r {folder}")
+    assert [*doctor_rows.check_recordings(home, [*others, recorder])] == []
+
+
 def test_a_clock_that_goes_on_is_fine():
     assert doctor_rows.check_clock(None, NOW).state is OK
     assert doctor_rows.check_clock(time_ago(days=9), NOW).state is OK
