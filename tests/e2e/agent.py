@@ -34,8 +34,14 @@ def packets_in(text: str) -> list[Document]:
 
 def reminders_in(text: str) -> list[Document]:
     """The packets put before a prompt; one that does not parse is an error."""
-    pieces = text.split(REMINDER)[1:]
-    return [json.JSONDecoder().raw_decode(piece)[0] for piece in pieces]
+    found = []
+    start = text.find(REMINDER)
+    while start >= 0:
+        # What a packet quotes of the conversation may hold an earlier one.
+        packet, end = json.JSONDecoder().raw_decode(text, start + len(REMINDER))
+        found.append(packet)
+        start = text.find(REMINDER, end)
+    return found
 
 
 def since_packet(request: ModelRequest) -> int:

@@ -42,6 +42,8 @@ def keep_reconfigured(house: House, change: Callable[[dict[str, Any]], object]) 
     before = house.gateway.room.config.read_text()
     house.gateway.reconfigure(change)
     yield
+    # The gateway loads no plug-in anew that is at work.
+    house.gateway.wait_until_idle(MAIN_SESSION)
     house.gateway.room.config.write_text(before)
     until(lambda: house.ask("status")["gateways"], "the plug-in is as before")
     # A turn that begins while the gateway loads plug-ins anew may be given up.
