@@ -111,7 +111,7 @@ class WakeableTimer:
             rung.cancel()
 
 
-class GracePeriod:
+class _GracePeriod:
     """Suspends judgements on silence after a time in which nothing could be heard.
 
     Between two judgements it lasts at most one threshold, so that a machine that is always late
@@ -151,11 +151,11 @@ class GracePeriod:
 
 log = logging.getLogger(__name__)
 
-REPEAT_DELAY: Final = timedelta(seconds=0.5)
+_REPEAT_DELAY: Final = timedelta(seconds=0.5)
 """Delay before a pass that left something due is repeated."""
 TROUBLE: Final = timedelta(seconds=5)
 """Delay before a failed pass is repeated; doubled with each failure."""
-MOST_TROUBLE: Final = timedelta(seconds=20)
+_MOST_TROUBLE: Final = timedelta(seconds=20)
 DROP_SECONDS: Final = 3_600.0
 """Interval between two deletions of expired rows."""
 DROP_ON_SECONDS: Final = 60.0
@@ -168,7 +168,7 @@ SWEEP_SECONDS: Final = 120.0
 
 Source: docs/origins.md, "Claims and leases".
 """
-SAVE_TRIES: Final = 7
+_SAVE_TRIES: Final = 7
 """Tries to save the outcome of a delivery, 1 s apart, then 2 s, 4 s and so on."""
 
 
@@ -217,8 +217,8 @@ class BackgroundLoops:
         self._seen = self._read_clocks()
         self._minding = asyncio.Lock()
         """Held while a clock jump is handled, so that only one pass handles it."""
-        self._silence = GracePeriod(context.clock, context.policies.stuck.threshold_seconds)
-        self._trust = GracePeriod(context.clock, context.policies.runs.lease_seconds)
+        self._silence = _GracePeriod(context.clock, context.policies.stuck.threshold_seconds)
+        self._trust = _GracePeriod(context.clock, context.policies.runs.lease_seconds)
         self._drop_days_at = float("-inf")
         self._drop_ended_at = context.clock.monotonic() + SURE_SECONDS
         """When to delete old checkpoints, and ended rows, by the monotonic clock."""
@@ -294,7 +294,7 @@ class BackgroundLoops:
                 seen = None if isinstance(error, TaskmemError) else error
                 log.warning("a pass failed: %s; again in %s", error, trouble, exc_info=seen)
                 due = self._context.clock.now() + trouble
-                trouble = min(trouble * 2, MOST_TROUBLE)
+                trouble = min(trouble * 2, _MOST_TROUBLE)
             if late := await alarm.wait(due):
                 self._extend_grace(late)
 
@@ -309,7 +309,7 @@ class BackgroundLoops:
         if looked == stuck.BATCH:
             return self._context.clock.now()
         due = await self._apart(stuck.find_next_due, self._context)
-        return self._delay_due(due, REPEAT_DELAY if looked else timedelta())
+        return self._delay_due(due, _REPEAT_DELAY if looked else timedelta())
 
     async def _check_clock(self) -> None:
         """Handle a jump of the wall clock: no task was silent while the machine slept."""
@@ -371,7 +371,7 @@ class BackgroundLoops:
         due = await self._apart(
             wakes.find_next_due, self._context, self._build_hold_finder(), self._longest
         )
-        return self._delay_due(due, REPEAT_DELAY)
+        return self._delay_due(due, _REPEAT_DELAY)
 
     def _build_hold_finder(self) -> wakes.Holds:
         """Return a function that says why a session's wakes must wait; for any thread."""
@@ -435,7 +435,7 @@ class BackgroundLoops:
 
     async def _save_outcome(self, delivery: Delivery, outcome: Callable[[], None]) -> None:
         """Save the outcome of a delivery, with several tries if the store fails."""
-        for attempt in range(SAVE_TRIES):
+        for attempt in range(_SAVE_TRIES):
             try:
                 return await self._apart(outcome)
             except Conflict:
@@ -473,7 +473,7 @@ class BackgroundLoops:
         if looked == run_recovery.BATCH:
             return self._context.clock.now()
         due = await self._apart(run_recovery.find_next_lapse, self._context)
-        due = self._delay_due(due, REPEAT_DELAY if looked else timedelta())
+        due = self._delay_due(due, _REPEAT_DELAY if looked else timedelta())
         return min(due, drop_at) if due else drop_at
 
     async def _drop_expired(self) -> datetime:

@@ -33,7 +33,7 @@ from openclaw_taskmem.tools.tool import Answer, Tool, add_targets
 from taskmem_hookspecs import InvalidArguments, Output, Owner, Target, TaskmemError
 from taskmem_hookspecs.errors import UnknownTool
 
-LARGEST_STATUS: Final = 65_535
+_LARGEST_STATUS: Final = 65_535
 """Maximum exit status on any system."""
 
 
@@ -52,7 +52,7 @@ def parse_feed(params: Mapping[str, object]) -> tuple[Target, Output]:
     if not isinstance(target, str):
         raise InvalidArguments("feed takes a target, such as pty:crisp-ridge.")
     if status is not None and (
-        isinstance(status, bool) or not isinstance(status, int) or abs(status) > LARGEST_STATUS
+        isinstance(status, bool) or not isinstance(status, int) or abs(status) > _LARGEST_STATUS
     ):
         raise InvalidArguments(
             "exit_status must be a status, such as 0 or 1, minus the number of a "
@@ -85,7 +85,7 @@ LOOK_THREADS = 32
 LOOKS_OF_CALLER = 8
 CALL_THREADS = 8
 """Threads for all other calls; more would only wait for the single writer."""
-THREADS_OF_CALLER = 4
+_THREADS_OF_CALLER = 4
 
 
 class RelayHost(NamedTuple):
@@ -120,7 +120,7 @@ class Dispatcher:
         self._list_readers = readers.build_view if readers else list[JsonValue]
         self._context, self._supervisor = context, supervisor
         self._settings = settings
-        self.apart = ThreadPool(CALL_THREADS, "call", THREADS_OF_CALLER)
+        self.apart = ThreadPool(CALL_THREADS, "call", _THREADS_OF_CALLER)
         """Threads on which most calls run."""
         self._looking = ThreadPool(LOOK_THREADS, "look", LOOKS_OF_CALLER)
         self._followers = Followers(context, supervisor.changes, self.apart)

@@ -19,7 +19,7 @@ from openclaw_taskmem.domain.callers.callers import find_key_fault
 from openclaw_taskmem.domain.turns import Origin
 from taskmem_hookspecs import FileChange, InvalidArguments
 
-LABEL_CHARS: Final = 200
+_LABEL_CHARS: Final = 200
 """Maximum length of a tool's or call's name, in characters."""
 MOST_EVENTS: Final = 1000
 """Maximum number of events in one report."""
@@ -40,9 +40,9 @@ def _replace_surrogates(value: object) -> object:
 
 
 def _clip_label(value: object) -> object:
-    """Keep the first `LABEL_CHARS` characters."""
+    """Keep the first `_LABEL_CHARS` characters."""
     legible = _clip_text(value)
-    return legible[:LABEL_CHARS] if isinstance(legible, str) else legible
+    return legible[:_LABEL_CHARS] if isinstance(legible, str) else legible
 
 
 def _check_key(key: str) -> str:
@@ -54,7 +54,7 @@ def _check_key(key: str) -> str:
 
 Kept = Annotated[str, AfterValidator(_check_key)]
 """A key that the store indexes, such as a session key."""
-ReportedText = Annotated[str, BeforeValidator(_clip_text)]
+_ReportedText = Annotated[str, BeforeValidator(_clip_text)]
 Words = Annotated[str, BeforeValidator(_replace_surrogates)]
 Label = Annotated[str, BeforeValidator(_clip_label)]
 
@@ -72,12 +72,12 @@ class RunningWorkReport(BaseModel):
 
     kind: Literal["command", "sub_agent"]
     name: Label
-    about: ReportedText = ""
+    about: _ReportedText = ""
     age: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     """Since its start, as far as the gateway's plug-in knows."""
 
 
-AllStillRunning = Annotated[tuple[RunningWorkReport, ...], Field(max_length=100)]
+_AllStillRunning = Annotated[tuple[RunningWorkReport, ...], Field(max_length=100)]
 
 
 class GatewayStarted(_Event):
@@ -98,7 +98,7 @@ class GatewayStarted(_Event):
     """Sessions with a running turn, as in every event of a turn."""
     fingerprints: Annotated[dict[Key, Key], Field(max_length=1000)] = {}
     """Fingerprints of the inputs of each agent's prompt, by agent id."""
-    at_work: Annotated[dict[Key, AllStillRunning], Field(max_length=10_000)] = {}
+    at_work: Annotated[dict[Key, _AllStillRunning], Field(max_length=10_000)] = {}
     """Commands and sub-agents that it runs, by session."""
 
 
@@ -149,10 +149,10 @@ class ToolStarted(_ToolActivity):
     kind: Literal["tool_started"]
     call_id: Label
     tool: Label
-    about: ReportedText = ""
+    about: _ReportedText = ""
     method: Label | None = None
     """HTTP method or action of the call."""
-    request: ReportedText | None = None
+    request: _ReportedText | None = None
     """The user's words in this turn; None: no user began it."""
 
 
@@ -160,7 +160,7 @@ class ConversationLine(_Event):
     """A message of the conversation."""
 
     role: Literal["user", "assistant"]
-    text: ReportedText
+    text: _ReportedText
 
 
 class ToolCalled(_ToolActivity):
@@ -169,9 +169,9 @@ class ToolCalled(_ToolActivity):
     kind: Literal["tool_called"]
     call_id: Label = ""
     tool: Label = ""
-    about: ReportedText = ""
+    about: _ReportedText = ""
     method: Label | None = None
-    outcome: ReportedText = ""
+    outcome: _ReportedText = ""
     given: Key = ""
     """Digest of its arguments."""
     result: Key = ""
@@ -201,7 +201,7 @@ class TurnNotStarted(_Event):
     session_key: Key
     deliveries: Keys = ()
     """The messages for it, by `delivery_id`."""
-    error: ReportedText
+    error: _ReportedText
     """The reason, in the gateway's words."""
 
 
@@ -212,12 +212,12 @@ class TurnEndReport(SessionActivity):
     running: Keys = ()
     deliveries: Keys = ()
     """Messages that the turn took and no `answered` event named, by `delivery_id`."""
-    error: ReportedText | None = None
+    error: _ReportedText | None = None
     """Why no model answered; None: one did."""
     origin: Origin = Origin.OTHER
-    failed: ReportedText | None = None
+    failed: _ReportedText | None = None
     """Why the gateway gave up the turn, even after a model answered."""
-    reason: ReportedText | None = None
+    reason: _ReportedText | None = None
     """The kind of that failure, as in `ProviderFailureKind`; None, or another word: not known."""
     aborted: bool = False
     """True if the turn was stopped."""
@@ -225,7 +225,7 @@ class TurnEndReport(SessionActivity):
     """True if our plug-in stopped it on the daemon's order."""
     cut: bool = False
     """True if the gateway shut down during the turn."""
-    said: ReportedText = ""
+    said: _ReportedText = ""
     """The end of the agent's last reply; empty: it had nothing to say to its user."""
     words: Words = ""
     """The whole reply if we began the turn, since the gateway then shows it to nobody."""
@@ -233,11 +233,11 @@ class TurnEndReport(SessionActivity):
     """Number of tool calls in the turn."""
     children: Annotated[int, Field(ge=0)] = 0
     """Number of the session's sub-agents that still run."""
-    at_work: AllStillRunning = ()
+    at_work: _AllStillRunning = ()
     """Commands and sub-agents that the gateway runs for the session."""
-    awaited: Annotated[tuple[ReportedText, ...], Field(max_length=100)] = ()
+    awaited: Annotated[tuple[_ReportedText, ...], Field(max_length=100)] = ()
     """Commands that the gateway runs in the background for the session."""
-    scheduled: Annotated[tuple[ReportedText, ...], Field(max_length=1000)] = ()
+    scheduled: Annotated[tuple[_ReportedText, ...], Field(max_length=1000)] = ()
     """Automations of the session's agent that run in the gateway, or may within the hour."""
 
 
@@ -246,7 +246,7 @@ class AwaitedEnded(SessionActivity):
 
     kind: Literal["awaited_ended"]
     name: Label
-    how: ReportedText = ""
+    how: _ReportedText = ""
     """How it ended, in the gateway's words."""
 
 
@@ -255,7 +255,7 @@ class QuestionAnswered(_Event):
 
     kind: Literal["question_answered"]
     key: Key
-    answer: ReportedText
+    answer: _ReportedText
 
 
 class OtherEvent(_Event):
@@ -278,7 +278,7 @@ Event = (
 )
 
 _EVENTS: Final = TypeAdapter(Annotated[list[dict[str, Any]], Field(max_length=MOST_EVENTS)])
-_STILL_RUNNING: Final = TypeAdapter(AllStillRunning)
+_STILL_RUNNING: Final = TypeAdapter(_AllStillRunning)
 _KINDS: Final[Mapping[object, type[Event]]] = {
     "gateway": GatewayStarted,
     "gateway_stopped": GatewayStopped,

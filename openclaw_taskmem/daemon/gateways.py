@@ -44,12 +44,12 @@ from taskmem_hookspecs.errors import Conflict
 
 _PREFIX: Final = "taskmem__"
 """Prefix that a host adds to the names of our tools."""
-LONGEST_CALL_MS: Final = 1e9
+_LONGEST_CALL_MS: Final = 1e9
 """Maximum duration of a call that is believed, in milliseconds (about eleven days)."""
 _OWN_TOOLS: Final = frozenset(tool.name for tool in catalog.TOOLS)
 
 
-def handle_turn_start(
+def _handle_turn_start(
     context: Context, report: ReportContext, event: gateway_events.TurnStarted
 ) -> bool:
     """Record that a turn has begun; return False if it must be stopped."""
@@ -57,7 +57,7 @@ def handle_turn_start(
     return turns.record_turn_start(context, report, event.origin)
 
 
-def handle_call_start(
+def _handle_call_start(
     context: Context, report: ReportContext, event: gateway_events.ToolStarted
 ) -> None:
     """Record that a tool call has begun; for our own tools, only that the session is active.
@@ -75,7 +75,7 @@ def handle_call_start(
             turns.note_call(context, report, entry, event.request)
 
 
-def handle_call_end(
+def _handle_call_end(
     context: Context, report: ReportContext, event: gateway_events.ToolCalled
 ) -> None:
     """Record how a tool call ended; for our own tools, only that the session is active."""
@@ -98,7 +98,7 @@ def handle_call_end(
         turns.note_call_end(context, report, entry)
 
 
-def handle_turn_end(
+def _handle_turn_end(
     context: Context, report: ReportContext, event: gateway_events.TurnEndReport
 ) -> None:
     """Decide what follows a turn; one cut by the gateway's shutdown is left to its next start."""
@@ -122,7 +122,7 @@ def handle_turn_end(
     turns.settle_turn_end(context, report, turn)
 
 
-def handle_awaited_end(
+def _handle_awaited_end(
     context: Context, report: ReportContext, event: gateway_events.AwaitedEnded
 ) -> None:
     """Resume the run of a session whose background command or sub-agent has ended."""
@@ -143,7 +143,7 @@ def _build_file_activity(
         return deed
     touched = tuple(FileTouch(path=t.path, change=t.change) for t in event.touched)
     return deed.model_copy(
-        update={"touched": touched, "seconds": min(event.ms, LONGEST_CALL_MS) / 1000}
+        update={"touched": touched, "seconds": min(event.ms, _LONGEST_CALL_MS) / 1000}
     )
 
 
@@ -158,7 +158,7 @@ W = TypeVar("W", bound=gateway_events.SessionActivity)
 
 log = logging.getLogger(__name__)
 
-LARGEST_AGE_MS: Final = 1e12
+_LARGEST_AGE_MS: Final = 1e12
 """Maximum age of a gateway that is believed, in milliseconds (about thirty years)."""
 _RETRIED_ERRORS: Final = (Conflict, StoreBusy, StoreFull, StoreUnavailable)
 """Store errors after which the gateway reports the event again."""
@@ -283,17 +283,17 @@ class Gateways:
         match event:
             case gateway_events.TurnStarted():
                 self._update_running(connection, event.running)
-                return await self._record_work(handle_turn_start, connection, event, done)
+                return await self._record_work(_handle_turn_start, connection, event, done)
             case gateway_events.ToolStarted():
-                return await self._record_work(handle_call_start, connection, event, done)
+                return await self._record_work(_handle_call_start, connection, event, done)
             case gateway_events.ToolCalled():
-                return await self._record_work(handle_call_end, connection, event, done)
+                return await self._record_work(_handle_call_end, connection, event, done)
             case gateway_events.AwaitedEnded():
-                return await self._record_work(handle_awaited_end, connection, event, done)
+                return await self._record_work(_handle_awaited_end, connection, event, done)
             case gateway_events.TurnEndReport():
                 try:
                     await self._acknowledge_deliveries(event, event.error)
-                    return await self._record_work(handle_turn_end, connection, event, done)
+                    return await self._record_work(_handle_turn_end, connection, event, done)
                 finally:
                     # The turn has ended, even if that could not be saved now.
                     self._update_running(connection, event.running)
@@ -388,7 +388,7 @@ class Gateways:
                 kind=each.kind,
                 name=each.name,
                 about=each.about,
-                since=now - timedelta(milliseconds=min(each.age, LARGEST_AGE_MS)),
+                since=now - timedelta(milliseconds=min(each.age, _LARGEST_AGE_MS)),
             )
             for each in reports
         )
@@ -440,7 +440,7 @@ class Gateways:
         self, connection: object, event: gateway_events.GatewayStarted
     ) -> None:
         # Its clock may differ from ours, so it reports an age.
-        age = timedelta(milliseconds=min(event.age, LARGEST_AGE_MS))
+        age = timedelta(milliseconds=min(event.age, _LARGEST_AGE_MS))
         known = GatewayPresence(
             boot=event.boot,
             transport=event.transport,

@@ -86,13 +86,13 @@ def remove_old_files(folder: Path) -> None:
 # --- the exchange --------------------------------------------------------------------------
 
 
-ARRIVING_PREFIX: Final = "arriving-"
+_ARRIVING_PREFIX: Final = "arriving-"
 """Prefix of the folder with the new content while the old is set aside."""
-ENTERING_PREFIX: Final = "entering-"
+_ENTERING_PREFIX: Final = "entering-"
 """Prefix of the same folder while its content takes its place."""
-ASIDE_PREFIX: Final = "replaced-"
+_ASIDE_PREFIX: Final = "replaced-"
 """Prefix of the folder with the old content."""
-REPLACED_FILES: Final = (
+_REPLACED_FILES: Final = (
     *("taskmem.db", "taskmem.db-wal", "taskmem.db-shm"),
     *("pictures", "config.toml", "home.id"),
 )
@@ -112,31 +112,31 @@ def begin_exchange(folder: Path, fresh: Path, stamp: str) -> Path:
     """
     finish_exchange(folder)
     stamps = chain((stamp,), (f"{stamp}-{number}" for number in count(2)))
-    stamp = next(each for each in stamps if not os.path.lexists(folder / f"{ASIDE_PREFIX}{each}"))
+    stamp = next(each for each in stamps if not os.path.lexists(folder / f"{_ASIDE_PREFIX}{each}"))
     for each in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
         _sync_folder(each)
-    fresh.rename(folder / f"{ARRIVING_PREFIX}{stamp}")
+    fresh.rename(folder / f"{_ARRIVING_PREFIX}{stamp}")
     _sync_folder(folder)
     finish_exchange(folder)
-    return folder / f"{ASIDE_PREFIX}{stamp}"
+    return folder / f"{_ASIDE_PREFIX}{stamp}"
 
 
 def is_unfinished(folder: Path) -> bool:
     """Return True if an exchange is under way in a home, or was cut short."""
-    return any(chain(folder.glob(f"{ARRIVING_PREFIX}*"), folder.glob(f"{ENTERING_PREFIX}*")))
+    return any(chain(folder.glob(f"{_ARRIVING_PREFIX}*"), folder.glob(f"{_ENTERING_PREFIX}*")))
 
 
 def finish_exchange(folder: Path) -> None:
     """Finish an exchange that was cut short in a home whose lock this process holds."""
-    for arriving in folder.glob(f"{ARRIVING_PREFIX}*"):
-        stamp = arriving.name.removeprefix(ARRIVING_PREFIX)
-        aside = folder / f"{ASIDE_PREFIX}{stamp}"
+    for arriving in folder.glob(f"{_ARRIVING_PREFIX}*"):
+        stamp = arriving.name.removeprefix(_ARRIVING_PREFIX)
+        aside = folder / f"{_ASIDE_PREFIX}{stamp}"
         aside.mkdir(mode=0o700, exist_ok=True)
-        _move_all(REPLACED_FILES, folder, aside)
-        arriving.rename(folder / f"{ENTERING_PREFIX}{stamp}")
+        _move_all(_REPLACED_FILES, folder, aside)
+        arriving.rename(folder / f"{_ENTERING_PREFIX}{stamp}")
         _sync_folder(folder)
-    for entering in folder.glob(f"{ENTERING_PREFIX}*"):
-        _move_all(REPLACED_FILES[::-1], entering, folder)
+    for entering in folder.glob(f"{_ENTERING_PREFIX}*"):
+        _move_all(_REPLACED_FILES[::-1], entering, folder)
         entering.rmdir()
         _sync_folder(folder)
 

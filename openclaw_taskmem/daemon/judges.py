@@ -45,9 +45,9 @@ from taskmem_hookspecs import (
     Target,
 )
 
-SHORTEST_RETRY_SECONDS: Final = 0.05
+_SHORTEST_RETRY_SECONDS: Final = 0.05
 """Minimum delay before a judge is asked again, in seconds."""
-LONGEST_RETRY_SECONDS: Final = 300.0
+_LONGEST_RETRY_SECONDS: Final = 300.0
 """Maximum retry delay that an unavailable judge can ask for, in seconds."""
 Blame = Callable[[object, str, BaseException], None]
 """Called with a plug-in's object, the hook it failed in, and the error."""
@@ -230,7 +230,7 @@ class _JudgeState:
         self.picture = frame.picture
         self.rests_on = find_seen_picture(frame, ruling)
         again = ruling.look_again_seconds
-        self.again_at = float("inf") if again is None else now + max(SHORTEST_RETRY_SECONDS, again)
+        self.again_at = float("inf") if again is None else now + max(_SHORTEST_RETRY_SECONDS, again)
         self.failures, self.trouble, self.busy = 0, None, False
         self.since = self.since if ruling.trouble else None
 
@@ -240,7 +240,7 @@ class _JudgeState:
         self.busy = False
         wanted = read_retry_after(error) if isinstance(error, JudgeUnavailable) else None
         self.last_rest = max(
-            compute_retry_delay(self.failures), min(wanted or 0.0, LONGEST_RETRY_SECONDS)
+            compute_retry_delay(self.failures), min(wanted or 0.0, _LONGEST_RETRY_SECONDS)
         )
         self.rests_until = now + self.last_rest
         if isinstance(error, TimeoutError):
@@ -287,11 +287,11 @@ def build_frame_key(frame: Frame) -> object:
 # --- forms that any judge takes ------------------------------------------------------------
 
 
-PLAIN_ENGLISH: Final = "plain English"
+_PLAIN_ENGLISH: Final = "plain English"
 _PLAIN_CONDITION: Final = parse_condition("the work looks finished")
 
 
-def find_judged_forms(
+def _find_judged_forms(
     plugin_host: PluginHost, target: Target, reader: Reader | None
 ) -> tuple[str, ...]:
     """Return the forms that a judge takes for a target, as a refusal lists them.
@@ -322,7 +322,7 @@ def refuse_unjudged(
         return
     advice = plugin_host.collect_judges(target, condition, reader).advice
     reasons = " ".join(reason for reason in advice if reason != describe_no_judge(target))
-    forms = find_judged_forms(plugin_host, target, reader)
+    forms = _find_judged_forms(plugin_host, target, reader)
     raise build_scheme_refusal(condition, unread, target.scheme, forms, reasons)
 
 
@@ -336,7 +336,7 @@ def add_forms(
     """Add the refused sides, and the forms that are judged, to a refusal that has none."""
     refusal.details = refusal.details or {
         "sides": [condition.sides[i].words for i in refusal.sides if i < len(condition.sides)],
-        "forms": [*find_judged_forms(plugin_host, target, reader)],
+        "forms": [*_find_judged_forms(plugin_host, target, reader)],
         "suggestion": "",
     }
     return refusal
@@ -346,4 +346,4 @@ def _list_samples() -> Iterator[tuple[str, Condition]]:
     """Yield each form with a condition that has no other."""
     for form in FORMS:
         yield form, parse_condition(re.sub(r"\bN\b", "1", form))
-    yield PLAIN_ENGLISH, _PLAIN_CONDITION
+    yield _PLAIN_ENGLISH, _PLAIN_CONDITION

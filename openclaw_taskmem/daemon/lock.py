@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from openclaw_taskmem.daemon.processes import identify_process
 
 MOST_TRIES: Final = 20
-TRY_SECONDS: Final = 0.02
+_TRY_SECONDS: Final = 0.02
 _RECORD: Final = 64
 """Fixed size of the file in bytes, so that one write replaces all of it."""
 _ENDING: Final = "ending"
@@ -98,7 +98,7 @@ class Lock:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                time.sleep(TRY_SECONDS)
+                time.sleep(_TRY_SECONDS)
             else:
                 return True
         return False

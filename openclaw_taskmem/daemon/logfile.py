@@ -20,8 +20,8 @@ from openclaw_taskmem.domain.text.text_safety import escape_controls
 LARGEST_BYTES: Final = 5 * 1024 * 1024
 """Size at which the log is rotated; one older log is kept."""
 MOST_REPEATS: Final = 10
-"""How often the same message is written within `REPEAT_SECONDS`."""
-REPEAT_SECONDS: Final = 60.0
+"""How often the same message is written within `_REPEAT_SECONDS`."""
+_REPEAT_SECONDS: Final = 60.0
 """Period in which repeats are counted, from a message's first time."""
 _COUNTED_MESSAGES: Final = 200
 """Number of messages whose repeats are counted; the least recent is dropped first."""
@@ -71,7 +71,7 @@ class RepeatLimit(logging.Filter):
         key = (record.name, record.getMessage()[:_COMPARED_CHARS])
         since, times = self._said.pop(key, (record.created, 0))
         # Also start again if the clock was set back.
-        if not 0 <= record.created - since < REPEAT_SECONDS:
+        if not 0 <= record.created - since < _REPEAT_SECONDS:
             if (left_out := times - MOST_REPEATS) > 0:
                 _append_words(record, f"(and {left_out} times before)")
             since, times = record.created, 0

@@ -88,18 +88,18 @@ def limit_malloc_arenas(environ: Mapping[str, str]) -> None:
 
 log = logging.getLogger(__name__)
 
-LOOP_THREADS = 4
+_LOOP_THREADS = 4
 """Threads for background passes and deliveries, separate from those for calls."""
 LOOK_SECONDS = 2.0
 """Interval of the checks that the home still exists and how long its log is."""
-CATCH_UP_SECONDS = 3.0
+_CATCH_UP_SECONDS = 3.0
 """Maximum time for which preloading modules waits until every open wait was looked at."""
-LAST_CALLS_SECONDS = 5.0
+_LAST_CALLS_SECONDS = 5.0
 """Time limit for running calls when the daemon stops."""
 
 
 def run_daemon(environ: MutableMapping[str, str], lock: Lock) -> None:
-    """Run the daemon of the home whose lock this process holds, as `serve_one_home` does.
+    """Run the daemon of the home whose lock this process holds, as `_serve_one_home` does.
 
     Raises:
         TaskmemError: It cannot run with these settings or this database.
@@ -111,10 +111,10 @@ def run_daemon(environ: MutableMapping[str, str], lock: Lock) -> None:
     settings = load_settings(environ)
     for warning in settings.warnings:
         log.warning("%s", warning)
-    asyncio.run(serve_one_home(settings, SystemClock(), lock, faces))
+    asyncio.run(_serve_one_home(settings, SystemClock(), lock, faces))
 
 
-async def serve_one_home(
+async def _serve_one_home(
     settings: Settings, clock: Clock, lock: Lock, faces: int = MOST_FACES
 ) -> None:
     """Serve one home until a signal comes, it was idle for long enough, or its files are replaced.
@@ -181,7 +181,7 @@ async def serve_one_home(
         store=scoped,
         plugin_host=plugin_host,
         clock=clock,
-        policies=build_policies(settings),
+        policies=_build_policies(settings),
         sessions=plugin_host.read_session_names(agent_host),
         is_alive=processes.is_alive,
         wait_watcher=supervisor,
@@ -193,7 +193,7 @@ async def serve_one_home(
         nudge=nudge,
     )
     dispatcher = Dispatcher(context, settings, supervisor, free, readers, delivery_status=delivery)
-    passes = ThreadPool(LOOP_THREADS, "loops")
+    passes = ThreadPool(_LOOP_THREADS, "loops")
     relay_exits = RelayExits(context, passes)
     server = SocketServer(dispatcher, relay_exits.watch_process, faces)
     loops = BackgroundLoops(
@@ -227,7 +227,7 @@ async def serve_one_home(
     finally:
         lock.mark_ending()
         context.stopping.set()
-        await server.close(LAST_CALLS_SECONDS)
+        await server.close(_LAST_CALLS_SECONDS)
         in_order = (supervisor, relay_exits, dispatcher, later, passes, readers.spending)
         for close in [each.close for each in in_order]:
             await close()
@@ -235,7 +235,7 @@ async def serve_one_home(
         log.info("stopped")
 
 
-def build_policies(settings: Settings) -> Policies:
+def _build_policies(settings: Settings) -> Policies:
     """Return the policies of the use cases from the settings."""
     return Policies(
         stuck=settings.stuck,
@@ -295,11 +295,11 @@ async def _run_until_stopped(
 async def _preload_modules(supervisor: WaitSupervisor, server: SocketServer) -> None:
     """Load the judges after the start, and the MCP SDK once the first host connects.
 
-    Starts once every open wait was looked at, or after `CATCH_UP_SECONDS`. A home without MCP hosts
-    never needs the SDK, which takes some 35 MB.
+    Starts once every open wait was looked at, or after `_CATCH_UP_SECONDS`. A home without MCP
+    hosts never needs the SDK, which takes some 35 MB.
     """
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(CATCH_UP_SECONDS):
+        async with asyncio.timeout(_CATCH_UP_SECONDS):
             await supervisor.wait_until_caught_up()
     judges = asyncio.create_task(asyncio.to_thread(supervisor.load_judges))
     wanted = asyncio.create_task(server.wants_mcp.wait())

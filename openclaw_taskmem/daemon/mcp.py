@@ -28,13 +28,13 @@ _TEXT_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re
 MOST_BYTES: Final = 1024 * 1024
 """Maximum size of a line; relays and a gateway's plug-in refuse longer ones themselves. The parsed
 line may take fifty times its size in memory."""
-MOST_COMMAS: Final = 100_000
+_MOST_COMMAS: Final = 100_000
 """Maximum number of commas in a line; parsing a million values would block all other calls."""
 TOO_LONG: Final = (
-    f"The call is more than {MOST_BYTES >> 20} MiB or {MOST_COMMAS:,} values; shorten it."
+    f"The call is more than {MOST_BYTES >> 20} MiB or {_MOST_COMMAS:,} values; shorten it."
 )
 _INVALID_REQUEST: Final = -32600
-LONG_LINE_BYTES: Final = 256 * 1024
+_LONG_LINE_BYTES: Final = 256 * 1024
 """Size in bytes from which a line is checked off the event loop."""
 _MOST_LEVELS: Final = 100
 """Maximum nesting: more than a call may have, and less than the SDK's parser accepts."""
@@ -56,10 +56,10 @@ async def read_line(reader: asyncio.StreamReader, most: int = MOST_BYTES) -> byt
         except asyncio.IncompleteReadError as error:
             line = error.partial
         is_long = is_long or len(line) > most
-        return None if is_long or line.count(b",") > MOST_COMMAS else line
+        return None if is_long or line.count(b",") > _MOST_COMMAS else line
 
 
-class LinesIn:
+class _LinesIn:
     """Lines that a socket receives, as the SDK reads them."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -80,7 +80,7 @@ class LinesIn:
         while (line := await read_line(self._reader)) != b"":
             if line is None:
                 self._refuse()
-            elif len(line) > LONG_LINE_BYTES:
+            elif len(line) > _LONG_LINE_BYTES:
                 yield await asyncio.to_thread(_fit_for_parser, line)
             else:
                 yield _fit_for_parser(line)
@@ -91,7 +91,7 @@ class LinesIn:
         self._writer.write(json.dumps(refusal).encode() + b"\n")
 
 
-class LinesOut:
+class _LinesOut:
     """Lines that the SDK writes into a socket."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
@@ -152,7 +152,7 @@ if TYPE_CHECKING:
     import anyio
     from mcp.server import Server, ServerRequestContext
 
-INSTRUCTIONS: Final = (
+_INSTRUCTIONS: Final = (
     "Memory for work that takes many steps. Register such work with task_register, "
     "narrate every step with task_update, revise with task_plan_update; where you lost "
     "track, ask task_update with a query. Never poll for what takes long: start it "
@@ -165,7 +165,7 @@ INSTRUCTIONS: Final = (
 )
 """Instructions for every host, whether or not a wake can reach its agent."""
 
-CallTool = Callable[[str, dict[str, Any], str | None], Awaitable[Answer]]
+_CallTool = Callable[[str, dict[str, Any], str | None], Awaitable[Answer]]
 """Calls a tool with arguments for an MCP client; its name is None if it gives none."""
 
 
@@ -195,7 +195,7 @@ async def refuse_host(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, why: TaskmemError
 ) -> None:
     """Answer each request of a host with an error, until it disconnects."""
-    async for line in LinesIn(reader, writer):
+    async for line in _LinesIn(reader, writer):
         try:
             asked: Any = json.loads(line)
         except ValueError:
@@ -212,20 +212,20 @@ async def refuse_host(
 async def serve_host(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    call_tool: CallTool,
+    call_tool: _CallTool,
     tools: Sequence[Tool],
 ) -> None:
     """Serve one host with the given tools, until it disconnects."""
     from mcp.server.stdio import stdio_server
 
     server = _build_server(call_tool, tools)
-    lines_in = cast("anyio.AsyncFile[str]", LinesIn(reader, writer))
-    lines_out = cast("anyio.AsyncFile[str]", LinesOut(writer))
+    lines_in = cast("anyio.AsyncFile[str]", _LinesIn(reader, writer))
+    lines_out = cast("anyio.AsyncFile[str]", _LinesOut(writer))
     async with stdio_server(stdin=lines_in, stdout=lines_out) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def _build_server(call_tool: CallTool, tools: Sequence[Tool]) -> Server[dict[str, Any]]:
+def _build_server(call_tool: _CallTool, tools: Sequence[Tool]) -> Server[dict[str, Any]]:
     import mcp_types as types
     from mcp.server import Server
 
@@ -259,7 +259,7 @@ def _build_server(call_tool: CallTool, tools: Sequence[Tool]) -> Server[dict[str
         "taskmem",
         version=__version__,
         title="Task memory",
-        instructions=INSTRUCTIONS,
+        instructions=_INSTRUCTIONS,
         on_list_tools=on_list_tools,
         on_call_tool=on_call_tool,
     )

@@ -29,7 +29,7 @@ from taskmem_hookspecs import (
 
 log = logging.getLogger(__name__)
 
-FIRST_REST: Final = timedelta(seconds=2)
+_FIRST_REST: Final = timedelta(seconds=2)
 """Delay before the first retry; doubled with each failure."""
 LONGEST_REST: Final = timedelta(seconds=60)
 GIVE_UP_AFTER: Final[Mapping[NotificationKind, timedelta]] = {
@@ -40,7 +40,7 @@ GIVE_UP_AFTER: Final[Mapping[NotificationKind, timedelta]] = {
 """When a notification that cannot be delivered is given up; its event stays in the log."""
 VIEW_DELAY: Final = timedelta(seconds=0.5)
 """How long a change of a session view waits for further changes."""
-SEND_SECONDS: Final = 10.0
+_SEND_SECONDS: Final = 10.0
 """Time limit of the host for one message."""
 _RETRIED_ERRORS: Final = (WakeUndelivered, TimeoutError, StoreBusy, StoreFull, StoreUnavailable)
 """Errors of the host or the store after which the message is tried again."""
@@ -74,7 +74,7 @@ class Notifier:
         self._host = host
         self._apart = apart
         self._outgoing = outgoing
-        self._rest = FIRST_REST
+        self._rest = _FIRST_REST
         self._pending: dict[str | None, list[_PendingEntry]] = {}
         """Undelivered entries by session."""
         self._since: dict[str | None, float] = {}
@@ -111,9 +111,10 @@ class Notifier:
             await self._save_bookmark()
         await self._save_bookmark()
         now = self._context.clock.now()
-        self._rest, rest = (
-            (min(self._rest * 2, LONGEST_REST), self._rest) if failed else (FIRST_REST, timedelta())
-        )
+        if failed:
+            rest, self._rest = self._rest, min(self._rest * 2, LONGEST_REST)
+        else:
+            rest, self._rest = timedelta(), _FIRST_REST
         waits = [timedelta(seconds=max(self._compute_wait(s), 0)) for s in self._pending]
         return now + max(rest, min(waits)) if waits else None
 
@@ -233,7 +234,7 @@ class Notifier:
             )
             return True
         try:
-            async with asyncio.timeout(SEND_SECONDS):
+            async with asyncio.timeout(_SEND_SECONDS):
                 entries = [each.event for each in message]
                 if stops:
                     await self._host.stop(str(session), age)

@@ -105,11 +105,11 @@ if TYPE_CHECKING:
     from openclaw_taskmem.pages.site import Site
 
 Params = Mapping[str, object]
-CANCEL_WAIT: Final = "cancel_wait"
+_CANCEL_WAIT: Final = "cancel_wait"
 """The action on a wait; the others are on tasks."""
 LOOK: Final = "look"
 """Have the doctor look at every link."""
-LOOK_WITH_PROOF: Final = "prove"
+_LOOK_WITH_PROOF: Final = "prove"
 """The same, with a wake as proof."""
 BEGUN_REPLY: Final = "The doctor looks at every link."
 BUSY_REPLY: Final = "The doctor is looking already. Ask again when its report is here."
@@ -210,18 +210,18 @@ class PersonCalls:
         `process` is the one at the other end of the socket, whatever the call says; None: unknown.
         """
         given, words = str(params.get("id", "")), _read_text(params, "words")
-        if params.get("action") in (LOOK, LOOK_WITH_PROOF):
-            begun = self._doctor.begin(proof=params.get("action") == LOOK_WITH_PROOF)
+        if params.get("action") in (LOOK, _LOOK_WITH_PROOF):
+            begun = self._doctor.begin(proof=params.get("action") == _LOOK_WITH_PROOF)
             return {"id": given, "message": BEGUN_REPLY if begun else BUSY_REPLY}
         if not given.strip():
             raise InvalidArguments("That names no task and no wait, so nothing was changed.")
         lookup.guard_home(self._context, given)
-        if params.get("action") == CANCEL_WAIT:
+        if params.get("action") == _CANCEL_WAIT:
             return {"id": given, "message": user_actions.cancel_wait(self._context, given, words)}
         try:
             action = UserAction(str(params.get("action")))
         except ValueError:
-            known = ", ".join((*UserAction, CANCEL_WAIT, LOOK, LOOK_WITH_PROOF))
+            known = ", ".join((*UserAction, _CANCEL_WAIT, LOOK, _LOOK_WITH_PROOF))
             raise InvalidArguments(f"action takes one of: {known}.") from None
         request = ActRequest(
             action=action,

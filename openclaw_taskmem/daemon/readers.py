@@ -66,7 +66,7 @@ JUDGED_WAIT: Final[ContextVar[str | None]] = ContextVar("JUDGED_WAIT", default=N
 waits share counts for the one that asked first."""
 
 
-class ReaderUsageCounter:
+class _ReaderUsageCounter:
     """Counts on the daemon's event loop; may be read from any thread."""
 
     def __init__(self, clock: Clock) -> None:
@@ -153,24 +153,24 @@ class ReaderUsageCounter:
 
 AT_ONCE: Final = 4
 """Maximum number of questions that one reader answers at once."""
-MOST_QUEUED: Final = 1000
+_MOST_QUEUED: Final = 1000
 """Maximum number of questions that wait for one reader; the next is refused."""
 BUSY_SECONDS: Final = 5.0
 """Retry delay when that many are waiting."""
 REFUSED_SECONDS: Final = 3600.0
 """How long a reader is not asked after its service rejected the key."""
-ANSWER_SHARE: Final = 0.9
+_ANSWER_SHARE: Final = 0.9
 """Share of a judge's time limit for the answer, so that a timeout is reported before the limit."""
-QUEUE_SHARE: Final = 0.5
+_QUEUE_SHARE: Final = 0.5
 """Share of that time that may pass before the question is sent."""
 ASK_SECONDS: Final = 10.0
 """How long a use case waits for an answer."""
-CURE: Final = (
+_CURE: Final = (
     "See that its provider is there and takes the key; it is asked again by itself. "
     "Until it answers, give wake_when in the forms of docs/conditions.md"
 )
 """Advice for the user while a reader fails."""
-NOT_LOOKED_AT: Final = ReaderStatus(readiness=Readiness.AWAY, detail="")
+_NOT_LOOKED_AT: Final = ReaderStatus(readiness=Readiness.AWAY, detail="")
 
 
 @dataclass(slots=True)
@@ -178,7 +178,7 @@ class _ReaderState:
     """A reader and its state."""
 
     reader: Reader
-    status: ReaderStatus = NOT_LOOKED_AT
+    status: ReaderStatus = _NOT_LOOKED_AT
     """Its last status, which each offer of the readers refreshes."""
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     """First come, first served."""
@@ -240,9 +240,9 @@ class Readers:
         self._plugin_host = plugin_host
         self._plugin_loops = plugin_loops
         self._clock = clock
-        self._seconds = seconds * ANSWER_SHARE
+        self._seconds = seconds * _ANSWER_SHARE
         self._loop = asyncio.get_running_loop()
-        self.spending: Final = ReaderUsageCounter(clock)
+        self.spending: Final = _ReaderUsageCounter(clock)
 
     # --- how they stand: from any thread --------------------------------------
 
@@ -312,9 +312,9 @@ class Readers:
         if status.readiness is Readiness.READY and refusal is not None:
             state, detail, cure = "spent", refusal[0], None
         elif status.readiness is Readiness.READY and self._is_paused(entry):
-            state, cure = "resting", CURE
+            state, cure = "resting", _CURE
         elif status.readiness is Readiness.READY and entry.failures:
-            state, cure = "failing", CURE
+            state, cure = "failing", _CURE
         return {
             "name": reader.name,
             "model": reader.model,
@@ -394,7 +394,7 @@ class Readers:
         self, entry: _ReaderState, question: Question, wait_id: str | None
     ) -> Reading:
         self._refuse_question(entry, question)
-        if entry.queued >= MOST_QUEUED:
+        if entry.queued >= _MOST_QUEUED:
             sentence = f"{entry.queued} questions wait for {entry.reader.name} already."
             raise ReaderUnavailable(sentence, BUSY_SECONDS)
         began = self._loop.time()
@@ -427,7 +427,7 @@ class Readers:
         """
         entry.queued += 1
         try:
-            async with asyncio.timeout(self._seconds * QUEUE_SHARE):
+            async with asyncio.timeout(self._seconds * _QUEUE_SHARE):
                 await entry.turns.acquire()
         except TimeoutError:
             sentence = f"{entry.reader.name} is busy with other questions."

@@ -71,7 +71,7 @@ class RelayExits:
 # --- the socket ----------------------------------------------------------------------------
 
 
-AnswerCall = Callable[[str, dict[str, object]], Awaitable[object]]
+_AnswerCall = Callable[[str, dict[str, object]], Awaitable[object]]
 """Answers a call by its method and parameters."""
 PROTOCOL: Final = 1
 LARGE_BYTES: Final = 16 * 1024
@@ -81,14 +81,14 @@ LARGE_SECONDS: Final = 10.0
 _WAITING_METHODS: Final = ("wait", "follow", "changes")
 """Methods that are answered only when something happens; such a call has at most `LARGE_BYTES`,
 since a longer one would delay others."""
-OPENING_SECONDS: Final = 10.0
+_OPENING_SECONDS: Final = 10.0
 """Time limit for the first line of a connection."""
 MOST_FACES: Final = 512
 """Maximum number of connections."""
 RESERVED_FACES: Final = 16
 """Connections of these that are reserved for commands, so that a person can inspect and stop the
 daemon."""
-CALLS_AT_ONCE: Final = 64
+_CALLS_AT_ONCE: Final = 64
 """Maximum number of calls of one client that run or wait; the rest is not read yet."""
 _SOL_LOCAL: Final = 0
 _LOCAL_PEERPID: Final = 2
@@ -209,7 +209,7 @@ class SocketServer:
         if not _is_own_user(writer.get_extra_info("socket")):
             return
         try:
-            async with asyncio.timeout(OPENING_SECONDS):
+            async with asyncio.timeout(_OPENING_SECONDS):
                 opening = json.loads(await reader.readline())
             face = opening["face"] if opening["taskmem"] == PROTOCOL else None
             folder, profile = opening.get("folder"), opening.get("tools")
@@ -274,9 +274,9 @@ class SocketServer:
             self._calls.discard(call)
 
     async def _serve_calls(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: AnswerCall
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: _AnswerCall
     ) -> None:
-        slots, large = asyncio.Semaphore(CALLS_AT_ONCE), asyncio.Semaphore(1)
+        slots, large = asyncio.Semaphore(_CALLS_AT_ONCE), asyncio.Semaphore(1)
         running: set[asyncio.Task[None]] = set()
         while True:
             await slots.acquire()
@@ -304,7 +304,7 @@ class SocketServer:
         self,
         line: bytes,
         writer: asyncio.StreamWriter,
-        answers: AnswerCall,
+        answers: _AnswerCall,
         places: Sequence[asyncio.Semaphore],
     ) -> None:
         async with contextlib.AsyncExitStack() as held:
@@ -321,7 +321,7 @@ class SocketServer:
         except ConnectionError:
             log.debug("a client hung up before it had its answer")
 
-    async def _make_answer(self, line: bytes, answers: AnswerCall) -> bytes:
+    async def _make_answer(self, line: bytes, answers: _AnswerCall) -> bytes:
         number: object = None
         try:
             call: dict[str, Any] = json.loads(line)
@@ -361,13 +361,13 @@ _OTHER_VERSION: Final = (
 )
 
 
-class Unforeseen(TaskmemError):
+class _Unforeseen(TaskmemError):
     """An unexpected error inside the daemon."""
 
 
-def _log_unexpected_error(doing: str) -> Unforeseen:
+def _log_unexpected_error(doing: str) -> _Unforeseen:
     log.exception("%s failed", doing)  # noqa: LOG004 - callers handle one
-    return Unforeseen(
+    return _Unforeseen(
         f"{doing} failed inside the daemon, and its log says how; look whether it "
         "was done (task_list) before calling again."
     )

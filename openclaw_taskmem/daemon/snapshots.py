@@ -206,11 +206,11 @@ def _remove_file(path: Path) -> None:
 # --- when they are taken -------------------------------------------------------------------
 
 
-LONGEST_SIDE: Final = 960
+_LONGEST_SIDE: Final = 960
 """Longest side of a snapshot, in pixels."""
-GAP_SECONDS: Final = 5.0
+_GAP_SECONDS: Final = 5.0
 """Minimum time between two LAST snapshots of a watched wait."""
-PRUNE_SECONDS: Final = 3600.0
+_PRUNE_SECONDS: Final = 3600.0
 """Interval between two removals of expired snapshots."""
 
 
@@ -260,7 +260,7 @@ class WaitSnapshots:
             self._queue.put(self, SnapshotMoment.FIRST, shown)
 
     def observe(self, rests_on: SeenPicture | None) -> None:
-        """Store the picture of a new observation, at most one every `GAP_SECONDS`."""
+        """Store the picture of a new observation, at most one every `_GAP_SECONDS`."""
         self._newest = rests_on or self._newest
         if self._resting is None and self._put_last():
             self._resting = asyncio.create_task(self._observe_later())
@@ -288,7 +288,7 @@ class WaitSnapshots:
         return True
 
     async def _observe_later(self) -> None:
-        await self._queue.clock.sleep(GAP_SECONDS)
+        await self._queue.clock.sleep(_GAP_SECONDS)
         self._resting = None
         self.observe(self._newest)
 
@@ -376,7 +376,7 @@ class SnapshotQueue:
         ):
             return
         try:
-            jpeg = self._plugin_host.encode_picture(taken.picture, LONGEST_SIDE)
+            jpeg = self._plugin_host.encode_picture(taken.picture, _LONGEST_SIDE)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             if not snapshots.troubled:
                 snapshots.troubled = True
@@ -404,4 +404,4 @@ class SnapshotQueue:
                     await self._apart(snapshot_store.prune, find, context.clock.now())
             except Exception as error:  # noqa: BLE001 - the next hour may do better
                 log.warning("old pictures could not be removed: %s", error)
-            await self.clock.sleep(PRUNE_SECONDS)
+            await self.clock.sleep(_PRUNE_SECONDS)

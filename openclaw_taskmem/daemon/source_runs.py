@@ -12,7 +12,7 @@ from taskmem_hookspecs import BackgroundSource, Clock, RecallSource
 
 FIRST_PAUSE: Final = 1.0
 """Seconds before work that failed is started again; doubled after each further failure."""
-LONGEST_PAUSE: Final = 300.0
+_LONGEST_PAUSE: Final = 300.0
 
 
 async def run_sources(
@@ -39,7 +39,7 @@ async def _keep_running(
             return await plugin_loops.get_loop(source).call(source.run)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             plugin_host.record_failure(source, f"{type(source).__name__}.run", error)
-        if clock.monotonic() - began > LONGEST_PAUSE:
+        if clock.monotonic() - began > _LONGEST_PAUSE:
             pause = FIRST_PAUSE
         await clock.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+        pause = min(2 * pause, _LONGEST_PAUSE)

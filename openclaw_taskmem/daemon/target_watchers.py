@@ -79,7 +79,7 @@ class Queues:
     def find_judges(target: Target, condition: Condition) -> validation.Judges:
         """Return the judge of the only condition on a queue, or a refusal of any other."""
         refusal = targets.refuse_queue_condition(condition)
-        found = () if refusal else (QueueJudge(target.name),)
+        found = () if refusal else (_QueueJudge(target.name),)
         return validation.Judges(found, (), refusal)
 
     def read_first(self, role: str) -> Task | None:
@@ -152,7 +152,7 @@ class Queue:
         self._queues.forget_queue(self)
 
 
-class QueueJudge:
+class _QueueJudge:
     """Implements `Judge` for the queue of one role."""
 
     name = "rules"
@@ -175,12 +175,12 @@ T = TypeVar("T")
 
 LOOK_SECONDS: Final = 10.0
 """Time limit of one look."""
-FIRST_GAP: Final = 0.02
+_FIRST_GAP: Final = 0.02
 """Seconds between two looks at a target that keeps changing; doubled up to `LONGEST_GAP`."""
 LONGEST_GAP: Final = 0.16
-KEPT_FRAMES: Final = 8
+_KEPT_FRAMES: Final = 8
 """Number of frames cached for waits that read from the same place."""
-FRESH_SECONDS: Final = 0.02
+_FRESH_SECONDS: Final = 0.02
 """How long a cached frame counts as current."""
 
 
@@ -258,9 +258,9 @@ class Watcher:
         """
         key, now = (place, start), self._clock.monotonic()
         begun, looking = self._frames.get(key, (float("-inf"), None))
-        if looking is None or now - begun > FRESH_SECONDS:
+        if looking is None or now - begun > _FRESH_SECONDS:
             looking = asyncio.create_task(self._read_frame(place, start))
-            while len(self._frames) >= KEPT_FRAMES:
+            while len(self._frames) >= _KEPT_FRAMES:
                 del self._frames[next(iter(self._frames))]
             self._frames[key] = (now, looking)
             looking.add_done_callback(_consume_exception)
@@ -313,7 +313,7 @@ class Watcher:
     async def _watch_for_news(self) -> None:
         """Set the event of changes whenever the sensor or a poll finds a change."""
         changed: asyncio.Task[None] | None = None
-        gap = FIRST_GAP
+        gap = _FIRST_GAP
         try:
             while True:
                 changed = changed or asyncio.create_task(self._wait_for_change())
@@ -323,7 +323,7 @@ class Watcher:
                     await asyncio.sleep(gap)
                     gap = min(gap * 2, LONGEST_GAP)
                     continue
-                gap = FIRST_GAP
+                gap = _FIRST_GAP
                 if self._polls and await self._poll():
                     self._notify_waiters()
         finally:
@@ -405,7 +405,7 @@ def _consume_exception(looking: asyncio.Task[Frame]) -> None:
 # --- all targets ---------------------------------------------------------------------------
 
 
-OPEN_SECONDS: Final = 10.0
+_OPEN_SECONDS: Final = 10.0
 """Time limit of a sensor to start watching."""
 LINGER_SECONDS: Final = 5.0
 """How long a target is still watched after its last wait ended."""
@@ -520,7 +520,7 @@ class Watchers:
         for sensor in sensors:
             plugin_loop = self._plugin_loops.get_loop(sensor)
             try:
-                async with asyncio.timeout(OPEN_SECONDS):
+                async with asyncio.timeout(_OPEN_SECONDS):
                     found = await plugin_loop.call(partial(sensor.watch, target))
                 return found if isinstance(found, Target) else validation.require_watch(
                     found

@@ -103,7 +103,7 @@ class ChangeCounter:
 # --- calls that wait for a change ----------------------------------------------------------
 
 
-LONG_POLL_SECONDS: Final = 25.0
+_LONG_POLL_SECONDS: Final = 25.0
 """Maximum time before such a call is answered."""
 
 
@@ -125,7 +125,7 @@ class Followers:
         """Number of callers that wait for any change."""
 
     async def follow(self, params: Mapping[str, object]) -> JsonValue:
-        """Return all waits once any of them has changed, or after `LONG_POLL_SECONDS`.
+        """Return all waits once any of them has changed, or after `_LONG_POLL_SECONDS`.
 
         `seen` is the count in the caller's last answer; without it, they are returned at once.
 
@@ -134,7 +134,7 @@ class Followers:
         """
         seen = params.get("seen")
         if isinstance(seen, int) and not self._context.stopping.is_set():
-            await self._changes.wait_beyond(seen, LONG_POLL_SECONDS)
+            await self._changes.wait_beyond(seen, _LONG_POLL_SECONDS)
         if self._context.stopping.is_set():
             raise DaemonUnavailable("The daemon is stopping; nobody watches then.")
         count = self._changes.count
@@ -150,7 +150,7 @@ class Followers:
                 self._loop.call_soon_threadsafe(self._commits.wake)
 
     async def watch_changes(self, params: Mapping[str, object]) -> JsonValue:
-        """Return once anything was written or observed, or after `LONG_POLL_SECONDS`.
+        """Return once anything was written or observed, or after `_LONG_POLL_SECONDS`.
 
         `seen` is the list in the caller's last answer; without it, the answer comes at once.
 
@@ -165,7 +165,7 @@ class Followers:
             self._loop = asyncio.get_running_loop()
             self._watching += 1
             waiting = [
-                asyncio.create_task(counter.wait_beyond(cast("int", count), LONG_POLL_SECONDS))
+                asyncio.create_task(counter.wait_beyond(cast("int", count), _LONG_POLL_SECONDS))
                 for counter, count in zip(counters, seen, strict=True)
             ]
             try:
@@ -187,7 +187,7 @@ class Followers:
         return [os.getpid(), self._changes.count, self._commits.count]
 
     async def wait(self, params: Mapping[str, object]) -> JsonValue:
-        """Return how a wait ended, or after `LONG_POLL_SECONDS` that it has not.
+        """Return how a wait ended, or after `_LONG_POLL_SECONDS` that it has not.
 
         The store is read only when that wait has changed.
 
@@ -195,7 +195,7 @@ class Followers:
             WaitNotFound: No wait has that id.
         """
         wait_id = str(params.get("id", ""))
-        until = asyncio.get_running_loop().time() + LONG_POLL_SECONDS
+        until = asyncio.get_running_loop().time() + _LONG_POLL_SECONDS
         with self._changes.watch_changes(wait_id) as changed:
             while True:
                 # A change from here on causes another read.
@@ -225,11 +225,11 @@ class Followers:
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-WATCH_THREADS: Final = 4
+_WATCH_THREADS: Final = 4
 """Threads for reads and commits of the supervisor, separate from those for calls."""
-RELIEF_SECONDS: Final = 60.0
+_RELIEF_SECONDS: Final = 60.0
 """Interval between two checks for waits that other homes abandoned."""
-BROAD_CONDITION: Final = '"ready" appears or it is ready'
+_BROAD_CONDITION: Final = '"ready" appears or it is ready'
 """A condition that needs a judge of forms and one of free English."""
 LOAD_SECONDS: Final = 120.0
 """Time limit of each plug-in to load these judges."""
@@ -260,7 +260,7 @@ class WaitSupervisor:
         self._clock = clock
         self._judge_seconds = judge_seconds
         self._loop = asyncio.get_running_loop()
-        self._apart = ThreadPool(WATCH_THREADS, "watch")
+        self._apart = ThreadPool(_WATCH_THREADS, "watch")
         self._plugin_loops = plugin_loops or PluginLoops()
         self._readers = readers
         self._queues = queues
@@ -394,7 +394,7 @@ class WaitSupervisor:
         target = Target(scheme="pty", name="")
         reader = self._readers.offer()[0] if self._readers is not None else None
         self._plugin_host.collect_judges(
-            target, parse_condition(BROAD_CONDITION), reader, LOAD_SECONDS
+            target, parse_condition(_BROAD_CONDITION), reader, LOAD_SECONDS
         )
 
     def _find_judges(
@@ -448,7 +448,7 @@ class WaitSupervisor:
         """End, at intervals, waits that other homes abandoned on a shared database."""
         while True:
             await self._retry_until_done(partial(waits.end_abandoned, context))
-            await self._clock.sleep(RELIEF_SECONDS)
+            await self._clock.sleep(_RELIEF_SECONDS)
 
     async def _follow_changes(self, context: Context) -> None:
         while True:

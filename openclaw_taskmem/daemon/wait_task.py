@@ -34,10 +34,10 @@ from taskmem_hookspecs.errors import NotAllowed
 
 log = logging.getLogger(__name__)
 
-LAST_LOOK_SECONDS: Final = 0.4
+_LAST_LOOK_SECONDS: Final = 0.4
 """Time limit at the deadline for each of: a look in progress, the last look, and the reading of
 what the target showed before."""
-LATE_LOOK_SECONDS: Final = 5.0
+_LATE_LOOK_SECONDS: Final = 5.0
 """The same for a look in progress if the deadline passed before the wait could be watched."""
 
 
@@ -113,7 +113,7 @@ class WaitTask:
 
     async def run(self) -> WaitEnd:
         """Return how the wait ends, at the latest at its deadline plus the last looks' limits."""
-        patience = LAST_LOOK_SECONDS if self.seconds_left > 0 else LATE_LOOK_SECONDS
+        patience = _LAST_LOOK_SECONDS if self.seconds_left > 0 else _LATE_LOOK_SECONDS
         watching = asyncio.create_task(self._watch())
         timer = asyncio.create_task(self._clock.sleep(max(0.0, self.seconds_left)))
         try:
@@ -225,7 +225,7 @@ class WaitTask:
     async def _take_last_look(self) -> WaitEnd:
         """Look once more at the deadline, since the condition may hold by now."""
         try:
-            async with asyncio.timeout(LAST_LOOK_SECONDS):
+            async with asyncio.timeout(_LAST_LOOK_SECONDS):
                 _, ending = await self._look_once()
                 if ending is not None:
                     return ending
@@ -243,7 +243,7 @@ class WaitTask:
         if self.watcher is None or not self._silent:
             return None
         with contextlib.suppress(Exception):
-            async with asyncio.timeout(LAST_LOOK_SECONDS):
+            async with asyncio.timeout(_LAST_LOOK_SECONDS):
                 return scrub_cut((await self.watcher.here()).tail or "")
         return None
 

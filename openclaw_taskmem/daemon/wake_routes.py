@@ -29,14 +29,14 @@ log = logging.getLogger(__name__)
 OUTPUT: Final = 1
 """File descriptor of standard output."""
 
-FindWay = Callable[[str | None], WakeTransport | None]
+_FindWay = Callable[[str | None], WakeTransport | None]
 """Returns the transport of an agent's own gateway; None: use the home's."""
 
 
 class RoutingTransport:
     """Implements `WakeTransport` by passing each wake to another transport."""
 
-    def __init__(self, transport: WakeTransport, find_own: FindWay = lambda _host: None) -> None:
+    def __init__(self, transport: WakeTransport, find_own: _FindWay = lambda _host: None) -> None:
         """Take the home's transport, and a function that finds that of an agent's gateway."""
         self.name = transport.name
         self._transport = transport

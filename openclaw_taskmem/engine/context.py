@@ -102,7 +102,7 @@ class WaitWatcher(Protocol):
         ...
 
 
-class NoWatcher:
+class _NoWatcher:
     """The `WaitWatcher` when no daemon runs."""
 
     def preview_target(self, target: Target, condition: Condition) -> TargetPreview:
@@ -314,7 +314,7 @@ class Context:
     is_alive: Callable[[str], bool | None] = _return_unknown
     """Tells whether a process is alive, by its identity; None: unknown."""
     new_id: Callable[[str, datetime], str] = new_id
-    wait_watcher: WaitWatcher = field(default_factory=NoWatcher)
+    wait_watcher: WaitWatcher = field(default_factory=_NoWatcher)
     recall_sources: Sequence[RecallSource] = ()
     """The sources of recorded history."""
     ask_reader: Callable[[str, str, Mapping[str, JsonValue]], ReaderAnswer | None] = _read_nothing

@@ -55,14 +55,14 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import InvalidArguments
 from taskmem_hookspecs.model import Instant
 
-CHECK_LIFETIME: Final = timedelta(seconds=2)
+_CHECK_LIFETIME: Final = timedelta(seconds=2)
 """How long a check counts."""
-DECOY_BYTES: Final = 6
+_DECOY_BYTES: Final = 6
 LATE_LOOK_DELAY_SECONDS: Final = 60.0
 """Seconds after a completion at which files of commands that have ended since are added."""
-ANSWER_WINDOW: Final = timedelta(minutes=10)
+_ANSWER_WINDOW: Final = timedelta(minutes=10)
 """How long after a completion the agent's first answer is checked."""
-SEARCHED_RUNS: Final = 50
+_SEARCHED_RUNS: Final = 50
 """Newest runs that are searched for those of one session."""
 
 
@@ -111,7 +111,7 @@ class CheckResult(Value):
 
     def is_current_for(self, sought: RequiredSet, now: datetime) -> bool:
         """Tell whether the result is fresh and for the same required set."""
-        return self.sought.is_same_as(sought) and abs(now - self.at) <= CHECK_LIFETIME
+        return self.sought.is_same_as(sought) and abs(now - self.at) <= _CHECK_LIFETIME
 
 
 def build_required_set(
@@ -202,7 +202,7 @@ def _claims_anything(context: Context, task: Task, message: str) -> bool:
 
     A text that makes the reader say yes to the decoy, too, counts for nothing.
     """
-    decoy = secrets.token_hex(DECOY_BYTES)
+    decoy = secrets.token_hex(_DECOY_BYTES)
     question = evidence.build_claim_question(task.plan, message, decoy)
     answer = context.ask_reader(*question)
     return answer is not None and evidence.affirms_claim(answer.fields)
@@ -340,7 +340,7 @@ def add_late_entries(context: Context, task_id: str) -> None:
 
 def _has_next(context: Context, run: Run | None) -> bool:
     """Tell whether the session of a run has begun another run since."""
-    later = context.store.find_runs(RunQuery(limit=SEARCHED_RUNS)) if run else ()
+    later = context.store.find_runs(RunQuery(limit=_SEARCHED_RUNS)) if run else ()
     return any(
         run is not None and each.session_key == run.session_key and each.created_at > run.created_at
         for each in later
@@ -384,11 +384,11 @@ def _find_missing_names(
 
 
 def _find_just_completed(context: Context, session_key: str) -> Run | None:
-    """Return a session's last completed run, if it ended within `ANSWER_WINDOW`."""
+    """Return a session's last completed run, if it ended within `_ANSWER_WINDOW`."""
     now = context.clock.now()
     done = (RunState.COMPLETED,)
-    for run in context.store.find_runs(RunQuery(states=done, limit=SEARCHED_RUNS, implicit=False)):
-        if run.session_key == session_key and abs(now - run.changed_at) <= ANSWER_WINDOW:
+    for run in context.store.find_runs(RunQuery(states=done, limit=_SEARCHED_RUNS, implicit=False)):
+        if run.session_key == session_key and abs(now - run.changed_at) <= _ANSWER_WINDOW:
             return run
     return None
 
@@ -416,9 +416,9 @@ def find_doubt_in_answer(context: Context, owner: Owner, answer: str) -> tuple[s
 # --- what a person approves ----------------------------------------------------------------
 
 
-NAMED_FILES: Final = 5
+_NAMED_FILES: Final = 5
 """Files that a refusal names at most."""
-PATH_BYTES: Final = 200
+_PATH_BYTES: Final = 200
 """Longest end of a path that a refusal shows."""
 _GONE_VERDICTS: Final = (LedgerVerdict.ABSENT, LedgerVerdict.EMPTY)
 
@@ -445,9 +445,9 @@ def find_replaced_files(facts: TaskFacts, check: CheckResult) -> NotAllowed | No
     replaced = [each for each in known if not _is_confirmed(shown[each.path], each)]
     if not replaced:
         return None
-    more, task_id = len(replaced) - NAMED_FILES, facts.task.task_id
+    more, task_id = len(replaced) - _NAMED_FILES, facts.task.task_id
     name = quote_line(to_plain_line(facts.task.name), NAME_BYTES)
-    named = ", ".join(map(_describe_file, replaced[:NAMED_FILES]))
+    named = ", ".join(map(_describe_file, replaced[:_NAMED_FILES]))
     return NotAllowed(
         f"{name} is not approved: since you were shown what it made, these were replaced, or "
         f"cannot be verified: {named}{f' and {more} more' if more > 0 else ''}. Look at them with "
@@ -481,6 +481,6 @@ def _describe_file(entry: LedgerEntry) -> str:
         return f"{name} (now gone or empty)"
     if checksum := _get_checksum(entry):
         return f"{name} (now {format_checksum(checksum)})"
-    path = clip_start(to_plain_line(entry.path), PATH_BYTES)
+    path = clip_start(to_plain_line(entry.path), _PATH_BYTES)
     why = to_plain_line(entry.why or "It has no checksum now.").rstrip(".")
     return f"{path} (not verified now: {why})"

@@ -49,9 +49,9 @@ They run one after the other, as parallel ones would share the disk and each hav
 """
 HASHED_FILES: Final = 500
 """Files of the ledger that are read; the rest are recorded as not read."""
-SEARCHED_MESSAGES: Final = 500
+_SEARCHED_MESSAGES: Final = 500
 """Newest messages of a task in which its agent may name what it made."""
-SEARCHED_CALLS: Final = 400
+_SEARCHED_CALLS: Final = 400
 """Newest checkpoints that are searched for the call that changed a file."""
 ELSEWHERE_TEXT: Final = "It lies on another machine or service, where nobody here can look."
 _LATE_TEXT: Final = (
@@ -139,7 +139,7 @@ class EvidenceChecker:
         spans, run = self._spans, self._run
         if run is None or not current_run.has_visible_calls(run):
             return False
-        is_full = len(self._checkpoints) >= SEARCHED_CALLS
+        is_full = len(self._checkpoints) >= _SEARCHED_CALLS
         oldest = spans[0][0] if is_full and spans else run.created_at
         if entry.at < oldest or (entry.change is FileChange.REMOVED and spans):
             return True
@@ -149,7 +149,7 @@ class EvidenceChecker:
         )
 
     def _read_agent_names(self, words: str, claimed: Iterable[str]) -> frozenset[str]:
-        messages = self._context.store.read_records(Message, self._task.task_id, SEARCHED_MESSAGES)
+        messages = self._context.store.read_records(Message, self._task.task_id, _SEARCHED_MESSAGES)
         texts = (each.content for each in messages if each.role is Role.AGENT)
         found = path_mentions.find_names(*self._task.plan, *texts, words).here
         names = (each for name in found for each in path_mentions.list_readings(name))
@@ -180,7 +180,7 @@ class EvidenceChecker:
     def _checkpoints(self) -> Sequence[Checkpoint]:
         if self._run is None:
             return ()
-        return self._context.store.read_records(Checkpoint, self._run.run_id, SEARCHED_CALLS)
+        return self._context.store.read_records(Checkpoint, self._run.run_id, _SEARCHED_CALLS)
 
     @cached_property
     def _calls(self) -> list[tuple[datetime, str, str]]:

@@ -111,7 +111,7 @@ def take_answer(context: Context, key: str, answer: str) -> None:
             context.commit(Change(events=(entry,)))
 
 
-def build_lost_questions(context: Context, waiting: Sequence[Run]) -> tuple[Event, ...]:
+def _build_lost_questions(context: Context, waiting: Sequence[Run]) -> tuple[Event, ...]:
     """Return the events that ask again the questions lost with a gateway."""
     now = context.clock.now()
     return tuple(
@@ -196,7 +196,7 @@ def handle_gateway_start(
         turns.remind_of_answer(context, run)
     reminders = (
         *run_recovery.build_waiting_notices(context),
-        *build_lost_questions(context, waiting),
+        *_build_lost_questions(context, waiting),
     )
     context.commit(Change(events=reminders, bookmarks=(mark,)))
 

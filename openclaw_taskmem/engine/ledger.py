@@ -156,13 +156,13 @@ def _list_git_paths(folder: str) -> list[str] | None:
 
 SLACK: Final = timedelta(seconds=2)
 """How late the start of a call may be reported."""
-MOST_FOLDERS: Final = 100
+_MOST_FOLDERS: Final = 100
 """Folders stored per task, at most."""
 MOST_WORDS: Final = 100
 """Words of a command that are tested for being folders."""
 MOST_CALLS: Final = 1_000
 """Running calls whose named files are kept in memory."""
-MOST_USED: Final = 10_000
+_MOST_USED: Final = 10_000
 """Folders kept in memory as stored; beyond that all are looked up anew."""
 
 
@@ -195,7 +195,7 @@ def build_folder_rows(
 ) -> tuple[WorkFolder, ...]:
     """Return the rows of folders that a task begins to use, or in which a command first runs.
 
-    Rows that would not change, and folders beyond `MOST_FOLDERS`, are left out.
+    Rows that would not change, and folders beyond `_MOST_FOLDERS`, are left out.
     Pass them to `schedule_listing` once they are committed.
     """
     keys = [
@@ -210,7 +210,7 @@ def build_folder_rows(
     rows: list[WorkFolder] = []
     for key in keys:
         row = known.get(key[1])
-        if row is None and len(known) + len(rows) < MOST_FOLDERS:
+        if row is None and len(known) + len(rows) < _MOST_FOLDERS:
             rows.append(WorkFolder(task_id=task_id, path=key[1], since=since))
         elif row is not None and row.since is None and command:
             rows.append(row.model_copy(update={"since": since}))
@@ -231,9 +231,9 @@ def find_used_folders(context: Context, run: Run | None, deed: FileActivity) -> 
         for folder in (*listed, *passed):
             joined = os.path.join(folder, os.path.expanduser(word))
             path = os.path.normpath(joined)
-            known = path in passed or any(is_inside(path, each) for each in listed)
+            known = path in passed or any(_is_inside(path, each) for each in listed)
             if not known and os.path.isdir(path) and may_look(context, run, path):
-                whole = any(is_inside(each, path) for each in (*listed, *busy))
+                whole = any(_is_inside(each, path) for each in (*listed, *busy))
                 (passed if whole else listed).append(path)
     return UsedFolders(listed=(*listed,), passed=(*passed,))
 
@@ -258,7 +258,7 @@ def schedule_listing(
 
     `early`: also if none has run yet. `own`: the caller's working directory.
     """
-    if len(context.live.used_folders) > MOST_USED:
+    if len(context.live.used_folders) > _MOST_USED:
         context.live.used_folders.clear()
     for row in rows:
         context.live.used_folders.add((row.task_id, row.path, row.since is not None))
@@ -306,10 +306,10 @@ def may_look(context: Context, run: Run | None, path: str, folder: str | None = 
     real = os.path.realpath(path)
     own = (run.agent.folder if run else None, folder if folder != "/" else None)
     roots = (*context.policies.artifact_roots, *filter(None, own))
-    return any(is_inside(real, os.path.realpath(root)) for root in roots)
+    return any(_is_inside(real, os.path.realpath(root)) for root in roots)
 
 
-def is_inside(path: str, folder: str) -> bool:
+def _is_inside(path: str, folder: str) -> bool:
     """Tell whether a path is a folder or lies in it, by its text alone."""
     return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 

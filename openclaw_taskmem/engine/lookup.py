@@ -48,17 +48,17 @@ from taskmem_hookspecs import (
     WakeQuery,
 )
 
-SHORTEST_END: Final = 4
+_SHORTEST_END: Final = 4
 """Characters of the shortest end of an id that counts."""
-SHOWN_END: Final = 7
+_SHOWN_END: Final = 7
 """The same in lists and refusals."""
 ID_CANDIDATES: Final = 1_000
 """Newest waits, and wakes, among which a part of an id is looked for."""
 ALL_ID_CANDIDATES: Final = 100_000
 """The same, if nothing is found among these."""
-NAMED_TASKS: Final = 50
+_NAMED_TASKS: Final = 50
 """Tasks with the words in their name, latest first, that are considered."""
-LISTED_TASKS: Final = 5
+_LISTED_TASKS: Final = 5
 """Tasks that a refusal lists at most."""
 
 
@@ -142,7 +142,7 @@ def _find_among(
         ids += [Found("wake", wake.wake_id) for wake in wakes]
     tasks: Sequence[Task] = ()
     if "task" in kinds:
-        query = TaskQuery(named=words, limit=NAMED_TASKS, implicit=implicit)
+        query = TaskQuery(named=words, limit=_NAMED_TASKS, implicit=implicit)
         tasks = context.store.find_tasks(query)
         ids += [Found("task", task.task_id) for task in tasks]
     names = {task.task_id: to_one_line(task.name).casefold() for task in tasks}
@@ -203,7 +203,7 @@ def _is_part(each: Found, wanted: str) -> bool:
     """Tell whether words are the beginning of an id, with or without its kind, or its end."""
     rest = each.id.partition("_")[2]
     begins = wanted.startswith(f"{each.kind}_") and each.id.startswith(wanted)
-    long_enough = len(wanted) >= SHORTEST_END
+    long_enough = len(wanted) >= _SHORTEST_END
     return begins or (long_enough and (rest.startswith(wanted) or rest.endswith(wanted)))
 
 
@@ -216,8 +216,8 @@ def _describe_several(words: str, found: Sequence[Found], tasks: Sequence[Task])
             return f"{each.kind} {end}"
         return f"{end} {quote_line(to_plain_line(task.name), 60)} ({task.status})"
 
-    shown = "; ".join(map(show, found[:LISTED_TASKS]))
-    more = f" and {len(found) - LISTED_TASKS} more" if len(found) > LISTED_TASKS else ""
+    shown = "; ".join(map(show, found[:_LISTED_TASKS]))
+    more = f" and {len(found) - _LISTED_TASKS} more" if len(found) > _LISTED_TASKS else ""
     named = quote_line(to_plain_line(words), 80)
     return f"{named} may mean {shown}{more}; give the end of an id, as it stands here."
 
@@ -226,7 +226,7 @@ def _find_unique_end(each: Found, found: Sequence[Found]) -> str:
     """Return the shortest end of an id that no other of those has, at least as long as in lists."""
     rest = each.id.partition("_")[2]
     others = [other.id for other in found if other != each]
-    sizes = range(min(SHOWN_END, len(rest)), len(rest) + 1)
+    sizes = range(min(_SHOWN_END, len(rest)), len(rest) + 1)
     ends = (rest[-size:] for size in sizes if not any(o.endswith(rest[-size:]) for o in others))
     return next(ends, each.id)
 
@@ -234,9 +234,9 @@ def _find_unique_end(each: Found, found: Sequence[Found]) -> str:
 # --- where a task stands -------------------------------------------------------------------
 
 
-READ_FACTOR: Final = 8
+_READ_FACTOR: Final = 8
 """Factor by which more tasks are read if too few are visible to the caller."""
-OWNER_BATCH: Final = 500
+_OWNER_BATCH: Final = 500
 """Tasks whose owners are looked up at once."""
 _RESUMABLE_STATUSES: Final = (TaskStatus.ACTIVE, TaskStatus.FAILED, TaskStatus.PAUSED)
 
@@ -337,10 +337,10 @@ def list_visible_tasks(
     while True:
         query = TaskQuery(status=status, limit=some, implicit=implicit)
         tasks = context.store.whole.find_tasks(query)
-        seen = [*islice(list_visible(context, tasks, caller), limit)]
+        seen = [*islice(_list_visible(context, tasks, caller), limit)]
         if len(seen) == limit or len(tasks) < some:
             return seen
-        some *= READ_FACTOR
+        some *= _READ_FACTOR
 
 
 def list_visible_named(
@@ -352,16 +352,16 @@ def list_visible_named(
         TaskNotFound: No task has one of the ids.
     """
     tasks = (context.store.read_task(each).task for each in task_ids)
-    return [*islice(list_visible(context, tasks, caller), limit)]
+    return [*islice(_list_visible(context, tasks, caller), limit)]
 
 
-def list_visible(context: Context, tasks: Iterable[Task], caller: Caller) -> Iterator[Task]:
+def _list_visible(context: Context, tasks: Iterable[Task], caller: Caller) -> Iterator[Task]:
     """Yield the tasks that a caller may see."""
     if caller.person:
         yield from tasks
         return
     here, left = fill_in_home(context, caller), iter(tasks)
-    while some := [*islice(left, OWNER_BATCH)]:
+    while some := [*islice(left, _OWNER_BATCH)]:
         held = find_holders(context, [task.task_id for task in some])
         for task in some:
             its = held.get(task.task_id, TaskHolder())

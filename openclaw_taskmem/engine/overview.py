@@ -49,25 +49,25 @@ SHOWN_TASKS: Final = 50
 """Tasks of each status, latest first, that are read besides those with an open run or wait."""
 MOST_OPEN_ROWS: Final = 500
 """Open runs, and open waits, whose tasks are read at most."""
-COUNTED_TASKS: Final = 2_000
+_COUNTED_TASKS: Final = 2_000
 """Tasks of a status that are counted at most, where homes share a database."""
-ENDED_AGE: Final = timedelta(days=1)
+_ENDED_AGE: Final = timedelta(days=1)
 """How long a task that has ended is shown."""
-FAILED_AGE: Final = timedelta(days=14)
+_FAILED_AGE: Final = timedelta(days=14)
 """How long a failed task is listed as one that needs its user; older ones are counted."""
-NEWEST_CHECKPOINTS: Final = 12
+_NEWEST_CHECKPOINTS: Final = 12
 """Checkpoints of a run in which its current call is looked for; a call has two."""
-READ_ENTRIES: Final = 1_000
+_READ_ENTRIES: Final = 1_000
 """Entries of a task's ledger that are read for its line."""
-REVIEW_MESSAGES: Final = 50
+_REVIEW_MESSAGES: Final = 50
 """Messages of a task in which the note of its review is looked for."""
-NEWEST_EVENTS: Final = 20
+_NEWEST_EVENTS: Final = 20
 """Log entries of a task among which its completion is looked for."""
-NEWEST_MESSAGES: Final = 4
+_NEWEST_MESSAGES: Final = 4
 """Messages of a task in which its agent's last words are looked for."""
 _OPEN_STATUSES: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
-WAITING_STATES: Final = tuple(state for state in RunState if state.is_waiting)
-SEARCHED_EVENTS: Final = 200
+_WAITING_STATES: Final = tuple(state for state in RunState if state.is_waiting)
+_SEARCHED_EVENTS: Final = 200
 """Log entries of a task in which the reason of a refused completion is looked for."""
 
 
@@ -116,7 +116,7 @@ def _count_tasks(context: Context) -> Mapping[TaskStatus, int]:
         return context.store.count().tasks
     counted: dict[TaskStatus, int] = {}
     for status in (TaskStatus.ACTIVE, TaskStatus.FAILED):
-        query = TaskQuery(status=status, limit=COUNTED_TASKS, implicit=False)
+        query = TaskQuery(status=status, limit=_COUNTED_TASKS, implicit=False)
         counted[status] = len(context.store.find_tasks(query))
     return counted
 
@@ -133,14 +133,14 @@ def list_lines(
         implicit: True for implicit tasks instead.
     """
     now, store = context.clock.now(), context.store
-    waiting = RunQuery(states=WAITING_STATES, implicit=implicit, limit=limit)
+    waiting = RunQuery(states=_WAITING_STATES, implicit=implicit, limit=limit)
     named = dict.fromkeys(run.task_id for run in store.find_runs(waiting))
     for status in (None,) if ended_too else (*_OPEN_STATUSES, TaskStatus.FAILED):
         query = TaskQuery(status=status, limit=limit, implicit=implicit)
         named |= dict.fromkeys(
             task.task_id
             for task in store.find_tasks(query)
-            if ended_too or task.status in _OPEN_STATUSES or task.updated_at >= now - FAILED_AGE
+            if ended_too or task.status in _OPEN_STATUSES or task.updated_at >= now - _FAILED_AGE
         )
     facts = [found for found in map(context.find_task, named) if found is not None]
     facts.sort(key=lambda each: each.task.updated_at, reverse=True)
@@ -194,14 +194,14 @@ def _iterate_tasks(context: Context, now: datetime) -> Iterator[TaskFacts]:
     named = dict.fromkeys(
         run.task_id
         # Those that wait for the user are read first: others may be newer, and too many.
-        for states in (WAITING_STATES, OPEN_STATES)
+        for states in (_WAITING_STATES, OPEN_STATES)
         for run in store.find_runs(RunQuery(states=states, implicit=False, limit=MOST_OPEN_ROWS))
     )
     for wait in store.find_waits(WaitQuery(status=WaitStatus.WATCHING, limit=MOST_OPEN_ROWS)):
         if wait.task_id is not None and not is_trial(wait.session_key):
             named[wait.task_id] = None
     for status in TaskStatus:
-        since = FAILED_AGE if status is TaskStatus.FAILED else ENDED_AGE
+        since = _FAILED_AGE if status is TaskStatus.FAILED else _ENDED_AGE
         for task in store.find_tasks(TaskQuery(status=status, limit=SHOWN_TASKS, implicit=False)):
             if not status.terminal or task.updated_at >= now - since:
                 named[task.task_id] = None
@@ -253,7 +253,7 @@ def _read_newest_calls(context: Context, task: Task, run: Run | None) -> tuple[P
     states = (RunState.RUNNING, RunState.BLOCKED)
     if run is None or not (run.state in states or task.status is TaskStatus.FAILED):
         return ()
-    kept = context.store.read_records(Checkpoint, run.run_id, NEWEST_CHECKPOINTS)
+    kept = context.store.read_records(Checkpoint, run.run_id, _NEWEST_CHECKPOINTS)
     found = parse_history(kept)
     return found.calls if found else ()
 
@@ -263,7 +263,7 @@ def read_proofs(context: Context, facts: TaskFacts) -> tuple[Proof, ...] | None:
     reviewed = facts.run is not None and facts.run.state is RunState.REVIEW
     if not (facts.task.status.terminal or reviewed or facts.task.doubts):
         return None
-    entries = context.store.read_records(LedgerEntry, facts.task.task_id, READ_ENTRIES)
+    entries = context.store.read_records(LedgerEntry, facts.task.task_id, _READ_ENTRIES)
     return tuple(list_proofs(entries, facts.artifacts))
 
 
@@ -279,7 +279,7 @@ def _find_review_note(context: Context, facts: TaskFacts) -> str:
     """Return what an agent wrote to the user who is to review its task; empty: nothing."""
     if facts.run is None or facts.run.state is not RunState.REVIEW:
         return ""
-    newest = context.store.read_records(Message, facts.task.task_id, REVIEW_MESSAGES)
+    newest = context.store.read_records(Message, facts.task.task_id, _REVIEW_MESSAGES)
     return find_review_note(newest)
 
 
@@ -287,7 +287,7 @@ def _is_accepted(context: Context, task: Task) -> bool:
     """Tell whether a person completed a task whose completion had been refused."""
     if task.status is not TaskStatus.COMPLETED or not task.doubts:
         return False
-    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=SEARCHED_EVENTS))
+    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=_SEARCHED_EVENTS))
     return any(event.kind == events.COMPLETION_ACCEPTED for event in newest)
 
 
@@ -295,7 +295,7 @@ def _is_approved(context: Context, task: Task) -> bool:
     """Tell whether a person completed a task whose completion had not been refused."""
     if task.status is not TaskStatus.COMPLETED or task.doubts:
         return False
-    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=NEWEST_EVENTS))
+    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=_NEWEST_EVENTS))
     ended = (e for e in reversed(newest) if e.kind == events.STATUS_CHANGED)
     return next((event.data.get("by") is not None for event in ended), False)
 
@@ -304,7 +304,7 @@ def _find_last_words(context: Context, task: Task) -> Message | None:
     """Return the newest message of an agent whose calls nobody reports; None: there is none."""
     if task.status not in (TaskStatus.ACTIVE, TaskStatus.FAILED):
         return None
-    newest = context.store.read_records(Message, task.task_id, NEWEST_MESSAGES)
+    newest = context.store.read_records(Message, task.task_id, _NEWEST_MESSAGES)
     return next((each for each in reversed(newest) if each.role is Role.AGENT), None)
 
 
@@ -313,7 +313,7 @@ def _find_doubt(context: Context, facts: TaskFacts) -> str:
     if not facts.task.doubts or facts.task.status.terminal:
         return ""
     newest = context.store.find_events(
-        EventQuery(task_id=facts.task.task_id, limit=SEARCHED_EVENTS)
+        EventQuery(task_id=facts.task.task_id, limit=_SEARCHED_EVENTS)
     )
     refused = (e for e in reversed(newest) if e.kind == events.COMPLETION_REFUSED)
     return next((str(event.data.get("missing") or "") for event in refused), "")

@@ -15,9 +15,9 @@ from taskmem_hookspecs import Change
 log = logging.getLogger(__name__)
 OLD_ROWS: Final = 5_000
 """Rows of each kind dropped at once for their age; finding costs more than dropping."""
-BATCH_ROWS: Final = 1_000
+_BATCH_ROWS: Final = 1_000
 """Rows of each kind dropped before the database is measured again."""
-THINNED_BOOKMARK: Final = "log_thinned"
+_THINNED_BOOKMARK: Final = "log_thinned"
 """Bookmark with the id of the newest event that was dropped."""
 PATIENCE_SECONDS: Final = 2.0
 """Seconds that one pass takes; the next one goes on."""
@@ -37,7 +37,7 @@ def drop_ended(context: Context) -> bool:
 
 def read_thinned(context: Context) -> int:
     """Return the id up to which the log is not whole; 0: nothing was dropped of it."""
-    return int(context.store.read_bookmark(THINNED_BOOKMARK) or 0)
+    return int(context.store.read_bookmark(_THINNED_BOOKMARK) or 0)
 
 
 class _RetentionPass:
@@ -75,7 +75,7 @@ class _RetentionPass:
             if cut is None:
                 kept.full = False
                 return False
-            if not self._drop_rows(cut, BATCH_ROWS):
+            if not self._drop_rows(cut, _BATCH_ROWS):
                 if not kept.full:
                     log.warning("%s", retention.describe_full(kept.taken, keep))
                 kept.full = True
@@ -99,7 +99,7 @@ class _RetentionPass:
         self._dropped.update(dropped.rows)
         if dropped.rows.get("events"):
             thinned = max(dropped.last_event, read_thinned(self._context))
-            mark = self._context.store.make_bookmark(THINNED_BOOKMARK, str(thinned))
+            mark = self._context.store.make_bookmark(_THINNED_BOOKMARK, str(thinned))
             self._context.commit(Change(bookmarks=(mark,)))
         return bool(dropped.rows)
 

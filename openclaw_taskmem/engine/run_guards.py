@@ -45,8 +45,8 @@ AWAY_TEXT: Final = (
 MOST_RUNS: Final = 10_000
 SEARCHED_ROWS: Final = 50
 """Tasks of a session, newest first, that are searched for one it can go on with."""
-OPEN_STATUSES: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
-RENEWALS_PER_LEASE: Final = 10
+_OPEN_STATUSES: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
+_RENEWALS_PER_LEASE: Final = 10
 """How often per lease a call that changes nothing may renew it."""
 
 
@@ -90,7 +90,7 @@ def list_own_tasks(
     context: Context,
     session: str,
     host: str | None,
-    statuses: Iterable[TaskStatus] = OPEN_STATUSES,
+    statuses: Iterable[TaskStatus] = _OPEN_STATUSES,
     *,
     implicit: bool | None = False,
 ) -> Iterator[Task]:
@@ -259,14 +259,14 @@ def begin_caller_run(
 ) -> RunTransition | None:
     """Begin a caller's run on a task; None: the caller cannot own one.
 
-    For a user, a run is queued for the role of the last one (`begin_run_for_last_role`). If the
+    For a user, a run is queued for the role of the last one (`_begin_run_for_last_role`). If the
     call `asks` the user something, a gateway's session gets a run that keeps the question,
     whoever calls.
     """
     if asks and caller.gateway_owner is None and context.sessions.is_own(task.session_key):
         return begin_session_run(context, task, now)
     if caller.is_user:
-        return begin_run_for_last_role(context, task, now)
+        return _begin_run_for_last_role(context, task, now)
     if caller.gateway_owner is None:
         return None
     return task_runs.begin_for_caller(
@@ -291,7 +291,7 @@ def begin_session_run(context: Context, task: Task, now: datetime) -> RunTransit
     )
 
 
-def begin_run_for_last_role(context: Context, task: Task, now: datetime) -> RunTransition | None:
+def _begin_run_for_last_role(context: Context, task: Task, now: datetime) -> RunTransition | None:
     """Begin a new run of a task without an open run, queued for the role of its last run.
 
     None: it had no run, or its last run was of a gateway's session, which is woken instead.
@@ -331,7 +331,7 @@ def renew_lease(context: Context, task_id: str, caller: Caller, token: int | Non
     read = partial(context.store.find_runs, running)
 
     def renew(runs: Sequence[Run], now: datetime) -> Decision[None]:
-        fresh = timedelta(seconds=context.policies.runs.lease_seconds / RENEWALS_PER_LEASE)
+        fresh = timedelta(seconds=context.policies.runs.lease_seconds / _RENEWALS_PER_LEASE)
         renewed = tuple(
             task_runs.note_call(run, caller, token, now, context.policies.runs)
             for run in runs

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 ABANDONED_AFTER: Final = timedelta(minutes=10)
 """How long after its lease expires another home's run may be recovered here."""
-UNREADABLE_DELAY: Final = timedelta(hours=1)
+_UNREADABLE_DELAY: Final = timedelta(hours=1)
 """When to look again at a run whose task cannot be read."""
 BATCH: Final = 200
 """Runs that one pass looks at; the next pass takes the rest."""
@@ -100,7 +100,7 @@ def sweep_lapsed_runs(context: Context, gateways: Sequence[GatewayPresence]) -> 
 def _postpone_lapse(context: Context, run: Run) -> None:
     """Extend the lease of a run whose task cannot be read, so that it can be repaired."""
     now = context.clock.now()
-    later = now + UNREADABLE_DELAY
+    later = now + _UNREADABLE_DELAY
     with suppress(Conflict):
         context.commit(Change(runs=(apply_events(run, LeaseSet(lease_until=later), now=now).run,)))
 

@@ -81,7 +81,7 @@ from taskmem_hookspecs.errors import (
 
 READ_RUNS: Final = 1000
 """Runs read at first; more if there are as many."""
-QUEUED_RUNS: Final = 50
+_QUEUED_RUNS: Final = 50
 """Queued runs read at first; doubled while none of them is claimable."""
 
 
@@ -137,13 +137,13 @@ def find_claimable(context: Context, role: str) -> Task | None:
             if (
                 queued is RunState.QUEUED
                 and facts.task.status is TaskStatus.ACTIVE
-                and not has_own_session(context, facts, now)
+                and not _has_own_session(context, facts, now)
             ):
                 return facts.task
     return None
 
 
-def has_own_session(context: Context, facts: TaskFacts, now: datetime) -> bool:
+def _has_own_session(context: Context, facts: TaskFacts, now: datetime) -> bool:
     """Tell whether a queued run has a session of its own that will go on with it."""
     run = facts.run
     if run is None:
@@ -158,7 +158,7 @@ def has_own_session(context: Context, facts: TaskFacts, now: datetime) -> bool:
 
 def _list_queue(context: Context, role: str) -> Iterator[Run]:
     """Yield the queued runs that a role may claim, oldest first."""
-    start, limit = 0, QUEUED_RUNS
+    start, limit = 0, _QUEUED_RUNS
     while True:
         queued = context.store.whole.find_runs(current_run.build_queue_query(role, limit))
         yield from queued[start:]
@@ -216,9 +216,9 @@ def build_answer_delivery(
 # --- resuming, claiming, answering ---------------------------------------------------------
 
 
-CLAIM_CANDIDATES: Final = 16
+_CLAIM_CANDIDATES: Final = 16
 """Queued runs among which a claim chooses at random, so that many callers seldom collide."""
-NOT_TAKEN: Final = "it was not taken up again"
+_NOT_TAKEN: Final = "it was not taken up again"
 
 
 class TakenUp(NamedTuple):
@@ -275,7 +275,7 @@ def take_up_task(
     """
     wanted = task_id or find_own_task(context, caller)
     before = context.store.read_task(wanted)
-    guard_task(context, Act.TAKE_UP, before, caller, wish=NOT_TAKEN)
+    guard_task(context, Act.TAKE_UP, before, caller, wish=_NOT_TAKEN)
     answer = task_runs.attribute_answer(answer, before.run, caller)
     run_recovery.requeue_abandoned(context, task_id=wanted)
 
@@ -283,7 +283,7 @@ def take_up_task(
         if guard is not None:
             guard(facts)
         asked = facts.run is not None and current_run.can_take_answer(facts.run)
-        guard_task(context, Act.TAKE_UP, facts, caller, wish=NOT_TAKEN)
+        guard_task(context, Act.TAKE_UP, facts, caller, wish=_NOT_TAKEN)
         guard_reopen(context, facts.task, caller)
         task_runs.guard_review(facts.run, caller, answer)
         if questions.awaits_answer(facts.run, caller, answer, context.sessions):
@@ -377,7 +377,7 @@ def _iterate_queue(context: Context, role: str) -> Iterator[Run]:
     ended come first, unless they have been resumed too often.
     """
     passed: set[str] = set()
-    limit = CLAIM_CANDIDATES
+    limit = _CLAIM_CANDIDATES
     while True:
         queued = context.store.whole.find_runs(current_run.build_queue_query(role, limit))
         fresh = [run for run in queued if run.run_id not in passed]
@@ -441,7 +441,7 @@ def _take_up_run(
     at_work = run.state is RunState.RUNNING
     gone = waits and run_recovery.has_holder_ended(context, run)
     if at_work or not (_is_parent_session(run, caller) or gone):
-        claims.guard_write(run, caller, None, NOT_TAKEN)
+        claims.guard_write(run, caller, None, _NOT_TAKEN)
     if at_work:
         return forgiven
     owner = caller.owner
@@ -496,7 +496,7 @@ def _claim_task_run(
         if queued and (run is None or run.state is not RunState.QUEUED):
             # Even the same process is refused: another of its calls may have claimed it.
             raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
-        if queued and has_own_session(context, facts, now):
+        if queued and _has_own_session(context, facts, now):
             raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
         if run is None:
             made = begin_run(

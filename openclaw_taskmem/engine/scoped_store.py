@@ -32,8 +32,8 @@ from taskmem_hookspecs import (
 )
 
 RowT = TypeVar("RowT", Task, Wait, Wake, Run)
-QueryT = TypeVar("QueryT", TaskQuery, WaitQuery, WakeQuery, RunQuery, TextQuery)
-SHARED_BOOKMARK: Final = "shared"
+_QueryT = TypeVar("_QueryT", TaskQuery, WaitQuery, WakeQuery, RunQuery, TextQuery)
+_SHARED_BOOKMARK: Final = "shared"
 """The bookmark that a second home sets in the database."""
 _OWNERS: Final = ("home", "registrar_home")
 _NAMES: Final = ("task_id", "task_ids", "wait_id", "wake_ids")
@@ -80,13 +80,13 @@ class ScopedStore:
         """Set the `shared` bookmark, or look for it if this home was the first."""
         if self.sole:
             self.look_for_others()
-        elif self.read_shared_bookmark(SHARED_BOOKMARK) is None:
-            word = Bookmark(name=SHARED_BOOKMARK, value=self.home or "")
+        elif self.read_shared_bookmark(_SHARED_BOOKMARK) is None:
+            word = Bookmark(name=_SHARED_BOOKMARK, value=self.home or "")
             self.whole.commit(Change(bookmarks=(word,)))
 
     def look_for_others(self) -> None:
         """Restrict this store to its home from now on if a second home has come."""
-        if self.sole and self.read_shared_bookmark(SHARED_BOOKMARK) is not None:
+        if self.sole and self.read_shared_bookmark(_SHARED_BOOKMARK) is not None:
             self.sole = False
 
     # --- a bookmark of the home ----------------------------------------------
@@ -174,7 +174,7 @@ class ScopedStore:
             return event
         return event.model_copy(update={"data": {**event.data, "home": self.home}})
 
-    def _narrow(self, query: QueryT) -> QueryT:
+    def _narrow(self, query: _QueryT) -> _QueryT:
         scope = self.scope
         if scope is None or query.home is not None:
             return query

@@ -27,7 +27,7 @@ PATIENCE_SECONDS: Final = 3.0
 """Seconds for which plug-ins may build packets in one pass; then the core builds them alone."""
 BATCH: Final = 200
 """Tasks that one pass checks; the next pass takes the rest."""
-RECENT_ROWS: Final = 200
+_RECENT_ROWS: Final = 200
 """Newest log entries and wakes of a task that are read."""
 
 
@@ -76,7 +76,7 @@ def _check_task(
     threshold = context.policies.stuck.threshold_seconds
     if (held := stuck.suppress_alert(facts, now, context.policies.outbox, threshold)) is not None:
         return Change(tasks=(held,)), None
-    wakes = context.store.find_wakes(WakeQuery(task_id=task_id, limit=RECENT_ROWS))
+    wakes = context.store.find_wakes(WakeQuery(task_id=task_id, limit=_RECENT_ROWS))
     if (alerted := stuck.restore_last_alert(facts.task, wakes, now)) is not None:
         return Change(tasks=(alerted,)), None
     given = stuck.alert_registrar(
@@ -91,7 +91,7 @@ def _check_task(
     if given is not None:
         return given, verdict.reason
     failed = stuck.count_failures(
-        context.store.find_events(EventQuery(task_id=task_id, limit=RECENT_ROWS))
+        context.store.find_events(EventQuery(task_id=task_id, limit=_RECENT_ROWS))
     )
     verdict = stuck.add_failures(verdict, failed, context.policies.stuck)
     due_wake = stuck.find_due_wake(facts)

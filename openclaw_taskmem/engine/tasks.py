@@ -338,7 +338,7 @@ def answer_query(
         TaskNotFound: No task has that id.
         NotAllowed: The caller may not read it.
     """
-    acknowledge_task(context, task_id, caller)
+    _acknowledge_task(context, task_id, caller)
     facts = context.store.read_task(task_id)
     messages = [
         message
@@ -373,7 +373,7 @@ def _summarize_task(context: Context, known: QueryFacts, query: str, found: Sear
     return task_update.summarize_task(known, found.question)
 
 
-def acknowledge_task(context: Context, task_id: str, caller: Caller) -> TaskFacts:
+def _acknowledge_task(context: Context, task_id: str, caller: Caller) -> TaskFacts:
     """Acknowledge the wakes of a task that a call on it answers; return the task's facts.
 
     Raises:

@@ -70,7 +70,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import RunNotFound
 
 REPORTED_BOOKMARK: Final = "gateway_reported"
-MOST_STOPPED: Final = 100
+_MOST_STOPPED: Final = 100
 
 
 class EventCursor(Value):
@@ -92,7 +92,7 @@ class EventCursor(Value):
 
     def add_stopped_turn(self) -> EventCursor:
         """Return the cursor, with the turn that its last event began marked to be stopped."""
-        stopped = (*self.stopped, self.number)[-MOST_STOPPED:]
+        stopped = (*self.stopped, self.number)[-_MOST_STOPPED:]
         return self.model_copy(update={"stopped": stopped})
 
 
@@ -102,7 +102,7 @@ def read_cursor(context: Context, boot: str) -> EventCursor:
     return next(known, EventCursor(boot=boot))
 
 
-def make_cursor_bookmark(context: Context, done: EventCursor) -> Bookmark:
+def _make_cursor_bookmark(context: Context, done: EventCursor) -> Bookmark:
     """Return the bookmark that stores a cursor, with those of the latest other starts."""
     others = [each for each in _read_cursors(context) if each.boot != done.boot]
     lines = [each.model_dump_json() for each in (*others, done)[-MOST_BOOTS:]]
@@ -118,9 +118,9 @@ def _read_cursors(context: Context) -> list[EventCursor]:
 
 
 T = TypeVar("T")
-NewFolders = tuple[WorkFolder, ...]
+_NewFolders = tuple[WorkFolder, ...]
 """Folders that a task begins to use."""
-_NO_FOLDERS: Final[NewFolders] = ()
+_NO_FOLDERS: Final[_NewFolders] = ()
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +159,7 @@ class ReportContext(Value):
         if self.reported is None:
             return change
         done = self.reported if goes_on else self.reported.add_stopped_turn()
-        return change.model_copy(update={"bookmarks": (make_cursor_bookmark(context, done),)})
+        return change.model_copy(update={"bookmarks": (_make_cursor_bookmark(context, done),)})
 
 
 class CallDigests(Value):
@@ -216,7 +216,7 @@ def record_call_start(
 ) -> bool:
     """Write a checkpoint for a call that has begun; False: its session works on no task."""
 
-    def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[NewFolders]:
+    def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[_NewFolders]:
         moved = _take_run_for_call(context, run, report)
         if moved is None:
             return Change(), ()
@@ -245,7 +245,7 @@ def record_call_end(
     False: its session works on no task.
     """
 
-    def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[NewFolders]:
+    def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[_NewFolders]:
         moved = _take_run_for_call(context, run, report)
         if moved is None:
             return Change(), ()
@@ -320,10 +320,10 @@ def _decide_on_current_run(
             return Change(), None
         return decide(facts, run, now)
 
-    return decide_on_run(context, found, decide_if_alive, gone=gone)
+    return _decide_on_run(context, found, decide_if_alive, gone=gone)
 
 
-def decide_on_run(
+def _decide_on_run(
     context: Context,
     found: Run,
     decide: Callable[[TaskFacts, Run, datetime], Decision[T]],
@@ -341,7 +341,7 @@ def decide_on_run(
     return context.update_task(found.task_id, decide_if_there)
 
 
-def list_newest_wakes(context: Context, run: Run) -> Sequence[Wake]:
+def _list_newest_wakes(context: Context, run: Run) -> Sequence[Wake]:
     """Return the newest wakes of a run's task, newest first."""
     return context.store.find_wakes(WakeQuery(task_id=run.task_id, limit=_NEWEST_WAKES))
 
@@ -355,7 +355,7 @@ def _take_run_for_call(context: Context, run: Run, report: ReportContext) -> Run
     if current_run.is_waiting_for_word(run):
         if run.why != RunReason.ANSWERED or report.turn_since is None:
             return RunTransition(run=run)
-        if not questions.is_answer_delivered(list_newest_wakes(context, run), report.turn_since):
+        if not questions.is_answer_delivered(_list_newest_wakes(context, run), report.turn_since):
             return RunTransition(run=run)
         now = context.clock.now()
         moved = task_runs.take_up_run(run, report.owner, now, context.policies.runs)
@@ -470,14 +470,14 @@ def remind_of_answer(context: Context, found: Run) -> None:
     """Remind an agent of a user's answer on which it has not acted."""
 
     def remind(facts: TaskFacts, run: Run, now: datetime) -> Decision[None]:
-        newest, wake_id = list_newest_wakes(context, run), context.new_id("wake", now)
+        newest, wake_id = _list_newest_wakes(context, run), context.new_id("wake", now)
         change = questions.build_answer_reminder(
             facts, newest, wake_id=wake_id, now=now, policy=context.policies.runs
         )
         return change, None
 
     if found.why == RunReason.ANSWERED:
-        decide_on_run(context, found, remind, gone=None)
+        _decide_on_run(context, found, remind, gone=None)
 
 
 def resume_awaiting_run(context: Context, report: ReportContext, name: str, how: str) -> None:
@@ -495,7 +495,7 @@ def resume_awaiting_run(context: Context, report: ReportContext, name: str, how:
         change = continuation.notify_awaited_end(facts, newest, name, how, wake_id=wake_id, now=now)
         return change if change.empty else report.add_cursor(context, change), None
 
-    decide_on_run(context, run, notify, gone=None)
+    _decide_on_run(context, run, notify, gone=None)
 
 
 def _keep_last_words(context: Context, found: Run, words: str) -> None:
@@ -505,7 +505,7 @@ def _keep_last_words(context: Context, found: Run, words: str) -> None:
         after = apply_events(run, LastWordsSaid(words=words), now=now).run
         return Change(runs=(after,) if after != run else ()), None
 
-    decide_on_run(context, found, keep, gone=None)
+    _decide_on_run(context, found, keep, gone=None)
 
 
 def _release_run(context: Context, found: Run) -> None:
@@ -519,7 +519,7 @@ def _release_run(context: Context, found: Run) -> None:
             return implicit_tasks.end_task(facts, run, now), None
         return Change(runs=(apply_events(run, LeaseReleased(), now=now).run,)), None
 
-    decide_on_run(context, found, release, gone=None)
+    _decide_on_run(context, found, release, gone=None)
 
 
 def _build_words_notice(
@@ -557,7 +557,7 @@ def _settle_run(
             change = _prepend_words(change, words)
         return report.add_cursor(context, change), None
 
-    decide_on_run(context, found, settle, gone=None)
+    _decide_on_run(context, found, settle, gone=None)
 
 
 def _build_turn_end_change(
@@ -594,13 +594,13 @@ def _give_turn(
             return Change(), change is not None
         return report.add_cursor(context, _prepend_words(change, words)), True
 
-    return decide_on_run(context, found, give, gone=False)
+    return _decide_on_run(context, found, give, gone=False)
 
 
 # --- implicit tasks ------------------------------------------------------------------------
 
 
-MOST_SESSIONS: Final = 1_000
+_MOST_SESSIONS: Final = 1_000
 """Sessions whose first calls are kept in memory; the end of a turn may never be reported."""
 
 
@@ -642,7 +642,7 @@ def note_call(
         UncoveredCallEntry(at=now, entry=entry),
     )
     if not implicit_tasks.needs_task(seen):
-        if len(context.live.uncovered_calls) >= MOST_SESSIONS:
+        if len(context.live.uncovered_calls) >= _MOST_SESSIONS:
             context.live.uncovered_calls.pop(next(iter(context.live.uncovered_calls)))
         context.live.uncovered_calls[report.session_address] = seen
         return

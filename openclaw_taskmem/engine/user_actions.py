@@ -65,7 +65,7 @@ from taskmem_hookspecs import (
     WaitStatus,
 )
 
-REFUSED_QUESTION_BYTES: Final = 1_000
+_REFUSED_QUESTION_BYTES: Final = 1_000
 """Longest excerpt of a question in a refusal."""
 
 
@@ -143,7 +143,7 @@ def _guard_act(context: Context, request: ActRequest, facts: TaskFacts) -> None:
     if action is UserAction.ANSWER and question and question.key != request.question_id:
         asked = (facts.run and facts.run.dialogue.question) or question.text
         raise InvalidArguments(
-            f"{name} asks you now: {quote_line(to_plain_line(asked), REFUSED_QUESTION_BYTES)} "
+            f"{name} asks you now: {quote_line(to_plain_line(asked), _REFUSED_QUESTION_BYTES)} "
             "Your answer was to another question, or to none, so it was not sent. Answer again."
         )
     approves = action is UserAction.APPROVE

@@ -39,13 +39,13 @@ from taskmem_hookspecs import (
 )
 
 T = TypeVar("T")
-OPEN_WAITS_QUERY: Final = WaitQuery(status=WaitStatus.WATCHING, limit=1_000_000)
+_OPEN_WAITS_QUERY: Final = WaitQuery(status=WaitStatus.WATCHING, limit=1_000_000)
 """The query for the open waits that a daemon watches from its start."""
-DRIFT: Final = 1.0
+_DRIFT: Final = 1.0
 """Seconds by which a deadline may be off before it is corrected."""
 GRACE: Final = 120.0
 """Seconds after its deadline before another home may end a wait."""
-ABANDONED_TEXT: Final = "The daemon that watched it does not run any more, or not here."
+_ABANDONED_TEXT: Final = "The daemon that watched it does not run any more, or not here."
 
 
 class ArmedWait(Value):
@@ -272,7 +272,7 @@ def _is_reached(context: Context, facts: WaitFacts) -> bool:
 
 def list_watched_waits(context: Context) -> list[Wait]:
     """Return the open waits that this daemon watches, oldest first."""
-    return [*reversed(context.store.find_waits(OPEN_WAITS_QUERY))]
+    return [*reversed(context.store.find_waits(_OPEN_WAITS_QUERY))]
 
 
 def set_deadlines(context: Context, left: Mapping[tuple[str, int], float]) -> None:
@@ -287,7 +287,7 @@ def set_deadlines(context: Context, left: Mapping[tuple[str, int], float]) -> No
         if facts.wait.status is not WaitStatus.WATCHING or seconds is None:
             return Change(), None
         late = (now + timedelta(seconds=seconds) - facts.wait.deadline_at).total_seconds()
-        if abs(late) <= DRIFT:
+        if abs(late) <= _DRIFT:
             return Change(), None
         return Change(waits=(waits.postpone_wait(facts.wait, late),)), None
 
@@ -303,10 +303,10 @@ def end_abandoned(context: Context) -> None:
     as stuck.
     """
     now = context.clock.now()
-    for wait in context.store.whole.find_waits(OPEN_WAITS_QUERY):
+    for wait in context.store.whole.find_waits(_OPEN_WAITS_QUERY):
         overdue = (now - wait.deadline_at).total_seconds()
         if overdue > GRACE and not context.store.serves(wait.home):
-            end_wait(context, wait, WaitStatus.TIMEOUT, ABANDONED_TEXT)
+            end_wait(context, wait, WaitStatus.TIMEOUT, _ABANDONED_TEXT)
 
 
 def _require_open_task(context: Context, task_id: str, caller: Caller) -> TaskFacts:
