@@ -16,7 +16,7 @@ from typing import Final
 MOST_WORDS: Final = 32
 """How many words of a question are searched for, the first."""
 
-_COMMON_WORDS: Final = """
+_ENGLISH_WORDS: Final = """
 a an the this that these those there here it its is are was were be been being am do does did done
 doing have has had having can could may might must shall should will would i me my mine we us our
 you your he him his she her they them their who whom whose which what when where why how and or but
@@ -25,6 +25,8 @@ without about again s t d ll re ve m just also any some
 all already currently earlier far find found get give go going happen happened last latest left let
 many more much need next now number please recent remaining remains remind right said say show
 stand state status step steps still summarize summary task tell things thing use used while yet
+"""
+_OTHER_WORDS: Final = """
 der die das den dem des ein eine einen einem einer und oder aber nicht ich du er sie es wir ihr mein
 meine meinen war waren ist sind habe hat haben hatte wie wo was wann warum wer zu zum zur im am auf
 für mit von vom bei nach aus
@@ -33,9 +35,11 @@ as avoir fait comment où quand pourquoi que qui quoi dans sur pour avec par en 
 el los las una unos unas del y o pero yo mi mis tu su sus es son era fue he ha hay hice cómo como
 dónde donde cuándo cuando qué quién por para con sin sobre lo se
 """
-COMMON_WORDS: Final = frozenset(_COMMON_WORDS.split())
-"""Words that say nothing of what is searched for: grammar, in English, German, French and Spanish,
-and what questions about a task have in common."""
+ENGLISH_COMMON_WORDS: Final = frozenset(_ENGLISH_WORDS.split())
+"""Words that say nothing of what is searched for: grammar, in English, and what questions about a
+task have in common."""
+COMMON_WORDS: Final = ENGLISH_COMMON_WORDS.union(_OTHER_WORDS.split())
+"""The same, with the grammar of German, French and Spanish."""
 _ENDINGS: Final = re.compile(
     r"(?<=[a-z]{4})(?:i?ations?|ments?|ings?|edly|ers?|e[ds]|ly|e)$|(?<=[a-z]{3})(?:ies|s)$"
 )
@@ -105,6 +109,22 @@ def find_patterns(text: str, patterns: Sequence[str]) -> frozenset[str]:
         return letters in whole
 
     return frozenset(pattern for pattern in patterns if all(map(has_word, pattern.split())))
+
+
+def has_phrase(text: str, pattern: str) -> bool:
+    """True if a text has the words of a pattern side by side, in their order.
+
+    Signs and spaces between them do not matter.
+    """
+    tokens = split_words(_remove_accents(text))
+    *first, last = _remove_accents(pattern).split()
+    letters = last.strip("*")
+    return any(
+        tokens[end - len(first) : end] == first
+        and (token.startswith(letters) if last.endswith("*") else token == letters)
+        for end, token in enumerate(tokens)
+        if end >= len(first)
+    )
 
 
 def _remove_accents(text: str) -> str:

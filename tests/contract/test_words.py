@@ -8,6 +8,7 @@ from taskmem_hookspecs.words import (
     build_pattern,
     extract_words,
     find_patterns,
+    has_phrase,
     join_neighbours,
 )
 
@@ -78,3 +79,11 @@ def test_writing_without_spaces_is_found_by_pairs_of_letters():
     assert build_part_patterns("鍵") == ["*鍵*"]
     assert build_part_patterns("ключ") == []
     assert find_patterns("次に設定を開く", ["*設定*", "設定*"]) == {"*設定*"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "has"),
+    [("v1 2 3", True), ("1 2 3", False), ("2 v1", False), ("cafe men*", True), ("3 4*", False)],
+)
+def test_a_phrase_is_words_side_by_side(pattern, has):
+    assert has_phrase("v1.2.3 — Café/Menü", pattern) is has

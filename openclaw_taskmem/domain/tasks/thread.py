@@ -16,7 +16,14 @@ from typing import Final
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.tasks.step_phrases import find_step_numbers, sounds_like_progress
 from taskmem_hookspecs import Message, MessageType, Role, Value
-from taskmem_hookspecs.words import build_pattern, extract_words, find_patterns
+from taskmem_hookspecs.words import (
+    ENGLISH_COMMON_WORDS,
+    MOST_WORDS,
+    build_pattern,
+    find_patterns,
+    has_phrase,
+    split_words,
+)
 
 READ: Final = 60
 """Newest messages to choose from."""
@@ -131,10 +138,12 @@ _TROUBLE_QUESTION: Final = re.compile(
 )
 _TROUBLE_PATTERNS: Final = (
     *("fail*", "error*", "denied", "refus*", "reject*", "crash*", "broken", "wrong", "cannot"),
-    *("couldn*", "unable", "missing", "timed", "timeout*", "block*", "stuck", "exception*"),
-    *("traceback*", "needs"),
+    *("can t", "could not", "couldn*", "unable", "missing", "timed out", "timeout*", "block*"),
+    *("stuck", "exception*", "traceback*", "needs"),
 )
 """Patterns to search for if a question asks for trouble."""
+_GAP: Final = re.compile(r"[\s\"`“”«»,;!?()\[\]{}<>|…–—]+|['’]s\b")
+"""Signs that part the words of a question; others join them, as in `v1.2.3` or `src/main.py`."""
 _PLAN: Final = re.compile(r"\b(?:plan(?:ned)?|checklist|revis\w+)\b")
 _WAITS: Final = re.compile(r"\bwait(?:s|ed|ing)?\b")
 _BY_NUMBER: Final = re.compile(r"\s*(?:message|#)\s*#?([0-9]{1,12})\s*", re.IGNORECASE)
@@ -144,7 +153,8 @@ class ThreadQuery(Value):
     """A parsed question."""
 
     words: tuple[str, ...]
-    """Patterns of its words, without common ones."""
+    """Patterns of its words, without common ones. Of several words, a message must have them side
+    by side."""
     patterns: tuple[str, ...]
     """Patterns to search for: of its words, and of what it is about."""
     steps: frozenset[int]
@@ -208,7 +218,7 @@ def search_thread(
         question: The parsed question.
         steps: Number of steps of the plan.
         messages: The thread, oldest first.
-        found: For each pattern of the question the ids of the messages that have it.
+        found: For each pattern of the question the ids of the messages that have its words.
     """
     for message in messages:
         if message.message_id == question.message_id:
@@ -232,15 +242,34 @@ def search_thread(
 
 
 def _build_patterns(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(map(build_pattern, extract_words(text))))
+    """Return the patterns of an English question: words that signs join make one."""
+    patterns: dict[str, None] = {}
+    for group in _GAP.split(text):
+        words = split_words(group)[:MOST_WORDS]
+        if not ENGLISH_COMMON_WORDS.issuperset(words):
+            patterns[" ".join((*words[:-1], build_pattern(words[-1])))] = None
+    return tuple(patterns)[:MOST_WORDS]
 
 
 def _find_places(texts: Sequence[str], patterns: Sequence[str]) -> Mapping[str, list[int]]:
     """Return for each pattern the places of the texts that have it."""
     found = [find_patterns(text, patterns) for text in texts]
-    return {
+    places = {
         pattern: [place for place, has in enumerate(found) if pattern in has]
         for pattern in patterns
+    }
+    return _check_phrases(texts, places)
+
+
+def _check_phrases(
+    texts: Sequence[str], places: Mapping[str, Sequence[int]]
+) -> Mapping[str, list[int]]:
+    """Return the places at which all words of a pattern stand side by side in the text."""
+    return {
+        pattern: [
+            place for place in here if " " not in pattern or has_phrase(texts[place], pattern)
+        ]
+        for pattern, here in places.items()
     }
 
 
@@ -274,7 +303,8 @@ def _score_messages(
         pattern: [numbers[each] for each in ids if each in numbers]
         for pattern, ids in found.items()
     }
-    scores = dict(_score_texts([message.content for message in messages], places))
+    texts = [message.content for message in messages]
+    scores = dict(_score_texts(texts, _check_phrases(texts, places)))
     asked = question.steps | question.like_steps
     for place, message in enumerate(messages):
         score = scores.get(place, 0.0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from openclaw_taskmem.domain.tasks.thread import SearchResult, parse_query, search_thread
 from taskmem_hookspecs import Message, MessageType, Role
 from taskmem_hookspecs.testing import a_message
@@ -85,6 +87,33 @@ def test_what_the_system_notes_stands_behind_the_agents_words() -> None:
 def test_a_word_also_finds_the_longer_ones_that_begin_with_it() -> None:
     assert search("config?", "the configuration is at /etc/app", "lunch") == [
         "the configuration is at /etc/app"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("is v1.2.3 out?", ["Tagged v1.2.3"]),
+        ("192.168.0.2", []),
+        ("what of `src/app/main.py`", ["edited src/app/main.py"]),
+        ("the e-mails", ["Sent an E-Mail"]),
+        ("café/menü", ["CAFE/MENU printed"]),
+        ("which don't?", ["I don't know"]),
+        ("the app's name", ["edited src/app/main.py", "the src of the app: main, py"]),
+    ],
+)
+def test_words_that_a_question_joins_are_found_joined(query: str, found: list[str]) -> None:
+    others = ("Step 2 done", "3 files left, 1 of 2 in v1", "the src of the app: main, py", "done")
+    wanted = ("Tagged v1.2.3", "edited src/app/main.py", "Sent an E-Mail", "CAFE/MENU printed")
+    said = (*others, "mail e", *wanted, "I don't know")
+
+    assert search(query, *said) == found
+
+
+def test_a_word_counts_that_is_grammar_in_another_language() -> None:
+    assert search("why did it die in the war?", "the war", "many died", "lunch") == [
+        "the war",
+        "many died",
     ]
 
 
