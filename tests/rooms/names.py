@@ -1,21 +1,13 @@
-"""List names of the product that name no thing, and docstrings that begin with a riddle.
-
-`names_to_mend.txt` has those that are left. `python -m tests.rooms.names` prints which are new and
-which were mended; with `--update` the mended ones are taken out of the file. Nothing adds one.
-"""
+"""List names of the product that name no thing, and docstrings that begin with a riddle."""
 
 from __future__ import annotations
 
-import argparse
 import ast
-import sys
-from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("openclaw_taskmem", "hookspecs", "plugins")
-TO_MEND = Path(__file__).with_name("names_to_mend.txt")
 
 
 def split_words(text: str) -> frozenset[str]:
@@ -156,46 +148,12 @@ def list_file_faults(tree: ast.Module) -> Iterator[str]:
                 yield " ".join(text.split()[:4])
 
 
-def list_faults() -> dict[str, list[str]]:
-    """List what is to be mended: for each name, or the first words of a docstring, its files."""
-    faults = defaultdict(list)
+def list_faults() -> list[str]:
+    """List each name, or the first words of each docstring, that is to be mended, by its file."""
     files = sorted(path for root in PRODUCT for path in (ROOT / root).rglob("*.py"))
-    for path in (path for path in files if "tests" not in path.relative_to(ROOT).parts):
-        for name in list_file_faults(ast.parse(path.read_text("utf-8"))):
-            faults[name].append(str(path.relative_to(ROOT)))
-    return faults
-
-
-def count_faults_to_mend() -> Counter[str]:
-    """Count the names in the file; the paths there are for readers, since files move."""
-    return Counter(line.partition(": ")[2] for line in TO_MEND.read_text("utf-8").splitlines())
-
-
-def update_file() -> None:
-    """Take out of the file what was mended, and write where the rest is now."""
-    left = count_faults_to_mend()
-    lines = [
-        f"{path}: {name}" for name, paths in list_faults().items() for path in paths[: left[name]]
+    return [
+        f"{path.relative_to(ROOT)}: {fault}"
+        for path in files
+        if "tests" not in path.relative_to(ROOT).parts
+        for fault in list_file_faults(ast.parse(path.read_text("utf-8")))
     ]
-    TO_MEND.write_text("".join(f"{line}\n" for line in sorted(lines)), "utf-8")
-
-
-def find_differences() -> list[str]:
-    """List what is new in the product, and what the file has and the product no longer."""
-    faults, left = list_faults(), count_faults_to_mend()
-    new = [
-        f"new: {name}, one of {len(paths)}: {', '.join(paths)}"
-        for name, paths in faults.items()
-        if len(paths) > left[name]
-    ]
-    mended = [f"mended: {name}" for name, count in left.items() if len(faults[name]) < count]
-    return [*new, *mended]
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--update", action="store_true", help="take the mended ones out")
-    if parser.parse_args().update:
-        update_file()
-    left_to_mend = f"{count_faults_to_mend().total()} are left to mend"
-    sys.stdout.write("\n".join(find_differences() or [left_to_mend]) + "\n")

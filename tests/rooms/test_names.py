@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.rooms.names import PRODUCT, ROOT, find_differences, is_lone_participle, list_file_faults
+from tests.rooms.names import PRODUCT, ROOT, is_lone_participle, list_faults, list_file_faults
 
 ALL = (*PRODUCT, "tests", "bench")
 LONGEST_TEST_NAME = 60
@@ -90,10 +90,7 @@ def test_a_table_in_a_docstring_has_a_line_for_each_row() -> None:
 
 
 def test_constants_and_locals_are_nouns() -> None:
-    assert find_differences() == [], (
-        "give a new one a name that says what it holds, and take mended ones out of the file by"
-        " `python -m tests.rooms.names --update`"
-    )
+    assert list_faults() == [], "give each a name that says what it holds"
 
 
 @pytest.mark.parametrize(
