@@ -139,9 +139,9 @@ class _GracePeriod:
 
     def read_remaining(self) -> timedelta:
         """Return the remaining time; once it is zero, the next period may begin."""
-        left = self._until - self._clock.monotonic()
-        if left > 0:
-            return timedelta(seconds=left)
+        seconds = self._until - self._clock.monotonic()
+        if seconds > 0:
+            return timedelta(seconds=seconds)
         self._lost = 0.0
         return timedelta()
 

@@ -351,16 +351,16 @@ class Dispatcher:
         try:
             command = Command(_read_text(params, "command") or "")
         except ValueError:
-            known = ", ".join(Command)
-            raise InvalidArguments(f"command takes one of: {known}.") from None
+            names = ", ".join(Command)
+            raise InvalidArguments(f"command takes one of: {names}.") from None
         words = _read_text(params, "words") or ""
         reply = user_actions.run_command(self._context, command, words, caller)
         return reply.model_dump(mode="json")
 
     def _read_budget(self, _: Params, caller: Caller) -> JsonValue:
         """Return the budget of tool calls left in the current step of a session's task."""
-        left = caller.owner and turns.find_step_budget(self._context, caller.owner)
-        return {"budget": left.model_dump(mode="json") if left else None}
+        budget = caller.owner and turns.find_step_budget(self._context, caller.owner)
+        return {"budget": budget.model_dump(mode="json") if budget else None}
 
     def _check_last_words(self, params: Params, caller: Caller) -> JsonValue:
         """Return why a session's last reply is not proved; None if it may be sent."""

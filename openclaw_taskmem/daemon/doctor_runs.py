@@ -36,8 +36,8 @@ class DoctorRuns:
 
     def list_known_rows(self) -> Sequence[Mapping[str, Any]]:
         """Return the rows of the last report, also while the doctor looks again; empty: none."""
-        known = self._known
-        return () if known is None else known["rows"]
+        rows = self._known
+        return () if rows is None else rows["rows"]
 
     def read_report(self) -> Mapping[str, Any] | None:
         """Return the last report, as `taskmem doctor --json` prints it; begin one if there is none.

@@ -204,17 +204,17 @@ class Gateways:
 
     async def _take_new_event(self, connection: object, event: gateway_events.Event) -> bool:
         """Handle an event unless it was handled before; return False if its turn must stop."""
-        known = self._known.get(connection)
-        if known is None or event.number is None:
+        presence = self._known.get(connection)
+        if presence is None or event.number is None:
             return await self._take_unless_refused(connection, event, None)
-        done = await self._read_cursor(known.boot)
+        done = await self._read_cursor(presence.boot)
         if event.number <= done.number:
             return event.number not in done.stopped
         done = done.advance_to(event.number)
         try:
             goes_on = await self._take_unless_refused(connection, event, done)
         except BaseException:
-            self._unsure.add(known.boot)
+            self._unsure.add(presence.boot)
             raise
         self._remember_cursor(done if goes_on else done.add_stopped_turn())
         return goes_on
@@ -230,9 +230,9 @@ class Gateways:
     async def _read_cursor(self, boot: str) -> EventCursor:
         """Return the last handled event of a gateway start."""
         if boot not in self._done or boot in self._unsure:
-            kept = await self._apart(read_cursor, self._context, boot)
-            here = self._done.get(boot, kept)
-            self._remember_cursor(max(here, kept, key=lambda each: each.number))
+            cursor = await self._apart(read_cursor, self._context, boot)
+            here = self._done.get(boot, cursor)
+            self._remember_cursor(max(here, cursor, key=lambda each: each.number))
             self._unsure.discard(boot)
         return self._done[boot]
 
@@ -302,8 +302,8 @@ class Gateways:
         self, connection: object, session_key: str | None, agent_id: str | None
     ) -> Owner | None:
         """Return the owner as which a gateway's agent claims runs; None if it is unknown."""
-        known = self._known.get(connection)
-        if known is None or session_key is None:
+        presence = self._known.get(connection)
+        if presence is None or session_key is None:
             return None
         session = session_key.lower()
         sessions = self._context.sessions
@@ -312,27 +312,27 @@ class Gateways:
         return Owner(
             role=agent_id or named,
             session_key=session,
-            boot=known.boot,
+            boot=presence.boot,
             home=self._context.store.scope,
-            host=known.host if is_named_gateway(known.host) else None,
+            host=presence.host if is_named_gateway(presence.host) else None,
         )
 
     def find_host(self, connection: object) -> str:
         """Return the host of a gateway's agents, as in `Wake.host`."""
-        known = self._known.get(connection)
-        return known.host if known else GATEWAY
+        presence = self._known.get(connection)
+        return presence.host if presence else GATEWAY
 
     def is_in_turn(self, connection: object, session_key: str | None) -> bool:
         """Return True if a turn of the session runs, or if that is unknown."""
-        known = self._known.get(connection)
-        if known is None or session_key is None:
+        presence = self._known.get(connection)
+        if presence is None or session_key is None:
             return True
-        return session_key.lower() in known.running
+        return session_key.lower() in presence.running
 
     def find_turn_start(self, connection: object, session_key: str | None) -> datetime | None:
         """Return when the session's running turn began; None if none is known."""
-        known = self._known.get(connection)
-        return known.running.get((session_key or "").lower()) if known else None
+        presence = self._known.get(connection)
+        return presence.running.get((session_key or "").lower()) if presence else None
 
     @property
     def presences(self) -> Sequence[GatewayPresence]:
@@ -353,20 +353,20 @@ class Gateways:
         owner = self.find_owner(connection, event.session_key, event.agent_id)
         if owner is None:
             return True
-        known, session = self._known[connection], event.session_key.lower()
+        presence, session = self._known[connection], event.session_key.lower()
         if isinstance(event, gateway_events.TurnEndReport):
             # No event reports the end of a sub-agent between two turns.
             commands = [each for each in event.at_work if each.kind == "command"]
             self.note_still_running(connection, event.session_key, commands)
         elif isinstance(event, gateway_events.AwaitedEnded):
             mine = self._still_running.get(connection, {}).get(session, ())
-            left = tuple(each for each in mine if each.name != event.name)
-            self._keep_still_running(connection, session, left)
+            others = tuple(each for each in mine if each.name != event.name)
+            self._keep_still_running(connection, session, others)
         report = ReportContext(
             owner=owner,
-            gateway_started_at=known.started_at,
-            in_turn=event.session_key in known.running,
-            turn_since=known.running.get(event.session_key),
+            gateway_started_at=presence.started_at,
+            in_turn=event.session_key in presence.running,
+            turn_since=presence.running.get(event.session_key),
             folder=event.folder,
             fingerprint=event.fingerprint,
             reported=done,
@@ -417,9 +417,9 @@ class Gateways:
 
     def build_hold_finder(self) -> Callable[[str | None], Hold | None]:
         """Return a function that says why a session must not be disturbed now; for any thread."""
-        known = self.presences
+        presences = self.presences
         now = self._context.clock.now()
-        return lambda session_key: outbox.find_hold(known, session_key, now)
+        return lambda session_key: outbox.find_hold(presences, session_key, now)
 
     def build_view(self) -> list[JsonValue]:
         """Return the state of each gateway for `taskmem status`; for any thread."""
@@ -441,7 +441,7 @@ class Gateways:
     ) -> None:
         # Its clock may differ from ours, so it reports an age.
         age = timedelta(milliseconds=min(event.age, _LARGEST_AGE_MS))
-        known = GatewayPresence(
+        presence = GatewayPresence(
             boot=event.boot,
             transport=event.transport,
             version=event.version,
@@ -450,13 +450,13 @@ class Gateways:
             main_session=event.main,
             fingerprints=event.fingerprints,
         ).with_running(event.running, self._context.clock.now())
-        self._known[connection] = known
+        self._known[connection] = presence
         self._forget_still_running(connection)
         for session, reports in event.at_work.items():
             self.note_still_running(connection, session, reports)
-        log.info("a gateway has come, start %s", known.boot)
-        others = {each.boot for each in self.presences} - {known.boot}
-        await self._apart(gateway_reports.handle_gateway_start, self._context, known, others)
+        log.info("a gateway has come, start %s", presence.boot)
+        others = {each.boot for each in self.presences} - {presence.boot}
+        await self._apart(gateway_reports.handle_gateway_start, self._context, presence, others)
         self._free()
 
     async def _acknowledge_deliveries(
@@ -477,9 +477,9 @@ class Gateways:
             )
 
     def _update_running(self, connection: object, running: Sequence[str]) -> None:
-        known = self._known.get(connection)
-        if known is None:
+        presence = self._known.get(connection)
+        if presence is None:
             return
-        self._known[connection] = known.with_running(running, self._context.clock.now())
-        if known.running.keys() - set(running):
+        self._known[connection] = presence.with_running(running, self._context.clock.now())
+        if presence.running.keys() - set(running):
             self._free()

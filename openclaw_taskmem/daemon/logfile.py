@@ -64,20 +64,20 @@ class RepeatLimit(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[tuple[str, str], tuple[float, int]] = {}
+        self._repeats: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return True if the record is written; add the number of dropped repeats when due."""
         key = (record.name, record.getMessage()[:_COMPARED_CHARS])
-        since, times = self._said.pop(key, (record.created, 0))
+        since, times = self._repeats.pop(key, (record.created, 0))
         # Also start again if the clock was set back.
         if not 0 <= record.created - since < _REPEAT_SECONDS:
             if (left_out := times - MOST_REPEATS) > 0:
                 _append_words(record, f"(and {left_out} times before)")
             since, times = record.created, 0
-        if len(self._said) >= _COUNTED_MESSAGES:
-            del self._said[next(iter(self._said))]
-        self._said[key] = since, times + 1
+        if len(self._repeats) >= _COUNTED_MESSAGES:
+            del self._repeats[next(iter(self._repeats))]
+        self._repeats[key] = since, times + 1
         if times == MOST_REPEATS - 1:
             _append_words(record, "(from now on this is counted only, for up to a minute)")
         return times < MOST_REPEATS

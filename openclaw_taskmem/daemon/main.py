@@ -382,9 +382,9 @@ async def _stop_when_idle(
         if server.emptied.is_set():
             server.emptied.clear()
             alone_since = clock.monotonic()
-        left = alone_since + patience - clock.monotonic()
-        if left > 0:
-            await clock.sleep(left)
+        seconds = alone_since + patience - clock.monotonic()
+        if seconds > 0:
+            await clock.sleep(seconds)
         elif await loops.is_idle() and not server.connection_count:
             log.info("nobody needs this daemon any more")
             stop.set()

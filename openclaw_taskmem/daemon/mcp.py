@@ -130,19 +130,19 @@ def _cut_deep_nesting(line: str) -> str:
     """
     if line.count("[") + line.count("{") <= _MOST_LEVELS:
         return line
-    kept: list[str] = []
+    parts: list[str] = []
     depth = start = 0
     for found in _TEXT_OR_BRACKET.finditer(line):
         if found[0] in "[{":
             depth += 1
             if depth == _MOST_LEVELS + 1:
-                kept.append(line[start : found.start()] + "0")
+                parts.append(line[start : found.start()] + "0")
         elif found[0] in "]}":
             depth -= 1
             if depth == _MOST_LEVELS:
                 start = found.end()
-    kept.append(line[start:] if depth <= _MOST_LEVELS else "\n")
-    return "".join(kept)
+    parts.append(line[start:] if depth <= _MOST_LEVELS else "\n")
+    return "".join(parts)
 
 
 # --- the server ----------------------------------------------------------------------------
@@ -197,13 +197,13 @@ async def refuse_host(
     """Answer each request of a host with an error, until it disconnects."""
     async for line in _LinesIn(reader, writer):
         try:
-            asked: Any = json.loads(line)
+            call: Any = json.loads(line)
         except ValueError:
             continue
-        if isinstance(asked, dict) and {"id", "method"} <= asked.keys():
+        if isinstance(call, dict) and {"id", "method"} <= call.keys():
             data = why.to_json()
             error = {"code": _SERVER_ERROR, "message": str(why), "data": data}
-            number: object = cast("dict[str, Any]", asked)["id"]
+            number: object = cast("dict[str, Any]", call)["id"]
             answer = {"jsonrpc": "2.0", "id": number, "error": error}
             writer.write(json.dumps(answer).encode() + b"\n")
             await writer.drain()

@@ -165,10 +165,10 @@ class PersonCalls:
     def _show(self, params: Params) -> JsonValue:
         before = params.get("before")
         page = before if isinstance(before, int) and before < 2**63 else None
-        kept = partial(self._snapshot_store.build_view, now=self._context.clock.now())
+        build_view = partial(self._snapshot_store.build_view, now=self._context.clock.now())
         any_id = str(params.get("id", ""))
         lookup.guard_home(self._context, any_id)
-        return views.show_by_id(self._context, any_id, kept, page)
+        return views.show_by_id(self._context, any_id, build_view, page)
 
     def _read_overview(self, params: Params) -> JsonValue:
         del params
@@ -221,8 +221,8 @@ class PersonCalls:
         try:
             action = UserAction(str(params.get("action")))
         except ValueError:
-            known = ", ".join((*UserAction, _CANCEL_WAIT, LOOK, _LOOK_WITH_PROOF))
-            raise InvalidArguments(f"action takes one of: {known}.") from None
+            names = ", ".join((*UserAction, _CANCEL_WAIT, LOOK, _LOOK_WITH_PROOF))
+            raise InvalidArguments(f"action takes one of: {names}.") from None
         request = ActRequest(
             action=action,
             words=words,

@@ -99,8 +99,8 @@ class PluginLoop:
             if self._closed:
                 return
             self._closed = True
-            left = [*self._open]
-        for answer in left:
+            loops = [*self._open]
+        for answer in loops:
             # The caller's loop may be closed.
             with contextlib.suppress(RuntimeError):
                 answer.get_loop().call_soon_threadsafe(answer.cancel)
@@ -117,8 +117,8 @@ class PluginLoop:
         for task in running:
             task.cancel()
         if running:
-            _, left = await asyncio.wait(running, timeout=CLEAN_UP_SECONDS)
-            if left:
+            _, pending = await asyncio.wait(running, timeout=CLEAN_UP_SECONDS)
+            if pending:
                 log.warning("%s does not end, and is left", self._thread.name)
         # One iteration for done callbacks, and one to post their results.
         await asyncio.sleep(0)

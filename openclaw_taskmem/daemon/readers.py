@@ -201,15 +201,15 @@ class _ReaderState:
 
     def refuse_while_paused(self, now: float) -> None:
         """Raise `ReaderUnavailable` while it is paused."""
-        left = self.rests_until - now
-        if left > 0:
-            raise ReaderUnavailable(self.trouble, left)
+        seconds = self.rests_until - now
+        if seconds > 0:
+            raise ReaderUnavailable(self.trouble, seconds)
 
 
 def choose_readers(names: Sequence[str], plugin_host: PluginHost) -> Sequence[Reader]:
     """Return the readers that the settings name, in order; refuse an unknown name."""
-    known = plugin_host.find_readers()
-    return [known[name] for name in order_readers(names, known, DEFAULT_READERS)]
+    readers = plugin_host.find_readers()
+    return [readers[name] for name in order_readers(names, readers, DEFAULT_READERS)]
 
 
 class Readers:
@@ -344,8 +344,8 @@ class Readers:
         if asyncio.get_running_loop() is self._loop:
             return await self._read_first_able(question, wait_id)
         reading = self._read_first_able(question, wait_id)
-        asked = asyncio.run_coroutine_threadsafe(reading, self._loop)
-        return await asyncio.wrap_future(asked)
+        future = asyncio.run_coroutine_threadsafe(reading, self._loop)
+        return await asyncio.wrap_future(future)
 
     def ask(
         self, instruction: str, text: str, schema: Mapping[str, JsonValue]
@@ -357,12 +357,12 @@ class Readers:
         if self.offer()[0] is None:
             return None
         question = Question(instruction=instruction, parts=(text,), answer_schema=schema)
-        asked = asyncio.run_coroutine_threadsafe(self._read_first_able(question), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._read_first_able(question), self._loop)
         try:
-            reading = asked.result(ASK_SECONDS)
+            reading = future.result(ASK_SECONDS)
             found: object = json.loads(reading.answer)
         except (TimeoutError, CancelledError, TaskmemError, ValueError, RecursionError):
-            asked.cancel()
+            future.cancel()
             return None
         required = schema.get("required")
         fields = cast("list[str]", required) if isinstance(required, list) else []
@@ -403,8 +403,8 @@ class Readers:
             # Check again, since this may have changed while the question was queued.
             self._refuse_question(entry, question)
             await self.spending.count_question(entry.reader, wait_id)
-            left = self._seconds - (self._loop.time() - began)
-            return await self._request_answer(entry, question, left, wait_id)
+            seconds = self._seconds - (self._loop.time() - began)
+            return await self._request_answer(entry, question, seconds, wait_id)
         finally:
             entry.turns.release()
 

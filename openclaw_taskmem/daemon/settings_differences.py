@@ -79,5 +79,5 @@ def find_unknown_settings(environ: Iterable[str]) -> list[str]:
 
     They may be a plug-in's own.
     """
-    known = list_variables()
-    return sorted(n for n in environ if n.startswith(PREFIX) and n not in known)
+    variables = list_variables()
+    return sorted(n for n in environ if n.startswith(PREFIX) and n not in variables)

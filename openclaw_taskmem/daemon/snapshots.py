@@ -112,16 +112,16 @@ class SnapshotStore:
 
         `{"pictures": {"first": {"path": …, "taken_at": …}, …}, "pictures_note": …}`
         """
-        kept = self.find_snapshots(wait.wait_id)
+        snapshots = self.find_snapshots(wait.wait_id)
         return {
             "pictures": {
                 moment.value: {
                     "path": str(snapshot.path),
                     "taken_at": format_iso_millis(snapshot.taken_at),
                 }
-                for moment, snapshot in kept.items()
+                for moment, snapshot in snapshots.items()
             },
-            "pictures_note": None if kept else self._explain_absence(wait, now),
+            "pictures_note": None if snapshots else self._explain_absence(wait, now),
         }
 
     def _explain_absence(self, wait: Wait, now: datetime) -> str | None:
@@ -161,15 +161,15 @@ class SnapshotStore:
 
     def _shrink(self) -> None:
         """Remove the oldest snapshots until the total size is within the maximum."""
-        kept: list[tuple[float, int, Path]] = []
+        files: list[tuple[float, int, Path]] = []
         for folder in self._list_folders():
             for moment in SnapshotMoment:
                 path = folder / _format_name(moment)
                 with suppress(OSError):
                     found = path.stat()
-                    kept.append((found.st_mtime, found.st_size, path))
-        excess = sum(size for _, size, _ in kept) - self._largest
-        for _, size, path in sorted(kept):
+                    files.append((found.st_mtime, found.st_size, path))
+        excess = sum(size for _, size, _ in files) - self._largest
+        for _, size, path in sorted(files):
             if excess <= 0:
                 return
             _remove_file(path)

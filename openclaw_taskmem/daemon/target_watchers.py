@@ -444,9 +444,9 @@ class Watchers:
             InvalidArguments: No target of its kind can have such a name.
             NoProvider: No plug-in can watch such a target.
         """
-        known = self._watchers.get(target)
-        if known is not None and not known.spent:
-            return known
+        watcher = self._watchers.get(target)
+        if watcher is not None and not watcher.spent:
+            return watcher
         if target not in self._opening:
             opening = asyncio.create_task(self._open_watcher(target))
             self._opening[target] = opening

@@ -295,13 +295,13 @@ class WaitSupervisor:
 
     def read_observation(self, wait_id: str) -> str | None:
         """Return the last observation of a watched wait; None if there is none yet."""
-        known = self._wait_tasks.get(wait_id)
-        return known[0].observation if known else None
+        entry = self._wait_tasks.get(wait_id)
+        return entry[0].observation if entry else None
 
     def read_tail(self, wait_id: str) -> str | None:
         """Return the last lines on the target of a watched wait; None if it has no text."""
-        known = self._wait_tasks.get(wait_id)
-        return known[0].tail if known else None
+        entry = self._wait_tasks.get(wait_id)
+        return entry[0].tail if entry else None
 
     def follow(
         self,

@@ -83,8 +83,8 @@ class WaitTask:
         self.met = False
         """True if its condition was found to hold."""
         self.snapshots: Final = snapshots
-        left = (wait.deadline_at - clock.now()).total_seconds()
-        self._due = clock.monotonic() + left
+        seconds = (wait.deadline_at - clock.now()).total_seconds()
+        self._due = clock.monotonic() + seconds
         self._clock = clock
         self._find_watcher = watcher
         self._make_panel = panel

@@ -510,5 +510,5 @@ def _collect_due_work(change: Change) -> DueWork:
 
 def _is_shown_on_pages(change: Change) -> bool:
     """Tell whether pages may show something of a change; of bookmarks, what readers were asked."""
-    asked = any(mark.name.partition(":")[0] == WAITS_BOOKMARK for mark in change.bookmarks)
-    return asked or not change.model_copy(update={"bookmarks": ()}).empty
+    names = (mark.name.partition(":")[0] for mark in change.bookmarks)
+    return WAITS_BOOKMARK in names or not change.model_copy(update={"bookmarks": ()}).empty

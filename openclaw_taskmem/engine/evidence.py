@@ -73,7 +73,7 @@ class RequiredSet(Value):
     run: Run | None
     things: tuple[RequiredArtifact, ...]
     """The required artifacts."""
-    said: str
+    message: str
     """The message of the call."""
     entries: tuple[LedgerEntry, ...]
     folders: tuple[WorkFolder, ...]
@@ -86,7 +86,7 @@ class RequiredSet(Value):
 
     def is_same_as(self, other: RequiredSet) -> bool:
         """Tell whether another set requires the same checks."""
-        fields = ("things", "said", "entries", "folder", "boxed", "hidden")
+        fields = ("things", "message", "entries", "folder", "boxed", "hidden")
         plans = self.task.plan == other.task.plan
         return plans and all(getattr(self, f) == getattr(other, f) for f in fields)
 
@@ -134,7 +134,7 @@ def build_required_set(
         task=task,
         run=run,
         things=things,
-        said=message,
+        message=message,
         entries=tuple(context.store.read_records(LedgerEntry, task.task_id)),
         folders=tuple(context.store.read_records(WorkFolder, task.task_id)),
         folder=reported or caller.folder,
@@ -159,12 +159,12 @@ def verify_required(context: Context, sought: RequiredSet, *, asks: bool = True)
     boxed = sought.boxed
     looker = EvidenceChecker(context, task, run, sought.folders, sought.folder, boxed=boxed)
     claimed = (thing.subject for thing in sought.things)
-    found = looker.find_entries(sought.entries, sought.said, claimed)
+    found = looker.find_entries(sought.entries, sought.message, claimed)
     checked = tuple(
         looker.check(thing, found, hidden=thing in sought.hidden) for thing in sought.things
     )
     entries = looker.add_proved_files(checked, looker.judge(found))
-    named = find_names(*task.plan, sought.said)
+    named = find_names(*task.plan, sought.message)
     whys = {
         **looker.explain_missing_names(named.here, entries),
         **dict.fromkeys(named.elsewhere, ELSEWHERE_TEXT),
@@ -192,7 +192,7 @@ def verify_required(context: Context, sought: RequiredSet, *, asks: bool = True)
         ),
         nowhere=nowhere,
         passed=looker.unsearched_folders,
-        claims=asks and _claims_anything(context, task, sought.said),
+        claims=asks and _claims_anything(context, task, sought.message),
         at=context.clock.now(),
     )
 
@@ -232,7 +232,7 @@ def build_check_outcome(
     """
     now, task = context.clock.now(), facts.task
     refusal = evidence.find_refusal(task, seen.checked, seen.nowhere, claims=seen.claims)
-    kept = evidence.record_findings(
+    record = evidence.record_findings(
         facts, (*seen.checked, *seen.files), lambda: context.new_id("artifact", now), now
     )
     if refusal is not None and acceptance is None:
@@ -240,16 +240,16 @@ def build_check_outcome(
         entries = tuple(ledger.list_made(seen.entries))
         refused = evidence.build_refusal_event(facts, refusal, now)
         told = evidence.build_refusal_notice(facts, refusal, now)
-        events = (*kept.events, refused, *told)
-        return kept.model_copy(update={"ledger": entries, "events": events}), refusal
+        events = (*record.events, refused, *told)
+        return record.model_copy(update={"ledger": entries, "events": events}), refusal
     folders = seen.sought.folders
     places = _build_shown_prefixes(seen.sought.folder)
     told = evidence.build_user_notices(facts, seen.entries, places, now)
     if acceptance is not None:
         told = (evidence.build_acceptance_event(facts, acceptance, now), *told)
     over = tuple(each.model_copy(update={"files": None}) for each in folders)
-    more = {"ledger": seen.entries, "folders": over, "events": (*kept.events, *told)}
-    return kept.model_copy(update=more), None
+    more = {"ledger": seen.entries, "folders": over, "events": (*record.events, *told)}
+    return record.model_copy(update=more), None
 
 
 def _build_shown_prefixes(own: str | None) -> dict[str, str]:
@@ -303,8 +303,8 @@ def build_check_record(
 ) -> Change:
     """Return the change that records what was checked of a task that goes on."""
     checked = (*seen.checked, *seen.files)
-    kept = evidence.record_findings(facts, checked, lambda: context.new_id("artifact", now), now)
-    return kept.model_copy(update={"ledger": seen.entries})
+    record = evidence.record_findings(facts, checked, lambda: context.new_id("artifact", now), now)
+    return record.model_copy(update={"ledger": seen.entries})
 
 
 # --- after the completion ---------------------------------------------------
@@ -358,9 +358,9 @@ def check_first_answer(context: Context, session_key: str, answer: str) -> None:
     task = context.store.read_task(run.task_id).task
     if ledger.ANSWER in task.doubts:
         return
-    known = [each.path for each in context.store.read_records(LedgerEntry, task.task_id)]
-    nowhere = _find_missing_names(context, task, run, answer, known)
-    new = {what: ledger.NOWHERE_SENTENCE for what in nowhere if what not in known}
+    paths = [each.path for each in context.store.read_records(LedgerEntry, task.task_id)]
+    nowhere = _find_missing_names(context, task, run, answer, paths)
+    new = {what: ledger.NOWHERE_SENTENCE for what in nowhere if what not in paths}
 
     def notify(facts: TaskFacts, now: datetime) -> Decision[None]:
         doubts = (*facts.task.doubts, ledger.ANSWER)
@@ -374,12 +374,12 @@ def check_first_answer(context: Context, session_key: str, answer: str) -> None:
 
 
 def _find_missing_names(
-    context: Context, task: Task, run: Run, words: str, known: Sequence[str]
+    context: Context, task: Task, run: Run, words: str, paths: Sequence[str]
 ) -> list[str]:
-    """Return the names in a text that are not found anywhere, nor in `known`."""
+    """Return the names in a text that are not found anywhere, nor in `paths`."""
     folders = context.store.read_records(WorkFolder, task.task_id)
     looker = EvidenceChecker(context, task, run, folders, run.agent.folder)
-    whys = looker.explain_missing_names(find_names(words).here, known)
+    whys = looker.explain_missing_names(find_names(words).here, paths)
     return [what for what, why in whys.items() if why == ledger.NOWHERE_SENTENCE]
 
 
@@ -406,8 +406,8 @@ def find_doubt_in_answer(context: Context, owner: Owner, answer: str) -> tuple[s
     task = context.store.read_task(run.task_id).task
     if task.implicit:
         return None
-    known = [each.path for each in context.store.read_records(LedgerEntry, task.task_id)]
-    nowhere = _find_missing_names(context, task, run, answer, known)
+    paths = [each.path for each in context.store.read_records(LedgerEntry, task.task_id)]
+    nowhere = _find_missing_names(context, task, run, answer, paths)
     if not nowhere or task.status is not TaskStatus.ACTIVE:
         return None
     return task.task_id, evidence.format_missing_names(nowhere)
@@ -441,8 +441,8 @@ def find_replaced_files(facts: TaskFacts, check: CheckResult) -> NotAllowed | No
     It names them, and says how to look again. None: all are as they were shown.
     """
     shown = {each.path: each for each in ledger.list_made(check.sought.entries) if each.sha256}
-    known = [each for each in check.entries if each.path in shown]
-    replaced = [each for each in known if not _is_confirmed(shown[each.path], each)]
+    current = [each for each in check.entries if each.path in shown]
+    replaced = [each for each in current if not _is_confirmed(shown[each.path], each)]
     if not replaced:
         return None
     more, task_id = len(replaced) - _NAMED_FILES, facts.task.task_id

@@ -228,8 +228,8 @@ class EvidenceChecker:
             self._unsure[folder.path] = _PARTLY_LISTED_TEXT
         kept = None if ignored else folder.files
         before = None if kept is None else ledger.unpack_files(kept)
-        left = (before or {}).keys() - listing.files.keys()
-        there = [p for p in left if os.path.lexists(os.path.join(folder.path, p))]
+        removed = (before or {}).keys() - listing.files.keys()
+        there = [p for p in removed if os.path.lexists(os.path.join(folder.path, p))]
         found = ledger.find_changes(folder, before, listing, there)
         for path, change, stamps in found:
             yield os.path.join(folder.path, path), change, stamps

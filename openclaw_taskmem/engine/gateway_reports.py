@@ -75,7 +75,7 @@ def draw_session_view(context: Context, session: str, task_id: str) -> SessionVi
     shown = next(_list_open_tasks(context, session), task_id)
     facts = context.store.read_task(shown)
     waiting = context.store.find_runs(RunQuery(states=_WAITING_STATES, limit=MOST_ROWS))
-    asked = (
+    candidates = (
         runs.find_question(context, run)
         for run in waiting
         if (run.told_session or run.session_key) == session
@@ -83,7 +83,7 @@ def draw_session_view(context: Context, session: str, task_id: str) -> SessionVi
     return SessionView(
         session_key=session,
         card=cards.build_card(facts, facts.run or find_last_run(context, shown)),
-        questions=tuple(each for each in asked if each is not None),
+        questions=tuple(each for each in candidates if each is not None),
         newest_event=newest[-1].event_id if newest else 0,
     )
 
@@ -254,8 +254,8 @@ def prepend_waiting_tasks(
     context: Context, session_key: str, text: str | None, host: str | None = None
 ) -> str | None:
     """Return a packet preceded by what the session's tasks wait for; None: there is neither."""
-    asked = describe_waiting_tasks(context, session_key, host)
-    return "\n\n".join(filter(None, (asked, text))) or None
+    waiting = describe_waiting_tasks(context, session_key, host)
+    return "\n\n".join(filter(None, (waiting, text))) or None
 
 
 def needs_user_answer(context: Context, task_id: str) -> bool:
@@ -298,8 +298,8 @@ def build_reminder(
     guard_task(context, Act.READ, facts, Caller(session_key=session_key, host=host))
     wake_id = f"reminder_{found}"
     if facts.run is not None and facts.run.told_session == session_key:
-        asked = continuation.describe_away_question(facts.run)
-        return found, packet.build_away_reminder(facts.task, wake_id, asked or AWAY_TEXT)
+        question = continuation.describe_away_question(facts.run)
+        return found, packet.build_away_reminder(facts.task, wake_id, question or AWAY_TEXT)
     reason = f"This task was asked for; it is {facts.task.status}."
     if facts.task.implicit:
         reason = describe_cut(facts.run, boot) or "The user asked for this."

@@ -76,8 +76,8 @@ def call_hooks_for_events(context: Context) -> int:
 
 def find_position(context: Context) -> int | None:
     """Return the id of the last event that is done; None: the home is new."""
-    kept = context.store.read_bookmark(BOOKMARK)
-    return None if kept is None else int(kept)
+    value = context.store.read_bookmark(BOOKMARK)
+    return None if value is None else int(value)
 
 
 def _save_position(context: Context, place: int) -> None:

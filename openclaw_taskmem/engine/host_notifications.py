@@ -61,8 +61,8 @@ def read_position(context: Context, outgoing: NotificationKind) -> int:
 
 def find_position(context: Context, outgoing: NotificationKind) -> int | None:
     """Return the id of the last event that is done; None: the home is new."""
-    kept = context.store.read_shared_bookmark(_format_bookmark_name(context, outgoing))
-    return None if kept is None else int(kept)
+    value = context.store.read_shared_bookmark(_format_bookmark_name(context, outgoing))
+    return None if value is None else int(value)
 
 
 def find_due_events(

@@ -206,11 +206,11 @@ def build_folder_rows(
     if all(key in context.live.used_folders for key in keys):
         return ()
     since = context.clock.now() - SLACK if command else None
-    known = {each.path: each for each in context.store.read_records(WorkFolder, task_id)}
+    rows_by_path = {each.path: each for each in context.store.read_records(WorkFolder, task_id)}
     rows: list[WorkFolder] = []
     for key in keys:
-        row = known.get(key[1])
-        if row is None and len(known) + len(rows) < _MOST_FOLDERS:
+        row = rows_by_path.get(key[1])
+        if row is None and len(rows_by_path) + len(rows) < _MOST_FOLDERS:
             rows.append(WorkFolder(task_id=task_id, path=key[1], since=since))
         elif row is not None and row.since is None and command:
             rows.append(row.model_copy(update={"since": since}))
@@ -231,8 +231,8 @@ def find_used_folders(context: Context, run: Run | None, deed: FileActivity) -> 
         for folder in (*listed, *passed):
             joined = os.path.join(folder, os.path.expanduser(word))
             path = os.path.normpath(joined)
-            known = path in passed or any(_is_inside(path, each) for each in listed)
-            if not known and os.path.isdir(path) and may_look(context, run, path):
+            is_listed = path in passed or any(_is_inside(path, each) for each in listed)
+            if not is_listed and os.path.isdir(path) and may_look(context, run, path):
                 whole = any(_is_inside(each, path) for each in (*listed, *busy))
                 (passed if whole else listed).append(path)
     return UsedFolders(listed=(*listed,), passed=(*passed,))
@@ -277,10 +277,10 @@ def _list_initial_files(context: Context, new: WorkFolder, own: str | None) -> N
     listing = list_files(path) if may_look(context, facts.run, path, own) else None
     if listing is None or not listing.complete:
         return
-    known = _drop_secret_names(listing)
+    safe = _drop_secret_names(listing)
     begun = ledger.to_nanoseconds(facts.task.created_at)
-    older = {path: each for path, each in known.files.items() if each.changed < begun}
-    files = ledger.pack_files(known._replace(files=older))
+    older = {path: each for path, each in safe.files.items() if each.changed < begun}
+    files = ledger.pack_files(safe._replace(files=older))
 
     def store_files(rows: Sequence[WorkFolder], _: datetime) -> Decision[None]:
         new = (row for row in rows if row.path == path and row.files is None)
@@ -294,8 +294,8 @@ def _drop_secret_names(listing: FolderListing) -> FolderListing:
     names = "\n".join(listing.files)
     if scrub(names) == names:
         return listing
-    kept = {name: each for name, each in listing.files.items() if scrub(name) == name}
-    return listing._replace(files=kept)
+    files = {name: each for name, each in listing.files.items() if scrub(name) == name}
+    return listing._replace(files=files)
 
 
 def may_look(context: Context, run: Run | None, path: str, folder: str | None = None) -> bool:

@@ -109,13 +109,13 @@ def _find_whole_id(context: Context, words: str, kinds: Sequence[str]) -> Found 
         return None
     guard_home(context, words)
     if kind == "wake":
-        known = bool(store.find_wakes(WakeQuery(wake_ids=(words,), limit=1)))
+        is_there = bool(store.find_wakes(WakeQuery(wake_ids=(words,), limit=1)))
     else:
         try:
-            known = bool(store.read_wait(words) if kind == "wait" else store.read_task(words))
+            is_there = bool(store.read_wait(words) if kind == "wait" else store.read_task(words))
         except (TaskNotFound, WaitNotFound):
-            known = False
-    return Found(kind, words) if known else None
+            is_there = False
+    return Found(kind, words) if is_there else None
 
 
 def _find_among(
@@ -208,10 +208,10 @@ def _is_part(each: Found, wanted: str) -> bool:
 
 
 def _describe_several(words: str, found: Sequence[Found], tasks: Sequence[Task]) -> str:
-    known = {task.task_id: task for task in tasks}
+    tasks_by_id = {task.task_id: task for task in tasks}
 
     def show(each: Found) -> str:
-        end, task = _find_unique_end(each, found), known.get(each.id)
+        end, task = _find_unique_end(each, found), tasks_by_id.get(each.id)
         if task is None:
             return f"{each.kind} {end}"
         return f"{end} {quote_line(to_plain_line(task.name), 60)} ({task.status})"
@@ -360,8 +360,8 @@ def _list_visible(context: Context, tasks: Iterable[Task], caller: Caller) -> It
     if caller.person:
         yield from tasks
         return
-    here, left = fill_in_home(context, caller), iter(tasks)
-    while some := [*islice(left, _OWNER_BATCH)]:
+    here, rest = fill_in_home(context, caller), iter(tasks)
+    while some := [*islice(rest, _OWNER_BATCH)]:
         held = find_holders(context, [task.task_id for task in some])
         for task in some:
             its = held.get(task.task_id, TaskHolder())

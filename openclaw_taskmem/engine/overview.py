@@ -214,7 +214,7 @@ def _iterate_tasks(context: Context, now: datetime) -> Iterator[TaskFacts]:
 def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
     task = facts.task
     run = facts.run or find_last_run(context, task.task_id)
-    asked = runs.find_question(context, facts.run)
+    question = runs.find_question(context, facts.run)
     observed = (
         (w.wait_id, context.wait_watcher.read_observation(w.wait_id) or w.last_observation)
         for w in facts.waits
@@ -226,10 +226,10 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         failure=find_failure(context, task, run),
         unreached=find_unreached(context, facts),
         doubt=_find_doubt(context, facts),
-        question=None if asked is None else (run and run.dialogue.question) or asked.text,
-        question_id=asked.key if asked else None,
+        question=None if question is None else (run and run.dialogue.question) or question.text,
+        question_id=question.key if question else None,
         files_id=evidence.read_files_id(context, facts),
-        options=asked.options if asked else (),
+        options=question.options if question else (),
         seen={wait_id: scrub(observation) for wait_id, observation in observed if observation},
         used=_sum_usage(context, facts),
         note=_find_review_note(context, facts),
@@ -253,8 +253,8 @@ def _read_newest_calls(context: Context, task: Task, run: Run | None) -> tuple[P
     states = (RunState.RUNNING, RunState.BLOCKED)
     if run is None or not (run.state in states or task.status is TaskStatus.FAILED):
         return ()
-    kept = context.store.read_records(Checkpoint, run.run_id, _NEWEST_CHECKPOINTS)
-    found = parse_history(kept)
+    checkpoints = context.store.read_records(Checkpoint, run.run_id, _NEWEST_CHECKPOINTS)
+    found = parse_history(checkpoints)
     return found.calls if found else ()
 
 

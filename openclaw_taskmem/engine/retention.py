@@ -63,22 +63,22 @@ class _RetentionPass:
 
         With other homes in the database nothing is dropped: they may be what takes the room.
         """
-        keep, kept = self._context.policies.retention, self._context.live.storage
+        keep, storage = self._context.policies.retention, self._context.live.storage
         size = self._context.store.measure()
-        kept.shared = size.shared
+        storage.shared = size.shared
         while True:
-            kept.taken = size.bytes
-            if kept.shared:
-                kept.full = False
+            storage.taken = size.bytes
+            if storage.shared:
+                storage.full = False
                 return False
-            cut = retention.find_size_cutoff(self._now, kept.taken, keep)
+            cut = retention.find_size_cutoff(self._now, storage.taken, keep)
             if cut is None:
-                kept.full = False
+                storage.full = False
                 return False
             if not self._drop_rows(cut, _BATCH_ROWS):
-                if not kept.full:
-                    log.warning("%s", retention.describe_full(kept.taken, keep))
-                kept.full = True
+                if not storage.full:
+                    log.warning("%s", retention.describe_full(storage.taken, keep))
+                storage.full = True
                 return False
             if self._is_over():
                 return True

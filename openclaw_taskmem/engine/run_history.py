@@ -51,7 +51,7 @@ def find_last_run(context: Context, task_id: str) -> Run | None:
 def read_past_work(context: Context, task_id: str) -> PastWork:
     """Return the calls and messages of a task's latest runs."""
     runs = context.store.find_runs(RunQuery(task_id=task_id, limit=READ_RUNS))
-    known: list[PastCall] = []
+    past_calls: list[PastCall] = []
     messages: tuple[ConversationMessage, ...] = ()
     unread = 0
     for run in runs:
@@ -62,15 +62,15 @@ def read_past_work(context: Context, task_id: str) -> PastWork:
         calls = {call.number: call for call in found.calls}
         older, crowded = _read_calls_with_effects(context, run)
         calls = {call.number: call for call in older} | calls
-        known += calls.values()
+        past_calls += calls.values()
         ended = sum(call.ok is not None for call in calls.values())
         unread += max(run.progress.calls - ended, 0) if crowded else 0
-    known.sort(key=lambda call: (call.at, call.number))
+    past_calls.sort(key=lambda call: (call.at, call.number))
     responses = (run.dialogue.last_response for run in runs if run.dialogue.last_response)
     return PastWork(
         run=next(iter(runs), None),
         messages=messages,
-        calls=tuple(known),
+        calls=tuple(past_calls),
         unread=unread,
         last_response=next(responses, None),
     )
@@ -78,9 +78,9 @@ def read_past_work(context: Context, task_id: str) -> PastWork:
 
 def read_history(context: Context, run: Run) -> History | None:
     """Return the history in a run's checkpoints; None: none of it can be trusted."""
-    kept = context.store.read_records(Checkpoint, run.run_id, checkpoints.READ)
-    found = checkpoints.parse_history(kept)
-    if kept and (found is None or found.corrupt):
+    rows = context.store.read_records(Checkpoint, run.run_id, checkpoints.READ)
+    found = checkpoints.parse_history(rows)
+    if rows and (found is None or found.corrupt):
         log.warning("checkpoints of %s are damaged; what is whole is used", run.run_id)
     return found
 
@@ -88,10 +88,10 @@ def read_history(context: Context, run: Run) -> History | None:
 def _read_messages(context: Context, run: Run) -> tuple[ConversationMessage, ...]:
     """Return the last messages of a run's conversation, however many calls ago."""
     holding = checkpoints.HOLDING_SAID
-    kept = context.store.read_records(
+    rows = context.store.read_records(
         Checkpoint, run.run_id, checkpoints.MOST_MESSAGES, holding=holding
     )
-    return checkpoints.read_conversation(kept)
+    return checkpoints.read_conversation(rows)
 
 
 def _read_calls_with_effects(context: Context, run: Run) -> tuple[Sequence[PastCall], bool]:
@@ -106,15 +106,15 @@ def _read_calls_with_effects(context: Context, run: Run) -> tuple[Sequence[PastC
         Effect.OTHER: 2 * READ_EFFECTS,
     }
     read = partial(context.store.read_records, Checkpoint, run.run_id)
-    kept: dict[int, Checkpoint] = {}
+    rows: dict[int, Checkpoint] = {}
     horizon = 0
     for effect, limit in limits.items():
         holding = checkpoints.format_effect_filter(effect, ended=False)
         found = read(limit, holding=holding)
-        kept |= {each.number: each for each in found}
+        rows |= {each.number: each for each in found}
         if len(found) == limit:
             horizon = max(horizon, found[0].number)
-    calls = checkpoints.read_scattered_calls([kept[number] for number in sorted(kept)])
+    calls = checkpoints.read_scattered_calls([rows[number] for number in sorted(rows)])
     whole = [
         call
         for call in calls
@@ -153,8 +153,8 @@ def read_history_page(context: Context, task_id: str, place: HistoryPosition | N
     """Return a page of a task's calls, starting at `place`; None: at the newest."""
     runs = [*reversed(context.store.find_runs(RunQuery(task_id=task_id, limit=READ_RUNS)))]
     if place is None:
-        left = sum(run.progress.calls for run in runs)
-        place = HistoryPosition(run=len(runs), before=None, left=left)
+        remaining = sum(run.progress.calls for run in runs)
+        place = HistoryPosition(run=len(runs), before=None, left=remaining)
     calls: list[PastCall] = []
     number, before = min(place.run, len(runs)), place.before
     while number and len(calls) < CALLS_PER_PAGE:
@@ -166,8 +166,8 @@ def read_history_page(context: Context, task_id: str, place: HistoryPosition | N
         while before is None and number and not runs[number - 1].progress.checkpoints:
             number -= 1
     ended = sum(call.ok is not None for call in calls)
-    left = max(place.left - ended, 1)
-    more = HistoryPosition(run=number, before=before, left=left) if number else None
+    remaining = max(place.left - ended, 1)
+    more = HistoryPosition(run=number, before=before, left=remaining) if number else None
     return HistoryPage(calls=tuple(calls), more=more)
 
 
@@ -185,11 +185,11 @@ def _read_run_page(
 
     # A call has two checkpoints; those of other calls may lie between them.
     limit = 2 * most + 8
-    kept = context.store.read_records(Checkpoint, run.run_id, limit, before=before)
-    if before is None and checkpoints.parse_history(kept) is None:
+    rows = context.store.read_records(Checkpoint, run.run_id, limit, before=before)
+    if before is None and checkpoints.parse_history(rows) is None:
         return (), None
-    page = checkpoints.cut_page(kept, most, has_ended)
-    all_taken = not kept or page.before == kept[0].number
-    if all_taken and len(kept) < limit:
+    page = checkpoints.cut_page(rows, most, has_ended)
+    all_taken = not rows or page.before == rows[0].number
+    if all_taken and len(rows) < limit:
         return page.calls, None
     return page.calls, page.before

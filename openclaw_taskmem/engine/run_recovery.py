@@ -123,7 +123,7 @@ def requeue_abandoned(
         role: Only runs owned in this role; None: in any.
         process: Only runs of this process; None: of any.
     """
-    asked = task_id is not None or role is not None
+    is_limited = task_id is not None or role is not None
     query = RunQuery(states=(RunState.RUNNING,), task_id=task_id, limit=MOST_ROWS)
     held = [
         run
@@ -133,9 +133,9 @@ def requeue_abandoned(
         and role in (None, run.owner.role)
         and process in (None, run.owner.process)
     ]
-    left = [run for run in held if asked or not _is_gateway_run(context, run)]
+    abandoned = [run for run in held if is_limited or not _is_gateway_run(context, run)]
     queued = 0
-    for run in left:
+    for run in abandoned:
         # On a conflict the other writer has decided about the run.
         with suppress(Conflict, TaskNotFound):
             if is_abandoned(context, run):
@@ -205,10 +205,10 @@ def _find_lapsed_runs(context: Context) -> Sequence[Run]:
     own = context.store.find_runs(RunQuery(lapsed_by=now, limit=BATCH))
     if not context.store.is_shared or len(own) == BATCH:
         return own
-    known = {run.run_id for run in own}
+    own_ids = {run.run_id for run in own}
     query = RunQuery(lapsed_by=now - ABANDONED_AFTER, limit=BATCH - len(own))
-    left = context.store.whole.find_runs(query)
-    return [*own, *(run for run in left if run.run_id not in known)]
+    others = context.store.whole.find_runs(query)
+    return [*own, *(run for run in others if run.run_id not in own_ids)]
 
 
 def find_next_lapse(context: Context) -> datetime | None:
@@ -311,8 +311,8 @@ def _give_recovery_time(
             continuation.notify_gateway_restart(facts, newest, wake_id=wake_id, now=now),
             None,
         )
-    left = recovery.set_restart_lease(facts.run, presence.boot, presence.started_at, now)
-    return Change(runs=() if left is None else (left,)), None
+    lease = recovery.set_restart_lease(facts.run, presence.boot, presence.started_at, now)
+    return Change(runs=() if lease is None else (lease,)), None
 
 
 def _handle_lapse(

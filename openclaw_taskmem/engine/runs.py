@@ -282,12 +282,12 @@ def take_up_task(
     def resume(facts: TaskFacts, now: datetime) -> Decision[bool]:
         if guard is not None:
             guard(facts)
-        asked = facts.run is not None and current_run.can_take_answer(facts.run)
+        has_question = facts.run is not None and current_run.can_take_answer(facts.run)
         guard_task(context, Act.TAKE_UP, facts, caller, wish=_NOT_TAKEN)
         guard_reopen(context, facts.task, caller)
         task_runs.guard_review(facts.run, caller, answer)
         if questions.awaits_answer(facts.run, caller, answer, context.sessions):
-            return build_answer_delivery(context, facts, answer, now), asked
+            return build_answer_delivery(context, facts, answer, now), has_question
         task, message = lifecycle.reactivate_task(facts.task, now, reopen=reopen)
         messages = (message,) if message else ()
         if answer is not None:
@@ -313,13 +313,13 @@ def take_up_task(
                 *outbox.build_settled_events(gone, now),
             ),
         )
-        return change, asked
+        return change, has_question
 
-    asked = context.update_task(wanted, resume)
+    has_question = context.update_task(wanted, resume)
     facts = context.store.read_task(wanted)
     if answer is not None:
         note_heard(context, wanted, answer, caller)
-    return TakenUp(facts, answer, asked)
+    return TakenUp(facts, answer, has_question)
 
 
 class ClaimResult(NamedTuple):
@@ -382,13 +382,13 @@ def _iterate_queue(context: Context, role: str) -> Iterator[Run]:
         queued = context.store.whole.find_runs(current_run.build_queue_query(role, limit))
         fresh = [run for run in queued if run.run_id not in passed]
         while fresh:
-            left = [
+            unclaimed = [
                 run
                 for run in fresh
                 if run.why == RunReason.OWNER_GONE
                 and run.limits.tries <= context.policies.runs.tries
             ]
-            chosen = random.choice(left or fresh)  # noqa: S311 - no secret
+            chosen = random.choice(unclaimed or fresh)  # noqa: S311 - no secret
             fresh.remove(chosen)
             passed.add(chosen.run_id)
             yield chosen
@@ -515,7 +515,7 @@ def _claim_task_run(
         moved = task_runs.begin_turn_or_rest(moved, caller, now)
         event = UserHeard(heard_until=words[-1].message_id if words else 0)
         held = apply_events(moved, TasksAttached(task_ids=attached), event, now=now).run
-        left = find_handoff_notes(held, words, run.dialogue.heard_until)
+        notes = find_handoff_notes(held, words, run.dialogue.heard_until)
         # Wakes that told an earlier owner to go on are void now.
         gone = continuation.supersede_open_wakes(facts)
         log = (*moved.events, *outbox.build_settled_events(gone, now))
@@ -523,7 +523,7 @@ def _claim_task_run(
         changed = (task,) if task != facts.task else ()
         last_holder = run_recovery.describe_last_holder(context, run)
         change = Change(tasks=changed, runs=(held,), wakes=gone, events=log)
-        return change, ClaimResult(task, held, left, last_holder)
+        return change, ClaimResult(task, held, notes, last_holder)
 
     return context.update_task(task_id, claim)
 

@@ -82,8 +82,8 @@ def release_startup_wakes(context: Context) -> None:
     now = context.clock.now()
     for wake in _find_owed_wakes(context, WakeState.DUE):
         alone = wake.home is not None or not context.store.is_shared
-        kept = reachability.is_kept(wake) and context.reaches(wake.host, wake.session_key)
-        if alone and (kept or outbox.is_in_flight(wake, now)):
+        is_kept = reachability.is_kept(wake) and context.reaches(wake.host, wake.session_key)
+        if alone and (is_kept or outbox.is_in_flight(wake, now)):
             _deliver_now(context, wake)
 
 

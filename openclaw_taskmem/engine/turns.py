@@ -98,8 +98,8 @@ class EventCursor(Value):
 
 def read_cursor(context: Context, boot: str) -> EventCursor:
     """Return the event cursor of a start of a gateway."""
-    known = (each for each in _read_cursors(context) if each.boot == boot)
-    return next(known, EventCursor(boot=boot))
+    cursors = (each for each in _read_cursors(context) if each.boot == boot)
+    return next(cursors, EventCursor(boot=boot))
 
 
 def _make_cursor_bookmark(context: Context, done: EventCursor) -> Bookmark:
@@ -110,8 +110,8 @@ def _make_cursor_bookmark(context: Context, done: EventCursor) -> Bookmark:
 
 
 def _read_cursors(context: Context) -> list[EventCursor]:
-    kept = (context.store.read_bookmark(REPORTED_BOOKMARK) or "").splitlines()
-    return [EventCursor.model_validate_json(line) for line in kept]
+    lines = (context.store.read_bookmark(REPORTED_BOOKMARK) or "").splitlines()
+    return [EventCursor.model_validate_json(line) for line in lines]
 
 
 # --- turns and calls -----------------------------------------------------------------------
@@ -441,8 +441,8 @@ def settle_turn_end(context: Context, report: ReportContext, turn: Turn) -> None
     own = [run for run in open_ if current_run.can_work_on(run, report.owner)]
     # Runs owned by an earlier start of the gateway are left to recovery.
     held = [r for r in own if current_run.is_at_work(r) and r.owner == report.owner]
-    asked = [run for run in own if current_run.was_blocked_since(run, report.turn_since)]
-    spoke = next(iter((*held, *asked)), None)
+    blocked = [run for run in own if current_run.was_blocked_since(run, report.turn_since)]
+    spoke = next(iter((*held, *blocked)), None)
     if spoke is not None and turn.has_spoken:
         _keep_last_words(context, spoke, turn.said)
     for run in own if turn.may_have_acted and not turn.aborted else ():
@@ -551,9 +551,9 @@ def _settle_run(
     def settle(facts: TaskFacts, run: Run, now: datetime) -> Decision[None]:
         change = _build_turn_end_change(context, facts, run, turn, now)
         after = change.runs[-1] if change.runs else run
-        asked = any(event.kind == events.NOTICE for event in change.events)
+        has_notice = any(event.kind == events.NOTICE for event in change.events)
         answers = turn.origin is Origin.USER
-        if answers or (after.state not in current_run.WORKABLE_STATES and not asked):
+        if answers or (after.state not in current_run.WORKABLE_STATES and not has_notice):
             change = _prepend_words(change, words)
         return report.add_cursor(context, change), None
 

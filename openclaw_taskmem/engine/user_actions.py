@@ -141,9 +141,9 @@ def _guard_act(context: Context, request: ActRequest, facts: TaskFacts) -> None:
     if action in NEEDED_WORDS and not has_visible_text(request.words or ""):
         raise InvalidArguments(f"Say {NEEDED_WORDS[action]}. Nothing was changed.")
     if action is UserAction.ANSWER and question and question.key != request.question_id:
-        asked = (facts.run and facts.run.dialogue.question) or question.text
+        text = (facts.run and facts.run.dialogue.question) or question.text
         raise InvalidArguments(
-            f"{name} asks you now: {quote_line(to_plain_line(asked), _REFUSED_QUESTION_BYTES)} "
+            f"{name} asks you now: {quote_line(to_plain_line(text), _REFUSED_QUESTION_BYTES)} "
             "Your answer was to another question, or to none, so it was not sent. Answer again."
         )
     approves = action is UserAction.APPROVE
@@ -282,11 +282,11 @@ def _number_tasks(
 def _store_order(context: Context, session: str, named: list[str], *, anew: bool) -> list[str]:
     """Store the order of a session's tasks as the one that was listed last, and return it."""
     lists: dict[str, list[str]] = json.loads(context.store.read_bookmark(LISTED_BOOKMARK) or "{}")
-    known = lists.pop(session, [])
-    order = [*dict.fromkeys(named if anew else (*known, *named))]
-    if anew or order != known:
-        kept = dict([*lists.items(), (session, order)][-MOST_LISTED:])
-        mark = context.store.make_bookmark(LISTED_BOOKMARK, json.dumps(kept))
+    former = lists.pop(session, [])
+    order = [*dict.fromkeys(named if anew else (*former, *named))]
+    if anew or order != former:
+        newest = dict([*lists.items(), (session, order)][-MOST_LISTED:])
+        mark = context.store.make_bookmark(LISTED_BOOKMARK, json.dumps(newest))
         context.commit(Change(bookmarks=(mark,)))
     return order
 

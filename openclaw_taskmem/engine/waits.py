@@ -154,10 +154,10 @@ def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller)
     def rearm(facts: WaitFacts, now: datetime) -> Decision[ArmedWait]:
         _guard_wait(context, facts.wait, caller)
         ours = context.store.serves(facts.wait.home)
-        kept = waits.find_restart_position(facts.wait, wish, behind) if ours else behind
-        start = kept or sighting.start
-        asked = facts.wait.model_copy(update={"within": target.within})
-        facts = facts.model_copy(update={"wait": asked})
+        position = waits.find_restart_position(facts.wait, wish, behind) if ours else behind
+        start = position or sighting.start
+        wished = facts.wait.model_copy(update={"within": target.within})
+        facts = facts.model_copy(update={"wait": wished})
         home = context.store.home
         change = waits.rearm_wait(
             facts,

@@ -203,14 +203,14 @@ def _find_host(found: WakeFacts) -> str | None:
 
 
 def _read_wake_facts(context: Context, wake: Wake) -> WakeFacts:
-    wait, known = None, None
+    wait, task = None, None
     with suppress(WaitNotFound):
         wait = context.store.read_wait(wake.wait_id) if wake.wait_id else None
     if wake.task_id is not None:
-        known = context.find_task(wake.task_id)
-    if known is None:
+        task = context.find_task(wake.task_id)
+    if task is None:
         return WakeFacts(wake=wake, wait=wait)
-    return WakeFacts(wake=wake, task=known.task, run=known.run, wait=wait)
+    return WakeFacts(wake=wake, task=task.task, run=task.run, wait=wait)
 
 
 def settle_delivered(

@@ -222,7 +222,7 @@ class SqlStore(RetentionMixin):
 
     def commit(self, change: Change) -> None:
         """Write the whole change durably, or nothing."""
-        self._commits.commit(change)
+        self._commits.submit(change)
 
     def close(self) -> None:
         """Close all connections."""
@@ -339,7 +339,7 @@ class GroupCommit:
         self._gathered: list[_PendingChange] = []
         self._led = False
 
-    def commit(self, change: Change) -> None:
+    def submit(self, change: Change) -> None:
         """Write a change and return once it is durable; otherwise raise why it was not written."""
         ticket = _PendingChange(change)
         with self._gate:

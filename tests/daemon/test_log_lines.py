@@ -77,7 +77,7 @@ def test_the_limit_of_repeats_keeps_few_messages_in_memory() -> None:
     for n in range(5000):
         assert let_through(limit, f"task {n}", 1.0)
 
-    assert sys.getsizeof(vars(limit)["_said"]) < 20_000
+    assert sys.getsizeof(vars(limit)["_repeats"]) < 20_000
 
 
 @pytest.fixture
