@@ -244,7 +244,9 @@ def _split_command(text: str) -> list[str]:
     if not script.whole:
         return split_words(_spell_home(text))
     words = [word for command in script.commands for word in (*command.words, *command.files)]
-    return words + [word for inner in script.inner for word in _split_command(inner)]
+    return words + [
+        word for part in (*script.inner, *script.documents) for word in _split_command(part)
+    ]
 
 
 def _spell_home(text: str) -> str:

@@ -51,6 +51,7 @@ kubectl apply -f app.yaml
 kubectl -n prod delete pod app
 helm upgrade app ./chart
 terraform apply -auto-approve
+terraform destroy init
 aws s3 cp a.txt s3://bucket/a.txt
 gcloud run deploy app
 vercel --prod
@@ -63,6 +64,28 @@ stripe charges create --amount 5
 himalaya message send
 ./deploy.sh
 bin/send-invoice 12
+aws events put-events
+aws events put-rule
+aws logs delete-log-group
+stripe events resend
+az policy assignment create
+gcloud compute images delete x
+vercel env add
+netlify env:set
+heroku ps:scale web=2
+heroku run status
+cdk watch
+pulumi watch
+kubectl rollout restart status
+kubectl delete events
+npm deprecate
+npm access
+npm dist-tag add
+npm owner add
+cargo owner
+mvn clean deploy
+gradle test publishToMavenLocal
+gh api --method GET -X POST repos/a/b/issues
 """
 
 FILES = """
@@ -96,6 +119,10 @@ tar -xzf a.tgz
 sudo apt-get install -y jq
 terraform init
 docker pull alpine
+docker cp test-db:/a a
+git branch -r -d old
+npm audit fix
+make clean
 """
 
 OTHER = """
@@ -110,6 +137,14 @@ psql -c "update users set paid = true"
 npm run seed
 make seed
 docker run app
+docker run check-runner migrate
+docker exec test-db psql -c 'DROP TABLE a'
+docker exec status ls
+systemctl restart test-api.service
+systemctl stop log-collector
+systemctl restart status
+uv run check_orders.py
+go run test
 openssl genrsa
 curl https://get.example/install.sh | sh
 echo "an open quote
@@ -166,6 +201,14 @@ python -m pytest -q
 pytest tests/test_send.py
 docker build -t push .
 docker ps
+docker compose logs deploy
+docker logs push
+systemctl status test-api.service
+aws s3 ls
+stripe customers list
+gh run watch 12
+git stash list
+kubectl rollout status deploy
 kubectl get pods -n prod
 terraform plan
 aws ec2 describe-instances
@@ -179,6 +222,8 @@ while [ ! -e done ]; do sleep 1; done
 until [ -e go ]; do sleep 0.1; done # file5
 diff <(ls a) <(ls b)
 echo $((1 + 2))
+echo "$((1 + 2))"
+cat <<< 'see << EOF'
 # curl -X POST https://shop.example/pay
 export PATH=$PATH:/opt/bin
 A=1
@@ -254,6 +299,40 @@ def test_what_a_command_is_given_line_by_line_is_no_command() -> None:
     assert judge_call("exec", f"{script}git push") is Effect.OUTSIDE
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        'echo "note: see << EOF"',
+        "echo 'note: see << EOF'",
+        "echo note: see \\<< EOF",
+        "# see << EOF",
+        "# goes on \\",
+        "x=$((1 << EOF))",
+        "x=$(( ((1) << (EOF)) + 2 ))",
+        "((x = 1 << EOF))",
+        "cat <<< EOF",
+        "cat <<A <<B\n<<C\nA\nB",
+        "cat <<'END'\ngoes on \\\nEND",
+        "echo \"$(cat <<'END'\nisn't ) it\nEND\n)\"",
+    ],
+)
+def test_only_a_here_document_hides_the_lines_below(before: str) -> None:
+    assert judge_call("exec", f"{before}\ncurl -X POST http://x\nEOF") is Effect.OUTSIDE
+
+
+@pytest.mark.parametrize(
+    ("start", "effect"),
+    [
+        ("cat <<EOF", Effect.OUTSIDE),
+        ("cat <<'EOF'", Effect.NOTHING),
+        ("frob <<'EOF'", Effect.OTHER),
+    ],
+)
+def test_commands_in_a_here_document_run_if_not_quoted(start: str, effect: Effect) -> None:
+    assert judge_call("exec", f"{start}\na $(curl -X POST http://x)\nEOF\n") is effect
+    assert judge_call("exec", f"{start}\na `git push`\nEOF\n") is effect
+
+
 def test_commands_too_deep_to_look_into_are_not_known() -> None:
     assert judge_call("exec", "bash -c '" * 6 + "ls" + "'" * 6) is Effect.OTHER
     assert judge_call("exec", 'echo "' + "$(echo " * 9 + ")" * 9 + '"') is Effect.OTHER
@@ -265,6 +344,11 @@ def test_commands_too_deep_to_look_into_are_not_known() -> None:
         "curl -H '(' -X POST https://shop.example/pay",
         "curl $(cat options) -X POST https://shop.example/pay",
         'curl "$(echo "https://shop.example/pay")" -X POST',
+        "echo \"$(echo ')' ; git push)\"",
+        'echo "$((git) ; git push)"',
+        'echo "$(( 1 + $(git push) ))"',
+        "echo $(case a in a) git push;; esac)",
+        r"echo `echo \`git push\``",
         "curl -X \\\n POST https://shop.example/pay # don't worry",
         "# what isn't closed\ncurl -X POST https://shop.example/pay",
         "cat <<END\nisn't it\nEND\ncurl -X POST https://shop.example/pay",
