@@ -88,7 +88,7 @@ def thread_query() -> Iterator[Figure]:
             question = thread.parse_query(asked["query"], plan)
             found = store.find_texts(TextQuery(patterns=question.patterns, task_id=task_id))
             places = {
-                pattern: [place.message_id or 0 for place in match.places]
+                pattern: [number or 0 for _, number in match.places]
                 for pattern, match in found.items()
             }
             thread.search_thread(question, len(plan), messages, places)

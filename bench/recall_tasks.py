@@ -97,8 +97,10 @@ def recall_tasks() -> Iterator[Figure | str]:
             store.commit(_build_change(made.tasks[place : place + BATCH]))
         seconds = time.perf_counter() - began
         size = file.stat().st_size
+        questions = made.questions
+        del made  # or each garbage collection would walk its 150,000 objects
         source = PastTasks(StoredHistory(ScopedStore(store)), clock)
-        scores = ask_questions(made.questions, source.recall, _is_right, BIAS)
+        scores = ask_questions(questions, source.recall, _is_right, BIAS)
         store.close()
     yield amount("20,000 tasks with their index: written in", [seconds], "s")
     yield amount("20,000 tasks with their index: on the disk", [size / 1e6], "MB")

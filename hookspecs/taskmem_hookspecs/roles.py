@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pydantic import NonNegativeInt
 
@@ -141,19 +141,15 @@ class TextQuery(Query):
     """Only messages of this task; `home` and `limit` do not matter."""
 
 
-class TextPlace(NamedTuple):
-    """A text of a task."""
-
-    task_id: str
-    message_id: int | None
-    """None: it is no message."""
+TextPlace: TypeAlias = tuple[str, int | None]
+"""A text of a task: the task's id, and the message's; None: the text is no message."""
 
 
 class TextMatches(NamedTuple):
     """The texts that have one pattern."""
 
     total: int
-    """How many there are, about: those that are left out may be counted."""
+    """How many there are; if they are more than `limit`, those left out may be counted."""
     places: Sequence[TextPlace]
     """Messages newest first, then other texts; at most `limit` of each."""
 

@@ -349,7 +349,7 @@ def answer_query(
     question = thread.parse_query(query, plan)
     matches = context.store.find_texts(TextQuery(patterns=question.patterns, task_id=task_id))
     places = {
-        pattern: [place.message_id for place in match.places if place.message_id is not None]
+        pattern: [number for _, number in match.places if number is not None]
         for pattern, match in matches.items()
     }
     found = thread.search_thread(question, len(plan), messages, places)

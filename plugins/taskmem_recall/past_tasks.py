@@ -19,6 +19,7 @@ from taskmem_hookspecs import (
     Recollection,
     Task,
     TaskHistory,
+    TextPlace,
     TextQuery,
 )
 from taskmem_hookspecs.words import (
@@ -60,8 +61,8 @@ _LONGEST_PASSAGE: Final = 320
 """Characters of a passage in an answer."""
 _MOST_STEPS: Final = 20
 MODEL: Final = ConfidenceModel(base=-2.1, coverage=4.5, lead=10.9)
-"""Fitted to one half of 600 questions over 20,000 tasks, a sixth of them without an answer
-(`bench/recall_tasks.py`); measured on the other half."""
+"""Taken over from an earlier index of the same texts, and measured anew with 600 questions over
+20,000 tasks, a sixth of them without an answer (`bench/recall_tasks.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +110,17 @@ class PastTasks:
     ) -> Sequence[Recollection]:
         """Return the same of the tasks that the caller may recall; see `TaskSource`."""
         words = extract_words(query) or split_words(query)[:MOST_WORDS]
-        terms = self._choose_terms(words)
-        places = self._find_places(terms)
-        matches: list[_TaskMatch] = []
+        index = _Index(self._history)
+        terms = _choose_terms(index, words)
+        places = _find_places(index, terms)
+        tasks: dict[str, Task] = {}
         for task_id in _order_tasks(places):
             if may_recall(task_id) and (task := self._history.read_task(task_id)):
-                matches.append(self._measure_match(task, places[task_id], terms))
-            if len(matches) == max(COMPARED_TASKS, limit):
+                tasks[task_id] = task
+            if len(tasks) == max(COMPARED_TASKS, limit):
                 break
+        found = _group_places(places, tasks)
+        matches = [self._measure_match(tasks[each], found[each], terms) for each in tasks]
         now = self._clock.now()
         strengths = [
             (each, each.coverage, each.strength * weigh_recency(each.task, now, recency_bias))
@@ -125,60 +129,6 @@ class PastTasks:
         ranked = rank_by_strength(strengths, MODEL)
         patterns = [term.pattern for term in terms]
         return [_build_recollection(match, sure, patterns) for match, sure in ranked[:limit]]
-
-    def _count_texts(self, patterns: Iterable[str]) -> Mapping[str, int]:
-        matches = self._history.find_texts(TextQuery(patterns=tuple(patterns), limit=0))
-        return {pattern: match.total for pattern, match in matches.items()}
-
-    def _choose_terms(self, words: Sequence[str]) -> list[_Term]:
-        """Return how the words of a question are searched for.
-
-        A word that no text has is searched for in two, or by its parts in writing without spaces.
-        """
-        joined = join_neighbours(words)
-        counts = self._count_texts({*map(build_pattern, words), *joined})
-        terms = [_build_term(word, counts[word]) for word in joined if counts[word]]
-        for word in words:
-            pattern = build_pattern(word)
-            if counts[pattern]:
-                terms.append(_build_term(pattern, counts[pattern]))
-            else:
-                terms += self._find_parts(word) or [_build_term(pattern, 0)]
-        return terms
-
-    def _find_parts(self, word: str) -> list[_Term]:
-        """Return the parts of a word that no text has; it has none if no text has them either."""
-        if parts := build_part_patterns(word):
-            query = TextQuery(patterns=tuple(parts), limit=_RARE_COUNT)
-            matches = self._history.find_texts(query).items()
-            return [_build_term(part, match.total) for part, match in matches if match.total]
-        if len(word) > _MOST_LETTERS:
-            return []
-        places = range(_LEAST_PART, len(word) - _LEAST_PART + 1)
-        # The first of two is looked for alone at first: that is fast, and few are words.
-        firsts = self._count_texts(word[:place] for place in places)
-        pairs = [f"{first} {word[len(first) :]}*" for first, count in firsts.items() if count]
-        counts = self._count_texts(pairs)
-        return [_build_term(pair, counts[pair]) for pair in pairs if counts[pair]][:1]
-
-    def _find_places(self, terms: Sequence[_Term]) -> dict[str, dict[_Term, set[int | None]]]:
-        """Return for each task where the words stand, the newest tasks first.
-
-        A place is the id of a message; None: another text of the task. Common words are found only
-        beside the rarest ones.
-        """
-        found = sorted((term for term in terms if term.count), key=lambda term: term.count)
-        rare = [term for term in found if term.count <= _RARE_COUNT] or found[:1]
-        searched = {term.pattern: term for term in rare}
-        for term in found[len(rare) :]:
-            searched |= {f"{one.pattern} {term.pattern}": term for one in rare[:_PAIRED_WORDS]}
-        query = TextQuery(patterns=tuple(searched), limit=_RARE_COUNT)
-        places: dict[str, dict[_Term, set[int | None]]] = {}
-        for pattern, matches in self._history.find_texts(query).items():
-            term = searched[pattern]
-            for task_id, message_id in matches.places:
-                places.setdefault(task_id, {}).setdefault(term, set()).add(message_id)
-        return places
 
     def _measure_match(
         self, task: Task, places: Mapping[_Term, set[int | None]], terms: Sequence[_Term]
@@ -211,6 +161,121 @@ class PastTasks:
         return _TaskMatch(task, text, message, coverage, strength)
 
 
+class _Index:
+    """The index of a home's texts, as one question is looked up in it."""
+
+    def __init__(self, history: TaskHistory) -> None:
+        self._history = history
+        self._places: dict[str, Sequence[TextPlace]] = {}
+
+    def count_texts(self, patterns: Iterable[str]) -> Mapping[str, int]:
+        """Return how many texts have each pattern; those of other homes may be counted."""
+        matches = self._history.find_texts(TextQuery(patterns=tuple(patterns), limit=0))
+        return {pattern: match.total for pattern, match in matches.items()}
+
+    def count_own_texts(self, patterns: Iterable[str]) -> Mapping[str, int]:
+        """Return the same, without those of other homes where the pattern is rare."""
+        counts = self.count_texts(patterns)
+        rare = [pattern for pattern, count in counts.items() if 0 < count <= _RARE_COUNT]
+        return {**counts, **{each: len(found) for each, found in self.find_places(rare).items()}}
+
+    def find_places(self, patterns: Iterable[str]) -> Mapping[str, Sequence[TextPlace]]:
+        """Return the texts that have each pattern, the newest first."""
+        patterns = tuple(patterns)
+        new = tuple(pattern for pattern in patterns if pattern not in self._places)
+        query = TextQuery(patterns=new, limit=_RARE_COUNT)
+        for pattern, match in self._history.find_texts(query).items() if new else ():
+            self._places[pattern] = match.places
+        return {pattern: self._places[pattern] for pattern in patterns}
+
+
+def _choose_terms(index: _Index, words: Sequence[str]) -> list[_Term]:
+    """Return how the words of a question are searched for.
+
+    A word that no text has is searched for in two, or by its parts in writing without spaces.
+    """
+    joined = join_neighbours(words)
+    counts = index.count_own_texts(dict.fromkeys((*map(build_pattern, words), *joined)))
+    terms = [_build_term(word, counts[word]) for word in joined if counts[word]]
+    for word in words:
+        pattern = build_pattern(word)
+        if counts[pattern]:
+            terms.append(_build_term(pattern, counts[pattern]))
+        else:
+            terms += _find_parts(index, word) or [_build_term(pattern, 0)]
+    return terms
+
+
+def _find_parts(index: _Index, word: str) -> list[_Term]:
+    """Return the parts of a word that no text has; it has none if no text has them either."""
+    if parts := build_part_patterns(word):
+        places = index.find_places(parts)
+        return [_build_term(part, len(places[part])) for part in parts if places[part]]
+    if len(word) > _MOST_LETTERS:
+        return []
+    ends = range(_LEAST_PART, len(word) - _LEAST_PART + 1)
+    # The first of two is looked for alone at first: that is fast, and few are words.
+    firsts = index.count_texts(word[:end] for end in ends)
+    pairs = [f"{first} {word[len(first) :]}*" for first, count in firsts.items() if count]
+    counts = index.count_own_texts(pairs)
+    return [_build_term(pair, counts[pair]) for pair in pairs if counts[pair]][:1]
+
+
+def _find_places(index: _Index, terms: Sequence[_Term]) -> dict[_Term, dict[TextPlace, None]]:
+    """Return for each word where it stands, the newest texts first.
+
+    Common words are found only beside the rarest ones.
+    """
+    found = sorted((term for term in terms if term.count), key=lambda term: term.count)
+    rare = [term for term in found if term.count <= _RARE_COUNT] or found[:1]
+    searched = {term.pattern: term for term in rare}
+    for term in found[len(rare) :]:
+        searched |= {f"{one.pattern} {term.pattern}": term for one in rare[:_PAIRED_WORDS]}
+    places: dict[_Term, dict[TextPlace, None]] = {}
+    for pattern, here in index.find_places(searched).items():
+        places.setdefault(searched[pattern], {}).update(dict.fromkeys(here))
+    return places
+
+
+def _order_tasks(places: Mapping[_Term, Iterable[TextPlace]]) -> list[str]:
+    """Return the tasks with words of a question, best first, newest of equals first.
+
+    A word counts once in a task, again in its other texts, and again in its best message.
+    """
+    worth: dict[str, float] = {}
+    of_texts: dict[TextPlace, float] = {}
+    for term, here in places.items():
+        weight = term.weight
+        for place in here:
+            of_texts[place] = of_texts.get(place, 0.0) + weight
+        for task_id in dict.fromkeys(task_id for task_id, _ in here):
+            worth[task_id] = worth.get(task_id, 0.0) + weight
+    of_messages: dict[str, float] = {}
+    for (task_id, number), weight in of_texts.items():
+        if number is None:
+            worth[task_id] += weight
+        elif weight > of_messages.get(task_id, 0.0):
+            of_messages[task_id] = weight
+    for task_id, weight in of_messages.items():
+        worth[task_id] += weight
+    return sorted(worth, key=worth.__getitem__, reverse=True)
+
+
+def _group_places(
+    places: Mapping[_Term, Iterable[TextPlace]], tasks: Iterable[str]
+) -> dict[str, dict[_Term, set[int | None]]]:
+    """Return for each of some tasks where the words stand: the ids of messages.
+
+    None: another text of the task.
+    """
+    grouped: dict[str, dict[_Term, set[int | None]]] = {task_id: {} for task_id in tasks}
+    for term, here in places.items():
+        for task_id, number in here:
+            if task_id in grouped:
+                grouped[task_id].setdefault(term, set()).add(number)
+    return grouped
+
+
 def _find_terms(text: str, terms: Sequence[_Term]) -> frozenset[_Term]:
     """Return the words of a question that a text has."""
     patterns = find_patterns(text, [term.pattern for term in terms])
@@ -221,31 +286,14 @@ def _weigh(terms: Iterable[_Term]) -> float:
     return sum(term.weight for term in terms)
 
 
-def _weigh_messages(places: Mapping[_Term, set[int | None]]) -> Mapping[int, float]:
-    """Return for each message of a task what the words are worth that it has."""
+def _order_messages(places: Mapping[_Term, set[int | None]]) -> list[int]:
+    """Return the messages of a task that have words, best first, the newest of equals first."""
     worth: dict[int, float] = {}
     for term, found in places.items():
         for number in found:
             if number is not None:
                 worth[number] = worth.get(number, 0.0) + term.weight
-    return worth
-
-
-def _order_messages(places: Mapping[_Term, set[int | None]]) -> list[int]:
-    """Return the messages of a task that have words, best first, the newest of equals first."""
-    worth = _weigh_messages(places)
     return sorted(worth, key=lambda number: (worth[number], number), reverse=True)
-
-
-def _order_tasks(places: Mapping[str, Mapping[_Term, set[int | None]]]) -> list[str]:
-    """Return the tasks with words of a question, best first, newest of equals first."""
-
-    def weigh(task_id: str) -> float:
-        found = places[task_id]
-        others = _weigh(term for term in found if None in found[term])
-        return _weigh(found) + others + max(_weigh_messages(found).values(), default=0.0)
-
-    return sorted(places, key=weigh, reverse=True)
 
 
 def weigh_recency(task: Task, now: datetime, bias: float) -> float:

@@ -9,13 +9,13 @@ and of `task_texts`, which has the other texts. On PostgreSQL they are GIN index
 from __future__ import annotations
 
 from functools import cache
-from itertools import starmap
+from itertools import chain
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
-from taskmem_hookspecs import TextMatches, TextPlace, TextQuery
+from taskmem_hookspecs import TextMatches, TextQuery
 
 _NEWEST_TEXTS: Final = 20_000
 """How many messages, and other texts, are looked through for a part of a text: the newest."""
@@ -120,11 +120,8 @@ def make_search_index(connection: sa.Connection) -> None:
 
 _IS_SERVED: Final = "NOT t.implicit AND (t.home <> CAST(:home AS TEXT)) IS NOT TRUE"
 _IS_RECALLED: Final = f"m.msg_type <> 'stuck' AND {_IS_SERVED}"
-_OF_TASK: Final = "m.task_id = :task_id"
-_ID_RANGE: Final = (
-    "w.rowid BETWEEN (SELECT min(id) FROM task_messages WHERE task_id = :task_id) "
-    "AND (SELECT max(id) FROM task_messages WHERE task_id = :task_id)"
-)
+_VECTORS: Final = {"task_messages": _MESSAGE_VECTOR} | _TEXT_VECTORS
+_HAS_WORDS: Final = "@@ to_tsquery('simple', :term)"
 
 
 def _select_newest(table: str) -> str:
@@ -132,16 +129,15 @@ def _select_newest(table: str) -> str:
 
 
 @cache
-def _build_selects(dialect: str, *, is_part: bool, of_task: bool) -> tuple[sa.TextClause, ...]:
+def _build_selects(dialect: str, *, is_part: bool) -> tuple[sa.TextClause, ...]:
     """Return the statements that select the places of messages, and of other texts."""
-    wanted = _OF_TASK if of_task else _IS_RECALLED
     if dialect == "sqlite":
         join = "CROSS JOIN tasks AS t ON t.task_id ="
         last = "DESC LIMIT coalesce(:limit, -1)"
         if is_part:
             messages = (
-                f"SELECT m.task_id, m.id FROM task_messages AS m {join} m.task_id WHERE {wanted} "
-                f"AND m.id > {_select_newest('task_messages')} "
+                f"SELECT m.task_id, m.id FROM task_messages AS m {join} m.task_id "
+                f"WHERE {_IS_RECALLED} AND m.id > {_select_newest('task_messages')} "
                 rf"AND m.content LIKE :term ESCAPE '\' ORDER BY m.id {last}"
             )
             others = (
@@ -150,11 +146,10 @@ def _build_selects(dialect: str, *, is_part: bool, of_task: bool) -> tuple[sa.Te
                 rf"AND x.text LIKE :term ESCAPE '\' ORDER BY x.id {last}"
             )
         else:
-            ids = f" AND {_ID_RANGE}" if of_task else ""
             messages = (
                 "SELECT m.task_id, m.id FROM message_words AS w CROSS JOIN task_messages AS m "
                 f"ON m.id = w.rowid {join} m.task_id WHERE w.message_words MATCH :term "
-                f"AND {wanted}{ids} ORDER BY w.rowid {last}"
+                f"AND {_IS_RECALLED} ORDER BY w.rowid {last}"
             )
             others = (
                 "SELECT x.task_id, NULL FROM task_words AS w CROSS JOIN task_texts AS x "
@@ -164,61 +159,81 @@ def _build_selects(dialect: str, *, is_part: bool, of_task: bool) -> tuple[sa.Te
     else:
         last = "LIMIT CAST(:limit AS BIGINT)"
 
-        def has(vector: str, text: str) -> str:
-            if is_part:
-                return f"({text}) ILIKE :term"
-            return f"{vector} @@ to_tsquery('simple', :term)"
+        def has(table: str, text: str) -> str:
+            return f"({text}) ILIKE :term" if is_part else f"{_VECTORS[table]} {_HAS_WORDS}"
 
         newest = f"AND m.id > {_select_newest('task_messages')} " if is_part else ""
         messages = (
             "SELECT m.task_id, m.id FROM task_messages AS m JOIN tasks AS t ON t.task_id = "
-            f"m.task_id WHERE {wanted} {newest}AND {has(_MESSAGE_VECTOR, 'content')} "
+            f"m.task_id WHERE {_IS_RECALLED} {newest}AND {has('task_messages', 'content')} "
             f"ORDER BY m.id DESC {last}"
         )
         every = " UNION ALL ".join(
             f"(SELECT t.task_id FROM (SELECT * FROM {table} WHERE "
-            f"{has(_TEXT_VECTORS[table], text.replace('row.', ''))}) AS x "
+            f"{has(table, text.replace('row.', ''))}) AS x "
             f"JOIN tasks AS t ON t.task_id = x.task_id WHERE {_IS_SERVED} {last})"
             for table, _, text in _SOURCES
         )
         others = f"SELECT task_id, NULL FROM ({every}) AS x {last}"
-    return tuple(sa.text(each) for each in ((messages,) if of_task else (messages, others)))
+    return sa.text(messages), sa.text(others)
 
 
 @cache
-def _build_counts(dialect: str) -> tuple[sa.TextClause, ...]:
-    """Return the statements that count the texts with a word, in all homes."""
+def _build_task_select(dialect: str, *, is_part: bool) -> sa.TextClause:
+    """Return the statement that selects the places of one task's messages."""
+    if is_part or dialect != "sqlite":
+        like = r"content LIKE :term ESCAPE '\'" if dialect == "sqlite" else "content ILIKE :term"
+        has = like if is_part else f"{_MESSAGE_VECTOR} {_HAS_WORDS}"
+        return sa.text(
+            "SELECT task_id, id FROM task_messages "
+            f"WHERE task_id = :task_id AND {has} ORDER BY id DESC"
+        )
+    ids = "FROM task_messages WHERE task_id = :task_id"
+    return sa.text(
+        "SELECT m.task_id, m.id FROM message_words AS w CROSS JOIN task_messages AS m "
+        "ON m.id = w.rowid WHERE w.message_words MATCH :term AND m.task_id = :task_id "
+        f"AND w.rowid BETWEEN (SELECT min(id) {ids}) AND (SELECT max(id) {ids}) "
+        "ORDER BY w.rowid DESC"
+    )
+
+
+@cache
+def _build_count(dialect: str) -> sa.TextClause:
+    """Return the statement that counts the texts with words, in all homes."""
     if dialect == "sqlite":
         conditions = [(words, f"{words} MATCH :term") for words, _, _ in _WORDS]
     else:
-        vectors = {"task_messages": _MESSAGE_VECTOR} | _TEXT_VECTORS
-        query = "@@ to_tsquery('simple', :term)"
-        conditions = [(table, f"{vector} {query}") for table, vector in vectors.items()]
-    return tuple(sa.text(f"SELECT count(*) FROM {table} WHERE {has}") for table, has in conditions)
+        conditions = [(table, f"{vector} {_HAS_WORDS}") for table, vector in _VECTORS.items()]
+    counts = (f"(SELECT count(*) FROM {table} WHERE {has})" for table, has in conditions)
+    return sa.text(f"SELECT {' + '.join(counts)}")
 
 
 def find_matches(connection: sa.Connection, pattern: str, query: TextQuery) -> TextMatches:
     """Return the texts that have one pattern of a query."""
-    dialect, is_part = connection.dialect.name, pattern.startswith("*")
+    dialect = connection.dialect.name
+    is_part = pattern.startswith("*")
     term = f"%{pattern.strip('*')}%" if is_part else _format_term(pattern, dialect)
     values: dict[str, Any] = {"term": term, "limit": query.limit}
-    values |= {"home": query.home} if query.task_id is None else {"task_id": query.task_id}
-    places: list[TextPlace] = []
+    if query.task_id is None:
+        values["home"] = query.home
+        selects = () if query.limit == 0 else _build_selects(dialect, is_part=is_part)
+    else:
+        values = {"term": term, "task_id": query.task_id}
+        selects = (_build_task_select(dialect, is_part=is_part),)
     try:
-        if query.limit != 0:
-            of_task = query.task_id is not None
-            for select in _build_selects(dialect, is_part=is_part, of_task=of_task):
-                places += starmap(TextPlace, connection.execute(select, values).all())
-        if is_part or query.limit is None:
-            return TextMatches(len(places), places)
-        counts = _build_counts(dialect)
-        number = sum(connection.execute(each, {"term": term}).scalar_one() for each in counts)
+        places = [connection.execute(select, values).all() for select in selects]
+        matches = TextMatches(sum(map(len, places)), [*chain(*places)])
+        if query.limit is None or is_part or query.task_id is not None:
+            return matches
+        if places and all(len(each) < query.limit for each in places):
+            return matches
+        total = connection.execute(_build_count(dialect), {"term": term}).scalar_one()
+        return matches._replace(total=total)
     except OperationalError as error:
         # FTS5 takes letters of the newest writing for signs, so they part a word in two.
         if "phrase queries are not supported" not in str(error.orig):
             raise
         return TextMatches(0, ())
-    return TextMatches(number, places)
 
 
 def _format_term(pattern: str, dialect: str) -> str:

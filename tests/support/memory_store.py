@@ -223,9 +223,9 @@ class MemoryStore:
         matches: dict[str, TextMatches] = {}
         for pattern in query.patterns:
             places = [place for place, has in found if pattern in has]
-            said = [place for place in places if place.message_id is not None]
-            others = [place for place in places if place.message_id is None]
-            newest = [*said[: query.limit], *others[: query.limit]]
+            in_messages = [place for place in places if place[1] is not None]
+            others = [place for place in places if place[1] is None]
+            newest = [*in_messages[: query.limit], *others[: query.limit]]
             matches[pattern] = TextMatches(len(places), newest)
         return matches
 
@@ -238,7 +238,7 @@ class MemoryStore:
         for message in reversed(self._messages):
             alert = message.msg_type is MessageType.STUCK and query.task_id is None
             if message.task_id in served and not alert:
-                yield TextPlace(message.task_id, message.message_id), message.content
+                yield (message.task_id, message.message_id), message.content
         if query.task_id is not None:
             return
         for task_id, task in reversed(self._tasks.items()):
@@ -246,7 +246,7 @@ class MemoryStore:
             made = [(entry.path,) for entry in self._ledger.values() if entry.task_id == task_id]
             own = (task.name, *task.plan, task.original_request or "")
             for texts in (own, *replaced, *made) if task_id in served else ():
-                yield TextPlace(task_id, None), " ".join(texts)
+                yield (task_id, None), " ".join(texts)
 
     def count(self) -> Counts:
         """Return the number of rows, by state, without implicit tasks and their runs."""

@@ -32,7 +32,6 @@ from taskmem_hookspecs.roles import (
     RunQuery,
     TaskQuery,
     TaskStore,
-    TextPlace,
     TextQuery,
     WaitQuery,
     WakeQuery,
@@ -729,7 +728,7 @@ class StoreHomes:
         """Return the places of some patterns, in order."""
         found = store.find_texts(TextQuery(patterns=patterns, **given))
         assert [*found] == [*dict.fromkeys(patterns)]
-        return [(*place,) for matches in found.values() for place in matches.places]
+        return [place for matches in found.values() for place in matches.places]
 
     def say(self, store: TaskStore, *contents: str, **given: Any) -> None:
         """Write messages to a task, which is registered if it is not there."""
@@ -779,7 +778,7 @@ class StoreHomes:
         self.say(store, *(f"quince {number}" for number in range(9)))
         found = store.find_texts(TextQuery(patterns=("quince", "9", "8"), limit=2))
         assert [matches.total for matches in found.values()] == [9, 0, 1]
-        assert found["quince"].places == [TextPlace("task_1", 9), TextPlace("task_1", 8)]
+        assert found["quince"].places == [("task_1", 9), ("task_1", 8)]
         none = store.find_texts(TextQuery(patterns=("quince",), limit=0))["quince"]
         assert (none.total, [*none.places]) == (9, [])
 
