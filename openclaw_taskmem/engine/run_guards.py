@@ -1,4 +1,4 @@
-"""Guard and prepare use cases on runs: rights, owners, new runs, wakes, leases and quotas."""
+"""Guard and prepare use cases on runs: rights, owners, new runs, wakes and leases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from taskmem_hookspecs import (
     TaskFacts,
     TaskQuery,
     TaskStatus,
-    Wait,
     Wake,
 )
 from taskmem_hookspecs.errors import RunNotFound
@@ -341,29 +340,3 @@ def renew_lease(context: Context, task_id: str, caller: Caller, token: int | Non
 
     if not renew(read(), context.clock.now())[0].empty:
         context.update(task_id, read, renew)
-
-
-def guard_more_tasks(context: Context, caller: Caller) -> None:
-    """Refuse a new task of an agent that has its full number of open tasks.
-
-    Concurrent calls may exceed the limit by a few.
-
-    Raises:
-        LimitReached: The agent has its full number.
-    """
-    maker, most = quotas.find_maker(caller, context.sessions), quotas.MOST_TASKS
-    if maker is not None:
-        quotas.guard_tasks(context.store.count_open(Task, maker, most))
-
-
-def guard_more_waits(context: Context, caller: Caller) -> None:
-    """Refuse a new wait of an agent that has its full number of open waits.
-
-    Concurrent calls may exceed the limit by a few.
-
-    Raises:
-        LimitReached: The agent has its full number.
-    """
-    maker, most = quotas.find_maker(caller, context.sessions), quotas.MOST_WAITS
-    if maker is not None:
-        quotas.guard_waits(context.store.count_open(Wait, maker, most))

@@ -38,7 +38,6 @@ from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
 from openclaw_taskmem.engine.run_guards import (
     admit_update,
     begin_caller_run,
-    guard_more_tasks,
     guard_task,
 )
 from openclaw_taskmem.engine.turns import find_covering_task
@@ -76,7 +75,7 @@ def register_new_task(
         InvalidArguments: It requires an artifact that could never be proved.
         LimitReached: The agent has its full number of open tasks.
     """
-    guard_more_tasks(context, caller)
+    _guard_more_tasks(context, caller)
     folders = [caller.folder] if caller.folder else []
     build = partial(
         _build_registration, context, name, plan, metadata, caller, segmented=segmented, role=role
@@ -431,3 +430,16 @@ def revise_task_plan(
         )
 
     return context.update_task(task_id, revise)
+
+
+def _guard_more_tasks(context: Context, caller: Caller) -> None:
+    """Refuse a new task of an agent that has its full number of open tasks.
+
+    Concurrent calls may exceed the limit by a few.
+
+    Raises:
+        LimitReached: The agent has its full number.
+    """
+    maker, most = quotas.find_maker(caller, context.sessions), quotas.MOST_TASKS
+    if maker is not None:
+        quotas.guard_tasks(context.store.count_open(Task, maker, most))

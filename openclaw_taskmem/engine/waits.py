@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.callers.reachability import OWED_STATES
-from openclaw_taskmem.domain.changes import rights, waits
+from openclaw_taskmem.domain.changes import quotas, rights, waits
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.changes.waits import Refinement, WaitFacts
 from openclaw_taskmem.domain.conditions import targets
@@ -19,7 +19,6 @@ from openclaw_taskmem.engine.context import Context, Decision, TargetPreview
 from openclaw_taskmem.engine.run_guards import (
     fill_in_home,
     find_holder,
-    guard_more_waits,
     guard_task,
 )
 from taskmem_hookspecs import (
@@ -87,7 +86,7 @@ def open_wait(
         LimitReached: The caller has its full number of open waits.
         TaskmemError: What `WaitWatcher.preview_target` refuses.
     """
-    guard_more_waits(context, caller)
+    _guard_more_waits(context, caller)
     if task_id:
         _require_open_task(context, task_id, caller)
     parsed = _confine_target(context, targets.parse_target(target), caller)
@@ -136,7 +135,7 @@ def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller)
     before = context.store.read_wait(wait_id)
     _guard_wait(context, before, caller)
     if before.status is not WaitStatus.WATCHING:
-        guard_more_waits(context, caller)
+        _guard_more_waits(context, caller)
     if before.task_id:
         waits.require_open(context.store.read_task(before.task_id))
     confined = _confine_target(context, targets.parse_target(before.target), caller)
@@ -353,3 +352,16 @@ def _decide_on_wait(
         )
 
     return context.update(first.task_id or wait_id, read_wait_facts, decide)
+
+
+def _guard_more_waits(context: Context, caller: Caller) -> None:
+    """Refuse a new wait of an agent that has its full number of open waits.
+
+    Concurrent calls may exceed the limit by a few.
+
+    Raises:
+        LimitReached: The agent has its full number.
+    """
+    maker, most = quotas.find_maker(caller, context.sessions), quotas.MOST_WAITS
+    if maker is not None:
+        quotas.guard_waits(context.store.count_open(Wait, maker, most))
