@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from taskmem_hookspecs import Message, TaskQuery
+from taskmem_hookspecs import Change, Message, TaskQuery
 from taskmem_hookspecs.errors import InvalidArguments
 from taskmem_hookspecs.testing import a_task
 from taskmem_recall import past_task_hooks, past_tasks
@@ -64,6 +64,14 @@ def test_what_was_written_by_the_call_before_is_found(home):
     (found,) = home.world.call("memory_recall", query="quince")["results"] or [None]
     assert found["task_id"] == task_id
     assert "quince is in the cellar" in found["summary"]
+
+
+def test_a_word_that_only_a_turn_has_is_looked_for_in_its_parts(home):
+    task_id = home.world.register("Move the mail server")
+    turn = a_task(task_id="task_turn", name="mailserver", plan=("y",), implicit=True)
+    home.world.context.store.whole.commit(Change(tasks=(turn,)))
+    (found,) = home.ask("mailserver")
+    assert (found.task_id, found.confidence > 0.5) == (task_id, True)
 
 
 def test_words_that_are_known_only_joined_find_the_task(home):
