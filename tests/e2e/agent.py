@@ -33,14 +33,16 @@ def packets_in(text: str) -> list[Document]:
 
 
 def reminders_in(text: str) -> list[Document]:
-    """The packets put before a prompt; one that does not parse is an error."""
+    """The packets put before a prompt; one that does not parse is an error.
+
+    What a packet, or the summary of a compaction, quotes of an earlier one is left out.
+    """
     found = []
-    start = text.find(REMINDER)
+    start = text.find(f'{REMINDER}{{"')
     while start >= 0:
-        # What a packet quotes of the conversation may hold an earlier one.
         packet, end = json.JSONDecoder().raw_decode(text, start + len(REMINDER))
         found.append(packet)
-        start = text.find(REMINDER, end)
+        start = text.find(f'{REMINDER}{{"', end)
     return found
 
 
