@@ -267,8 +267,9 @@ def test_what_a_killed_back_up_left_goes_at_the_next(filled_home: Home, tmp_path
 def test_a_busy_machine_fails_no_restore(
     filled_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def need_a_minute(call: Callable[[], object], seconds: float, _name: str) -> object:
-        if seconds < 60:
+    def need_a_minute(call: Callable[[], object], seconds: float, name: str) -> object:
+        # Plug-ins are loaded already, on a machine that was not busy then.
+        if seconds < 60 and not name.endswith(".loading"):
             raise TookTooLong(seconds, Future())
         return call()
 

@@ -82,7 +82,8 @@ def test_open_task_precedes_the_prompt_once_while_it_is_news(house: House):
     [known] = json.loads(taskmem.run("status", "--json"))["gateways"]
     assert known["reported"]["compacted"] == 2
     assert known["reported"]["tool_called"] >= 1
-    assert known["reported"]["session_started"] >= 2
+    # The main session may have begun in a module before.
+    assert known["reported"]["session_started"] >= 1
 
     # A new start of the gateway is news for every session that has an open task.
     at_home.restart()
