@@ -207,7 +207,6 @@ def test_a_story_says_its_order_and_its_seconds(page: Page, root: str, showcase:
     story = page.get_by_role("region", name="What happened, the newest first")
     assert re.fullmatch(AT, story.locator(".at").first.inner_text())
     expect(story.locator(".told").last).to_contain_text("Registered with 2 steps")
-    expect(page.get_by_label("Move it to the left to see the task as it was")).to_be_visible()
     expect(story).not_to_contain_text("→")
 
 
