@@ -5,15 +5,12 @@ A surface takes the bytes of the fuzzer and raises if its promise is broken.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import json
-import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from html.parser import HTMLParser
-from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -212,11 +209,9 @@ class _History:
 
     def __init__(self) -> None:
         self.world = World(plugins=[("tasks", self)])
-        folder = Path(tempfile.mkdtemp(prefix="taskmem-fuzz-"))
-        self._tasks = PastTasks(self.world.history, folder, self.world.clock)
+        self._tasks = PastTasks(self.world.history, self.world.clock)
         for name in ("Add an SSH key", "ключ 鍵", 'NEAR("x")', "Renew the certificate"):
             self.world.narrate(self.world.register(name), f"{name}: done.")
-        asyncio.run(self._store_tasks())
 
     @hookimpl
     def recall_source(self) -> Any:
@@ -224,14 +219,6 @@ class _History:
 
     def recall(self, query: str, limit: int, recency_bias: float) -> Any:
         return self._tasks.recall(query, limit, recency_bias)
-
-    async def _store_tasks(self) -> None:
-        running = asyncio.create_task(self._tasks.run())
-        while self._tasks.advice() is not None:
-            await asyncio.wait([running], timeout=0.005)
-        running.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
 
 
 @cache
