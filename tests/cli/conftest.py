@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 
 from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.home import find_home
-from tests.cli.fake_daemon import FakeDaemon
+from tests.cli.fake_daemon import PATIENCE, FakeDaemon
 
 
 @pytest.fixture
@@ -17,6 +18,10 @@ def home():
         found = find_home({"TASKMEM_HOME": str(Path(folder) / "home")})
         assert found.socket.parent == found.folder
         yield found
+        for thread in threading.enumerate():
+            # An attempt that a relay gave up still writes to the home.
+            if thread.name == "attempt":
+                thread.join(PATIENCE)
 
 
 @pytest.fixture
