@@ -41,6 +41,7 @@ from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
+from openclaw_taskmem.domain.errors import Fenced, RunHeld, TaskEnded
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs.machine import begin_run
 from openclaw_taskmem.domain.tasks import lifecycle
@@ -49,7 +50,7 @@ from openclaw_taskmem.engine.context import Context, Policies, new_id
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import Change, NotAllowed, Run, StoreBusy, TaskStatus
-from taskmem_hookspecs.errors import Conflict, Fenced, RunHeld, RunNotFound, TaskEnded
+from taskmem_hookspecs.errors import Conflict, RunNotFound
 from taskmem_sqlmodel.store import SqlStore
 
 CONNECTIONS = 500

@@ -79,8 +79,7 @@ class Checkup(Protocol):
         `is_trial`, and deletes it with its wakes. The audit log records nothing of such a session.
 
         Raises:
-            TaskmemError: The daemon refused, with its sentence; `DaemonUnavailable` if it did not
-                answer.
+            TaskmemError: The daemon refused, with its sentence, or did not answer.
         """
         ...
 

@@ -1,33 +1,4 @@
-"""Define the errors that the core and plug-ins raise to each other, as one shallow tree.
-
-    TaskmemError
-    ├── TaskNotFound          no task has that id
-    ├── WaitNotFound          no wait has that id
-    ├── RunNotFound           no run has that id, or the task has no open run
-    ├── InvalidArguments      a value is not accepted
-    │   └── ReservedKey       metadata would overwrite the task's own keys
-    ├── TaskEnded             the task is completed, failed or cancelled
-    ├── RunHeld               another owner has claimed the run
-    ├── RunNotReady           the run is not in a state for that
-    ├── Fenced                another owner has claimed the run since
-    ├── NotAllowed            the caller may not do or see that
-    ├── LimitReached          a limit on the number of rows is reached
-    ├── EvidenceMissing       the completion is not proved
-    ├── TargetNotFound        (sensor) the target does not exist
-    ├── TargetGone            (sensor) the target existed and went away
-    ├── ConditionUnclear      (judge) the condition cannot be judged
-    ├── JudgeUnavailable      (judge) cannot be asked now; ask again later
-    ├── UnknownTool           no tool has that name
-    ├── Conflict              (store) another writer was first; read again
-    ├── StoreBusy             (store) locked by another process; nothing was written
-    ├── StoreFull             (store) the disk is full; what was written may be kept
-    ├── StoreUnavailable      (store) cannot be reached, read or written
-    │   └── StoreTooNew       (store) written by a newer version; left untouched
-    ├── WakeUndelivered       (transport) not delivered; try again later
-    ├── WakeRefused           (transport) will never be delivered; do not try again
-    ├── NoProvider            no plug-in provides a part that is needed
-    ├── SettingsInvalid       a setting has an invalid value
-    └── DaemonUnavailable     no daemon answers
+"""Define the errors that plug-ins and the core raise to each other.
 
 An error's `str()` is one sentence for people and models: what happened, and what to do next.
 Programs match on its `name`.
@@ -77,36 +48,8 @@ class InvalidArguments(TaskmemError):
     """A value is not accepted; nothing was written."""
 
 
-class ReservedKey(InvalidArguments):
-    """Metadata would overwrite one of the task's own keys."""
-
-
-class TaskEnded(TaskmemError):
-    """The task is completed, failed or cancelled, and the call needs an open one."""
-
-
-class RunHeld(TaskmemError):
-    """Another owner has claimed the run; the sentence names the owner and the end of the lease."""
-
-
-class RunNotReady(TaskmemError):
-    """The run is not in a state for that call; the sentence names its state."""
-
-
-class Fenced(TaskmemError):
-    """Another owner has claimed the run since; nothing was written."""
-
-
 class NotAllowed(TaskmemError):
     """The caller may not do or see that; the sentence gives the reason."""
-
-
-class LimitReached(TaskmemError):
-    """A limit on the number of open tasks, waits or messages is reached."""
-
-
-class EvidenceMissing(TaskmemError):
-    """The completion is not proved; the sentence says what was checked and found."""
 
 
 class TargetNotFound(TaskmemError):
@@ -143,10 +86,6 @@ class JudgeUnavailable(TaskmemError):
 
         The core asks the judge again after 300 s at the latest.
         """
-
-
-class UnknownTool(TaskmemError):
-    """No tool has that name."""
 
 
 class Conflict(TaskmemError):
@@ -199,7 +138,3 @@ class NoProvider(TaskmemError):
 
 class SettingsInvalid(TaskmemError):
     """A setting has an invalid value; the sentence names it and the values allowed."""
-
-
-class DaemonUnavailable(TaskmemError):
-    """No daemon answers, and starting one failed."""

@@ -18,13 +18,13 @@ from pydantic import JsonValue
 from openclaw_taskmem.cli import daemon_process, doctor_rows
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
 from openclaw_taskmem.clock import SystemClock
+from openclaw_taskmem.domain.errors import DaemonUnavailable
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import format_count, to_one_line, to_printable
 from openclaw_taskmem.home import Home, locate_home
 from openclaw_taskmem.plugin_host import doctor_checks
 from openclaw_taskmem.plugin_host.plugin_host import Plugin, PluginHost
 from taskmem_hookspecs import Clock, DoctorRow, DoctorState, TaskmemError
-from taskmem_hookspecs.errors import DaemonUnavailable
 
 _MOST_OWED: Final = 10_000
 """Due wakes that are read."""

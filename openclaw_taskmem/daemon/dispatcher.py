@@ -24,6 +24,7 @@ from openclaw_taskmem.daemon.wait_supervisor import Followers, WaitSupervisor
 from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.callers.callers import Caller, find_key_fault
 from openclaw_taskmem.domain.conditions import targets
+from openclaw_taskmem.domain.errors import UnknownTool
 from openclaw_taskmem.domain.text.texts import format_iso_millis, quote_line, to_plain_line
 from openclaw_taskmem.domain.views.chat_commands import Command
 from openclaw_taskmem.engine import evidence, gateway_reports, runs, turns, user_actions, waits
@@ -31,7 +32,6 @@ from openclaw_taskmem.engine.context import Context, DueWork
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.tool import Answer, Tool, add_targets
 from taskmem_hookspecs import InvalidArguments, Output, Owner, Target, TaskmemError
-from taskmem_hookspecs.errors import UnknownTool
 
 _LARGEST_STATUS: Final = 65_535
 """Maximum exit status on any system."""

@@ -29,6 +29,7 @@ from openclaw_taskmem.domain.callers import reachability
 from openclaw_taskmem.domain.conditions import targets, verdicts
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide, compute_retry_delay
+from openclaw_taskmem.domain.errors import DaemonUnavailable
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.context import Context, TargetPreview
 from openclaw_taskmem.plugin_host import validation
@@ -50,7 +51,7 @@ from taskmem_hookspecs import (
     WaitNotFound,
     WaitStatus,
 )
-from taskmem_hookspecs.errors import DaemonUnavailable, NoProvider
+from taskmem_hookspecs.errors import NoProvider
 
 
 class ChangeCounter:

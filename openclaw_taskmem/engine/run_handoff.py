@@ -13,6 +13,7 @@ from openclaw_taskmem.domain.callers import registrars
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import handoff, task_runs
 from openclaw_taskmem.domain.changes.rights import Act
+from openclaw_taskmem.domain.errors import RunNotReady
 from openclaw_taskmem.domain.runs import claims
 from openclaw_taskmem.domain.runs.machine import ToldToGoOn, UserSpoke, apply_events
 from openclaw_taskmem.domain.tasks import lifecycle
@@ -29,7 +30,7 @@ from openclaw_taskmem.engine.run_guards import (
 from openclaw_taskmem.engine.run_history import find_last_run
 from openclaw_taskmem.engine.turns import find_turn_session
 from taskmem_hookspecs import Change, Message, Owner, Run, Task, TaskFacts, TaskNotFound
-from taskmem_hookspecs.errors import InvalidArguments, RunNotReady
+from taskmem_hookspecs.errors import InvalidArguments
 
 log = logging.getLogger(__name__)
 

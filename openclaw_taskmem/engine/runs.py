@@ -19,6 +19,7 @@ from openclaw_taskmem.domain.changes import (
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes, find_handoff_notes
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
+from openclaw_taskmem.domain.errors import RunHeld, RunNotReady, TaskEnded
 from openclaw_taskmem.domain.runs import claims, current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
@@ -71,13 +72,7 @@ from taskmem_hookspecs import (
     Value,
     Wake,
 )
-from taskmem_hookspecs.errors import (
-    Conflict,
-    RunHeld,
-    RunNotFound,
-    RunNotReady,
-    TaskEnded,
-)
+from taskmem_hookspecs.errors import Conflict, RunNotFound
 
 READ_RUNS: Final = 1000
 """Runs read at first; more if there are as many."""

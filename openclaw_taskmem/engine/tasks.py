@@ -26,6 +26,7 @@ from openclaw_taskmem.domain.changes.task_update import (
     UpdateResult,
     apply_update,
 )
+from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.domain.runs.machine import RunTransition
 from openclaw_taskmem.domain.tasks import ledger as ledger_lines
 from openclaw_taskmem.domain.tasks import lifecycle, thread
@@ -53,7 +54,7 @@ from taskmem_hookspecs import (
     Value,
     WorkFolder,
 )
-from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments, TaskmemError
+from taskmem_hookspecs.errors import Conflict, InvalidArguments, TaskmemError
 
 
 def register_new_task(

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.errors import UnknownTool
 from openclaw_taskmem.domain.text.texts import format_count, quote_line
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_guards import renew_lease
 from openclaw_taskmem.tools import forms, recall, runs, tasks, waits
 from openclaw_taskmem.tools.tool import Answer, RunlessAnswer, Tool
-from taskmem_hookspecs.errors import TaskmemError, UnknownTool
+from taskmem_hookspecs.errors import TaskmemError
 
 log = logging.getLogger(__name__)
 

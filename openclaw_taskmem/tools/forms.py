@@ -34,7 +34,6 @@ from openclaw_taskmem.domain.text.text_safety import has_visible_text
 from openclaw_taskmem.domain.views.chat_commands import LONGEST_ANSWER
 from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
 from taskmem_hookspecs.conditions import MAX_SIDES
-from taskmem_hookspecs.errors import ReservedKey
 
 MOST_CHARS: Final = 65_536
 """Characters of one text, at most; the forms' own limits, in bytes, are lower."""
@@ -44,6 +43,10 @@ MOST_VALUES: Final = 40_000
 """Values in one call, at most; metadata of the largest size has fewer."""
 
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+
+
+class ReservedKey(InvalidArguments):
+    """Metadata would overwrite one of the task's own keys."""
 
 
 def prepare_arguments(

@@ -18,9 +18,10 @@ from openclaw_taskmem.daemon.dispatcher import Dispatcher, RelayHost, _build_rel
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.conditions.targets import LookPolicy
+from openclaw_taskmem.domain.errors import UnknownTool
 from openclaw_taskmem.home import find_home
 from taskmem_hookspecs import InvalidArguments, Owner, ResumeFacts, RunQuery, hookimpl
-from taskmem_hookspecs.errors import NotAllowed, TaskNotFound, UnknownTool
+from taskmem_hookspecs.errors import NotAllowed, TaskNotFound
 from tests.support.gateways import MAIN, OTHER
 from tests.support.world import PERSON, World
 

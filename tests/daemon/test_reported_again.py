@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.domain.callers.reachability import MOST_BOOTS
+from openclaw_taskmem.domain.errors import RunHeld
 from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from openclaw_taskmem.engine.context import MOST_TRIES
 from openclaw_taskmem.engine.turns import REPORTED_BOOKMARK
@@ -29,7 +30,7 @@ from taskmem_hookspecs import (
     TaskQuery,
     WakeQuery,
 )
-from taskmem_hookspecs.errors import Conflict, RunHeld
+from taskmem_hookspecs.errors import Conflict
 from tests.daemon.looped import inline
 from tests.support.memory_store import MemoryStore
 from tests.support.rows import read_bookmark

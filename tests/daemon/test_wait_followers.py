@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.daemon.wait_supervisor import ChangeCounter, Followers
+from openclaw_taskmem.domain.errors import DaemonUnavailable
 from taskmem_hookspecs import WaitStatus
-from taskmem_hookspecs.errors import DaemonUnavailable
 from tests.support.world import World
 
 PATIENCE = 5.0

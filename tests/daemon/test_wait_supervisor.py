@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.engine import waits
 from taskmem_hookspecs import (
     Change,
@@ -29,7 +30,7 @@ from taskmem_hookspecs import (
     WaitStatus,
     WakeCause,
 )
-from taskmem_hookspecs.errors import NoProvider, TaskEnded
+from taskmem_hookspecs.errors import NoProvider
 from taskmem_hookspecs.testing import FakeClock, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.daemon.watched import watch_world

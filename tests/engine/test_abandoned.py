@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.errors import Fenced, RunHeld
 from openclaw_taskmem.engine import run_recovery
 from taskmem_hookspecs import Change, Owner, Run, RunQuery, RunState
-from taskmem_hookspecs.errors import Fenced, NotAllowed, RunHeld, RunNotFound
+from taskmem_hookspecs.errors import NotAllowed, RunNotFound
 from taskmem_hookspecs.testing import a_run, a_task
 from tests.support.world import PERSON, World, worker
 

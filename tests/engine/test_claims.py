@@ -9,12 +9,11 @@ from typing import Any, Final
 import pytest
 
 from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.errors import EvidenceMissing, Fenced
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import Change, Owner, Run, RunQuery, WakeState
 from taskmem_hookspecs.errors import (
     Conflict,
-    EvidenceMissing,
-    Fenced,
     InvalidArguments,
     NotAllowed,
     RunNotFound,

@@ -11,10 +11,11 @@ import pytest
 
 import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.engine import evidence_checker
 from openclaw_taskmem.engine.context import MOST_TRIES
 from taskmem_hookspecs import Change, Claim, Finding, TaskQuery, TaskStatus, Verdict, hookimpl
-from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
+from taskmem_hookspecs.errors import Conflict, InvalidArguments
 from taskmem_hookspecs.testing import FakeClock
 from tests.support.memory_store import MemoryStore
 from tests.support.world import World

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.errors import Fenced, RunHeld, RunNotReady
 from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import (
@@ -33,14 +34,7 @@ from taskmem_hookspecs import (
     TaskStatus,
     WakeState,
 )
-from taskmem_hookspecs.errors import (
-    Fenced,
-    InvalidArguments,
-    NotAllowed,
-    RunHeld,
-    RunNotFound,
-    RunNotReady,
-)
+from taskmem_hookspecs.errors import InvalidArguments, NotAllowed, RunNotFound
 from taskmem_hookspecs.testing import a_message
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, PLAN, World, worker

@@ -16,6 +16,7 @@ from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.person_calls import PersonCalls
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.callers.reachability import GatewayPresence
+from openclaw_taskmem.domain.errors import LimitReached, RunHeld
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import (
     evidence,
@@ -32,7 +33,7 @@ from openclaw_taskmem.engine.overview import search_lines
 from openclaw_taskmem.home import find_home
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Change, Owner, RunState, TaskQuery, WaitStatus, Wake, WakeState
-from taskmem_hookspecs.errors import LimitReached, NotAllowed, RunHeld, TaskNotFound
+from taskmem_hookspecs.errors import NotAllowed, TaskNotFound
 from taskmem_hookspecs.testing import a_wake
 from tests.support.memory_store import MemoryStore
 from tests.support.sessions import MAIN, Session

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 import taskmem_evidence.files
 import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
 from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine import evidence, evidence_checker, ledger, overview, user_actions
@@ -22,7 +23,7 @@ from openclaw_taskmem.engine.context import ReaderAnswer
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.overview import read_line
 from taskmem_hookspecs import EventQuery, FileChange, LedgerEntry, Owner, TaskStore
-from taskmem_hookspecs.errors import EvidenceMissing, InvalidArguments, NotAllowed
+from taskmem_hookspecs.errors import InvalidArguments, NotAllowed
 from taskmem_hookspecs.testing import FakeClock
 from taskmem_sqlmodel.hooks import task_store
 from tests.support.memory_store import MemoryStore

@@ -11,8 +11,9 @@ import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.callers.reachability import RunningWork
 from openclaw_taskmem.domain.conditions.targets import LookPolicy
+from openclaw_taskmem.domain.errors import EvidenceMissing
 from taskmem_hookspecs import Claim, Finding, Verdict, hookimpl
-from taskmem_hookspecs.errors import EvidenceMissing, NotAllowed
+from taskmem_hookspecs.errors import NotAllowed
 from tests.support.world import PERSON, World
 
 MAIN = "agent:main:main"

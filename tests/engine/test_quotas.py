@@ -9,8 +9,8 @@ import pytest
 import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import quotas
+from openclaw_taskmem.domain.errors import EvidenceMissing, LimitReached
 from taskmem_hookspecs import Change, Message, Role, TaskStatus, WaitStatus
-from taskmem_hookspecs.errors import EvidenceMissing, LimitReached
 from taskmem_hookspecs.testing import a_task, a_wait
 from tests.support.sessions import Session
 from tests.support.world import PERSON, PLAN, World

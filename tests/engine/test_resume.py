@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.wakes.outbox import find_hold
 from openclaw_taskmem.engine import run_recovery, wakes
 from openclaw_taskmem.engine.wakes import Delivery
 from taskmem_hookspecs import EventQuery, RunState, WakeState
-from taskmem_hookspecs.errors import TaskEnded
 from tests.support.sessions import Session
 from tests.support.world import PERSON, World
 

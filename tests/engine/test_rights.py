@@ -11,18 +11,12 @@ import pytest
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes.rights import TABLE, Act, ActCondition, Tie
 from openclaw_taskmem.domain.effects.checkpoints import CallStartEntry
+from openclaw_taskmem.domain.errors import Fenced, RunHeld, RunNotReady, TaskEnded
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import gateway_reports, turns, user_actions
 from openclaw_taskmem.engine.turns import ReportContext
 from taskmem_hookspecs import Owner, TaskFacts, WakeState
-from taskmem_hookspecs.errors import (
-    Fenced,
-    NotAllowed,
-    RunHeld,
-    RunNotReady,
-    TaskEnded,
-    TaskNotFound,
-)
+from taskmem_hookspecs.errors import NotAllowed, TaskNotFound
 from tests.support.memory_store import MemoryStore
 from tests.support.rows import read_all_rows
 from tests.support.world import PERSON, PLAN, World

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.errors import RunHeld
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.engine import gateway_reports, host_notifications, run_recovery, runs, wakes
 from openclaw_taskmem.engine.host_notifications import NotificationKind
@@ -18,7 +19,6 @@ from taskmem_hookspecs import (
     TaskQuery,
     WakeState,
 )
-from taskmem_hookspecs.errors import RunHeld
 from taskmem_hookspecs.testing import a_run
 from taskmem_openclaw.agent_host import SESSIONS
 from tests.support.sessions import MAIN, Session

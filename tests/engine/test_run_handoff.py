@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from openclaw_taskmem.domain.errors import RunNotReady
 from openclaw_taskmem.domain.turns import Origin
 from taskmem_hookspecs import Change, RunState, WakeState
-from taskmem_hookspecs.errors import RunNotReady
 from tests.support.sessions import Session
 from tests.support.world import PERSON
 

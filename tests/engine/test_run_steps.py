@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.errors import Fenced, RunHeld
 from openclaw_taskmem.engine import turns
 from taskmem_hookspecs import Owner
-from taskmem_hookspecs.errors import Fenced, InvalidArguments, RunHeld
+from taskmem_hookspecs.errors import InvalidArguments
 from tests.support.sessions import Session
 from tests.support.world import AGENT, PERSON, PLAN, World
 

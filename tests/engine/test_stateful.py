@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 )
 
 from openclaw_taskmem.domain.changes import stuck, waits
+from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.tasks import plan
 from openclaw_taskmem.domain.wakes.outbox import Delivery
 from openclaw_taskmem.engine import startup, wakes
@@ -35,7 +36,6 @@ from taskmem_hookspecs import (
     WakeQuery,
     WakeState,
 )
-from taskmem_hookspecs.errors import TaskEnded
 from taskmem_hookspecs.testing import FakeClock
 from tests.engine.stateful import NewStore, play, stores
 from tests.support.world import World

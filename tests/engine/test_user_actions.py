@@ -7,6 +7,7 @@ import re
 import pytest
 
 from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.domain.views.overview import Section
 from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
@@ -21,7 +22,6 @@ from taskmem_hookspecs import (
     TaskNotFound,
     TaskStatus,
 )
-from taskmem_hookspecs.errors import EvidenceMissing
 from taskmem_hookspecs.testing import a_task
 from tests.support.sessions import MAIN, Session
 from tests.support.world import World

@@ -15,7 +15,7 @@ import pytest
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.config import list_defaults, list_variables
 from openclaw_taskmem.tools.catalog import TOOLS
-from taskmem_hookspecs import errors
+from taskmem_hookspecs.errors import TaskmemError
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -218,6 +218,11 @@ def test_the_page_of_tools_has_each_argument(tool) -> None:
     assert said == wanted
 
 
+def list_errors(base: type[TaskmemError]) -> list[type[TaskmemError]]:
+    """Return an error and all that are derived from it."""
+    return [base, *(each for sub in base.__subclasses__() for each in list_errors(sub))]
+
+
 def _default(value: object) -> str:
     return "" if value is None else str(value).lower()
 
@@ -226,7 +231,7 @@ def _default(value: object) -> str:
 def test_the_page_of_tools_tells_answers_and_refusals(tool) -> None:
     _, _, told = sections()[tool.name].partition("**Answer**")
     _, _, refused = told.partition("**Refused**")
-    known = {getattr(item, "name", None) for item in vars(errors).values()}
+    known = {error.name for error in list_errors(TaskmemError)}
     named = set(re.findall(r"`(\w+_\w+)`", refused))
     others = {*tool.input_schema["properties"], "smart_wait"}
     assert told

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import taskmem_evidence.hooks
+from openclaw_taskmem.domain.errors import EvidenceMissing, RunNotReady
 from openclaw_taskmem.domain.runs.machine import RunContinued, apply_events
 from openclaw_taskmem.domain.text.redaction import MASK
 from openclaw_taskmem.domain.turns import Origin
@@ -28,7 +29,6 @@ from taskmem_hookspecs import (
     Wake,
     WakeState,
 )
-from taskmem_hookspecs.errors import EvidenceMissing, RunNotReady
 from taskmem_hookspecs.testing import FakeClock
 from taskmem_sqlmodel.store import SqlStore
 from tests.support.databases import DIALECTS, contents, look

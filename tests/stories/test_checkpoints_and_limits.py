@@ -11,10 +11,10 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.domain.effects.checkpoints import MOST_MESSAGES
+from openclaw_taskmem.domain.errors import LimitReached
 from openclaw_taskmem.engine import run_recovery
 from openclaw_taskmem.engine.run_history import read_history
 from taskmem_hookspecs import ConversationMessage, RunState
-from taskmem_hookspecs.errors import LimitReached
 from tests.support.databases import change
 from tests.support.sessions import Session
 from tests.support.world import World

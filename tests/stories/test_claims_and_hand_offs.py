@@ -6,9 +6,10 @@ import logging
 
 import pytest
 
+from openclaw_taskmem.domain.errors import RunHeld, RunNotReady
 from openclaw_taskmem.engine import run_recovery
 from taskmem_hookspecs import RunState, TaskStatus
-from taskmem_hookspecs.errors import NotAllowed, RunHeld, RunNotFound, RunNotReady
+from taskmem_hookspecs.errors import NotAllowed, RunNotFound
 from tests.support.sessions import Session
 from tests.support.world import PERSON, World, worker
 

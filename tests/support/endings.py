@@ -19,11 +19,11 @@ from typing import Any
 from unittest import mock
 
 import taskmem_evidence.hooks
+from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.engine import ledger
 from openclaw_taskmem.engine.evidence import LATE_LOOK_DELAY_SECONDS
 from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_hookspecs import TaskStatus
-from taskmem_hookspecs.errors import EvidenceMissing
 from taskmem_hookspecs.testing import FakeClock
 from tests.support.sessions import Session
 from tests.support.world import World

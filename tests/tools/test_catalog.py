@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from openclaw_taskmem.domain.errors import TaskEnded, UnknownTool
 from openclaw_taskmem.tools import catalog
+from openclaw_taskmem.tools.forms import ReservedKey
 from openclaw_taskmem.tools.tool import add_targets
 from taskmem_hookspecs import (
     EventQuery,
@@ -16,7 +18,6 @@ from taskmem_hookspecs import (
     WaitStatus,
     hookimpl,
 )
-from taskmem_hookspecs.errors import ReservedKey, TaskEnded, UnknownTool
 from tests.support.world import PLAN, World
 
 

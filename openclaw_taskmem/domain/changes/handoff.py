@@ -12,6 +12,7 @@ from typing import Final
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
+from openclaw_taskmem.domain.errors import LimitReached, RunNotReady
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
@@ -48,7 +49,6 @@ from taskmem_hookspecs import (
     Value,
     Wake,
 )
-from taskmem_hookspecs.errors import LimitReached, RunNotReady
 
 NOTE_BYTES: Final = 600
 """Longest excerpt of the note with which a task is sent to the background."""

@@ -11,8 +11,8 @@ from typing import Final
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.callers.reachability import GATEWAY, list_host_names
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
+from openclaw_taskmem.domain.errors import LimitReached
 from taskmem_hookspecs import Maker, SessionNames, Task
-from taskmem_hookspecs.errors import LimitReached
 
 MOST_TASKS: Final = 25_000
 """Most open tasks of one agent."""

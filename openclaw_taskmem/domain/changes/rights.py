@@ -13,10 +13,11 @@ from typing import Final
 
 from openclaw_taskmem.domain.callers.callers import AGENT, Caller
 from openclaw_taskmem.domain.callers.reachability import GATEWAY, is_other_gateway, is_same_host
+from openclaw_taskmem.domain.errors import RunHeld
 from openclaw_taskmem.domain.runs import claims
 from openclaw_taskmem.domain.text.texts import format_duration
 from taskmem_hookspecs import Run, RunState, SessionNames, Task, Value, Wait
-from taskmem_hookspecs.errors import NotAllowed, RunHeld
+from taskmem_hookspecs.errors import NotAllowed
 
 
 class Tie(StrEnum):

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain.callers import registrars
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import continuation
+from openclaw_taskmem.domain.errors import RunNotReady
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs import claims, current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
@@ -51,7 +52,6 @@ from taskmem_hookspecs import (
     Value,
     Wake,
 )
-from taskmem_hookspecs.errors import RunNotReady
 
 _RUN_STATES: Final[Mapping[TaskStatus, tuple[RunState, RunEvent]]] = {
     TaskStatus.PAUSED: (RunState.BLOCKED, RunBlocked(why=RunReason.PAUSED)),

@@ -13,6 +13,7 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import task_runs
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes
+from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
 from openclaw_taskmem.domain.runs import claims
 from openclaw_taskmem.domain.runs.machine import RunTransition
@@ -47,7 +48,6 @@ from taskmem_hookspecs import (
     WaitStatus,
     Wake,
 )
-from taskmem_hookspecs.errors import TaskEnded
 
 # --- answers ------------------------------------------------------------------
 

@@ -23,8 +23,8 @@ Source: docs/origins.md, "Claims and leases".
 from __future__ import annotations
 
 from openclaw_taskmem.domain.callers.callers import AGENT, Caller
+from openclaw_taskmem.domain.errors import Fenced, RunHeld
 from taskmem_hookspecs import Owner, Run, RunState
-from taskmem_hookspecs.errors import Fenced, RunHeld
 
 
 def guard_claim(run: Run, owner: Owner) -> None:

@@ -25,6 +25,7 @@ from typing import ClassVar, Final
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.effects import checkpoints as run_checkpoints
+from openclaw_taskmem.domain.errors import RunNotReady
 from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
 from openclaw_taskmem.domain.runs import claims
 from openclaw_taskmem.domain.runs.current_run import RunReason
@@ -41,7 +42,6 @@ from taskmem_hookspecs import (
     UserDialogue,
     Value,
 )
-from taskmem_hookspecs.errors import RunNotReady
 
 # --- fields -------------------------------------------------------------------
 

@@ -15,10 +15,11 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import clip, quote_line
 from taskmem_hookspecs import Change, Event, Message, MessageType, Role, Task, TaskStatus
-from taskmem_hookspecs.errors import InvalidArguments, NotAllowed, TaskEnded
+from taskmem_hookspecs.errors import InvalidArguments, NotAllowed
 
 # --- metadata -----------------------------------------------------------------
 

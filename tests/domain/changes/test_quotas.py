@@ -9,8 +9,8 @@ import pytest
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import quotas
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
+from openclaw_taskmem.domain.errors import LimitReached
 from taskmem_hookspecs import Maker, TaskStatus
-from taskmem_hookspecs.errors import LimitReached
 from taskmem_hookspecs.testing import a_task
 from taskmem_openclaw.agent_host import SESSIONS
 

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import task_runs
+from openclaw_taskmem.domain.errors import Fenced, RunHeld, RunNotReady
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs import claims as run_claims
 from openclaw_taskmem.domain.runs.current_run import RunReason
@@ -36,7 +37,6 @@ from openclaw_taskmem.domain.runs.machine import (
     begin_run,
 )
 from taskmem_hookspecs import News, Owner, RunState, TaskStatus
-from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotReady
 from taskmem_hookspecs.testing import a_run, a_task
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.support.owners import AGAIN, LEASE, MAIN, NOW, OTHER, a_changed_run, a_leased_run

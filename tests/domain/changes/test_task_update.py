@@ -8,6 +8,7 @@ import pytest
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import plan_revision
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest, apply_update
+from openclaw_taskmem.domain.errors import Fenced, RunHeld, RunNotReady, TaskEnded
 from openclaw_taskmem.domain.tasks import lifecycle
 from taskmem_hookspecs import (
     Change,
@@ -20,7 +21,6 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotReady, TaskEnded
 from taskmem_hookspecs.testing import a_run, a_task, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_openclaw.agent_host import SESSIONS

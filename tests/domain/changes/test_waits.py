@@ -8,6 +8,7 @@ import pytest
 from openclaw_taskmem.domain.callers.callers import Caller
 from openclaw_taskmem.domain.changes import waits
 from openclaw_taskmem.domain.changes.waits import Refinement, WaitFacts
+from openclaw_taskmem.domain.errors import TaskEnded
 from taskmem_hookspecs import (
     Change,
     Linkage,
@@ -19,7 +20,6 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.errors import TaskEnded
 from taskmem_hookspecs.testing import a_task, a_wait, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_openclaw.agent_host import SESSIONS

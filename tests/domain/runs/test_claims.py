@@ -7,11 +7,11 @@ from typing import Final
 import pytest
 
 from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.errors import Fenced, RunHeld
 from openclaw_taskmem.domain.runs import claims
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import RunClaimed, RunRequeued, apply_events
 from taskmem_hookspecs import Owner, Run, RunState
-from taskmem_hookspecs.errors import Fenced, RunHeld
 from taskmem_hookspecs.testing import a_run
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.support.owners import AGAIN, MAIN, NOW, OTHER, a_leased_run
