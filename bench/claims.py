@@ -39,7 +39,7 @@ from machine import find_filesystem
 
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.daemon import processes
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.errors import Fenced, RunHeld, TaskEnded
 from openclaw_taskmem.domain.policies import RunPolicy

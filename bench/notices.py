@@ -18,8 +18,8 @@ from homes import find_disk
 
 from openclaw_taskmem.daemon.notifier import Notifier
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.engine import host_notifications
-from openclaw_taskmem.engine.host_notifications import NotificationKind
+from openclaw_taskmem.engine import notifications
+from openclaw_taskmem.engine.notifications import NotificationKind
 from taskmem_hookspecs import Change, Event, EventQuery
 from taskmem_openclaw.agent_host import OpenClawHost
 from tests.daemon.looped import inline
@@ -117,7 +117,7 @@ class _NoticeSender:
         self._host = OpenClawHost(environ, seconds=ANSWERS)
         self.sent: defaultdict[str, list[str]] = defaultdict(list)
         self.kills = self.cut = 0
-        host_notifications.set_start_positions(self._world.context)
+        notifications.set_start_positions(self._world.context)
 
     async def send_all(self) -> None:
         """Say all there is to say, and kill what may be killed meanwhile."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from figures import Figure, amount, millis, ratio, sample_in_turns
 from homes import POLICY, fill_home, make_home, open_store
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import stuck
 from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.domain.text import redaction

@@ -30,7 +30,7 @@ from homes import (
 from updates import make_update_timer
 
 from openclaw_taskmem.clock import SystemClock
-from openclaw_taskmem.engine import hook_events, retention
+from openclaw_taskmem.engine import notifications, retention
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.home import Home
@@ -191,7 +191,9 @@ def _add_history(home: Home, tasks: int) -> None:
             writer.write_tasks(range(first, min(first + 100, tasks)), tasks)
             database.execute("COMMIT")
         (newest,) = database.execute("SELECT max(id) FROM events").fetchone()
-    store.commit(Change(bookmarks=(Bookmark(name=hook_events.BOOKMARK, value=str(newest)),)))
+    store.commit(
+        Change(bookmarks=(Bookmark(name=notifications.HOOKS_BOOKMARK, value=str(newest)),))
+    )
     store.close()
 
 

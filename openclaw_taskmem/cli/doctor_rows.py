@@ -27,9 +27,8 @@ from openclaw_taskmem.daemon.settings_differences import (
     find_unknown_settings,
     name_setting,
 )
-from openclaw_taskmem.domain.callers.reachability import ANY_TRANSPORT
-from openclaw_taskmem.domain.policies import KeepPolicy
-from openclaw_taskmem.domain.retention import describe_full, describe_shared
+from openclaw_taskmem.domain.callers import ANY_TRANSPORT
+from openclaw_taskmem.domain.policies import KeepPolicy, describe_full, describe_shared
 from openclaw_taskmem.home import Home, HomeRefused
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from openclaw_taskmem.plugin_host.plugin_host import OUR_DISTRIBUTION, Plugin, PluginHost

@@ -12,7 +12,7 @@ from typing import Final
 
 from openclaw_taskmem.daemon.notifier import VIEW_DELAY, Notifier
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
-from openclaw_taskmem.domain.callers.reachability import GatewayPresence
+from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.domain.clock_skew import (
     ClockReading,
     compute_grace,
@@ -22,8 +22,8 @@ from openclaw_taskmem.domain.clock_skew import (
 from openclaw_taskmem.domain.policies import read_retry_after
 from openclaw_taskmem.domain.wakes.outbox import Delivery, Hold
 from openclaw_taskmem.engine import (
-    hook_events,
     idleness,
+    notifications,
     retention,
     run_recovery,
     startup,
@@ -32,7 +32,7 @@ from openclaw_taskmem.engine import (
     wakes,
 )
 from openclaw_taskmem.engine.context import Context, DueWork
-from openclaw_taskmem.engine.host_notifications import NotificationKind
+from openclaw_taskmem.engine.notifications import NotificationKind
 from taskmem_hookspecs import (
     AgentHost,
     Clock,
@@ -456,8 +456,8 @@ class BackgroundLoops:
     # --- tell ---------------------------------------------------------------
 
     async def _run_hook_pass(self) -> datetime | None:
-        count = await self._apart(hook_events.call_hooks_for_events, self._context)
-        return self._context.clock.now() if count == hook_events.BATCH else None
+        count = await self._apart(notifications.call_hooks_for_events, self._context)
+        return self._context.clock.now() if count == notifications.BATCH else None
 
     # --- leases -------------------------------------------------------------
 

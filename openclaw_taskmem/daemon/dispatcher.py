@@ -21,12 +21,12 @@ from openclaw_taskmem.daemon.person_calls import PageRenderer, PersonCalls
 from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.thread_pool import ThreadPool
 from openclaw_taskmem.daemon.wait_supervisor import Followers, WaitSupervisor
-from openclaw_taskmem.domain.callers import reachability
-from openclaw_taskmem.domain.callers.callers import Caller, find_key_fault
+from openclaw_taskmem.domain import callers
+from openclaw_taskmem.domain.callers import Caller, find_key_fault
 from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.errors import UnknownTool
 from openclaw_taskmem.domain.text.texts import format_iso_millis, quote_line, to_plain_line
-from openclaw_taskmem.domain.views.chat_commands import Command
+from openclaw_taskmem.domain.views.user_actions import Command
 from openclaw_taskmem.engine import evidence, gateway_reports, runs, turns, user_actions, waits
 from openclaw_taskmem.engine.context import Context, DueWork
 from openclaw_taskmem.tools import catalog, views
@@ -421,7 +421,7 @@ def _build_relay_caller(host: RelayHost | None, home: str | None) -> Caller:
     """Return the caller behind a relay, which claims runs as the relay's process."""
     process, folder, client = host or RelayHost()
     owner = Owner(role="agent", process=process, home=home) if process else None
-    at = reachability.name_client_host(client)
+    at = callers.name_client_host(client)
     return Caller(process=process, owner=owner, host=at, folder=folder, home=home)
 
 

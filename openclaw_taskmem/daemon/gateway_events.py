@@ -15,7 +15,7 @@ from pydantic import (
     ValidationError,
 )
 
-from openclaw_taskmem.domain.callers.callers import find_key_fault
+from openclaw_taskmem.domain.callers import find_key_fault
 from openclaw_taskmem.domain.turns import Origin
 from taskmem_hookspecs import FileChange, InvalidArguments
 

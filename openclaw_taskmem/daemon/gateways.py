@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.daemon import gateway_events
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
-from openclaw_taskmem.domain.callers.reachability import (
+from openclaw_taskmem.domain.callers import (
     GATEWAY,
     MOST_BOOTS,
     GatewayPresence,

@@ -35,11 +35,11 @@ from openclaw_taskmem.daemon.target_watchers import Queues
 from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, ThreadPool
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.daemon.wake_routes import build_routing_transport
-from openclaw_taskmem.domain.callers.reachability import GatewayPresence
+from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.domain.conditions.targets import LookPolicy, SandboxLooks
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes.notices import Notify
-from openclaw_taskmem.engine import hook_events, host_notifications
+from openclaw_taskmem.engine import notifications
 from openclaw_taskmem.engine.context import Context, DueWork, Policies
 from openclaw_taskmem.engine.recall import StoredHistory
 from openclaw_taskmem.engine.scoped_store import ScopedStore
@@ -258,8 +258,7 @@ def _join_database(context: Context, readers: Readers) -> None:
     """Set the home's places in the log, before any call can write: every later event is new."""
     context.store.join_database()
     readers.spending.begin(context)
-    hook_events.set_start_position(context)
-    host_notifications.set_start_positions(context)
+    notifications.set_start_positions(context)
 
 
 async def _run_until_stopped(

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.wakes import notices
-from openclaw_taskmem.engine import host_notifications
+from openclaw_taskmem.engine import notifications
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.host_notifications import NotificationKind
+from openclaw_taskmem.engine.notifications import NotificationKind
 from taskmem_hookspecs import (
     AgentHost,
     Event,
@@ -149,16 +149,16 @@ class Notifier:
         """Read further events; return False if there are none."""
         if self._read < 0:
             self._read = await self._apart(
-                host_notifications.read_position, self._context, self._outgoing
+                notifications.read_position, self._context, self._outgoing
             )
             self._saved = self._read
         fresh, place = await self._apart(
-            host_notifications.find_due_events, self._context, self._outgoing, self._read
+            notifications.find_due_events, self._context, self._outgoing, self._read
         )
         now, read = self._context.clock.now(), self._context.clock.monotonic()
         for event in fresh:
             one = _PendingEntry(event, (now - event.at).total_seconds(), read)
-            self._pending.setdefault(host_notifications.get_event_session(event), []).append(one)
+            self._pending.setdefault(notifications.get_event_session(event), []).append(one)
         self._read, before = place, self._read
         return place != before
 
@@ -209,9 +209,7 @@ class Notifier:
                 place = first - 1
         self._delivered_spans = [span for span in self._delivered_spans if span[1] > place]
         if place != self._saved:
-            await self._apart(
-                host_notifications.save_position, self._context, self._outgoing, place
-            )
+            await self._apart(notifications.save_position, self._context, self._outgoing, place)
             self._saved = place
 
     async def _deliver_message(self, message: Sequence[_PendingEntry]) -> bool:
@@ -223,7 +221,7 @@ class Notifier:
         event, age = first.event, self._compute_age(first)
         if self._host is None:
             return True
-        session = host_notifications.get_event_session(event)
+        session = notifications.get_event_session(event)
         stops = event.kind == events.TURN_STOPPED
         if stops and first.age < 0:
             log.info(
@@ -240,7 +238,7 @@ class Notifier:
                     await self._host.stop(str(session), age)
                 elif self._outgoing is NotificationKind.VIEWS:
                     view = await self._apart(
-                        host_notifications.build_session_view, self._context, entries
+                        notifications.build_session_view, self._context, entries
                     )
                     await self._host.show(view)
                 else:
@@ -261,7 +259,7 @@ class Notifier:
         now = self._context.clock.monotonic()
         last = self._small.get(session)
         often = notices.SMALL_EVERY.total_seconds()
-        notice = await self._apart(host_notifications.build_session_notice, self._context, entries)
+        notice = await self._apart(notifications.build_session_notice, self._context, entries)
         if last is not None and now - last < often:
             notice = notice.model_copy(update={"without_card": ""})
         if not (notice.text or notice.without_card):

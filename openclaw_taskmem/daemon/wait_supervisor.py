@@ -25,7 +25,7 @@ from openclaw_taskmem.daemon.snapshots import SnapshotQueue, SnapshotStore, Wait
 from openclaw_taskmem.daemon.target_watchers import Queues, Watcher, Watchers
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller, ThreadPool
 from openclaw_taskmem.daemon.wait_task import WaitEnd, WaitTask
-from openclaw_taskmem.domain.callers import reachability
+from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.conditions import targets, verdicts
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide, compute_retry_delay
@@ -216,7 +216,7 @@ class Followers:
             "ended": True,
             "status": status,
             "text": ended.text,
-            "exit": reachability.EXITS[status],
+            "exit": callers.EXITS[status],
         }
 
 

@@ -17,8 +17,8 @@ from pydantic import JsonValue
 from openclaw_taskmem.config import Settings, list_changed_settings
 from openclaw_taskmem.daemon.plugin_loops import PluginLoop
 from openclaw_taskmem.daemon.settings_differences import name_setting
-from openclaw_taskmem.domain.callers import reachability
-from openclaw_taskmem.domain.callers.reachability import GatewayPresence, find_transport
+from openclaw_taskmem.domain import callers
+from openclaw_taskmem.domain.callers import GatewayPresence, find_transport
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from openclaw_taskmem.plugin_host.validation import build_reach_test
@@ -80,7 +80,7 @@ def build_routing_transport(
         TaskmemError: There is no such transport.
     """
     named = settings.wake_transport
-    name, why = reachability.choose_transport(named, is_read=is_output_read(environ))
+    name, why = callers.choose_transport(named, is_read=is_output_read(environ))
     setting = name_setting(settings, "wake_transport")
     transport = plugin_host.find_wake_transport(name, setting)
     if why:
@@ -92,7 +92,7 @@ def build_routing_transport(
         "transport": transport.name,
         "transport_note": why,
     }
-    if named == reachability.ANY_TRANSPORT or "wake_transport" in settings.in_file:
+    if named == callers.ANY_TRANSPORT or "wake_transport" in settings.in_file:
         return RoutingTransport(transport), status
     return RoutingTransport(
         transport, partial(_find_own_transport, plugin_host, gateways, {})

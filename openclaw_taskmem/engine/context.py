@@ -18,9 +18,8 @@ from typing import Final, Protocol, TypeVar
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers import reachability
-from openclaw_taskmem.domain.callers.reachability import RunningWork
+from openclaw_taskmem.domain import callers, events
+from openclaw_taskmem.domain.callers import RunningWork
 from openclaw_taskmem.domain.changes import rights, stuck
 from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
 from openclaw_taskmem.domain.changes.waits import cancel_open_waits
@@ -453,9 +452,9 @@ class Context:
     def is_elsewhere(self, run: Run, host: str | None) -> bool:
         """Tell whether the session of a run lives in another gateway than `host`."""
         if run.owner is not None and run.owner.host is not None:
-            return reachability.is_other_gateway(run.owner.host, host)
-        facts = self.find_task(run.task_id) if reachability.is_named_gateway(host) else None
-        return facts is not None and reachability.is_other_gateway(
+            return callers.is_other_gateway(run.owner.host, host)
+        facts = self.find_task(run.task_id) if callers.is_named_gateway(host) else None
+        return facts is not None and callers.is_other_gateway(
             rights.find_host(facts.task, run), host
         )
 

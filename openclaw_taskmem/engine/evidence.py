@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path, PurePath
 from typing import Final
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import evidence
 from openclaw_taskmem.domain.changes.evidence import Refusal
 from openclaw_taskmem.domain.changes.task_update import Acceptance

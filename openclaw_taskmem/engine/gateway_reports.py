@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
 from typing import Final
 
-from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers import reachability
-from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.reachability import OWED_STATES, GatewayPresence
+from openclaw_taskmem.domain import callers, events
+from openclaw_taskmem.domain.callers import OWED_STATES, Caller, GatewayPresence
 from openclaw_taskmem.domain.changes import continuation, questions
 from openclaw_taskmem.domain.changes.recovery import describe_cut
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.text import texts
-from openclaw_taskmem.domain.views import cards
 from openclaw_taskmem.domain.wakes import outbox, packet
 from openclaw_taskmem.engine import packets, run_recovery, runs, turns, wakes
 from openclaw_taskmem.engine.context import Context, Decision
@@ -29,70 +26,18 @@ from openclaw_taskmem.engine.run_guards import (
     list_own_tasks,
 )
 from openclaw_taskmem.engine.run_handoff import note_heard
-from openclaw_taskmem.engine.run_history import find_last_run
 from taskmem_hookspecs import (
     Change,
     Event,
-    EventQuery,
     Run,
-    RunQuery,
-    RunState,
-    SessionView,
-    Task,
     TaskFacts,
     TaskNotFound,
     TaskStatus,
-    UserQuestion,
     Wake,
     WakeQuery,
     WakeState,
 )
 from taskmem_hookspecs.errors import RunNotFound
-
-_WAITING_STATES: Final = tuple(state for state in RunState if state.is_waiting)
-
-
-def find_viewing_session(context: Context, task_id: str) -> str | None:
-    """Return the session whose user sees a task; None: no gateway session does."""
-    with suppress(TaskNotFound):
-        facts = context.store.read_task(task_id)
-        task, run = facts.task, facts.run or find_last_run(context, task_id)
-        if task.implicit or not context.store.serves(run.home if run else task.home):
-            return None
-        session = (run.told_session or run.session_key) if run else None
-        session = session or task.session_key or ""
-        return session if context.sessions.is_own(session) else None
-    return None
-
-
-def draw_session_view(context: Context, session: str, task_id: str) -> SessionView:
-    """Return the card and questions of a session, after a task has changed.
-
-    The card shows the session's newest open task, else one of its background tasks, else the
-    changed task, which has ended.
-    """
-    newest = context.store.find_events(EventQuery(limit=1))
-    shown = next(_list_open_tasks(context, session), task_id)
-    facts = context.store.read_task(shown)
-    waiting = context.store.find_runs(RunQuery(states=_WAITING_STATES, limit=MOST_ROWS))
-    candidates = (
-        runs.find_question(context, run)
-        for run in waiting
-        if (run.told_session or run.session_key) == session
-    )
-    return SessionView(
-        session_key=session,
-        card=cards.build_card(facts, facts.run or find_last_run(context, shown)),
-        questions=tuple(each for each in candidates if each is not None),
-        newest_event=newest[-1].event_id if newest else 0,
-    )
-
-
-def find_open_question(context: Context, run_id: str | None) -> UserQuestion | None:
-    """Return the open question of a run to its user; None: there is none."""
-    with suppress(RunNotFound):
-        return runs.find_question(context, context.store.read_run(run_id or ""))
-    return None
 
 
 def take_answer(context: Context, key: str, answer: str) -> None:
@@ -133,17 +78,6 @@ def _record_answer(
         return runs.build_answer_delivery(context, facts, answer, now), None
     entry = questions.close_question(facts, question, answer, now)
     return (Change(), entry) if goes_on else (Change(events=(entry,)), None)
-
-
-def _list_open_tasks(context: Context, session: str) -> Iterator[str]:
-    """Yield the open tasks of a session, newest first, then its background tasks."""
-    own = sorted(list_own_tasks(context, session, None), key=_age_key, reverse=True)
-    yield from (task.task_id for task in own)
-    yield from (run.task_id for run in list_background_runs(context, session))
-
-
-def _age_key(task: Task) -> tuple[float, str]:
-    return task.created_at.timestamp(), task.task_id
 
 
 # --- reports -------------------------------------------------------------------------------
@@ -189,7 +123,7 @@ def handle_gateway_start(
     _update_by_subject(context, resting, lambda current, _: _cap_due_time(current, due))
     run_recovery.give_gateway_runs_recovery_time(context, presence, others)
     # Notices are committed with the bookmark, so a repeat sends them only once.
-    boots = "\n".join([*known, presence.boot][-reachability.MOST_BOOTS :])
+    boots = "\n".join([*known, presence.boot][-callers.MOST_BOOTS :])
     mark = context.store.make_bookmark(BOOT, boots)
     waiting = run_recovery.list_waiting_runs(context)
     for run in waiting:

@@ -8,8 +8,7 @@ from datetime import datetime
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.reachability import RunningWork
+from openclaw_taskmem.domain.callers import Caller, RunningWork
 from openclaw_taskmem.domain.changes import rights
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.runs import current_run

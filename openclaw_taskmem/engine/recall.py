@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, cast
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import rights
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.tasks.proof import summarize_proofs

@@ -7,8 +7,8 @@ from collections import Counter
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain import retention
-from openclaw_taskmem.engine import hook_events, host_notifications
+from openclaw_taskmem.domain import policies
+from openclaw_taskmem.engine import notifications
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import Change
 
@@ -52,7 +52,7 @@ class _RetentionPass:
 
     def drop_old(self) -> bool:
         """Drop rows that are too old; return whether time was up first."""
-        cut = retention.find_age_cutoff(self._now, self._context.policies.retention)
+        cut = policies.find_age_cutoff(self._now, self._context.policies.retention)
         while self._drop_rows(cut, OLD_ROWS):
             if self._is_over():
                 return True
@@ -71,13 +71,13 @@ class _RetentionPass:
             if storage.shared:
                 storage.full = False
                 return False
-            cut = retention.find_size_cutoff(self._now, storage.taken, keep)
+            cut = policies.find_size_cutoff(self._now, storage.taken, keep)
             if cut is None:
                 storage.full = False
                 return False
             if not self._drop_rows(cut, _BATCH_ROWS):
                 if not storage.full:
-                    log.warning("%s", retention.describe_full(storage.taken, keep))
+                    log.warning("%s", policies.describe_full(storage.taken, keep))
                 storage.full = True
                 return False
             if self._is_over():
@@ -88,7 +88,7 @@ class _RetentionPass:
         """Log what was dropped."""
         if self._dropped:
             self._context.live.storage.dropped += self._dropped
-            summary = retention.describe_dropped(self._dropped)
+            summary = policies.describe_dropped(self._dropped)
             log.info("dropped of what had ended: %s", summary)
 
     def _drop_rows(self, before: datetime, most: int) -> bool:
@@ -111,8 +111,8 @@ class _RetentionPass:
 def _find_read_position(context: Context) -> int | None:
     """Return the event up to which every reader has read the log; None: there are no readers."""
     places = [
-        host_notifications.find_position(context, outgoing)
-        for outgoing in host_notifications.NotificationKind
+        notifications.find_position(context, outgoing)
+        for outgoing in notifications.NotificationKind
     ]
-    places.append(hook_events.find_position(context))
+    places.append(notifications.find_hooks_position(context))
     return min((place for place in places if place is not None), default=None)

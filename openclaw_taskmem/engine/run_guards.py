@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain.callers import reachability
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain import callers
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import continuation, handoff, quotas, rights, task_runs
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder, Tie
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
@@ -81,7 +81,7 @@ def list_tasks(
         for task in context.store.find_tasks(
             TaskQuery(status=status, limit=SEARCHED_ROWS, session_key=session, implicit=implicit)
         ):
-            if not reachability.is_other_gateway(task.host, host):
+            if not callers.is_other_gateway(task.host, host):
                 yield task
 
 

@@ -9,14 +9,14 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain.callers import registrars
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import handoff, task_runs
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.errors import RunNotReady
 from openclaw_taskmem.domain.runs import claims
 from openclaw_taskmem.domain.runs.machine import ToldToGoOn, UserSpoke, apply_events
 from openclaw_taskmem.domain.tasks import lifecycle
+from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine import evidence, packets
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import (
@@ -272,7 +272,7 @@ def _add_review_reminder(context: Context, change: Change, now: datetime) -> Cha
     if session is None or not context.reaches(task.registrar_host, session):
         return change
     wake_id, threshold = context.new_id("wake", now), context.policies.stuck.threshold_seconds
-    wake = registrars.build_review_wake(task, run, wake_id, now, threshold)
+    wake = outbox.build_review_wake(task, run, wake_id, now, threshold)
     return change.model_copy(update={"wakes": (*change.wakes, wake)})
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers.reachability import GatewayPresence
+from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.domain.changes import continuation, recovery
 from openclaw_taskmem.domain.changes.recovery import LapseAction, LapseVerdict, OwnerStatus
 from openclaw_taskmem.domain.runs import current_run

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.domain.callers.callers import AGENT, Caller, find_role_fault
+from openclaw_taskmem.domain.callers import AGENT, Caller, find_role_fault
 from openclaw_taskmem.domain.changes import (
     continuation,
     plan_revision,

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain.callers import reachability
+from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.changes import recovery
 from openclaw_taskmem.domain.runs.machine import ClockSetBack, apply_events
 from openclaw_taskmem.domain.wakes import outbox
@@ -65,7 +65,7 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
         except Conflict:
             _reschedule_one_by_one(context, moved)
     if force:
-        for wake in _find_owed_wakes(context, *reachability.OWED_STATES):
+        for wake in _find_owed_wakes(context, *callers.OWED_STATES):
             if _correct_wake_time(context, wake) != wake:
                 _deliver_now(context, wake)
     context.commit(Change(bookmarks=(context.store.make_bookmark(BOOKMARK, policy),)))
@@ -82,7 +82,7 @@ def release_startup_wakes(context: Context) -> None:
     now = context.clock.now()
     for wake in _find_owed_wakes(context, WakeState.DUE):
         alone = wake.home is not None or not context.store.is_shared
-        is_kept = reachability.is_kept(wake) and context.reaches(wake.host, wake.session_key)
+        is_kept = callers.is_kept(wake) and context.reaches(wake.host, wake.session_key)
         if alone and (is_kept or outbox.is_in_flight(wake, now)):
             _deliver_now(context, wake)
 
@@ -108,11 +108,11 @@ def _find_owed_wakes(context: Context, *states: WakeState) -> Sequence[Wake]:
 
 def _deliver_now(context: Context, wake: Wake) -> None:
     def deliver(current: Sequence[Wake], now: datetime) -> Change:
-        open_wakes = (each for each in current if each.state in reachability.OWED_STATES)
+        open_wakes = (each for each in current if each.state in callers.OWED_STATES)
         return Change(
             wakes=tuple(
-                reachability.deliver_kept(each, now)
-                if reachability.is_kept(each)
+                callers.deliver_kept(each, now)
+                if callers.is_kept(each)
                 else _correct_wake_time(context, each)
                 for each in open_wakes
             )

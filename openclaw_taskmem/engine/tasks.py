@@ -8,8 +8,8 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.callers import reachability
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain import callers
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import (
     handoff,
     implicit_tasks,
@@ -386,7 +386,7 @@ def _acknowledge_task(context: Context, task_id: str, caller: Caller) -> TaskFac
         acts = caller.acts_as(facts.task.session_key, facts.task.home)
         wakes = outbox.settle_answered(facts.wakes, acts=acts, moved=False, now=now)
         if acts:
-            wakes += reachability.settle_read(facts.wakes, caller.host, now)
+            wakes += callers.settle_read(facts.wakes, caller.host, now)
         return Change(wakes=wakes, events=outbox.build_settled_events(wakes, now)), facts
 
     return context.update_task(task_id, settle)

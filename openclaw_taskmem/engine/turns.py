@@ -13,8 +13,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.reachability import MOST_BOOTS
+from openclaw_taskmem.domain.callers import MOST_BOOTS, Caller
 from openclaw_taskmem.domain.changes import (
     continuation,
     implicit_tasks,

@@ -8,29 +8,27 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from openclaw_taskmem.domain.callers import reachability
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain import callers
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.task_update import Acceptance, UpdateRequest
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.text_safety import has_visible_text
 from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
 from openclaw_taskmem.domain.views import user_actions
-from openclaw_taskmem.domain.views.chat_commands import (
+from openclaw_taskmem.domain.views.user_actions import (
     ASKED_BYTES,
     MOST_ENDED,
     NAMED_BYTES,
+    NEEDED_WORDS,
+    ActRequest,
     Command,
     ListedTask,
+    UserAction,
     choose_task,
     describe_list,
     describe_listed,
     describe_way_to_answer,
-)
-from openclaw_taskmem.domain.views.user_actions import (
-    NEEDED_WORDS,
-    ActRequest,
-    UserAction,
     list_actions,
 )
 from openclaw_taskmem.domain.wakes import notices
@@ -308,7 +306,7 @@ def _list_ended(context: Context, session: str, host: str | None) -> list[Task]:
         for task in context.store.find_tasks(
             TaskQuery(status=status, limit=MOST_ENDED, session_key=session, implicit=False)
         )
-        if not reachability.is_other_gateway(task.host, host)
+        if not callers.is_other_gateway(task.host, host)
     ]
     found += (
         context.store.read_task(run.task_id).task

@@ -7,8 +7,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
-from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.reachability import OWED_STATES
+from openclaw_taskmem.domain.callers import OWED_STATES, Caller
 from openclaw_taskmem.domain.changes import quotas, rights, waits
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.changes.waits import Refinement, WaitFacts

@@ -10,13 +10,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain.callers import reachability
-from openclaw_taskmem.domain.callers.callers import AGENT
-from openclaw_taskmem.domain.callers.reachability import Unreached
+from openclaw_taskmem.domain import callers
+from openclaw_taskmem.domain.callers import AGENT, Unreached
 from openclaw_taskmem.domain.changes import rights
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.wakes import lines, outbox
-from openclaw_taskmem.domain.wakes.lines import WakeFacts
+from openclaw_taskmem.domain.wakes import notices, outbox
+from openclaw_taskmem.domain.wakes.notices import WakeFacts
 from openclaw_taskmem.domain.wakes.outbox import Delivery, Hold
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.packets import get_session_key
@@ -98,7 +97,7 @@ def _split_by_host(context: Context, wakes: Sequence[Wake]) -> Iterator[Sequence
         found = (wake.host or _find_host(_read_wake_facts(context, wake)) for wake in wakes)
         pairs = zip(wakes, found, strict=True)
         wakes = [wake.model_copy(update={"host": host}) for wake, host in pairs]
-    return reachability.split_by_host(wakes)
+    return callers.split_by_host(wakes)
 
 
 def _is_reached(context: Context, wake: Wake) -> bool:
@@ -108,7 +107,7 @@ def _is_reached(context: Context, wake: Wake) -> bool:
 def _keep_undeliverable(context: Context, wakes: Sequence[Wake]) -> None:
     """Keep the wakes that no transport can deliver, until they are fetched."""
     try:
-        context.commit(reachability.keep_wakes(wakes))
+        context.commit(callers.keep_wakes(wakes))
     except Conflict:
         # One was fetched or superseded meanwhile: the next pass looks again.
         log.debug("what cannot be delivered is looked at again")
@@ -189,7 +188,7 @@ def _claim_delivery(
 def _add_wake_line(context: Context, delivery: Delivery) -> Delivery:
     """Add to a delivery's message the line that people see, and its host."""
     found = [_read_wake_facts(context, wake) for wake in delivery.wakes]
-    line = lines.describe_wakes(found)
+    line = notices.describe_wakes(found)
     fields = {"line": line, "host": next(filter(None, map(_find_host, found)), None)}
     message = delivery.message.model_copy(update=fields)
     return delivery.model_copy(update={"message": message})
@@ -241,7 +240,7 @@ def settle_failed(
     """
     starts, host = context.live.gateway_starts, delivery.message.host
     latest = max(starts.values(), default=None)
-    started_at = starts.get(host or "") if reachability.is_named_gateway(host) else latest
+    started_at = starts.get(host or "") if callers.is_named_gateway(host) else latest
 
     def decide_failure(current: Sequence[Wake], now: datetime) -> Change:
         change = outbox.record_delivery_failure(
@@ -339,7 +338,7 @@ def find_unreached(context: Context, facts: TaskFacts) -> Unreached | None:
         found = context.store.find_wakes(WakeQuery(task_id=task.task_id, limit=1))
         newest = next(iter(found), None)
     now = context.clock.now()
-    return reachability.find_unreached(task.task_id, host, newest, now, reached=reached)
+    return callers.find_unreached(task.task_id, host, newest, now, reached=reached)
 
 
 def count_hostless(context: Context) -> int:
@@ -350,8 +349,7 @@ def count_hostless(context: Context) -> int:
     query = TaskQuery(status=TaskStatus.ACTIVE, limit=LOOKED_AT, implicit=False)
     found = context.store.find_tasks(query)
     hostless = all(
-        not reachability.is_named_host(task.host)
-        and not context.reaches(task.host, task.session_key)
+        not callers.is_named_host(task.host) and not context.reaches(task.host, task.session_key)
         for task in found
     )
     if not hostless:

@@ -20,7 +20,7 @@ from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
 
 import pluggy
 
-from openclaw_taskmem.domain.callers.reachability import ANY_TRANSPORT
+from openclaw_taskmem.domain.callers import ANY_TRANSPORT
 from openclaw_taskmem.domain.wakes import packet
 from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.isolation import TookTooLong, run_with_timeout

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final, cast
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import UnknownTool
 from openclaw_taskmem.domain.text.texts import format_count, quote_line
 from openclaw_taskmem.engine.context import Context

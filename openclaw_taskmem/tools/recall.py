@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.text.texts import format_iso, quote_line
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.recall import RecallAnswer, search_history

@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import task_update
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes
 from openclaw_taskmem.domain.effects.checkpoints import PastCall

@@ -10,8 +10,8 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.callers import reachability
-from openclaw_taskmem.domain.retention import describe_dropped
+from openclaw_taskmem.domain import callers
+from openclaw_taskmem.domain.policies import describe_dropped
 from openclaw_taskmem.domain.runs.current_run import OPEN_STATES
 from openclaw_taskmem.domain.tasks import ledger
 from openclaw_taskmem.domain.tasks.proof import list_proofs
@@ -235,15 +235,15 @@ def list_waits(context: Context, params: Mapping[str, object]) -> list[JsonValue
 
 def list_wakes(context: Context, params: Mapping[str, object], holds: Holds) -> list[JsonValue]:
     """Return the wakes of this home that are due or sent, newest first; with `all` every wake."""
-    states = None if params.get("all") else reachability.OWED_STATES
+    states = None if params.get("all") else callers.OWED_STATES
     found = context.store.find_wakes(WakeQuery(states=states, limit=read_limit(params)))
     return [{**_format_wake(wake), "held": _explain_hold(wake, holds)} for wake in found]
 
 
 def _explain_hold(wake: Wake, holds: Holds) -> str | None:
     """Return why a due wake is not sent now; None: it is, or it is not due."""
-    if reachability.is_kept(wake):
-        return reachability.describe_kept(wake)
+    if callers.is_kept(wake):
+        return callers.describe_kept(wake)
     held = holds(wake.session_key) if wake.state is WakeState.DUE else None
     return None if held is None else held.why
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from openclaw_taskmem.daemon.background_loops import BackgroundLoops
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
-from openclaw_taskmem.domain.callers.reachability import GatewayPresence
+from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.engine.context import DueWork
 from taskmem_hookspecs import AgentHost, Wake, WakeReceipt, WakeTransport

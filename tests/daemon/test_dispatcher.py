@@ -16,7 +16,7 @@ import taskmem_evidence.hooks
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.dispatcher import Dispatcher, RelayHost, _build_relay_caller
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions.targets import LookPolicy
 from openclaw_taskmem.domain.errors import UnknownTool
 from openclaw_taskmem.home import find_home

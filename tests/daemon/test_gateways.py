@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.daemon.gateways import Gateways
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.engine.gateway_reports import BOOT

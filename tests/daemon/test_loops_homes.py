@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from taskmem_hookspecs import FOREVER, Owner, Run, RunQuery, Task, TaskQuery
 from taskmem_hookspecs.testing import FakeClock
 from tests.daemon.looped import Gateway, run_loops

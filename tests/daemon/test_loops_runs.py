@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.daemon.background_loops import SWEEP_SECONDS
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.policies import StuckPolicy
 from openclaw_taskmem.engine import run_recovery
 from taskmem_hookspecs import Run, RunQuery, RunState

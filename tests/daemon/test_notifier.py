@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.daemon.notifier import GIVE_UP_AFTER, VIEW_DELAY, Notifier
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.wakes.notices import COALESCING_TIME
-from openclaw_taskmem.engine import host_notifications
+from openclaw_taskmem.engine import notifications
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.host_notifications import NotificationKind
+from openclaw_taskmem.engine.notifications import NotificationKind
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -89,7 +89,7 @@ def host() -> Host:
 
 @pytest.fixture
 def main(world: World) -> Session:
-    host_notifications.set_start_positions(world.context)
+    notifications.set_start_positions(world.context)
     return Session(world)
 
 
@@ -137,7 +137,7 @@ async def test_a_session_hears_its_lines_in_order_and_once(
 async def test_main_session_hears_of_unclaimed_task_without_session(
     world: World, host: Host
 ) -> None:
-    host_notifications.set_start_positions(world.context)
+    notifications.set_start_positions(world.context)
     worker = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
     task = world.register()
     world.call("task_claim", worker, task_id=task)
@@ -172,7 +172,7 @@ async def test_lines_beyond_the_first_batch_are_not_held_up_either(
     world: World, main: Session, dev: Session, host: Host
 ) -> None:
     start_work(main)
-    for _ in range(host_notifications.BATCH):
+    for _ in range(notifications.BATCH):
         world.narrate(world.register())
     start_work(dev)
     host.away = {MAIN}
@@ -187,7 +187,7 @@ async def test_herald_finds_message_lines_however_far_apart(
 ) -> None:
     start_work(main)
     other = world.register()
-    for _ in range(host_notifications.BATCH):
+    for _ in range(notifications.BATCH):
         world.narrate(other)
     main.does("echo one")
     world.clock.tick(60)
@@ -284,7 +284,7 @@ async def test_after_a_restart_a_message_has_the_key_that_it_had(
     start_work(main)
     main.does("echo one")
     with monkeypatch.context() as patch:
-        patch.setattr(host_notifications, "save_position", lambda *_: None)
+        patch.setattr(notifications, "save_position", lambda *_: None)
         await run_passes(world, notifier(world, host))
 
     world.clock.tick(30)
@@ -317,7 +317,7 @@ async def test_no_other_log_has_the_keys_of_this_one(
     another = World()
     another.clock.tick(0.1)
     for there in (world, another):
-        host_notifications.set_start_positions(there.context)
+        notifications.set_start_positions(there.context)
         start_work(Session(there))
         await run_passes(there, notifier(there, host))
 
@@ -385,7 +385,7 @@ async def test_question_and_card_wait_until_the_store_can_be_read(
     main.call("task_update", task_id=task, ask="Is it the red one?")
     with monkeypatch.context() as patch:
         for read in ("build_session_notice", "build_session_view"):
-            patch.setattr(host_notifications, read, refuse_to_read)
+            patch.setattr(notifications, read, refuse_to_read)
         for each in told:
             await run_passes(world, each)
     before = len(host.views)
@@ -510,7 +510,7 @@ async def test_changes_that_come_together_are_shown_as_one(
 async def test_view_changes_are_read_together_half_a_second_later(
     monkeypatch: pytest.MonkeyPatch, host: Host
 ) -> None:
-    world, read, find_due_events = World(), [], host_notifications.find_due_events
+    world, read, find_due_events = World(), [], notifications.find_due_events
 
     def note_read(context: Context, outgoing: NotificationKind, after: int) -> Any:
         read.append(outgoing)
@@ -521,7 +521,7 @@ async def test_view_changes_are_read_together_half_a_second_later(
         main = Session(world)
         task = start_work(main)
         await world.clock.advance(COALESCING_TIME.total_seconds())
-        monkeypatch.setattr(host_notifications, "find_due_events", note_read)
+        monkeypatch.setattr(notifications, "find_due_events", note_read)
         views = len(host.views)
         for _ in range(3):
             main.call("task_update", task_id=task, message="On it.")
@@ -557,7 +557,7 @@ class Moody(Host):
 def test_nothing_is_lost_doubled_or_out_of_order_whatever_fails(seed: int) -> None:
     chance = Random(seed)  # noqa: S311 - no secret
     world, host = World(), Moody(chance)
-    host_notifications.set_start_positions(world.context)
+    notifications.set_start_positions(world.context)
     lines: dict[str | None, list[str]] = {f"agent:main:{n}": [] for n in range(4)}
     session_keys = [*lines]
 

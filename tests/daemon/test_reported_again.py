@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
-from openclaw_taskmem.domain.callers.reachability import MOST_BOOTS
+from openclaw_taskmem.domain.callers import MOST_BOOTS
 from openclaw_taskmem.domain.errors import RunHeld
 from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from openclaw_taskmem.engine.context import MOST_TRIES

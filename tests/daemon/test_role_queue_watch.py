@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from openclaw_taskmem.daemon.target_watchers import ALONE_SECONDS, SHARED_SECONDS
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from taskmem_hookspecs import (
     ConditionUnclear,
     InvalidArguments,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.daemon.wake_routes import is_output_read
-from openclaw_taskmem.domain.callers.reachability import choose_transport
+from openclaw_taskmem.domain.callers import choose_transport
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import Fenced, RunHeld
 from openclaw_taskmem.engine import run_recovery
 from taskmem_hookspecs import Change, Owner, Run, RunQuery, RunState

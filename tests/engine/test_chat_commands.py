@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.domain.callers.reachability import RunningWork
-from openclaw_taskmem.domain.views.chat_commands import Command
+from openclaw_taskmem.domain.callers import RunningWork
+from openclaw_taskmem.domain.views.user_actions import Command
 from openclaw_taskmem.domain.wakes import notices
-from openclaw_taskmem.engine import host_notifications, user_actions
-from openclaw_taskmem.engine.host_notifications import NotificationKind
+from openclaw_taskmem.engine import notifications, user_actions
+from openclaw_taskmem.engine.notifications import NotificationKind
 from openclaw_taskmem.engine.user_actions import CommandReply, run_command
 from taskmem_hookspecs import Change, RunState, TaskStatus
 from taskmem_hookspecs.errors import NotAllowed
@@ -308,10 +308,10 @@ def test_start_notice_is_omitted_for_a_task_cancelled_since(
 ) -> None:
     task = session.works()
     session.call("task_update", task_id=task, status=status)
-    lines, _ = host_notifications.find_due_events(session.world.context, NotificationKind.LINES, 0)
+    lines, _ = notifications.find_due_events(session.world.context, NotificationKind.LINES, 0)
     begun = [event for event in lines if notices.is_beginning(event)]
 
-    assert host_notifications.build_session_notice(session.world.context, begun).text == told
+    assert notifications.build_session_notice(session.world.context, begun).text == told
 
 
 def test_a_refusal_names_the_task_in_words(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import EvidenceMissing, Fenced
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import Change, Owner, Run, RunQuery, WakeState

@@ -11,7 +11,7 @@ from openclaw_taskmem.domain.policies import StuckPolicy
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
 from openclaw_taskmem.domain.wakes import notices, packet
 from openclaw_taskmem.domain.wakes.outbox import Hold
-from openclaw_taskmem.engine import hook_events, startup, stuck, waits, wakes
+from openclaw_taskmem.engine import notifications, startup, stuck, waits, wakes
 from openclaw_taskmem.engine.context import new_id
 from taskmem_hookspecs import (
     TRIAL,
@@ -373,9 +373,9 @@ def test_plugins_are_told_once_in_order_of_what_was_committed() -> None:
     world.end_wait(world.open_wait(task))
     world.pass_time(THRESHOLD)
 
-    while hook_events.call_hooks_for_events(world.context):
+    while notifications.call_hooks_for_events(world.context):
         pass
-    hook_events.call_hooks_for_events(world.context)
+    notifications.call_hooks_for_events(world.context)
 
     assert listener.heard == [
         "registered deploy",
@@ -398,7 +398,7 @@ def test_a_change_that_was_refused_is_never_told() -> None:
                 )
             )
         )
-    hook_events.call_hooks_for_events(world.context)
+    notifications.call_hooks_for_events(world.context)
 
     assert listener.heard == ["registered kept"]
 
@@ -417,14 +417,16 @@ def test_a_crash_before_the_bookmark_tells_again() -> None:
     commit = world.store.commit
     world.store.commit = crash  # type: ignore[method-assign]
     with pytest.raises(Crash):
-        hook_events.call_hooks_for_events(world.context)
+        notifications.call_hooks_for_events(world.context)
     world.store.commit = commit  # type: ignore[method-assign]
-    hook_events.call_hooks_for_events(world.context)
+    notifications.call_hooks_for_events(world.context)
 
     assert listener.heard == ["registered deploy"] * 2
 
 
-@pytest.mark.parametrize(("name", "shown"), [(hook_events.BOOKMARK, False), (WAITS_BOOKMARK, True)])
+@pytest.mark.parametrize(
+    ("name", "shown"), [(notifications.HOOKS_BOOKMARK, False), (WAITS_BOOKMARK, True)]
+)
 def test_pages_are_told_of_all_but_places_in_the_log(name: str, *, shown: bool) -> None:
     world, told = World(), list[bool]()
     world.context = replace(world.context, nudge=lambda due: told.append(due.pages_due))
@@ -582,9 +584,9 @@ def test_a_store_that_is_busy_tells_nobody_less() -> None:
 
     world.context.store.read_task = busy
     with pytest.raises(StoreBusy):
-        hook_events.call_hooks_for_events(world.context)
+        notifications.call_hooks_for_events(world.context)
     world.context.store.read_task = read
-    hook_events.call_hooks_for_events(world.context)
+    notifications.call_hooks_for_events(world.context)
 
     assert listener.heard == ["registered deploy"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import taskmem_evidence.hooks
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.engine import evidence_checker
 from openclaw_taskmem.engine.context import MOST_TRIES

@@ -9,19 +9,13 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import Fenced, RunHeld, RunNotReady
 from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import (
-    gateway_reports,
-    host_notifications,
-    run_recovery,
-    startup,
-    turns,
-)
+from openclaw_taskmem.engine import gateway_reports, notifications, run_recovery, startup, turns
 from openclaw_taskmem.engine.context import LiveState
-from openclaw_taskmem.engine.host_notifications import NotificationKind
+from openclaw_taskmem.engine.notifications import NotificationKind
 from openclaw_taskmem.engine.runs import find_question
 from openclaw_taskmem.tools import runs
 from taskmem_hookspecs import (
@@ -911,7 +905,7 @@ def test_unclaimed_handoff_without_session_notifies_main_session() -> None:
 
     assert world.pass_time(2 * THRESHOLD) == []
 
-    events, _ = host_notifications.find_due_events(world.context, NotificationKind.LINES, 0)
+    events, _ = notifications.find_due_events(world.context, NotificationKind.LINES, 0)
     [told] = [event.data for event in events if event.kind == "notice"]
     assert told["session_key"] is None
     assert "is queued for reviewer, and nobody has claimed it" in str(told["line"])

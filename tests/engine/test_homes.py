@@ -14,21 +14,20 @@ import pytest
 import taskmem_evidence.hooks
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.person_calls import PersonCalls
-from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.reachability import GatewayPresence
+from openclaw_taskmem.domain.callers import Caller, GatewayPresence
 from openclaw_taskmem.domain.errors import LimitReached, RunHeld
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import (
     evidence,
     gateway_reports,
-    host_notifications,
+    notifications,
     run_guards,
     run_recovery,
     startup,
     turns,
     wakes,
 )
-from openclaw_taskmem.engine.host_notifications import NotificationKind
+from openclaw_taskmem.engine.notifications import NotificationKind
 from openclaw_taskmem.engine.overview import search_lines
 from openclaw_taskmem.home import find_home
 from openclaw_taskmem.tools import views
@@ -333,7 +332,7 @@ def test_unclaimed_task_in_another_home_notifies_its_registrar(here: Homely, the
     there.world.sweep()
 
     lines = {
-        session.world.context.store.home: host_notifications.find_due_events(
+        session.world.context.store.home: notifications.find_due_events(
             session.world.context, NotificationKind.LINES, 0
         )[0]
         for session in (here, there)

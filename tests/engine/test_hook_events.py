@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.engine import hook_events
+from openclaw_taskmem.engine import notifications
 from taskmem_hookspecs import EventQuery, Run, Task, hookimpl
 from tests.support.sessions import Session
 from tests.support.world import World
@@ -60,7 +60,7 @@ def there(here: World, listeners: dict[str, Listener]) -> World:
 
 def tell_all(world: World) -> None:
     """Tell of all that is new."""
-    while hook_events.call_hooks_for_events(world.context):
+    while notifications.call_hooks_for_events(world.context):
         pass
 
 
@@ -76,8 +76,8 @@ def test_every_kind_that_plugins_are_told_of_reaches_its_hook() -> None:
 
     kinds = {event.kind for event in session.world.store.find_events(EventQuery())}
     assert kinds >= events.HOOK_KINDS
-    assert set(hook_events.HOOKS) == events.HOOK_KINDS
-    assert {line.split()[0] for line in listener.heard} == set(hook_events.HOOKS.values())
+    assert set(notifications.HOOKS) == events.HOOK_KINDS
+    assert {line.split()[0] for line in listener.heard} == set(notifications.HOOKS.values())
 
 
 def test_plugins_are_told_of_a_new_run_and_its_current_state() -> None:
@@ -126,12 +126,12 @@ def test_what_belongs_to_no_home_is_told_in_each(
 
 def test_a_new_home_begins_with_what_comes_after_it(here: World, there: World) -> None:
     here.register("old")
-    hook_events.set_start_position(there.context)
+    notifications.set_start_positions(there.context)
 
-    assert hook_events.call_hooks_for_events(there.context) == 0
+    assert notifications.call_hooks_for_events(there.context) == 0
     there.register("new")
-    hook_events.set_start_position(there.context)
-    assert hook_events.call_hooks_for_events(there.context) == 1
+    notifications.set_start_positions(there.context)
+    assert notifications.call_hooks_for_events(there.context) == 1
 
 
 def test_a_home_goes_on_where_it_told_last_when_others_come(
@@ -143,7 +143,7 @@ def test_a_home_goes_on_where_it_told_last_when_others_come(
     here.register("not told yet")
 
     here.context.store.sole = False
-    hook_events.set_start_position(here.context)
+    notifications.set_start_positions(here.context)
     tell_all(here)
 
     names = ["on_task_registered told", "on_task_registered not told yet"]

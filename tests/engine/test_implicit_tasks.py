@@ -10,19 +10,20 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.tasks.lifecycle import REQUEST_BYTES
 from openclaw_taskmem.domain.text.texts import count_json_bytes
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.domain.views.chat_commands import Command
-from openclaw_taskmem.engine import evidence, gateway_reports, hook_events, run_recovery
+from openclaw_taskmem.domain.views.user_actions import Command
+from openclaw_taskmem.engine import evidence, gateway_reports, notifications, run_recovery
 from openclaw_taskmem.engine.user_actions import run_command
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
     Checkpoint,
+    Event,
     EventQuery,
     LedgerEntry,
     RunQuery,
@@ -259,7 +260,7 @@ def test_plug_ins_hear_of_no_implicit_task(session: Session) -> None:
     session.world = World(plugins=[("ear", ear)])
     works(session)
     session.ends(origin=Origin.USER)
-    assert hook_events.call_hooks_for_events(session.world.context) > 0
+    assert notifications.call_hooks_for_events(session.world.context) > 0
     assert told == []
 
 
@@ -487,12 +488,13 @@ def test_what_is_doubtful_waits_for_resume_in_silence(session: Session, why: Run
     assert found[0] == task.task_id
     assert "nothing need be reported" in found[1]
     assert gateway_reports.describe_waiting_tasks(session.world.context, session.key) is None
-    assert (
-        gateway_reports.draw_session_view(
-            session.world.context, session.key, task.task_id
-        ).questions
-        == ()
+    change = Event(
+        at=session.world.clock.now(),
+        kind=events.RUN_CHANGED,
+        task_id=task.task_id,
+        data={"session_key": session.key},
     )
+    assert notifications.build_session_view(session.world.context, [change]).questions == ()
     works(session)
     assert len(list_implicit_tasks(session)) == 2
     session.ends(origin=Origin.USER)

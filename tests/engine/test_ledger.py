@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 import taskmem_evidence.files
 import taskmem_evidence.hooks
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
 from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import taskmem_evidence.hooks
-from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.reachability import RunningWork
+from openclaw_taskmem.domain.callers import Caller, RunningWork
 from openclaw_taskmem.domain.conditions.targets import LookPolicy
 from openclaw_taskmem.domain.errors import EvidenceMissing
 from taskmem_hookspecs import Claim, Finding, Verdict, hookimpl

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import taskmem_evidence.hooks
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import quotas
 from openclaw_taskmem.domain.errors import EvidenceMissing, LimitReached
 from taskmem_hookspecs import Change, Message, Role, TaskStatus, WaitStatus

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.views.recollections import merge_recollections
 from openclaw_taskmem.engine import recall as engine_recall
 from openclaw_taskmem.engine.recall import StoredHistory, list_activity

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.policies import KeepPolicy
-from openclaw_taskmem.domain.retention import KEPT_AT_LEAST
-from openclaw_taskmem.engine import hook_events, host_notifications, retention
+from openclaw_taskmem.domain.policies import KEPT_AT_LEAST, KeepPolicy
+from openclaw_taskmem.engine import notifications, retention
 from openclaw_taskmem.tools.views import summarize_store
 from taskmem_hookspecs import Bookmark, Change, EventQuery, TaskStatus, WaitStatus, WakeState
 from taskmem_hookspecs.errors import NotAllowed
@@ -198,16 +197,15 @@ def test_a_task_that_ended_is_taken_up_again_after_its_days() -> None:
     assert world.task(task).linkage.last_wait_state is WaitStatus.RESOLVED
 
 
-@pytest.mark.parametrize("reader", [*host_notifications.NotificationKind, "told"])
+@pytest.mark.parametrize("reader", [*notifications.NotificationKind, "told"])
 @pytest.mark.parametrize("policy", [{"days": 1}, {"most_bytes": 1}])
 def test_what_the_log_was_not_told_of_yet_stays(reader: str, policy: dict[str, Any]) -> None:
     world = a_world(**policy)
-    host_notifications.set_start_positions(world.context)
-    hook_events.set_start_position(world.context)
+    notifications.set_start_positions(world.context)
     world.store.commit(Change(events=tuple(an_event() for _ in range(9))))
     places = {
         f"{outgoing}:{world.context.store.home or ''}": 8
-        for outgoing in host_notifications.NotificationKind
+        for outgoing in notifications.NotificationKind
     }
     places[world.context.store.make_bookmark("told", "").name] = 8
     name = next(name for name in places if name.startswith(reader))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.rights import TABLE, Act, ActCondition, Tie
 from openclaw_taskmem.domain.effects.checkpoints import CallStartEntry
 from openclaw_taskmem.domain.errors import Fenced, RunHeld, RunNotReady, TaskEnded

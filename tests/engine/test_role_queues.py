@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import RunHeld
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.engine import gateway_reports, host_notifications, run_recovery, runs, wakes
-from openclaw_taskmem.engine.host_notifications import NotificationKind
+from openclaw_taskmem.engine import gateway_reports, notifications, run_recovery, runs, wakes
+from openclaw_taskmem.engine.notifications import NotificationKind
 from taskmem_hookspecs import (
     Change,
     InvalidArguments,
@@ -52,7 +52,7 @@ def world_without_wakes(world: World) -> World:
 
 def told_lines(world: World) -> list[str]:
     """What notices say so far."""
-    events, _ = host_notifications.find_due_events(world.context, NotificationKind.LINES, 0)
+    events, _ = notifications.find_due_events(world.context, NotificationKind.LINES, 0)
     return [str(event.data["line"]) for event in events if event.kind == "notice"]
 
 
@@ -293,7 +293,7 @@ def test_the_main_session_is_told_where_the_registrars_is_gone(world: World) -> 
 
     assert world.pass_time(15 * 60) == []
 
-    events, _ = host_notifications.find_due_events(world.context, NotificationKind.LINES, 0)
+    events, _ = notifications.find_due_events(world.context, NotificationKind.LINES, 0)
     [told] = [event.data for event in events if event.kind == "notice"]
     assert (told["session_key"], told["home"]) == (None, "home_1")
     assert "nobody has claimed it for 20 minutes" in str(told["line"])
@@ -324,7 +324,7 @@ def test_notice_goes_to_the_user_of_an_unreachable_registrar(world: World) -> No
 
     assert world.pass_time(THRESHOLD) == []
 
-    events, _ = host_notifications.find_due_events(world.context, NotificationKind.LINES, 0)
+    events, _ = notifications.find_due_events(world.context, NotificationKind.LINES, 0)
     [told] = [event.data for event in events if event.kind == "notice"]
     assert (told["session_key"], told["home"]) == (MAIN, "home_1")
     assert (OURS, MAIN) in asked

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.effects.checkpoints import READ
 from openclaw_taskmem.domain.runs.machine import LAST_WORDS_BYTES
 from openclaw_taskmem.domain.tasks.ledger import FileTouch

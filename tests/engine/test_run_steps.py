@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import Fenced, RunHeld
 from openclaw_taskmem.engine import turns
 from taskmem_hookspecs import Owner

@@ -14,9 +14,9 @@ from openclaw_taskmem.domain.changes.questions import (
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.machine import set_fields
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.domain.views.chat_commands import Command
-from openclaw_taskmem.engine import gateway_reports, host_notifications, user_actions
-from openclaw_taskmem.engine.host_notifications import NotificationKind
+from openclaw_taskmem.domain.views.user_actions import Command
+from openclaw_taskmem.engine import gateway_reports, notifications, runs, user_actions
+from openclaw_taskmem.engine.notifications import NotificationKind
 from openclaw_taskmem.engine.runs import READ_EVENTS
 from taskmem_hookspecs import (
     Change,
@@ -36,11 +36,9 @@ HOUR = 3600
 
 def view(session: Session, key: str = MAIN) -> SessionView:
     """What the user of a session is shown next."""
-    changes, _ = host_notifications.find_due_events(
-        session.world.context, NotificationKind.VIEWS, 0
-    )
-    mine = [event for event in changes if host_notifications.get_event_session(event) == key]
-    return host_notifications.build_session_view(session.world.context, mine)
+    changes, _ = notifications.find_due_events(session.world.context, NotificationKind.VIEWS, 0)
+    mine = [event for event in changes if notifications.get_event_session(event) == key]
+    return notifications.build_session_view(session.world.context, mine)
 
 
 def question(session: Session, key: str = MAIN) -> UserQuestion:
@@ -106,19 +104,14 @@ def test_a_task_in_the_background_is_seen_where_it_is_heard_of(session: Session)
     session.world.clock.tick(1)
     session.register(name="Here")
     assert title(view(session)) == "**Here**"
-    changes, _ = host_notifications.find_due_events(
-        session.world.context, NotificationKind.VIEWS, 0
-    )
-    assert {host_notifications.get_event_session(event) for event in changes} == {MAIN}
+    changes, _ = notifications.find_due_events(session.world.context, NotificationKind.VIEWS, 0)
+    assert {notifications.get_event_session(event) for event in changes} == {MAIN}
 
 
 def test_nobody_is_shown_a_task_of_no_gateway(session: Session) -> None:
     session.world.register()
 
-    assert (
-        host_notifications.find_due_events(session.world.context, NotificationKind.VIEWS, 0)[0]
-        == []
-    )
+    assert notifications.find_due_events(session.world.context, NotificationKind.VIEWS, 0)[0] == []
 
 
 # --- questions --------------------------------------------------------------------
@@ -165,20 +158,16 @@ def test_a_review_is_asked_with_its_note_and_options(session: Session) -> None:
 def test_the_line_of_a_question_brings_the_question_along(session: Session) -> None:
     ask_user(session)
 
-    entries, _ = host_notifications.find_due_events(
-        session.world.context, NotificationKind.LINES, 0
-    )
+    entries, _ = notifications.find_due_events(session.world.context, NotificationKind.LINES, 0)
     [line] = [e for e in entries if e.data.get("about") == "question"]
-    notice = host_notifications.build_session_notice(session.world.context, [line])
+    notice = notifications.build_session_notice(session.world.context, [line])
     assert notice.question == question(session)
 
 
 @pytest.mark.parametrize("what", ["asked anew", "answered", "acted", "cancelled"])
 def test_a_question_that_is_over_is_put_to_nobody(session: Session, what: str) -> None:
     task = ask_user(session)
-    entries, _ = host_notifications.find_due_events(
-        session.world.context, NotificationKind.LINES, 0
-    )
+    entries, _ = notifications.find_due_events(session.world.context, NotificationKind.LINES, 0)
     [line] = [e for e in entries if e.data.get("about") == "question"]
 
     match what:
@@ -191,7 +180,7 @@ def test_a_question_that_is_over_is_put_to_nobody(session: Session, what: str) -
         case "cancelled":
             session.call("task_update", task_id=task, status="cancelled")
 
-    notice = host_notifications.build_session_notice(session.world.context, [line])
+    notice = notifications.build_session_notice(session.world.context, [line])
     assert (notice.text, notice.question) == ("", None)
 
 
@@ -224,13 +213,11 @@ def test_a_question_is_over_once_its_agent_acts(session: Session) -> None:
 
 def test_a_question_that_went_with_its_gateway_is_asked_again(session: Session) -> None:
     ask_user(session)
-    _, place = host_notifications.find_due_events(session.world.context, NotificationKind.VIEWS, 0)
+    _, place = notifications.find_due_events(session.world.context, NotificationKind.VIEWS, 0)
     session.restarts("boot_2")
 
-    [again], _ = host_notifications.find_due_events(
-        session.world.context, NotificationKind.VIEWS, place
-    )
-    assert host_notifications.build_session_view(session.world.context, [again]).questions
+    [again], _ = notifications.find_due_events(session.world.context, NotificationKind.VIEWS, place)
+    assert notifications.build_session_view(session.world.context, [again]).questions
 
 
 # --- answers ----------------------------------------------------------------------
@@ -501,8 +488,7 @@ def test_an_answered_question_stays_so_in_a_long_log(session: Session) -> None:
     gateway_reports.take_answer(session.world.context, question(session).key, LEAVE_IT)
     fill_log(session, task)
 
-    run_id = session.run(task).run_id
-    assert gateway_reports.find_open_question(session.world.context, run_id) is None
+    assert runs.find_question(session.world.context, session.run(task)) is None
 
 
 def test_a_clock_set_back_reopens_no_question(session: Session) -> None:
@@ -510,8 +496,7 @@ def test_a_clock_set_back_reopens_no_question(session: Session) -> None:
     session.world.clock.jump(-HOUR)
     gateway_reports.take_answer(session.world.context, question(session).key, LEAVE_IT)
 
-    run_id = session.run(task).run_id
-    assert gateway_reports.find_open_question(session.world.context, run_id) is None
+    assert runs.find_question(session.world.context, session.run(task)) is None
 
 
 def test_an_answer_of_no_known_question_is_passed_by(session: Session) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import consumes, invariant, precondition, rule
 
-from openclaw_taskmem.domain.callers.reachability import GatewayPresence
+from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.domain.wakes.outbox import Delivery
 from openclaw_taskmem.engine import gateway_reports
 from taskmem_hookspecs import Wake, WakeCause, WakeState

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.reachability import GatewayPresence
+from openclaw_taskmem.domain.callers import Caller, GatewayPresence
 from openclaw_taskmem.domain.changes.recovery import MAY_LAPSE
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.turns import Origin

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.views.chat_commands import Command
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.views.user_actions import Command
 from openclaw_taskmem.engine import gateway_reports, stuck, user_actions
 from taskmem_hookspecs import EventQuery, Owner, TaskmemError, WakeQuery
 from taskmem_hookspecs.testing import FakeClock

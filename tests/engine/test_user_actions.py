@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.domain.views.overview import Section

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import startup, waits
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Change, InvalidArguments, Wait, WaitNotFound, WaitStatus, WakeState

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import taskmem_evidence.hooks
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import set_fields
 from openclaw_taskmem.domain.turns import Origin

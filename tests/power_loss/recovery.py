@@ -18,7 +18,7 @@ from typing import Final
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.daemon.home_identity import ensure_identity
 from openclaw_taskmem.daemon.lock import Lock
-from openclaw_taskmem.engine import hook_events, host_notifications
+from openclaw_taskmem.engine import notifications
 from openclaw_taskmem.engine.startup import release_startup_wakes, reschedule_tasks
 from taskmem_hookspecs import TaskQuery, TaskStatus, WakeState
 from taskmem_hookspecs.testing import FakeClock
@@ -144,8 +144,7 @@ def _start(path: Path, home: str, now: datetime) -> set[str]:
         world = World(store, FakeClock(now), home=home, sole=True)
         due = {wake.wake_id for wake in world.wakes(WakeState.DUE)}
         world.context.store.join_database()
-        hook_events.set_start_position(world.context)
-        host_notifications.set_start_positions(world.context)
+        notifications.set_start_positions(world.context)
         reschedule_tasks(world.context)
         release_startup_wakes(world.context)
         sent = [wake.wake_id for wake in world.deliver()]

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict, deque
 from typing import Any, Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers.reachability import MCP, SHELL
+from openclaw_taskmem.domain.callers import MCP, SHELL
 from taskmem_hookspecs import (
     Finding,
     Frame,

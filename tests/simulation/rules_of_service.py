@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers.reachability import OWED_STATES, is_kept
+from openclaw_taskmem.domain.callers import OWED_STATES, is_kept
 from openclaw_taskmem.engine.runs import find_claimable
 from taskmem_hookspecs import RunState, WaitStatus, WakeState
 from tests.simulation.machine import Machine

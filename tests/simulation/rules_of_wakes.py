@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain.callers.reachability import OWED_STATES, is_kept
+from openclaw_taskmem.domain.callers import OWED_STATES, is_kept
 from openclaw_taskmem.domain.wakes.packet import LIMIT
 from taskmem_hookspecs import TaskStatus, Wake, WakeCause, WakeState
 from tests.simulation.machine import Machine

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from openclaw_taskmem.domain.callers.reachability import GatewayPresence
+from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.domain.turns import Origin, has_closing_question
 from openclaw_taskmem.engine import gateway_reports, run_recovery, stuck
 from openclaw_taskmem.engine.turns import resume_awaiting_run

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.reachability import GatewayPresence
+from openclaw_taskmem.domain.callers import Caller, GatewayPresence
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry, digest_text
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
 from openclaw_taskmem.domain.turns import Origin, Turn

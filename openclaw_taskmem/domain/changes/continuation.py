@@ -17,8 +17,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events, turns
-from openclaw_taskmem.domain.callers import registrars
-from openclaw_taskmem.domain.callers.reachability import OWED_STATES
+from openclaw_taskmem.domain.callers import OWED_STATES
 from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.policies import RunPolicy
@@ -51,6 +50,7 @@ from openclaw_taskmem.domain.text.texts import (
 )
 from openclaw_taskmem.domain.turns import Origin, ProviderFailureKind, Turn
 from openclaw_taskmem.domain.wakes import notices, outbox
+from openclaw_taskmem.domain.wakes import outbox as registrars
 from openclaw_taskmem.domain.wakes.notices import Milestone, NoticeKind
 from taskmem_hookspecs import (
     Change,
@@ -128,7 +128,7 @@ def supersede_open_wakes(facts: TaskFacts, *, answers: bool = False) -> tuple[Wa
         for wake in list_open_run_wakes(facts)
         if answers or not is_answer_wake(wake)
     )
-    return (*dropped, *registrars.settle_wakes(facts.wakes))
+    return (*dropped, *registrars.settle_registrar_wakes(facts.wakes))
 
 
 def is_answer_wake(wake: Wake) -> bool:

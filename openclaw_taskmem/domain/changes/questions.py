@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
 from openclaw_taskmem.domain.policies import RunPolicy

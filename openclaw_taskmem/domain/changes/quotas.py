@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from openclaw_taskmem.domain.callers.callers import Caller
-from openclaw_taskmem.domain.callers.reachability import GATEWAY, list_host_names
+from openclaw_taskmem.domain.callers import GATEWAY, Caller, list_host_names
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.errors import LimitReached
 from taskmem_hookspecs import Maker, SessionNames, Task

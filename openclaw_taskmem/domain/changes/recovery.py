@@ -12,7 +12,6 @@ from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers import registrars
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.changes.continuation import Fail
 from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
@@ -37,6 +36,7 @@ from openclaw_taskmem.domain.text.texts import (
     to_plain_line,
 )
 from openclaw_taskmem.domain.wakes import notices, outbox
+from openclaw_taskmem.domain.wakes import outbox as registrars
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
 from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from taskmem_hookspecs import (
@@ -255,7 +255,7 @@ def apply_lapse(
 def _put_back_run(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) -> Change:
     moved = _queue_run(run, why, now)
     # The registrar's wake tells of the former owner, so it is out of date.
-    gone = registrars.settle_wakes(facts.wakes)
+    gone = registrars.settle_registrar_wakes(facts.wakes)
     log = (*moved.events, *outbox.build_settled_events(gone, now))
     return Change(runs=(moved.run,), wakes=gone, events=log)
 

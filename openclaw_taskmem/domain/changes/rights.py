@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain.callers.callers import AGENT, Caller
-from openclaw_taskmem.domain.callers.reachability import GATEWAY, is_other_gateway, is_same_host
+from openclaw_taskmem.domain.callers import AGENT, GATEWAY, Caller, is_other_gateway, is_same_host
 from openclaw_taskmem.domain.errors import RunHeld
 from openclaw_taskmem.domain.runs import claims
 from openclaw_taskmem.domain.text.texts import format_duration

@@ -14,12 +14,12 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers import registrars
 from openclaw_taskmem.domain.policies import OutboxPolicy, StuckPolicy
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.text.texts import format_count, format_duration
 from openclaw_taskmem.domain.wakes import notices, outbox
+from openclaw_taskmem.domain.wakes import outbox as registrars
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
 from openclaw_taskmem.domain.wakes.outbox import LONGEST_TURN
 from taskmem_hookspecs import (
@@ -237,7 +237,7 @@ def alert_registrar(
         return Change(tasks=(task.model_copy(update={"held_until": claimed_by}),))
     complaint, alerted = _describe_unclaimed(run, verdict, now), _count_alert(task, now)
     session = task.registrar_session
-    gone = registrars.was_refused(wakes)
+    gone = registrars.was_registrar_refused(wakes)
     if session is not None and not gone and reaches(task.registrar_host, session):
         return _wake_registrar(facts, alerted, complaint, wake_id, now)
     line = f"{notices.format_task_name(task)} {complaint}"
@@ -256,7 +256,7 @@ def _wake_registrar(
     `alerted` is the task after it. A wake that was sent before is closed.
     """
     wake = registrars.build_unclaimed_wake(alerted, complaint, wake_id, now)
-    open_ = registrars.list_open_wakes(facts.wakes)
+    open_ = registrars.list_registrar_wakes(facts.wakes)
     before = [*filterfalse(registrars.is_review_reminder, open_)]
     due = [old for old in before if old.state is WakeState.DUE]
     if due:

@@ -8,8 +8,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.callers import registrars
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.errors import RunNotReady
 from openclaw_taskmem.domain.policies import RunPolicy
@@ -38,6 +37,7 @@ from openclaw_taskmem.domain.runs.machine import (
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import quote_line
 from openclaw_taskmem.domain.wakes import notices, outbox
+from openclaw_taskmem.domain.wakes import outbox as registrars
 from openclaw_taskmem.domain.wakes.notices import Milestone, NoticeKind
 from taskmem_hookspecs import (
     Change,
@@ -233,7 +233,7 @@ def apply_call(
     gone: tuple[Wake, ...] = ()
     user_events: tuple[Event, ...] = ()
     if after.state is not run.state:
-        settle = registrars.settle_wakes(facts.wakes)
+        settle = registrars.settle_registrar_wakes(facts.wakes)
         gone = (
             settle if after.state is RunState.RUNNING else continuation.supersede_open_wakes(facts)
         )

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import task_runs
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes
 from openclaw_taskmem.domain.errors import TaskEnded

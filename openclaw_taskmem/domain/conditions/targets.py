@@ -27,8 +27,8 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain.callers import callers
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain import callers
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide
 from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
 from taskmem_hookspecs import (

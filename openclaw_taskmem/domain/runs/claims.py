@@ -22,7 +22,7 @@ Source: docs/origins.md, "Claims and leases".
 
 from __future__ import annotations
 
-from openclaw_taskmem.domain.callers.callers import AGENT, Caller
+from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.errors import Fenced, RunHeld
 from taskmem_hookspecs import Owner, Run, RunState
 

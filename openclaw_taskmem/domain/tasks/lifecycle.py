@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import clip, quote_line

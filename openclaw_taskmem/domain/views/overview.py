@@ -7,8 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from openclaw_taskmem.domain.callers import reachability
-from openclaw_taskmem.domain.callers.reachability import Unreached
+from openclaw_taskmem.domain import callers
+from openclaw_taskmem.domain.callers import Unreached
 from openclaw_taskmem.domain.conditions.targets import describe_target, describe_wait
 from openclaw_taskmem.domain.effects.checkpoints import PastCall
 from openclaw_taskmem.domain.effects.side_effects import is_shell
@@ -288,7 +288,7 @@ def _name_owner(news: TaskNews) -> str | None:
     run, task = news.run, news.facts.task
     role = run and ((run.owner and run.owner.role) or run.role)
     kind, _, program = (task.host or "").partition(":")
-    client = program if kind != reachability.GATEWAY else ""
+    client = program if kind != callers.GATEWAY else ""
     if role in (None, "agent") and client:
         return client
     return f"{role} ({client})" if role and client else role or None
@@ -365,10 +365,10 @@ def _judge_rest(news: TaskNews, _: datetime) -> _Standing | None:
 def _judge_unreached(news: TaskNews, now: datetime) -> _Standing | None:
     """Judge a task that goes on only if its agent is woken, which nobody can."""
     run = news.facts.run
-    kept = next((w for w in news.facts.wakes if reachability.is_kept(w)), None)
+    kept = next((w for w in news.facts.wakes if callers.is_kept(w)), None)
     queued = run is not None and run.state is RunState.QUEUED
     since = kept.created_at if kept else run.changed_at if run and queued else None
-    if news.unreached is None or since is None or now - since < reachability.SETTLING_TIME:
+    if news.unreached is None or since is None or now - since < callers.SETTLING_TIME:
         return None
     return _describe_unreached("waits for its agent", news.unreached, since)
 

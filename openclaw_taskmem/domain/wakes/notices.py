@@ -1,7 +1,8 @@
-"""Build the log entries that notify the user: milestones of a run, and other notices.
+"""Build what the user reads of a task: milestones of a run, other notices, and the line of a wake.
 
 The daemon sends each entry as a line to the session's user; no model reads it. Entries within
-`COALESCED` make one message. Source: docs/origins.md, "Milestones".
+`COALESCING_TIME` make one message. A wake's line stands in the chat of the session whose turn it
+starts: it says what was seen and what is next. Source: docs/origins.md, "Milestones".
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.conditions.targets import UNTIL_BYTES, describe_target
+from openclaw_taskmem.domain.runs.current_run import RunReason
+from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import (
     clip,
     format_count,
@@ -23,7 +26,19 @@ from openclaw_taskmem.domain.text.texts import (
     to_one_line,
     to_plain_line,
 )
-from taskmem_hookspecs import Event, Run, SessionNames, Task, TaskFacts, Wait
+from openclaw_taskmem.domain.wakes import outbox
+from taskmem_hookspecs import (
+    Event,
+    Run,
+    SessionNames,
+    Task,
+    TaskFacts,
+    Value,
+    Wait,
+    WaitStatus,
+    Wake,
+    WakeCause,
+)
 
 LINE_BYTES: Final = 400
 """Longest line, except a question or an agent's last words."""
@@ -375,3 +390,106 @@ def _build_event(kind: str, task: Task, run: Run, line: str, now: datetime, **da
         run_id=run.run_id,
         data={**data, **known, "session_key": session, "line": clipped, "home": run.home},
     )
+
+
+# --- the lines of wakes --------------------------------------------------------
+
+
+_SEEN_BYTES: Final = 160
+"""Longest excerpt of a wait's last observation."""
+
+
+class WakeFacts(Value):
+    """The facts for the line of one wake."""
+
+    wake: Wake
+    task: Task | None = None
+    """The wake's task; None: none."""
+    run: Run | None = None
+    """The task's open run; None: none."""
+    wait: Wait | None = None
+    """The wait that has ended; None: the wake is not of a wait."""
+
+
+def describe_wakes(found: Sequence[WakeFacts]) -> str:
+    """Write the line for wakes that share a message; those without room are counted.
+
+    Empty: there is nothing to show.
+    """
+    lines = [*filter(None, dict.fromkeys(map(describe_wake, found)))]
+    if not lines:
+        return ""
+    for kept in range(len(lines), 1, -1):
+        rest = len(lines) - kept
+        line = " ".join((*lines[:kept], *([f"And {rest} more."] if rest else ())))
+        if clip(line, LINE_BYTES) == line:
+            return line
+    more = f" And {len(lines) - 1} more." if len(lines) > 1 else ""
+    return f"{clip(lines[0], LINE_BYTES - 20)}{more}"
+
+
+def describe_wake(facts: WakeFacts) -> str:
+    """Say in a sentence what was seen and what is next.
+
+    Of an implicit task only the end of a wait is shown.
+    """
+    task, wait = facts.task, facts.wait
+    if outbox.is_for_registrar(facts.wake):
+        return outbox.format_registrar_line(facts.wake)
+    if task is not None and task.implicit:
+        if facts.wake.cause is not WakeCause.WAIT:
+            return ""
+        task = None
+    if facts.wake.cause is WakeCause.WAIT and wait is not None:
+        about, event = describe_target(wait.target), _describe_end(wait)
+    elif task is None:
+        return "The agent goes on."
+    elif facts.wake.cause is WakeCause.STUCK:
+        silent = (facts.wake.created_at - task.updated_at).total_seconds()
+        about, event = (
+            format_task_name(task),
+            f"no progress for {format_short_duration(silent)}",
+        )
+    elif facts.run is not None and facts.run.why == RunReason.ANSWERED:
+        return f"{format_task_name(task)}: its agent has your answer."
+    else:
+        about, event = format_task_name(task), _describe_turn(facts.run)
+    parts = [part for part in (event, _describe_next(task)) if part]
+    return f"{about}: {'; '.join(parts) or 'the agent goes on'}."
+
+
+def _describe_end(wait: Wait) -> str:
+    ended = wait.ended_at or wait.changed_at
+    took = format_short_duration((ended - wait.armed_at).total_seconds())
+    seen = clip(to_plain_line(wait.last_observation or ""), _SEEN_BYTES).rstrip(".")
+    if wait.status is WaitStatus.RESOLVED:
+        return f"{seen} after {took}" if seen else f"waited {took}, and it came"
+    more = f" ({seen})" if seen else ""
+    if wait.status is WaitStatus.ERROR:
+        return f"it can no longer be watched{more}"
+    return f"waited {took} in vain{more}"
+
+
+def _describe_turn(run: Run | None) -> str:
+    """Say why a run goes on; empty: its turn ended before its task."""
+    if run is None:
+        return ""
+    if run.why == RunReason.BACKGROUND:
+        return "begun in the background"
+    if run.why == RunReason.RESET:
+        return "started again"
+    if run.limits.provider_failures:
+        return "the last turn failed at the model's provider"
+    if run.limits.idle_rounds:
+        return "the last turn brought nothing new"
+    return ""
+
+
+def _describe_next(task: Task | None) -> str:
+    """Say what is next for a task; empty: nothing is known."""
+    if task is None or task.status.terminal:
+        return ""
+    current = compute_progress(task).current
+    if current is None:
+        return "its steps are done"
+    return f"on to step {current + 1} of {len(task.plan)}"

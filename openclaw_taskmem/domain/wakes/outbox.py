@@ -1,7 +1,13 @@
 """Decide when wakes are delivered and together with which others, and record the result.
 
-A wake is due from the commit of its cause and is delivered at least once, under one key. Source:
-docs/decisions/0004-wakes-at-least-once.md.
+A wake is due from the commit of its cause and is delivered at least once, under one key. Besides a
+task's agent, its registrar may be woken: when nobody claims the task, and when the task waits for
+the user's review. A claim gives the task to the run's owner, but its registrar still relies on it.
+That wake is one line and no packet, as the registrar is not to work on the task.
+
+Source: docs/decisions/0004-wakes-at-least-once.md.
+
+Source: docs/decisions/0024-the-registrar-is-told.md.
 """
 
 from __future__ import annotations
@@ -12,12 +18,123 @@ from itertools import filterfalse
 from typing import Final
 
 from openclaw_taskmem.domain import events, policies
-from openclaw_taskmem.domain.callers import registrars
-from openclaw_taskmem.domain.callers.reachability import OWED_STATES, GatewayPresence, is_kept
+from openclaw_taskmem.domain.callers import OWED_STATES, GatewayPresence, is_kept
 from openclaw_taskmem.domain.policies import OutboxPolicy
+from openclaw_taskmem.domain.text.texts import clip, to_plain_line
 from openclaw_taskmem.domain.wakes import packet
-from taskmem_hookspecs import Change, Event, Task, TaskStatus, Value, Wake, WakeCause, WakeState
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Run,
+    Task,
+    TaskStatus,
+    Value,
+    Wake,
+    WakeCause,
+    WakeState,
+)
 from taskmem_hookspecs.model import Instant
+
+# --- wakes of registrars ------------------------------------------------------
+
+_UNCLAIMED_PREFIX: Final = "unclaimed:"
+"""Prefix of the keys of wakes about a task that its role has not claimed."""
+_REVIEW_PREFIX: Final = "review:"
+"""Prefix of the keys of wakes about a task that waits for the user's review."""
+_NAME_BYTES: Final = 160
+"""Longest excerpt of a task's name in such a line."""
+_LINE_HEAD: Final = "[system] "
+
+
+def is_for_registrar(wake: Wake) -> bool:
+    """True if a wake is for a task's registrar."""
+    return wake.key.startswith((_UNCLAIMED_PREFIX, _REVIEW_PREFIX))
+
+
+def is_review_reminder(wake: Wake) -> bool:
+    """True if a wake reminds of a task that waits for the user's review."""
+    return wake.key.startswith(_REVIEW_PREFIX)
+
+
+def has_packet(wake: Wake) -> bool:
+    """True if a wake carries the packet of a stuck task."""
+    return wake.cause is WakeCause.STUCK and not is_for_registrar(wake)
+
+
+def is_alert(wake: Wake) -> bool:
+    """True if a wake is an alert: it is not sent again, as the next one replaces it.
+
+    A review reminder is no alert: its task is paused and has none.
+    """
+    return wake.cause is WakeCause.STUCK and not is_review_reminder(wake)
+
+
+def list_registrar_wakes(wakes: Sequence[Wake]) -> Sequence[Wake]:
+    """Return the due and sent wakes of a task's registrar."""
+    return [wake for wake in wakes if is_for_registrar(wake) and wake.state in OWED_STATES]
+
+
+def was_registrar_refused(wakes: Sequence[Wake]) -> bool:
+    """True if the newest wake about an unclaimed task was refused for good.
+
+    Its registrar's session is gone then. `wakes`: in any state, newest first.
+    """
+    states = (wake.state for wake in wakes if wake.key.startswith(_UNCLAIMED_PREFIX))
+    return next(states, None) is WakeState.REFUSED
+
+
+def settle_registrar_wakes(wakes: Sequence[Wake]) -> tuple[Wake, ...]:
+    """Supersede the open wakes of a task's registrar."""
+    gone = {"state": WakeState.SUPERSEDED, "due_at": None}
+    return tuple(wake.model_copy(update=gone) for wake in list_registrar_wakes(wakes))
+
+
+def build_unclaimed_wake(task: Task, complaint: str, wake_id: str, now: datetime) -> Wake:
+    """Build the wake that tells the registrar that nobody has claimed a task."""
+    key = f"{_UNCLAIMED_PREFIX}{task.task_id}:{task.alerts}"
+    return _build_wake(task, key, f"{_format_name(task)} {complaint}", wake_id, now)
+
+
+def build_review_wake(task: Task, run: Run, wake_id: str, now: datetime, threshold: float) -> Wake:
+    """Build the wake that reminds of a review that begins now, due after `threshold` seconds.
+
+    It is superseded when the run leaves review.
+    """
+    key = f"{_REVIEW_PREFIX}{run.run_id}:{run.version}"
+    sentences = (
+        f"{_format_name(task)} waits for the user's review since {now:%Y-%m-%d %H:%M} UTC. "
+        "Remind them; nobody works on it until they accept it or send it back."
+    )
+    wake = _build_wake(task, key, sentences, wake_id, now)
+    return wake.model_copy(update={"due_at": now + timedelta(seconds=threshold)})
+
+
+def format_registrar_line(wake: Wake) -> str:
+    """Write the line that people see for such a wake: its text without the agent's prefix."""
+    return wake.text.removeprefix(_LINE_HEAD)
+
+
+def _format_name(task: Task) -> str:
+    return f'"{clip(to_plain_line(task.name), _NAME_BYTES)}"'
+
+
+def _build_wake(task: Task, key: str, sentences: str, wake_id: str, now: datetime) -> Wake:
+    return Wake(
+        wake_id=wake_id,
+        key=key,
+        cause=WakeCause.STUCK,
+        task_id=task.task_id,
+        session_key=task.registrar_session,
+        host=task.registrar_host,
+        home=task.registrar_home,
+        text=f"{_LINE_HEAD}{sentences}",
+        created_at=now,
+        due_at=now,
+    )
+
+
+# --- deliveries ---------------------------------------------------------------
+
 
 MINUTE: Final = timedelta(minutes=1)
 _KINDS: Final = {
@@ -60,7 +177,7 @@ def settle_answered(
     wakes are superseded.
     """
     settled: list[Wake] = []
-    for wake in filterfalse(registrars.is_review_reminder, wakes):
+    for wake in filterfalse(is_review_reminder, wakes):
         lost = moved and (
             wake.cause is WakeCause.STUCK or (wait_id is not None and wake.wait_id == wait_id)
         )
@@ -81,7 +198,7 @@ def settle_stopped(wakes: Iterable[Wake], *, ended: bool) -> tuple[Wake, ...]:
     return tuple(
         _close_wake(wake, WakeState.SUPERSEDED)
         for wake in wakes
-        if (ended and is_kept(wake)) or (wake.state is WakeState.DUE and registrars.is_alert(wake))
+        if (ended and is_kept(wake)) or (wake.state is WakeState.DUE and is_alert(wake))
     )
 
 
@@ -174,7 +291,7 @@ def _compose_message(wakes: Sequence[Wake]) -> str:
     The packet of the first stuck wake names the other stuck tasks. A damaged one becomes a line of
     its own.
     """
-    packets = [wake.text for wake in wakes if registrars.has_packet(wake)]
+    packets = [wake.text for wake in wakes if has_packet(wake)]
     stuck = [text for text in packets if packet.parse_other_task(text) is not None]
     lines = [packet.add_other_tasks(stuck[0], stuck[1:])] if stuck else []
     lines += [wake.text for wake in wakes if wake.text not in stuck]
@@ -211,7 +328,7 @@ def record_delivery(
             }
         )
         if wake.state in OWED_STATES:
-            alert = registrars.is_alert(wake)
+            alert = is_alert(wake)
             due = None if alert else now + policy.resend_after(taken)
             rests = {"state": WakeState.SENT, "due_at": due}
             sent.append(taken.model_copy(update=rests))
@@ -252,8 +369,7 @@ def record_delivery_failure(
             }
         )
         for wake in current
-        if wake.state is WakeState.DUE
-        or (wake.state is WakeState.SENT and not registrars.is_alert(wake))
+        if wake.state is WakeState.DUE or (wake.state is WakeState.SENT and not is_alert(wake))
     )
     log = tuple(
         _build_event(events.WAKE_FAILED, wake, now, error=error)
@@ -302,13 +418,13 @@ def requeue_lost_wakes(
     newest = {
         wake.task_id: wake.wake_id
         for wake in sorted(current, key=lambda wake: wake.created_at)
-        if registrars.is_alert(wake)
+        if is_alert(wake)
     }
     again: list[Wake] = []
     for wake in current:
         if wake.state is not WakeState.SENT:
             continue
-        alert = registrars.is_alert(wake)
+        alert = is_alert(wake)
         if alert and newest[wake.task_id] != wake.wake_id:
             again.append(_close_wake(wake, WakeState.SUPERSEDED))
             continue
@@ -327,7 +443,7 @@ def requeue_lost_wakes(
 
 
 def _close_if_stale(wake: Wake, tasks: Mapping[str, Task]) -> Wake | None:
-    if not registrars.is_alert(wake) or wake.state is not WakeState.DUE:
+    if not is_alert(wake) or wake.state is not WakeState.DUE:
         return None
     task = tasks.get(wake.task_id or "")
     if (

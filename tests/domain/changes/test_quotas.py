@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import quotas
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.errors import LimitReached

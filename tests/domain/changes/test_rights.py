@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.rights import TABLE, TaskHolder, Tie, find_tie
 from taskmem_hookspecs import Owner, Run, RunState, Task
 from taskmem_hookspecs.testing import a_run, a_task

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import plan_revision
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest, apply_update
 from openclaw_taskmem.domain.errors import Fenced, RunHeld, RunNotReady, TaskEnded

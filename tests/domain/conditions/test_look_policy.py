@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions.targets import (
     LookPolicy,
     SandboxLooks,

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from openclaw_taskmem.domain.callers.callers import Caller
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import Fenced, RunHeld
 from openclaw_taskmem.domain.runs import claims
 from openclaw_taskmem.domain.runs.current_run import RunReason

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.runs.current_run import RunReason
-from openclaw_taskmem.domain.views.chat_commands import (
+from openclaw_taskmem.domain.views.user_actions import (
     Command,
     ListedTask,
     choose_task,

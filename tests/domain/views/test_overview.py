@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.callers.reachability import Unreached
+from openclaw_taskmem.domain.callers import Unreached
 from openclaw_taskmem.domain.effects.checkpoints import PastCall
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.views.overview import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.callers.reachability import GatewayPresence
+from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.domain.changes.continuation import find_open_task
 from openclaw_taskmem.domain.wakes.outbox import LONGEST_TURN, SETTLING_TIME, find_hold
 from taskmem_hookspecs import Task, TaskStatus

@@ -8,7 +8,12 @@ import pytest
 
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.text.texts import count_json_bytes
-from openclaw_taskmem.domain.wakes.lines import LINE_BYTES, WakeFacts, describe_wake, describe_wakes
+from openclaw_taskmem.domain.wakes.notices import (
+    LINE_BYTES,
+    WakeFacts,
+    describe_wake,
+    describe_wakes,
+)
 from taskmem_hookspecs import Task, TaskStatus, WaitStatus, WakeCause
 from taskmem_hookspecs.testing import a_run, a_task, a_wait, a_wake
 from taskmem_hookspecs.testing.clock import DAWN

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.callers import reachability
+from openclaw_taskmem.domain import callers
 from taskmem_hookspecs import WakeState
 from taskmem_hookspecs.testing import a_wake
 from taskmem_hookspecs.testing.clock import DAWN
@@ -17,24 +17,24 @@ from taskmem_hookspecs.testing.clock import DAWN
     [
         ("claude-code", "mcp:claude-code"),
         (" codex\x1b[31m\n ", "mcp:codex[31m"),
-        ("x" * 999, f"mcp:{'x' * reachability.NAME_LENGTH}"),
+        ("x" * 999, f"mcp:{'x' * callers.NAME_LENGTH}"),
         ("\x00", "mcp"),
         (None, "mcp"),
     ],
 )
 def test_a_host_is_called_as_its_mcp_client_calls_itself(name: str | None, host: str) -> None:
-    assert reachability.name_client_host(name) == host
+    assert callers.name_client_host(name) == host
 
 
 def test_a_wake_that_is_kept_is_owed_and_tried_no_more() -> None:
     tried = a_wake(due_at=DAWN, attempts=3, last_error="It was away.")
 
-    (kept,) = reachability.keep_wakes([tried]).wakes
+    (kept,) = callers.keep_wakes([tried]).wakes
 
     assert (kept.state, kept.due_at, kept.last_error) == (WakeState.DUE, None, None)
-    assert reachability.is_kept(kept)
-    assert not reachability.is_kept(tried)
-    assert not reachability.is_kept(
+    assert callers.is_kept(kept)
+    assert not callers.is_kept(tried)
+    assert not callers.is_kept(
         a_wake(state=WakeState.ACKNOWLEDGED, due_at=None, sent_at=DAWN + timedelta(1))
     )
 
@@ -51,6 +51,6 @@ def test_the_wakes_of_two_hosts_share_no_message(
 ) -> None:
     wakes = [a_wake(wake_id=f"wake_{n}", host=host) for n, host in enumerate(hosts)]
 
-    found = [[wake.host for wake in group] for group in reachability.split_by_host(wakes)]
+    found = [[wake.host for wake in group] for group in callers.split_by_host(wakes)]
 
     assert found == apart

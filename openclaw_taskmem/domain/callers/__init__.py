@@ -1,1 +1,0 @@
-"""Who calls and who can be reached: callers, their sessions, and registrars."""
