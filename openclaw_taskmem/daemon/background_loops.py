@@ -68,8 +68,18 @@ class WakeableTimer:
         self._rung.clear()
 
     def wake(self, at: datetime) -> None:
-        """Report that something is due at an instant; for any thread."""
-        self._loop.call_soon_threadsafe(self._wake, at)
+        """Report that something is due at an instant; for any thread.
+
+        A loop that looks for work by then anyway is left alone: to wake the event loop costs more
+        than most of a call.
+        """
+        until, earliest = self._until, self._earliest
+        if until is None:
+            is_planned = earliest is not None and earliest <= at
+        else:
+            is_planned = self._clock.now() < until <= at
+        if not is_planned:
+            self._loop.call_soon_threadsafe(self._wake, at)
 
     def _wake(self, at: datetime) -> None:
         if self._earliest is None or at < self._earliest:

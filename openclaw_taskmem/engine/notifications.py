@@ -21,7 +21,7 @@ from openclaw_taskmem.domain.wakes.notices import NoticeKind
 from openclaw_taskmem.engine import runs
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_guards import list_background_runs, list_own_tasks
-from openclaw_taskmem.engine.run_history import find_last_run
+from openclaw_taskmem.engine.run_history import find_last_run, find_last_runs
 from taskmem_hookspecs import (
     Bookmark,
     Change,
@@ -29,6 +29,7 @@ from taskmem_hookspecs import (
     EventQuery,
     Notice,
     ResumePacket,
+    Run,
     RunNotFound,
     RunQuery,
     RunState,
@@ -108,9 +109,10 @@ def save_position(context: Context, outgoing: NotificationKind, upto: int) -> No
 
 def _list_view_changes(context: Context, fresh: Sequence[Event]) -> Iterator[Event]:
     """Yield the last visible change of each task, with the session whose user sees it."""
-    last = {e.task_id: e for e in fresh if e.kind in events.VIEW_KINDS and e.task_id}
+    last = {str(e.task_id): e for e in fresh if e.kind in events.VIEW_KINDS and e.task_id}
+    runs_by_task = find_last_runs(context, last) if last else {}
     for task_id, event in last.items():
-        session = _find_viewing_session(context, str(task_id))
+        session = _find_viewing_session(context, task_id, runs_by_task.get(task_id))
         if session is not None:
             yield event.model_copy(update={"data": {"session_key": session}})
 
@@ -207,11 +209,14 @@ def _find_open_question(context: Context, run_id: str | None) -> UserQuestion | 
     return None
 
 
-def _find_viewing_session(context: Context, task_id: str) -> str | None:
-    """Return the session whose user sees a task; None: no gateway session does."""
+def _find_viewing_session(context: Context, task_id: str, last_run: Run | None) -> str | None:
+    """Return the session whose user sees a task; None: no gateway session does.
+
+    `last_run` is the task's last run; None: it had none.
+    """
     with suppress(TaskNotFound):
         facts = context.store.read_task(task_id)
-        task, run = facts.task, facts.run or find_last_run(context, task_id)
+        task, run = facts.task, facts.run or last_run
         if task.implicit or not context.store.serves(run.home if run else task.home):
             return None
         session = (run.told_session or run.session_key) if run else None

@@ -18,7 +18,7 @@ from openclaw_taskmem.domain.runs.machine import RunTransition, UserHeard, apply
 from openclaw_taskmem.domain.tasks import lifecycle, thread
 from openclaw_taskmem.engine import packets, run_recovery
 from openclaw_taskmem.engine.context import Context, Decision
-from openclaw_taskmem.engine.run_history import find_last_run
+from openclaw_taskmem.engine.run_history import find_last_run, find_last_runs
 from taskmem_hookspecs import (
     Change,
     EventQuery,
@@ -232,18 +232,12 @@ def find_holders(context: Context, task_ids: Sequence[str]) -> Mapping[str, Task
 
     Whether an owner is gone is not determined.
     """
-    held: dict[str, TaskHolder] = {}
-    runs = context.store.find_runs(RunQuery(task_ids=tuple(task_ids)))
-    for run in sorted(runs, key=_age_key):
-        if run.state.terminal:
-            held[run.task_id] = TaskHolder(last=run)
-        else:
-            held[run.task_id] = TaskHolder(run=run, away=_is_away(context, run))
-    return held
-
-
-def _age_key(run: Run) -> tuple[datetime, str]:
-    return run.created_at, run.run_id
+    return {
+        task_id: TaskHolder(last=run)
+        if run.state.terminal
+        else TaskHolder(run=run, away=_is_away(context, run))
+        for task_id, run in find_last_runs(context, task_ids).items()
+    }
 
 
 def _is_away(context: Context, run: Run) -> bool:

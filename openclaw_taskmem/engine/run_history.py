@@ -7,7 +7,8 @@ store selects those with effects by the text of their bodies.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -46,6 +47,16 @@ class PastWork(Value):
 def find_last_run(context: Context, task_id: str) -> Run | None:
     """Return the last run of a task, open or not; None: it had none."""
     return next(iter(context.store.find_runs(RunQuery(task_id=task_id, limit=1))), None)
+
+
+def find_last_runs(context: Context, task_ids: Iterable[str]) -> Mapping[str, Run]:
+    """Return by task id the last run of each task, open or not. Tasks without runs are left out."""
+    runs = context.store.find_runs(RunQuery(task_ids=tuple(task_ids)))
+    return {run.task_id: run for run in sorted(runs, key=_age_key)}
+
+
+def _age_key(run: Run) -> tuple[datetime, str]:
+    return run.created_at, run.run_id
 
 
 def read_past_work(context: Context, task_id: str) -> PastWork:

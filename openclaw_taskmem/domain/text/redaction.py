@@ -372,6 +372,8 @@ _HINTS: Final = (
     *("?sig", "&sig", "sk_live", "sk_test", "rk_live", "rk_test", "sg.", "dop_", ":aa"),
 )
 """Every text with a credential has one of these, in lower case."""
+_SHORT_WORD: Final = re.compile(r"[a-z_]{0,15}")
+"""A text that is one, such as most keys of JSON, holds no credential of any shape."""
 _WORD: Final = re.compile(r"[\w./][\w./-]{0,80}")
 """A possible program name in a list of arguments."""
 _LONE_OPTION: Final = re.compile(r"--?\w[\w-]{0,80}")
@@ -388,7 +390,11 @@ def scrub(text: str) -> str:
     JSON is also searched by its keys. Full-width characters become ASCII if they spell a
     credential.
     """
+    if _SHORT_WORD.fullmatch(text):
+        return text
     clean = _scrub_plain(text)
+    if clean.isascii():
+        return clean
     narrow = _FULL_WIDTH.sub(_narrow_letter, clean)
     again = clean if narrow == clean else _scrub_plain(narrow)
     return clean if again == narrow else again
@@ -401,7 +407,7 @@ def _narrow_letter(wide: re.Match[str]) -> str:
 def _scrub_plain(text: str) -> str:
     text = _mask_shapes(text, MASK)
     low = text.casefold()
-    if not any(hint in low for hint in _HINTS):
+    if not any(map(low.__contains__, _HINTS)):
         return text
     text = _mask_key_tails(_BLOCK.sub(MASK, _scrub_json_text(text)), MASK)
     text = _TOKEN.sub(MASK, text)
