@@ -38,7 +38,8 @@ from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.stuck import find_next_due, sweep_due_tasks
 from openclaw_taskmem.home import Home
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
-from taskmem_hookspecs import FOREVER, TaskQuery
+from taskmem_hookspecs import TaskQuery
+from taskmem_hookspecs.roles import FOREVER
 from taskmem_sqlmodel import reading
 
 SAMPLES = 60

@@ -1,289 +1,128 @@
 """The contract between openclaw-taskmem and its plug-ins.
 
-Import only the names in `__all__`; all others are private. `taskmem_hookspecs.testing` holds
-helpers for tests of plug-ins.
+Import only the names that this file exports, and the modules that `docs/hooks.md` names; everything
+else may change. `taskmem_hookspecs.testing` holds helpers for tests of plug-ins.
 """
 
-from taskmem_hookspecs import conditions, errors, matching
-from taskmem_hookspecs.conditions import Condition, Side
-from taskmem_hookspecs.doctor import TRIAL, Checkup, DoctorCheck, DoctorRow, DoctorState, is_trial
-from taskmem_hookspecs.errors import (
-    ConditionUnclear,
-    Conflict,
-    InvalidArguments,
-    JudgeUnavailable,
-    NoProvider,
-    NotAllowed,
-    RunNotFound,
-    StoreBusy,
-    StoreFull,
-    StoreTooNew,
-    StoreUnavailable,
-    TargetGone,
-    TargetNotFound,
-    TaskmemError,
-    TaskNotFound,
-    WaitNotFound,
-    WakeRefused,
-    WakeUndelivered,
-)
-from taskmem_hookspecs.hosts import (
-    AgentHost,
-    Card,
-    CardStep,
-    NamingHost,
-    Notice,
-    SessionNames,
-    SessionView,
-    StepState,
-    UserQuestion,
-)
-from taskmem_hookspecs.model import (
-    RESERVED_METADATA,
-    AgentFacts,
-    Artifact,
-    Author,
-    Bookmark,
-    Change,
-    Checkpoint,
-    Counts,
-    DroppedRows,
-    Event,
-    FileChange,
-    Instant,
-    LedgerEntry,
-    LedgerVerdict,
-    LimitCounts,
-    Linkage,
-    Maker,
-    Message,
-    MessageType,
-    News,
-    Owner,
-    PlanRevision,
-    Role,
-    Run,
-    RunProgress,
-    RunState,
-    Step,
-    StepBudget,
-    Task,
-    TaskFacts,
-    TaskStatus,
-    UserDialogue,
-    Value,
-    Verdict,
-    Wait,
-    WaitStatus,
-    Wake,
-    WakeCause,
-    WakeState,
-    WorkFolder,
-)
-from taskmem_hookspecs.packet import (
-    AlsoStuck,
-    ConversationMessage,
-    PacketMessage,
-    PacketWait,
-    Progress,
-    ResumeFacts,
-    ResumePacket,
-    StuckVerdict,
-)
-from taskmem_hookspecs.readers import (
-    NoAnswer,
-    Question,
-    Reader,
-    ReaderRefused,
-    ReaderStatus,
-    ReaderUnavailable,
-    Readiness,
-    Reading,
-)
-from taskmem_hookspecs.recall import (
-    ActiveSource,
-    AdvisingSource,
-    BackgroundSource,
-    RecallSource,
-    Recollection,
-    TaskHistory,
-    TaskSource,
-)
-from taskmem_hookspecs.roles import (
-    FOREVER,
-    Claim,
-    Clock,
-    EventQuery,
-    EvidenceVerifier,
-    Finding,
-    QueryAnswerer,
-    QueryFacts,
-    RunQuery,
-    SelectiveTransport,
-    StoreSize,
-    TaskQuery,
-    TaskStore,
-    TextMatches,
-    TextPlace,
-    TextQuery,
-    WaitQuery,
-    WakeQuery,
-    WakeReceipt,
-    WakeTransport,
-)
-from taskmem_hookspecs.specs import PROJECT, hookimpl, hookspec
-from taskmem_hookspecs.watching import (
-    Feed,
-    Frame,
-    Judge,
-    Met,
-    Output,
-    Picture,
-    Ruling,
-    Sensor,
-    Target,
-    WaitOutcome,
-    Watch,
-)
+from taskmem_hookspecs import conditions as conditions
+from taskmem_hookspecs import errors as errors
+from taskmem_hookspecs import matching as matching
+from taskmem_hookspecs.conditions import Condition as Condition
+from taskmem_hookspecs.conditions import Side as Side
+from taskmem_hookspecs.doctor import Checkup as Checkup
+from taskmem_hookspecs.doctor import DoctorCheck as DoctorCheck
+from taskmem_hookspecs.doctor import DoctorRow as DoctorRow
+from taskmem_hookspecs.doctor import DoctorState as DoctorState
+from taskmem_hookspecs.errors import ConditionUnclear as ConditionUnclear
+from taskmem_hookspecs.errors import Conflict as Conflict
+from taskmem_hookspecs.errors import InvalidArguments as InvalidArguments
+from taskmem_hookspecs.errors import JudgeUnavailable as JudgeUnavailable
+from taskmem_hookspecs.errors import NoProvider as NoProvider
+from taskmem_hookspecs.errors import NotAllowed as NotAllowed
+from taskmem_hookspecs.errors import RunNotFound as RunNotFound
+from taskmem_hookspecs.errors import StoreBusy as StoreBusy
+from taskmem_hookspecs.errors import StoreFull as StoreFull
+from taskmem_hookspecs.errors import StoreTooNew as StoreTooNew
+from taskmem_hookspecs.errors import StoreUnavailable as StoreUnavailable
+from taskmem_hookspecs.errors import TargetGone as TargetGone
+from taskmem_hookspecs.errors import TargetNotFound as TargetNotFound
+from taskmem_hookspecs.errors import TaskmemError as TaskmemError
+from taskmem_hookspecs.errors import TaskNotFound as TaskNotFound
+from taskmem_hookspecs.errors import WaitNotFound as WaitNotFound
+from taskmem_hookspecs.errors import WakeRefused as WakeRefused
+from taskmem_hookspecs.errors import WakeUndelivered as WakeUndelivered
+from taskmem_hookspecs.hosts import AgentHost as AgentHost
+from taskmem_hookspecs.hosts import Card as Card
+from taskmem_hookspecs.hosts import NamingHost as NamingHost
+from taskmem_hookspecs.hosts import Notice as Notice
+from taskmem_hookspecs.hosts import SessionNames as SessionNames
+from taskmem_hookspecs.hosts import SessionView as SessionView
+from taskmem_hookspecs.hosts import StepState as StepState
+from taskmem_hookspecs.hosts import UserQuestion as UserQuestion
+from taskmem_hookspecs.model import RESERVED_METADATA as RESERVED_METADATA
+from taskmem_hookspecs.model import Artifact as Artifact
+from taskmem_hookspecs.model import Author as Author
+from taskmem_hookspecs.model import Bookmark as Bookmark
+from taskmem_hookspecs.model import Change as Change
+from taskmem_hookspecs.model import Checkpoint as Checkpoint
+from taskmem_hookspecs.model import Counts as Counts
+from taskmem_hookspecs.model import DroppedRows as DroppedRows
+from taskmem_hookspecs.model import Event as Event
+from taskmem_hookspecs.model import FileChange as FileChange
+from taskmem_hookspecs.model import Instant as Instant
+from taskmem_hookspecs.model import LedgerEntry as LedgerEntry
+from taskmem_hookspecs.model import LedgerVerdict as LedgerVerdict
+from taskmem_hookspecs.model import Linkage as Linkage
+from taskmem_hookspecs.model import Maker as Maker
+from taskmem_hookspecs.model import Message as Message
+from taskmem_hookspecs.model import MessageType as MessageType
+from taskmem_hookspecs.model import News as News
+from taskmem_hookspecs.model import Owner as Owner
+from taskmem_hookspecs.model import PlanRevision as PlanRevision
+from taskmem_hookspecs.model import Role as Role
+from taskmem_hookspecs.model import Run as Run
+from taskmem_hookspecs.model import RunState as RunState
+from taskmem_hookspecs.model import Step as Step
+from taskmem_hookspecs.model import Task as Task
+from taskmem_hookspecs.model import TaskFacts as TaskFacts
+from taskmem_hookspecs.model import TaskStatus as TaskStatus
+from taskmem_hookspecs.model import Value as Value
+from taskmem_hookspecs.model import Verdict as Verdict
+from taskmem_hookspecs.model import Wait as Wait
+from taskmem_hookspecs.model import WaitStatus as WaitStatus
+from taskmem_hookspecs.model import Wake as Wake
+from taskmem_hookspecs.model import WakeCause as WakeCause
+from taskmem_hookspecs.model import WakeState as WakeState
+from taskmem_hookspecs.model import WorkFolder as WorkFolder
+from taskmem_hookspecs.packet import ResumeFacts as ResumeFacts
+from taskmem_hookspecs.packet import ResumePacket as ResumePacket
+from taskmem_hookspecs.packet import StuckVerdict as StuckVerdict
+from taskmem_hookspecs.readers import NoAnswer as NoAnswer
+from taskmem_hookspecs.readers import Question as Question
+from taskmem_hookspecs.readers import Reader as Reader
+from taskmem_hookspecs.readers import ReaderRefused as ReaderRefused
+from taskmem_hookspecs.readers import ReaderStatus as ReaderStatus
+from taskmem_hookspecs.readers import ReaderUnavailable as ReaderUnavailable
+from taskmem_hookspecs.readers import Readiness as Readiness
+from taskmem_hookspecs.readers import Reading as Reading
+from taskmem_hookspecs.recall import ActiveSource as ActiveSource
+from taskmem_hookspecs.recall import AdvisingSource as AdvisingSource
+from taskmem_hookspecs.recall import BackgroundSource as BackgroundSource
+from taskmem_hookspecs.recall import RecallSource as RecallSource
+from taskmem_hookspecs.recall import Recollection as Recollection
+from taskmem_hookspecs.recall import TaskHistory as TaskHistory
+from taskmem_hookspecs.recall import TaskSource as TaskSource
+from taskmem_hookspecs.roles import Claim as Claim
+from taskmem_hookspecs.roles import Clock as Clock
+from taskmem_hookspecs.roles import EventQuery as EventQuery
+from taskmem_hookspecs.roles import EvidenceVerifier as EvidenceVerifier
+from taskmem_hookspecs.roles import Finding as Finding
+from taskmem_hookspecs.roles import QueryAnswerer as QueryAnswerer
+from taskmem_hookspecs.roles import QueryFacts as QueryFacts
+from taskmem_hookspecs.roles import RunQuery as RunQuery
+from taskmem_hookspecs.roles import SelectiveTransport as SelectiveTransport
+from taskmem_hookspecs.roles import StoreSize as StoreSize
+from taskmem_hookspecs.roles import TaskQuery as TaskQuery
+from taskmem_hookspecs.roles import TaskStore as TaskStore
+from taskmem_hookspecs.roles import TextMatches as TextMatches
+from taskmem_hookspecs.roles import TextPlace as TextPlace
+from taskmem_hookspecs.roles import TextQuery as TextQuery
+from taskmem_hookspecs.roles import WaitQuery as WaitQuery
+from taskmem_hookspecs.roles import WakeQuery as WakeQuery
+from taskmem_hookspecs.roles import WakeReceipt as WakeReceipt
+from taskmem_hookspecs.roles import WakeTransport as WakeTransport
+from taskmem_hookspecs.specs import hookimpl as hookimpl
+from taskmem_hookspecs.watching import Feed as Feed
+from taskmem_hookspecs.watching import Frame as Frame
+from taskmem_hookspecs.watching import Judge as Judge
+from taskmem_hookspecs.watching import Met as Met
+from taskmem_hookspecs.watching import Output as Output
+from taskmem_hookspecs.watching import Picture as Picture
+from taskmem_hookspecs.watching import Ruling as Ruling
+from taskmem_hookspecs.watching import Sensor as Sensor
+from taskmem_hookspecs.watching import Target as Target
+from taskmem_hookspecs.watching import WaitOutcome as WaitOutcome
+from taskmem_hookspecs.watching import Watch as Watch
 
 CONTRACT = 1
 """Contract version, raised by one when a hook or a required field of a value changes."""
-
-__all__ = [
-    "CONTRACT",
-    "FOREVER",
-    "PROJECT",
-    "RESERVED_METADATA",
-    "TRIAL",
-    "ActiveSource",
-    "AdvisingSource",
-    "AgentFacts",
-    "AgentHost",
-    "AlsoStuck",
-    "Artifact",
-    "Author",
-    "BackgroundSource",
-    "Bookmark",
-    "Card",
-    "CardStep",
-    "Change",
-    "Checkpoint",
-    "Checkup",
-    "Claim",
-    "Clock",
-    "Condition",
-    "ConditionUnclear",
-    "Conflict",
-    "ConversationMessage",
-    "Counts",
-    "DoctorCheck",
-    "DoctorRow",
-    "DoctorState",
-    "DroppedRows",
-    "Event",
-    "EventQuery",
-    "EvidenceVerifier",
-    "Feed",
-    "FileChange",
-    "Finding",
-    "Frame",
-    "Instant",
-    "InvalidArguments",
-    "Judge",
-    "JudgeUnavailable",
-    "LedgerEntry",
-    "LedgerVerdict",
-    "LimitCounts",
-    "Linkage",
-    "Maker",
-    "Message",
-    "MessageType",
-    "Met",
-    "NamingHost",
-    "News",
-    "NoAnswer",
-    "NoProvider",
-    "NotAllowed",
-    "Notice",
-    "Output",
-    "Owner",
-    "PacketMessage",
-    "PacketWait",
-    "Picture",
-    "PlanRevision",
-    "Progress",
-    "QueryAnswerer",
-    "QueryFacts",
-    "Question",
-    "Reader",
-    "ReaderRefused",
-    "ReaderStatus",
-    "ReaderUnavailable",
-    "Readiness",
-    "Reading",
-    "RecallSource",
-    "Recollection",
-    "ResumeFacts",
-    "ResumePacket",
-    "Role",
-    "Ruling",
-    "Run",
-    "RunNotFound",
-    "RunProgress",
-    "RunQuery",
-    "RunState",
-    "SelectiveTransport",
-    "Sensor",
-    "SessionNames",
-    "SessionView",
-    "Side",
-    "Step",
-    "StepBudget",
-    "StepState",
-    "StoreBusy",
-    "StoreFull",
-    "StoreSize",
-    "StoreTooNew",
-    "StoreUnavailable",
-    "StuckVerdict",
-    "Target",
-    "TargetGone",
-    "TargetNotFound",
-    "Task",
-    "TaskFacts",
-    "TaskHistory",
-    "TaskNotFound",
-    "TaskQuery",
-    "TaskSource",
-    "TaskStatus",
-    "TaskStore",
-    "TaskmemError",
-    "TextMatches",
-    "TextPlace",
-    "TextQuery",
-    "UserDialogue",
-    "UserQuestion",
-    "Value",
-    "Verdict",
-    "Wait",
-    "WaitNotFound",
-    "WaitOutcome",
-    "WaitQuery",
-    "WaitStatus",
-    "Wake",
-    "WakeCause",
-    "WakeQuery",
-    "WakeReceipt",
-    "WakeRefused",
-    "WakeState",
-    "WakeTransport",
-    "WakeUndelivered",
-    "Watch",
-    "WorkFolder",
-    "conditions",
-    "errors",
-    "hookimpl",
-    "hookspec",
-    "is_trial",
-    "matching",
-]

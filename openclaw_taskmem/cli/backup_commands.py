@@ -15,7 +15,7 @@ import click
 from openclaw_taskmem import __version__
 from openclaw_taskmem.cli.client import LinkError
 from openclaw_taskmem.cli.command_output import YES_OPTION, fail, get_now
-from openclaw_taskmem.home import Home, find_home
+from openclaw_taskmem.home import Home, find_home, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -88,8 +88,6 @@ def backup(file: Path) -> None:
 
 def _keep_name(file: Path) -> None:
     """Have the name of a finished archive outlive a power cut, or end the command."""
-    from taskmem_hookspecs.files import sync_folder
-
     try:
         sync_folder(file.parent)
     except OSError as error:

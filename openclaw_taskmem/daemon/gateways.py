@@ -32,15 +32,9 @@ from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.turns import CallDigests, EventCursor, ReportContext, read_cursor
 from openclaw_taskmem.tools import catalog
-from taskmem_hookspecs import (
-    ConversationMessage,
-    Owner,
-    StoreBusy,
-    StoreFull,
-    StoreUnavailable,
-    TaskmemError,
-)
+from taskmem_hookspecs import Owner, StoreBusy, StoreFull, StoreUnavailable, TaskmemError
 from taskmem_hookspecs.errors import Conflict
+from taskmem_hookspecs.packet import ConversationMessage
 
 _PREFIX: Final = "taskmem__"
 """Prefix that a host adds to the names of our tools."""

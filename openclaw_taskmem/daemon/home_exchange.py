@@ -16,6 +16,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
+from openclaw_taskmem.home import sync_folder
+
 BACKUP: Final = ".taskmem-backup-unfinished-"
 """Prefix of the folder in which a back-up is written, beside the file that it becomes."""
 RESTORE: Final = "restore-unfinished-"
@@ -114,9 +116,9 @@ def begin_exchange(folder: Path, fresh: Path, stamp: str) -> Path:
     stamps = chain((stamp,), (f"{stamp}-{number}" for number in count(2)))
     stamp = next(each for each in stamps if not os.path.lexists(folder / f"{_ASIDE_PREFIX}{each}"))
     for each in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
-        _sync_folder(each)
+        sync_folder(each)
     fresh.rename(folder / f"{_ARRIVING_PREFIX}{stamp}")
-    _sync_folder(folder)
+    sync_folder(folder)
     finish_exchange(folder)
     return folder / f"{_ASIDE_PREFIX}{stamp}"
 
@@ -134,22 +136,15 @@ def finish_exchange(folder: Path) -> None:
         aside.mkdir(mode=0o700, exist_ok=True)
         _move_all(_REPLACED_FILES, folder, aside)
         arriving.rename(folder / f"{_ENTERING_PREFIX}{stamp}")
-        _sync_folder(folder)
+        sync_folder(folder)
     for entering in folder.glob(f"{_ENTERING_PREFIX}*"):
         _move_all(_REPLACED_FILES[::-1], entering, folder)
         entering.rmdir()
-        _sync_folder(folder)
+        sync_folder(folder)
 
 
 def _move_all(names: Sequence[str], source: Path, target: Path) -> None:
     for name in names:
         if os.path.lexists(source / name):
             (source / name).rename(target / name)
-    _sync_folder(target)
-
-
-def _sync_folder(folder: Path) -> None:
-    # Imported where it is needed, as nothing heavy may be loaded before a daemon has its home.
-    from taskmem_hookspecs.files import sync_folder
-
-    sync_folder(folder)
+    sync_folder(target)

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from openclaw_taskmem.home import sync_folder
 from taskmem_hookspecs.errors import SettingsInvalid
-from taskmem_hookspecs.files import sync_folder
 
 _MACHINE = Path("/etc/machine-id")
 

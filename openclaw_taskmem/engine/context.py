@@ -47,8 +47,8 @@ from taskmem_hookspecs import (
     TaskFacts,
     TaskStatus,
     Value,
-    is_trial,
 )
+from taskmem_hookspecs.doctor import is_trial
 from taskmem_hookspecs.errors import Conflict, NoProvider, TaskNotFound
 
 

@@ -42,8 +42,8 @@ from taskmem_hookspecs import (
     Value,
     WaitQuery,
     WaitStatus,
-    is_trial,
 )
+from taskmem_hookspecs.doctor import is_trial
 
 SHOWN_TASKS: Final = 50
 """Tasks of each status, latest first, that are read besides those with an open run or wait."""

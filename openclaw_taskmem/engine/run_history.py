@@ -16,7 +16,8 @@ from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.effects.checkpoints import History, PastCall
 from openclaw_taskmem.domain.effects.side_effects import Effect
 from openclaw_taskmem.engine.context import Context
-from taskmem_hookspecs import Checkpoint, ConversationMessage, Run, RunQuery, Value
+from taskmem_hookspecs import Checkpoint, Run, RunQuery, Value
+from taskmem_hookspecs.packet import ConversationMessage
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,6 @@ from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.context import Context, Decision
 from taskmem_hookspecs import (
-    FOREVER,
     Change,
     Event,
     EventQuery,
@@ -39,6 +38,7 @@ from taskmem_hookspecs import (
     TaskNotFound,
 )
 from taskmem_hookspecs.errors import Conflict, RunNotFound
+from taskmem_hookspecs.roles import FOREVER
 
 log = logging.getLogger(__name__)
 

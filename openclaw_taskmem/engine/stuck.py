@@ -11,7 +11,6 @@ from openclaw_taskmem.domain.changes import stuck
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.context import Context, Decision
 from taskmem_hookspecs import (
-    FOREVER,
     Change,
     EventQuery,
     StoreBusy,
@@ -21,6 +20,7 @@ from taskmem_hookspecs import (
     TaskQuery,
     WakeQuery,
 )
+from taskmem_hookspecs.roles import FOREVER
 
 log = logging.getLogger(__name__)
 PATIENCE_SECONDS: Final = 3.0

@@ -33,8 +33,8 @@ from taskmem_hookspecs import (
     WaitQuery,
     WaitStatus,
     WakeQuery,
-    is_trial,
 )
+from taskmem_hookspecs.doctor import is_trial
 
 T = TypeVar("T")
 _OPEN_WAITS_QUERY: Final = WaitQuery(status=WaitStatus.WATCHING, limit=1_000_000)

@@ -20,7 +20,6 @@ from openclaw_taskmem.domain.wakes.outbox import Delivery, Hold
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.packets import get_session_key
 from taskmem_hookspecs import (
-    FOREVER,
     Change,
     Run,
     RunState,
@@ -34,6 +33,7 @@ from taskmem_hookspecs import (
     WakeState,
 )
 from taskmem_hookspecs.errors import Conflict, WaitNotFound
+from taskmem_hookspecs.roles import FOREVER
 
 log = logging.getLogger(__name__)
 BATCH: Final = 500

@@ -25,7 +25,6 @@ from openclaw_taskmem.domain.wakes import packet
 from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.isolation import TookTooLong, run_with_timeout
 from taskmem_hookspecs import (
-    PROJECT,
     AgentHost,
     Claim,
     Condition,
@@ -51,6 +50,7 @@ from taskmem_hookspecs import (
     specs,
 )
 from taskmem_hookspecs.errors import NoProvider, SettingsInvalid
+from taskmem_hookspecs.specs import PROJECT
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from taskmem_hookspecs.installing import SERVER, describe_data, find_home
 from taskmem_mcp_hosts.config_files import to_object
 from taskmem_mcp_hosts.hosts import (
     OWN_VARIABLES,
@@ -16,6 +15,7 @@ from taskmem_mcp_hosts.hosts import (
     find_usual_home,
     make_entry,
 )
+from taskmem_setup import SERVER, describe_data, find_home
 
 _Environ = Mapping[str, str]
 

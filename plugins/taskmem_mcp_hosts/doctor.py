@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from taskmem_hookspecs import Checkup, DoctorRow, DoctorState
-from taskmem_hookspecs.installing import SERVER, NotOurs, find_home
 from taskmem_mcp_hosts.config_files import to_object
 from taskmem_mcp_hosts.hosts import (
     HostSetupFailed,
@@ -19,6 +18,7 @@ from taskmem_mcp_hosts.hosts import (
     describe_path,
     find_usual_home,
 )
+from taskmem_setup import SERVER, NotOurs, find_home
 
 HOSTS: Final = {"claude": build_claude_host, "codex": build_codex_host}
 """Builders of the hosts, by their name in `taskmem setup`."""

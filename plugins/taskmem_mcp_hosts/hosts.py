@@ -20,7 +20,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from taskmem_hookspecs.installing import (
+from taskmem_mcp_hosts.config_files import ClaudeJson, Format, Toml, Unreadable, to_object
+from taskmem_setup import (
     SERVER,
     TOOLS,
     Skill,
@@ -30,7 +31,6 @@ from taskmem_hookspecs.installing import (
     runs_taskmem,
     write_file,
 )
-from taskmem_mcp_hosts.config_files import ClaudeJson, Format, Toml, Unreadable, to_object
 
 OWN_VARIABLES: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS")
 """Environment variables that we set in an entry."""

@@ -85,8 +85,8 @@ def _run_setup(host: McpHost, *, dry_run: bool, remove: bool) -> None:
 @contextmanager
 def _explain_errors() -> Generator[None]:
     """Turn errors into one-sentence messages of the command line."""
-    from taskmem_hookspecs.installing import NotOurs, find_home
     from taskmem_mcp_hosts.hosts import HostSetupFailed
+    from taskmem_setup import NotOurs, find_home
 
     try:
         yield

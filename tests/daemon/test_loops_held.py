@@ -12,7 +12,8 @@ from openclaw_taskmem.daemon.background_loops import BackgroundLoops
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import wakes
-from taskmem_hookspecs import FOREVER, Wake, WakeQuery, WakeReceipt, WakeState
+from taskmem_hookspecs import Wake, WakeQuery, WakeReceipt, WakeState
+from taskmem_hookspecs.roles import FOREVER
 from tests.daemon.looped import Gateway, inline, run_loops
 from tests.support.gateways import MAIN
 from tests.support.sessions import Session

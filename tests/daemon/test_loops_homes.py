@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from taskmem_hookspecs import FOREVER, Owner, Run, RunQuery, Task, TaskQuery
+from taskmem_hookspecs import Owner, Run, RunQuery, Task, TaskQuery
+from taskmem_hookspecs.roles import FOREVER
 from taskmem_hookspecs.testing import FakeClock
 from tests.daemon.looped import Gateway, run_loops
 from tests.support.memory_store import MemoryStore

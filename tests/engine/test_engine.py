@@ -14,7 +14,6 @@ from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import notifications, startup, stuck, waits, wakes
 from openclaw_taskmem.engine.context import new_id
 from taskmem_hookspecs import (
-    TRIAL,
     Bookmark,
     Change,
     Conflict,
@@ -32,6 +31,7 @@ from taskmem_hookspecs import (
     WakeState,
     hookimpl,
 )
+from taskmem_hookspecs.doctor import TRIAL
 from taskmem_hookspecs.errors import TaskNotFound
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.support.memory_store import MemoryStore

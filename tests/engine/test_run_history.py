@@ -15,7 +15,8 @@ from openclaw_taskmem.domain.text.texts import count_json_bytes
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import run_history
 from openclaw_taskmem.engine.ledger import FileActivity
-from taskmem_hookspecs import ConversationMessage, FileChange, InvalidArguments, Owner
+from taskmem_hookspecs import FileChange, InvalidArguments, Owner
+from taskmem_hookspecs.packet import ConversationMessage
 from tests.support.sessions import Session
 from tests.support.world import World
 

@@ -7,7 +7,6 @@ from openclaw_taskmem.domain.wakes import packet as core_packet
 from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import (
-    PacketMessage,
     ResumePacket,
     SessionNames,
     StoreTooNew,
@@ -18,6 +17,7 @@ from taskmem_hookspecs import (
     hookimpl,
 )
 from taskmem_hookspecs.errors import NoProvider, SettingsInvalid, StoreBusy
+from taskmem_hookspecs.packet import PacketMessage
 from tests.plugin_host.made import (
     COMPUTE,
     CONDITION,

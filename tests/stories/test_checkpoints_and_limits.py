@@ -14,7 +14,8 @@ from openclaw_taskmem.domain.effects.checkpoints import MOST_MESSAGES
 from openclaw_taskmem.domain.errors import LimitReached
 from openclaw_taskmem.engine import run_recovery
 from openclaw_taskmem.engine.run_history import read_history
-from taskmem_hookspecs import ConversationMessage, RunState
+from taskmem_hookspecs import RunState
+from taskmem_hookspecs.packet import ConversationMessage
 from tests.support.databases import change
 from tests.support.sessions import Session
 from tests.support.world import World

@@ -17,15 +17,8 @@ from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from openclaw_taskmem.engine import gateway_reports, run_recovery, turns
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.turns import CallDigests, ReportContext
-from taskmem_hookspecs import (
-    ConversationMessage,
-    EventQuery,
-    FileChange,
-    Owner,
-    Run,
-    RunQuery,
-    RunState,
-)
+from taskmem_hookspecs import EventQuery, FileChange, Owner, Run, RunQuery, RunState
+from taskmem_hookspecs.packet import ConversationMessage
 from tests.support.world import PLAN, World
 
 MAIN = "agent:main:main"

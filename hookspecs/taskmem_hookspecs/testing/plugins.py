@@ -12,7 +12,8 @@ from typing import Any, Final, Union
 import pluggy
 
 import taskmem_hookspecs
-from taskmem_hookspecs import PROJECT, specs
+from taskmem_hookspecs import specs
+from taskmem_hookspecs.specs import PROJECT
 
 _HOOKS: Final[dict[str, Callable[..., object]]] = {
     name: item for name, item in vars(specs).items() if hasattr(item, f"{PROJECT}_spec")

@@ -19,8 +19,9 @@ from pydantic import Field, JsonValue
 from openclaw_taskmem.domain.effects.side_effects import Effect
 from openclaw_taskmem.domain.text.redaction import scrub_json
 from openclaw_taskmem.domain.text.texts import clip
-from taskmem_hookspecs import Checkpoint, ConversationMessage, Value
+from taskmem_hookspecs import Checkpoint, Value
 from taskmem_hookspecs.model import Instant
+from taskmem_hookspecs.packet import ConversationMessage
 
 ABOUT_BYTES: Final = 240
 """Longest excerpt of a call's subject, such as its command."""

@@ -31,17 +31,8 @@ from openclaw_taskmem.domain.runs import claims
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import clip_start
-from taskmem_hookspecs import (
-    Event,
-    News,
-    Owner,
-    Run,
-    RunState,
-    StepBudget,
-    Task,
-    UserDialogue,
-    Value,
-)
+from taskmem_hookspecs import Event, News, Owner, Run, RunState, Task, Value
+from taskmem_hookspecs.model import StepBudget, UserDialogue
 
 # --- fields -------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from openclaw_taskmem.domain.text.texts import clip, format_count, quote_line, t
 from openclaw_taskmem.domain.wakes.notices import NAME_BYTES, capitalize_first
 from taskmem_hookspecs import (
     Card,
-    CardStep,
     Run,
     RunState,
     StepState,
@@ -25,6 +24,7 @@ from taskmem_hookspecs import (
     Wait,
     WaitStatus,
 )
+from taskmem_hookspecs.hosts import CardStep
 
 MOST_STEPS: Final = 50
 """Most steps that a host accepts.

@@ -29,10 +29,6 @@ from openclaw_taskmem.domain.text.texts import (
     to_plain_line,
 )
 from taskmem_hookspecs import (
-    AlsoStuck,
-    ConversationMessage,
-    PacketMessage,
-    PacketWait,
     PlanRevision,
     ResumeFacts,
     ResumePacket,
@@ -41,6 +37,7 @@ from taskmem_hookspecs import (
     Wait,
     WaitStatus,
 )
+from taskmem_hookspecs.packet import AlsoStuck, ConversationMessage, PacketMessage, PacketWait
 
 # --- the past -----------------------------------------------------------------
 

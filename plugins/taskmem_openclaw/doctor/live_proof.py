@@ -16,7 +16,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from taskmem_hookspecs import TRIAL, Checkup, DoctorRow, TaskmemError
+from taskmem_hookspecs import Checkup, DoctorRow, TaskmemError
+from taskmem_hookspecs.doctor import TRIAL
 from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.doctor.rows import RELOAD, await_gateways, fail, ok, warn
 from taskmem_openclaw.json_values import find_value

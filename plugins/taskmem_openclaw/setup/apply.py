@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from taskmem_hookspecs.installing import make_setup_folder, write_file
 from taskmem_openclaw.json_values import find_value, is_list, is_object, to_list, to_object
 from taskmem_openclaw.setup import openclaw, plan
 from taskmem_openclaw.setup.config_edits import (
@@ -32,6 +31,7 @@ from taskmem_openclaw.setup.openclaw import (
     OpenClaw,
     OpenClawSetupFailed,
 )
+from taskmem_setup import make_setup_folder, write_file
 
 _NAMES: Final = (plan.PLUGIN, plan.BUNDLE)
 _ENTRIES: Final[Keys] = ("plugins", "entries")

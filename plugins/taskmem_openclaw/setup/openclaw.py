@@ -16,10 +16,10 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from taskmem_hookspecs.installing import make_setup_folder, write_file
 from taskmem_openclaw.configuration import parse_json
 from taskmem_openclaw.json_values import is_object
 from taskmem_openclaw.setup.config_edits import Document, apply_patch
+from taskmem_setup import make_setup_folder, write_file
 
 OLDEST_VERSION: Final = (2026, 9)
 """The first version whose plug-in interface has everything that the plug-in uses."""

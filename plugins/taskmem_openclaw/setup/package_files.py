@@ -17,10 +17,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from taskmem_hookspecs.installing import NotOurs, Skill, find_command, find_home
 from taskmem_openclaw.json_values import find_value, to_list, to_object
 from taskmem_openclaw.setup import plan
 from taskmem_openclaw.setup.apply import ShippedPackage
+from taskmem_setup import NotOurs, Skill, find_command, find_home
 
 _READERS: Final = "TASKMEM_READERS"
 _MANIFEST: Final = "openclaw.plugin.json"

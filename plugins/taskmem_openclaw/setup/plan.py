@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from taskmem_hookspecs.installing import SERVER, TOOLS, runs_taskmem
 from taskmem_openclaw import configuration
 from taskmem_openclaw.json_values import find_value, to_list, to_object
 from taskmem_openclaw.setup import tool_policy
@@ -23,6 +22,7 @@ from taskmem_openclaw.setup.config_edits import (
     is_same_json,
     remove_path,
 )
+from taskmem_setup import SERVER, TOOLS, runs_taskmem
 
 PLUGIN: Final = configuration.PLUGIN
 BUNDLE: Final = "taskmem-mcp"

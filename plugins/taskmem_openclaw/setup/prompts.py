@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, NoReturn
 
 import click
 
-from taskmem_hookspecs.installing import NotOurs, describe_data, find_home
 from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.json_values import find_value
 from taskmem_openclaw.setup import apply, openclaw, package_files, plan
@@ -25,6 +24,7 @@ from taskmem_openclaw.setup.config_edits import (
     apply_changes,
     is_same_json,
 )
+from taskmem_setup import NotOurs, describe_data, find_home
 
 _LOADS_SECONDS: Final = 30.0
 """Time limit for a running gateway to load the plug-in before the check. Seconds."""

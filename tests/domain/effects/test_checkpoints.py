@@ -16,7 +16,8 @@ from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartE
 from openclaw_taskmem.domain.effects.side_effects import Effect
 from openclaw_taskmem.domain.text.redaction import MASK
 from openclaw_taskmem.domain.text.texts import count_json_bytes
-from taskmem_hookspecs import Checkpoint, ConversationMessage
+from taskmem_hookspecs import Checkpoint
+from taskmem_hookspecs.packet import ConversationMessage
 from taskmem_hookspecs.testing import a_checkpoint
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.support.row_strategies import texts

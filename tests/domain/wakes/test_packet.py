@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.wakes import packet
 from taskmem_hookspecs import (
-    ConversationMessage,
     Linkage,
     Message,
     MessageType,
@@ -22,6 +21,7 @@ from taskmem_hookspecs import (
     TaskStatus,
     WaitStatus,
 )
+from taskmem_hookspecs.packet import ConversationMessage
 from taskmem_hookspecs.testing import a_message, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.support.owners import a_changed_run

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.tools import catalog
-from taskmem_hookspecs import installing
 from taskmem_mcp_hosts import apply, hosts
 from taskmem_openclaw.setup import package_files
+from taskmem_setup import add_seal, find_command
 
-PROGRAM, *ARGUMENTS = installing.find_command()
+PROGRAM, *ARGUMENTS = find_command()
 WORDS = hosts.load_skill(Path()).words
 ENTRY = {"command": PROGRAM, "args": [*ARGUMENTS, "mcp"], "env": {"TASKMEM_TOOLS": "runs"}}
 
@@ -434,7 +434,7 @@ def test_remove_says_where_the_skill_of_before_is(setup, user):
 def test_a_skill_of_an_earlier_version_is_not_kept(setup, user):
     file = user / ".claude" / "skills" / "task-memory" / "SKILL.md"
     setup("claude")
-    file.write_bytes(installing.add_seal(b"name: task-memory\n"))
+    file.write_bytes(add_seal(b"name: task-memory\n"))
 
     said = setup("claude", "--remove").text
 

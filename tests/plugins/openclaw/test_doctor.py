@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmem_hookspecs import DoctorCheck, DoctorState, TaskmemError
-from taskmem_hookspecs.installing import find_command
 from taskmem_hookspecs.testing import check_plugin
 from taskmem_openclaw import configuration
 from taskmem_openclaw.doctor import rows as openclaw_rows
 from taskmem_openclaw.doctor.rows import Facts
 from taskmem_openclaw.setup import package_files
+from taskmem_setup import find_command
 from tests.support.gateways import FakeGateway
 from tests.support.waiting import PATIENCE
 

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry
-from taskmem_hookspecs import Change, Checkpoint, ConversationMessage
+from taskmem_hookspecs import Change, Checkpoint
+from taskmem_hookspecs.packet import ConversationMessage
 from taskmem_hookspecs.testing import a_run, a_task
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_sqlmodel.store import SqlStore

@@ -11,7 +11,6 @@ import pytest
 from sqlalchemy.dialects import postgresql
 
 from taskmem_hookspecs import (
-    FOREVER,
     Change,
     Conflict,
     InvalidArguments,
@@ -23,6 +22,7 @@ from taskmem_hookspecs import (
     TaskQuery,
     WakeQuery,
 )
+from taskmem_hookspecs.roles import FOREVER
 from taskmem_hookspecs.testing import a_run, a_task, a_wake
 from taskmem_sqlmodel import reading
 from taskmem_sqlmodel.database import _WRITERS_LOCK

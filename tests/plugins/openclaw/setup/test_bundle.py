@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 from openclaw_taskmem.tools import catalog
-from taskmem_hookspecs.installing import add_seal, find_command
 from taskmem_mcp_hosts.hosts import load_skill
 from taskmem_openclaw.setup import package_files, plan
+from taskmem_setup import add_seal, find_command
 
 BUNDLE = package_files.find_bundle().folder
 

@@ -1,4 +1,7 @@
-"""Write the MCP server, the skill and other files into a host, for plug-ins that set hosts up."""
+"""Write the MCP server, the skill and other files into a host, for plug-ins that set hosts up.
+
+It is no part of the contract: a plug-in for another kind of host needs none of it.
+"""
 
 from __future__ import annotations
 
