@@ -46,7 +46,7 @@ from screen_pages import APPLICATIONS, BROWSERS, ShownPage
 from taskmem_hookspecs import Recollection
 from taskmem_recorder.history import search_screen
 from taskmem_recorder.store import Moment, RecordingStore
-from taskmem_vision.reading.ocr import Tesseract
+from taskmem_vision.ocr import Tesseract
 
 SEED: Final = 447
 MOMENTS: Final = 100_000

@@ -16,9 +16,9 @@ from machine import measure_cpu_seconds, measure_memory
 from PIL import Image, ImageChops
 
 from taskmem_hookspecs import Target
-from taskmem_vision.capture.sensor import ScreenSensor
-from taskmem_vision.capture.x11 import X11Display
-from taskmem_vision.change.pictures import Look
+from taskmem_vision.pictures import Look
+from taskmem_vision.sensor import ScreenSensor
+from taskmem_vision.x11 import X11Display
 from tests.plugins.vision.fake_gemini import FakeGemini, Request, looks
 from tests.plugins.vision.recorder import record
 from tests.plugins.vision.replay import Player, Recording

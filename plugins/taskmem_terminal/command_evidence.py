@@ -11,13 +11,13 @@ from datetime import datetime
 from typing import Final
 
 from taskmem_hookspecs import Claim, Finding, Verdict
-from taskmem_terminal.process_exit import describe_end
 from taskmem_terminal.recording import (
     SEGMENT_BYTES,
     UNSEEN_END,
     Recording,
     RecordingMetadata,
     Segments,
+    describe_end,
     get_recordings_folder,
     is_recording_name,
     list_recordings,

@@ -61,8 +61,7 @@ from taskmem_hookspecs.conditions import (
     write_number,
 )
 from taskmem_hookspecs.matching import compile_regex, find_number, find_percentage, find_text
-from taskmem_terminal.process_exit import describe_end
-from taskmem_terminal.recording import UNSEEN_END
+from taskmem_terminal.recording import UNSEEN_END, describe_end
 
 _STILL_SECONDS: Final = 0.3
 """Time without output after which an unfinished line counts as finished. Seconds."""

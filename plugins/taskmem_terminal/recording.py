@@ -18,14 +18,13 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import tempfile
 from collections.abc import Collection, Generator
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Self, cast
-
-from taskmem_terminal.typed_lines import can_be_typed_at
 
 SEGMENT_BYTES: Final = 1 << 20
 KEPT_SEGMENTS: Final = 16
@@ -41,6 +40,23 @@ FED_AFTER: Final = timedelta(days=1)
 COLUMNS, ROWS = 80, 24
 """The size of a terminal that nobody looks at."""
 
+SHELLS: Final = frozenset(
+    {
+        *("ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "nu", "pwsh", "sh"),
+        *("tcsh", "xonsh", "zsh"),
+    }
+)
+"""Programs that show prompts and run what is typed there."""
+SHELL_CARRIERS: Final = frozenset(
+    {
+        *("docker", "kubectl", "login", "mosh", "mosh-client", "podman", "screen"),
+        *("script", "ssh", "su", "sudo", "tmux"),
+    }
+)
+"""Programs that may contain a shell about which nothing is known."""
+
+BELL: Final = ".doorbell"
+"""Name of the FIFO, in the folder of recordings, by which recorders announce news."""
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 UNSEEN_END: Final = "nobody saw its command end"
 """Phrase for a command whose recorder is gone: it may still run."""
@@ -342,10 +358,21 @@ def build_metadata(command: list[str], **more: Any) -> RecordingMetadata:  # noq
     return RecordingMetadata(
         id=secrets.token_hex(8),
         program=command[0].rpartition("/")[2] if command else "",
-        interactive=can_be_typed_at(command),
+        interactive=_can_be_typed_at(command),
         started_at=_format_now(),
         **more,
     )
+
+
+def _can_be_typed_at(command: list[str]) -> bool:
+    """Return whether a person may be typing into a command; an empty command is unknown: True."""
+    if not command:
+        return True
+    program = command[0].rpartition("/")[2]
+    if program in SHELL_CARRIERS:
+        return True
+    rest = [word for word in command[1:] if not word.startswith("-")]
+    return program in SHELLS and not rest and "-c" not in command
 
 
 def resume_recording(root: Path, name: str) -> Recorder:
@@ -387,3 +414,19 @@ def _lock_file(path: Path) -> Generator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def describe_end(what: str, status: int | None) -> str:
+    """Return a sentence on how something ended.
+
+    Args:
+        what: The subject of the sentence.
+        status: The exit status; the negative number of the signal that ended it; None: unknown.
+    """
+    if status is None:
+        return f"{what} ended."
+    if status >= 0:
+        return f"{what} ended with status {status}."
+    with contextlib.suppress(ValueError):
+        return f"{what} was ended by {signal.Signals(-status).name}."
+    return f"{what} was ended by signal {-status}."

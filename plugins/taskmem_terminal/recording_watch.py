@@ -13,20 +13,20 @@ import contextlib
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame, TargetGone, TargetNotFound
 from taskmem_terminal.frames import OutputPage, OutputReader, ReadOptions, StreamPosition, Tail
-from taskmem_terminal.process_exit import ProcessExitWatcher, describe_end
-from taskmem_terminal.recorder import BELL
 from taskmem_terminal.recording import (
+    BELL,
     UNSEEN_END,
     Recording,
     RecordingMetadata,
     Segments,
+    describe_end,
     list_recordings,
 )
 
@@ -86,6 +86,47 @@ class FifoListener:
         self._cut = self._cut[-_GULP_BYTES:]
         for name in dict.fromkeys(names):
             self.notify_listeners(name.decode(errors="replace"))
+
+
+class ProcessExitWatcher:
+    """Calls back after a process has ended, where the system supports it."""
+
+    def __init__(self, call: Callable[[], None], after: Iterable[float] = (0,)) -> None:
+        """Set the callback, and the delays after the end at which it is called. Seconds."""
+        self._call = call
+        self._after = after
+        self._pid = 0
+        self._handle = -1
+        self._timers: list[asyncio.TimerHandle] = []
+
+    def watch_process(self, pid: int) -> None:
+        """Watch a process instead of the previous one; the same one changes nothing."""
+        if pid == self._pid or not pid or not hasattr(os, "pidfd_open"):
+            return
+        self._release_handle()
+        with contextlib.suppress(OSError):
+            self._handle = os.pidfd_open(pid)
+            self._pid = pid
+            asyncio.get_running_loop().add_reader(self._handle, self._on_death)
+
+    def close(self) -> None:
+        """Stop calling back."""
+        self._release_handle()
+        for timer in self._timers:
+            timer.cancel()
+
+    def _on_death(self) -> None:
+        pid = self._pid
+        self._release_handle()
+        self._pid = pid
+        loop = asyncio.get_running_loop()
+        self._timers = [loop.call_later(each, self._call) for each in self._after]
+
+    def _release_handle(self) -> None:
+        if self._handle >= 0:
+            asyncio.get_running_loop().remove_reader(self._handle)
+            os.close(self._handle)
+        self._pid, self._handle = 0, -1
 
 
 # --- watching -----------------------------------------------------------------

@@ -8,7 +8,16 @@ meaningless after a restart. A *mark* (`CursorPosition`) is not: it says on whic
 was and what was above it, so that the same line can be found in a new capture of the scrollback.
 Later output is after that line.
 
-The server has one control-mode client for each session that is watched.
+Each session that is watched has one control-mode client, which only reads: it has no size, so it
+resizes no window, and it sends no keys. Answers and output come in one stream, in the order in
+which they happened; so an answer is true between the output before it and the output after it.
+
+    %begin 1795319814 274 1  an answer contains what a program printed, unescaped: also
+    …                        lines that look as if the answer ended and another
+    %end 1795319814 274 1    pane printed something
+    %begin 1795319814 275 1
+    d1f0…                    so it ends before a random word that only tmux was given
+    %end 1795319814 275 1
 """
 
 from __future__ import annotations
@@ -19,27 +28,36 @@ import os
 import re
 import secrets
 import signal
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from hashlib import blake2s
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from taskmem_hookspecs import Frame, TargetGone, TargetNotFound, Watch
-from taskmem_terminal.frames import OutputPage, OutputReader, ReadOptions, StreamPosition, Tail
-from taskmem_terminal.process_exit import ProcessExitWatcher, describe_end
+from taskmem_terminal.frames import (
+    OutputPage,
+    OutputReader,
+    ReadOptions,
+    StreamPosition,
+    Tail,
+    TypingState,
+)
+from taskmem_terminal.recording import describe_end
+from taskmem_terminal.recording_watch import ProcessExitWatcher
 from taskmem_terminal.render import mask_strings, render_lines
-from taskmem_terminal.tmux_client import (
+from taskmem_terminal.tmux_panes import (
+    ANSWER_SECONDS,
     FORMAT,
-    Answer,
-    Client,
-    ClientListener,
+    MARK_LINES,
+    CursorPosition,
     Pane,
+    Scrollback,
     TmuxError,
+    build_tmux_command,
     find_pane,
     list_panes,
-    unescape_output,
+    run_tmux_command,
 )
-from taskmem_terminal.typed_lines import TypedLineDetector, TypingState
 
 KEPT_BYTES: Final = 4 << 20
 """Bytes of a pane's output retained at least, for waits that have not read it; at most twice."""
@@ -47,137 +65,13 @@ _SCROLLBACK_LINES: Final = 5000
 """How far back a restarted daemon reads. Lines."""
 _ABOVE_LINES: Final = 10
 """Lines above the screen that a mark may need."""
-_MARK_LINES: Final = 3
 _SHOWN_BYTES: Final = 16_384
-
-
-class _CursorPosition(NamedTuple):
-    """Position of a pane's cursor."""
-
-    row: int
-    """Counted from the beginning of the scrollback."""
-    column: int
-    above: str
-    """Fingerprint of the lines above; empty: there are none."""
-
-    def __str__(self) -> str:
-        """Format for `parse`."""
-        return f"{self.row},{self.column},{self.above}"
-
-    @classmethod
-    def parse(cls, text: str) -> _CursorPosition:
-        """Parse what `__str__` wrote.
-
-        Raises:
-            ValueError: It is not a position.
-        """
-        row, column, above = text.split(",")
-        return cls(int(row), int(column), above)
-
-
-class _Scrollback:
-    """Lines of a pane at one moment, up to the cursor's."""
-
-    def __init__(self, pane: Pane, captured: list[bytes], above: int) -> None:
-        """Set the output of `capture-pane -J`, which begins `above` lines above the screen.
-
-        Args:
-            pane: The pane at that moment.
-            captured: Its lines; wrapped ones are joined.
-            above: How many lines above the screen were requested.
-        """
-        first = pane.history - min(pane.history, above)
-        self._rows: list[int] = []
-        self.lines: list[bytes] = []
-        self._pane = pane
-        at = first
-        for line in captured:
-            if at > pane.history + pane.row:
-                break
-            self._rows.append(at)
-            self.lines.append(line.rstrip(b" "))
-            at += max(1, -(-_count_columns(line) // pane.columns))
-
-    def get_cursor_position(self) -> _CursorPosition:
-        """Return the position of the cursor."""
-        pane = self._pane
-        return _CursorPosition(
-            pane.history + pane.row, pane.column, self._fingerprint_above(len(self.lines) - 1)
-        )
-
-    def format_screen(self) -> str:
-        """Return the screen up to the cursor, without typed lines."""
-        lines = [
-            line.decode(errors="replace")
-            for row, line in zip(self._rows, self.lines, strict=True)
-            if row >= self._pane.history
-        ]
-        typist = TypedLineDetector(TypingState.NOTHING, interactive=True)
-        return "\n".join(x for x in lines if not typist.read(x.encode(), [x]))
-
-    def get_cursor_line(self) -> str:
-        """Return the text before the cursor on its line."""
-        if not self.lines:
-            return ""
-        text = self.lines[-1].decode(errors="replace")
-        before = self._pane.column
-        before += max(0, (len(text) - 1)) // self._pane.columns * self._pane.columns
-        return text[:before]
-
-    def to_bytes(self) -> bytes:
-        """Return bytes that would show these lines."""
-        if not self.lines:
-            return b""
-        # The cursor may be before or after the end of its line.
-        at = f"\r\x1b[{self._pane.column}C".encode() if self._pane.column else b"\r"
-        return b"\r\n".join(self.lines) + at
-
-    def find_position(self, mark: _CursorPosition) -> tuple[int, int]:
-        """Return line and offset where the output after a mark begins.
-
-        The offset is into `to_bytes()`. If no line matches the mark, everything is new.
-        """
-        index = self._find_index(mark)
-        offset = self.find_offset(index)
-        if index < len(self.lines):
-            begin = self.lines[index].decode(errors="replace")[: mark.column]
-            offset += len(begin.encode())
-        return index, min(offset, len(self.to_bytes()))
-
-    def find_line_after(self, shown: Sequence[str]) -> int | None:
-        """Return the index of the line after the last occurrence of `shown`; None: not found."""
-        lines = [
-            (index, text)
-            for index, line in enumerate(self.lines)
-            if (text := line.decode(errors="replace"))
-        ]
-        for end in range(len(lines), len(shown) - 1, -1) if shown else ():
-            if [text for _, text in lines[end - len(shown) : end]] == [*shown]:
-                return lines[end - 1][0] + 1
-        return None
-
-    def find_offset(self, index: int) -> int:
-        """Return the offset of a line in `to_bytes()`."""
-        return sum(len(line) + 2 for line in self.lines[: max(0, index)])
-
-    def _find_index(self, mark: _CursorPosition) -> int:
-        rows = range(len(self.lines))
-        same = next((n for n in reversed(rows) if self._rows[n] <= mark.row), 0)
-        if not self.lines or self._fingerprint_above(same) == mark.above:
-            return same
-        # The scrollback lost its first lines, or its lines wrap differently now.
-        moved = [n for n in rows if mark.above and self._fingerprint_above(n) == mark.above]
-        return max(moved, default=0)
-
-    def _fingerprint_above(self, index: int) -> str:
-        lines = [line for line in self.lines[:index] if line][-_MARK_LINES:]
-        return blake2s(b"\n".join(lines), digest_size=8).hexdigest() if lines else ""
 
 
 class _PaneBuffer:
     """The bytes of a pane, of which the oldest may be lost."""
 
-    def __init__(self, scrollback: _Scrollback) -> None:
+    def __init__(self, scrollback: Scrollback) -> None:
         self.scrollback = scrollback
         self._data = bytearray(scrollback.to_bytes())
         self.begin = 0
@@ -205,16 +99,7 @@ class _PaneBuffer:
         """Return the last finished lines, as shown."""
         raw = mask_strings(bytes(self._data[-_SHOWN_BYTES:])).split(b"\n")[:-1]
         lines = [line for lines in render_lines(raw) for line in lines if line]
-        return lines[-_MARK_LINES:]
-
-
-def _count_columns(line: bytes) -> int:
-    if line.isascii():
-        return len(line)
-    from unicodedata import east_asian_width
-
-    text = render_lines([line])[0][0]
-    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+        return lines[-MARK_LINES:]
 
 
 # --- watching -----------------------------------------------------------------
@@ -232,22 +117,6 @@ _ASK_AGAIN_SECONDS: Final = 0.05
 _PROMPTLIKE: Final = re.compile(r"(?:[$#%>❯➜λ»]|In \[\d+\]:|\.\.\.) ?$|^\S*[$#%>❯➜λ»] ")
 
 
-class _PaneServer(Protocol):
-    """Provides clients and output of panes."""
-
-    async def get_client(self, session: str) -> Client:
-        """Return the client of a session; raises TmuxError."""
-        ...
-
-    def register_pane(self, watched: _WatchedPane) -> None:
-        """Pass the pane's output to `watched` from now on."""
-        ...
-
-    async def unregister_pane(self, watched: _WatchedPane) -> None:
-        """Stop passing it."""
-        ...
-
-
 class _PanePosition(NamedTuple):
     """How far a wait has read in a pane."""
 
@@ -255,7 +124,7 @@ class _PanePosition(NamedTuple):
     server: str
     buffer_id: str
     """The buffer that the offsets refer to; a restart makes another."""
-    mark: _CursorPosition
+    mark: CursorPosition
     position: StreamPosition
 
     def __str__(self) -> str:
@@ -265,16 +134,14 @@ class _PanePosition(NamedTuple):
     def parse(cls, text: str) -> _PanePosition:
         pane, server, buffer_id, mark, position = text.split(" ")
         return cls(
-            pane, server, buffer_id, _CursorPosition.parse(mark), StreamPosition.parse(position)
+            pane, server, buffer_id, CursorPosition.parse(mark), StreamPosition.parse(position)
         )
 
 
 class _WatchedPane:
     """`Watch` on one pane."""
 
-    def __init__(
-        self, server: _PaneServer, pane: Pane, changed: asyncio.Event | None = None
-    ) -> None:
+    def __init__(self, server: Tmux, pane: Pane, changed: asyncio.Event | None = None) -> None:
         self.pane = pane
         """The pane as of the last query."""
         self.session = pane.session
@@ -414,7 +281,7 @@ class _WatchedPane:
 
     # --- places -------------------------------------------------------------
 
-    def _make_position(self, mark: _CursorPosition, position: StreamPosition) -> _PanePosition:
+    def _make_position(self, mark: CursorPosition, position: StreamPosition) -> _PanePosition:
         return _PanePosition(self.pane.id, self.pane.server, self._buffer_id, mark, position)
 
     def _find_positions(
@@ -435,7 +302,7 @@ class _WatchedPane:
             return first, first
         return StreamPosition(again, again), first
 
-    def _require_scrollback(self) -> _Scrollback:
+    def _require_scrollback(self) -> Scrollback:
         if self._buffer is None:
             raise TargetGone(f"{self.pane} cannot be heard now.")
         return self._buffer.scrollback
@@ -452,14 +319,14 @@ class _WatchedPane:
 
     # --- what tmux says -----------------------------------------------------
 
-    async def _capture_pane(self) -> tuple[_Scrollback, int] | None:
+    async def _capture_pane(self) -> tuple[Scrollback, int] | None:
         """Query the pane; return its scrollback and the buffer's end at that moment.
 
         None: the pane is gone, or there is no client.
         """
-        seen: list[tuple[_Scrollback, int]] = []
+        seen: list[tuple[Scrollback, int]] = []
 
-        def keep(scrollback: _Scrollback) -> None:
+        def keep(scrollback: Scrollback) -> None:
             seen.append((scrollback, self._buffer.end if self._buffer else 0))
 
         if self._client is not None and self._client.is_alive:
@@ -477,11 +344,11 @@ class _WatchedPane:
         return None
 
     async def _ask_pane(
-        self, client: Client, above: int, then: Callable[[_Scrollback], None]
+        self, client: Client, above: int, then: Callable[[Scrollback], None]
     ) -> None:
         def understand(answer: Answer) -> None:
             self.pane = Pane.parse(answer[0][0].decode(errors="replace"))
-            then(_Scrollback(self.pane, answer[1], above))
+            then(Scrollback(self.pane, answer[1], above))
 
         await client.ask(
             f"display-message -p -t {self.pane.id} '{FORMAT}'",
@@ -508,7 +375,7 @@ class _WatchedPane:
         if not self.pane.dead:
             self._retry_later()
 
-    def _restart_buffer(self, scrollback: _Scrollback) -> None:
+    def _restart_buffer(self, scrollback: Scrollback) -> None:
         """Start a new buffer; the scrollback contains what the old one missed."""
         # At a pane's end tmux may drop output, and marks made before do not show that.
         last = self._buffer if self.pane.dead else None
@@ -580,7 +447,260 @@ class _WatchedPane:
 # --- the server ---------------------------------------------------------------
 
 
-class Tmux(ClientListener):
+_GULP_BYTES: Final = 65_536
+_ESCAPED_BYTE: Final = re.compile(rb"\\([0-7]{3})")
+_CHANGES: Final = frozenset(
+    {
+        *(b"%layout-change", b"%window-close", b"%unlinked-window-close"),
+        *(b"%window-add", b"%sessions-changed", b"%session-changed"),
+        *(b"%window-pane-changed", b"%client-detached", b"%pane-mode-changed"),
+    }
+)
+
+Answer = list[list[bytes]]
+"""For each command of a query, the lines that it printed."""
+Then = Callable[[Answer], None]
+"""Called with an answer before any later output is passed on."""
+
+
+class _PendingQuery(NamedTuple):
+    parts: int
+    answer: asyncio.Future[Answer]
+    then: Then | None
+
+
+class Client:
+    """Client of one session."""
+
+    def __init__(self, session: str, process: Process, hearer: Tmux) -> None:
+        self.session = session
+        """The session's id, such as `$1`."""
+        self._process = process
+        self._hearer = hearer
+        self._questions: dict[bytes, _PendingQuery] = {}
+        """Pending queries by the words that end their answers."""
+        self._answering: list[bytes] | None = None
+        """Lines received since an answer began."""
+        self._skipping: list[bytes] | None = None
+        """Number and lines of a block that answers no query."""
+        self._attached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._yielding: asyncio.Task[None] | None = None
+        self._task = asyncio.create_task(self._read_output())
+
+    @classmethod
+    async def attach(cls, session: str, hearer: Tmux) -> Client:
+        """Attach to a session.
+
+        Raises:
+            TmuxError: Attaching failed.
+            OSError: tmux cannot be started.
+        """
+        version = await run_tmux_command("-V")
+        found = re.search(r"(\d+)\.(\d+)", version)
+        old = found is not None and (int(found[1]), int(found[2])) < (3, 2)
+        flags = [] if old else ["-f", "read-only,ignore-size"]
+        process = await asyncio.create_subprocess_exec(
+            # -E: the session keeps its own environment, not the daemon's.
+            *build_tmux_command(), "-C", "attach-session", "-E", "-t", session, *flags,
+            stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        client = cls(session, process, hearer)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await asyncio.shield(client._attached)
+        except (TimeoutError, TmuxError):
+            await client.leave()
+            raise TmuxError(f"cannot attach to {session}") from None
+        except BaseException:
+            await client.leave()
+            raise
+        return client
+
+    @property
+    def is_alive(self) -> bool:
+        """True if the client still receives output."""
+        return not self._task.done()
+
+    async def ask(self, *commands: str, then: Then | None = None) -> Answer:
+        """Run tmux commands with nothing in between, and return the lines each printed.
+
+        Only the last one may print a program's text.
+
+        Raises:
+            TmuxError: A command failed, or the client is gone.
+        """
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        if not self.is_alive or self._process.stdin is None:
+            raise TmuxError("the client is gone")
+        word = secrets.token_hex(16)
+        self._questions[word.encode()] = _PendingQuery(len(commands), answer, then)
+        lines = [" ; ".join(commands), f"display-message -p {word}", ""]
+        try:
+            self._process.stdin.write("\n".join(lines).encode())
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await answer
+        except (TimeoutError, ConnectionError, RuntimeError) as error:
+            raise TmuxError("no answer") from error
+
+    async def leave(self) -> None:
+        """Detach, and return when the client has ended."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await self._process.wait()
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+        await asyncio.wait([self._task])
+
+    async def _read_output(self) -> None:
+        out = self._process.stdout
+        cut = b""
+        try:
+            while out is not None and (fresh := await out.read(_GULP_BYTES)):
+                *lines, cut = (cut + fresh).split(b"\n")
+                for line in lines:
+                    self._handle_line(line)
+                # Yield the event loop: a pane may print without end.
+                await asyncio.sleep(0)
+        finally:
+            _fail_answer(self._attached, TmuxError("the client is gone"))
+            for question in self._questions.values():
+                _fail_answer(question.answer, TmuxError("the client is gone"))
+            self._questions.clear()
+            self._end_process()
+            if self._yielding is not None:
+                self._yielding.cancel()
+            self._hearer.handle_client_end(self)
+
+    def _handle_line(self, line: bytes) -> None:
+        if self._answering is not None:
+            if line in self._questions:
+                held, self._answering = self._answering, None
+                self._finish_answer(line, held)
+            else:
+                self._answering.append(line)
+        elif self._skipping is not None:
+            if _is_block_end(line, self._skipping[0]):
+                self._finish_skipped_block(self._skipping[1:], failed=line.startswith(b"%error"))
+                self._skipping = None
+            else:
+                self._skipping.append(line)
+        elif line.startswith(b"%begin "):
+            # Output of the user's hooks, and of attaching itself, answers no query.
+            if self._questions and _begins_answer(line):
+                self._answering = [line]
+            else:
+                self._skipping = [_parse_command_number(line)]
+        else:
+            self._handle_notification(line)
+
+    def _handle_notification(self, line: bytes) -> None:
+        word, _, rest = line.partition(b" ")
+        if word == b"%output":
+            pane, _, data = rest.partition(b" ")
+            self._hearer.handle_output(pane.decode(), data)
+        elif word == b"%exit":
+            self._hearer.handle_pane_change(self)
+        elif word in _CHANGES:
+            if word == b"%session-changed" and rest.split(b" ")[0] != (self.session.encode()):
+                # tmux moved the client to another session, because this one is gone.
+                self._end_process()
+            if word == b"%client-detached":
+                self._yielding = asyncio.create_task(self._yield_session())
+            self._hearer.handle_pane_change(self)
+
+    def _finish_skipped_block(self, lines: list[bytes], *, failed: bool) -> None:
+        if failed:
+            _fail_answer(self._attached, TmuxError(_join_lines(lines)))
+        elif not self._attached.done():
+            self._attached.set_result(None)
+
+    def _finish_answer(self, word: bytes, held: list[bytes]) -> None:
+        """Parse everything from an answer's beginning to the word that ends it."""
+        while (asked := next(iter(self._questions))) != word:
+            _fail_answer(self._questions.pop(asked).answer, TmuxError("no answer"))
+        question = self._questions.pop(word)
+        blocks: Answer = []
+        failed = False
+        at, last = 0, len(held) - 1  # the word's own block begins there
+        while at < last and not failed and len(blocks) < question.parts:
+            if self._skipping is not None or not _begins_answer(held[at]):
+                self._handle_line(held[at])
+                at += 1
+                continue
+            number = _parse_command_number(held[at])
+            ends = [n for n in range(at + 1, last) if _is_block_end(held[n], number)] or [last]
+            end = ends[-1 if len(blocks) == question.parts - 1 else 0]
+            blocks.append(held[at + 1 : end])
+            failed = held[end].startswith(b"%error")
+            at = end + 1
+        if failed or len(blocks) < question.parts:
+            reason = _join_lines(blocks[-1]) if failed else "no answer"
+            _fail_answer(question.answer, TmuxError(reason))
+        elif not question.answer.done():
+            self._deliver_answer(question, blocks)
+        for line in held[at:last]:
+            self._handle_line(line)
+
+    def _deliver_answer(self, question: _PendingQuery, blocks: Answer) -> None:
+        try:
+            if question.then is not None:
+                question.then(blocks)
+        except Exception as error:  # noqa: BLE001 - it is whoever asked who is told
+            trouble = TmuxError("an answer that cannot be read")
+            trouble.__cause__ = error
+            _fail_answer(question.answer, trouble)
+        else:
+            question.answer.set_result(blocks)
+
+    async def _yield_session(self) -> None:
+        """Leave a session that would already be destroyed without this client."""
+        with contextlib.suppress(TmuxError):
+            blocks = await self.ask(
+                "display-message -p '#{session_attached} #{destroy-unattached}'"
+            )
+            attached, _, destroyed = blocks[0][0].partition(b" ")
+            if attached == b"1" and destroyed not in (b"", b"0", b"off"):
+                self._end_process()
+
+    def _end_process(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+
+
+def _begins_answer(line: bytes) -> bool:
+    return line.startswith(b"%begin ") and line.endswith(b" 1")
+
+
+def _parse_command_number(line: bytes) -> bytes:
+    """Return the number of the command that a line begins or ends; empty: none."""
+    return b"".join(line.split(b" ")[2:3])
+
+
+def _is_block_end(line: bytes, number: bytes) -> bool:
+    return line.startswith((b"%end ", b"%error ")) and _parse_command_number(line) == number
+
+
+def _join_lines(lines: list[bytes]) -> str:
+    return b" ".join(lines).decode(errors="replace")
+
+
+def _fail_answer(answer: asyncio.Future[Any], trouble: TmuxError) -> None:
+    if not answer.done():
+        answer.set_exception(trouble)
+        # Mark the exception as retrieved: the caller may be gone.
+        answer.exception()
+
+
+def _unescape_output(data: bytes) -> bytes:
+    r"""Decode the escapes of control characters and `\` in `%output`."""
+    return _ESCAPED_BYTE.sub(lambda found: bytes([int(found[1], 8)]), data)
+
+
+class Tmux:
     """The tmux server of the daemon's user."""
 
     def __init__(self) -> None:
@@ -638,7 +758,7 @@ class Tmux(ClientListener):
     def handle_output(self, pane: str, escaped: bytes) -> None:
         """Pass a pane's output on to its watches."""
         if watching := self._panes.get(pane):
-            data = unescape_output(escaped)
+            data = _unescape_output(escaped)
             for watched in watching:
                 watched.append_output(data)
 

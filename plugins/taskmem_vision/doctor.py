@@ -7,9 +7,9 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 
 from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, NoProvider
-from taskmem_vision.capture.desktop import Desktop, find_screen_display
-from taskmem_vision.capture.sensor import list_sockets
-from taskmem_vision.reading.ocr import RapidOcr, Tesseract
+from taskmem_vision.desktop import Desktop, find_screen_display
+from taskmem_vision.ocr import RapidOcr, Tesseract
+from taskmem_vision.sensor import list_sockets
 
 
 class ScreenCheck:

@@ -1,14 +1,13 @@
-"""Ask Gemini, compute what that costs, and explain what went wrong.
+"""Ask Gemini over its REST interface, compute what that costs, and explain what went wrong.
 
-The SDK is imported in a thread when first needed, because that takes seconds. It neither retries
-nor has a time limit: the core ends a question that takes too long, and pauses a reader. The SDK
-raises no error for a blocked question or a truncated answer, and lets errors of its HTTP library
-through. No message contains the key.
+It neither retries nor has a time limit: the core ends a question that takes too long, and pauses a
+reader. No message contains the key.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import re
@@ -16,6 +15,9 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
 
 from taskmem_hookspecs import (
     NoAnswer,
@@ -29,9 +31,7 @@ from taskmem_hookspecs import (
 from taskmem_vision.text_lines import to_one_line
 
 if TYPE_CHECKING:
-    from google.genai import Client
-    from google.genai.errors import APIError
-    from google.genai.types import GenerateContentResponse, ThinkingConfigDict
+    import httpx
 
 _PRICED_TOKENS: Final = 1_000_000
 
@@ -77,145 +77,11 @@ _NOT_FOUND: Final = 404
 _LIMIT: Final = 429
 _SERVER: Final = 500
 
-
-# --- answers that are none ----------------------------------------------------
-
-
-def _read_answer(response: GenerateContentResponse) -> str:
-    """Return the text of a complete answer.
-
-    Raises:
-        NoAnswer: The answer was blocked, truncated or empty.
-    """
-    feedback = response.prompt_feedback
-    if feedback is not None and feedback.block_reason is not None:
-        raise NoAnswer(f"Gemini refused the question ({feedback.block_reason.value}); {_QUOTE}")
-    if not response.candidates:
-        raise NoAnswer("Gemini's answer held nothing at all; it is asked again.")
-    candidate = response.candidates[0]
-    finish = candidate.finish_reason.value if candidate.finish_reason else "STOP"
-    if finish == "MAX_TOKENS":
-        raise NoAnswer("Gemini's answer was cut, being too long; it is asked again.")
-    if finish != "STOP":
-        raise NoAnswer(f"Gemini broke off its answer ({finish}); {_QUOTE}")
-    parts = (candidate.content.parts if candidate.content else None) or ()
-    text = "".join(part.text or "" for part in parts if not part.thought)
-    if not text.strip():
-        raise NoAnswer("Gemini's answer was empty; it is asked again.")
-    return text
-
-
-# --- no answer ----------------------------------------------------------------
-
-
-def _explain_error(error: Exception, secret: str, variable: str, model: str) -> ReaderUnavailable:
-    """Return the meaning of an SDK error, without the key.
-
-    Args:
-        error: The raised error.
-        secret: The key.
-        variable: The variable with the key.
-        model: The model that was asked.
-    """
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    name = type(error).__name__
-    if "APIError" in kinds:
-        api = cast("APIError", error)
-        description = _describe_error(api, secret)
-        delay = _read_retry_seconds(api)
-        kind = ReaderRefused if _refuses_key(api) else ReaderUnavailable
-        return kind(_describe_refusal(api, description, variable, model, delay), delay)
-    # Compared by name: the SDK uses one of several HTTP libraries.
-    if kinds & {"RequestError", "InvalidURL", "ClientError", "OSError"}:
-        return ReaderUnavailable(
-            f"The connection to Gemini failed ({name}); see that the network and "
-            "GOOGLE_GEMINI_BASE_URL are right."
-        )
-    if isinstance(error, ImportError):
-        return ReaderUnavailable(
-            f"google-genai cannot be loaded ({name}); install openclaw-taskmem anew."
-        )
-    return ReaderUnavailable(
-        f"What answers is not Gemini, or not understood ({name}); see that "
-        "GOOGLE_GEMINI_BASE_URL is right."
-    )
-
-
-def _refuses_key(error: APIError) -> bool:
-    return error.code in _NO_KEY or (error.code == _BAD_REQUEST and _blames_key(error))
-
-
-def _describe_refusal(
-    error: APIError, description: str, variable: str, model: str, delay: float | None
-) -> str:
-    code = error.code
-    if _refuses_key(error):
-        return (
-            f"Gemini refused the key in {variable} ({description}); set a valid one and "
-            "restart the daemon."
-        )
-    if code == _NOT_FOUND:
-        return (
-            f"Gemini has no model {model} ({description}); set TASKMEM_GEMINI_MODEL to one "
-            "that it has and restart the daemon."
-        )
-    if code == _LIMIT:
-        wait = f" in {delay:g} s" if delay else ""
-        return f"Gemini's limit is reached ({description}); it is asked again{wait}."
-    if code >= _SERVER:
-        return f"Gemini is in trouble ({description}); it is asked again."
-    return (
-        f"Gemini refused the request ({description}); see that TASKMEM_GEMINI_MODEL and "
-        "GOOGLE_GEMINI_BASE_URL are right."
-    )
-
-
-def _describe_error(error: APIError, secret: str) -> str:
-    """Return status and message on one line; an HTML page is left out."""
-    status: object = error.status
-    message: object = error.message
-    words = f"{error.code} {status}" if isinstance(status, str) else f"{error.code}"
-    if isinstance(message, str) and message and not message.lstrip().startswith("<"):
-        words += f": {message}"
-    safe = words.replace(secret, "[the key]").strip().rstrip(".")
-    return to_one_line(safe, _DESCRIPTION_CHARACTERS)
-
-
-def _blames_key(error: APIError) -> bool:
-    """Return whether a status 400 means that the key is wrong."""
-    reasons = [detail.get("reason") for detail in _read_details(error)]
-    return "API_KEY_INVALID" in reasons
-
-
-def _read_retry_seconds(error: Exception) -> float | None:
-    """Return the delay in an error's RetryInfo; None: it has none."""
-    for detail in _read_details(error):
-        kind, delay = detail.get("@type"), detail.get("retryDelay")
-        if not (isinstance(kind, str) and isinstance(delay, str)):
-            continue
-        found = _DELAY.fullmatch(delay)
-        if kind.endswith("google.rpc.RetryInfo") and found:
-            return float(found[1])
-    return None
-
-
-def _read_details(error: Exception) -> list[dict[str, Any]]:
-    """Return the details of an error, whatever the shape of its body."""
-    body: Any = getattr(error, "details", None)
-    match body:
-        case {"error": {"details": list()}}:
-            listed = body["error"]["details"]
-        case {"details": list()}:
-            listed = body["details"]
-        case _:
-            return []
-    return [detail for detail in listed if isinstance(detail, dict)]
-
-
 NAME: Final = "gemini"
 KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-"""Variables in which the SDK looks for a key, in its order."""
+"""Variables with a key, the first that is set counts."""
 MODEL: Final = "gemini-3.5-flash-lite"
+_ADDRESS: Final = "https://generativelanguage.googleapis.com"
 _CALLS_VARIABLE: Final = "TASKMEM_GEMINI_CALLS_PER_DAY"
 CALLS_PER_DAY: Final = 1000
 _ANSWER_TOKENS: Final = 1024
@@ -223,13 +89,6 @@ _ANSWER_TOKENS: Final = 1024
 
 _MOST_TOKENS: Final = 10**9
 _WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,9}")
-
-
-class _Tokens(NamedTuple):
-    """_Tokens that a model read and wrote, including thoughts."""
-
-    read: int = 0
-    written: int = 0
 
 
 class Gemini:
@@ -241,7 +100,7 @@ class Gemini:
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         """Set the environment; the key is read from it at each use."""
         self._environ = environ
-        self._client: Client | None = None
+        self._client: httpx.AsyncClient | None = None
         self._account: tuple[str, str] | None = None
         """Key and address of the client."""
 
@@ -309,13 +168,21 @@ class Gemini:
         """
         variable, secret = self._find_key()
         model = self.model
+        path = model if "/" in model else f"models/{model}"
         try:
             client = await self._connect(secret)
-            response = await _send_question(client, model, question)
+            response = await client.post(
+                f"/v1beta/{path}:generateContent", json=_build_request(model, question)
+            )
         except Exception as error:  # noqa: BLE001 - the key must not travel on with it
-            trouble = _explain_error(error, secret, variable, model)
+            trouble = ReaderUnavailable(
+                f"The connection to Gemini failed ({type(error).__name__}); see that the network "
+                "and GOOGLE_GEMINI_BASE_URL are right."
+            )
         else:
-            return _build_reading(response, model)
+            if response.is_success:
+                return _build_reading(response, model)
+            trouble = _explain_refusal(response, secret, variable, model)
         # Raised outside the except block, so that the caught error, which may contain the key, is
         # not its context.
         raise trouble
@@ -334,9 +201,9 @@ class Gemini:
             )
         return variable, secret
 
-    async def _connect(self, secret: str) -> Client:
+    async def _connect(self, secret: str) -> httpx.AsyncClient:
         """Return the client for a key; create a new one in a thread."""
-        account = secret, self._environ.get("GOOGLE_GEMINI_BASE_URL", "")
+        account = secret, self._environ.get("GOOGLE_GEMINI_BASE_URL", "") or _ADDRESS
         if self._client is None or self._account != account:
             self._client = await asyncio.to_thread(_make_client, *account)
             self._account = account
@@ -350,98 +217,206 @@ def _read_key_variable(environ: Mapping[str, str]) -> tuple[str, str]:
     return KEYS[-1], ""
 
 
-def _make_client(secret: str, address: str) -> Client:
-    """Create a client; the first call imports the SDK."""
-    from google import genai
-    from google.genai import types
-
-    return genai.Client(
-        api_key=secret,
-        http_options=types.HttpOptions(
-            base_url=address or None,
-            # Questions are seconds apart: an idle connection may be closed on the way, and the next
-            # question would fail.
-            headers={"Connection": "close"},
-            retry_options=types.HttpRetryOptions(attempts=1),
-            # The key is in a header, which a redirect would send to another server.
-            async_client_args={"follow_redirects": False},
-        ),
-    )
-
-
-async def _send_question(client: Client, model: str, question: Question) -> GenerateContentResponse:
-    from google.genai.types import Part
-
-    models = cast("Any", client.aio.models)
-    # No temperature: Google advises to keep the default of Gemini 3.
-    response: GenerateContentResponse = await models.generate_content(
-        model=model,
-        contents=[
-            part if isinstance(part, str) else Part.from_bytes(data=part, mime_type="image/jpeg")
-            for part in question.parts
-        ],
-        config={
-            "system_instruction": question.instruction,
-            "response_mime_type": "application/json",
-            "response_json_schema": dict(question.answer_schema),
-            "max_output_tokens": _ANSWER_TOKENS,
-            "candidate_count": 1,
-            "thinking_config": _choose_thinking_config(model),
-            "automatic_function_calling": {"disable": True},
-        },
-    )
-    return response
-
-
-def _build_reading(response: GenerateContentResponse, model: str) -> Reading:
-    tokens = _count_tokens(response)
-    today = datetime.now(UTC).date()  # noqa: TID251 - of a price, not of a decision
-    cost = compute_cost_dollars(model, today, tokens_in=tokens.read, tokens_out=tokens.written)
-    try:
-        text = _read_answer(response)
-    except NoAnswer as error:
-        error.tokens_in, error.tokens_out = tokens
-        error.cost_usd = cost
-        raise
-    return Reading(
-        answer=text,
-        reader=NAME,
-        model=model,
-        tokens_in=tokens.read,
-        tokens_out=tokens.written,
-        cost_usd=cost,
-    )
-
-
 def remove_keys(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without keys, for a program that asks no model."""
     return {name: each for name, each in environ.items() if name not in KEYS}
 
 
-def _choose_thinking_config(model: str) -> ThinkingConfigDict:
+def _make_client(secret: str, address: str) -> httpx.AsyncClient:
+    """Create a client, which loads certificates and so blocks for a moment."""
+    import httpx
+
+    # Questions are seconds apart: an idle connection may be closed on the way, and the next
+    # question would fail. Redirects are not followed: they would take the key to another server.
+    headers = {"x-goog-api-key": secret, "Connection": "close"}
+    return httpx.AsyncClient(base_url=address, headers=headers, timeout=None)  # noqa: S113
+
+
+def _build_request(model: str, question: Question) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = [
+        {"text": part}
+        if isinstance(part, str)
+        else {"inlineData": {"mime_type": "image/jpeg", "data": base64.b64encode(part).decode()}}
+        for part in question.parts
+    ]
+    return {
+        "systemInstruction": {"parts": [{"text": question.instruction}]},
+        "contents": [{"role": "user", "parts": parts}],
+        # No temperature: Google advises to keep the default of Gemini 3.
+        "generationConfig": {
+            "responseMimeType": "application/json",
+            "responseJsonSchema": dict(question.answer_schema),
+            "maxOutputTokens": _ANSWER_TOKENS,
+            "candidateCount": 1,
+            "thinkingConfig": _choose_thinking_config(model),
+        },
+    }
+
+
+def _choose_thinking_config(model: str) -> dict[str, str | int]:
     """Return the configuration with the least thinking that a model supports.
 
-    Only the Lite models of Gemini 3 support `minimal`; Gemini 2.5 has no levels.
+    Only the Lite models of Gemini 3 support `MINIMAL`; Gemini 2.5 has no levels.
     """
-    from google.genai import types
-
     if "gemini-2" in model:
-        return {"thinking_budget": 128 if "pro" in model else 0}
-    level = types.ThinkingLevel.MINIMAL if "lite" in model else types.ThinkingLevel.LOW
-    return {"thinking_level": level}
+        return {"thinkingBudget": 128 if "pro" in model else 0}
+    return {"thinking_level": "MINIMAL" if "lite" in model else "LOW"}
 
 
-def _count_tokens(response: GenerateContentResponse) -> _Tokens:
-    usage = response.usage_metadata
-    if usage is None:
-        return _Tokens()
-    return _Tokens(
-        read=_clamp_count(usage.prompt_token_count),
-        written=_clamp_count(usage.candidates_token_count)
-        + _clamp_count(usage.thoughts_token_count),
+# --- what comes back ----------------------------------------------------------
+
+
+class _Json(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+
+
+class _AnswerPart(_Json):
+    text: str = ""
+    thought: bool = False
+
+
+class _Content(_Json):
+    parts: list[_AnswerPart] = []
+
+
+class _Candidate(_Json):
+    finish_reason: str = "STOP"
+    content: _Content = _Content()
+
+
+class _Feedback(_Json):
+    block_reason: str | None = None
+
+
+class _Usage(_Json):
+    prompt_token_count: int = 0
+    candidates_token_count: int = 0
+    thoughts_token_count: int = 0
+
+
+class _Answer(_Json):
+    """The fields of Gemini's answer that are read."""
+
+    prompt_feedback: _Feedback = _Feedback()
+    candidates: list[_Candidate] = []
+    usage_metadata: _Usage = _Usage()
+
+
+def _build_reading(response: httpx.Response, model: str) -> Reading:
+    try:
+        answer = _Answer.model_validate_json(response.content)
+    except ValidationError:
+        raise ReaderUnavailable(
+            "What answers is not Gemini, or not understood; see that GOOGLE_GEMINI_BASE_URL is "
+            "right."
+        ) from None
+    usage = answer.usage_metadata
+    tokens_in = _clamp_count(usage.prompt_token_count)
+    tokens_out = _clamp_count(usage.candidates_token_count) + _clamp_count(
+        usage.thoughts_token_count
+    )
+    today = datetime.now(UTC).date()  # noqa: TID251 - of a price, not of a decision
+    cost = compute_cost_dollars(model, today, tokens_in=tokens_in, tokens_out=tokens_out)
+    text, reason = _read_text(answer)
+    if reason is not None:
+        raise NoAnswer(reason, tokens_in=tokens_in, tokens_out=tokens_out, cost_usd=cost)
+    return Reading(
+        answer=text,
+        reader=NAME,
+        model=model,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        cost_usd=cost,
     )
 
 
-def _clamp_count(count: int | None) -> int:
+def _read_text(answer: _Answer) -> tuple[str, str | None]:
+    """Return the text of an answer, and why it is none: it was blocked, cut or empty."""
+    if blocked := answer.prompt_feedback.block_reason:
+        return "", f"Gemini refused the question ({blocked}); {_QUOTE}"
+    if not answer.candidates:
+        return "", "Gemini's answer held nothing at all; it is asked again."
+    candidate = answer.candidates[0]
+    if candidate.finish_reason == "MAX_TOKENS":
+        return "", "Gemini's answer was cut, being too long; it is asked again."
+    if candidate.finish_reason != "STOP":
+        return "", f"Gemini broke off its answer ({candidate.finish_reason}); {_QUOTE}"
+    text = "".join(part.text for part in candidate.content.parts if not part.thought)
+    return text, None if text.strip() else "Gemini's answer was empty; it is asked again."
+
+
+def _clamp_count(count: int) -> int:
     """Clamp a token count from the server to a valid range."""
-    return min(max(count or 0, 0), _MOST_TOKENS)
+    return min(max(count, 0), _MOST_TOKENS)
+
+
+def _explain_refusal(
+    response: httpx.Response, secret: str, variable: str, model: str
+) -> ReaderUnavailable:
+    """Return what an error status means, without the key.
+
+    Args:
+        response: The refusal.
+        secret: The key.
+        variable: The variable with the key.
+        model: The model that was asked.
+    """
+    code, error = response.status_code, _read_error(response)
+    details = [each for each in error.get("details") or () if isinstance(each, dict)]
+    description = _describe_error(response, error, secret)
+    delay = _read_retry_seconds(details)
+    # A status 400 may blame the key, too.
+    blames_key = any(each.get("reason") == "API_KEY_INVALID" for each in details)
+    if code in _NO_KEY or (code == _BAD_REQUEST and blames_key):
+        return ReaderRefused(
+            f"Gemini refused the key in {variable} ({description}); set a valid one and "
+            "restart the daemon.",
+            delay,
+        )
+    if code == _NOT_FOUND:
+        sentence = (
+            f"Gemini has no model {model} ({description}); set TASKMEM_GEMINI_MODEL to one "
+            "that it has and restart the daemon."
+        )
+    elif code == _LIMIT:
+        wait = f" in {delay:g} s" if delay else ""
+        sentence = f"Gemini's limit is reached ({description}); it is asked again{wait}."
+    elif code >= _SERVER:
+        sentence = f"Gemini is in trouble ({description}); it is asked again."
+    else:
+        sentence = (
+            f"Gemini refused the request ({description}); see that TASKMEM_GEMINI_MODEL and "
+            "GOOGLE_GEMINI_BASE_URL are right."
+        )
+    return ReaderUnavailable(sentence, delay)
+
+
+def _read_error(response: httpx.Response) -> dict[str, Any]:
+    """Return the error of a response's body; empty: it is none of Gemini's."""
+    try:
+        match response.json():
+            case {"error": dict() as error}:
+                return cast("dict[str, Any]", error)
+            case _:
+                return {}
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _describe_error(response: httpx.Response, error: Mapping[str, Any], secret: str) -> str:
+    """Return status and message on one line; an HTML page is left out."""
+    message = error.get("message", response.text)
+    words = f"{response.status_code} {error.get('status', response.reason_phrase)}"
+    if isinstance(message, str) and message and not message.lstrip().startswith("<"):
+        words += f": {message}"
+    safe = words.replace(secret, "[the key]").strip().rstrip(".")
+    return to_one_line(safe, _DESCRIPTION_CHARACTERS)
+
+
+def _read_retry_seconds(details: list[dict[str, Any]]) -> float | None:
+    """Return the delay in an error's RetryInfo; None: it has none."""
+    for detail in details:
+        found = _DELAY.fullmatch(str(detail.get("retryDelay")))
+        if found and str(detail.get("@type")).endswith("google.rpc.RetryInfo"):
+            return float(found[1])
+    return None

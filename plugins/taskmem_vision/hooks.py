@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 from taskmem_hookspecs import Condition, DoctorCheck, Judge, Reader, Sensor, Target, hookimpl
 
 if TYPE_CHECKING:
-    from taskmem_vision.capture.sensor import ScreenSensor
-    from taskmem_vision.judges.picture_question import QuestionBatcher
+    from taskmem_vision.picture_judge import QuestionBatcher
+    from taskmem_vision.sensor import ScreenSensor
 
 
 @hookimpl(trylast=True)
@@ -37,15 +37,15 @@ def wait_judge(target: Target, condition: Condition, reader: Reader | None) -> J
         sides = find_unread(condition)
     if not sides:
         return None
-    from taskmem_vision.judges.text_judge import name_sides
+    from taskmem_vision.text_judge import name_sides
 
     words = name_sides(condition, sides)
     if target.scheme == "pty":
-        from taskmem_vision.judges.text_judge import TerminalReaderJudge
+        from taskmem_vision.text_judge import TerminalReaderJudge
 
         return TerminalReaderJudge(words, reader, sides=sides)
     if reader.sees_pictures:
-        from taskmem_vision.judges.picture_judge import PictureJudge
+        from taskmem_vision.picture_judge import PictureJudge
 
         return PictureJudge(words, _get_batcher(reader), sides=sides)
     return None
@@ -70,7 +70,7 @@ def health_checks() -> Sequence[DoctorCheck]:
 @cache
 def _get_screen_sensor() -> ScreenSensor:
     """Return the process's sensor."""
-    from taskmem_vision.capture.sensor import ScreenSensor
+    from taskmem_vision.sensor import ScreenSensor
 
     return ScreenSensor(os.environ)
 
@@ -80,7 +80,7 @@ _askers: WeakKeyDictionary[Reader, QuestionBatcher] = WeakKeyDictionary()
 
 def _get_batcher(reader: Reader) -> QuestionBatcher:
     """Return the object that batches the questions to one reader."""
-    from taskmem_vision.judges.picture_question import QuestionBatcher
+    from taskmem_vision.picture_judge import QuestionBatcher
 
     if reader not in _askers:
         _askers[reader] = QuestionBatcher(reader)

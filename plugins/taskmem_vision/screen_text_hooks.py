@@ -9,7 +9,7 @@ from taskmem_hookspecs import ConditionUnclear, Judge, Target, hookimpl
 
 if TYPE_CHECKING:
     from taskmem_hookspecs.conditions import Condition
-    from taskmem_vision.reading.ocr import OcrEngine
+    from taskmem_vision.ocr import OcrEngine
 
 
 @hookimpl(trylast=True)
@@ -23,8 +23,7 @@ def wait_judge(target: Target, condition: Condition) -> Judge | None:
     """
     if target.scheme not in ("screen", "window"):
         return None
-    from taskmem_vision.reading.judge import ScreenJudge
-    from taskmem_vision.reading.matching import explain_refusal, is_read
+    from taskmem_vision.screen_judge import ScreenJudge, explain_refusal, is_read
 
     for index, side in enumerate(condition.sides):
         for form in side.forms:
@@ -47,7 +46,7 @@ def find_unread(condition: Condition) -> tuple[int, ...]:
 
     These are in plain English, or contain a text that nothing on this machine can read.
     """
-    from taskmem_vision.reading.judge import can_decide
+    from taskmem_vision.screen_judge import can_decide
 
     reads = _get_engine() is not None
     sides = enumerate(condition.sides)
@@ -60,7 +59,7 @@ def _get_engine() -> OcrEngine | None:
 
     Tesseract is preferred: it takes a tenth of the memory.
     """
-    from taskmem_vision.reading.ocr import RapidOcr, SharedOcr, Tesseract
+    from taskmem_vision.ocr import RapidOcr, SharedOcr, Tesseract
 
     found = Tesseract.find() or RapidOcr.find()
     return SharedOcr(found) if found else None

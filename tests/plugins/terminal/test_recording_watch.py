@@ -20,8 +20,8 @@ from taskmem_hookspecs import (
     TargetNotFound,
 )
 from taskmem_hookspecs.testing import SensorSuite
-from taskmem_terminal.recorder import BELL, notify_daemon
 from taskmem_terminal.recording import (
+    BELL,
     Recorder,
     Recording,
     Segments,
@@ -29,6 +29,7 @@ from taskmem_terminal.recording import (
     list_recordings,
 )
 from taskmem_terminal.recording_watch import FifoListener
+from taskmem_terminal.run_command import notify_daemon
 from taskmem_terminal.sensor import TerminalSensor
 from tests.plugins.terminal.watched import (
     alive,

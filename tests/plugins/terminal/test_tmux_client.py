@@ -5,9 +5,10 @@ import shutil
 import pytest
 
 from taskmem_hookspecs import Target
-from taskmem_terminal import tmux_client
+from taskmem_terminal import tmux_panes
 from taskmem_terminal.sensor import TerminalSensor
-from taskmem_terminal.tmux_client import Client, ClientListener, TmuxError, list_panes
+from taskmem_terminal.tmux_panes import TmuxError, list_panes
+from taskmem_terminal.tmux_watch import Client, Tmux
 from tests.plugins.terminal.watched import alive, list_open_files, watch_terminal
 from tests.support.waiting import until
 
@@ -19,7 +20,7 @@ def _read_file(path):
 
 
 async def attach(session="$0"):
-    return await Client.attach(session, ClientListener())
+    return await Client.attach(session, Tmux())
 
 
 async def test_what_a_pane_prints_is_never_taken_for_what_tmux_says(tmux):
@@ -124,12 +125,12 @@ async def test_a_program_may_be_named_as_it_likes(tmux):
 
 async def test_one_pane_that_cannot_be_read_hides_no_other(tmux, monkeypatch):
     tmux.session("work", "cat")
-    ask = tmux_client.run_tmux_command
+    ask = tmux_panes.run_tmux_command
 
     async def odd(*arguments):
         return "%7\tx\n\nz\n" + await ask(*arguments)
 
-    monkeypatch.setattr(tmux_client, "run_tmux_command", odd)
+    monkeypatch.setattr(tmux_panes, "run_tmux_command", odd)
     assert [pane.session_name for pane in await list_panes()] == ["work"]
 
 

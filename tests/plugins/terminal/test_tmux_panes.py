@@ -2,7 +2,7 @@ import pytest
 
 from taskmem_hookspecs import Target, TargetNotFound
 from taskmem_terminal.sensor import TerminalSensor
-from taskmem_terminal.tmux_client import Pane
+from taskmem_terminal.tmux_panes import Pane
 from tests.plugins.terminal.watched import watch_terminal
 
 

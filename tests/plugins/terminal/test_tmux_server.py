@@ -7,9 +7,9 @@ import pytest
 
 from taskmem_hookspecs import Target
 from taskmem_hookspecs.testing import SensorSuite
-from taskmem_terminal import tmux_client, tmux_watch
+from taskmem_terminal import tmux_panes, tmux_watch
 from taskmem_terminal.sensor import TerminalSensor
-from taskmem_terminal.tmux_client import Pane
+from taskmem_terminal.tmux_panes import Pane
 from tests.plugins.terminal.conftest import SHELL
 from tests.plugins.terminal.watched import alive, watch_terminal
 from tests.support.waiting import until
@@ -287,8 +287,9 @@ async def test_who_heard_a_session_that_ended_has_ended_with_the_watch(tmux, tmp
     program = tmp_path / "lingers"
     program.write_text(LINGERS)
     program.chmod(0o700)
-    command = [str(program), *tmux_client.build_tmux_command()[1:]]
-    monkeypatch.setattr(tmux_client, "build_tmux_command", lambda: command)
+    command = [str(program), *tmux_panes.build_tmux_command()[1:]]
+    for module in (tmux_panes, tmux_watch):
+        monkeypatch.setattr(module, "build_tmux_command", lambda: command)
     started = []
     create = asyncio.create_subprocess_exec
 

@@ -1,7 +1,6 @@
 import pytest
 
-from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition
-from taskmem_terminal.typed_lines import TypingState
+from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition, TypingState
 from tests.plugins.terminal.watched import Bytes
 
 SHELL = ReadOptions(columns=80, rows=24, interactive=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from taskmem_hookspecs import Met, Question, ReaderUnavailable
-from taskmem_vision.judges.picture_question import PictureVerdict
-from taskmem_vision.judges.reader_questions import ReaderVerdict, ask_reader
+from taskmem_vision.picture_judge import PictureVerdict
+from taskmem_vision.reader_questions import ReaderVerdict, ask_reader
 
 QUESTION = Question(
     instruction="You judge.",

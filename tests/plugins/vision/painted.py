@@ -8,8 +8,8 @@ from datetime import timedelta
 from PIL import Image, ImageFont
 
 from taskmem_hookspecs import Frame
-from taskmem_vision.change.pictures import Look, LookHistory
-from taskmem_vision.reading.ocr import Tesseract
+from taskmem_vision.ocr import Tesseract
+from taskmem_vision.pictures import Look, LookHistory
 from tests.plugins.vision.frames import DAWN
 from tests.support.required import do_without
 

@@ -23,7 +23,7 @@ from xcffib.xproto import (
 )
 
 from taskmem_hookspecs import Frame, Target, Watch
-from taskmem_vision.capture.sensor import ScreenSensor
+from taskmem_vision.sensor import ScreenSensor
 from tests.support.desktop import Desktop
 from tests.support.screens import Screen
 from tests.support.waiting import PATIENCE, until

@@ -23,7 +23,7 @@ from datetime import timedelta
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met
 from taskmem_hookspecs.testing import ScriptedReader
-from taskmem_vision.judges.text_judge import TerminalReaderJudge
+from taskmem_vision.text_judge import TerminalReaderJudge
 from tests.plugins.terminal.replay import entries, steps
 from tests.plugins.vision.frames import DAWN
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from zlib import crc32
 
 from taskmem_hookspecs import Frame, Target, Watch
-from taskmem_vision.capture.sensor import ScreenSensor
-from taskmem_vision.change.motion import Block
-from taskmem_vision.change.pictures import BLOCK, SHRINK, Look, Thumbnail
+from taskmem_vision.pictures import BLOCK, SHRINK, Look, Thumbnail
+from taskmem_vision.question_policy import Block
+from taskmem_vision.sensor import ScreenSensor
 from tests.plugins.vision.replay import FOLDER, Recording, block_of, number_of
 from tests.support.scenes import SCENES, Scene
 from tests.support.screens import Screen

@@ -11,8 +11,12 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from taskmem_vision.change.motion import Block, MotionHistory
-from taskmem_vision.change.question_policy import PictureQuestionReason, QuestionPolicy
+from taskmem_vision.question_policy import (
+    Block,
+    MotionHistory,
+    PictureQuestionReason,
+    QuestionPolicy,
+)
 
 FOLDER = Path(__file__).with_name("recordings")
 _ROW = 1000

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from taskmem_hookspecs import JudgeUnavailable, Met, NoAnswer
-from taskmem_vision.change.pictures import Shot
-from taskmem_vision.judges.picture_question import MOST_CONDITIONS, QuestionBatcher, Scene
-from taskmem_vision.judges.reader_questions import DECOYS, PromptInjectionSuspected
+from taskmem_vision.picture_judge import MOST_CONDITIONS, QuestionBatcher, Scene
+from taskmem_vision.pictures import Shot
+from taskmem_vision.reader_questions import DECOYS, PromptInjectionSuspected
 from tests.plugins.vision.fake_gemini import NO, YES, looks
 from tests.plugins.vision.painted import Easel
 

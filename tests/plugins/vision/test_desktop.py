@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from taskmem_hookspecs.errors import NoProvider
-from taskmem_vision.capture import desktop
-from taskmem_vision.capture.desktop import Desktop
+from taskmem_vision import desktop
+from taskmem_vision.desktop import Desktop
 
 Find = Callable[[Mapping[str, str], str, Iterable[str]], Desktop]
 BOTH = pytest.mark.parametrize("find", [desktop.find_screen_display, desktop.find_window_display])

@@ -10,13 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_vision.change.motion import WARM_UP, Block, Motion, MotionHistory
-from taskmem_vision.change.question_policy import (
+from taskmem_vision.question_policy import (
     BEATS,
     NEAR_STILL_SECONDS,
     RECHECKS,
     RESTS,
     STILL_SECONDS,
+    WARM_UP,
+    Block,
+    Motion,
+    MotionHistory,
     PictureQuestionReason,
     QuestionPolicy,
 )

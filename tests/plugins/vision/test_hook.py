@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.plugin_host import plugin_host
 from taskmem_hookspecs import Judge, Reader, Sensor, Target, hookimpl
 from taskmem_hookspecs.testing import ScriptedReader
-from taskmem_vision.judges.picture_judge import PictureJudge
+from taskmem_vision.picture_judge import PictureJudge
 from tests.plugins.vision.frames import frame
 
 PTY = Target(scheme="pty", name="build")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from taskmem_vision.change.pictures import MOST_MOTIONS, TITLE, Look, LookHistory, list_all_blocks
+from taskmem_vision.pictures import MOST_MOTIONS, TITLE, Look, LookHistory, list_all_blocks
 
 SIZES = [(64, 64), (96, 64), (64, 96)]
 INKS = ["white", "black", "red"]

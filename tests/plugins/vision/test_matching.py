@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
 from taskmem_hookspecs.conditions import FORM, TextForm
-from taskmem_vision.reading.matching import (
+from taskmem_vision.ocr import OcrPage
+from taskmem_vision.screen_judge import (
     Finder,
     ScreenFacts,
     describe_forms,
@@ -22,7 +23,6 @@ from taskmem_vision.reading.matching import (
     straighten_text,
     to_plain_text,
 )
-from taskmem_vision.reading.ocr import OcrPage
 from tests.plugins.vision.conditions import make_condition, text
 from tests.plugins.vision.painted import FONT, require_tesseract
 

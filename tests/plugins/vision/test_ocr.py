@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from taskmem_hookspecs import JudgeUnavailable
 from taskmem_vision.gemini import KEYS
-from taskmem_vision.reading.ocr import OUTPUT_BYTES, OcrEngine, RapidOcr, Tesseract, choose_scale
+from taskmem_vision.ocr import OUTPUT_BYTES, OcrEngine, RapidOcr, Tesseract, choose_scale
 from tests.plugins.vision.painted import FONT, require_tesseract
 from tests.support.waiting import PATIENCE, until
 

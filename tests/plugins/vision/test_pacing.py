@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_vision.judges.text_pacing import (
+from taskmem_vision.text_judge import (
     MOST_QUESTIONS,
     RESERVED_QUESTIONS,
     QuestionPacer,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_vision.reading.ocr import ROW_GAP, OcrPage, Word, arrange_words, join_pages
+from taskmem_vision.ocr import ROW_GAP, OcrPage, Word, arrange_words, join_pages
 
 HEIGHT = 10
 

@@ -11,11 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from taskmem_hookspecs import JudgeUnavailable, Met, NoAnswer, Picture
-from taskmem_vision.change.motion import WARM_UP
-from taskmem_vision.change.pending_pictures import JUDGEMENT_GAP
-from taskmem_vision.change.question_policy import STILL_SECONDS
-from taskmem_vision.judges.picture_judge import CONFIRM_SECONDS, MOST_ANSWERS, PictureJudge
-from taskmem_vision.judges.reader_questions import PromptInjectionSuspected, ReaderReply
+from taskmem_vision.picture_judge import CONFIRM_SECONDS, MOST_ANSWERS, PictureJudge
+from taskmem_vision.pictures import JUDGEMENT_GAP
+from taskmem_vision.question_policy import STILL_SECONDS, WARM_UP
+from taskmem_vision.reader_questions import PromptInjectionSuspected, ReaderReply
 from tests.plugins.vision.asking import verdict
 from tests.plugins.vision.painted import Room, picture, turn
 

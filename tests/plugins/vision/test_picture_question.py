@@ -1,9 +1,9 @@
 """What a model is sent with pictures, and what its answer is worth."""
 
 from taskmem_hookspecs import Met
-from taskmem_vision.change.pictures import Shot
-from taskmem_vision.judges.picture_question import INSTRUCTION, Scene, build_picture_question
-from taskmem_vision.judges.reader_questions import ReaderReply
+from taskmem_vision.picture_judge import INSTRUCTION, Scene, build_picture_question
+from taskmem_vision.pictures import Shot
+from taskmem_vision.reader_questions import ReaderReply
 from tests.plugins.vision.asking import verdict
 from tests.plugins.vision.painted import Easel
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from taskmem_hookspecs import Frame
-from taskmem_vision.judges.text_judge import (
+from taskmem_vision.text_judge import (
     INSTRUCTION,
     MOST_BYTES,
     MOST_LINES,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_vision.change.motion import (
+from taskmem_vision.question_policy import (
     BUSY_CHANGES,
     BUSY_SECONDS,
     LONGEST_GAP,

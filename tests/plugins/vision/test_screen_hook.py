@@ -9,7 +9,7 @@ from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import ConditionUnclear, Judge, Target
 from taskmem_hookspecs.testing import ScriptedReader
 from taskmem_vision import screen_text_hooks
-from taskmem_vision.reading.ocr import OcrPage
+from taskmem_vision.ocr import OcrPage
 from taskmem_vision.screen_text_hooks import wait_judge
 from tests.plugins.vision.conditions import make_condition, text
 

@@ -11,10 +11,9 @@ from PIL import Image
 
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met
 from taskmem_hookspecs.testing import JudgeSuite
-from taskmem_vision.change.motion import WARM_UP
-from taskmem_vision.change.question_policy import STILL_SECONDS
-from taskmem_vision.reading.judge import RETRY_SECONDS, SURE_SECONDS, ScreenJudge
-from taskmem_vision.reading.ocr import OcrPage
+from taskmem_vision.ocr import OcrPage
+from taskmem_vision.question_policy import STILL_SECONDS, WARM_UP
+from taskmem_vision.screen_judge import RETRY_SECONDS, SURE_SECONDS, ScreenJudge
 from tests.plugins.vision.conditions import make_condition, text
 from tests.plugins.vision.frames import DAWN
 from tests.plugins.vision.painted import Room

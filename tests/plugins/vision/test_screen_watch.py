@@ -11,7 +11,7 @@ import pytest
 
 from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound
 from taskmem_hookspecs.errors import NoProvider
-from taskmem_vision.capture import watches
+from taskmem_vision import sensor as watches
 from tests.plugins.vision.papers import (
     BLUE,
     GREEN,
@@ -34,7 +34,7 @@ SECRET = {"TASKMEM_PRIVATE_WINDOWS": "bank , DIARY"}
 @pytest.fixture
 def polls(monkeypatch):
     """No xcffib; and looks that come soon enough for a test."""
-    monkeypatch.setattr("taskmem_vision.capture.sensor._has_x11", lambda: False)
+    monkeypatch.setattr("taskmem_vision.sensor._has_x11", lambda: False)
     monkeypatch.setattr(watches, "LOOK_GAP", 0.01)
     monkeypatch.setattr(watches, "POLL_GAP", 0.02)
 
@@ -119,7 +119,7 @@ async def test_while_the_server_is_away_it_is_not_asked_all_the_time(monkeypatch
         async with watch_target(short, "screen") as watch:
             os.kill(short.pids[0], signal.SIGKILL)
             await await_frame(watch, lambda frame: frame.picture is None)
-            monkeypatch.setattr("taskmem_vision.capture.watches.LIVELY_SECONDS", 0.0)
+            monkeypatch.setattr("taskmem_vision.sensor.LIVELY_SECONDS", 0.0)
             watch._throttle._looked_at = float("-inf")
             await look(watch)
             waking = asyncio.create_task(watch.wait_for_change())
@@ -343,12 +343,12 @@ async def test_nothing_is_left_of_what_could_not_be_opened(screen, papers, monke
     for target in ["window:not there", "window:Held", "screen"]:
         with monkeypatch.context() as patch:
             for step in ("watch_window", "watch_paint"):
-                patch.setattr(f"taskmem_vision.capture.x11.X11Display.{step}", fails)
+                patch.setattr(f"taskmem_vision.x11.X11Display.{step}", fails)
                 with pytest.raises((OSError, TargetNotFound)):
                     async with watch_target(screen, target):
                         pass
     with monkeypatch.context() as patch:
-        patch.setattr("taskmem_vision.capture.x11.X11Display._has_extension", lambda *_: False)
+        patch.setattr("taskmem_vision.x11.X11Display._has_extension", lambda *_: False)
         for target in [f"window:0x{window:x}", "screen"]:
             with pytest.raises(NoProvider, match="Composite"):
                 async with watch_target(screen, target):

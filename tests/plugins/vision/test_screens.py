@@ -224,7 +224,7 @@ def test_a_tool_that_is_missing_skips_or_where_required_fails(monkeypatch, requi
 
 
 def test_a_server_that_was_killed_leaves_no_display(monkeypatch):
-    from taskmem_vision.capture import desktop, sensor
+    from taskmem_vision import desktop, sensor
 
     with tempfile.TemporaryDirectory(prefix="tms") as folder:
         monkeypatch.setattr(desktop, "SOCKETS", folder)

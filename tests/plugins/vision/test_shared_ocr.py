@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from taskmem_hookspecs import JudgeUnavailable
-from taskmem_vision.reading.ocr import MOST_READINGS, OcrEngine, OcrPage, SharedOcr
+from taskmem_vision.ocr import MOST_READINGS, OcrEngine, OcrPage, SharedOcr
 
 DONE = OcrPage("Done", "")
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from PIL import Image
 
-from taskmem_vision.change.pictures import (
+from taskmem_vision.pictures import (
     DETAIL_SIDE,
     MOST_SHOTS,
     TITLE,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
-from taskmem_vision.change.pictures import (
+from taskmem_vision.pictures import (
     BLOCK,
     Thumbnail,
     count_blocks,

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met
-from taskmem_vision.judges.reader_questions import DECOYS, PromptInjectionSuspected
-from taskmem_vision.judges.text_judge import TerminalReaderJudge
+from taskmem_vision.reader_questions import DECOYS, PromptInjectionSuspected
+from taskmem_vision.text_judge import TerminalReaderJudge
 from tests.plugins.vision.fake_gemini import NO, YES, obey_terminal, shows
 from tests.plugins.vision.frames import DAWN, frame
 

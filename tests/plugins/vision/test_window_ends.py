@@ -77,7 +77,7 @@ async def test_the_server_killed_it_is_told_at_once():
 
 
 async def test_a_window_that_closes_right_after_it_was_chosen_is_gone(screen, papers, monkeypatch):
-    from taskmem_vision.capture import desktop
+    from taskmem_vision import desktop
 
     window = papers.open("Fleeting")
     told = desktop.describe_choice
@@ -181,7 +181,7 @@ async def test_window_is_seen_on_a_server_without_shared_memory(screen, papers, 
     def refuse_memory(*_):
         raise OSError(28, "there is no memory to share")
 
-    monkeypatch.setattr("taskmem_vision.capture.x11.SharedSegment._ensure_size", refuse_memory)
+    monkeypatch.setattr("taskmem_vision.x11.SharedSegment._ensure_size", refuse_memory)
     papers.open("Remote")
     async with watch_target(screen, "window:Remote") as watch:
         assert colours(await watch.here()) == {GREEN}
@@ -193,7 +193,7 @@ def count_attached() -> int:
 
 
 def test_memory_that_the_server_shares_no_longer_is_given_back(bare, monkeypatch):
-    from taskmem_vision.capture.x11 import X11Display
+    from taskmem_vision.x11 import X11Display
 
     before = count_attached()
     with papers_on(bare) as papers, closing(X11Display(bare.display)) as display:
@@ -224,7 +224,7 @@ async def test_a_scene_is_watched_through_all_that_happens_to_it(screen):
 
 
 def test_an_error_that_nobody_waits_for_is_passed_over(bare):
-    from taskmem_vision.capture.x11 import X11Display
+    from taskmem_vision.x11 import X11Display
 
     with papers_on(bare) as papers:
         window = papers.open("Fleeting")

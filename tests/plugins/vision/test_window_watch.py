@@ -10,7 +10,7 @@ from xcffib.xproto import WindowClass
 
 from taskmem_hookspecs import Target, TargetNotFound
 from taskmem_hookspecs.testing import SensorSuite
-from taskmem_vision.capture.watches import LOOK_GAP
+from taskmem_vision.sensor import LOOK_GAP
 from tests.plugins.vision.papers import (
     BLUE,
     GREEN,
@@ -171,7 +171,7 @@ async def test_a_window_that_can_be_seen_through_is_seen(screen, papers):
 
 async def test_window_of_few_colours_has_no_picture(screen, papers, monkeypatch):
     # No server of a test has windows of 16 bits a colour.
-    monkeypatch.setattr("taskmem_vision.capture.x11._DEPTHS", (32,))
+    monkeypatch.setattr("taskmem_vision.x11._DEPTHS", (32,))
     papers.open("Old")
     async with watch_target(screen, "window:Old") as watch:
         frame = await watch.here()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmem_hookspecs import InvalidArguments, TargetNotFound
-from taskmem_vision.capture.desktop import Window, choose_window, describe_choice, find_dialogs
+from taskmem_vision.desktop import Window, choose_window, describe_choice, find_dialogs
 
 TERMINAL = Window(0x10, "Terminal", pid=1)
 EDITOR = Window(0x20, "main.py – Editor", pid=2, group=0x20)

@@ -30,20 +30,20 @@ import os
 import re
 import shutil
 import signal
-import subprocess
+from asyncio.subprocess import PIPE
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from importlib.util import find_spec
 from io import BytesIO
-from typing import IO, Any, Final, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, cast, runtime_checkable
 
 from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
-from taskmem_vision.change.pending_pictures import consume_exception
 from taskmem_vision.gemini import remove_keys
+from taskmem_vision.pictures import consume_exception
 from taskmem_vision.text_lines import to_one_line
 
 _SAME_ROW: Final = 0.5
@@ -132,8 +132,6 @@ def _format_line(line: list[Word]) -> str:
 
 _SAID_BYTES: Final = 4_096
 _PIECE: Final = 1 << 16
-_FAREWELL_SECONDS: Final = 2.0
-"""How long a killed process may take to end. Seconds."""
 
 
 class _Printed(NamedTuple):
@@ -145,93 +143,53 @@ class _Printed(NamedTuple):
     """The beginning of its error output."""
 
 
-class _PipedProcess:
-    """A program in a process group of its own."""
+async def _run_program(
+    command: Sequence[str], environ: Mapping[str, str], data: bytes, most_bytes: int
+) -> _Printed:
+    """Run a program in a process group of its own; whatever happens, all of the group has ended.
 
-    def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
-        """Start the program; `end` must be called.
+    Of an output above `most_bytes`, one byte more than that is kept, and the program is killed.
 
-        Raises:
-            OSError: It cannot be started.
-        """
-        self._is_over = False
-        self._transports: list[asyncio.ReadTransport | asyncio.WriteTransport] = []
-        self._process = subprocess.Popen(  # noqa: S603 - without a shell
-            *(command, 0),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environ,
-            start_new_session=True,
-        )
-        self._ending = asyncio.ensure_future(asyncio.to_thread(self._wait))
+    Raises:
+        OSError: It cannot be started.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environ, start_new_session=True
+    )
+    is_over = False
 
-    async def exchange_data(self, data: bytes, most_bytes: int) -> _Printed:
-        """Write the input and return what the program has printed when it has ended.
-
-        Of an output above `most_bytes`, one byte more than that is kept, and the program is killed.
-        """
-        process = self._process
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._write_input(process.stdin, data))
-            printing = tasks.create_task(self._read_output(process.stdout, most_bytes))
-            saying = tasks.create_task(self._read_beginning(process.stderr))
-        status = await asyncio.shield(self._ending)
-        self._is_over = True
-        return _Printed(status, printing.result(), saying.result())
-
-    async def end(self) -> None:
-        """Make sure that the program and what it left running have ended."""
-        if not self._is_over:
-            self._kill()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_FAREWELL_SECONDS):
-                    await asyncio.shield(self._ending)
-        for transport in self._transports:
-            transport.close() if isinstance(transport, asyncio.ReadTransport) else transport.abort()
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
-
-    def _kill(self) -> None:
+    def kill() -> None:
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)
 
-    def _wait(self) -> int:
-        return self._process.wait()
-
-    async def _write_input(self, pipe: IO[bytes] | None, data: bytes) -> None:
+    async def write_input(pipe: asyncio.StreamWriter) -> None:
         # It may end before it has read everything; its status says why.
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, pipe)
-        self._transports.append(transport)
-        transport.write(data)
-        transport.write_eof()
+        with suppress(ConnectionError):
+            pipe.write(data)
+            await pipe.drain()
+        pipe.close()
 
-    async def _read_output(self, pipe: IO[bytes] | None, most_bytes: int) -> bytes:
-        reader = await self._open_reader(pipe)
+    async def read_output(pipe: asyncio.StreamReader, most: int) -> bytes:
         kept = bytearray()
-        while piece := await reader.read(_PIECE):
-            kept += piece[: most_bytes + 1 - len(kept)]
-            if len(kept) > most_bytes:
-                self._kill()
+        while piece := await pipe.read(_PIECE):
+            kept += piece[: max(0, most - len(kept))]
+            if pipe is process.stdout and len(kept) > most_bytes:
+                kill()
         return bytes(kept)
 
-    async def _read_beginning(self, pipe: IO[bytes] | None) -> bytes:
-        reader = await self._open_reader(pipe)
-        kept = bytearray()
-        while piece := await reader.read(_PIECE):
-            kept += piece[: _SAID_BYTES - len(kept)]
-        return bytes(kept)
-
-    async def _open_reader(self, pipe: IO[bytes] | None) -> asyncio.StreamReader:
-        reader = asyncio.StreamReader()
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), pipe
-        )
-        self._transports.append(transport)
-        return reader
+    try:
+        pipes = cast("tuple[Any, Any, Any]", (process.stdin, process.stdout, process.stderr))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(write_input(pipes[0]))
+            output = tasks.create_task(read_output(pipes[1], most_bytes + 1))
+            errors = tasks.create_task(read_output(pipes[2], _SAID_BYTES))
+        status = await process.wait()
+        is_over = True
+        return _Printed(status, output.result(), errors.result())
+    finally:
+        if not is_over:
+            kill()
+            await process.wait()
 
 
 _LIMIT_SECONDS: Final = 20.0
@@ -314,17 +272,21 @@ class Tesseract:
 
     async def _run(self, picture: bytes, layout: str) -> bytes:
         """Return the program's output; the program has ended when this returns."""
-        process = self._start_process(layout)
+        command = (*self._command, "--psm", layout, "tsv")
+        # One thread: on few cores several threads slow each other down.
+        environ = {**remove_keys(os.environ), "OMP_THREAD_LIMIT": "1"}
         try:
             async with asyncio.timeout(self._limit_seconds):
-                printed = await process.exchange_data(picture, OUTPUT_BYTES)
+                printed = await _run_program(command, environ, picture, OUTPUT_BYTES)
         except TimeoutError:
             raise JudgeUnavailable(
                 f"tesseract did not read the picture within {self._limit_seconds:g} s; "
                 "it is asked again."
             ) from None
-        finally:
-            await process.end()
+        except OSError as error:
+            raise JudgeUnavailable(
+                f"tesseract cannot be started ({error.strerror}); install it anew."
+            ) from None
         if len(printed.output) > OUTPUT_BYTES:
             raise JudgeUnavailable(
                 f"tesseract printed more than {OUTPUT_BYTES >> 10} KiB, which no screen "
@@ -337,17 +299,6 @@ class Tesseract:
                 "language data are installed."
             )
         return printed.output
-
-    def _start_process(self, layout: str) -> _PipedProcess:
-        command = (*self._command, "--psm", layout, "tsv")
-        # One thread: on few cores several threads slow each other down.
-        environ = {**remove_keys(os.environ), "OMP_THREAD_LIMIT": "1"}
-        try:
-            return _PipedProcess(command, environ)
-        except OSError as error:
-            raise JudgeUnavailable(
-                f"tesseract cannot be started ({error.strerror}); install it anew."
-            ) from None
 
 
 def _prepare_picture(picture: bytes) -> bytes:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from PIL import Image
 
 from taskmem_hookspecs import TargetGone
-from taskmem_vision.capture.desktop import (
+from taskmem_vision.desktop import (
     HIDDEN_WINDOW,
     Box,
     DisplayEvents,

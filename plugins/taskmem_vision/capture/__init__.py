@@ -1,1 +1,0 @@
-"""Capture of screens and windows."""

@@ -1,1 +1,0 @@
-"""Detect changes of pictures, and decide which are worth a judgement."""

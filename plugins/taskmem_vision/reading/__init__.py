@@ -1,1 +1,0 @@
-"""Read text on screens, on this machine."""
