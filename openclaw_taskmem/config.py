@@ -11,7 +11,7 @@ import difflib
 import re
 import tempfile
 import tomllib
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, cast
@@ -57,7 +57,7 @@ _OF_OPENCLAW: Final = (
     "OPENCLAW_GATEWAY_PORT",
 )
 """OpenClaw's own variables, by which the built-in plug-ins locate it."""
-OPENCLAW_LOCATORS: Final = frozenset({f"{PREFIX}OPENCLAW_BIN", *_OF_OPENCLAW})
+_OPENCLAW_LOCATORS: Final = frozenset({f"{PREFIX}OPENCLAW_BIN", *_OF_OPENCLAW})
 """Variables that count only while no gateway of OpenClaw is connected."""
 _KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 """Variables that may contain a key for Gemini."""
@@ -429,3 +429,73 @@ def _check_days(variable: str, raw: str, number: float, *, none: bool) -> float:
             f"{variable} is {raw!r}; it takes days {least} {MOST_DAYS:,.0f}, for example 7 or 0.5."
         )
     return number
+
+
+# --- misspelt, or other in the daemon ------------------------------------------------------
+
+
+_NAME_LIKENESS: Final = 0.85
+"""How alike a misspelt name is to the one that is meant, from 0 to 1."""
+
+
+def name_setting(settings: Settings, name: str) -> str:
+    """Return how a setting is named where it was made: in the file, or in the environment."""
+    in_file = name in settings.in_file
+    return f"{name} in {settings.home.config}" if in_file else f"{PREFIX}{name.upper()}"
+
+
+def describe_differences(status: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each difference; none if the settings of the caller are invalid.
+
+    Args:
+        status: The daemon's answer to `status`.
+        environ: The caller's environment: settings, and the names of all other variables.
+    """
+    read = {**environ, f"{PREFIX}HOME": str(status["home"])}
+    try:
+        settings = load_settings(read)
+    except SettingsInvalid:
+        return []
+    return [sentence for _, sentence in find_differences(status, settings, read)]
+
+
+def find_differences(
+    status: Mapping[str, Any], settings: Settings, environ: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield each variable with another value in the daemon, and a sentence.
+
+    A daemon of an older version does not report its settings. Ignored are the variables that locate
+    OpenClaw while a gateway is connected, and foreign variables that are not set here.
+
+    Args:
+        status: The daemon's answer to `status`.
+        settings: The settings that a daemon started here would have.
+        environ: The environment into which they were read.
+    """
+    if "settings" not in status:
+        return
+    used, here = status["settings"], list_changed_settings(settings, environ)
+    moot = _OPENCLAW_LOCATORS if status.get("gateways") else frozenset[str]()
+    for name in sorted({*used, *here} - moot):
+        theirs, ours = used.get(name), here.get(name)
+        if theirs == ours or (ours is None and not name.startswith(PREFIX)):
+            continue
+        has = f"The daemon has {name}={theirs}" if theirs else f"The daemon has no {name}"
+        yield name, f"{has}, and here it is {ours or 'not set'}."
+
+
+def find_misspelt_settings(environ: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each variable whose name is similar to a setting's."""
+    for name in find_unknown_settings(environ):
+        near = difflib.get_close_matches(name, list_variables(), n=1, cutoff=_NAME_LIKENESS)
+        if near:
+            yield f"There is no setting {name}; {near[0]} is meant, perhaps."
+
+
+def find_unknown_settings(environ: Iterable[str]) -> list[str]:
+    """Return the variables that look like settings but are not taskmem's.
+
+    They may be a plug-in's own.
+    """
+    variables = list_variables()
+    return sorted(n for n in environ if n.startswith(PREFIX) and n not in variables)

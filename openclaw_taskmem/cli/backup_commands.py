@@ -42,8 +42,8 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 def backup(file: Path) -> None:
     """Write this home into one file, while agents go on working."""
     from openclaw_taskmem.cli.backup_archive import ArchiveList, write_archive
+    from openclaw_taskmem.config import name_setting
     from openclaw_taskmem.daemon.home_exchange import BACKUP, is_unfinished, open_work_folder
-    from openclaw_taskmem.daemon.settings_differences import name_setting
 
     home = find_home(os.environ)
     if is_unfinished(home.folder):
@@ -124,7 +124,7 @@ def restore(*, replace: bool, yes: bool, file: Path) -> None:
     Wakes that were sent before the back-up are not sent again.
     """
     from openclaw_taskmem.cli.backup_archive import unpack_archive
-    from openclaw_taskmem.cli.hosts import explain_agents_shell
+    from openclaw_taskmem.cli.command_output import explain_agents_shell
     from openclaw_taskmem.daemon.home_exchange import RESTORE, begin_exchange, open_work_folder
 
     if why := explain_agents_shell(os.environ):

@@ -1,6 +1,6 @@
-"""Connect to the daemon, and start one if none answers.
+"""Connect to the daemon, and start one if none answers; on request, in the background.
 
-Standard library only, and blocking, since the relay and the command line are built on it.
+Standard library only, since the relay and the command line are built on it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal, Self, cast
 
@@ -20,7 +20,7 @@ from openclaw_taskmem.home import Home, HomeRefused
 MAX_LINE: Final = 1024 * 1024
 """Bytes of the longest line sent to the daemon, with its newline."""
 
-Face = Literal["mcp", "client"]
+_Face = Literal["mcp", "client"]
 
 _PROTOCOL = 1
 _OPENING_SECONDS = 15.0
@@ -55,7 +55,7 @@ class _DaemonAbsent(Exception):
 class Link:
     """One open connection, for one thread; a context manager that closes it."""
 
-    def __init__(self, sock: socket.socket, face: Face) -> None:
+    def __init__(self, sock: socket.socket, face: _Face) -> None:
         """Open the conversation.
 
         Raises:
@@ -132,7 +132,7 @@ class Link:
             raise _build_refusal_error(refusal)
         return answer.get("result")
 
-    def _open(self, face: Face) -> dict[str, Any]:
+    def _open(self, face: _Face) -> dict[str, Any]:
         try:
             due = _now() + _OPENING_SECONDS
             self._wait_at_most(due)
@@ -195,7 +195,7 @@ class Link:
             raise TimeoutError
 
 
-def connect(home: Home, face: Face = "client") -> Link:
+def connect(home: Home, face: _Face = "client") -> Link:
     """Connect to the running daemon; start none.
 
     Args:
@@ -211,7 +211,7 @@ def connect(home: Home, face: Face = "client") -> Link:
         raise _build_unanswered_error(home, error.words) from None
 
 
-def _open_link(home: Home, face: Face) -> Link:
+def _open_link(home: Home, face: _Face) -> Link:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.settimeout(_OPENING_SECONDS)
@@ -235,7 +235,7 @@ def _open_link(home: Home, face: Face) -> Link:
 def connect_or_start(
     home: Home,
     environ: Mapping[str, str],
-    face: Face = "client",
+    face: _Face = "client",
     command: Sequence[str] | None = None,
 ) -> Link:
     """Connect to the daemon; wait for one that is starting or ending; start one if there is none.
@@ -333,3 +333,41 @@ def _encode_line(document: Mapping[str, Any]) -> bytes:
 
 def _now() -> float:
     return time.monotonic()  # noqa: TID251 (real waiting on another process, in no domain's time)
+
+
+# --- in the background -----------------------------------------------------------------------
+
+
+class Attempt:
+    """Connects to a daemon in its own thread; `over` becomes readable when it has ended."""
+
+    def __init__(self, reach: Callable[[], Link]) -> None:
+        """Begin; `reach` returns a link or raises `LinkError`."""
+        import threading  # relays that never need it are smaller without
+
+        self.over, self._end = socket.socketpair()
+        self._found: Link | LinkError | None = None
+        threading.Thread(target=self._run, args=(reach,), name="attempt", daemon=True).start()
+
+    def take_result(self) -> Link | LinkError | None:
+        """Return the link or the error, after the end; None: an unforeseen error."""
+        self.over.close()
+        return self._found
+
+    def give_up(self) -> None:
+        """Close the link when it comes, or now."""
+        self.over.close()
+        if isinstance(self._found, Link):
+            self._found.close()
+
+    def _run(self, reach: Callable[[], Link]) -> None:
+        try:
+            self._found = reach()
+        except LinkError as error:
+            self._found = error
+        finally:
+            with self._end:
+                try:
+                    self._end.send(b".")
+                except OSError:
+                    self.give_up()  # once more, as it was given up before there was a link

@@ -12,15 +12,115 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Final, Self, cast
+from typing import Any, BinaryIO, Final, Self, cast
 
 import click
 
-from openclaw_taskmem.cli import status_text
 from openclaw_taskmem.cli.client import LinkError, connect, connect_or_start
-from openclaw_taskmem.cli.command_output import AS_JSON, call_daemon, fail, print_json
-from openclaw_taskmem.domain.text.texts import to_printable
+from openclaw_taskmem.cli.command_output import (
+    AS_JSON,
+    build_tool_call,
+    call_daemon,
+    fail,
+    print_json,
+)
+from openclaw_taskmem.domain.text.texts import to_one_line, to_printable
 from openclaw_taskmem.home import find_home
+
+# --- its status ----------------------------------------------------------------------------
+
+
+_THOUSAND: Final = 1000
+_MIB: Final = 1024 * 1024
+_FEW_TOKENS: Final = 100
+"""Counts of tokens below this are printed exactly."""
+_CENT_TENTH: Final = 0.001
+
+
+def describe_reader(row: Any) -> str:  # noqa: ANN401 - JSON
+    """Format a row of `readers` in `taskmem status --json` as one line."""
+    state = row["state"]
+    if state == "off":
+        return f"{row['name']}: {row['detail']}"
+    asked, limit = row["asked"], row["limit"]
+    count = f"{asked}" if limit is None else f"{asked} of {limit}"
+    one = asked == 1 and limit in (None, 1)
+    model = f" ({row['model']})" if row["model"] else ""
+    sentence = (
+        f"{row['name']}{model}: {count} question{'' if one else 's'} today, "
+        f"{_format_tokens(row['tokens_in'])} tokens in, {_format_tokens(row['tokens_out'])} out, "
+        f"{_format_cost(row['cost_usd'])}"
+    )
+    return sentence if state == "ready" else f"{sentence}; {state}: {row['detail']}"
+
+
+def _format_tokens(tokens: int) -> str:
+    if tokens < _FEW_TOKENS:
+        return str(tokens)
+    thousands = round(tokens / _THOUSAND, 1)
+    if thousands < _THOUSAND:
+        return f"{thousands:.1f} k"
+    return f"{thousands / _THOUSAND:.1f} M"
+
+
+def _format_cost(dollars: float | None) -> str:
+    if dollars is None:
+        return "cost unknown"
+    if dollars == 0:
+        return "no cost yet"
+    if dollars < _CENT_TENTH:
+        return f"less than ${_CENT_TENTH}"
+    return f"about ${dollars:.3f}" if dollars < 1 else f"about ${dollars:.2f}"
+
+
+def _describe_retention(keeps: Mapping[str, Any]) -> str:
+    """Say how large the database is, and how long ended rows are kept."""
+    taken, most = keeps["bytes"], keeps["most_bytes"] / _MIB
+    now = "" if taken is None else f"{taken / _MIB:,.1f} MiB, "
+    bound = "shared by homes" if keeps.get("shared") else f"at most {most:,.0f} MiB"
+    dropped = keeps.get("dropped")
+    return (
+        f"{now}{bound}; what has ended, for {keeps['days']:g} days"
+        f"{'; only what is never dropped is left' if keeps['full'] else ''}"
+        f"{f'; dropped since its start: {dropped}' if dropped else ''}"
+    )
+
+
+def print_status(found: Mapping[str, Any]) -> None:
+    """Print the daemon's answer to `status`."""
+    click.echo(
+        f"taskmem {found['version']} runs as process {found['pid']}\n"
+        f"home      {found['home']}\n"
+        f"database  {found['database']}"
+    )
+    if keeps := found.get("keeps"):
+        click.echo(f"keeps     {_describe_retention(keeps)}")
+    for kind in ("tasks", "runs", "waits", "wakes"):
+        states = [f"{n} {state}" for state, n in found.get(kind, {}).items() if n]
+        click.echo(f"{kind:<9} {', '.join(states) or 'none'}")
+    # A daemon of an older version reports neither these nor readers.
+    if unsent := found.get("unsent"):
+        wakes = f"{unsent} wake{'' if unsent == 1 else 's'}"
+        click.echo(f"unsent    {wakes} found no way out; the cure: taskmem doctor")
+    click.echo(f"plug-ins  {found['plugins']} on")
+    if transport := found.get("transport"):
+        why = f": {found['transport_note']}" if found["transport_note"] else ""
+        click.echo(f"transport {_format_line(transport + why)}")
+    for line in found.get("activity", ()):
+        click.echo(f"activity  {_format_line(line)}")
+    for row in found.get("readers", ()):
+        click.echo(f"reader    {_format_line(describe_reader(row))}")
+    for sentence in found.get("differences", ()):
+        click.echo(f"setting   {_format_line(sentence)}")
+
+
+def _format_line(text: str) -> str:
+    """Return a text as one line without control characters."""
+    return to_printable(to_one_line(text), "\ufffd")
+
+
+# --- its log -------------------------------------------------------------------------------
+
 
 LOOK_SECONDS: Final = 0.5
 """Seconds between two looks at the log."""
@@ -101,12 +201,12 @@ def _print_line(line: bytes) -> None:
     click.echo(to_printable(line.decode(errors="replace").rstrip("\n"), "\ufffd"))
 
 
-# --- commands -----------------------------------------------------------------
+# --- commands ------------------------------------------------------------------------------
 
 
 MOST_LINES: Final = 1_000_000
 """Lines of the log that may be asked for: more than it ever has."""
-NOT_RUNNING: Final = 3
+_NOT_RUNNING: Final = 3
 """Exit status of `taskmem status` if no daemon runs, or it is starting or ending.
 
 It is 1 if a process holds the home and does not answer.
@@ -138,10 +238,9 @@ def daemon(*, detach: bool, action: str | None) -> None:
 
 def _require_settings() -> None:
     """Refuse a restart whose new daemon would not start with these settings; stop nothing."""
-    from openclaw_taskmem.config import load_settings
+    from openclaw_taskmem.config import load_settings, name_setting
     from openclaw_taskmem.daemon.lock import find_holder
     from openclaw_taskmem.daemon.readers import choose_readers
-    from openclaw_taskmem.daemon.settings_differences import name_setting
     from openclaw_taskmem.plugin_host.plugin_host import PluginHost
     from taskmem_hookspecs.errors import TaskmemError
 
@@ -169,8 +268,6 @@ def _require_settings() -> None:
 @click.option("--follow", "follows", is_flag=True, help="Print new lines, until Ctrl-C.")
 def log_(*, lines: int, follows: bool) -> None:
     """Print the end of the daemon's log."""
-    from openclaw_taskmem.cli.daemon_commands import print_log
-
     print_log(find_home(os.environ).log, lines, follows=follows)
 
 
@@ -217,8 +314,8 @@ def status(*, as_json: bool) -> None:
             print_json({"running": False, "home": str(home.folder), **there._asdict()})
         else:
             click.echo(daemon_process.explain_presence(there, home))
-        sys.exit(NOT_RUNNING)
-    print_json(found) if as_json else status_text.print_status(found)
+        sys.exit(_NOT_RUNNING)
+    print_json(found) if as_json else print_status(found)
 
 
 def _select_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -245,8 +342,6 @@ def call(tool: str, arguments: str) -> None:
         fail(f"The arguments are no JSON ({error}); give an object in quotes: '{{}}'.")
     if not isinstance(given, dict):
         fail("The arguments must be a JSON object, such as '{\"limit\": 5}'.")
-    from openclaw_taskmem.cli.hosts import build_tool_call
-
     asked = build_tool_call(tool, cast("dict[str, object]", given), os.environ)
     try:
         print_json(call_daemon("call", **asked))

@@ -23,13 +23,13 @@ from openclaw_taskmem.home import Home
 
 STARTING_SECONDS: Final = 15.0
 """Seconds in which a daemon must start, end, or write its process into the lock."""
-NAMED_SECONDS: Final = 0.1
+_NAMED_SECONDS: Final = 0.1
 """Seconds in which a process that has just taken the lock writes its id."""
 
 State = Literal["absent", "starting", "ending", "silent"]
 
 
-class DaemonPresence(NamedTuple):
+class _DaemonPresence(NamedTuple):
     """The state of a daemon that does not answer."""
 
     state: State
@@ -37,7 +37,7 @@ class DaemonPresence(NamedTuple):
     """Id of the process that holds the home; None: there is none, or it is unknown."""
 
 
-def classify_presence(held: LockHolder | None, lived: float | None, now: float) -> DaemonPresence:
+def classify_presence(held: LockHolder | None, lived: float | None, now: float) -> _DaemonPresence:
     """Classify the state of a daemon.
 
     Args:
@@ -47,28 +47,28 @@ def classify_presence(held: LockHolder | None, lived: float | None, now: float) 
         now: The time, as seconds of the epoch.
     """
     if held is None:
-        return DaemonPresence("absent", None)
+        return _DaemonPresence("absent", None)
     pid = None if lived is None else held.pid
     ending = held.ending and lived is not None
     seconds = now - held.written_at if ending or lived is None else lived
     if seconds >= STARTING_SECONDS:
-        return DaemonPresence("silent", pid)
-    return DaemonPresence("ending" if ending else "starting", pid)
+        return _DaemonPresence("silent", pid)
+    return _DaemonPresence("ending" if ending else "starting", pid)
 
 
-def check_presence(home: Home) -> DaemonPresence:
+def check_presence(home: Home) -> _DaemonPresence:
     """Return the state of a daemon that did not answer, from the lock of its home.
 
     If the lock's holder is not named yet, it is read once more after `NAMED_SECONDS`.
     """
     found = _check_presence_once(home)
     if found.state == "silent" and found.pid is None:
-        time.sleep(NAMED_SECONDS)
+        time.sleep(_NAMED_SECONDS)
         found = _check_presence_once(home)
     return found
 
 
-def _check_presence_once(home: Home) -> DaemonPresence:
+def _check_presence_once(home: Home) -> _DaemonPresence:
     held, now = find_holder(home.lock), time.time()  # noqa: TID251 - as files are dated
     if held is None or held.pid is None:
         return classify_presence(held, None, now)
@@ -78,7 +78,7 @@ def _check_presence_once(home: Home) -> DaemonPresence:
     return classify_presence(held, read_process_age(held.pid) if here else None, now)
 
 
-def explain_presence(found: DaemonPresence, home: Home) -> str:
+def explain_presence(found: _DaemonPresence, home: Home) -> str:
     """Say in a sentence what state the daemon is in, and what to do."""
     process = f", as process {found.pid}" if found.pid else ""
     match found.state:

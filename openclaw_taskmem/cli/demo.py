@@ -18,9 +18,9 @@ from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_sta
 from openclaw_taskmem.cli.daemon_process import stop_daemon
 from openclaw_taskmem.home import Home, build_own_command, find_home
 
-SILENCE_SECONDS: Final = 3
+_SILENCE_SECONDS: Final = 3
 """Seconds of silence after which the demo's task is stuck; by default they are 300."""
-LIMIT_SECONDS: Final = 40.0
+_LIMIT_SECONDS: Final = 40.0
 LOOK_SECONDS: Final = 0.1
 BUILD: Final = """
 import time
@@ -79,7 +79,7 @@ def _start_daemon(home: Home, environ: dict[str, str]) -> Generator[Link]:
 
 
 def _await_connection(home: Home, environ: dict[str, str], daemon: subprocess.Popen[bytes]) -> Link:
-    for _ in range(int(LIMIT_SECONDS / LOOK_SECONDS)):
+    for _ in range(int(_LIMIT_SECONDS / LOOK_SECONDS)):
         with suppress(LinkError):
             return connect(home)
         if daemon.poll() is not None:
@@ -137,7 +137,7 @@ def _tell_story(say: Say, link: Link, environ: dict[str, str]) -> int:
     call("task_update", task_id=task, query="where am I on this?")
 
     say(
-        f"6. Then it falls silent. After {SILENCE_SECONDS} s of silence (300 s outside "
+        f"6. Then it falls silent. After {_SILENCE_SECONDS} s of silence (300 s outside "
         "of this demo) the daemon wakes it, with all it needs to go on:\n"
     )
     wake = _await_sent_wake(link, "stuck")
@@ -161,7 +161,7 @@ def _tell_story(say: Say, link: Link, environ: dict[str, str]) -> int:
 
 
 def _report_timeout(say: Say) -> int:
-    say(f"   No wake came within {LIMIT_SECONDS:g} s; the machine is very busy.")
+    say(f"   No wake came within {_LIMIT_SECONDS:g} s; the machine is very busy.")
     return 1
 
 
@@ -179,7 +179,7 @@ def _run_build(environ: dict[str, str]) -> Generator[None]:
     )
     try:
         recording = Path(environ["TASKMEM_HOME"], "terminals", "build", "about.json")
-        for _ in range(int(LIMIT_SECONDS / LOOK_SECONDS)):
+        for _ in range(int(_LIMIT_SECONDS / LOOK_SECONDS)):
             if recording.exists():
                 break
             time.sleep(LOOK_SECONDS)
@@ -192,7 +192,7 @@ def _run_build(environ: dict[str, str]) -> Generator[None]:
 def _follow_wait(say: Say, link: Link, wait_id: str) -> bool:
     """Print what the daemon observes until the wait has ended; False: it took too long."""
     last = None
-    for _ in range(int(LIMIT_SECONDS / LOOK_SECONDS)):
+    for _ in range(int(_LIMIT_SECONDS / LOOK_SECONDS)):
         [wait] = [w for w in link.call("waits", {"all": True}) if w["wait_id"] == wait_id]
         if wait["status"] != "watching":
             return True
@@ -205,7 +205,7 @@ def _follow_wait(say: Say, link: Link, wait_id: str) -> bool:
 
 def _await_sent_wake(link: Link, cause: str) -> dict[str, Any] | None:
     """Wait until a wake with a cause was sent, and return it; None: it took too long."""
-    for _ in range(int(LIMIT_SECONDS / LOOK_SECONDS)):
+    for _ in range(int(_LIMIT_SECONDS / LOOK_SECONDS)):
         for wake in link.call("wakes", {"all": True}):
             if wake["cause"] == cause and wake["sent_at"]:
                 return dict(wake)
@@ -248,7 +248,7 @@ def _make_home(*, keep: bool) -> Generator[tuple[Home, dict[str, str]]]:
     own = {name: value for name, value in os.environ.items() if _is_foreign(name)}
     environ = own | {
         "TASKMEM_HOME": folder,
-        "TASKMEM_STUCK_THRESHOLD_SECONDS": str(SILENCE_SECONDS),
+        "TASKMEM_STUCK_THRESHOLD_SECONDS": str(_SILENCE_SECONDS),
         "TASKMEM_WAKE_TRANSPORT": "stdout",
     }
     try:

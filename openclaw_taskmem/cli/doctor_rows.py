@@ -19,14 +19,17 @@ from typing import Any, Final
 from openclaw_taskmem import __version__
 from openclaw_taskmem.cli import daemon_process
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
-from openclaw_taskmem.config import FILE_FIRST, PREFIX, Settings, load_settings
-from openclaw_taskmem.daemon.home_exchange import RESTORE
-from openclaw_taskmem.daemon.settings_differences import (
+from openclaw_taskmem.config import (
+    FILE_FIRST,
+    PREFIX,
+    Settings,
     find_differences,
     find_misspelt_settings,
     find_unknown_settings,
+    load_settings,
     name_setting,
 )
+from openclaw_taskmem.daemon.home_exchange import RESTORE
 from openclaw_taskmem.domain.callers import ANY_TRANSPORT
 from openclaw_taskmem.domain.policies import KeepPolicy, describe_full, describe_shared
 from openclaw_taskmem.home import Home, HomeRefused
@@ -43,7 +46,7 @@ _REPORT_AGE: Final = timedelta(days=1)
 """How long an unanswered wake is reported."""
 _CLOCK_TOLERANCE: Final = timedelta(seconds=5)
 """How far ahead of the clock an event may be, as daemons on other machines write, too."""
-BUILD_DATE: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_BUILD_DATE: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """A correct clock shows no earlier time than this."""
 _ANOTHER_HOME: Final = "Set TASKMEM_HOME to a folder of your own."
 _WRONG_TIMES: Final = "Waits, wakes and alerts may come at a wrong time."
@@ -421,7 +424,7 @@ def check_clock(newest: str | None, now: datetime) -> DoctorRow:
     `newest`: the event's time in ISO 8601; None: there is no event.
     """
     cure = "Have the system set its clock by the network: timedatectl set-ntp true"
-    if now < BUILD_DATE:
+    if now < _BUILD_DATE:
         shows = f"It shows {now:%Y-%m-%d}, which is long past."
         return build_fail_row("clock", shows, cure, _WRONG_TIMES)
     if newest is not None and datetime.fromisoformat(newest) - now > _CLOCK_TOLERANCE:

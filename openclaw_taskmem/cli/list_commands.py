@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
@@ -27,37 +27,24 @@ from openclaw_taskmem.home import find_home
 LIMIT: Final = click.option("--limit", default=1000, help="Maximum number of rows.")
 
 
-def _print_list(
-    name: str,
-    titles: Sequence[str],
-    row: Callable[[Any, datetime], Sequence[Any]],
-    found: list[Any],
-    limit: int,
-) -> None:
-    """Print a list from the daemon, and say if there may be more.
+def print_list(name: str, found: list[Any], limit: int) -> None:
+    """Print what the daemon listed of waits, wakes, runs or events, and say if there may be more.
 
-    Columns whose title ends with `!` never wrap.
+    `limit`: how many were asked for.
     """
     if not found:
         click.echo(f"No {name}.")
         return
     from openclaw_taskmem.cli.tables import Column, print_table
 
-    now = get_now()
+    now, (titles, format_row) = get_now(), _LISTS[name]
     columns = [Column(title.rstrip("!"), fixed=title.endswith("!")) for title in titles]
-    print_table(columns, [row(item, now) for item in found])
+    print_table(columns, [format_row(item, now) for item in found])
     if len(found) == limit:
         note_limit(limit)
 
 
-def _list_rows(
-    name: str,
-    print_rows: Callable[[list[Any], int], None],
-    *,
-    as_json: bool,
-    ended_too: bool,
-    limit: int,
-) -> None:
+def _list_rows(name: str, *, as_json: bool, ended_too: bool, limit: int) -> None:
     """Print what the daemon lists: what is open, or with `ended_too` all of it."""
     found = cast("list[Any]", call_daemon(name, all=ended_too, limit=limit))
     if as_json:
@@ -65,7 +52,7 @@ def _list_rows(
     elif not (found or ended_too) and call_daemon(name, all=True, limit=1):
         click.echo(f"No {name} are open. To see those that have ended: taskmem {name} --all")
     else:
-        print_rows(found, limit)
+        print_list(name, found, limit)
 
 
 @click.command()
@@ -83,13 +70,7 @@ def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
             if sys.stderr.isatty():
                 click.echo("Each change of a wait is printed here; Ctrl-C ends.", err=True)
             wait_command.report_all_changes(link, changes, limit=limit)
-    _list_rows("waits", print_waits, as_json=as_json, ended_too=ended_too, limit=limit)
-
-
-def print_waits(found: list[Any], limit: int) -> None:
-    """Print the daemon's answer to `waits`; `limit`: how many were asked for."""
-    titles = ("id!", "state!", "age!", "target", "wake when", "last seen")
-    _print_list("waits", titles, _format_wait, found, limit)
+    _list_rows("waits", as_json=as_json, ended_too=ended_too, limit=limit)
 
 
 def _format_wait(wait: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSON
@@ -126,18 +107,12 @@ def wait(*, wait_id: str) -> None:
 @LIMIT
 def wakes(*, as_json: bool, ended_too: bool, limit: int) -> None:
     """List wakes that are due, or sent and not yet acknowledged."""
-    _list_rows("wakes", print_wakes, as_json=as_json, ended_too=ended_too, limit=limit)
-
-
-def print_wakes(found: list[Any], limit: int) -> None:
-    """Print the daemon's answer to `wakes`; `limit`: how many were asked for."""
-    titles = ("id!", "state!", "age!", "tries!", "what it says, or why it is not sent")
-    _print_list("wakes", titles, _format_wake, found, limit)
+    _list_rows("wakes", as_json=as_json, ended_too=ended_too, limit=limit)
 
 
 def _format_wake(wake: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSON
-    from openclaw_taskmem.cli.detail_text import describe_wake_text, get_wake_state
     from openclaw_taskmem.cli.tables import format_age, format_short_id, paint_state
+    from openclaw_taskmem.cli.task_text import describe_wake_text, get_wake_state
 
     state = get_wake_state(wake)
     says = (
@@ -160,13 +135,7 @@ def _format_wake(wake: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - J
 @LIMIT
 def runs(*, as_json: bool, ended_too: bool, limit: int) -> None:
     """List runs: who works on which task."""
-    _list_rows("runs", print_runs, as_json=as_json, ended_too=ended_too, limit=limit)
-
-
-def print_runs(found: list[Any], limit: int) -> None:
-    """Print the daemon's answer to `runs`; `limit`: how many were asked for."""
-    titles = ("task", "state", "who", "session", "age!", "calls!")
-    _print_list("runs", titles, _format_run, found, limit)
+    _list_rows("runs", as_json=as_json, ended_too=ended_too, limit=limit)
 
 
 def _format_run(run: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSON
@@ -191,16 +160,7 @@ def events(*, task: str | None, as_json: bool, limit: int) -> None:
     """Show the event log, newest last; with TASK, what happened to that one."""
     task_id = None if task is None else find_reference(task)[1]
     found = cast("list[Any]", call_daemon("events", task_id=task_id, limit=limit))
-    if as_json:
-        print_json(found)
-        return
-    print_events(found, limit)
-
-
-def print_events(found: list[Any], limit: int) -> None:
-    """Print the daemon's answer to `events`; `limit`: how many were asked for."""
-    titles = ("when!", "of!", "what happened")
-    _print_list("events", titles, _format_event, found, limit)
+    print_json(found) if as_json else print_list("events", found, limit)
 
 
 def _format_event(event: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSON
@@ -214,4 +174,14 @@ def _format_event(event: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 -
     )
 
 
+_LISTS: Final[Mapping[str, tuple[Sequence[str], Callable[[Any, datetime], Sequence[Any]]]]] = {
+    "waits": (("id!", "state!", "age!", "target", "wake when", "last seen"), _format_wait),
+    "wakes": (
+        ("id!", "state!", "age!", "tries!", "what it says, or why it is not sent"),
+        _format_wake,
+    ),
+    "runs": (("task", "state", "who", "session", "age!", "calls!"), _format_run),
+    "events": (("when!", "of!", "what happened"), _format_event),
+}
+"""Titles of the columns of each list, and what makes its rows; `!`: the column never wraps."""
 COMMANDS: Final = (waits, wait, wakes, runs, events)

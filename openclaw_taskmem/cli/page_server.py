@@ -44,19 +44,19 @@ from openclaw_taskmem.home import Home
 IDLE_SECONDS: Final = 600.0
 """Seconds without a request of somebody who may look, after which the server ends. An open page
 asks every 25 s."""
-HELD_SECONDS: Final = 25.0
+_HELD_SECONDS: Final = 25.0
 """Seconds after which a page that waits for a change is answered anyway."""
 RETRY_SECONDS: Final = 1.0
 """Seconds between two tries to reach the daemon."""
 MOST_CONNECTIONS: Final = 100
 """Open connections; more are closed at once, so that no flood takes all files of the process."""
-BACKLOG: Final = 64
+_BACKLOG: Final = 64
 """Connections that are accepted at a time, before the first of them is closed."""
 MOST_BYTES: Final = 64 * 1024
 """Bytes of the longest request that is read."""
 FIELDS: Final = ("id", "action", "words", "question_id", "files_id")
 """Fields of an act that a form may give; who acts is not among them."""
-COUNT_DIGITS: Final = 15
+_COUNT_DIGITS: Final = 15
 """Digits of the longest count that is read."""
 CALL_SECONDS: Final = 60.0
 """Seconds for one answer of the daemon."""
@@ -101,7 +101,7 @@ class PageServer:
         config = uvicorn.Config(
             self.build_app(),
             http=_LimitedProtocol,
-            backlog=BACKLOG,
+            backlog=_BACKLOG,
             lifespan="off",
             ws="none",
             access_log=False,
@@ -284,7 +284,7 @@ class _ChangeFeed:
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask_forever())
         with suppress(TimeoutError):
-            async with asyncio.timeout(HELD_SECONDS):
+            async with asyncio.timeout(_HELD_SECONDS):
                 while self._counts is not None and not is_beyond(self._counts, seen):
                     await self._news.wait()
         return self._counts
@@ -326,7 +326,7 @@ class _ChangeFeed:
 def parse_counts(text: str) -> list[int]:
     """Return the counts that a page has seen; empty: it gave none."""
     parts = text.split(".")
-    readable = all(each.isdecimal() and len(each) <= COUNT_DIGITS for each in parts)
+    readable = all(each.isdecimal() and len(each) <= _COUNT_DIGITS for each in parts)
     return [int(each) for each in parts] if readable else []
 
 

@@ -24,9 +24,16 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from openclaw_taskmem.cli.client import MAX_LINE, Link, LinkError, connect, connect_or_start
+from openclaw_taskmem.cli.client import (
+    MAX_LINE,
+    Attempt,
+    Link,
+    LinkError,
+    connect,
+    connect_or_start,
+)
 from openclaw_taskmem.home import Home, locate_home
 
 Id = int | float | str
@@ -189,7 +196,7 @@ def find_request_id(line: TruncatedLine) -> Id | None:
     return _to_id(json.loads(found)) if found else None
 
 
-def build_refusal(to: Id | None, name: str, message: str) -> bytes:
+def _build_refusal(to: Id | None, name: str, message: str) -> bytes:
     """Build the line that answers a request with an error.
 
     Args:
@@ -217,9 +224,6 @@ def _decode_method(method: bytes | None) -> str | None:
 
 # --- the relay ----------------------------------------------------------------
 
-
-if TYPE_CHECKING:
-    from openclaw_taskmem.cli.connect_attempt import Attempt
 
 _CHUNK = 64 * 1024
 _QUEUE_BYTES = 1024 * 1024
@@ -380,7 +384,7 @@ class Relay:
     def _queue_line(self, line: bytes) -> None:
         if isinstance(line, TruncatedLine):
             to = find_request_id(line)
-            self._to_host += build_refusal(to, "invalid_arguments", _TOO_LONG)
+            self._to_host += _build_refusal(to, "invalid_arguments", _TOO_LONG)
             return
         message = read_message(line)
         if message.method == "notifications/initialized":
@@ -484,8 +488,6 @@ class Relay:
         self._revive_at = None
         if not self._was_killed():
             return
-        from openclaw_taskmem.cli.connect_attempt import Attempt
-
         self._revival = Attempt(
             lambda: connect_or_start(self._home, self._environ, "mcp", self._command)
         )
@@ -569,7 +571,7 @@ class Relay:
 
     def _refuse_message(self, message: McpMessage, error: LinkError) -> None:
         if message.is_request:
-            self._to_host += build_refusal(message.id, error.name, str(error))
+            self._to_host += _build_refusal(message.id, error.name, str(error))
 
 
 def _now() -> float:

@@ -9,13 +9,13 @@ from openclaw_taskmem.config import (
     FILE_FIRST,
     PREFIX,
     Settings,
+    find_misspelt_settings,
     format_value,
     list_changed_settings,
     list_values,
     list_variables,
     read_settings,
 )
-from openclaw_taskmem.daemon.settings_differences import find_misspelt_settings
 from openclaw_taskmem.domain.text.redaction import scrub
 
 DEFAULT: Final = "default"

@@ -21,9 +21,9 @@ from openclaw_taskmem.domain.text.texts import format_short_duration, to_one_lin
 
 GAP: Final = "  "
 """Blanks between two columns."""
-NARROWEST_COLUMN: Final = 9
+_NARROWEST_COLUMN: Final = 9
 """Columns of the narrowest column that wraps."""
-SHORT_ID: Final = 7
+_SHORT_ID: Final = 7
 """Characters of an id in a list: those that are random."""
 _COLOUR_CODES: Final = {"red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _CODES: Final = {"bold": "1", "dim": "2", **_COLOUR_CODES}
@@ -152,7 +152,7 @@ def lay_out(drawn: Table | Paragraph, screen: Screen) -> Iterator[str]:
         yield from _lay_out_table(drawn, screen)
         return
     room = screen.columns - drawn.blanks
-    lines = wrap_text(drawn.text.text, room)
+    lines = _wrap_text(drawn.text.text, room)
     beside = f"{GAP}{_paint(drawn.beside, screen)}" if drawn.beside.text else ""
     if cell_len(lines[-1] + GAP + drawn.beside.text) > room and beside:
         lines, beside = [*lines, ""], beside.lstrip()
@@ -170,7 +170,7 @@ def _lay_out_table(table: Table, screen: Screen) -> Iterator[str]:
         rows.append([Cell(cell.text, f"{column.style} {cell.style}") for cell, column in found])
     widths = _fit_widths(rows, columns, screen.columns - table.blanks)
     for row in rows:
-        wrapped = (wrap_text(cell.text, width) for cell, width in zip(row, widths, strict=True))
+        wrapped = (_wrap_text(cell.text, width) for cell, width in zip(row, widths, strict=True))
         for texts in zip_longest(*wrapped, fillvalue=""):
             parts = [" " * table.blanks]
             for text, cell, column, width in zip(texts, row, columns, widths, strict=True):
@@ -192,7 +192,7 @@ def _fit_widths(
         for n, column in enumerate(columns)
     )
     natural = [*(width + len(GAP) for width in before), last]
-    least = [*(NARROWEST_COLUMN + len(GAP) for _ in before), NARROWEST_COLUMN]
+    least = [*(_NARROWEST_COLUMN + len(GAP) for _ in before), _NARROWEST_COLUMN]
     widths = [
         width if column.fixed else max(narrowest, min(width, room))
         for width, narrowest, column in zip(natural, least, columns, strict=True)
@@ -205,7 +205,7 @@ def _fit_widths(
     return [*(width - len(GAP) for width in widths[:-1]), widths[-1]]
 
 
-def wrap_text(text: str, width: float) -> list[str]:
+def _wrap_text(text: str, width: float) -> list[str]:
     """Return a text as lines of a width at most."""
     if cell_len(text) <= width:
         return [text]
@@ -248,7 +248,7 @@ def format_local_time(instant: str | datetime, now: datetime | None = None) -> s
 
 def format_short_id(any_id: str) -> str:
     """Return the end of an id, by which commands find it, too."""
-    return any_id[-SHORT_ID:]
+    return any_id[-_SHORT_ID:]
 
 
 def paint_state(state: str) -> Cell:

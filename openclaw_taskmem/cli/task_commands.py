@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-def complete_tasks(
+def _complete_tasks(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Return the tasks in the overview whose name or id begins so, for the shell.
@@ -53,7 +53,7 @@ def complete_tasks(
     ]
 
 
-TASK: Final = click.argument("task", shell_complete=complete_tasks)
+TASK: Final = click.argument("task", shell_complete=_complete_tasks)
 """A task: its id, the beginning or end of that, its name, or a part of that."""
 
 
@@ -63,9 +63,9 @@ def print_overview(*, as_json: bool = False) -> None:
     if as_json:
         print_json(found)
         return
-    from openclaw_taskmem.cli import overview_text
+    from openclaw_taskmem.cli import task_text
 
-    overview_text.print_overview(found)
+    task_text.print_overview(found)
 
 
 @click.command()
@@ -78,7 +78,7 @@ def watch() -> None:
     watch_overview(find_home(os.environ))
 
 
-def has_window_browser(environ: Mapping[str, str]) -> bool:
+def _has_window_browser(environ: Mapping[str, str]) -> bool:
     """Tell whether a browser would open in a window: one in this terminal cannot show the pages."""
     named = any(environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
     return named or sys.platform == "darwin"
@@ -98,7 +98,7 @@ def ui(*, no_open: bool) -> None:
     from contextlib import ExitStack
 
     from openclaw_taskmem.cli.client import connect_or_start
-    from openclaw_taskmem.cli.hosts import explain_not_a_person
+    from openclaw_taskmem.cli.command_output import explain_not_a_person
     from openclaw_taskmem.cli.page_server import PageServer
     from openclaw_taskmem.domain.views.user_actions import READ_ONLY
 
@@ -111,7 +111,7 @@ def ui(*, no_open: bool) -> None:
         click.echo(READ_ONLY)
 
     with ExitStack() as stack:
-        if not no_open and may_act and has_window_browser(os.environ):
+        if not no_open and may_act and _has_window_browser(os.environ):
             webbrowser.open(stack.enter_context(server.write_redirect()).as_uri())
         asyncio.run(server.serve())
     click.echo("Nobody looked any more; the pages are closed.")
@@ -128,7 +128,7 @@ def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None
     if as_json:
         print_json(found)
         return
-    from openclaw_taskmem.cli.overview_text import ALL_ENDED, print_tasks
+    from openclaw_taskmem.cli.task_text import ALL_ENDED, print_tasks
 
     if (
         not (found["tasks"] or ended_too)
@@ -156,7 +156,7 @@ def iterate_thread(task_id: str, found: Any) -> Iterator[list[Any]]:  # noqa: AN
 
 
 @click.command()
-@click.argument("what", metavar="TASK|WAIT|WAKE", shell_complete=complete_tasks)
+@click.argument("what", metavar="TASK|WAIT|WAKE", shell_complete=_complete_tasks)
 @AS_JSON
 @click.option("--all", "whole", is_flag=True, help="Show the whole thread and all wakes of a task.")
 @click.option("--pictures", is_flag=True, help="Print where a wait's pictures are.")
@@ -178,14 +178,14 @@ def show(*, what: str, as_json: bool, whole: bool, pictures: bool) -> None:
             del found["earlier"]
         print_json(found)
         return
-    from openclaw_taskmem.cli import detail_text
+    from openclaw_taskmem.cli import task_text
 
     if pictures:
-        detail_text.print_pictures(found)
+        task_text.print_pictures(found)
     elif kind == "task":
-        detail_text.print_task(found, iterate_thread(any_id, found) if whole else None)
+        task_text.print_task(found, iterate_thread(any_id, found) if whole else None)
     else:
-        detail_text.PRINTERS[kind](found)
+        task_text.print_other(kind, found)
 
 
 @click.command()
@@ -219,13 +219,13 @@ def approve(*, task: str, words: tuple[str, ...], yes: bool) -> None:
 
     You are shown what it made, and asked. If a file is replaced meanwhile, it is not approved.
     """
-    from openclaw_taskmem.cli import detail_text
+    from openclaw_taskmem.cli import task_text
 
     require_person()
     task_id = find_reference(task)[1]
     found = call_daemon("show", id=task_id)
     if "approve" in found["line"]["actions"]:
-        detail_text.print_review(found)
+        task_text.print_review(found)
         if not yes:
             _confirm(found, "approve")
     files_id = found["line"]["files_id"]
@@ -261,7 +261,7 @@ def resume(*, task: str, words: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.argument("what", metavar="TASK|WAIT", shell_complete=complete_tasks)
+@click.argument("what", metavar="TASK|WAIT", shell_complete=_complete_tasks)
 @click.argument("reason", nargs=-1)
 @YES_OPTION
 def cancel(*, what: str, reason: tuple[str, ...], yes: bool) -> None:

@@ -18,7 +18,7 @@ from openclaw_taskmem.domain.text.texts import clip, to_printable
 from openclaw_taskmem.home import Home
 
 Row = dict[str, Any]
-OPEN_STATUS: Final = "watching"
+_OPEN_STATUS: Final = "watching"
 CONDITION_CHARS: Final = 40
 """Characters of a condition in a line."""
 PATIENCE_SECONDS: Final = 60.0
@@ -72,7 +72,7 @@ class WaitChangeReporter:
         self._known = {wait["wait_id"]: _build_state_key(wait) for wait in waits}
         for wait in reversed(waits):
             if known is None:
-                fresh = self._ended_too or wait["status"] == OPEN_STATUS
+                fresh = self._ended_too or wait["status"] == _OPEN_STATUS
             else:
                 fresh = known.get(wait["wait_id"]) != _build_state_key(wait)
             if fresh:
@@ -86,7 +86,7 @@ def _build_state_key(wait: Row) -> tuple[object, ...]:
 def _format_change(wait: Row) -> str:
     seen = to_printable(wait["last_observation"] or "nothing was seen yet")
     left = ""
-    if wait["status"] == OPEN_STATUS:
+    if wait["status"] == _OPEN_STATUS:
         left = f" ({_format_time_left(wait['deadline_at'])} left)"
     wanted = to_printable(wait["wake_when"])
     wanted = wanted if len(wanted) <= CONDITION_CHARS else wanted[: CONDITION_CHARS - 1] + "…"
@@ -111,7 +111,7 @@ UNKNOWN_STATUS: Final = 2
 """Exit status if there is no such wait."""
 UNTOLD_STATUS: Final = 3
 """Exit status if the wait may go on, but its end cannot be learned now."""
-MOST_DOUBLINGS: Final = 6
+_MOST_DOUBLINGS: Final = 6
 """Doublings of the pause before the daemon is asked again; the longest is 63 s."""
 _PASSING_ERRORS: Final = frozenset({"daemon_unavailable", "store_busy"})
 """Errors after which the call is repeated, as the wait goes on."""
@@ -144,7 +144,7 @@ def run_wait(
                 return clip(str(error), REFUSAL_BYTES), UNKNOWN_STATUS
             return f"{error} Then call this again: {wait_id} is kept.", UNTOLD_STATUS
         rest((1 << failures) - 1)
-        failures = min(failures + 1, MOST_DOUBLINGS)
+        failures = min(failures + 1, _MOST_DOUBLINGS)
         if _was_stopped(home):
             return stopped, UNTOLD_STATUS
 

@@ -19,8 +19,8 @@ import click
 from rich.cells import cell_len
 
 from openclaw_taskmem.cli.client import LinkError, connect, connect_or_start
-from openclaw_taskmem.cli.overview_text import draw_overview
 from openclaw_taskmem.cli.tables import Cell, Paragraph, find_screen, lay_out
+from openclaw_taskmem.cli.task_text import draw_overview
 from openclaw_taskmem.home import Home
 
 RETRY_SECONDS: Final = 1.0

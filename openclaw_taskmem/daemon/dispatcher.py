@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import Settings
-from openclaw_taskmem.daemon import gateway_events
+from openclaw_taskmem.daemon import gateways
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.person_calls import PageRenderer, PersonCalls
 from openclaw_taskmem.daemon.readers import Readers
@@ -208,7 +208,7 @@ class Dispatcher:
         work = self._of_gateways.get(method)
         if work is not None:
             caller = self._build_agent_caller(connection, params)
-            reports = gateway_events.parse_still_running(params.get("at_work"))
+            reports = gateways.parse_still_running(params.get("at_work"))
             if reports is not None and caller.session_key is not None:
                 self.gateways.note_still_running(connection, caller.session_key, reports)
             # `finalize` checks files and URLs, which may be slow; `budget` does not.

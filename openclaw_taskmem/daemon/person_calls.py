@@ -1,6 +1,7 @@
 """Answer the calls of a person: the command line, the page, and the tab in the Control UI.
 
-Pages are rendered on a thread, and what that took is freed when nobody looks any more.
+Pages are rendered on a thread, and what that took is freed when nobody looks any more. The doctor,
+whose report a page shows, runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ import asyncio
 import base64
 import ctypes
 import gc
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.config import Settings
-from openclaw_taskmem.daemon.doctor_runs import DoctorRuns
-from openclaw_taskmem.daemon.settings_differences import describe_differences
+from openclaw_taskmem.config import Settings, describe_differences
 from openclaw_taskmem.daemon.snapshots import SnapshotStore
 from openclaw_taskmem.daemon.thread_pool import ThreadPool
 from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
@@ -30,6 +35,109 @@ from taskmem_hookspecs import InvalidArguments
 
 if TYPE_CHECKING:
     from openclaw_taskmem.pages.site import Site
+
+log = logging.getLogger(__name__)
+
+_RUN_SECONDS: Final = 180.0
+"""Time limit of the doctor, its proof included."""
+_ENDING_SECONDS: Final = 5.0
+"""Seconds that a doctor has to clean up after it was told to end; then it is killed."""
+_RANKS: Final = {"fail": 0, "warn": 1, "ok": 2}
+"""The order in which rows are shown; the others come last."""
+
+
+class DoctorRuns:
+    """Runs the doctor, one at a time, and keeps its last report. May be used from any thread."""
+
+    def __init__(self, home: str, note_change: Callable[[], None]) -> None:
+        """`home`: the folder of the home; `note_change` is called with each new report."""
+        self._home = home
+        self._note_change = note_change
+        self._lock = threading.Lock()
+        self._running = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._report: Mapping[str, Any] | None = None
+        self._known: Mapping[str, Any] | None = None
+
+    def list_known_rows(self) -> Sequence[Mapping[str, Any]]:
+        """Return the rows of the last report, also while the doctor looks again; empty: none."""
+        rows = self._known
+        return () if rows is None else rows["rows"]
+
+    def read_report(self) -> Mapping[str, Any] | None:
+        """Return the last report, as `taskmem doctor --json` prints it; begin one if there is none.
+
+        None: the doctor looks.
+        """
+        with self._lock:
+            report = self._report
+        if report is None:
+            self.begin(proof=False)
+        return report
+
+    def begin(self, *, proof: bool) -> bool:
+        """Have the doctor look in the background; False: it looks already, and nothing is begun."""
+        with self._lock:
+            if self._running:
+                return False
+            self._running, self._report = True, None
+        threading.Thread(target=self._run, args=(proof,), name="doctor", daemon=True).start()
+        return True
+
+    def close(self) -> None:
+        """End a doctor that looks."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def _run(self, proof: bool) -> None:  # noqa: FBT001 - a thread's argument
+        command = [sys.executable, "-m", "openclaw_taskmem", "doctor", "--json"]
+        command += [] if proof else ["--no-proof"]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                command,
+                env={**os.environ, "TASKMEM_HOME": self._home},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            with self._process as process:
+                report = json.loads(_read_output(process))
+            for row in report["rows"]:
+                row["rank"] = _RANKS.get(row["state"], 3)
+        except subprocess.TimeoutExpired:
+            report = _build_failure(f"It did not report within {_RUN_SECONDS:g} s, and was ended.")
+        except (OSError, ValueError, KeyError):
+            report = _build_failure("It did not report.")
+        with self._lock:
+            self._running, self._report, self._known = False, report, report
+        self._note_change()
+
+
+def _read_output(process: subprocess.Popen[bytes]) -> bytes:
+    """Return what a doctor prints until it ends.
+
+    Raises:
+        TimeoutExpired: It took too long. It has ended now.
+    """
+    try:
+        return process.communicate(timeout=_RUN_SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        try:
+            process.wait(_ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        raise
+
+
+def _build_failure(detail: str) -> Mapping[str, Any]:
+    log.warning("the doctor: %s", detail)
+    row = {"id": "doctor", "state": "fail", "detail": detail, "rank": 0}
+    return {"ok": False, "rows": [{**row, "cure": "Run: taskmem doctor"}]}
+
+
+# --- pages ---------------------------------------------------------------------------------
+
 
 FREE_SECONDS: Final = 60.0
 """Seconds without a request for a page after which memory is freed."""
@@ -57,33 +165,29 @@ class PageRenderer:
         try:
             return await self._pool(self._render, params)
         finally:
-            self._cancel_freeing()
+            if self._freeing is not None:
+                self._freeing.cancel()
             loop = asyncio.get_running_loop()
             self._freeing = loop.call_later(FREE_SECONDS, self._pool, self._free_memory)
 
     async def close(self) -> None:
         """Let the page that is rendered end; render no other."""
-        self._cancel_freeing()
-        await self._pool.close()
-
-    def _cancel_freeing(self) -> None:
         if self._freeing is not None:
             self._freeing.cancel()
+        await self._pool.close()
 
     def _render(self, params: Mapping[str, object]) -> JsonValue:
-        if self._site is None:
-            self._site = self._build_site()
+        from openclaw_taskmem.pages.site import Viewer
+
+        self._site = self._site or self._build_site()
         query, tab = params.get("query"), params.get("tab")
         given = cast("dict[object, object]", query if isinstance(query, dict) else {})
         in_tab = tab if isinstance(tab, str) and tab else None
-        page = self._site.render(
-            str(params.get("path", "")),
-            {str(name): str(value) for name, value in given.items()},
-            may_act=params.get("may_act") is True or in_tab is not None,
-            tab=in_tab,
-            # Counted before anything is read, so no change is missed.
-            seen=self._count_changes(),
-        )
+        may_act = params.get("may_act") is True or in_tab is not None
+        # Counted before anything is read, so no change is missed.
+        viewer = Viewer(may_act, in_tab, self._count_changes())
+        texts = {str(name): str(value) for name, value in given.items()}
+        page = self._site.render(str(params.get("path", "")), texts, viewer)
         body = base64.b64encode(page.body).decode()
         return {"status": page.status, "content_type": page.content_type, "body": body}
 
@@ -100,9 +204,6 @@ class PageRenderer:
 
 # --- calls ---------------------------------------------------------------------------------
 
-
-if TYPE_CHECKING:
-    from openclaw_taskmem.pages.site import Site
 
 Params = Mapping[str, object]
 _CANCEL_WAIT: Final = "cancel_wait"
@@ -143,7 +244,7 @@ class PersonCalls:
         self._snapshot_store = SnapshotStore(settings.home.pictures, settings.picture_days)
         self.methods: Mapping[str, Callable[[Params], JsonValue]] = {
             "status": self._describe_status,
-            "overview": self._read_overview,
+            "overview": lambda _: views.describe_overview(read_overview(context)),
             "tasks": self._list_tasks,
             "find": self._find_by_words,
             "show": self._show,
@@ -169,10 +270,6 @@ class PersonCalls:
         any_id = str(params.get("id", ""))
         lookup.guard_home(self._context, any_id)
         return views.show_by_id(self._context, any_id, build_view, page)
-
-    def _read_overview(self, params: Params) -> JsonValue:
-        del params
-        return views.describe_overview(read_overview(self._context))
 
     def _list_tasks(self, params: Params) -> JsonValue:
         lines = list_lines(

@@ -14,9 +14,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.config import Settings, list_changed_settings
+from openclaw_taskmem.config import Settings, list_changed_settings, name_setting
 from openclaw_taskmem.daemon.plugin_loops import PluginLoop
-from openclaw_taskmem.daemon.settings_differences import name_setting
 from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import GatewayPresence, find_transport
 from openclaw_taskmem.domain.text.redaction import scrub

@@ -33,7 +33,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class MadeFile(NamedTuple):
+class _MadeFile(NamedTuple):
     """The content of a file that a task made."""
 
     text: str | None
@@ -65,7 +65,7 @@ def _normalize(path: str) -> str:
     return os.path.normpath(path).replace("//", "/")  # normpath keeps two slashes at the start
 
 
-def read_made_file(proof: Proof, home: str) -> MadeFile:
+def read_made_file(proof: Proof, home: str) -> _MadeFile:
     """Return the content of a file as it was checked.
 
     Raises:
@@ -86,7 +86,7 @@ def read_made_file(proof: Proof, home: str) -> MadeFile:
         )
     for begin, kind in _IMAGES:
         if content.startswith(begin):
-            return MadeFile(None, 0, content, kind)
+            return _MadeFile(None, 0, content, kind)
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -94,7 +94,7 @@ def read_made_file(proof: Proof, home: str) -> MadeFile:
     if "\0" in text:
         raise InvalidArguments("The file is neither a text nor an image; open it on this machine.")
     clean = scrub(text)
-    return MadeFile(clean[:SHOWN_CHARS], max(0, len(clean) - SHOWN_CHARS), b"", "")
+    return _MadeFile(clean[:SHOWN_CHARS], max(0, len(clean) - SHOWN_CHARS), b"", "")
 
 
 def _read_regular_file(path: str) -> bytes:

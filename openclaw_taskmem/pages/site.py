@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import mimetypes
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from http import HTTPStatus
 from importlib.resources import files
+from itertools import groupby, islice
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -20,29 +21,215 @@ from markupsafe import Markup
 from openclaw_taskmem.domain import reader_budget
 from openclaw_taskmem.domain.conditions.targets import describe_target, describe_wait
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
-from openclaw_taskmem.domain.tasks.proof import list_proofs
+from openclaw_taskmem.domain.tasks.proof import ProofStanding, list_proofs
 from openclaw_taskmem.domain.text.text_safety import escape_hidden
 from openclaw_taskmem.domain.text.texts import format_clock, format_duration, format_iso_millis
 from openclaw_taskmem.domain.views import timeline
 from openclaw_taskmem.domain.views.overview import DoctorFault, list_faults
+from openclaw_taskmem.domain.views.timeline import EntryKind
 from openclaw_taskmem.domain.views.user_actions import READ_ONLY, describe_wait_cancelling
+from openclaw_taskmem.engine import retention
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.lookup import guard_home
-from openclaw_taskmem.engine.overview import list_lines, read_overview, search_lines
+from openclaw_taskmem.engine.overview import list_lines, read_overview, read_standing, search_lines
 from openclaw_taskmem.engine.recall import list_activity
-from openclaw_taskmem.pages import made_files, task_page
-from openclaw_taskmem.pages.task_page import LOG_LIMIT, Query
+from openclaw_taskmem.engine.run_history import (
+    HistoryPosition,
+    count_calls,
+    read_history_page,
+)
+from openclaw_taskmem.pages import made_files
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
+    Event,
     EventQuery,
     InvalidArguments,
     LedgerEntry,
+    Message,
+    RunState,
     TaskNotFound,
     Wait,
     WaitNotFound,
     WaitQuery,
     WaitStatus,
 )
+
+# --- the page of a task --------------------------------------------------------------------
+
+
+_LOG_LIMIT: Final = 5_000
+"""Newest log entries of a task from which its story is told."""
+_PAGE_ENTRIES: Final = 150
+"""Entries of a timeline on one page."""
+MOST_PROOFS: Final = 100
+"""Things of each standing, such as checked or refuted, that the page of a task tells."""
+Query = Mapping[str, str]
+
+
+def _read_task_page(context: Context, query: Query) -> dict[str, Any]:
+    """Return what the page of a task shows.
+
+    Raises:
+        TaskNotFound: No task has that id.
+        InvalidArguments: The address has something odd.
+    """
+    task_id, now = query.get("id", ""), context.clock.now()
+    line, facts = read_standing(context, task_id)
+    log = context.store.find_events(EventQuery(task_id=task_id, limit=_LOG_LIMIT))
+    whole = timeline.find_whole_part(facts.task, log, retention.read_thinned(context))
+    proofs = list_proofs(context.store.read_records(LedgerEntry, task_id), facts.artifacts)
+    told = [
+        each
+        for _, alike in groupby(proofs, lambda proof: proof.standing)
+        for each in islice(alike, MOST_PROOFS)
+    ]
+    entries, earlier = _read_timeline(context, task_id, log, query)
+    return {
+        "line": line,
+        "task": facts.task,
+        "thinned": len(whole) < len(log) or len(log) == _LOG_LIMIT,
+        "whole_since": whole[0].at if whole else None,
+        "bars": _draw_bars(timeline.build_run_bars(whole, now)),
+        "proofs": [each for each in told if each.standing is not ProofStanding.NEARBY],
+        "nearby": [each for each in told if each.standing is ProofStanding.NEARBY],
+        "more_proofs": len(proofs) - len(told),
+        "waits": facts.waits[::-1],
+        "seen": context.wait_watcher.read_observation,
+        "entries": entries,
+        "earlier": earlier,
+        "calls": count_calls(context, task_id),
+        "kinds": [*EntryKind],
+    }
+
+
+def read_calls(context: Context, query: Query) -> dict[str, Any]:
+    """Return a page of a task's calls, the newest first, and where the next page begins.
+
+    Raises:
+        TaskNotFound: No task has that id.
+        InvalidArguments: The address has something odd.
+    """
+    task_id = query.get("id", "")
+    line, facts = read_standing(context, task_id)
+    run, before, left = (_read_number(query, name) for name in ("run", "before", "left"))
+    place = None if run is None else HistoryPosition(run=run, before=before, left=left or 1)
+    page = read_history_page(context, task_id, place)
+    more = None
+    if page.more is not None:
+        fields = {"run": page.more.run, "before": page.more.before, "left": page.more.left}
+        named = {name: str(value) for name, value in fields.items() if value is not None}
+        more = {"id": task_id, **named}
+    return {
+        "line": line,
+        "task": facts.task,
+        "entries": timeline.build_timeline((), (), page.calls)[::-1],
+        "calls": count_calls(context, task_id),
+        "earlier": more,
+    }
+
+
+def _read_timeline(
+    context: Context, task_id: str, log: Sequence[Event], query: Query
+) -> tuple[Sequence[timeline.TimelineEntry], Query | None]:
+    """Return the newest entries before a place, newest first, and the place before them.
+
+    None: there is nothing before them.
+    """
+    before = _read_number(query, "message")
+    until = _read_instant(query, "before")
+    messages = context.store.read_records(Message, task_id, _PAGE_ENTRIES, before=before)
+    calls = read_history_page(context, task_id, None).calls if until is None else ()
+    events = [event for event in log if until is None or event.at < until]
+    entries = timeline.build_timeline(events, messages, calls)
+    newest = entries[-_PAGE_ENTRIES:]
+    # All of an instant, since the next page begins before it.
+    shown = [entry for entry in entries if entry.at >= newest[0].at]
+    # No entry older than the oldest message that was read: others may lie between.
+    if len(messages) == _PAGE_ENTRIES:
+        shown = [entry for entry in shown if entry.at >= messages[0].created_at]
+    if not shown or (len(shown) == len(entries) and len(messages) < _PAGE_ENTRIES):
+        return shown[::-1], None
+    first = next((m for m in messages if m.created_at >= shown[0].at), None)
+    place = first.message_id if first is not None else (before or 2**62)
+    at = shown[0].at.isoformat()
+    return shown[::-1], {"id": task_id, "before": at, "message": str(place)}
+
+
+def _read_number(query: Query, name: str) -> int | None:
+    """Return a number of an address, below 2**63; None: there is none.
+
+    Raises:
+        InvalidArguments: It is something else.
+    """
+    text = query.get(name)
+    if text and not (text.isdecimal() and len(text) < 19):  # noqa: PLR2004 - below 2**63
+        raise _build_refusal(name, "a whole number of at most 18 digits")
+    return int(text) if text else None
+
+
+def _read_instant(query: Query, name: str) -> datetime | None:
+    """Return an instant of an address; None: there is none.
+
+    Raises:
+        InvalidArguments: It is something else, or no calendar of ours has it.
+    """
+    text = query.get(name)
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC) if text else None
+    except (ValueError, OverflowError):
+        raise _build_refusal(name, "an instant, such as 2026-02-10T14:00:00Z") from None
+
+
+def _build_refusal(name: str, form: str) -> InvalidArguments:
+    return InvalidArguments(f"In the address of this page, {name} is not {form}. Open it anew.")
+
+
+class _DrawnSpan(NamedTuple):
+    """A span of a run, in percent of the whole time that is drawn."""
+
+    look: RunState
+    """Its state; of the time in which work went on, the state in which the run ended."""
+    left: float
+    width: float
+
+
+class _DrawnBar(NamedTuple):
+    """A run over time, and how it stands."""
+
+    bar: timeline.RunBar
+    last: timeline.RunSpan
+    """Its newest span, which has no length if the run has ended."""
+    spans: Sequence[_DrawnSpan]
+
+
+def _draw_bars(bars: Sequence[timeline.RunBar]) -> Sequence[_DrawnBar]:
+    """Place the spans of the runs on a common axis."""
+    spans = [span for bar in bars for span in bar.spans]
+    if not spans:
+        return ()
+    begin = min(span.began_at for span in spans)
+    whole = (max(span.ended_at for span in spans) - begin).total_seconds() or 1.0
+
+    def draw(span: timeline.RunSpan, end: RunState) -> _DrawnSpan:
+        left = (span.began_at - begin).total_seconds() / whole
+        width = (span.ended_at - span.began_at).total_seconds() / whole
+        ended = end.terminal and span.state is RunState.RUNNING
+        look = end if ended else span.state
+        return _DrawnSpan(look, round(100 * left, 2), round(100 * max(width, 0.004), 2))
+
+    return [
+        _DrawnBar(
+            bar,
+            last,
+            [draw(span, last.state) for span in bar.spans if not span.state.terminal],
+        )
+        for bar in bars
+        for last in bar.spans[-1:]
+    ]
+
+
+# --- all pages -----------------------------------------------------------------------------
+
 
 SEARCH_LIMIT: Final = 50
 """Tasks that a search shows at most."""
@@ -119,13 +306,18 @@ class Site:
         self._read_status = read_status
         self._read_health = read_health
         self._templates = _load_templates()
-        self._templates.filters["session"] = self._name_session
-        tests: dict[str, Any] = self._templates.tests
-        tests["offered"] = self._is_offered
+        tools: dict[str, dict[str, Any]] = vars(self._templates)
+        # For people, a session is named without its agent where the host's keys begin with that.
+        tools["filters"]["session"] = lambda key: context.sessions.find_rest(key) or key
+        tools["tests"]["offered"] = lambda proof: made_files.is_offered(proof, home)
         self._pages: Mapping[str, Callable[[Query, Viewer], Page]] = {
             "": self._show_overview,
-            "task": self._show_task,
-            "calls": self._show_calls,
+            "task": lambda query, viewer: self._render(
+                "task.html", viewer, **_read_task_page(context, query)
+            ),
+            "calls": lambda query, viewer: self._render(
+                "calls.html", viewer, **read_calls(context, query)
+            ),
             "wait": self._show_wait,
             "waits": self._show_waits,
             "search": self._search,
@@ -134,28 +326,15 @@ class Site:
             "file": self._show_file,
         }
 
-    def render(
-        self,
-        path: str,
-        query: Query,
-        *,
-        may_act: bool = False,
-        tab: str | None = None,
-        seen: str = "",
-    ) -> Page:
-        """Return the page at a path, which is relative to the site's root; or say why not.
+    def render(self, path: str, query: Query, viewer: Viewer = Viewer()) -> Page:  # noqa: B008 - frozen
+        """Return the page at a path, relative to the site's root; or say why not.
 
-        Args:
-            path: The path.
-            query: What stands after it.
-            may_act: True to offer what the person may do.
-            tab: As in `Viewer`.
-            seen: As in `Viewer`.
+        `query`: what stands after the path.
         """
-        viewer = Viewer(may_act=may_act, tab=tab, seen=seen)
         name = path.strip("/")
         if name in _STATIC_FILES:
-            return _send_file(name)
+            kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+            return Page(200, kind, (files("openclaw_taskmem.pages") / "static" / name).read_bytes())
         show = self._pages.get(name)
         try:
             if show is None:
@@ -177,13 +356,6 @@ class Site:
             **values,
         )
         return Page(code, HTML, text.encode())
-
-    def _is_offered(self, proof: Any) -> bool:  # noqa: ANN401 - a template's value
-        return made_files.is_offered(proof, self._home)
-
-    def _name_session(self, session_key: str) -> str:
-        """Name a session for people, without its agent where the host's keys begin with that."""
-        return self._context.sessions.find_rest(session_key) or session_key
 
     def _list_faults(self) -> Sequence[DoctorFault]:
         """Return what is known to be broken; the header of each page shows it."""
@@ -207,13 +379,6 @@ class Site:
             most, lines = LIST_LIMIT, list_lines(self._context, LIST_LIMIT, ended_too=True)
         return self._render("search.html", viewer, words=words, lines=lines, most=most)
 
-    def _show_task(self, query: Query, viewer: Viewer) -> Page:
-        values = task_page.read_task_page(self._context, query)
-        return self._render("task.html", viewer, **values)
-
-    def _show_calls(self, query: Query, viewer: Viewer) -> Page:
-        return self._render("calls.html", viewer, **task_page.read_calls(self._context, query))
-
     def _show_waits(self, _: Query, viewer: Viewer) -> Page:
         query = WaitQuery(status=WaitStatus.WATCHING, limit=LIST_LIMIT)
         waits = self._context.store.find_waits(query)
@@ -222,7 +387,7 @@ class Site:
 
     def _show_wait(self, query: Query, viewer: Viewer) -> Page:
         wait = self._context.store.read_wait(query.get("id", ""))
-        log = self._context.store.find_events(EventQuery(wait_id=wait.wait_id, limit=LOG_LIMIT))
+        log = self._context.store.find_events(EventQuery(wait_id=wait.wait_id, limit=_LOG_LIMIT))
         kept = self._pictures.build_view(wait, self._context.clock.now())
         asked = reader_budget.load_waits(self._context.store.read_bookmark(WAITS_BOOKMARK))
         return self._render(
@@ -272,11 +437,6 @@ class Site:
         return self._render("health.html", viewer, report=report, plugins=plugins, status=status)
 
 
-def _send_file(name: str) -> Page:
-    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return Page(200, kind, (files("openclaw_taskmem.pages") / "static" / name).read_bytes())
-
-
 def _load_templates() -> Environment:
     environment = Environment(
         loader=PackageLoader("openclaw_taskmem.pages"),
@@ -287,7 +447,9 @@ def _load_templates() -> Environment:
         lstrip_blocks=True,
     )
     filters: dict[str, Any] = environment.filters
-    filters.update(ago=_format_ago, clock=format_clock, local=_format_local, iso=format_iso_millis)
+    filters.update(clock=format_clock, iso=format_iso_millis)
+    filters["ago"] = lambda instant, now: format_duration((now - instant).total_seconds())
+    filters["local"] = lambda instant: f"{instant.astimezone():%Y-%m-%d %H:%M:%S}"
     filters.update(target=describe_target, waiting=describe_wait)
     return environment
 
@@ -298,11 +460,3 @@ def _show_hidden(value: Any) -> Any:  # noqa: ANN401 - what a template shows
         return ""
     is_text = isinstance(value, str) and not isinstance(value, Markup)
     return escape_hidden(value) if is_text else value
-
-
-def _format_ago(instant: datetime, now: datetime) -> str:
-    return format_duration((now - instant).total_seconds())
-
-
-def _format_local(instant: datetime) -> str:
-    return f"{instant.astimezone():%Y-%m-%d %H:%M:%S}"

@@ -69,7 +69,8 @@ def skill(folder: Path) -> None:
 
 
 def _run_setup(host: McpHost, *, dry_run: bool, remove: bool) -> None:
-    from taskmem_mcp_hosts import apply, hosts
+    from taskmem_mcp_hosts import hosts
+    from taskmem_mcp_hosts import hosts as apply
 
     with _explain_errors():
         if remove:

@@ -41,7 +41,7 @@ _FORGOTTEN_END: Final = "It has ended; OpenClaw does not know any more how."
 _GATEWAY_AWAY: Final = "OpenClaw's gateway is away, so that its commands cannot be seen."
 
 
-class ExecEnd(NamedTuple):
+class _ExecEnd(NamedTuple):
     """How a command ended."""
 
     sentence: str
@@ -82,10 +82,10 @@ class ExecSensor:
             return Target(scheme="pty", name=str(recording))
         if not (_find_session(seen) or seen.get("row")):
             raise TargetNotFound(_describe_running(seen))
-        return ExecWatch(path, target.name, seen, self._glance_seconds)
+        return _ExecWatch(path, target.name, seen, self._glance_seconds)
 
 
-class ExecWatch:
+class _ExecWatch:
     """`Watch` on one background command of the gateway."""
 
     def __init__(self, path: Path, name: str, seen: Mapping[str, Any], glance: float) -> None:
@@ -219,7 +219,7 @@ class ExecOutput:
         return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
-def _read_exec_end(seen: Mapping[str, Any], boot: str) -> ExecEnd | None:
+def _read_exec_end(seen: Mapping[str, Any], boot: str) -> _ExecEnd | None:
     """Return how a command ended; None: it runs.
 
     `boot` identifies the gateway process that ran when the watch began.
@@ -230,15 +230,15 @@ def _read_exec_end(seen: Mapping[str, Any], boot: str) -> ExecEnd | None:
     if row.get("status") == "running":
         # Rows of an earlier gateway process may stay "running" for ever.
         is_ours = _to_number(row.get("startedAt")) >= _to_number(seen.get("boot"))
-        return None if is_ours else ExecEnd(_RESTART_LOSS, None)
+        return None if is_ours else _ExecEnd(_RESTART_LOSS, None)
     restarted = str(seen.get("boot")) != boot
-    ending = _read_row(row) if row else ExecEnd(_FORGOTTEN_END, None)
+    ending = _read_row(row) if row else _ExecEnd(_FORGOTTEN_END, None)
     # A gateway that stops regularly ends its commands itself and records how.
     unknown = ending.status is None
-    return ExecEnd(_RESTART_LOSS, None) if restarted and unknown else ending
+    return _ExecEnd(_RESTART_LOSS, None) if restarted and unknown else ending
 
 
-def _read_row(row: Mapping[str, Any]) -> ExecEnd:
+def _read_row(row: Mapping[str, Any]) -> _ExecEnd:
     """Return how a command ended, from its row in the gateway's task list."""
     status = None
     match row.get("status"):
@@ -256,10 +256,10 @@ def _read_row(row: Mapping[str, Any]) -> ExecEnd:
             status = int(match[1]) if match else None
             how = "The command failed; its status is not known."
             how = how if status is None else _describe_status(status)
-    return ExecEnd(how, status)
+    return _ExecEnd(how, status)
 
 
-def _read_session_end(shown: Mapping[str, Any]) -> ExecEnd | None:
+def _read_session_end(shown: Mapping[str, Any]) -> _ExecEnd | None:
     if shown.get("status") == "running":
         return None
     status, number = shown.get("exitCode"), _read_signal(shown.get("exitSignal"))
@@ -273,10 +273,10 @@ def _read_session_end(shown: Mapping[str, Any]) -> ExecEnd | None:
         case _ if by:
             how = f"The command was ended{by}."
         case _ if isinstance(status, int):
-            return ExecEnd(_describe_status(status), status)
+            return _ExecEnd(_describe_status(status), status)
         case _:
             how = "The command ended; how is not known."
-    return ExecEnd(how, None if number is None else -number)
+    return _ExecEnd(how, None if number is None else -number)
 
 
 def _read_signal(value: object) -> int | None:

@@ -25,7 +25,7 @@ from click.testing import CliRunner, Result
 
 from openclaw_taskmem.cli import backup_archive, daemon_process
 from openclaw_taskmem.cli.command_line import cli
-from openclaw_taskmem.cli.hosts import HOSTS
+from openclaw_taskmem.cli.command_output import HOSTS
 from openclaw_taskmem.daemon import home_exchange
 from openclaw_taskmem.daemon.home_exchange import BACKUP
 from openclaw_taskmem.home import Home

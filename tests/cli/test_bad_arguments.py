@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from openclaw_taskmem.cli.command_line import cli
-from openclaw_taskmem.cli.hosts import HOSTS
+from openclaw_taskmem.cli.command_output import HOSTS
 from tests.support.daemons import COMMAND, Daemon, short_home
 
 MOST_CHARS = 2000

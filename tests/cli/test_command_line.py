@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from openclaw_taskmem.cli import detail_text, list_commands, task_commands
+from openclaw_taskmem.cli import list_commands, task_commands, task_text
 from openclaw_taskmem.cli.command_line import cli
-from openclaw_taskmem.cli.hosts import HOSTS
+from openclaw_taskmem.cli.command_output import HOSTS
 from openclaw_taskmem.daemon.snapshots import SnapshotMoment, SnapshotStore
 
 COMMANDS = sorted(cli.commands)
@@ -399,6 +399,6 @@ def test_a_path_with_odd_characters_cannot_steer_a_terminal(
 ) -> None:
     picture = {"path": "/a b/\x1b[31m.jpg", "taken_at": "2026-11-22T13:04:05.000Z"}
 
-    detail_text.print_pictures({"pictures": {"last": picture}})
+    task_text.print_pictures({"pictures": {"last": picture}})
 
     assert "/a b/\ufffd[31m.jpg" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from openclaw_taskmem.cli import commands
+from openclaw_taskmem.cli import command_line
 from openclaw_taskmem.cli.command_line import cli
 
 
@@ -93,7 +93,7 @@ def test_one_that_is_broken_takes_nothing_from_the_help(tmp_path: Path) -> None:
 def test_a_command_of_a_missing_package_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], folder: str
 ) -> None:
-    monkeypatch.setattr(commands, "entry_points", lambda group: ())
+    monkeypatch.setattr(command_line, "_list_entry_points", tuple)
 
     done = CliRunner().invoke(cli, words)
 

@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem import __version__
+from openclaw_taskmem import __version__, config
 from openclaw_taskmem.cli import daemon_process, doctor, doctor_rows
 from openclaw_taskmem.config import list_defaults
-from openclaw_taskmem.daemon import processes, settings_differences
+from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.daemon.home_exchange import RESTORE
 from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.domain.text.texts import format_count
@@ -176,7 +176,7 @@ def test_invalid_setting_fails_and_the_default_applies(home):
 
 def test_every_setting_is_known_by_its_own_name():
     known = [f"TASKMEM_{name.upper()}" for name in list_defaults()]
-    assert list(settings_differences.find_misspelt_settings(known)) == []
+    assert list(config.find_misspelt_settings(known)) == []
 
 
 # --- the daemon -----------------------------------------------------------------

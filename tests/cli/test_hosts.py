@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.cli.hosts import build_tool_call, explain_not_a_person
+from openclaw_taskmem.cli.command_output import build_tool_call, explain_not_a_person
 
 
 @pytest.mark.parametrize(

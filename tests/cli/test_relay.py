@@ -11,8 +11,7 @@ import pytest
 
 from openclaw_taskmem.cli import daemon_process as start_module
 from openclaw_taskmem.cli import relay as relay_module
-from openclaw_taskmem.cli.client import MAX_LINE, Link, LinkError
-from openclaw_taskmem.cli.connect_attempt import Attempt
+from openclaw_taskmem.cli.client import MAX_LINE, Attempt, Link, LinkError
 from openclaw_taskmem.cli.relay import McpMessage, Relay
 from tests.cli.fake_daemon import PATIENCE, answer
 from tests.cli.host import Host

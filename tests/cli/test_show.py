@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.cli import detail_text, list_commands, task_commands
+from openclaw_taskmem.cli import list_commands, task_commands, task_text
 from tests.support.printed_lists import TASK
 
 
@@ -38,7 +38,7 @@ def read_pages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_the_newest_messages_are_shown_and_how_to_see_all(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    detail_text.print_task(build_task(1, 51))
+    task_text.print_task(build_task(1, 51))
     shown = capsys.readouterr().out
     assert "Thread, the newest 50 messages" in shown
     assert "message 51\n" in shown
@@ -47,38 +47,38 @@ def test_the_newest_messages_are_shown_and_how_to_see_all(
 
 
 def test_an_earlier_page_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    detail_text.print_task(build_task(41, 60, earlier=41))
+    task_text.print_task(build_task(41, 60, earlier=41))
     assert "the newest 20 messages" in (shown := capsys.readouterr().out)
     assert "--all" in shown
 
 
 def test_a_short_thread_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    detail_text.print_task(build_task(1, 50))
+    task_text.print_task(build_task(1, 50))
     assert "--all" not in (shown := capsys.readouterr().out)
     assert "Thread, 50 messages" in shown
 
 
 def test_wakes_that_are_left_out_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     wakes = TASK["wakes"] * 7
-    detail_text.print_task({**TASK, "wakes": wakes})
+    task_text.print_task({**TASK, "wakes": wakes})
     assert "Wakes, the last 5 of 7" in (shown := capsys.readouterr().out)
     assert "--all" in shown
 
-    detail_text.print_task({**TASK, "wakes": wakes}, iter([TASK["messages"]]))
+    task_text.print_task({**TASK, "wakes": wakes}, iter([TASK["messages"]]))
     assert "Wakes, 7\n" in capsys.readouterr().out
 
 
 def test_a_kept_wake_has_one_word_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     kept = {**TASK["wakes"][0], "state": "due", "due_at": None}
-    detail_text.print_task({**TASK, "wakes": [kept]})
-    list_commands.print_wakes([kept], 10)
+    task_text.print_task({**TASK, "wakes": [kept]})
+    list_commands.print_list("wakes", [kept], 10)
     said = capsys.readouterr().out.split()
     assert (said.count("kept"), said.count("due")) == (2, 0)
 
 
 def test_all_is_printed_in_order(read_pages: list[int], capsys: pytest.CaptureFixture[str]) -> None:
     found = build_task(51, 60, earlier=51)
-    detail_text.print_task(found, task_commands.iterate_thread(found["task_id"], found))
+    task_text.print_task(found, task_commands.iterate_thread(found["task_id"], found))
     shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert [line for line in shown if line.startswith("message")] == [
         f"message {number}" for number in range(1, 61)
@@ -96,14 +96,14 @@ def test_each_page_is_printed_before_the_next_is_read(
             yield [build_message(number)]
             printed.append(capsys.readouterr().out)
 
-    detail_text.print_task(TASK, iterate_pages())
+    task_text.print_task(TASK, iterate_pages())
     assert [f"message {n}" in text for n, text in enumerate(printed)] == [True] * 3
 
 
 def test_a_step_that_gives_its_own_number_has_it_once(capsys: pytest.CaptureFixture[str]) -> None:
     texts = ["1. Build it", "Scan it", "5. Push it"]
     steps = [{"step": n, "text": text, "done": n == 1} for n, text in enumerate(texts, 1)]
-    detail_text.print_task({**TASK, "steps": steps})
+    task_text.print_task({**TASK, "steps": steps})
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     # A number that is another one says something.
     assert {"✓ 1. Build it", "▸ 2. Scan it", "· 3. 5. Push it"} <= {*lines}
@@ -114,14 +114,14 @@ PACKET = '[task_stuck_resume] {"v": 1, "name": "Deploy\\u001b[31m", "reason": "n
 
 def test_a_packet_is_named_and_drawn_by_lines(capsys: pytest.CaptureFixture[str]) -> None:
     wake = {**TASK["wakes"][0], "text": PACKET}
-    detail_text.print_task({**TASK, "wakes": [wake]})
-    list_commands.print_wakes([wake], 100)
+    task_text.print_task({**TASK, "wakes": [wake]})
+    list_commands.print_list("wakes", [wake], 100)
     shown = capsys.readouterr().out
     assert shown.count("the packet of its task: no updates for 3 s\n") == 2
     assert '"v"' not in shown
 
     empty = dict.fromkeys(("task_id", "wait_id", "session_key", "host", "sent_at", "held"))
-    detail_text.print_wake({**empty, **wake})
+    task_text.print_other("wake", {**empty, **wake})
     *_, heading, opening, _, name, _, closing = capsys.readouterr().out.splitlines()
     assert heading == "Packet, as its agent reads it"
     assert (opening.strip(), closing.strip()) == ("{", "}")

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from openclaw_taskmem.cli.command_line import cli
-from openclaw_taskmem.cli.status_text import describe_reader
+from openclaw_taskmem.cli.daemon_commands import describe_reader
 
 ROW = {
     "name": "gemini",

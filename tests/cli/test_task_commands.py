@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.cli.hosts import HOSTS
+from openclaw_taskmem.cli.command_output import HOSTS
 
 
 @pytest.fixture(scope="module")

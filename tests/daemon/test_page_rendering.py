@@ -17,7 +17,7 @@ from tests.support.waiting import PATIENCE
 class FakeSite:
     """Renders every path as itself."""
 
-    def render(self, path: str, query: object, **viewer: object) -> Page:
+    def render(self, path: str, query: object, viewer: object) -> Page:
         return Page(200, "text/plain", path.encode())
 
 

@@ -1,7 +1,6 @@
 import asyncio
 
-from openclaw_taskmem.daemon.plugin_loops import PluginLoops
-from openclaw_taskmem.daemon.source_runs import run_sources
+from openclaw_taskmem.daemon.plugin_loops import PluginLoops, run_sources
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs.testing import FakeClock
 

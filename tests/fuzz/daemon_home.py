@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
-from openclaw_taskmem.daemon import doctor_runs
+from openclaw_taskmem.daemon import person_calls
 from openclaw_taskmem.daemon.server import SocketServer
 from openclaw_taskmem.plugin_host import plugin_host
 from tests.simulation.daemon import run_inline
@@ -58,7 +58,7 @@ class DaemonHome:
         for what in (
             patch.object(LOG, "propagate", new=False),
             patch.object(plugin_host, "run_with_timeout", run_inline),
-            patch.object(doctor_runs.DoctorRuns, "begin", lambda *_, **__: True),
+            patch.object(person_calls.DoctorRuns, "begin", lambda *_, **__: True),
         ):
             self._patches.enter_context(what)
 

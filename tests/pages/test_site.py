@@ -10,7 +10,8 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from openclaw_taskmem.pages import site, task_page
+from openclaw_taskmem.pages import site
+from openclaw_taskmem.pages import site as task_page
 from openclaw_taskmem.pages.site import Site
 from taskmem_hookspecs import Change, LedgerEntry
 from tests.support.world import World

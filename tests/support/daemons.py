@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_taskmem.cli.client import Link, connect
-from openclaw_taskmem.cli.hosts import HOSTS
+from openclaw_taskmem.cli.command_output import HOSTS
 from openclaw_taskmem.daemon.lock import find_holder
 from openclaw_taskmem.home import Home, find_home
 from tests.support.forked_daemons import ForkedDaemon, fork_daemon, list_forked

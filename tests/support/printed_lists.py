@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import click
 
-from openclaw_taskmem.cli import detail_text, doctor, doctor_rows, list_commands, overview_text
+from openclaw_taskmem.cli import doctor, doctor_rows, list_commands, task_text
 from openclaw_taskmem.home import locate_home
 from taskmem_hookspecs import DoctorRow, DoctorState
 
@@ -224,7 +224,7 @@ def print_list(name: str) -> None:
     """Print a list as its command does."""
     now = datetime.fromisoformat(NOW)
     with (
-        patch.multiple(detail_text, get_now=lambda: now),
+        patch.multiple(task_text, get_now=lambda: now),
         patch.multiple(list_commands, get_now=lambda: now),
         patch.multiple(doctor, _run_all_checks=lambda *_, **__: (row for row in CHECKS)),
     ):
@@ -238,14 +238,14 @@ def print_checks() -> None:
 
 
 LISTS: Mapping[str, Callable[[], object]] = {
-    "overview": lambda: overview_text.print_overview(OVERVIEW),
-    "list": lambda: overview_text.print_tasks({"now": NOW, "tasks": [ASKS, WORKS]}, 100),
-    "task": lambda: detail_text.print_task(TASK),
-    "waits": lambda: list_commands.print_waits([WAIT], 100),
-    "wakes": lambda: list_commands.print_wakes([WAKE], 100),
-    "runs": lambda: list_commands.print_runs([RUN], 100),
+    "overview": lambda: task_text.print_overview(OVERVIEW),
+    "list": lambda: task_text.print_tasks({"now": NOW, "tasks": [ASKS, WORKS]}, 100),
+    "task": lambda: task_text.print_task(TASK),
+    "waits": lambda: list_commands.print_list("waits", [WAIT], 100),
+    "wakes": lambda: list_commands.print_list("wakes", [WAKE], 100),
+    "runs": lambda: list_commands.print_list("runs", [RUN], 100),
     "doctor": print_checks,
-    "events": lambda: list_commands.print_events([EVENT], 100),
+    "events": lambda: list_commands.print_list("events", [EVENT], 100),
 }
 
 

@@ -67,7 +67,7 @@ class WakeProof:
         if not _MAIN.match(main):
             yield fail("proof", f"The gateway's main session is {main!r}.", RELOAD)
             return
-        trial = WakeTrial(checkup, self._environ, main.rsplit(":", 1)[0])
+        trial = _WakeTrial(checkup, self._environ, main.rsplit(":", 1)[0])
         yield ok(
             "proof",
             f"The session {trial.session} is made for a moment; it takes two short "
@@ -96,7 +96,7 @@ class WakeProof:
             yield warn("proof.left", left, f"Run: openclaw sessions archive {trial.session}")
 
 
-class WakeTrial:
+class _WakeTrial:
     """One test wake, with its own session, file and wait."""
 
     def __init__(self, checkup: Checkup, environ: Mapping[str, str], agent: str) -> None:

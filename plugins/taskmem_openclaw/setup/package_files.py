@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from taskmem_openclaw.json_values import find_value, to_list, to_object
 from taskmem_openclaw.setup import plan
-from taskmem_openclaw.setup.apply import ShippedPackage
+from taskmem_openclaw.setup.openclaw import ShippedPackage
 from taskmem_setup import NotOurs, Skill, find_command, find_home
 
 _READERS: Final = "TASKMEM_READERS"

@@ -16,14 +16,15 @@ import click
 
 from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.json_values import find_value
-from taskmem_openclaw.setup import apply, openclaw, package_files, plan
-from taskmem_openclaw.setup.apply import SetupPlan, SetupRecord
+from taskmem_openclaw.setup import openclaw, package_files, plan
+from taskmem_openclaw.setup import openclaw as apply
 from taskmem_openclaw.setup.config_edits import (
     ConfigChange,
     Document,
     apply_changes,
     is_same_json,
 )
+from taskmem_openclaw.setup.openclaw import SetupPlan, SetupRecord
 from taskmem_setup import NotOurs, describe_data, find_home
 
 _LOADS_SECONDS: Final = 30.0

@@ -24,7 +24,7 @@ def pages(monkeypatch):
 @pytest.fixture
 def run(tmp_path, monkeypatch, pages):
     monkeypatch.setenv("TASKMEM_HOME", str(tmp_path))
-    monkeypatch.setattr("openclaw_taskmem.cli.commands.require_person", lambda: None)
+    monkeypatch.setattr("openclaw_taskmem.cli.command_line.require_person", lambda: None)
     store = RecordingStore(tmp_path / "recordings")
     for seconds, picture in ((0, b"\xff\xd8picture"), (60, None)):
         at = datetime(2026, 2, 10, 12, tzinfo=UTC) + timedelta(seconds=seconds)

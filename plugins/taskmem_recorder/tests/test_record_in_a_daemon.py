@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from openclaw_taskmem.cli.hosts import HOSTS
+from openclaw_taskmem.cli.command_output import HOSTS
 from plugins.taskmem_recorder.tests.recording_room import RecordingRoom
 from tests.support.daemons import short_home
 from tests.support.screens import Screen

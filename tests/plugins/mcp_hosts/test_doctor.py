@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from taskmem_hookspecs import DoctorState
-from taskmem_mcp_hosts import apply, hosts
+from taskmem_mcp_hosts import hosts
+from taskmem_mcp_hosts import hosts as apply
 from taskmem_mcp_hosts.doctor import HostsCheck
 from taskmem_openclaw.doctor import rows as openclaw_rows
 from tests.plugins.openclaw.test_doctor import FakeCheckup

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.tools import catalog
-from taskmem_mcp_hosts import apply, hosts
+from taskmem_mcp_hosts import hosts
+from taskmem_mcp_hosts import hosts as apply
 from taskmem_openclaw.setup import package_files
 from taskmem_setup import add_seal, find_command
 

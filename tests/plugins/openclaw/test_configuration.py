@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from taskmem_openclaw import configuration
 from taskmem_openclaw.configuration import Webhooks
-from taskmem_openclaw.setup import apply
+from taskmem_openclaw.setup import openclaw
 
 SAID = "secret"
 ON = '{hooks: {enabled: true, token: "secret"}}'
@@ -57,7 +57,7 @@ def test_it_is_the_file_that_was_set_up_with_the_home(config, tmp_path):
     assert not configuration.may_want_plugin(environ)
     assert "OPENCLAW_CONFIG_PATH" not in configuration.build_environment(environ)
 
-    apply._save_record(tmp_path / "home", apply.SetupRecord(file, folder="/plugin"))
+    openclaw._save_record(tmp_path / "home", openclaw.SetupRecord(file, folder="/plugin"))
     assert configuration.may_want_plugin(environ)
     assert configuration.build_environment(environ)["OPENCLAW_CONFIG_PATH"] == file
     own = {**environ, "OPENCLAW_CONFIG_PATH": "/c/x"}

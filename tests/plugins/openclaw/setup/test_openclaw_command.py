@@ -17,7 +17,7 @@ import pytest
 from taskmem_hookspecs import Readiness
 from taskmem_openclaw import plugin_socket
 from taskmem_openclaw.setup import package_files, prompts
-from taskmem_openclaw.setup.apply import ShippedPackage
+from taskmem_openclaw.setup.openclaw import ShippedPackage
 from taskmem_setup import add_seal, find_command, find_home
 from taskmem_vision.gemini import Gemini
 from tests.plugins.openclaw.setup.stand_in import StandIn

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from taskmem_openclaw.setup import apply
+from taskmem_openclaw.setup import openclaw as apply
 from taskmem_openclaw.setup import openclaw as its_command
 from tests.support.waiting import PATIENCE
 

@@ -424,7 +424,7 @@ def test_no_trace_is_left_when_all_is_taken_out(config):
     assert "taskmem" not in str(find_value(left, ("plugins", "entries")) or "")
     assert plan.list_plugin_paths(left, WISHES) == []
     assert plan.list_own_servers(left) == []
-    for path in plan.tool_policy.list_scopes(left):
+    for path in plan.list_scopes(left):
         for key in ("allow", "alsoAllow"):
             assert "taskmem" not in (find_value(left, (*path, key)) or [])
     assert left["gateway"] == config["gateway"]

@@ -1,21 +1,25 @@
-"""`taskmem show`: a task, a wait or a wake, with all that belongs to it."""
+"""Tell people of tasks, waits and wakes: in lists (`taskmem`, `taskmem list`), and each as a whole.
+
+`taskmem show` prints a task, a wait or a wake, with all that belongs to it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
 import click
 
-from openclaw_taskmem.cli.command_output import get_now
-from openclaw_taskmem.cli.overview_text import format_activity
+from openclaw_taskmem.cli.command_output import get_now, note_limit
 from openclaw_taskmem.cli.tables import (
     Cell,
     Column,
     Paragraph,
     Table,
+    find_screen,
     format_age,
     format_local_time,
     format_short_id,
@@ -24,17 +28,178 @@ from openclaw_taskmem.cli.tables import (
     print_all,
     print_table,
 )
-from openclaw_taskmem.domain.text.texts import format_checksum, format_count, to_printable
+from openclaw_taskmem.domain.text.texts import (
+    format_checksum,
+    format_clock,
+    format_count,
+    to_printable,
+)
+
+_NO_TASK: Final = (
+    "There is no task. Tell your agent to start one, or see how it works: taskmem demo"
+)
+ALL_ENDED: Final = "No task is open. To see those that have ended: taskmem list --all"
+_SECTIONS: Final = {
+    "needs_you": ("Needs you", "bold yellow"),
+    "at_work": ("At work", "green"),
+    "waiting": ("Waiting", "cyan"),
+    "idle": ("Idle", "dim"),
+    "ended": ("Ended in the last day", "dim"),
+}
+"""Titles of the sections, and their colours."""
+_MARKS: Final = {"completed": "✓", "failed": "✗", "cancelled": "-"}
+_AGE_WIDTH: Final = 76
+"""Columns of a terminal from which on ages are shown."""
+_ID_WIDTH: Final = 60
+_STEP_WIDTH: Final = 110
+_OWNER_WIDTH: Final = 150
+
+
+def print_overview(found: Any) -> None:  # noqa: ANN401 - JSON
+    """Print the daemon's answer to `overview`."""
+    print_all(draw_overview(found, find_screen().columns))
+
+
+def print_tasks(found: Any, limit: int) -> None:  # noqa: ANN401 - JSON
+    """Print the daemon's answer to `tasks`; `limit`: how many it was asked for."""
+    if not found["tasks"]:
+        click.echo(_NO_TASK)
+        return
+    rows = [(_SECTIONS[line["section"]][1], line) for line in found["tasks"]]
+    now = datetime.fromisoformat(found["now"])
+    print_all([_draw_task_table(rows, now, find_screen().columns)])
+    if len(found["tasks"]) == limit:
+        note_limit(limit)
+
+
+def draw_overview(found: Any, width: float) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON
+    """Draw the daemon's answer to `overview`, with the columns for which there is room."""
+    sections = found["sections"]
+    if not any(sections.values()):
+        yield Paragraph(Cell(ALL_ENDED if found["all_ended"] else _NO_TASK))
+        return
+    rows: list[tuple[str, Any]] = []
+    for section, (title, style) in _SECTIONS.items():
+        if sections[section]:
+            rows.append((style, title))
+            rows += [(style, line) for line in sections[section]]
+    yield _draw_task_table(rows, datetime.fromisoformat(found["now"]), width)
+    if found["unlisted_failed"]:
+        more = format_count(found["unlisted_failed"], "older failed task")
+        yield from _draw_hint(f"{more}; all: taskmem list --all")
+    if found["unlisted"]:
+        more = format_count(found["unlisted"], "more open task")
+        yield from _draw_hint(f"{more}; all: taskmem list")
+    needing = next(iter(sections["needs_you"]), None)
+    if needing and (ways := _describe_next(needing, width)):
+        yield from _draw_hint(*ways)
+
+
+def _draw_hint(*lines: str) -> Iterator[Paragraph]:
+    return (Paragraph(Cell(line, "dim")) for line in ("", *lines))
+
+
+def _draw_task_table(rows: Sequence[tuple[str, Any]], now: datetime, width: float) -> Table:
+    """Draw a table of tasks and titles, each with its style; a title is a text."""
+    columns = [
+        Column("id", fixed=True, style="dim") if width >= _ID_WIDTH else None,
+        Column("", fixed=True),
+        Column("task", style="bold"),
+        Column("done", right=True, fixed=True),
+        Column("step") if width >= _STEP_WIDTH else None,
+        Column("what it does"),
+        Column("for", right=True, fixed=True) if width >= _AGE_WIDTH else None,
+        Column("who") if width >= _OWNER_WIDTH else None,
+    ]
+    cells = [
+        ("", "", Cell(line, style))
+        if isinstance(line, str)
+        else _format_line(line, style, now, width)
+        for style, line in rows
+    ]
+    shown = [n for n, column in enumerate(columns) if column is not None]
+    return Table(
+        [column for column in columns if column is not None],
+        [[row[n] for n in shown if n < len(row)] for row in cells],
+    )
+
+
+def _get_style(line: Any, style: str) -> str:  # noqa: ANN401 - JSON
+    """Return the colour of a task's line: what failed is red, whatever its section."""
+    return "bold red" if line["status"] == "failed" else style
+
+
+def _describe_line(line: Any, now: datetime, width: float) -> str:  # noqa: ANN401 - JSON
+    """Say what a task does or why it stopped, where, and by which call."""
+    sentences = [line["says"].rstrip(".")]
+    failed = line["status"] == "failed"
+    step = f", {line['step']}" if width < _STEP_WIDTH else ""
+    if line["step"] and failed:
+        sentences.append(f"stopped at step {line['step_number']} of {line['steps']}{step}")
+    elif line["step"] and line["section"] == "at_work" and step:
+        sentences.append(f"step {line['step_number']} of {line['steps']}{step}")
+    if line["activity"] and (failed or line["section"] == "at_work"):
+        sentences.append(_format_activity(line["activity"], now))
+    return "; ".join(filter(None, (*sentences, line["made"], line["unproved"])))
+
+
+def _format_activity(done: Any, now: datetime) -> str:  # noqa: ANN401 - JSON
+    """Say what an agent does now, or did last, and when."""
+    at = format_clock(datetime.fromisoformat(done["at"]), now)
+    if done["running"]:
+        return f"runs {done['what']}, since {at}"
+    what = "last call" if done["is_call"] else "last heard"
+    return f"{what} {at}: {done['what']}{', failed' if done['failed'] else ''}"
+
+
+def _format_line(
+    line: Any,  # noqa: ANN401 - JSON
+    style: str,
+    now: datetime,
+    width: float,
+) -> Sequence[str | Cell | None]:
+    return (
+        format_short_id(line["task_id"]),
+        Cell(_MARKS.get(line["status"], "●"), _get_style(line, style)),
+        line["name"],
+        f"{line['done']}/{line['steps']}",
+        line["step"] or "",
+        Cell(_describe_line(line, now, width), _get_style(line, style if style != "dim" else "")),
+        format_age(line["since"], now),
+        line["owner"] or "",
+    )
+
+
+def _describe_next(line: Any, width: float) -> list[str]:  # noqa: ANN401 - JSON
+    """Say what the user may do with the first task that needs them.
+
+    A command that does not fit beside its purpose has a line of its own.
+    """
+    task, actions = shlex.quote(line["task_id"]), line["actions"]
+    ways = {
+        "answer": (("Answer it", "answer"),),
+        "approve": (("Look at it", "show"), ("Accept it", "approve"), ("Or not", "send-back")),
+        "accept": (("See why", "show"), ("If it is done all the same", "accept")),
+        "resume": (("See why", "show"), ("Let it go on", "resume")),
+    }
+    found = next((way for action, way in ways.items() if action in actions), ())
+    rows = [(f"{what}:", f"taskmem {command} {task}") for what, command in found]
+    fitting = ((" ".join(row),) if len(" ".join(row)) <= width else row for row in rows)
+    return [line for lines in fitting for line in lines]
+
+
+# --- one as a whole ------------------------------------------------------------------------
+
 
 MOST_WAKES: Final = 5
 """Newest wakes of a task that are shown unless all are asked for."""
 MOST_MESSAGES: Final = 50
 """Newest messages of a task that are shown unless all are asked for."""
-INDENT: Final = 2
+_INDENT: Final = 2
 """Blanks before a line that belongs to a heading."""
-DETAIL_BLANKS: Final = 4
+_DETAIL_BLANKS: Final = 4
 """Blanks before the details of a row, and before the lines of a message."""
-UNJUDGED_NOTE: Final = (
+_UNJUDGED_NOTE: Final = (
     "Task memory tests that a thing exists and changed; nobody judged its content."
 )
 
@@ -60,20 +225,9 @@ def print_review(found: Any) -> None:  # noqa: ANN401 - JSON
         click.echo("Nothing was seen to be made.")
 
 
-def print_wait(found: Any) -> None:  # noqa: ANN401 - JSON
-    """Print the daemon's answer about a wait."""
-    print_all(_draw_wait(found, get_now()))
-
-
-def print_wake(found: Any) -> None:  # noqa: ANN401 - JSON
-    """Print the daemon's answer about a wake."""
-    print_all(_draw_wake(found, get_now()))
-
-
-PRINTERS: Final[Mapping[str, Callable[[Any], None]]] = {
-    "wait": print_wait,
-    "wake": print_wake,
-}
+def print_other(kind: str, found: Any) -> None:  # noqa: ANN401 - JSON
+    """Print the daemon's answer about a wait or a wake; `kind`: which."""
+    print_all((_draw_wait if kind == "wait" else _draw_wake)(found, get_now()))
 
 
 def print_pictures(found: Any) -> None:  # noqa: ANN401 - JSON
@@ -104,7 +258,7 @@ def _draw_task(
             "id": found["task_id"],
             "now": f"{line['says'].rstrip('.')}, since {_format_time(line['since'], now)}",
             "stopped" if line["status"] == "failed" else "at": at,
-            "agent": line["activity"] and format_activity(line["activity"], now),
+            "agent": line["activity"] and _format_activity(line["activity"], now),
             "output": (line["activity"] and line["activity"]["outcome"]) or None,
             "proof": line["made"] or None,
             "no proof": line["unproved"] or None,
@@ -116,8 +270,9 @@ def _draw_task(
         }
     )
     yield from _draw_heading(f"Plan, {line['done']} of {line['steps']} done")
+    current = next((step["step"] for step in found["steps"] if not step["done"]), None)
     for step in found["steps"]:
-        is_next = not step["done"] and step["text"] and step["step"] == _find_current(found)
+        is_next = step["text"] and step["step"] == current
         mark = "✓" if step["done"] else "▸" if is_next else "·"
         number = f"{step['step']}. "
         yield _draw_text(f"{mark} {number}{step['text'].removeprefix(number)}")
@@ -142,11 +297,6 @@ def _draw_task(
         yield from (Paragraph(Cell("")), Paragraph(Cell(more, "dim")))
 
 
-def _find_current(found: Any) -> int | None:  # noqa: ANN401 - JSON
-    """Return the number of the first step that is not done; None: all are."""
-    return next((step["step"] for step in found["steps"] if not step["done"]), None)
-
-
 def _draw_made(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON
     """Draw what was made, with what proves it."""
     if not found["proofs"]:
@@ -159,7 +309,7 @@ def _draw_made(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noq
         about = ", ".join(filter(None, (size, checksum, looked)))
         details = filter(None, (proof["tested"], about))
         yield from _draw_row(proof["what"], paint_state(proof["standing"]), *details)
-    yield _draw_text(Cell(UNJUDGED_NOTE, "dim"))
+    yield _draw_text(Cell(_UNJUDGED_NOTE, "dim"))
 
 
 def _draw_waits(waits: Sequence[Any], now: datetime) -> Iterator[Table | Paragraph]:
@@ -191,9 +341,9 @@ def _draw_wakes(wakes: Sequence[Any], count: int, now: datetime) -> Iterator[Tab
 
 def _draw_row(title: str, state: Cell, *details: str) -> Iterator[Table | Paragraph]:
     """Draw a title with a state, and details below it."""
-    yield Paragraph(make_cell(title), make_cell(state), INDENT)
+    yield Paragraph(make_cell(title), make_cell(state), _INDENT)
     for each in details:
-        yield _draw_text(Cell(each, "dim"), DETAIL_BLANKS)
+        yield _draw_text(Cell(each, "dim"), _DETAIL_BLANKS)
 
 
 def _draw_message(message: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON
@@ -207,7 +357,7 @@ def _draw_message(message: Any, now: datetime) -> Iterator[Table | Paragraph]:  
 def _draw_lines(text: str) -> Iterator[Table | Paragraph]:
     """Draw the lines of an agent or user, indented, so that none looks like ours."""
     for each in text.splitlines():
-        yield Paragraph(Cell(to_printable(each, "\ufffd")), blanks=DETAIL_BLANKS)
+        yield Paragraph(Cell(to_printable(each, "\ufffd")), blanks=_DETAIL_BLANKS)
 
 
 def _draw_wait(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON
@@ -281,14 +431,14 @@ def _draw_facts(facts: Mapping[str, str | None]) -> Table | Paragraph:
     """Draw facts with their names; None: left out."""
     rows = [[name, value] for name, value in facts.items() if value is not None]
     columns = [Column("", fixed=True, style="dim"), Column("")]
-    return Table(columns, rows, INDENT, titled=False)
+    return Table(columns, rows, _INDENT, titled=False)
 
 
 def _draw_heading(text: str) -> Iterator[Paragraph]:
     return iter((Paragraph(Cell("")), Paragraph(Cell(text, "bold"))))
 
 
-def _draw_text(text: str | Cell, blanks: int = INDENT) -> Paragraph:
+def _draw_text(text: str | Cell, blanks: int = _INDENT) -> Paragraph:
     return Paragraph(make_cell(text), blanks=blanks)
 
 
