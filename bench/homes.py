@@ -20,7 +20,7 @@ from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.domain.changes import stuck
 from openclaw_taskmem.domain.policies import StuckPolicy
 from openclaw_taskmem.domain.tasks import lifecycle
-from openclaw_taskmem.engine import notifications, startup
+from openclaw_taskmem.engine import notifications, run_recovery
 from openclaw_taskmem.engine.context import new_id
 from openclaw_taskmem.home import Home, find_home
 from taskmem_hookspecs import Bookmark, Change
@@ -92,7 +92,7 @@ def fill_home(home: Home, tasks: int, session_key: str | None = None) -> list[st
         store.commit(Change(tasks=rows, events=tuple(c.events[0] for c in changes)))
         ids += [task.task_id for task in rows]
     # A daemon would set the dues anew, and tell of every event, at its start.
-    policy = Bookmark(name=startup.BOOKMARK, value=POLICY.model_dump_json())
+    policy = Bookmark(name=run_recovery.POLICY_BOOKMARK, value=POLICY.model_dump_json())
     told = Bookmark(name=notifications.HOOKS_BOOKMARK, value=str(tasks))
     store.commit(Change(bookmarks=(policy, told)))
     store.close()

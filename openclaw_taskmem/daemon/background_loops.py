@@ -22,11 +22,10 @@ from openclaw_taskmem.domain.clock_skew import (
 from openclaw_taskmem.domain.policies import read_retry_after
 from openclaw_taskmem.domain.wakes.outbox import Delivery, Hold
 from openclaw_taskmem.engine import (
-    idleness,
     notifications,
+    recall,
     retention,
     run_recovery,
-    startup,
     stuck,
     waits,
     wakes,
@@ -278,8 +277,8 @@ class BackgroundLoops:
     async def _try_recover_state(self) -> bool:
         try:
             for mend in (
-                startup.reschedule_tasks,
-                startup.release_startup_wakes,
+                run_recovery.reschedule_tasks,
+                run_recovery.release_startup_wakes,
                 run_recovery.requeue_abandoned,
             ):
                 await self._apart(mend, self._context)
@@ -347,7 +346,7 @@ class BackgroundLoops:
             )
             self._jumped = False
         if self._went_back:
-            await self._apart(lambda: startup.reschedule_tasks(self._context, force=True))
+            await self._apart(lambda: run_recovery.reschedule_tasks(self._context, force=True))
             self._outbox.wake(now.wall)
             self._went_back = False
 
@@ -514,8 +513,22 @@ class BackgroundLoops:
 
     async def is_idle(self) -> bool:
         """Return True if no wake is being delivered, and nothing is open."""
-        is_open = await self._apart(idleness.is_anything_open, self._context)
+        is_open = await self._apart(is_anything_open, self._context)
         return not self._deliveries and not is_open
+
+
+def is_anything_open(context: Context) -> bool:
+    """Return whether a stuck check or lease is due ever, a wake or wait is open, or a source works.
+
+    A source of recorded history works while it tells of an activity, such as that it records.
+    """
+    return bool(
+        stuck.find_next_due(context)
+        or wakes.find_first_due(context)
+        or run_recovery.find_next_lapse(context)
+        or waits.list_watched_waits(context)
+        or recall.list_activity(context)
+    )
 
 
 def _parse_receipt(answer: object) -> WakeReceipt | None:

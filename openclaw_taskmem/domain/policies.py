@@ -48,7 +48,11 @@ class OutboxPolicy(Value):
     def retry_after(self, attempts: int, asked: float | None = None) -> timedelta:
         """Return how long a wake waits after so many failed attempts."""
         first, longest = self.first_retry_seconds, self.longest_retry_seconds
-        return _compute_backoff(attempts, first, longest, asked)
+        doublings = max(0, min(attempts - 1, 30))
+        seconds = first * 2**doublings
+        if asked is not None:
+            seconds = max(asked, min(seconds, _LONGEST_ASKED))
+        return timedelta(seconds=min(seconds, longest))
 
     def resend_after(self, wake: Wake) -> timedelta:
         """Return how long after being sent a wake is sent again: a turn may have lost it."""
@@ -126,25 +130,6 @@ def read_retry_after(error: BaseException) -> float | None:
     if isinstance(seconds, int | float) and 0 <= seconds <= sys.float_info.max:
         return float(seconds)
     return None
-
-
-def _compute_backoff(
-    attempts: int, first: float, longest: float, asked: float | None = None
-) -> timedelta:
-    """Return how long to rest after so many failed attempts; the rest doubles each time.
-
-    Args:
-        attempts: Failed attempts so far.
-        first: Rest after the first, in seconds.
-        longest: Longest rest, in seconds.
-        asked: Rest that the other side asked for, in seconds: no shorter one is taken, and the
-            doubling ends at `_LONGEST_ASKED`; None: it asked for none.
-    """
-    doublings = max(0, min(attempts - 1, 30))
-    seconds = first * 2**doublings
-    if asked is not None:
-        seconds = max(asked, min(seconds, _LONGEST_ASKED))
-    return timedelta(seconds=min(seconds, longest))
 
 
 def is_worth_logging(attempts: int) -> bool:

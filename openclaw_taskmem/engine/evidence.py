@@ -17,14 +17,14 @@ from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.tasks import ledger
-from openclaw_taskmem.domain.tasks.ledger import CheckedClaim
-from openclaw_taskmem.domain.tasks.proof import (
+from openclaw_taskmem.domain.tasks.ledger import (
     COMMAND_KIND,
+    CheckedClaim,
     RequiredArtifact,
     find_artifact_fault,
+    find_names,
     list_required_artifacts,
 )
-from openclaw_taskmem.domain.text.path_mentions import find_names
 from openclaw_taskmem.domain.text.texts import (
     clip_start,
     format_checksum,
@@ -84,12 +84,6 @@ class RequiredSet(Value):
     hidden: tuple[RequiredArtifact, ...]
     """The required artifacts at which the caller may not look."""
 
-    def is_same_as(self, other: RequiredSet) -> bool:
-        """Tell whether another set requires the same checks."""
-        fields = ("things", "message", "entries", "folder", "boxed", "hidden")
-        plans = self.task.plan == other.task.plan
-        return plans and all(getattr(self, f) == getattr(other, f) for f in fields)
-
 
 class CheckResult(Value):
     """The result of checking a required set."""
@@ -110,8 +104,11 @@ class CheckResult(Value):
     at: Instant
 
     def is_current_for(self, sought: RequiredSet, now: datetime) -> bool:
-        """Tell whether the result is fresh and for the same required set."""
-        return self.sought.is_same_as(sought) and abs(now - self.at) <= _CHECK_LIFETIME
+        """Tell whether the result is fresh, and another set requires the same checks."""
+        fields = ("things", "message", "entries", "folder", "boxed", "hidden")
+        same = all(getattr(self.sought, each) == getattr(sought, each) for each in fields)
+        same_plan = self.sought.task.plan == sought.task.plan
+        return same and same_plan and abs(now - self.at) <= _CHECK_LIFETIME
 
 
 def build_required_set(
@@ -139,14 +136,13 @@ def build_required_set(
         folders=tuple(context.store.read_records(WorkFolder, task.task_id)),
         folder=reported or caller.folder,
         boxed=boxed,
-        hidden=tuple(each for each in things if _is_hidden(context, each, caller)),
+        hidden=tuple(
+            each
+            for each in things
+            if each.kind == COMMAND_KIND
+            and targets.is_command_hidden(each.subject, caller, context.policies.looks)
+        ),
     )
-
-
-def _is_hidden(context: Context, thing: RequiredArtifact, caller: Caller) -> bool:
-    """Tell whether a required artifact is a command at whose record the caller may not look."""
-    command = thing.kind == COMMAND_KIND
-    return command and targets.is_command_hidden(thing.subject, caller, context.policies.looks)
 
 
 def verify_required(context: Context, sought: RequiredSet, *, asks: bool = True) -> CheckResult:
@@ -318,7 +314,12 @@ def add_late_entries(context: Context, task_id: str) -> None:
     """
     facts = context.store.read_task(task_id)
     run = find_last_run(context, task_id)
-    if facts.task.status is not TaskStatus.COMPLETED or _has_next(context, run):
+    later = context.store.find_runs(RunQuery(limit=_SEARCHED_RUNS)) if run else ()
+    has_next = any(
+        run is not None and each.session_key == run.session_key and each.created_at > run.created_at
+        for each in later
+    )
+    if facts.task.status is not TaskStatus.COMPLETED or has_next:
         return
     since = (run.ended_at if run else None) or facts.task.updated_at
     folders = [
@@ -336,15 +337,6 @@ def add_late_entries(context: Context, task_id: str) -> None:
     places = _build_shown_prefixes(run.agent.folder if run else None)
     user_notices = evidence.build_user_notices(whole, entries, places, context.clock.now())
     context.commit(Change(ledger=entries, events=user_notices))
-
-
-def _has_next(context: Context, run: Run | None) -> bool:
-    """Tell whether the session of a run has begun another run since."""
-    later = context.store.find_runs(RunQuery(limit=_SEARCHED_RUNS)) if run else ()
-    return any(
-        run is not None and each.session_key == run.session_key and each.created_at > run.created_at
-        for each in later
-    )
 
 
 def check_first_answer(context: Context, session_key: str, answer: str) -> None:

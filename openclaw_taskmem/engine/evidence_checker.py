@@ -6,17 +6,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Final
 
 from openclaw_taskmem.domain.changes import evidence
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.tasks import ledger, proof
-from openclaw_taskmem.domain.tasks.ledger import CheckedClaim, FileTimes
-from openclaw_taskmem.domain.tasks.proof import RequiredArtifact
-from openclaw_taskmem.domain.text import path_mentions
+from openclaw_taskmem.domain.tasks import ledger
+from openclaw_taskmem.domain.tasks.ledger import CheckedClaim, FileTimes, RequiredArtifact
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.ledger import (
     SLACK,
@@ -88,7 +86,11 @@ class EvidenceChecker:
         folder.
         """
         self._context, self._task, self._run = context, task, run
-        self._folders = [_limit_since(each, task.created_at) for each in folders]
+        # Files that were made before the task are ignored.
+        self._folders = [
+            each.model_copy(update={"since": each.since and max(each.since, task.created_at)})
+            for each in folders
+        ]
         self._folder = folder
         self._until = context.clock.now() + LOOK_TIME_LIMIT
         self._unsure: dict[str, str] = {}
@@ -120,16 +122,12 @@ class EvidenceChecker:
         names, by_command = self._read_agent_names(words, claimed), {path for path, *_ in named}
         for path, entry in entries.items():
             own = not entry.nearby or path in by_command or self._is_made_by_call(entry)
-            if own or not names.isdisjoint(path_mentions.list_tails(path, self.places)):
-                entries[path] = self._add_call(entry.model_copy(update={"nearby": False}))
+            if own or not names.isdisjoint(ledger.list_tails(path, self.places)):
+                # The latest call that had begun has probably made the change.
+                before = [call_id for at, call_id, _ in self._calls if at <= entry.at]
+                call_id = entry.call_id or next(reversed(before), None)
+                entries[path] = entry.model_copy(update={"nearby": False, "call_id": call_id})
         return entries
-
-    def _add_call(self, entry: LedgerEntry) -> LedgerEntry:
-        """Add to an entry the call that has probably made the change."""
-        before = [call_id for at, call_id, _ in self._calls if at <= entry.at]
-        if entry.call_id is not None or not before:
-            return entry
-        return entry.model_copy(update={"call_id": before[-1]})
 
     def _is_made_by_call(self, entry: LedgerEntry) -> bool:
         """Tell whether a call of the agent ran when a file changed, as far as is known.
@@ -151,8 +149,8 @@ class EvidenceChecker:
     def _read_agent_names(self, words: str, claimed: Iterable[str]) -> frozenset[str]:
         messages = self._context.store.read_records(Message, self._task.task_id, _SEARCHED_MESSAGES)
         texts = (each.content for each in messages if each.role is Role.AGENT)
-        found = path_mentions.find_names(*self._task.plan, *texts, words).here
-        names = (each for name in found for each in path_mentions.list_readings(name))
+        found = ledger.find_names(*self._task.plan, *texts, words).here
+        names = (each for name in found for each in ledger.list_readings(name))
         up = self._folder or ""
         spelt = (os.path.join(up, e) if e.startswith("..") else e for e in (*names, *claimed))
         return frozenset(os.path.normpath(os.path.expanduser(each)) for each in spelt)
@@ -200,7 +198,10 @@ class EvidenceChecker:
         return tuple(path for path in passed if path not in self.places)
 
     def _find_all_changes(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
-        folders = [f for f in self._folders if f.since and self._may_list(f)]
+        looks = partial(may_look, self._context, self._run, folder=self._folder)
+        used = [each for each in self._folders if each.since]
+        folders = [each for each in used if looks(each.path)]
+        self._unsure |= {each.path: _FOREIGN_TEXT for each in used if each not in folders}
         found = [each for f in folders for each in self._find_folder_changes(f)]
         if not found:  # Git may ignore all files that were made.
             more = (each for f in folders for each in self._find_folder_changes(f, ignored=True))
@@ -209,11 +210,6 @@ class EvidenceChecker:
             at = self._context.clock.now()
             at = ledger.from_nanoseconds(stamps.changed) if stamps else at
             yield path, change, at, stamps.size if stamps else None
-
-    def _may_list(self, folder: WorkFolder) -> bool:
-        allowed = may_look(self._context, self._run, folder.path, self._folder)
-        self._unsure |= {} if allowed else {folder.path: _FOREIGN_TEXT}
-        return allowed
 
     def _find_folder_changes(
         self, folder: WorkFolder, *, ignored: bool = False
@@ -303,8 +299,8 @@ class EvidenceChecker:
     def _check_thing(self, thing: RequiredArtifact, doubt: str | None = None) -> CheckedClaim:
         """Check an artifact; `doubt`: why it is not checked; None: it is."""
         now = self._context.clock.now()
-        claim = proof.make_claim(thing, self._task, self._folder, self._roots, now)
-        if thing.kind == proof.ELSEWHERE_KIND:
+        claim = ledger.make_claim(thing, self._task, self._folder, self._roots, now)
+        if thing.kind == ledger.ELSEWHERE_KIND:
             doubt = ELSEWHERE_TEXT
         elif doubt is None and now > self._until:
             doubt = _LATE_TEXT
@@ -341,9 +337,7 @@ class EvidenceChecker:
 
     def _explain_missing_name(self, name: str, entries: set[str]) -> str | None:
         """Return why a name cannot be verified; None: it is found, or is no path."""
-        whys = [
-            self._explain_missing_path(each, entries) for each in path_mentions.list_readings(name)
-        ]
+        whys = [self._explain_missing_path(each, entries) for each in ledger.list_readings(name)]
         unsure = (why for why in whys if why != ledger.NOWHERE_SENTENCE)
         return None if None in whys else next(unsure, ledger.NOWHERE_SENTENCE)
 
@@ -378,15 +372,8 @@ class EvidenceChecker:
     @cached_property
     def _command_names(self) -> frozenset[str]:
         """The names in commands that succeeded, such as a file on another machine."""
-        found = path_mentions.find_names(*checkpoints.read_successes(self._checkpoints))
+        found = ledger.find_names(*checkpoints.read_successes(self._checkpoints))
         return frozenset((*found.here, *found.elsewhere))
-
-
-def _limit_since(folder: WorkFolder, created: datetime) -> WorkFolder:
-    """Ignore files in a folder that were made before the task."""
-    if folder.since is None or folder.since >= created:
-        return folder
-    return folder.model_copy(update={"since": created})
 
 
 def _to_unverified(entry: LedgerEntry, why: str) -> LedgerEntry:

@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.text import texts
 from openclaw_taskmem.domain.wakes import outbox, packet
-from openclaw_taskmem.engine import packets, run_recovery, runs, turns, wakes
+from openclaw_taskmem.engine import run_history, run_recovery, runs, turns, wakes
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import (
     AWAY_TEXT,
@@ -239,7 +239,7 @@ def build_reminder(
         reason = describe_cut(facts.run, boot) or "The user asked for this."
     elif facts.task.status is TaskStatus.ACTIVE:
         reason = "This is your open task; your context may have lost it."
-    text = packets.render_resume_text(context, facts, wake_id, reason, plain=plain)
+    text = run_history.render_resume_text(context, facts, wake_id, reason, plain=plain)
     return found, text
 
 

@@ -19,8 +19,13 @@ from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain.effects.side_effects import split_script
 from openclaw_taskmem.domain.tasks import ledger
-from openclaw_taskmem.domain.tasks.ledger import FileTimes, FileTouch, FolderListing
-from openclaw_taskmem.domain.text.path_mentions import find_names, split_words
+from openclaw_taskmem.domain.tasks.ledger import (
+    FileTimes,
+    FileTouch,
+    FolderListing,
+    find_names,
+    split_words,
+)
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.engine.context import Context, Decision
 from taskmem_hookspecs import Change, FileChange, LedgerEntry, Run, TaskFacts, Value, WorkFolder
@@ -60,7 +65,7 @@ def list_files(folder: str, *, ignored: bool = False) -> FolderListing | None:
             return FolderListing(files=files, complete=False)
         if _NOT_THE_AGENTS in path:
             continue
-        if not _is_text(path):
+        if any("\udc80" <= each <= "\udcff" for each in path):
             complete = False
         elif stat.S_ISREG(info.st_mode):
             files[path.removeprefix(top)] = _to_stamps(info)
@@ -92,11 +97,6 @@ def read_stamps(path: str) -> FileTimes | None:
 def _to_stamps(info: os.stat_result) -> FileTimes:
     written, changed = max(info.st_mtime_ns, 0), max(info.st_ctime_ns, 0)
     return FileTimes(written=written, changed=changed, size=info.st_size)
-
-
-def _is_text(path: str) -> bool:
-    """Tell whether a path can be stored, that is, decodes as text."""
-    return not any("\udc80" <= each <= "\udcff" for each in path)
 
 
 def _walk_files(folder: str, *, git: bool) -> Iterator[tuple[str, os.stat_result]]:

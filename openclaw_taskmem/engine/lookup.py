@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import Budget
 from openclaw_taskmem.domain.text.texts import quote_line, to_one_line, to_plain_line
 from openclaw_taskmem.domain.wakes import notices
-from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine import run_history
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_guards import (
     SEARCHED_ROWS,
@@ -210,7 +210,11 @@ def _describe_several(words: str, found: Sequence[Found], tasks: Sequence[Task])
     tasks_by_id = {task.task_id: task for task in tasks}
 
     def show(each: Found) -> str:
-        end, task = _find_unique_end(each, found), tasks_by_id.get(each.id)
+        rest = each.id.partition("_")[2]
+        others = [other.id for other in found if other != each]
+        sizes = range(min(_SHOWN_END, len(rest)), len(rest) + 1)
+        ends = (rest[-size:] for size in sizes if not any(o.endswith(rest[-size:]) for o in others))
+        end, task = next(ends, each.id), tasks_by_id.get(each.id)
         if task is None:
             return f"{each.kind} {end}"
         return f"{end} {quote_line(to_plain_line(task.name), 60)} ({task.status})"
@@ -219,15 +223,6 @@ def _describe_several(words: str, found: Sequence[Found], tasks: Sequence[Task])
     more = f" and {len(found) - _LISTED_TASKS} more" if len(found) > _LISTED_TASKS else ""
     named = quote_line(to_plain_line(words), 80)
     return f"{named} may mean {shown}{more}; give the end of an id, as it stands here."
-
-
-def _find_unique_end(each: Found, found: Sequence[Found]) -> str:
-    """Return the shortest end of an id that no other of those has, at least as long as in lists."""
-    rest = each.id.partition("_")[2]
-    others = [other.id for other in found if other != each]
-    sizes = range(min(_SHOWN_END, len(rest)), len(rest) + 1)
-    ends = (rest[-size:] for size in sizes if not any(o.endswith(rest[-size:]) for o in others))
-    return next(ends, each.id)
 
 
 # --- where a task stands -------------------------------------------------------------------
@@ -273,7 +268,7 @@ def read_overview(
         past=past,
         page=read_history_page(context, facts.task.task_id, place),
         still_running=context.live.running_work.get(
-            packets.get_session_key(facts.task, facts.run), ()
+            run_history.get_session_key(facts.task, facts.run), ()
         ),
         budget=current_run.compute_budget(facts, context.policies.runs),
         now=context.clock.now(),

@@ -45,7 +45,12 @@ class _RetentionPass:
         self._context = context
         self._now = context.clock.now()
         self._until = context.clock.monotonic() + PATIENCE_SECONDS
-        self._upto = _find_read_position(context)
+        places = [
+            notifications.find_position(context, outgoing)
+            for outgoing in notifications.NotificationKind
+        ]
+        places.append(notifications.find_hooks_position(context))
+        self._upto = min((place for place in places if place is not None), default=None)
         self._dropped: Counter[str] = Counter()
         self._before, self._after = self._now, 0
         """The cutoff of the last search, and the event up to which it has searched."""
@@ -106,13 +111,3 @@ class _RetentionPass:
     def _is_over(self) -> bool:
         over = self._context.clock.monotonic() > self._until
         return over or self._context.stopping.is_set()
-
-
-def _find_read_position(context: Context) -> int | None:
-    """Return the event up to which every reader has read the log; None: there are no readers."""
-    places = [
-        notifications.find_position(context, outgoing)
-        for outgoing in notifications.NotificationKind
-    ]
-    places.append(notifications.find_hooks_position(context))
-    return min((place for place in places if place is not None), default=None)

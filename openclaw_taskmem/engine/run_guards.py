@@ -16,7 +16,7 @@ from openclaw_taskmem.domain.runs import claims, current_run
 from openclaw_taskmem.domain.runs.current_run import OPEN_STATES, RunReason
 from openclaw_taskmem.domain.runs.machine import RunTransition, UserHeard, apply_events, begin_run
 from openclaw_taskmem.domain.tasks import lifecycle, thread
-from openclaw_taskmem.engine import packets, run_recovery
+from openclaw_taskmem.engine import run_history, run_recovery
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_history import find_last_run, find_last_runs
 from taskmem_hookspecs import (
@@ -314,7 +314,7 @@ def make_resume_wake(
     if not context.sessions.is_own(run.session_key):
         return None
     wake_id = context.new_id("wake", now)
-    text = packets.render_resume_text(context, facts, wake_id, GO_ON, answer=answer)
+    text = run_history.render_resume_text(context, facts, wake_id, GO_ON, answer=answer)
     return continuation.make_wake(run, wake_id, text, now)
 
 

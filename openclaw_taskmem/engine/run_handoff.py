@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.runs import claims
 from openclaw_taskmem.domain.runs.machine import ToldToGoOn, UserSpoke, apply_events
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.wakes import outbox
-from openclaw_taskmem.engine import evidence, packets
+from openclaw_taskmem.engine import evidence, run_history
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import (
     GO_ON,
@@ -66,7 +66,7 @@ def move_to_background(
             run,
             list_background_runs(context),
             wake_id=wake_id,
-            text=packets.render_resume_text(context, facts, wake_id, GO_ON, background=sent),
+            text=run_history.render_resume_text(context, facts, wake_id, GO_ON, background=sent),
             moved=moved,
             now=now,
             policy=context.policies.runs,
@@ -298,7 +298,7 @@ def reset_run(context: Context, task_id: str, caller: Caller) -> tuple[Run, Owne
         change = handoff.build_run_reset(
             facts,
             wake_id=wake_id,
-            text=packets.render_resume_text(context, facts, wake_id, GO_ON),
+            text=run_history.render_resume_text(context, facts, wake_id, GO_ON),
             turn=find_turn_session(context, run),
             sessions=context.sessions,
             now=now,

@@ -1,7 +1,7 @@
-"""Recover runs whose lease has expired or whose gateway has restarted.
+"""Recover runs whose lease has expired or whose gateway has restarted, and what a start must mend.
 
-Recovery requeues runs, wakes their sessions, asks the user or fails the runs; it never does their
-work.
+A start, a changed setting and a clock that was set back are mended alike. Recovery requeues runs,
+makes wakes due, asks the user or fails the runs; it never does their work.
 """
 
 from __future__ import annotations
@@ -13,16 +13,24 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain import callers, events
 from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.domain.changes import continuation, recovery
 from openclaw_taskmem.domain.changes.recovery import LapseAction, LapseVerdict, OwnerStatus
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
-from openclaw_taskmem.domain.runs.machine import LeaseReleased, LeaseSet, ResumeTried, apply_events
+from openclaw_taskmem.domain.runs.machine import (
+    ClockSetBack,
+    LeaseReleased,
+    LeaseSet,
+    ResumeTried,
+    apply_events,
+)
 from openclaw_taskmem.domain.tasks import thread
-from openclaw_taskmem.engine import packets
+from openclaw_taskmem.domain.wakes import outbox
+from openclaw_taskmem.engine import run_history
 from openclaw_taskmem.engine.context import Context, Decision
+from openclaw_taskmem.engine.wakes import update_wakes
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -34,8 +42,14 @@ from taskmem_hookspecs import (
     StoreBusy,
     StoreFull,
     StoreUnavailable,
+    Task,
     TaskFacts,
     TaskNotFound,
+    TaskQuery,
+    TaskStatus,
+    Wake,
+    WakeQuery,
+    WakeState,
 )
 from taskmem_hookspecs.errors import Conflict, RunNotFound
 from taskmem_hookspecs.roles import FOREVER
@@ -78,7 +92,12 @@ def sweep_lapsed_runs(context: Context, gateways: Sequence[GatewayPresence]) -> 
         except (StoreBusy, StoreFull, StoreUnavailable):
             raise
         except TaskNotFound:
-            _postpone_lapse(context, run)
+            now = context.clock.now()
+            later = now + _UNREADABLE_DELAY
+            with suppress(Conflict):
+                context.commit(
+                    Change(runs=(apply_events(run, LeaseSet(lease_until=later), now=now).run,))
+                )
         except Exception:
             log.exception("%s could not be looked at; the others are", run.run_id)
     if reset:
@@ -95,14 +114,6 @@ def sweep_lapsed_runs(context: Context, gateways: Sequence[GatewayPresence]) -> 
         )
         context.commit(Change(events=(swept,)))
     return len(due)
-
-
-def _postpone_lapse(context: Context, run: Run) -> None:
-    """Extend the lease of a run whose task cannot be read, so that it can be repaired."""
-    now = context.clock.now()
-    later = now + _UNREADABLE_DELAY
-    with suppress(Conflict):
-        context.commit(Change(runs=(apply_events(run, LeaseSet(lease_until=later), now=now).run,)))
 
 
 def requeue_abandoned(
@@ -336,7 +347,7 @@ def _handle_lapse(
     text = ""
     if verdict.action is LapseAction.RESUME:
         cut = recovery.describe_cut(facts.run, sight.boot) or f"{recovery.CUT_SENTENCE}."
-        text = packets.render_resume_text(context, facts, wake_id, f"{cut} Go on with it now.")
+        text = run_history.render_resume_text(context, facts, wake_id, f"{cut} Go on with it now.")
     change = recovery.apply_lapse(
         facts, verdict, wake_id=wake_id, text=text, now=now, policy=context.policies.runs
     )
@@ -378,3 +389,133 @@ def _is_gateway_run(context: Context, run: Run) -> bool:
     """Tell whether a run belongs to a session of this home's gateways."""
     session = run.session_key or ""
     return context.store.serves(run.home) and context.sessions.is_own(session)
+
+
+# --- starts, settings and clocks --------------------------------------------------------
+
+
+POLICY_BOOKMARK: Final = "stuck_policy"
+_TASK_BATCH: Final = 500
+"""Tasks rescheduled in one commit."""
+
+
+def reschedule_tasks(context: Context, *, force: bool = False) -> int:
+    """Reschedule the stuck check of each active task; return how many there were.
+
+    Leases that are longer than possible are cut first. The tasks are rescheduled if the settings
+    have changed since, if rows have times in the future, or if `force` says that the clock was set
+    back; else 0 is returned. In the last two cases their times are reduced to now, due wakes become
+    due now, and sent ones are sent again no later than if they had been sent now.
+    """
+    leased = RunQuery(states=recovery.MAY_LAPSE, limit=MOST_ROWS)
+    for run in context.store.find_runs(leased):
+        if _correct_run_time(context, run) != run:
+            read = partial(context.store.read_run, run.run_id)
+            context.update(run.task_id, read, partial(_cap_lease, context))
+    policy = context.policies.stuck.model_dump_json()
+    force = force or _has_future_rows(context)
+    if not force and context.store.read_bookmark(POLICY_BOOKMARK) == policy:
+        return 0
+    seen, after = 0, ""
+    while batch := context.store.find_tasks(
+        TaskQuery(status=TaskStatus.ACTIVE, after=after, limit=_TASK_BATCH)
+    ):
+        after = batch[-1].task_id
+        seen += len(batch)
+        ready = [context.schedule(_correct_task_time(context, task)) for task in batch]
+        moved = [new for old, new in zip(batch, ready, strict=True) if new != old]
+        try:
+            context.commit(Change(tasks=tuple(moved)))
+        except Conflict:
+            _reschedule_one_by_one(context, moved)
+    if force:
+        for wake in _find_owed_wakes(context, *callers.OWED_STATES):
+            if _correct_wake_time(context, wake) != wake:
+                _deliver_now(context, wake)
+    context.commit(Change(bookmarks=(context.store.make_bookmark(POLICY_BOOKMARK, policy),)))
+    return seen
+
+
+def release_startup_wakes(context: Context) -> None:
+    """Requeue the wakes that this home had claimed: no delivery is in flight at startup.
+
+    Otherwise they would wait for the end of their claim. Wakes that no transport reached are due,
+    too, if one does now. Wakes that wait for another reason stay, and in a shared database those
+    without a home, which may be another's.
+    """
+    now = context.clock.now()
+    for wake in _find_owed_wakes(context, WakeState.DUE):
+        alone = wake.home is not None or not context.store.is_shared
+        is_kept = callers.is_kept(wake) and context.reaches(wake.host, wake.session_key)
+        if alone and (is_kept or outbox.is_in_flight(wake, now)):
+            _deliver_now(context, wake)
+
+
+def _has_future_rows(context: Context) -> bool:
+    """Tell whether any row of this home was written by a clock ahead of this one."""
+    now = context.clock.now()
+    newest = context.store.find_tasks(TaskQuery(limit=1))
+    due = context.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=1))
+    return (
+        any(task.updated_at > now for task in newest)
+        or any(wake.created_at > now for wake in due)
+        or any(
+            _correct_wake_time(context, w) != w for w in _find_owed_wakes(context, WakeState.SENT)
+        )
+    )
+
+
+def _find_owed_wakes(context: Context, *states: WakeState) -> Sequence[Wake]:
+    """Return the wakes of this home that are in these states."""
+    return context.store.find_wakes(WakeQuery(states=states, limit=MOST_ROWS))
+
+
+def _deliver_now(context: Context, wake: Wake) -> None:
+    def deliver(current: Sequence[Wake], now: datetime) -> Change:
+        open_wakes = (each for each in current if each.state in callers.OWED_STATES)
+        return Change(
+            wakes=tuple(
+                callers.deliver_kept(each, now)
+                if callers.is_kept(each)
+                else _correct_wake_time(context, each)
+                for each in open_wakes
+            )
+        )
+
+    update_wakes(context, wake.task_id or "", [wake.wake_id], deliver)
+
+
+def _correct_wake_time(context: Context, wake: Wake) -> Wake:
+    return recovery.correct_wake_time(wake, context.clock.now(), context.policies.outbox)
+
+
+def _cap_lease(context: Context, run: Run, _: datetime) -> Decision[None]:
+    capped = _correct_run_time(context, run)
+    return Change(runs=(capped,) if capped != run else ()), None
+
+
+def _correct_run_time(context: Context, run: Run) -> Run:
+    return apply_events(
+        run, ClockSetBack(), now=context.clock.now(), policy=context.policies.runs
+    ).run
+
+
+def _reschedule_one_by_one(context: Context, batch: Sequence[Task]) -> None:
+    for task in batch:
+        context.update_task(
+            task.task_id,
+            lambda facts, _: (Change(tasks=(_correct_task_time(context, facts.task),)), None),
+        )
+
+
+def _correct_task_time(context: Context, task: Task) -> Task:
+    now = context.clock.now()
+    alerted = task.last_stuck_alert_at
+    return task.model_copy(
+        update={
+            "updated_at": min(task.updated_at, now),
+            "last_stuck_alert_at": min(alerted, now) if alerted else None,
+            # Whether to hold the alert back is decided again when it is due.
+            "held_until": None,
+        }
+    )

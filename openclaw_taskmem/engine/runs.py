@@ -40,7 +40,7 @@ from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import quote_line, to_plain_line
 from openclaw_taskmem.domain.wakes import outbox, packet
-from openclaw_taskmem.engine import packets, run_recovery, tasks
+from openclaw_taskmem.engine import run_history, run_recovery, tasks
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.lookup import find_own_task
 from openclaw_taskmem.engine.run_guards import (
@@ -239,7 +239,9 @@ def resume_task(
     wake_id = f"resume_{facts.task.task_id}"
     if _is_parent_session(facts.run, caller):
         return (facts.task, facts.run, packet.build_away_reminder(facts.task, wake_id, AWAY_TEXT))
-    text = packets.render_resume_text(context, facts, wake_id, GO_ON, answer=answer, asked=asked)
+    text = run_history.render_resume_text(
+        context, facts, wake_id, GO_ON, answer=answer, asked=asked
+    )
     return facts.task, facts.run, text
 
 

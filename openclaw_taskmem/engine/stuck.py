@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain.changes import stuck
-from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine import run_history
 from openclaw_taskmem.engine.context import Context, Decision
 from taskmem_hookspecs import (
     Change,
@@ -96,7 +96,7 @@ def _check_task(
     verdict = stuck.add_failures(verdict, failed, context.policies.stuck)
     due_wake = stuck.find_due_wake(facts)
     wake_id = due_wake.wake_id if due_wake else context.new_id("wake", now)
-    text, rendered = packets.render_packet(context, facts, verdict, wake_id, plain=plain)
+    text, rendered = run_history.render_packet(context, facts, verdict, wake_id, plain=plain)
     if due_wake is not None:
         # The last wake is still due: update its text instead of adding another, and
         # restart the cooldown.

@@ -44,9 +44,8 @@ from openclaw_taskmem.engine import (
 )
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.lookup import find_failure
-from openclaw_taskmem.engine.packets import get_session_key
 from openclaw_taskmem.engine.run_guards import SEARCHED_ROWS, list_background_runs, list_own_tasks
-from openclaw_taskmem.engine.run_history import find_last_run
+from openclaw_taskmem.engine.run_history import find_last_run, get_session_key
 from openclaw_taskmem.engine.wakes import find_unreached
 from taskmem_hookspecs import (
     Change,
@@ -269,24 +268,20 @@ def _number_tasks(
     order = [*named]
     if session is not None and named:
         with context.lock_subjects(LISTED_BOOKMARK):
-            order = _store_order(context, session, order, anew=anew)
+            lists: dict[str, list[str]] = json.loads(
+                context.store.read_bookmark(LISTED_BOOKMARK) or "{}"
+            )
+            former = lists.pop(session, [])
+            order = [*dict.fromkeys(order if anew else (*former, *order))]
+            if anew or order != former:
+                newest = dict([*lists.items(), (session, order)][-MOST_LISTED:])
+                mark = context.store.make_bookmark(LISTED_BOOKMARK, json.dumps(newest))
+                context.commit(Change(bookmarks=(mark,)))
     return [
         named[task_id].model_copy(update={"number": number})
         for number, task_id in enumerate(order, 1)
         if task_id in named
     ]
-
-
-def _store_order(context: Context, session: str, named: list[str], *, anew: bool) -> list[str]:
-    """Store the order of a session's tasks as the one that was listed last, and return it."""
-    lists: dict[str, list[str]] = json.loads(context.store.read_bookmark(LISTED_BOOKMARK) or "{}")
-    former = lists.pop(session, [])
-    order = [*dict.fromkeys(named if anew else (*former, *named))]
-    if anew or order != former:
-        newest = dict([*lists.items(), (session, order)][-MOST_LISTED:])
-        mark = context.store.make_bookmark(LISTED_BOOKMARK, json.dumps(newest))
-        context.commit(Change(bookmarks=(mark,)))
-    return order
 
 
 def _list_own(context: Context, session: str, host: str | None) -> list[Task]:

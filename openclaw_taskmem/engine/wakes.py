@@ -18,7 +18,7 @@ from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes.notices import WakeFacts
 from openclaw_taskmem.domain.wakes.outbox import Delivery, Hold
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.packets import get_session_key
+from openclaw_taskmem.engine.run_history import get_session_key
 from taskmem_hookspecs import (
     Change,
     Run,
@@ -64,7 +64,11 @@ def claim_deliveries(
     """
     now = context.clock.now()
     due = _find_due_wakes(context, now, holds)
-    _keep_undeliverable(context, [wake for wake in due if not _is_reached(context, wake)])
+    try:
+        context.commit(callers.keep_wakes([wake for wake in due if not _is_reached(context, wake)]))
+    except Conflict:
+        # One was fetched or superseded meanwhile: the next pass looks again.
+        log.debug("what cannot be delivered is looked at again")
     sessions: defaultdict[str | None, list[Wake]] = defaultdict(list)
     for wake in due:
         if _is_reached(context, wake) and holds(wake.session_key) is None:
@@ -102,15 +106,6 @@ def _split_by_host(context: Context, wakes: Sequence[Wake]) -> Iterator[Sequence
 
 def _is_reached(context: Context, wake: Wake) -> bool:
     return context.reaches(wake.host, wake.session_key)
-
-
-def _keep_undeliverable(context: Context, wakes: Sequence[Wake]) -> None:
-    """Keep the wakes that no transport can deliver, until they are fetched."""
-    try:
-        context.commit(callers.keep_wakes(wakes))
-    except Conflict:
-        # One was fetched or superseded meanwhile: the next pass looks again.
-        log.debug("what cannot be delivered is looked at again")
 
 
 def find_next_due(context: Context, holds: Holds, horizon: timedelta) -> datetime | None:

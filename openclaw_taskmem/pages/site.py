@@ -21,7 +21,7 @@ from markupsafe import Markup
 from openclaw_taskmem.domain import reader_budget
 from openclaw_taskmem.domain.conditions.targets import describe_target, describe_wait
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
-from openclaw_taskmem.domain.tasks.proof import ProofStanding, list_proofs
+from openclaw_taskmem.domain.tasks.ledger import ProofStanding, list_proofs
 from openclaw_taskmem.domain.text.text_safety import escape_hidden
 from openclaw_taskmem.domain.text.texts import format_clock, format_duration, format_iso_millis
 from openclaw_taskmem.domain.views import timeline

@@ -28,7 +28,7 @@ from pydantic_core import ErrorDetails
 from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import AGENT, USER
 from openclaw_taskmem.domain.conditions.targets import is_queue
-from openclaw_taskmem.domain.tasks import lifecycle, proof
+from openclaw_taskmem.domain.tasks import ledger, lifecycle
 from openclaw_taskmem.domain.text.redaction import MASK, scrub_json
 from openclaw_taskmem.domain.text.text_safety import has_visible_text
 from openclaw_taskmem.domain.views.user_actions import LONGEST_ANSWER
@@ -282,7 +282,7 @@ def _refuse_reserved_keys(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _is_named(item: JsonValue) -> bool:
-    return bool(proof.read_metadata_artifacts({lifecycle.ARTIFACTS: [item]}))
+    return bool(ledger.read_metadata_artifacts({lifecycle.ARTIFACTS: [item]}))
 
 
 def _require_named(item: JsonValue) -> JsonValue:

@@ -11,7 +11,7 @@ from openclaw_taskmem.domain.policies import StuckPolicy
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
 from openclaw_taskmem.domain.wakes import notices, packet
 from openclaw_taskmem.domain.wakes.outbox import Hold
-from openclaw_taskmem.engine import notifications, startup, stuck, waits, wakes
+from openclaw_taskmem.engine import notifications, run_recovery, stuck, waits, wakes
 from openclaw_taskmem.engine.context import new_id
 from taskmem_hookspecs import (
     Bookmark,
@@ -438,11 +438,11 @@ def test_pages_are_told_of_all_but_places_in_the_log(name: str, *, shown: bool) 
 def test_a_changed_threshold_reschedules_every_active_task() -> None:
     world = World()
     task = world.register()
-    startup.reschedule_tasks(world.context)
+    run_recovery.reschedule_tasks(world.context)
     eager = World(world.store, world.clock, stuck=StuckPolicy(threshold_seconds=10))
 
-    assert startup.reschedule_tasks(eager.context) == 1
-    assert startup.reschedule_tasks(eager.context) == 0
+    assert run_recovery.reschedule_tasks(eager.context) == 1
+    assert run_recovery.reschedule_tasks(eager.context) == 0
     assert world.task(task).stuck_due_at == DAWN + timedelta(seconds=10)
 
 
@@ -452,18 +452,18 @@ def test_a_clock_that_went_back_hides_no_silence(world: World) -> None:
     world.narrate(task)
     world.clock.jump(-4 * 3600)
 
-    startup.reschedule_tasks(world.context, force=True)
+    run_recovery.reschedule_tasks(world.context, force=True)
 
     assert world.pass_time(THRESHOLD)[0].task_id == task
 
 
 @pytest.mark.parametrize("force", [True, False], ids=["seen", "before the start"])
 def test_alert_keeps_cooldown_when_the_clock_goes_back_and_on(world: World, *, force: bool) -> None:
-    startup.reschedule_tasks(world.context)
+    run_recovery.reschedule_tasks(world.context)
     world.register()
     assert len(world.pass_time(THRESHOLD)) == 1
     world.clock.jump(-86_400)
-    startup.reschedule_tasks(world.context, force=force)
+    run_recovery.reschedule_tasks(world.context, force=force)
     world.clock.jump(86_400)
 
     assert world.pass_time(world.context.policies.stuck.cooldown_seconds - 1) == []
@@ -475,20 +475,20 @@ def test_wake_sent_by_a_fast_clock_is_resent_counting_from_now(
     world: World, *, force: bool
 ) -> None:
     ack = world.context.policies.outbox.ack_seconds
-    startup.reschedule_tasks(world.context)
+    run_recovery.reschedule_tasks(world.context)
     world.end_wait(world.open_wait(world.register()))
     world.clock.jump(86_400)
     world.deliver()
     world.clock.jump(-86_400)
 
-    startup.reschedule_tasks(world.context, force=force)
+    run_recovery.reschedule_tasks(world.context, force=force)
 
     world.clock.tick(ack - 1)
     assert not world.deliver()
     world.clock.tick(1)
     assert len(world.deliver()) == 1
     # The second rest is as long as ever.
-    startup.reschedule_tasks(world.context, force=True)
+    run_recovery.reschedule_tasks(world.context, force=True)
     world.clock.tick(2 * ack - 1)
     assert not world.deliver()
     world.clock.tick(1)
@@ -611,12 +611,12 @@ def test_oversized_plugin_packet_is_replaced_by_the_core_packet() -> None:
 
 def test_clock_ahead_before_the_start_delays_no_stuck_alert() -> None:
     world = World()
-    startup.reschedule_tasks(world.context)
+    run_recovery.reschedule_tasks(world.context)
     world.clock.jump(300 * 86_400)
     task = world.register()
     world.clock.jump(-300 * 86_400)
 
-    startup.reschedule_tasks(world.context)
+    run_recovery.reschedule_tasks(world.context)
 
     assert [wake.task_id for wake in world.pass_time(THRESHOLD)] == [task]
 

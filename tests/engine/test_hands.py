@@ -13,7 +13,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import Fenced, RunHeld, RunNotReady
 from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import gateway_reports, notifications, run_recovery, startup, turns
+from openclaw_taskmem.engine import gateway_reports, notifications, run_recovery, turns
 from openclaw_taskmem.engine.context import LiveState
 from openclaw_taskmem.engine.notifications import NotificationKind
 from openclaw_taskmem.engine.runs import find_question
@@ -890,7 +890,7 @@ def test_unclaimed_handoff_notifies_the_user_after_clock_setback(
     task = session.works()
     session.call("task_handoff", task_id=task, to="reviewer")
     world.clock.jump(-2 * 24 * HOUR)
-    startup.reschedule_tasks(world.context, force=True)
+    run_recovery.reschedule_tasks(world.context, force=True)
 
     assert world.pass_time(2 * THRESHOLD) == []
 

@@ -23,7 +23,6 @@ from openclaw_taskmem.engine import (
     notifications,
     run_guards,
     run_recovery,
-    startup,
     turns,
     wakes,
 )
@@ -372,7 +371,7 @@ def test_starting_daemon_takes_back_only_its_homes_deliveries(here: Homely, ther
     nobodys = a_wake(session_key="x", due_at=now + timedelta(seconds=9))
     here.world.store.commit(Change(wakes=(nobodys,)))
 
-    startup.release_startup_wakes(here.world.context)
+    run_recovery.release_startup_wakes(here.world.context)
 
     rests = {w.home: w.due_at == now for w in here.world.wakes(WakeState.DUE)}
     assert rests == {"here": True, "there": False, None: False}
@@ -386,7 +385,7 @@ def test_a_daemon_that_starts_leaves_a_rest_that_was_asked_for(here: Homely) -> 
     assert rests.due_at is not None
     assert rests.due_at > here.world.clock.now()
 
-    startup.release_startup_wakes(here.world.context)
+    run_recovery.release_startup_wakes(here.world.context)
 
     assert here.world.wakes(WakeState.DUE) == [rests]
 
@@ -398,13 +397,13 @@ def test_take_back_frees_claimed_wakes_and_spares_failed_ones(here: Homely) -> N
     wakes.settle_failed(here.world.context, delivery, "gateway down", 60)
     [rests] = here.world.wakes(WakeState.DUE)
 
-    startup.release_startup_wakes(here.world.context)
+    run_recovery.release_startup_wakes(here.world.context)
     assert here.world.wakes(WakeState.DUE) == [rests]
     assert rests.last_error == "gateway down"
 
     here.world.clock.tick(60)
     assert len(here.world.claim()) == 1
-    startup.release_startup_wakes(here.world.context)
+    run_recovery.release_startup_wakes(here.world.context)
     assert len(here.world.claim()) == 1
 
 
@@ -421,17 +420,17 @@ def test_fast_clock_of_another_home_reschedules_nothing_here(here: Homely, there
     here.works()
     here.ends("", error="overloaded", reason="passing")
     [rests] = here.world.wakes(WakeState.DUE)
-    startup.reschedule_tasks(here.world.context)
+    run_recovery.reschedule_tasks(here.world.context)
     here.world.clock.tick(5)
     there.works()
     there.ends("Half of it is done.")
     here.world.clock.jump(-5)
 
-    assert startup.reschedule_tasks(here.world.context) == 0
+    assert run_recovery.reschedule_tasks(here.world.context) == 0
 
     assert rests in here.world.wakes(WakeState.DUE)
     here.world.clock.jump(-5)
-    assert startup.reschedule_tasks(here.world.context) == 1
+    assert run_recovery.reschedule_tasks(here.world.context) == 1
 
 
 def test_session_finds_its_task_after_much_work_by_others(here: Homely, there: Homely) -> None:
@@ -459,12 +458,11 @@ def test_what_other_homes_owe_hides_nothing_of_this_one(
     for module, most in (
         (gateway_reports, "MOST_ROWS"),
         (run_recovery, "MOST_ROWS"),
-        (startup, "MOST_WAKES"),
     ):
         monkeypatch.setattr(module, most, 1)
     before = here.run(task)
 
-    startup.release_startup_wakes(here.world.context)
+    run_recovery.release_startup_wakes(here.world.context)
     here.restarts("boot_2")
 
     due = {wake.wait_id: wake.due_at for wake in here.world.wakes(WakeState.DUE)}
@@ -477,8 +475,8 @@ def test_what_other_homes_owe_hides_nothing_of_this_one(
 def test_each_home_schedules_its_tasks_by_its_own_settings(here: Homely, there: Homely) -> None:
     here.world.register()
     there.world.register()
-    startup.reschedule_tasks(here.world.context)
-    startup.reschedule_tasks(there.world.context)
+    run_recovery.reschedule_tasks(here.world.context)
+    run_recovery.reschedule_tasks(there.world.context)
     eager = World(
         here.world.store,
         here.world.clock,
@@ -486,8 +484,8 @@ def test_each_home_schedules_its_tasks_by_its_own_settings(here: Homely, there: 
         home="here",
     )
 
-    assert startup.reschedule_tasks(eager.context) == 1
-    assert startup.reschedule_tasks(there.world.context) == 0
+    assert run_recovery.reschedule_tasks(eager.context) == 1
+    assert run_recovery.reschedule_tasks(there.world.context) == 0
     due_in = sorted(
         (task.home or "", task.stuck_due_at - here.world.clock.now())
         for task in here.world.store.find_tasks(TaskQuery(implicit=False))
@@ -527,7 +525,7 @@ def test_home_serves_only_itself_once_another_joins_its_database(
     there.ends("Half of it is done.")
     assert len(there.world.claim()) == 1
     here.world.context.store.join_database()
-    startup.release_startup_wakes(here.world.context)
+    run_recovery.release_startup_wakes(here.world.context)
 
     assert here.world.claim() == []
     assert not here.world.context.store.serves("there")
@@ -536,7 +534,7 @@ def test_home_serves_only_itself_once_another_joins_its_database(
 def test_start_noted_by_a_sole_home_counts_once_others_join(here: Homely, there: Homely) -> None:
     here.world.context.store.sole = True
     here.restarts("boot_2")
-    startup.reschedule_tasks(here.world.context)
+    run_recovery.reschedule_tasks(here.world.context)
     wait = here.world.open_wait(None)
     here.world.end_wait(wait)
     [delivery] = here.world.claim()

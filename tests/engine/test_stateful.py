@@ -22,7 +22,7 @@ from openclaw_taskmem.domain.changes import stuck, waits
 from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.tasks import plan
 from openclaw_taskmem.domain.wakes.outbox import Delivery
-from openclaw_taskmem.engine import startup, wakes
+from openclaw_taskmem.engine import run_recovery, wakes
 from taskmem_hookspecs import (
     Change,
     Message,
@@ -106,11 +106,11 @@ class Engine(RuleBasedStateMachine):
         numbers = self.world._numbers
         self.world = World(self.store, self.clock)
         self.world._numbers = numbers
-        startup.reschedule_tasks(self.world.context)
+        run_recovery.reschedule_tasks(self.world.context)
 
     @initialize()
     def start(self) -> None:
-        startup.reschedule_tasks(self.world.context)
+        run_recovery.reschedule_tasks(self.world.context)
 
     @rule(target=tasks, steps=st.integers(1, 5), session=st.sampled_from([None, "s"]))
     def register(self, steps: int, session: str | None) -> str:

@@ -16,7 +16,7 @@ from openclaw_taskmem.domain.callers import Caller, GatewayPresence
 from openclaw_taskmem.domain.changes.recovery import MAY_LAPSE
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import run_recovery, startup
+from openclaw_taskmem.engine import run_recovery
 from taskmem_hookspecs import (
     Checkpoint,
     EventQuery,
@@ -163,7 +163,7 @@ class Runs(RuleBasedStateMachine):
     def the_clock_jumps(self, seconds: int) -> None:
         self.clock.jump(seconds)
         if seconds < 0:
-            startup.reschedule_tasks(self.world.context, force=True)
+            run_recovery.reschedule_tasks(self.world.context, force=True)
 
     @rule(
         there=st.booleans(),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import startup, waits
+from openclaw_taskmem.engine import run_recovery, waits
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Change, InvalidArguments, Wait, WaitNotFound, WaitStatus, WakeState
 from taskmem_hookspecs.errors import NotAllowed
@@ -296,10 +296,10 @@ def test_what_was_kept_goes_out_once_a_daemon_starts_with_a_way(world: World) ->
     end(world, open_wait(world, CLAUDE)["wait_id"])
     assert world.deliver() == []
 
-    startup.release_startup_wakes(world.context)
+    run_recovery.release_startup_wakes(world.context)
     assert world.deliver() == []
     world.context = replace(world.context, reaches=lambda host, session: True)
-    startup.release_startup_wakes(world.context)
+    run_recovery.release_startup_wakes(world.context)
 
     assert [wake.host for wake in world.deliver()] == [CLAUDE.host]
 

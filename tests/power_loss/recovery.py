@@ -19,7 +19,7 @@ from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.daemon.home_identity import ensure_identity
 from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.engine import notifications
-from openclaw_taskmem.engine.startup import release_startup_wakes, reschedule_tasks
+from openclaw_taskmem.engine.run_recovery import release_startup_wakes, reschedule_tasks
 from taskmem_hookspecs import TaskQuery, TaskStatus, WakeState
 from taskmem_hookspecs.testing import FakeClock
 from taskmem_sqlmodel.database import open_database

@@ -385,7 +385,8 @@ def find_handoff_notes(run: Run, messages: Sequence[Message], heard_until: int =
     to an earlier owner: of these, only those after the last hand-off or completion count. Of later
     ones, those after the last completion count.
     """
-    end, completed = _find_end(messages), _find_completion(messages)
+    handed = _find_entry(messages, lambda it: it.content.startswith((_HAND_OFF, _ALONG_PREFIX)))
+    end, completed = max(handed, _find_completion(messages)), _find_completion(messages)
     user_words = tuple(
         message.content
         for place, message in enumerate(messages)
@@ -429,12 +430,6 @@ def record_heard(
     event = UserHeard(heard_until=unheard[-1].message_id)
     runs = tuple(apply_events(run, event, now=now).run for run in written)
     return change.model_copy(update={"runs": runs})
-
-
-def _find_end(messages: Sequence[Message]) -> int:
-    """Return the index of the last hand-off or completion; -1: there is none."""
-    handed = _find_entry(messages, lambda it: it.content.startswith((_HAND_OFF, _ALONG_PREFIX)))
-    return max(handed, _find_completion(messages))
 
 
 def _find_completion(messages: Sequence[Message]) -> int:

@@ -16,7 +16,7 @@ from openclaw_taskmem.domain.changes.task_runs import note_call
 from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
 from openclaw_taskmem.domain.runs import claims, current_run
 from openclaw_taskmem.domain.runs.machine import PlanReplaced, apply_events
-from openclaw_taskmem.domain.tasks import lifecycle, plan, proof
+from openclaw_taskmem.domain.tasks import ledger, lifecycle, plan
 from openclaw_taskmem.domain.wakes import outbox
 from taskmem_hookspecs import (
     Author,
@@ -87,7 +87,14 @@ def revise_plan(
         }
     )
     if artifacts is not None:
-        _require_provable(task)
+        fault = lifecycle.find_metadata_fault(task.metadata)
+        first_fault = (
+            ledger.find_artifact_fault(ledger.list_required_artifacts(task))
+            if fault is None
+            else f"metadata {fault}."
+        )
+        if first_fault is not None:
+            raise InvalidArguments(f"{first_fault} Nothing was written.")
     wakes = outbox.settle_answered(
         facts.wakes, acts=caller.acts_as(before.session_key, before.home), moved=True, now=now
     )
@@ -134,18 +141,6 @@ def revise_plan(
         ),
     )
     return change, RevisionResult(task=task, remap=remap, left_out=left_out)
-
-
-def _require_provable(task: Task) -> None:
-    """Refuse artifacts that would be refused when a task is registered."""
-    fault = lifecycle.find_metadata_fault(task.metadata)
-    first_fault = (
-        proof.find_artifact_fault(proof.list_required_artifacts(task))
-        if fault is None
-        else f"metadata {fault}."
-    )
-    if first_fault is not None:
-        raise InvalidArguments(f"{first_fault} Nothing was written.")
 
 
 def _replan_run(run: Run, before: Task, task: Task, now: datetime) -> Run:

@@ -239,7 +239,11 @@ def apply_lapse(
         case LapseAction.REST:
             return Change(runs=(apply_events(run, LeaseReleased(), now=now).run,))
         case LapseAction.QUEUE:
-            return _put_back_run(facts, run, verdict.why, now)
+            moved = _queue_run(run, verdict.why, now)
+            # The registrar's wake tells of the former owner, so it is out of date.
+            gone = registrars.settle_registrar_wakes(facts.wakes)
+            log = (*moved.events, *outbox.build_settled_events(gone, now))
+            return Change(runs=(moved.run,), wakes=gone, events=log)
         case LapseAction.RESUME:
             return _resume_run(facts, run, wake_id, text, now)
         case LapseAction.ASK:
@@ -250,14 +254,6 @@ def apply_lapse(
             return continuation.fail_run(
                 facts, Fail(run=run, why=RunReason.INTERRUPTED, said=sentence), now
             )
-
-
-def _put_back_run(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) -> Change:
-    moved = _queue_run(run, why, now)
-    # The registrar's wake tells of the former owner, so it is out of date.
-    gone = registrars.settle_registrar_wakes(facts.wakes)
-    log = (*moved.events, *outbox.build_settled_events(gone, now))
-    return Change(runs=(moved.run,), wakes=gone, events=log)
 
 
 def _queue_run(run: Run, why: RunReason | None, now: datetime) -> RunTransition:

@@ -83,7 +83,15 @@ def parse_target(text: str) -> Target:
     if scheme == "screen" and not name:
         return Target(scheme=scheme, name="")
     if scheme == QUEUE_SCHEME and name:
-        return _parse_queue(scheme, name.lower())
+        role = name.lower()
+        if role == callers.USER:
+            raise InvalidArguments(
+                "Nothing is queued for the user, who reviews what is handed to them; see "
+                "taskmem list. Nothing was written."
+            )
+        if (fault := callers.find_role_fault(role)) is not None:
+            raise InvalidArguments(f"{quote_line(role, 80)} {fault}. Nothing was written.")
+        return Target(scheme=scheme, name=role)
     known = scheme not in (QUEUE_SCHEME, "screen") and scheme.isascii()
     if known and scheme.isidentifier() and name and name.isprintable():
         if len(name.encode()) > _LONGEST_NAME:
@@ -104,22 +112,6 @@ def find_target(wait: Wait) -> Target:
         InvalidArguments: As `parse_target`.
     """
     return parse_target(wait.target).model_copy(update={"within": wait.within})
-
-
-def _parse_queue(scheme: str, role: str) -> Target:
-    """Parse the queue of a role.
-
-    Raises:
-        InvalidArguments: It is no role, or it is the user's.
-    """
-    if role == callers.USER:
-        raise InvalidArguments(
-            "Nothing is queued for the user, who reviews what is handed to them; see "
-            "taskmem list. Nothing was written."
-        )
-    if (fault := callers.find_role_fault(role)) is not None:
-        raise InvalidArguments(f"{quote_line(role, 80)} {fault}. Nothing was written.")
-    return Target(scheme=scheme, name=role)
 
 
 def describe_target(text: str) -> str:

@@ -15,8 +15,13 @@ from openclaw_taskmem.domain.effects.side_effects import is_shell
 from openclaw_taskmem.domain.reader_budget import ReaderUsage, describe_usage
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
+from openclaw_taskmem.domain.tasks.ledger import (
+    MOST_NAMED,
+    Proof,
+    describe_checks,
+    summarize_proofs,
+)
 from openclaw_taskmem.domain.tasks.plan import compute_progress
-from openclaw_taskmem.domain.tasks.proof import MOST_NAMED, Proof, describe_checks, summarize_proofs
 from openclaw_taskmem.domain.text.texts import clip, clip_step, to_plain_line
 from openclaw_taskmem.domain.views.user_actions import UserAction, describe_effect, list_actions
 from taskmem_hookspecs import (
@@ -218,7 +223,7 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
         judged=_name_judge(news) if checked else "",
         files=tuple(each for each in news.proofs or () if each.is_checked_file)[:MOST_NAMED],
         unproved=unproved,
-        standing=_name_standing(task.status, standing.section),
+        standing=str(task.status if task.status.terminal else standing.section).replace("_", " "),
         since=standing.since,
         owner=_name_owner(news),
         session_key=(run and (run.session_key or (run.owner and run.owner.session_key)))
@@ -230,10 +235,6 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
         actions=actions,
         effects={each: describe_effect(news.facts, each, news.unreached) for each in actions},
     )
-
-
-def _name_standing(status: TaskStatus, section: Section) -> str:
-    return str(status if status.terminal else section).replace("_", " ")
 
 
 def _summarize_made(news: TaskNews) -> tuple[str, str]:

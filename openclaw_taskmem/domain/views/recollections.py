@@ -41,22 +41,20 @@ def merge_recollections(found: Iterable[Recollection]) -> list[Recollection]:
     merged: list[Recollection] = []
     for each in sorted(found, key=lambda item: item.confidence, reverse=True):
         for place, better in enumerate(merged):
-            if _show_the_same(better, each):
-                merged[place] = _name_both(better, each)
+            if (
+                better.source != each.source
+                and not _list_titles(better).isdisjoint(_list_titles(each))
+                and better.timestamp <= _find_end(each)
+                and each.timestamp <= _find_end(better)
+            ):
+                names = [*better.source.split(_JOINT), *each.source.split(_JOINT)]
+                merged[place] = better.model_copy(
+                    update={"source": _JOINT.join(dict.fromkeys(filter(None, names)))}
+                )
                 break
         else:
             merged.append(each)
     return merged
-
-
-def _show_the_same(one: Recollection, other: Recollection) -> bool:
-    """True if two sources recorded a window of the same title at the same time."""
-    return (
-        one.source != other.source
-        and not _list_titles(one).isdisjoint(_list_titles(other))
-        and one.timestamp <= _find_end(other)
-        and other.timestamp <= _find_end(one)
-    )
 
 
 def _list_titles(item: Recollection) -> set[str]:
@@ -65,12 +63,6 @@ def _list_titles(item: Recollection) -> set[str]:
 
 def _find_end(item: Recollection) -> datetime:
     return item.timestamp + timedelta(seconds=item.duration_seconds)
-
-
-def _name_both(better: Recollection, other: Recollection) -> Recollection:
-    """Return the better match with the names of all its sources."""
-    names = [*better.source.split(_JOINT), *other.source.split(_JOINT)]
-    return better.model_copy(update={"source": _JOINT.join(dict.fromkeys(filter(None, names)))})
 
 
 def find_match_to_write(found: Iterable[Recollection]) -> Recollection | None:

@@ -115,7 +115,9 @@ def list_actions(facts: TaskFacts, *, asks: bool) -> tuple[UserAction, ...]:
         found += (UserAction.APPROVE, UserAction.SEND_BACK)
     elif asks and run is not None and current_run.has_open_question(run):
         found.append(UserAction.ANSWER)
-    elif task.status is TaskStatus.PAUSED or (run is not None and _is_stopped(run)):
+    elif task.status is TaskStatus.PAUSED or (
+        run is not None and (run.state is RunState.BLOCKED and not current_run.can_take_answer(run))
+    ):
         found.append(UserAction.RESUME)
     if task.doubts:
         found.append(UserAction.ACCEPT)
@@ -229,11 +231,6 @@ def describe_cancelled_wait(wait: Wait) -> str:
     told = "the thread of its task says so" if wait.task_id else "its agent learns it when it asks"
     what = f"The wait for {to_plain_line(wait.target)} is cancelled."
     return f"{what} No agent is woken by that; {told}."
-
-
-def _is_stopped(run: Run) -> bool:
-    """True if a run is blocked, and its agent does not have the user's answer already."""
-    return run.state is RunState.BLOCKED and not current_run.can_take_answer(run)
 
 
 # --- commands in a chat --------------------------------------------------------

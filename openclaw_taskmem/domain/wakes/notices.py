@@ -173,7 +173,7 @@ def find_next_message(waiting: Sequence[Event]) -> tuple[int, datetime | None]:
     """
     last = waiting[0].at + COALESCING_TIME
     for number, event in enumerate(waiting):
-        if _is_urgent(event):
+        if _find_subject(event) in _QUESTIONS | {Milestone.FAILED}:
             return max(number, 1), None
         if event.at >= last:
             return number, None
@@ -217,10 +217,6 @@ def find_failure(event: Event, task: Task, run: Run | None) -> str:
 def is_silent(event: Event) -> bool:
     """True if an entry of an implicit task is not logged; only what its agent asks is."""
     return event.data.get("implicit") is True and _find_subject(event) != NoticeKind.QUESTION
-
-
-def _is_urgent(event: Event) -> bool:
-    return _find_subject(event) in _QUESTIONS | {Milestone.FAILED}
 
 
 def _find_subject(event: Event) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from openclaw_taskmem.engine.idleness import is_anything_open
+from openclaw_taskmem.daemon.background_loops import is_anything_open
 from tests.support.world import World
 
 
