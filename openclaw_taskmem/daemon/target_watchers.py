@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
 
@@ -19,6 +20,7 @@ from openclaw_taskmem.daemon.plugin_loops import PluginLoop, PluginLoops
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.conditions.targets import QUEUE_SCHEME
+from openclaw_taskmem.domain.errors import LookFailed
 from openclaw_taskmem.domain.text.redaction import scrub, scrub_cut
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.runs import find_claimable
@@ -184,10 +186,6 @@ _FRESH_SECONDS: Final = 0.02
 """How long a cached frame counts as current."""
 
 
-class LookFailed(TaskmemError):
-    """A sensor could not look; says why. It is asked again."""
-
-
 class Watcher:
     """Looks at one target and shares its frames."""
 
@@ -205,6 +203,8 @@ class Watcher:
         self._polled: Frame | None = None
         self.spent = False
         """True if the target was seen to be gone; a new wait then gets a new watcher."""
+        self.unseen_since: datetime | None = None
+        """When the first look began since which none succeeded; None: the last one did."""
         self._closed = False
         self._joined = asyncio.Event()
         self._changed = asyncio.Event()
@@ -296,19 +296,21 @@ class Watcher:
         return frame
 
     async def _run_limited(self, looking: Awaitable[object], checked: Callable[[object], T]) -> T:
+        self.unseen_since = self.unseen_since or self._clock.now()
+        limit = asyncio.timeout(LOOK_SECONDS)
         try:
-            async with asyncio.timeout(LOOK_SECONDS):
-                return checked(await looking)
-        except TimeoutError:
-            reason = f"{self.target} could not be seen within {LOOK_SECONDS:g} s"
-            raise LookFailed(f"{reason}; it is looked at again.") from None
+            async with limit:
+                answer = checked(await looking)
         except TargetGone:
-            self.spent = True
+            self.spent, self.unseen_since = True, None
             raise
         except Exception as error:
-            self._blame(self._watch, "wait_sensor", error)
-            reason = f"{type(error).__name__}: {error}"
+            late = TimeoutError(f"no answer within {LOOK_SECONDS:g} s") if limit.expired() else None
+            self._blame(self._watch, "wait_sensor", late or error)
+            reason = late or f"{type(error).__name__}: {error}"
             raise LookFailed(f"{self.target} could not be seen: {reason}") from error
+        self.unseen_since = None
+        return answer
 
     async def _watch_for_news(self) -> None:
         """Set the event of changes whenever the sensor or a poll finds a change."""

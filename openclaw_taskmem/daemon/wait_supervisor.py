@@ -29,7 +29,7 @@ from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.conditions import targets, verdicts
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide, compute_retry_delay
-from openclaw_taskmem.domain.errors import DaemonUnavailable
+from openclaw_taskmem.domain.errors import DaemonUnavailable, LookFailed
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.context import Context, TargetPreview
 from openclaw_taskmem.plugin_host import validation
@@ -336,6 +336,9 @@ class WaitSupervisor:
             ) from None
         except CancelledError:
             raise NoProvider(f"The daemon is stopping; try again. {otherwise}") from None
+        except LookFailed as failure:
+            advice = f"Call again once it can be seen; see taskmem plugins. {otherwise}"
+            raise LookFailed(f"{failure}. {advice}") from failure
 
     async def _track_answer(self, answering: Coroutine[Any, Any, T]) -> T:
         """Await an answer that `close` cancels when the daemon stops."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Final, NamedTuple
 
 from openclaw_taskmem.daemon.judges import JudgePanel
@@ -39,6 +40,9 @@ _LAST_LOOK_SECONDS: Final = 0.4
 what the target showed before."""
 _LATE_LOOK_SECONDS: Final = 5.0
 """The same for a look in progress if the deadline passed before the wait could be watched."""
+
+_SLOW_LOOK: Final = timedelta(seconds=1)
+"""How long before the deadline a look must have begun to count as one that sees nothing."""
 
 
 class WaitEnd(NamedTuple):
@@ -86,6 +90,7 @@ class WaitTask:
         seconds = (wait.deadline_at - clock.now()).total_seconds()
         self._due = clock.monotonic() + seconds
         self._clock = clock
+        self._began_at = clock.now()
         self._find_watcher = watcher
         self._make_panel = panel
         self._tell = tell
@@ -140,8 +145,7 @@ class WaitTask:
                     log.exception("%s cannot be watched", self.wait.target)
                 failures += 1
                 words = clip_observation(str(trouble)) or type(trouble).__name__
-                self._note_unjudged(UnjudgedPeriod(since=self._clock.now(), why=words))
-                self._observe(words)
+                self._note_unseen(words)
                 again, ending = compute_retry_delay(failures), None
             self.looked.set()
             if ending is not None:
@@ -231,6 +235,10 @@ class WaitTask:
                     return ending
         except Exception as error:  # noqa: BLE001 - it ends as it would have anyway
             log.debug("%s could not be looked at last: %s", self.wait.wait_id, error)
+            since = self.watcher.unseen_since if self.watcher else self._began_at
+            if since is not None and since + _SLOW_LOOK < self.wait.deadline_at:
+                words = f"{self.wait.target} was still being looked at when time was up"
+                self._note_unseen(clip_observation(str(error)) or words)
         tail = await self._read_earlier_tail()
         observation = describe_timeout(self.observation, tail)
         if self._unjudged is not None:
@@ -246,6 +254,12 @@ class WaitTask:
             async with asyncio.timeout(_LAST_LOOK_SECONDS):
                 return scrub_cut((await self.watcher.here()).tail or "")
         return None
+
+    def _note_unseen(self, why: str) -> None:
+        """Record that the target cannot be seen, since its first look without success."""
+        since = self.watcher.unseen_since if self.watcher else self._began_at
+        self._note_unjudged(UnjudgedPeriod(since=since or self._clock.now(), why=why))
+        self._observe(why)
 
     def _note_unjudged(self, found: UnjudgedPeriod | None) -> None:
         """Record the start, reason or end of a period in which nothing could judge the wait."""

@@ -35,3 +35,7 @@ class UnknownTool(TaskmemError):
 
 class DaemonUnavailable(TaskmemError):
     """No daemon answers, and starting one failed."""
+
+
+class LookFailed(TaskmemError):
+    """A sensor could not look; says why. An open wait is looked at again, a new one refused."""

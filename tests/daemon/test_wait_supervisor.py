@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.errors import TaskEnded
+from openclaw_taskmem.daemon import target_watchers
+from openclaw_taskmem.domain.errors import LookFailed, TaskEnded
 from openclaw_taskmem.engine import waits
 from taskmem_hookspecs import (
     Change,
@@ -614,6 +615,40 @@ async def test_a_sensor_in_trouble_is_told_and_never_ends_a_wait(stage: Stage) -
         scene.trouble = None
         await room.pass_time(5)
         assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
+
+
+async def test_a_look_that_hangs_at_the_deadline_is_told_as_blind(stage: Stage) -> None:
+    async with watch_world(("stage", stage.plugin())) as room:
+        wait = await room.wait(timeout=8)
+        scene = stage.scene("build")
+        scene.hangs, looks = True, scene.looks
+        scene.stir()
+        await room.until(lambda: scene.looks > looks)
+        await room.pass_time(8)
+        ended = await room.wait_for_end(wait)
+        assert ended.last_observation == (
+            "Could not be judged since 06:00 UTC: pty:build was still being looked at when time "
+            "was up"
+        )
+
+
+async def test_a_sensor_that_hangs_is_named_and_a_new_wait_told(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target_watchers, "LOOK_SECONDS", 0.05)
+    plugin = stage.plugin()
+    plugin.__name__ = "tests"
+    async with watch_world(("stage", plugin)) as room:
+        stage.scene("build").hangs = True
+        with pytest.raises(LookFailed) as refused:
+            await room.call("smart_wait", target="pty:build", wake_when="READY")
+        assert str(refused.value) == (
+            "pty:build could not be seen: no answer within 0.05 s. Call again once it can be "
+            "seen; see taskmem plugins. Nothing was written."
+        )
+        (named,) = [p for p in room.world.context.plugin_host.plugins if p.name == "stage"]
+        assert named.last_error == "wait_sensor: TimeoutError: no answer within 0.05 s"
+        assert room.world.store.find_waits(WaitQuery()) == []
 
 
 async def test_judges_are_asked_in_order_until_one_is_sure(stage: Stage) -> None:

@@ -31,6 +31,8 @@ class Scene:
         self.attending = 0
         """How many are waiting for it to change."""
         self.trouble: Exception | None = None
+        self.hangs = False
+        """Whether nothing that is asked of it is answered."""
         self.picture: Picture | None = None
         self._events: set[asyncio.Event] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -46,6 +48,11 @@ class Scene:
         """Go away."""
         self.gone = why
         self.stir()
+
+    async def hang(self) -> None:
+        """Return at once, or never."""
+        if self.hangs:
+            await asyncio.Event().wait()
 
     def stir(self) -> None:
         """Say that something changed."""
@@ -73,6 +80,7 @@ class ScriptedWatch:
         self._event = event
 
     async def here(self) -> Frame:
+        await self._scene.hang()
         place = "0" if self._scene.whole else str(len(self._scene.text))
         return Frame(seen_at=DAWN, place=place, tail=self._scene.text)
 
@@ -82,6 +90,7 @@ class ScriptedWatch:
     async def look(self, place: str, start: str) -> Frame:
         scene = self._scene
         scene.looks += 1
+        await scene.hang()
         if scene.trouble is not None:
             raise scene.trouble
         return Frame(
