@@ -28,10 +28,13 @@ from openclaw_taskmem.domain.conditions.verdicts import (
     name_sides,
 )
 from openclaw_taskmem.domain.policies import read_retry_after
-from openclaw_taskmem.plugin_host import validation
-from openclaw_taskmem.plugin_host.isolation import TriedToEnd
-from openclaw_taskmem.plugin_host.plugin_host import PluginHost, format_error
-from openclaw_taskmem.plugin_host.validation import describe_no_judge
+from openclaw_taskmem.plugin_host.isolation import TriedToEnd, require_value
+from openclaw_taskmem.plugin_host.plugin_host import (
+    Judges,
+    PluginHost,
+    describe_no_judge,
+    format_error,
+)
 from taskmem_hookspecs import (
     Clock,
     Condition,
@@ -51,7 +54,7 @@ _LONGEST_RETRY_SECONDS: Final = 300.0
 """Maximum retry delay that an unavailable judge can ask for, in seconds."""
 Blame = Callable[[object, str, BaseException], None]
 """Called with a plug-in's object, the hook it failed in, and the error."""
-Find = Callable[[], Awaitable[validation.Judges]]
+Find = Callable[[], Awaitable[Judges]]
 """Finds the judges available now."""
 Look = Callable[[str], Awaitable[Frame]]
 """Returns a frame from a place."""
@@ -187,7 +190,7 @@ class JudgePanel:
 
         async with asyncio.timeout(self._seconds):
             answer = await self._plugin_loops.get_loop(judge).call(rule)
-        return validation.require_ruling(answer)
+        return require_value(answer, Ruling)
 
 
 @dataclass(slots=True)

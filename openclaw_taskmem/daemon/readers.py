@@ -41,8 +41,7 @@ from openclaw_taskmem.domain.reader_budget import (
 )
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.engine.context import Context, ReaderAnswer
-from openclaw_taskmem.plugin_host import validation
-from openclaw_taskmem.plugin_host.isolation import TriedToEnd
+from openclaw_taskmem.plugin_host.isolation import TriedToEnd, require_value
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import (
     Change,
@@ -161,6 +160,8 @@ REFUSED_SECONDS: Final = 3600.0
 """How long a reader is not asked after its service rejected the key."""
 _ANSWER_SHARE: Final = 0.9
 """Share of a judge's time limit for the answer, so that a timeout is reported before the limit."""
+_LONGEST_ANSWER: Final = 20_000
+"""Characters of a reader's answer, at most."""
 _QUEUE_SHARE: Final = 0.5
 """Share of that time that may pass before the question is sent."""
 ASK_SECONDS: Final = 10.0
@@ -442,7 +443,7 @@ class Readers:
         asking = self._plugin_loops.get_loop(reader).call(lambda: reader.read(question))
         try:
             async with asyncio.timeout(limit):
-                reading = validation.require_reading(await asking)
+                reading = _require_reading(await asking)
         except NoAnswer as error:
             await self.spending.count_answer(reader, error, wait_id)
             raise
@@ -486,3 +487,16 @@ def _combine_errors(passed: Sequence[ReaderUnavailable]) -> ReaderUnavailable:
     rests = [rest for each in passed if (rest := each.retry_seconds) is not None]
     kind = NoAnswer if any(isinstance(e, NoAnswer) for e in passed) else None
     return (kind or ReaderUnavailable)(words, min(rests, default=None))
+
+
+def _require_reading(answer: object) -> Reading:
+    """Return a reader's answer if it is a reading, and not far too long."""
+    reading = require_value(answer, Reading)
+    if len(reading.answer) > _LONGEST_ANSWER:
+        raise NoAnswer(
+            f"{reading.reader}'s answer had {len(reading.answer):,} characters.",
+            tokens_in=reading.tokens_in,
+            tokens_out=reading.tokens_out,
+            cost_usd=reading.cost_usd,
+        )
+    return reading

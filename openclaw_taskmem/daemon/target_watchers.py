@@ -24,8 +24,8 @@ from openclaw_taskmem.domain.errors import LookFailed
 from openclaw_taskmem.domain.text.redaction import scrub, scrub_cut
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.runs import find_claimable
-from openclaw_taskmem.plugin_host import validation
-from openclaw_taskmem.plugin_host.plugin_host import PluginHost
+from openclaw_taskmem.plugin_host.isolation import require_part, require_value
+from openclaw_taskmem.plugin_host.plugin_host import Judges, PluginHost
 from taskmem_hookspecs import (
     Clock,
     Condition,
@@ -78,11 +78,11 @@ class Queues:
                 queue.note_change(queued=not {queue.role, None}.isdisjoint(queued))
 
     @staticmethod
-    def find_judges(target: Target, condition: Condition) -> validation.Judges:
+    def find_judges(target: Target, condition: Condition) -> Judges:
         """Return the judge of the only condition on a queue, or a refusal of any other."""
         refusal = targets.refuse_queue_condition(condition)
         found = () if refusal else (_QueueJudge(target.name),)
-        return validation.Judges(found, (), refusal)
+        return Judges(found, (), refusal)
 
     def read_first(self, role: str) -> Task | None:
         """Return the first task that a role can claim; runs on the queues' loop."""
@@ -236,7 +236,7 @@ class Watcher:
             LookFailed: The sensor could not look.
         """
         return await self._run_limited(
-            self._plugin_loop.call(self._watch.here), validation.require_frame
+            self._plugin_loop.call(self._watch.here), partial(require_value, kind=Frame)
         )
 
     async def end(self) -> str:
@@ -247,7 +247,7 @@ class Watcher:
             LookFailed: The sensor could not look.
         """
         return await self._run_limited(
-            self._plugin_loop.call(self._watch.end), validation.require_place
+            self._plugin_loop.call(self._watch.end), partial(require_part, kind=str)
         )
 
     async def look(self, place: str, start: str) -> Frame:
@@ -287,7 +287,7 @@ class Watcher:
         try:
             frame = await self._run_limited(
                 self._plugin_loop.call(lambda: _scrub_frame(self._watch.look(place, start))),
-                validation.require_frame,
+                partial(require_value, kind=Frame),
             )
         except TargetGone as gone:
             now = self._clock.now()
@@ -385,7 +385,7 @@ async def _scrub_frame(looking: Awaitable[object]) -> Frame:
 
     Lines that are echoes stay equal to their echoes.
     """
-    frame = validation.require_frame(await looking)
+    frame = require_value(await looking, Frame)
     return frame.model_copy(
         update={
             "text": frame.text and scrub_cut(frame.text),
@@ -497,7 +497,7 @@ class Watchers:
         found, plugin_loop = await self._find_watch(target)
         if isinstance(found, Target):
             found, plugin_loop = await self._find_watch(found)
-        watch = validation.require_watch(found)
+        watch = _require_watch(found)
         return Watcher(target, watch, plugin_loop, self._clock, self._plugin_host.record_failure)
 
     async def _find_watch(self, target: Target) -> tuple[Watch | Target, PluginLoop]:
@@ -524,9 +524,7 @@ class Watchers:
             try:
                 async with asyncio.timeout(_OPEN_SECONDS):
                     found = await plugin_loop.call(partial(sensor.watch, target))
-                return found if isinstance(found, Target) else validation.require_watch(
-                    found
-                ), plugin_loop
+                return found if isinstance(found, Target) else _require_watch(found), plugin_loop
             except TargetNotFound as error:
                 missing.append(error)
             except TaskmemError:
@@ -551,3 +549,14 @@ class Watchers:
         closing = asyncio.create_task(watcher.close())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
+
+
+def _require_watch(answer: object) -> Watch:
+    """Return a sensor's answer if it is a watch; the error names the methods that it lacks."""
+    methods = ("here", "end", "look", "wait_for_change", "close")
+    lacks = [method for method in methods if not callable(getattr(answer, method, None))]
+    if lacks and len(lacks) < len(methods):
+        raise TypeError(
+            f"{type(answer).__name__} lacks {', '.join(lacks)}; a Watch has {', '.join(methods)}"
+        )
+    return require_part(answer, Watch)

@@ -32,8 +32,7 @@ from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide, compute_
 from openclaw_taskmem.domain.errors import DaemonUnavailable, LookFailed
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.context import Context, TargetPreview
-from openclaw_taskmem.plugin_host import validation
-from openclaw_taskmem.plugin_host.plugin_host import PluginHost
+from openclaw_taskmem.plugin_host.plugin_host import Judges, PluginHost
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
     Clock,
@@ -403,7 +402,7 @@ class WaitSupervisor:
 
     def _find_judges(
         self, target: Target, condition: Condition
-    ) -> tuple[validation.Judges, Reader | None, ReaderStatus | None]:
+    ) -> tuple[Judges, Reader | None, ReaderStatus | None]:
         """Return the judges of a condition, the reader they may ask, and its status."""
         reader = status = None
         if target.scheme == targets.QUEUE_SCHEME and self._queues is not None:
@@ -524,7 +523,7 @@ class WaitSupervisor:
         async def panel(start: str) -> JudgePanel:
             target, condition = targets.find_target(wait), parse_condition(wait.wake_when)
 
-            async def find_judges() -> validation.Judges:
+            async def find_judges() -> Judges:
                 return (await self._apart(self._find_judges, target, condition))[0]
 
             return JudgePanel(

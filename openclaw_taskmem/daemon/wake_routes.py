@@ -20,8 +20,7 @@ from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import GatewayPresence, find_transport
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
-from openclaw_taskmem.plugin_host.validation import build_reach_test
-from taskmem_hookspecs import TaskmemError, Wake, WakeReceipt, WakeTransport
+from taskmem_hookspecs import SelectiveTransport, TaskmemError, Wake, WakeReceipt, WakeTransport
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +42,19 @@ class RoutingTransport:
         self._plugin_loop = PluginLoop("deliveries")
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
-        """Return True if a transport can deliver to the agent of this host and session."""
-        return build_reach_test(self._find_transport(host))(host, session_key)
+        """Return True if a transport can deliver to the agent of this host and session.
+
+        A transport that is not selective reaches all. If it raises, it reaches nobody: then no
+        wake is promised, and wakes are kept until they are fetched.
+        """
+        transport = self._find_transport(host)
+        if not isinstance(transport, SelectiveTransport):
+            return True
+        try:
+            return transport.reaches(host, session_key)
+        except Exception:
+            log.exception("%s failed to say whom it reaches", transport.name)
+            return False
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Deliver a wake; return or raise the transport's result."""

@@ -9,11 +9,10 @@ import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import Generator
-from typing import Final
+from collections.abc import AsyncIterator, Coroutine, Generator
+from typing import Final, cast
 
-from openclaw_taskmem.plugin_host import validation
-from openclaw_taskmem.plugin_host.isolation import TriedToEnd
+from openclaw_taskmem.plugin_host.isolation import TriedToEnd, require_value
 from openclaw_taskmem.plugin_host.plugin_host import format_error
 from taskmem_hookspecs import Checkup, DoctorCheck, DoctorRow, DoctorState
 
@@ -95,8 +94,8 @@ class _RunningCheck:
     async def _collect_rows(self, check: DoctorCheck, checkup: Checkup) -> None:
         try:
             count = 0
-            async for row in validation.require_doctor_rows(check.look(checkup)):
-                self._said.put(validation.require_doctor_row(row))
+            async for row in _require_rows(check.look(checkup)):
+                self._said.put(require_value(row, DoctorRow))
                 count += 1
                 if count == MOST_ROWS:
                     raise TypeError(f"it goes on after {MOST_ROWS} rows")  # noqa: TRY301
@@ -126,3 +125,14 @@ def build_failure_row(plugin: str, name: str, why: str) -> DoctorRow:
         effect="What it looks at may be well or not.",
         cure=f"Tell its author, or leave it out: TASKMEM_DISABLED_PLUGINS={plugin}.",
     )
+
+
+def _require_rows(answer: object) -> AsyncIterator[object]:
+    """Return the answer of a check's `look` if it is an async iterator."""
+    if isinstance(answer, Coroutine):
+        cast("Coroutine[object, object, object]", answer).close()
+        raise TypeError("look answered a coroutine; it must yield its rows")
+    if not isinstance(answer, AsyncIterator):
+        kind = type(answer).__name__
+        raise TypeError(f"look answered {kind}; it must be async, and yield its rows")
+    return cast("AsyncIterator[object]", answer)

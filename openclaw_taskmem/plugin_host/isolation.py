@@ -1,19 +1,25 @@
-"""Run calls that may hang in threads of their own.
+"""Keep what plug-ins do wrong from harming others: calls that hang, and answers that are nonsense.
 
-A call that never returns loses only its own answer, and does not delay the end of the process, as
-its thread is a daemon thread. A thread whose call has returned makes the next one, because starting
-a thread costs more than most calls.
+A call that may hang runs in a thread of its own. One that never returns loses only its own answer,
+and does not delay the end of the process, as its thread is a daemon thread. A thread whose call has
+returned makes the next one, because starting a thread costs more than most calls.
 """
 
 from __future__ import annotations
 
+import inspect
 import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
+from pydantic import ValidationError
+
+from taskmem_hookspecs import Value
+
 T = TypeVar("T")
+V = TypeVar("V", bound=Value)
 
 
 class TookTooLong(Exception):
@@ -102,3 +108,33 @@ def _run_call(name: str, call: Callable[[], Any], future: Future[Any]) -> None:
     except BaseException as error:  # noqa: BLE001 - it must not end the caller
         ended = TriedToEnd(repr(error)).with_traceback(error.__traceback__)
         future.set_exception(ended)
+
+
+# --- answers ---------------------------------------------------------------------
+
+
+def require_part(answer: object, kind: type[T], fits: Callable[[T], bool] | None = None) -> T:
+    """Return an answer that is of a kind; `fits` may ask more of it.
+
+    Raises:
+        TypeError: It is not, or does not fit.
+    """
+    if inspect.isclass(answer):
+        raise TypeError(f"answered the class {answer.__name__}, not an object of it")
+    if not isinstance(answer, kind) or not (fits is None or fits(answer)):
+        raise TypeError(f"answered {type(answer).__name__}, which is not asked for")
+    return answer
+
+
+def require_value(answer: object, kind: type[V]) -> V:
+    """Return an answer that is a value of a kind, whose fields may not have been validated yet.
+
+    Raises:
+        TypeError: It is none, or a field of it is invalid.
+    """
+    value = require_part(answer, kind)
+    try:
+        return type(value).model_validate(dict(value))
+    except ValidationError as error:
+        fields = ", ".join(sorted({str(item["loc"][0]) for item in error.errors()}))
+        raise TypeError(f"answered a {type(value).__name__} with nonsense as {fields}") from None

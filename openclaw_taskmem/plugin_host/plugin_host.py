@@ -9,21 +9,38 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import re
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import Distribution, EntryPoint, distributions
 from itertools import chain
-from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 import pluggy
 
 from openclaw_taskmem.domain.callers import ANY_TRANSPORT
+from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.wakes import packet
-from openclaw_taskmem.plugin_host import validation
-from openclaw_taskmem.plugin_host.isolation import TookTooLong, run_with_timeout
+from openclaw_taskmem.plugin_host.isolation import (
+    TookTooLong,
+    require_part,
+    require_value,
+    run_with_timeout,
+)
 from taskmem_hookspecs import (
     AgentHost,
     Claim,
@@ -237,6 +254,29 @@ MOST_STRIKES: Final = 3
 """Failures in a row after which a hook no longer calls a plug-in."""
 STORE_SECONDS: Final = 120.0
 """Seconds in which a store must open; this includes a migration."""
+_LARGEST_JPEG: Final = 2 * 1024 * 1024
+"""Bytes of a picture, at most."""
+_TARGET_FORM: Final = re.compile(r"([a-z_][a-z0-9_]*):\S.{0,200}")
+_NAMES: Final[type[Sequence[str]]] = Sequence
+_CHECKS: Final[type[Sequence[DoctorCheck]]] = Sequence
+_READER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+class Judges(NamedTuple):
+    """The judges of a condition, and why plug-ins do not judge it, or not yet."""
+
+    found: tuple[Judge, ...]
+    advice: tuple[str, ...]
+    """Sentences that say what would let other judges decide it, and which plug-ins have failed."""
+    refusal: ConditionUnclear | None
+    """Why the target can never have one of the condition's forms; None: it can have all."""
+    late: tuple[str, ...] = ()
+    """Sentences naming plug-ins that did not answer in time and may judge it later."""
+
+
+def describe_no_judge(target: Target) -> str:
+    """Return the advice of a condition that no plug-in says anything about."""
+    return f"No plug-in judges such words of a {target.scheme}."
 
 
 class PluginHost:
@@ -316,9 +356,9 @@ class PluginHost:
         lent = facts.model_copy(deep=True)
         try:
             answer = self._run_with_timeout(
-                hook, self._seconds, lambda: validation.refuse_promise(call(facts=lent))
+                hook, self._seconds, lambda: _refuse_promise(call(facts=lent))
             )
-            return validation.require_packet(answer, facts)
+            return _require_packet(answer, facts)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             suspects = self._find_suspects(hook, error)
             doing = hook if len(suspects) == 1 else f"{hook}, here or in another one"
@@ -350,7 +390,7 @@ class PluginHost:
             opened = self._ask_plugin(
                 plugin,
                 hook,
-                validation.is_store,
+                TaskStore,
                 {"url": url},
                 seconds=STORE_SECONDS,
                 passed_on=TaskmemError,
@@ -371,7 +411,7 @@ class PluginHost:
         """
         for found in self._find_wake_transports(name):
             return found
-        answers = self._iterate_answers("wake_transport_names", validation.are_names)
+        answers = self._iterate_answers("wake_transport_names", _NAMES, _are_names)
         plugins = (plugin.name for plugin in self._list_active())
         probes = dict.fromkeys((ANY_TRANSPORT, *chain.from_iterable(answers), *plugins))
         known = {found.name for probe in probes for found in self._find_wake_transports(probe)}
@@ -385,29 +425,29 @@ class PluginHost:
         )
 
     def _find_wake_transports(self, name: str) -> Iterator[WakeTransport]:
-        def plays(answer: object) -> TypeGuard[WakeTransport]:
-            return validation.is_transport(answer) and name in (ANY_TRANSPORT, answer.name)
+        def fits(found: WakeTransport) -> bool:
+            return _has_name(found) and name in (ANY_TRANSPORT, found.name)
 
-        return self._iterate_answers("wake_transport", plays, name=name)
+        return self._iterate_answers("wake_transport", WakeTransport, fits, name=name)
 
     def find_agent_host(self) -> AgentHost | None:
         """Return the agent host; None: agents can only be woken."""
-        return next(self._iterate_answers("agent_host", validation.is_host), None)
+        return next(self._iterate_answers("agent_host", AgentHost), None)
 
     def read_session_names(self, host: AgentHost | None) -> SessionNames:
         """Return how a host names its own sessions; without a valid answer, it has none."""
         if not isinstance(host, NamingHost):
             return SessionNames()
-        names = self.call_part(host, "describe_sessions", validation.read_session_names, host)
+        names = self.call_part(host, "describe_sessions", _read_session_names, host)
         return names or SessionNames()
 
     def find_sensors(self, target: Target) -> Sequence[Sensor]:
         """Return all sensors that may watch a target, in the order in which to ask them."""
-        return tuple(self._iterate_answers("wait_sensor", validation.is_sensor, target=target))
+        return tuple(self._iterate_answers("wait_sensor", Sensor, target=target))
 
     def list_target_forms(self) -> Sequence[str]:
         """Return a line for each form of target that plug-ins add."""
-        return (*chain(*self._iterate_answers("wait_target_forms", validation.are_forms)),)
+        return (*chain(*self._iterate_answers("wait_target_forms", _NAMES, _are_forms)),)
 
     def collect_judges(
         self,
@@ -415,7 +455,7 @@ class PluginHost:
         condition: Condition,
         reader: Reader | None = None,
         seconds: float | None = None,
-    ) -> validation.Judges:
+    ) -> Judges:
         """Return all judges of a condition, in the order in which to ask them, and advice."""
         # `seconds`: how long each plug-in may take; None: as for other hooks.
         hook, words = "wait_judge", condition.sentence
@@ -428,7 +468,7 @@ class PluginHost:
         refusal: ConditionUnclear | None = None
         for plugin in self._list_answering(hook):
             try:
-                found += self._ask_plugin(plugin, hook, validation.is_judge, asked, **limits)
+                found += self._ask_plugin(plugin, hook, Judge, asked, fits=_has_name, **limits)
             except TookTooLong as error:
                 plugin.record_error(hook, error)
                 late.append(f"The plug-in {plugin.name} gave {error}.")
@@ -443,8 +483,8 @@ class PluginHost:
             if plugin.last_error
         ]
         if not found and not advice:
-            advice.append(validation.describe_no_judge(target))
-        return validation.Judges(tuple(found), tuple(advice), refusal, tuple(late))
+            advice.append(describe_no_judge(target))
+        return Judges(tuple(found), tuple(advice), refusal, tuple(late))
 
     def record_failure(self, part: object, doing: str, error: BaseException) -> None:
         """Record a part's failure as the last error of its plug-in."""
@@ -463,11 +503,11 @@ class PluginHost:
         """
         name = f"{type(picture).__module__}.{type(picture).__qualname__}.jpeg"
         call = partial(picture.jpeg, longest)
-        return validation.require_jpeg(self._run_with_timeout(name, self._seconds, call))
+        return _require_jpeg(self._run_with_timeout(name, self._seconds, call))
 
     def find_verifiers(self, kind: str) -> Sequence[EvidenceVerifier]:
         """Return all verifiers of a kind of claim."""
-        return tuple(self._iterate_answers("evidence_verifier", validation.is_verifier, kind=kind))
+        return tuple(self._iterate_answers("evidence_verifier", EvidenceVerifier, kind=kind))
 
     def collect_findings(self, claim: Claim) -> tuple[Finding, ...]:
         """Return the findings of all verifiers of a claim's kind, except those that failed."""
@@ -480,11 +520,11 @@ class PluginHost:
 
     def find_recall_sources(self, **given: object) -> Sequence[RecallSource]:
         """Return all sources of recorded history; `given` are the arguments of the hook."""
-        return tuple(self._iterate_answers("recall_source", validation.is_recall_source, **given))
+        return tuple(self._iterate_answers("recall_source", RecallSource, **given))
 
     def find_answerers(self) -> Sequence[QueryAnswerer]:
         """Return all plug-ins' answerers of queries about tasks."""
-        return tuple(self._iterate_answers("query_answerer", validation.is_answerer))
+        return tuple(self._iterate_answers("query_answerer", QueryAnswerer))
 
     def find_doctor_checks(self, seconds: float | None = None) -> Sequence[tuple[str, DoctorCheck]]:
         """Return the doctor's checks, each with its plug-in's name; a late plug-in has none."""
@@ -492,13 +532,15 @@ class PluginHost:
         return [
             (plugin.name, check)
             for plugin in self._list_answering(hook)
-            for checks in self._ask_plugin(plugin, hook, validation.are_checks, {}, seconds=seconds)
+            for checks in self._ask_plugin(
+                plugin, hook, _CHECKS, {}, fits=_are_checks, seconds=seconds
+            )
             for check in checks
         ]
 
     def find_readers(self) -> Mapping[str, Reader]:
         """Return all readers by name; of two with the same name, the first."""
-        found = [*self._iterate_answers("reader", validation.is_reader)]
+        found = [*self._iterate_answers("reader", Reader, _has_readers_name)]
         return {reader.name: reader for reader in reversed(found)}
 
     def call_part(
@@ -510,7 +552,7 @@ class PluginHost:
             return self._run_with_timeout(
                 f"{name}.{doing}",
                 self._seconds,
-                lambda: validation.refuse_promise(call(*values, **named)),
+                lambda: _refuse_promise(call(*values, **named)),
             )
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             log.warning("%s failed; %s: %s", name, doing, format_error(error))
@@ -529,18 +571,24 @@ class PluginHost:
         return sorted(able, key=lambda plugin: order.index(plugin.name))
 
     def _iterate_answers(
-        self, hook: str, plays: Callable[[object], TypeGuard[T]], **values: object
+        self,
+        hook: str,
+        kind: type[T],
+        fits: Callable[[T], bool] | None = None,
+        /,
+        **values: object,
     ) -> Iterator[T]:
         for plugin in self._list_answering(hook):
-            yield from self._ask_plugin(plugin, hook, plays, values)
+            yield from self._ask_plugin(plugin, hook, kind, values, fits=fits)
 
     def _ask_plugin(
         self,
         plugin: Plugin,
         hook: str,
-        plays: Callable[[object], TypeGuard[T]],
+        kind: type[T],
         values: Mapping[str, object],
         *,
+        fits: Callable[[T], bool] | None = None,
         seconds: float | None = None,
         passed_on: type[Exception] | tuple[type[Exception], ...] = (),
     ) -> Sequence[T]:
@@ -550,7 +598,7 @@ class PluginHost:
             answers = self._run_with_timeout(
                 f"{plugin.name}.{hook}", seconds or self._seconds, call
             )
-            return [validation.require_part(answer, plays) for answer in answers]
+            return [require_part(answer, kind, fits) for answer in answers]
         except passed_on:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
@@ -575,7 +623,7 @@ class PluginHost:
         def call() -> Sequence[object]:
             answer: Any = caller(**values)
             answers: Iterable[object] = [answer] if one else answer or ()
-            return [validation.refuse_promise(each) for each in answers if each is not None]
+            return [_refuse_promise(each) for each in answers if each is not None]
 
         return call
 
@@ -595,4 +643,77 @@ def _verify(verifier: EvidenceVerifier, claim: Claim) -> Finding:
     async def verify() -> Finding:
         return await verifier.verify(claim)
 
-    return validation.require_finding(asyncio.run(verify()))
+    return require_value(asyncio.run(verify()), Finding)
+
+
+# --- what plug-ins answer ------------------------------------------------------------------
+
+
+def _refuse_promise(answer: T) -> T:
+    """Return an answer; refuse a coroutine, generator or other awaitable."""
+    promise: object = answer
+    if isinstance(promise, Coroutine | Generator):
+        promise.close()
+    if isinstance(promise, Awaitable | Generator | AsyncGenerator):
+        kind = type(answer).__name__
+        raise TypeError(f"answered a {kind}; it must be a plain function, not async")
+    return answer
+
+
+def _require_packet(answer: object, facts: ResumeFacts) -> ResumePacket:
+    """Return a packet after validating all fields, its task and its wake."""
+    if not isinstance(answer, ResumePacket):
+        raise TypeError(f"answered {type(answer).__name__}, which is no ResumePacket")
+    checked = ResumePacket.model_validate(answer.model_dump(warnings=False))
+    if (checked.task_id, checked.wake_id) != (facts.task.task_id, facts.wake_id):
+        raise ValueError("answered with the packet of another task or wake")
+    return checked
+
+
+def _require_jpeg(answer: object) -> bytes:
+    answer = _refuse_promise(answer)
+    if not isinstance(answer, bytes) or not answer.startswith(b"\xff\xd8"):
+        raise TypeError(f"answered {type(answer).__name__}, which is no JPEG")
+    if len(answer) > _LARGEST_JPEG:
+        raise TypeError(f"answered a JPEG of {len(answer):,} bytes, which is too large")
+    return answer
+
+
+def _read_session_names(host: NamingHost) -> SessionNames:
+    return require_value(_refuse_promise(host.describe_sessions()), SessionNames)
+
+
+def _has_name(part: WakeTransport | Judge | DoctorCheck) -> bool:
+    return _is_name(part.name)
+
+
+def _has_readers_name(reader: Reader) -> bool:
+    """Tell whether a reader has a name that settings can contain."""
+    name = cast("object", reader.name)
+    return isinstance(name, str) and bool(_READER_NAME.fullmatch(name)) and name != "none"
+
+
+def _is_name(text: object) -> bool:
+    return isinstance(text, str) and bool(text.strip())
+
+
+def _are_names(names: Sequence[str]) -> bool:
+    return not isinstance(names, str | bytes) and all(map(_is_name, names))
+
+
+def _are_forms(lines: Sequence[str]) -> bool:
+    """Tell whether each line begins with a scheme that is not a built-in one."""
+    return _are_names(lines) and all(map(_is_form, lines))
+
+
+def _is_form(line: str) -> bool:
+    found = _TARGET_FORM.fullmatch(line)
+    return found is not None and line.isprintable() and found[1] not in targets.BUILT_IN
+
+
+def _are_checks(answers: Sequence[object]) -> bool:
+    return not isinstance(answers, str | bytes) and all(map(_is_check, answers))
+
+
+def _is_check(answer: object) -> bool:
+    return isinstance(answer, DoctorCheck) and not inspect.isclass(answer) and _has_name(answer)

@@ -3,8 +3,8 @@ import threading
 
 import pytest
 
+from openclaw_taskmem.daemon.wake_routes import RoutingTransport
 from openclaw_taskmem.domain.wakes import packet as core_packet
-from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import (
     ResumePacket,
@@ -348,17 +348,17 @@ class Selective(Plain):
 
 
 def test_a_transport_says_whom_it_reaches():
-    reaches = validation.build_reach_test(Selective())
+    reaches = RoutingTransport(Selective()).reaches
     assert reaches("here", None)
     assert not reaches("there", "a session")
 
 
 def test_one_that_does_not_select_reaches_all():
-    assert validation.build_reach_test(Plain())("there", None)
+    assert RoutingTransport(Plain()).reaches("there", None)
 
 
 def test_one_that_fails_to_say_reaches_nobody(caplog):
-    assert not validation.build_reach_test(Selective())(None, None)
+    assert not RoutingTransport(Selective()).reaches(None, None)
     assert "plain failed to say whom it reaches" in caplog.text
 
 
