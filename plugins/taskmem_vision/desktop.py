@@ -195,47 +195,41 @@ def find_dialogs(window: Window, windows: Sequence[Window]) -> tuple[Window, ...
     """
     there = {each.id for each in windows}
     own = {window.id}
+
+    def is_orphan(each: Window) -> bool:
+        if each.owner is None or each.owner in there:
+            return False
+        by_group = each.group is not None and each.group == window.group
+        return by_group or (each.pid is not None and each.pid == window.pid)
+
     while True:
         more = {each.id for each in windows if each.owner in own} - own
         if not more:
             break
         own |= more
-    return tuple(
-        each
-        for each in windows
-        if each.id != window.id
-        and (
-            each.id in own
-            or (each.owner is not None and each.owner not in there and _is_related(each, window))
-        )
-    )
+    own_or_orphans = (each for each in windows if each.id in own or is_orphan(each))
+    return tuple(each for each in own_or_orphans if each.id != window.id)
 
 
 def describe_choice(choice: WindowChoice) -> str | None:
     """Return what an agent must know about a choice; None: there was only one candidate."""
     if not choice.others:
         return None
-    named = ", ".join(describe_window(each) for each in choice.others[:_MOST_NAMED])
-    more = len(choice.others) - _MOST_NAMED
-    return (
-        f"It is {describe_window(choice.window)} that is watched; also there: {named}"
-        f"{f' and {more} more' if more > 0 else ''}."
-    )
-
-
-def _is_related(one: Window, other: Window) -> bool:
-    """Return whether two windows have the same group or process."""
-    by_group = one.group is not None and one.group == other.group
-    return by_group or (one.pid is not None and one.pid == other.pid)
+    others = _list_windows(choice.others)
+    return f"It is {describe_window(choice.window)} that is watched; also there: {others}."
 
 
 def _describe_windows(windows: Sequence[Window]) -> str:
     titled = [window for window in windows if window.title]
     if not titled:
         return "no window has a title."
-    named = ", ".join(describe_window(each) for each in titled[:_MOST_NAMED])
-    more = len(titled) - _MOST_NAMED
-    return f"there are {named}{f' and {more} more' if more > 0 else ''}."
+    return f"there are {_list_windows(titled)}."
+
+
+def _list_windows(windows: Sequence[Window]) -> str:
+    named = ", ".join(map(describe_window, windows[:_MOST_NAMED]))
+    more = len(windows) - _MOST_NAMED
+    return f"{named} and {more} more" if more > 0 else named
 
 
 def describe_window(window: Window) -> str:

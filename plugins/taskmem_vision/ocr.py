@@ -263,7 +263,7 @@ class Tesseract:
                 too long or prints more than `OUTPUT_BYTES`.
         """
         async with self._turn:
-            letters = await asyncio.to_thread(_prepare_picture, picture)
+            letters = await asyncio.to_thread(_separate_letters, picture)
             page = arrange_words(_parse_words(await self._run(letters, _SPARSE_LAYOUT)))
             if not numbers:
                 return page
@@ -293,22 +293,13 @@ class Tesseract:
                 "holds; see that it is the real one."
             )
         if printed.status:
-            reason = _format_last_line(printed.errors)
+            lines = printed.errors.decode("utf-8", "replace").strip().splitlines()
+            reason = f" ({to_one_line(lines[-1], _SAID_CHARACTERS)})" if lines else ""
             raise JudgeUnavailable(
                 f"tesseract failed with status {printed.status}{reason}; see that it and its "
                 "language data are installed."
             )
         return printed.output
-
-
-def _prepare_picture(picture: bytes) -> bytes:
-    """Return a PNG or JPEG in tesseract's best form.
-
-    Raises:
-        JudgeUnavailable: It is not a picture.
-    """
-    image = _open_picture(picture)
-    return _separate_letters(image, choose_scale(image.size))
 
 
 def _parse_words(printed: bytes) -> Iterator[Word]:
@@ -327,16 +318,18 @@ def _parse_words(printed: bytes) -> Iterator[Word]:
             continue
 
 
-def _open_picture(picture: bytes) -> Image.Image:
+def _separate_letters(picture: bytes) -> bytes:
+    """Return a PNG or JPEG as PNG, enlarged, with letters dark on white, as tesseract wants it.
+
+    Raises:
+        JudgeUnavailable: It is not a picture.
+    """
     try:
         with Image.open(BytesIO(picture)) as opened:
-            return opened.convert("RGB")
+            image = opened.convert("RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise JudgeUnavailable(f"The picture cannot be opened ({type(error).__name__}).") from None
-
-
-def _separate_letters(image: Image.Image, times: int) -> bytes:
-    """Return an image as PNG, so many times enlarged, with letters dark on white."""
+    times = choose_scale(image.size)
     # At half the size the median removes letters as well, in a sixth of the time.
     paper = image.reduce(2).filter(ImageFilter.MedianFilter(_MEDIAN_SIDE))
     if times > 1:
@@ -356,14 +349,6 @@ def choose_scale(size: tuple[int, int]) -> int:
     return 3 if pixels <= _SMALL_PIXELS else 2 if pixels <= _SCREEN_PIXELS else 1
 
 
-def _format_last_line(errors: bytes) -> str:
-    """Return the last line of error output in brackets; empty if there is none."""
-    lines = errors.decode("utf-8", "replace").strip().splitlines()
-    if not lines:
-        return ""
-    return f" ({to_one_line(lines[-1], _SAID_CHARACTERS)})"
-
-
 _PACKAGES: Final = ("rapidocr", "onnxruntime")
 
 Box = Sequence[Sequence[float]]
@@ -381,7 +366,10 @@ class RapidOcr:
     @classmethod
     def find(cls) -> RapidOcr | None:
         """Return the engine; None: rapidocr or onnxruntime is not installed."""
-        return cls() if all(map(_is_installed, _PACKAGES)) else None
+        # A module that does not say where it is from raises ValueError.
+        with suppress(ValueError):
+            return cls() if all(map(find_spec, _PACKAGES)) else None
+        return None
 
     async def read(self, picture: bytes, *, numbers: bool = False) -> OcrPage:
         """Return the text of a PNG or JPEG; empty if it shows none.
@@ -409,13 +397,6 @@ class RapidOcr:
                 f"rapidocr could not read the picture ({type(error).__name__}); "
                 "install it anew, or install tesseract."
             ) from error
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return find_spec(package) is not None
-    except ValueError:  # a module that says nothing of where it is from
-        return False
 
 
 def _make_word(text: str, box: Box, score: float) -> Word:
@@ -446,7 +427,12 @@ class SharedOcr:
         """
         key = (blake2b(picture, digest_size=16).digest(), numbers)
         reading = self._readings.get(key)
-        if reading is None or (reading.done() and _has_failed(reading)):
+        has_failed = (
+            reading is not None
+            and reading.done()
+            and (reading.cancelled() or reading.exception() is not None)
+        )
+        if reading is None or has_failed:
             reading = asyncio.create_task(self._engine.read(picture, numbers=numbers))
             reading.add_done_callback(consume_exception)
             self._readings[key] = reading
@@ -455,7 +441,3 @@ class SharedOcr:
             self._readings.popitem(last=False)
         # Shielded: a cancelled caller does not cancel the others' reading.
         return await asyncio.shield(reading)
-
-
-def _has_failed(reading: asyncio.Task[OcrPage]) -> bool:
-    return reading.cancelled() or reading.exception() is not None

@@ -199,7 +199,10 @@ class QuestionBatcher:
             NoAnswer: The reply is not an answer to the question.
             JudgeUnavailable: There was no reply; the message says why.
         """
-        joined = self._join_batch(object() if alone else scene.key)
+        key = object() if alone else scene.key
+        joined = self._rounds.get(key)
+        if joined is None or len(joined.conditions) >= MOST_CONDITIONS:
+            joined = self._rounds[key] = _Batch()
         number = str(len(joined.conditions) + 1)
         joined.conditions[number] = words
         if joined.asking is None:
@@ -210,12 +213,6 @@ class QuestionBatcher:
         if number not in verdicts:
             raise NoAnswer(f"{answered.reader} left a condition out.")
         return verdicts[number], answered
-
-    def _join_batch(self, key: object) -> _Batch:
-        known = self._rounds.get(key)
-        if known is None or len(known.conditions) >= MOST_CONDITIONS:
-            known = self._rounds[key] = _Batch()
-        return known
 
     async def _ask_batch(
         self, joined: _Batch, scene: Scene
@@ -376,10 +373,13 @@ class PictureJudge:
         self._start_question(frame, shots, now)
 
     def _start_question(self, frame: Frame, shots: list[Shot], now: float) -> _PendingQuestion:
+        still = self._attention.still_seconds(now)
+        rests = frame.gone is None and still >= CONFIRM_SECONDS
+        facts = (f"Nothing has moved for {still:.0f} s.",) if rests else ()
         scene = Scene(
             shots=tuple(shots),
             before=self._attention.shown,
-            facts=self._list_facts(frame, now),
+            facts=facts,
             title=frame.text,
             gone=frame.gone,
             details_only=self._swayed,
@@ -390,21 +390,14 @@ class PictureJudge:
         self._question = _PendingQuestion(task, shots, frame.text or "", now)
         return self._question
 
-    def _list_facts(self, frame: Frame, now: float) -> tuple[str, ...]:
-        if frame.gone is not None:
-            return ()
-        still = self._attention.still_seconds(now)
-        return (f"Nothing has moved for {still:.0f} s.",) if still >= CONFIRM_SECONDS else ()
-
     async def _rule_on_end(self, frame: Frame) -> Ruling:
         """Ask once about a target that is gone: its end may meet the condition."""
         if self._question is not None:
             await self._await_answer(self._question)
         if self._met is None and not self._ended and self.calls < self._limit:
             now = self._now()
-            shots = self._attention.take_shots(
-                now, PictureQuestionReason.LAST, whole=not self._swayed
-            )
+            reason = PictureQuestionReason.LAST
+            shots = self._attention.take_shots(now, reason, whole=not self._swayed)
             await self._await_answer(self._start_question(frame, shots, now))
             self._ended = self._trouble is None
         if self._met is not None:
@@ -442,7 +435,9 @@ class PictureJudge:
             return
         self._doubted = shot if likely else None
         if not likely:
-            again = self._compute_again_seconds(verdict, now)
+            # The model gets another look at growing intervals.
+            hint, age = verdict.look_again_seconds or 0, now - (self._began or now)
+            again = max(hint, _SOONEST_HINT, age) if hint > 0 else None
             whole = not self._swayed
             self._attention.record_no_result(question.shots, now, again, whole=whole)
             self._attention.watch_region(parse_watch_region(verdict))
@@ -461,13 +456,6 @@ class PictureJudge:
         self._trouble = str(trouble)
         self._rests_until = now + max(rest, trouble.retry_seconds or 0.0)
         self._attention.record_failure(question.shots, self._rests_until)
-
-    def _compute_again_seconds(self, verdict: PictureVerdict, now: float) -> float | None:
-        """Return after how long the model gets another look: at growing intervals."""
-        hint = verdict.look_again_seconds
-        if hint is None or hint <= 0:
-            return None
-        return max(hint, _SOONEST_HINT, now - (self._began or now))
 
     # --- what is known ------------------------------------------------------
 

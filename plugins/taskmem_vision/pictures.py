@@ -41,6 +41,8 @@ _LEAST_PIXELS: Final = 2
 
 _SIDE: Final = BLOCK // SHRINK
 _LEAST_MEAN: Final = _LEAST_PIXELS * 255 // (_SIDE * _SIDE)
+Box = tuple[int, int, int, int]
+"""Left, top, right, bottom, in picture pixels."""
 _STEP: Final = [255 if level > _LEAST_DIFFERENCE else 0 for level in range(256)]
 
 
@@ -118,18 +120,16 @@ def find_blocks_in_box(
     )
 
 
-def find_box_around(
-    blocks: frozenset[Block], size: tuple[int, int], margin: int = BLOCK
-) -> tuple[int, int, int, int]:
-    """Return the box around blocks with a margin, in picture pixels."""
+def find_box_around(blocks: frozenset[Block], size: tuple[int, int]) -> Box:
+    """Return the box around blocks with a margin of one block, in picture pixels."""
     columns = [column for column, _ in blocks]
     rows = [row for _, row in blocks]
     width, height = size
     return (
-        max(0, min(columns) * BLOCK - margin),
-        max(0, min(rows) * BLOCK - margin),
-        min(width, (max(columns) + 1) * BLOCK + margin),
-        min(height, (max(rows) + 1) * BLOCK + margin),
+        max(0, (min(columns) - 1) * BLOCK),
+        max(0, (min(rows) - 1) * BLOCK),
+        min(width, (max(columns) + 2) * BLOCK),
+        min(height, (max(rows) + 2) * BLOCK),
     )
 
 
@@ -231,8 +231,8 @@ class Look:
             self._encodings[longest] = _encode_jpeg(_to_rgb(_shrink_image(self._pixels, longest)))
         return self._encodings[longest]
 
-    def crop(self, box: tuple[int, int, int, int]) -> bytes:
-        """Return a part at original size; the box is left, top, right, bottom in pixels."""
+    def crop(self, box: Box) -> bytes:
+        """Return a part at original size."""
         if box not in self._encodings:
             self._encodings[box] = _encode_jpeg(_to_rgb(self._pixels.crop(box)))
         return self._encodings[box]
@@ -284,9 +284,6 @@ DETAIL_SIDE: Final = 768
 MOST_SHOTS: Final = 3
 """How many shots are stored for one question."""
 
-Box = tuple[int, int, int, int]
-"""Left, top, right, bottom, in picture pixels."""
-
 
 class Shot:
     """`Picture` of a stored look."""
@@ -304,7 +301,7 @@ class Shot:
         self.focus: Final = frozenset(focus)
         self.at: Final = look.at
         self.size = look.size
-        self.box: Final = (_find_lines_box if lines else _find_detail_box)(focus, look.size)
+        self.box: Final = _find_news_box(self.focus, look.size, lines=lines)
         """Box of the news; None: there is none, or it exceeds `DETAIL_SIDE` (not with `lines`)."""
         self.whole: Final = look.jpeg(WHOLE_SIDE)
         self.sight: Final[Thumbnail] = look.sight
@@ -333,23 +330,18 @@ class Shot:
         return Image.open(io.BytesIO(self.whole))
 
 
-def _find_detail_box(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
-    """Return the box around the news; None: there is none, or it is too large to be sent."""
-    box = _find_focus_box(focus, size)
-    if box is None or box[2] - box[0] > DETAIL_SIDE or box[3] - box[1] > DETAIL_SIDE:
+def _find_news_box(focus: frozenset[Block], size: tuple[int, int], *, lines: bool) -> Box | None:
+    """Return the box around the news, or of its whole lines.
+
+    None: there is none, or it is too large to be sent.
+    """
+    blocks = focus - {TITLE}
+    if not blocks:
         return None
-    return box
-
-
-def _find_lines_box(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
-    """Return the box of the lines with news, over the full width."""
-    box = _find_focus_box(focus, size)
-    return box and (0, box[1], size[0], box[3])
-
-
-def _find_focus_box(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
-    blocks = frozenset(block for block in focus if block != TITLE)
-    return find_box_around(blocks, size) if blocks else None
+    left, top, right, bottom = box = find_box_around(blocks, size)
+    if lines:
+        return 0, top, size[0], bottom
+    return box if right - left <= DETAIL_SIDE and bottom - top <= DETAIL_SIDE else None
 
 
 def pick_telling_shot(shots: Sequence[Shot]) -> Shot | None:

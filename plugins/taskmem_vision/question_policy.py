@@ -21,7 +21,7 @@ for the last moment before the timeout.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -100,7 +100,11 @@ class MotionHistory:
         if anew or self._began is None:
             self._began = now
         changed = frozenset(changed)
-        quiet = frozenset(block for block in changed if self._is_quiet(block, now))
+        quiet = frozenset(
+            block
+            for block in changed
+            if block not in self._times or now - self._times[block][-1] > BUSY_SECONDS
+        )
         for block in changed:
             times = self._times.setdefault(block, deque(maxlen=_MOST_CHANGES))
             times.append(now)
@@ -141,10 +145,6 @@ class MotionHistory:
         return times[-1] + max(
             SETTLED_SECONDS, gap * max(sure, SKIPPED_GAPS if gap > SLOW_GAP else 0.0)
         )
-
-    def _is_quiet(self, block: Block, now: float) -> bool:
-        times = self._times.get(block)
-        return not times or now - times[-1] > BUSY_SECONDS
 
     def _is_busy(self, block: Block, now: float) -> bool:
         times = self._times.get(block)
@@ -368,7 +368,9 @@ class QuestionPolicy:
         self._differs = True
         now = motion.at
         if motion.anew:
-            self._forget_patches()
+            # All positions have changed with the picture's size.
+            self._settling = SettlingDetector(self._rhythms)
+            self._patches, self._about, self._region = [], [], None
         self._settling.observe_motion(motion)
         if motion.busy:
             self._discard_busy(motion.busy)
@@ -390,7 +392,12 @@ class QuestionPolicy:
                 it has settled, it may have stalled and is rechecked.
         """
         self._collect_settled(now)
-        ripe = [patch for patch in self._patches if self._is_ripe(patch, now)]
+        warm_at = self._rhythms.warm_at
+        ripe = [
+            patch
+            for patch in self._patches
+            if patch.fresh and now >= patch.compute_ripe_at(warm_at)
+        ]
         if not ripe:
             return frozenset()
         different = unlike()
@@ -404,9 +411,6 @@ class QuestionPolicy:
                 patch.schedule_rechecks(self._asked_at or now)
             patch.fresh = set()
         return frozenset(found)
-
-    def _is_ripe(self, patch: _Patch, now: float) -> bool:
-        return bool(patch.fresh) and now >= patch.compute_ripe_at(self._rhythms.warm_at)
 
     def find_due_reason(self, now: float) -> PictureQuestionReason | None:
         """Return why to ask now about what is stored; None: do not ask."""
@@ -492,13 +496,6 @@ class QuestionPolicy:
         if self._differs and self._asked_at is not None:
             yield self._asked_at + self._get_beat_seconds()
 
-    def _forget_patches(self) -> None:
-        """Clear all positions, because the picture's size changed."""
-        self._settling = SettlingDetector(self._rhythms)
-        self._patches = []
-        self._about = []
-        self._region = None
-
     # --- how it is known ----------------------------------------------------
 
     def _list_recheck_times(self) -> Iterator[float]:
@@ -551,7 +548,8 @@ class QuestionPolicy:
 
     def _merge_patches(self, cluster: frozenset[Block]) -> _Patch:
         """Return the patch next to the blocks; merge patches that they connect."""
-        near = [patch for patch in self._patches if _is_touching(patch.blocks, cluster)]
+        around = add_neighbours(cluster)
+        near = [patch for patch in self._patches if not around.isdisjoint(patch.blocks)]
         if not near:
             self._patches.append(_Patch(set(cluster)))
             return self._patches[-1]
@@ -570,8 +568,3 @@ class QuestionPolicy:
 
     def _get_beat_seconds(self) -> float:
         return BEATS[min(self._beats, len(BEATS) - 1)]
-
-
-def _is_touching(blocks: set[Block], others: Collection[Block]) -> bool:
-    """Return whether any block is the same as, or next to, one of the others."""
-    return any(not blocks.isdisjoint(list_blocks_around(block, 1)) for block in others)

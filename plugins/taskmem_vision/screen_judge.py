@@ -91,11 +91,6 @@ def straighten_text(text: str) -> str:
     return "\n".join(filter(None, map(_normalize_text, text.splitlines())))
 
 
-def _straighten_pattern(regex: str) -> str:
-    """Adapt a regular expression to straightened lines."""
-    return regex.translate(_PATTERN_SIGNS)
-
-
 def to_plain_text(text: str) -> str:
     """Return a text straightened, casefolded, on one line, with plain dots."""
     folded = _normalize_text(_normalize_text(text).casefold())
@@ -141,12 +136,6 @@ class _EchoRemover:
         next to the text.
         """
         return self._pattern.sub(f"\n{_CUT}\n", straighten_text(text))
-
-
-def _drop_cuts(text: str) -> str:
-    """Return a text without the marks of removed echoes."""
-    kept = (line for line in text.split("\n") if line.strip() not in ("", _CUT))
-    return "\n".join(kept)
 
 
 def _normalize_text(text: str) -> str:
@@ -285,7 +274,8 @@ class Finder:
 
     def _clean_text(self, text: str) -> _CleanText:
         shown = self._echoes.remove_echoes(text)
-        return _CleanText(to_plain_text(shown), _drop_cuts(shown))
+        lines = (line for line in shown.split("\n") if line.strip() not in ("", _CUT))
+        return _CleanText(to_plain_text(shown), "\n".join(lines))
 
 
 def _make_finder(form: _ReadForm) -> Callable[[_CleanText], str | None]:
@@ -305,7 +295,7 @@ def _make_finder(form: _ReadForm) -> Callable[[_CleanText], str | None]:
 
 def _compile_pattern(regex: str) -> Pattern:
     try:
-        return compile_regex(_straighten_pattern(regex))
+        return compile_regex(regex.translate(_PATTERN_SIGNS))
     except BadPattern:
         # A long dash replaced by a hyphen may form an invalid range: keep the original.
         return compile_regex(regex)
@@ -545,7 +535,11 @@ class ScreenJudge:
         read = [] if self._needs_all else [each.detail or each.png() for each in earlier]
         pieces = [*read, look.png()] if whole else read
         numbers = any(isinstance(form, NUMBER_FORMS) for form in self._forms)
-        task = asyncio.create_task(_read_pieces(engine, pieces, numbers=numbers))
+
+        async def read_pieces() -> OcrPage:
+            return join_pages([await engine.read(piece, numbers=numbers) for piece in pieces])
+
+        task = asyncio.create_task(read_pieces())
         task.add_done_callback(consume_exception)
         self._reading = _PendingReading(task, shots, look.at, whole)
 
@@ -663,8 +657,3 @@ def can_decide(side: Side, *, reads: bool) -> bool:
     return bool(side.forms) and all(
         isinstance(form, (ExitForm, QuietForm)) or (reads and is_read(form)) for form in side.forms
     )
-
-
-async def _read_pieces(engine: OcrEngine, pieces: list[bytes], *, numbers: bool) -> OcrPage:
-    """Return the text of pictures, read one after the other."""
-    return join_pages([await engine.read(piece, numbers=numbers) for piece in pieces])

@@ -11,7 +11,7 @@ import asyncio
 import errno
 import socket
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import cache
@@ -287,15 +287,11 @@ def _take_screenshot(display: str | None) -> Image.Image:
     """
     try:
         # Created for each capture, because it reads the monitors only at creation.
-        with closing(_open_camera(display)) as camera:
+        with closing(mss.MSS(display=display) if display else mss.MSS()) as camera:
             taken = camera.grab(camera.monitors[0])
             return Image.frombuffer("RGBX", taken.size, taken.raw, "raw", "RGBX", 0, 1)
     except ScreenShotError as error:
         raise DisplayGone(f"The screen cannot be seen ({error}).") from error
-
-
-def _open_camera(display: str | None) -> mss.MSS:
-    return mss.MSS(display=display) if display else mss.MSS()
 
 
 _PRIVATE_TITLE: Final = "The window has a title that is private now; it is not looked at."
@@ -498,9 +494,6 @@ def _black_out(pixels: Image.Image, boxes: Collection[Box]) -> Image.Image:
 # --- the sensor ---------------------------------------------------------------
 
 
-if TYPE_CHECKING:
-    from taskmem_vision.x11 import X11Display
-
 _ENVIRONMENT_CURE: Final = (
     "See that DISPLAY (or TASKMEM_DISPLAY) and XAUTHORITY are those of your desktop "
     "where the daemon was started, and restart it."
@@ -543,8 +536,6 @@ class ScreenSensor:
             raise NoProvider(f"{gone} {_ENVIRONMENT_CURE}") from gone
 
     def _watch_screen(self) -> Watch:
-        from taskmem_vision.sensor import ScreenWatch
-
         found = desktop.find_screen_display(self._environ, self._platform, list_sockets())
         events = found.name is not None and _has_x11()
         if self._privacy and not events:
@@ -555,13 +546,9 @@ class ScreenSensor:
         found = desktop.find_window_display(self._environ, self._platform, list_sockets())
         if not _has_x11():
             raise NoProvider(_NO_LIBRARY)
-        from taskmem_vision.sensor import WindowWatch
-
         display = _connect_x11(found.name or "")
         try:
-            # Owners of dialogs are needed only if windows can be private.
-            there = display.list_windows() if self._privacy else display.list_titled_windows()
-            choice = self._choose_window(name, there)
+            choice = self._choose_window(name, display.list_windows())
             notes = " ".join(filter(None, (found.note, desktop.describe_choice(choice))))
             return WindowWatch(display, choice.window, notes or None, self._privacy)
         except BaseException:
@@ -574,18 +561,12 @@ class ScreenSensor:
         open_ones = [window for window in there if window not in private]
         try:
             return desktop.choose_window(name, open_ones)
-        except TargetNotFound:
-            if not _has_match(name, private):
-                raise
+        except TargetNotFound as missing:
+            try:
+                desktop.choose_window(name, [*private])
+            except TargetNotFound:
+                raise missing from None
             raise TargetNotFound(_IS_PRIVATE) from None
-
-
-def _has_match(name: str, there: Iterable[Window]) -> bool:
-    try:
-        desktop.choose_window(name, [*there])
-    except TargetNotFound:
-        return False
-    return True
 
 
 def list_sockets() -> Iterator[str]:
@@ -594,14 +575,12 @@ def list_sockets() -> Iterator[str]:
     It connects to each, so it is called only when needed.
     """
     with suppress(OSError):
-        yield from (each.name for each in Path(desktop.SOCKETS).iterdir() if _has_listener(each))
-
-
-def _has_listener(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as knocking:
-        # A killed server leaves its socket file behind.
-        knocking.settimeout(0)
-        return knocking.connect_ex(str(path)) in (0, errno.EAGAIN)
+        for path in Path(desktop.SOCKETS).iterdir():
+            with socket.socket(socket.AF_UNIX) as knocking:
+                # A killed server leaves its socket file behind.
+                knocking.settimeout(0)
+                if knocking.connect_ex(str(path)) in (0, errno.EAGAIN):
+                    yield path.name
 
 
 @cache

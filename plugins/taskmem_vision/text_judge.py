@@ -115,7 +115,8 @@ class QuestionPacer:
         before, self._seen_at = self._seen_at, frame.seen_at
         self._now += _count_seconds_since(before, frame)
         text = get_frame_text(frame) or ""
-        sight = _FrameDigest(_digest_text(text), frame.exit_status, frame.gone)
+        digest = blake2b(text.encode(errors="replace"), digest_size=16).digest()
+        sight = _FrameDigest(digest, frame.exit_status, frame.gone)
         if self._sight is None:
             # If the time of the last change is unknown, it counts as silent for long enough.
             known = frame.changed_at is not None
@@ -123,9 +124,14 @@ class QuestionPacer:
                 -_count_seconds_since(frame.changed_at, frame) if known else -_QUIET_SECONDS
             )
         elif sight != self._sight:
-            self._record_change(self._now - _count_seconds_since(frame.changed_at, frame))
+            at = self._now - _count_seconds_since(frame.changed_at, frame)
+            if at - self._moved >= _ONE_BURST:
+                self._gaps.append(at - self._moved)
+            self._moved = at
         if sight != self._sight:
-            self._sight, self._text = (sight, fold_text(_remove_echoes(text, frame.echoes)))
+            typed = set(frame.echoes)
+            printed = (line for line in text.splitlines() if line not in typed)
+            self._sight, self._text = sight, fold_text("\n".join(printed))
         reason = self._find_reason(sight)
         allowed = (
             reason in (TextQuestionReason.END, TextQuestionReason.CONFIRM) or not self.is_reserving
@@ -189,21 +195,18 @@ class QuestionPacer:
             if self._wanted is not None:
                 due.append(self._asked_at + self._compute_wish_seconds())
             if self._sight != self._asked:
-                quiet = max(self._moved + self._compute_quiet_seconds(), self._compute_due_at())
-                due.append(min(quiet, self._compute_due_at() + _BEAT_SECONDS))
+                due_at = self._compute_due_at()
+                quiet = max(self._moved + self._compute_quiet_seconds(), due_at)
+                due.append(min(quiet, due_at + _BEAT_SECONDS))
         return max(min(due) - self._now, 0.1) if due else None
 
     def _find_reason(self, sight: _FrameDigest) -> TextQuestionReason | None:
         still = self._now - self._moved
         if self._asked is None:
+            if sight.is_over:
+                return TextQuestionReason.END
             quiet = still >= _QUIET_SECONDS or self._now >= _BEAT_SECONDS
-            return (
-                TextQuestionReason.END
-                if sight.is_over
-                else TextQuestionReason.FIRST
-                if quiet
-                else None
-            )
+            return TextQuestionReason.FIRST if quiet else None
         fresh = sight != self._asked
         if self.doubtful and (fresh or self._has_elapsed(_CONFIRM_SECONDS)):
             return TextQuestionReason.CONFIRM
@@ -212,20 +215,17 @@ class QuestionPacer:
         if fresh and (reason := self._find_news_reason(still)) is not None:
             return reason
         wanted = self._wanted is not None and sight.gone is None
-        return (
-            TextQuestionReason.BEAT
-            if wanted and self._has_elapsed(self._compute_wish_seconds())
-            else None
-        )
+        due = wanted and self._has_elapsed(self._compute_wish_seconds())
+        return TextQuestionReason.BEAT if due else None
 
     def _find_news_reason(self, still: float) -> TextQuestionReason | None:
-        if self._has_hint() and self._now >= self._compute_next_hint_at():
+        last, due_at = self._hint_at, self._compute_due_at()
+        rested = last is None or self._now >= last + max(_LEAST_HINT_GAP, last / _ELAPSED_DIVISOR)
+        if rested and any(hint in self._text for hint in self._hints):
             return TextQuestionReason.HINT
-        if self._now >= self._compute_due_at() and still >= self._compute_quiet_seconds():
+        if self._now >= due_at and still >= self._compute_quiet_seconds():
             return TextQuestionReason.QUIET
-        return (
-            TextQuestionReason.BEAT if self._now >= self._compute_due_at() + _BEAT_SECONDS else None
-        )
+        return TextQuestionReason.BEAT if self._now >= due_at + _BEAT_SECONDS else None
 
     def _compute_due_at(self) -> float:
         """Return from when on new output is worth a question: at growing intervals."""
@@ -235,14 +235,6 @@ class QuestionPacer:
     def _has_elapsed(self, seconds: float) -> bool:
         """Return whether this time has passed since the last question."""
         return self._now - self._asked_at >= seconds
-
-    def _has_hint(self) -> bool:
-        return any(hint in self._text for hint in self._hints)
-
-    def _compute_next_hint_at(self) -> float:
-        """Return from when on a hint in the text is asked about."""
-        last = self._hint_at
-        return 0.0 if last is None else last + max(_LEAST_HINT_GAP, last / _ELAPSED_DIVISOR)
 
     def _compute_quiet_seconds(self) -> float:
         """Return the minimum silence: twice the usual pause, within limits."""
@@ -256,12 +248,6 @@ class QuestionPacer:
         least = max(self._wanted or 0.0, _SOONEST_WISH, self._asked_at / _ELAPSED_DIVISOR)
         return min(least, longest)
 
-    def _record_change(self, at: float) -> None:
-        gap = at - self._moved
-        if gap >= _ONE_BURST:
-            self._gaps.append(gap)
-        self._moved = at
-
 
 def _count_seconds_since(instant: datetime | None, frame: Frame) -> float:
     """Return the seconds from an instant to a frame; 0 if the clock was set back."""
@@ -269,15 +255,6 @@ def _count_seconds_since(instant: datetime | None, frame: Frame) -> float:
         return 0.0
     passed: timedelta = frame.seen_at - instant
     return max(passed.total_seconds(), 0.0)
-
-
-def _remove_echoes(text: str, echoes: tuple[str, ...]) -> str:
-    typed = set(echoes)
-    return "\n".join(line for line in text.splitlines() if line not in typed)
-
-
-def _digest_text(text: str) -> bytes:
-    return blake2b(text.encode(errors="replace"), digest_size=16).digest()
 
 
 def get_frame_text(frame: Frame) -> str | None:
@@ -343,11 +320,6 @@ def build_text_question(words: str, frame: Frame) -> str:
     ask = "That was the terminal. Does the condition hold now?"
     parts = ["The condition:", words, "", *_describe_terminal(frame), "", ask]
     return make_sendable("\n".join(parts))
-
-
-def _build_confirmation(frame: Frame) -> str:
-    """Return the part after the conditions when a yes is to be confirmed."""
-    return make_sendable("\n".join([*_describe_terminal(frame), "", _CONFIRMATION_QUESTION]))
 
 
 def _describe_terminal(frame: Frame) -> list[str]:
@@ -485,7 +457,8 @@ class TerminalReaderJudge:
             asked.reverse()
         ids = {words: str(number) for number, words in enumerate(asked, 1)}
         parts = [describe_condition(number, words) for words, number in ids.items()]
-        parts.append(_build_confirmation(frame))
+        terminal = [*_describe_terminal(frame), "", _CONFIRMATION_QUESTION]
+        parts.append(make_sendable("\n".join(terminal)))
         found, answered = await ask_reader(
             self._reader, INSTRUCTION, parts, Confirmation, confirms=True
         )

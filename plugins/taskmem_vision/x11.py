@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -148,11 +148,6 @@ class _Properties:
                 else:
                     level += [(outer, child) for child in reversed(children)]
         return [each for outer, inner in found.items() for each in inner or [outer]]
-
-    def read_titled_windows(self, numbers: Sequence[int]) -> tuple[Window, ...]:
-        """Return windows with only id and title, in the given order."""
-        asked = [(number, self._ask_titles(number)) for number in numbers]
-        return tuple(Window(id=number, title=_decode_title(*each)) for number, each in asked)
 
     def read_windows(self, numbers: Sequence[int]) -> tuple[Window, ...]:
         """Return the properties of the windows that exist, in the given order."""
@@ -312,7 +307,7 @@ class X11Display:
             if self._has_extension("MIT-SHM"):
                 self._shm: Any = self._connection(shm.key)
                 self._shm.QueryVersion().reply()
-                self._shared = SharedSegment(self._attach_segment, self._detach_segment)
+                self._shared = SharedSegment(self._attach_segment, self._shm.Detach)
 
     def close(self) -> None:
         """Disconnect; a second call does nothing."""
@@ -330,11 +325,6 @@ class X11Display:
         """Return the application windows, topmost first."""
         with self._guard_connection():
             return self._properties.read_windows(self._list_window_ids())
-
-    def list_titled_windows(self) -> tuple[Window, ...]:
-        """Return the same windows with only id and title."""
-        with self._guard_connection():
-            return self._properties.read_titled_windows(self._list_window_ids())
 
     def read_window(self, number: int) -> Window | None:
         """Return a window's properties; None: it does not exist."""
@@ -354,7 +344,7 @@ class X11Display:
         """Return the box of the window with its frame; None: it does not exist."""
         outer = number
         with self._guard_connection(), suppress(*_GONE_ERRORS):
-            while (parent := self._core.QueryTree(outer).reply().parent) not in (*(self.root, 0),):
+            while (parent := self._core.QueryTree(outer).reply().parent) not in (self.root, 0):
                 outer = parent
         return self.read_box(outer)
 
@@ -419,7 +409,10 @@ class X11Display:
             handle = int(self._connection.generate_id())
             try:
                 if number != self.root:
-                    self._redirect_window(number)
+                    # If another client has redirected it, that is enough.
+                    with suppress(x.AccessError):
+                        mode = composite.Redirect.Automatic
+                        self._composite.RedirectWindowChecked(number, mode).check()
                 self._damage.CreateChecked(handle, number, damage.ReportLevel.NonEmpty).check()
             except x.MatchError:
                 raise NotViewable(HIDDEN_WINDOW) from None
@@ -461,13 +454,13 @@ class X11Display:
 
     # --- the wire -----------------------------------------------------------
 
-    def _redirect_window(self, number: int) -> None:
-        # If another client has redirected it, that is enough.
-        with suppress(x.AccessError):
-            self._composite.RedirectWindowChecked(number, composite.Redirect.Automatic).check()
-
-    def _guard_connection(self) -> _ConnectionGuard:
-        return _ConnectionGuard(self.name)
+    @contextmanager
+    def _guard_connection(self) -> Generator[None]:
+        """Turn the end of the connection into `DisplayGone`."""
+        try:
+            yield
+        except xcffib.ConnectionException as error:
+            raise DisplayGone(f"The display {self.name} is gone.") from error
 
     def _list_window_ids(self) -> Sequence[int]:
         """Return the ids of application windows, topmost first."""
@@ -506,22 +499,5 @@ class X11Display:
         self._shm.AttachChecked(segment, handle, False).check()  # noqa: FBT003
         return segment
 
-    def _detach_segment(self, segment: int) -> None:
-        self._shm.Detach(segment)
-
     def _has_extension(self, extension: str) -> bool:
         return bool(self._core.QueryExtension(len(extension), extension).reply().present)
-
-
-class _ConnectionGuard:
-    """Turns the end of a connection into `DisplayGone`."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        if isinstance(error, xcffib.ConnectionException):
-            raise DisplayGone(f"The display {self._name} is gone.") from error

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, TaskmemError
 from taskmem_openclaw import configuration, plugin_socket
-from taskmem_openclaw.json_values import find_value, to_list, to_object
+from taskmem_openclaw.json_values import find_value, to_object
 from taskmem_openclaw.setup import package_files, plan
 from taskmem_openclaw.setup.config_edits import SETUP, ConfigChange, Fault, list_faults
 from taskmem_openclaw.setup.openclaw import OLDEST_VERSION
@@ -270,7 +270,7 @@ class GatewayProbe:
         return ok("door", f"Wakes get into the gateway by {path}.")
 
     async def _check_abilities(self) -> AsyncIterator[DoctorRow]:
-        """Check whether OpenClaw can show users notices, cards and command output."""
+        """Check whether OpenClaw can show users notices and cards."""
         try:
             path = plugin_socket.find_socket(self._environ)
             answer = await plugin_socket.ask_gateway(path, "lacks", _GATEWAY_SECONDS)
@@ -278,15 +278,7 @@ class GatewayProbe:
             sentence = f"Whether users can be told of their tasks is not known: {error}."
             yield warn("notices", sentence, RELOAD)
             return
-        lacks = to_list(answer.get("lacks"))
-        yield _build_notices_row(lacks)
-        if "createOpenClawCodingTools" in lacks:
-            yield warn(
-                "commands",
-                "This OpenClaw is too old to show what its background commands print: "
-                "a wait sees only how they end.",
-                _UPDATE,
-            )
+        yield ok("notices", "Users are told of their tasks where they are.")
         yield _build_views_row(to_object(answer.get("shown")))
 
     async def _check_webhooks(self, *, there: bool) -> DoctorRow:
@@ -369,21 +361,6 @@ def _check_connected(facts: Facts) -> DoctorRow:
             "Give each gateway a home of its own: set TASKMEM_HOME for the others.",
         )
     return ok("gateway", f"A gateway is connected since {since}.")
-
-
-def _build_notices_row(lacks: Sequence[object]) -> DoctorRow:
-    """Report whether users get notices; `lacks` names the missing functions of OpenClaw."""
-    if "callGatewayTool" in lacks:
-        sentence = "This OpenClaw lets the plug-in tell nothing to users of the chat."
-        return warn("notices", sentence, _UPDATE)
-    if "sendDurableMessageBatch" in lacks:
-        return warn(
-            "notices",
-            "This OpenClaw does not remember what it sends for plug-ins: a line to "
-            "a user may come twice, or not, where it or a channel fails.",
-            _UPDATE,
-        )
-    return ok("notices", "Users are told of their tasks where they are.")
 
 
 def _build_views_row(lacks: Mapping[str, object]) -> DoctorRow:

@@ -69,14 +69,6 @@ export class BackgroundWork {
     return api.pluginConfig?.recordCommands === true && process.platform !== "win32";
   }
 
-  /** Return the names of OpenClaw's functions that show a command's output and that it lacks. */
-  async listMissingFunctions() {
-    const { createOpenClawCodingTools } = await import("openclaw/plugin-sdk/agent-harness").catch(
-      () => ({}),
-    );
-    return createOpenClawCodingTools ? [] : ["createOpenClawCodingTools"];
-  }
-
   /** Note on which host the session's next command runs. Returns what `taskmem call` needs in its
    * environment, the session and this OpenClaw; undefined: it does not run in the gateway. */
   recordHost({ host }, { sessionKey }, openclaw) {

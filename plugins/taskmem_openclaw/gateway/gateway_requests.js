@@ -1,15 +1,8 @@
 // Send requests to the gateway, and read its session entries.
 const MOST_LISTED = 500; // rows on one page: the gateway's maximum
 
-// An older OpenClaw may not have this module.
-const sdk = () => import("openclaw/plugin-sdk/agent-harness-runtime").catch(() => ({}));
-
-/** Return whether this OpenClaw lets a plug-in make requests. */
-export const canRequest = async () => Boolean((await sdk()).callGatewayTool);
-
 export async function request(method, params) {
-  const { callGatewayTool } = await sdk();
-  if (!callGatewayTool) throw new Error("this OpenClaw lets no plug-in make requests");
+  const { callGatewayTool } = await import("openclaw/plugin-sdk/agent-harness-runtime");
   return callGatewayTool(method, {}, params);
 }
 

@@ -54,7 +54,7 @@ export default {
     };
     for (const [hook, handler] of Object.entries({ ...hooks, ...chosen }))
       api.on(hook, (event, ctx) => handleHook(hook, handler, event, ctx));
-    runSafely(() => registerPastTasks(api, getInstance)); // an older gateway may have no corpora
+    runSafely(() => registerPastTasks(api, getInstance));
     if (api.registrationMode !== "full") return;
     const instance = new GatewayPlugin(api);
     api.registerService({ id, start: (ctx) => instance.start(ctx), stop: () => instance.stop() });
@@ -73,7 +73,7 @@ export default {
       { scope: "operator.questions" },
     );
     registerCommands(api, getInstance);
-    runSafely(() => registerPages(api, getInstance)); // an older gateway may have no tabs
+    runSafely(() => registerPages(api, getInstance));
   },
 };
 
@@ -191,13 +191,7 @@ class GatewayPlugin {
       this.reader.askModel(question, AbortSignal.any([signal, this.#stopSignal.signal])),
     ),
     reader: () => this.reader.describeModels(),
-    lacks: async () => ({
-      lacks: [
-        ...(await this.notices.listMissingFunctions()),
-        ...(await this.reports.backgroundWork.listMissingFunctions()),
-      ],
-      shown: await this.cards.checkSupport(this.sessions.main),
-    }),
+    lacks: async () => ({ shown: await this.cards.checkSupport(this.sessions.main) }),
     say: this.#refuseWhenStopping(({ session_key, ...notice }) =>
       this.notices.sendNotice(session_key ?? this.sessions.main, notice),
     ),

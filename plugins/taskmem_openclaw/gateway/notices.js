@@ -1,7 +1,7 @@
 // Send notices to users: on their channel, else in the session's web chat.
 import { buildButtons } from "./cards.js";
 import { BoundedMap } from "./bounded_map.js";
-import { canRequest, readSession, request, showLine } from "./gateway_requests.js";
+import { readSession, request, showLine } from "./gateway_requests.js";
 
 const MOST_NOTICES = 1_000;
 const OURS = "taskmem:"; // prefix of the names under which the gateway sends our messages
@@ -16,9 +16,6 @@ const PREPARING_MS = 310_000;
 const AGAIN = "Sent once more, as it may not have arrived:\n\n";
 const NOT_SENT = "OPENCLAW_PLATFORM_MESSAGE_NOT_DISPATCHED";
 const OUT_OF_REACH = ["connect", "getaddrinfo"]; // system calls that fail before anything is sent
-
-// An older OpenClaw may not have this module.
-const outbound = () => import("openclaw/plugin-sdk/channel-outbound").catch(() => ({}));
 
 export class Notices {
   #sentKeys = new BoundedMap(MOST_NOTICES); // keys of notices that were sent
@@ -45,14 +42,6 @@ export class Notices {
     }
   }
 
-  /** Return the names of the gateway's functions that notices need and that it lacks. */
-  async listMissingFunctions() {
-    const { sendDurableMessageBatch } = await outbound();
-    return Object.entries({ sendDurableMessageBatch, callGatewayTool: await canRequest() })
-      .filter(([, there]) => !there)
-      .map(([name]) => name);
-  }
-
   async #sendOnce(session, { text, without_card: more, in_chat: inChat, question }, name) {
     const entry = readSession(this.api, session);
     if (!entry) return { refused: `The gateway has no session ${session}.` };
@@ -70,8 +59,7 @@ export class Notices {
   /** Send a text, with `below` after its last part, to the channel of the user's last message;
    * returns false if that channel accepts nothing any more. */
   async #sendToChannel(context, text, name, below) {
-    const { sendDurableMessageBatch: send } = await outbound();
-    if (!send) return this.#sendByRequest(context, text, name);
+    const { sendDurableMessageBatch: send } = await import("openclaw/plugin-sdk/channel-outbound");
     const { channel, to, accountId, threadId } = context;
     const cfg = this.api.runtime.config.current();
     const route = {
@@ -144,27 +132,6 @@ export class Notices {
     } catch {
       return false;
     }
-  }
-
-  /** Send a text by the request `send` of an older gateway, which remembers less; returns false if
-   * it refuses the channel. */
-  async #sendByRequest({ channel, to, accountId, threadId }, message, name) {
-    const route = {
-      channel,
-      to,
-      ...(accountId && { accountId }),
-      ...(threadId !== undefined && { threadId: String(threadId) }),
-    };
-    try {
-      await request("send", { ...route, message, idempotencyKey: name });
-    } catch (error) {
-      if (error?.gatewayCode === "INVALID_REQUEST") return false;
-      // UNAVAILABLE and not retryable: a delivery that had begun. After any other failure nothing
-      // was sent, so it is tried again.
-      if (error?.gatewayCode !== "UNAVAILABLE" || error.retryable) throw error;
-      this.#warn(channel, error);
-    }
-    return true;
   }
 
   /** Return a text in parts of the length that a channel accepts, cut as the gateway would. */

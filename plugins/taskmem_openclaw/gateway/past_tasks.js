@@ -1,6 +1,5 @@
 // Past tasks as a corpus of the gateway's memory search, and as the tool memory_recall where no
-// other
-// plug-in has that name. recall_owner.py decides about the name by the same rule.
+// other plug-in has that name. package_files.py decides about the name by the same rule.
 import { readdirSync, readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";

@@ -2,9 +2,9 @@
 // and stop turns that must not go on.
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { homedir } from "node:os";
+import { dirname, isAbsolute, join, resolve } from "node:path";
 import { BackgroundWork } from "./background_work.js";
-import { describeFileEffects } from "./file_effects.js";
 import { BoundedMap } from "./bounded_map.js";
 import { readSession } from "./gateway_requests.js";
 
@@ -22,6 +22,16 @@ const OVER = "The task of this session was stopped, so this turn ends; call no f
 const SILENT = new Set(["NO_REPLY", "HEARTBEAT_OK"]); // replies that OpenClaw shows to nobody
 const CHILD = ":subagent:"; // in the session keys of sub-agents
 const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_describe"]);
+
+const MOST_TOUCHED = 1_000; // files of one call: the daemon refuses a report with more
+// Tools that change nothing; any unknown tool may have changed anything in its folders.
+const READS = new Set(
+  (
+    "read ls find grep glob search view_image web_fetch web_search x_search memory_get get_goal " +
+    "sessions_list sessions_history sessions_search agents_list conversations_list " +
+    "tool_search tool_describe"
+  ).split(" "),
+);
 
 const digest = (value) =>
   createHash("sha256")
@@ -80,6 +90,44 @@ function describeCall(params) {
   const address = url && typeof params.method === "string" ? `${params.method} ${url}` : url;
   const text = String(command ?? path ?? address ?? query ?? JSON.stringify(params ?? {}));
   return text.length <= LONGEST ? text : `${takeBeginning(text, LONGEST - 1)}…`;
+}
+
+/** Return `touched`, the files that a call has changed, and `folders`, the folders that it used,
+ * both as absolute paths; `command`: it may have changed anything in those folders. */
+export function describeFileEffects({ toolName, params, result, error }, workspace) {
+  const details = result?.details ?? {};
+  const absolute = (path) =>
+    path.startsWith("~/") ? join(homedir(), path.slice(2)) : resolve(workspace ?? "/", path);
+  const touch = (change) => (path) => ({ path: absolute(path), change });
+  const path = params?.path ?? params?.file_path;
+  const named = typeof path === "string" && (workspace || isAbsolute(path)) ? path : undefined;
+  const folders = named ? [dirname(absolute(named))] : [];
+  switch (toolName) {
+    case "write":
+    case "edit": {
+      const changed = named && !error && details.changed !== false;
+      return {
+        folders,
+        touched: changed ? [touch(details.created ? "created" : "changed")(named)] : [],
+      };
+    }
+    case "apply_patch": {
+      const { added = [], modified = [], deleted = [] } = details.summary ?? {};
+      const touched = [
+        ...added.map(touch("created")),
+        ...modified.map(touch("changed")),
+        ...deleted.map(touch("removed")),
+      ];
+      return { touched: touched.slice(0, MOST_TOUCHED) };
+    }
+    default: {
+      if (READS.has(toolName)) return { folders };
+      const used = [workspace, details.cwd ?? params?.workdir].filter(
+        (folder) => typeof folder === "string",
+      );
+      return { command: true, folders: [...new Set(used.map(absolute))] };
+    }
+  }
 }
 
 /** Note what the user said, whether it began the turn or came during it. */

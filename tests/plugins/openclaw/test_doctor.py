@@ -467,31 +467,6 @@ def test_a_door_that_is_shut_is_named(facts, network, door):
     assert_row(row, FAIL, str(door.path), "openclaw plugins reload taskmem")
 
 
-@pytest.mark.parametrize(
-    ("lacks", "said"),
-    [
-        (["sendDurableMessageBatch"], "may come twice, or not"),
-        (["sendDurableMessageBatch", "callGatewayTool"], "nothing to users of the chat"),
-    ],
-    ids=["outbound", "requests"],
-)
-def test_an_openclaw_that_tells_users_less_is_named(facts, network, door, lacks, said):
-    door.open()
-    door.said = {"lacks": lacks}
-    facts = replace(facts, version=CONNECTED["version"], gateways=[CONNECTED])
-    row = gateway_rows(facts, network, door.environ)["notices"]
-    assert_row(row, WARN, said, "openclaw update")
-
-
-def test_an_openclaw_that_does_not_show_its_commands_is_named(facts, network, door):
-    door.open()
-    door.said = {"lacks": ["createOpenClawCodingTools"]}
-    facts = replace(facts, version=CONNECTED["version"], gateways=[CONNECTED])
-    rows = gateway_rows(facts, network, door.environ)
-    assert_row(rows["commands"], WARN, "sees only how they end", "openclaw update")
-    assert rows["notices"].state is OK
-
-
 def test_a_door_behind_which_nothing_works_is_named(facts, network, door):
     door.open()
     door.said = {"failed": "there is no seen"}

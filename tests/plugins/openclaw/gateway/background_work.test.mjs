@@ -393,14 +393,6 @@ describe("what is shown of commands", () => {
     assert.deepEqual([found.row.status, found.shown], ["running", undefined]);
   });
 
-  test("an OpenClaw that gives no tool to look with is named", async () => {
-    assert.deepEqual(await work.listMissingFunctions(), []);
-    const older = await load("background_work.js?older");
-    assert.deepEqual(await new older.BackgroundWork({}).listMissingFunctions(), [
-      "createOpenClawCodingTools",
-    ]);
-  });
-
   // --- recording -----------------------------------------------------------------
 
   const CALL = {

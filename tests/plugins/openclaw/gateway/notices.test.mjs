@@ -3,7 +3,6 @@ import { beforeEach, test } from "node:test";
 import { channel, gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
 const { Notices } = await load("notices.js");
-const older = await load("notices.js?older");
 const PHONE = { channel: "phone", to: "phone:1", accountId: "default", threadId: 7 };
 let house, notices, phone, done, asked, carded;
 const QUESTION = {
@@ -16,7 +15,6 @@ const QUESTION = {
 const tell = (more = {}, session = MAIN) =>
   notices.sendNotice(session, { text: "It is done.", key: "1", in_chat: false, ...more });
 const texts = () => phone.sent.map(([, , text]) => text);
-const gone = (code, message) => Object.assign(new Error(message), { gatewayCode: code });
 
 beforeEach(() => {
   house = gateway();
@@ -274,88 +272,6 @@ test("a session that is not there is refused, and any other trouble is one", asy
   assert.match((await tell({}, "agent:main:gone")).refused, /no session agent:main:gone/);
   sdk.callGatewayTool = async () => Promise.reject(new Error("missing scope"));
   await assert.rejects(tell({ key: "2" }, OTHER), /missing scope/);
-});
-
-test("an older gateway is asked by its own request to send", async () => {
-  notices = new older.Notices({
-    api: house.api,
-    cards: { askQuestion: async () => undefined, hasOwnCard: () => false },
-  });
-  const asked = [];
-  sdk.callGatewayTool = async (method, _, params) => void asked.push([method, params]);
-  await tell();
-  assert.deepEqual(asked, [
-    [
-      "send",
-      {
-        channel: "phone",
-        to: "phone:1",
-        accountId: "default",
-        threadId: "7",
-        message: "It is done.",
-        idempotencyKey: "taskmem:1",
-      },
-    ],
-  ]);
-});
-
-test("an older gateway that may have sent it is not asked again", async () => {
-  notices = new older.Notices({
-    api: house.api,
-    cards: { askQuestion: async () => undefined, hasOwnCard: () => false },
-  });
-  sdk.callGatewayTool = async () => Promise.reject(gone("UNAVAILABLE", "the line broke"));
-  assert.deepEqual(await tell(), {});
-  assert.match(house.warned[0], /may not have been sent: the line broke/);
-  sdk.callGatewayTool = async () => Promise.reject(new Error("the gateway is closing"));
-  await assert.rejects(tell({ key: "2" }), /closing/);
-});
-
-for (const [what, error] of [
-  [
-    "was too busy to begin",
-    Object.assign(gone("UNAVAILABLE", "it is starting"), { retryable: true }),
-  ],
-  ["did not allow it yet", gone("FORBIDDEN", "missing scope")],
-])
-  test(`an older gateway that ${what} is asked again by the same name`, async () => {
-    notices = new older.Notices({
-      api: house.api,
-      cards: { askQuestion: async () => undefined, hasOwnCard: () => false },
-    });
-    const names = [];
-    sdk.callGatewayTool = async (_, __, { idempotencyKey }) => {
-      names.push(idempotencyKey);
-      if (names.length === 1) throw error;
-    };
-    await assert.rejects(tell(), error);
-    await tell();
-    assert.deepEqual(names, ["taskmem:1", "taskmem:1"]);
-  });
-
-test("where an older gateway has no such channel the web chat shows it", async () => {
-  notices = new older.Notices({
-    api: house.api,
-    cards: { askQuestion: async () => undefined, hasOwnCard: () => false },
-  });
-  const chat = sdk.callGatewayTool;
-  sdk.callGatewayTool = async (method, ...rest) =>
-    method === "send"
-      ? Promise.reject(gone("INVALID_REQUEST", "unsupported channel"))
-      : chat(method, ...rest);
-  await tell();
-  assert.deepEqual(done, [["chat", MAIN, "It is done."]]);
-});
-
-test("it says what a gateway does not offer", async () => {
-  assert.deepEqual(await notices.listMissingFunctions(), []);
-  assert.deepEqual(
-    await new older.Notices({
-      api: house.api,
-      cards: { askQuestion: async () => undefined, hasOwnCard: () => false },
-    }).listMissingFunctions(),
-    ["sendDurableMessageBatch"],
-  );
 });
 
 test("what is asked by buttons in the web chat needs no line besides", async () => {

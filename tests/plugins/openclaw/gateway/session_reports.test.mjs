@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { mkdirSync, utimesSync, writeFileSync } from "node:fs";
+import { homedir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, mock, test } from "node:test";
 import { folder, gateway, imported, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
-const { SessionReports } = await load("session_reports.js");
+const { describeFileEffects, SessionReports } = await load("session_reports.js");
 const CHILD = "agent:main:subagent:1";
 const TASK = "agent:main:taskmem:1";
 let house, told, asked, answer, stopped, reports;
@@ -808,4 +809,87 @@ test("what runs for a session is listed: commands of its background and sub-agen
   for (const child of [CHILD, second]) reports.recordSubAgentEnd({ targetSessionKey: child });
   assert.deepEqual([reports.listRunning(MAIN), reports.listAllRunning()], [[], {}]);
   reports.beginStop();
+});
+
+// --- file effects ---------------------------------------------------------------
+
+const HERE = "/work/agent";
+const describe = (toolName, params, details, more = {}) =>
+  describeFileEffects({ toolName, params, result: { details }, ...more }, HERE);
+
+for (const [tool, params, details, touched] of [
+  [
+    "write",
+    { path: "out/a.md" },
+    { changed: true, created: true },
+    [{ path: `${HERE}/out/a.md`, change: "created" }],
+  ],
+  [
+    "write",
+    { path: "/srv/a.md" },
+    { changed: true, created: false },
+    [{ path: "/srv/a.md", change: "changed" }],
+  ],
+  ["write", { path: "a.md" }, { changed: false }, []],
+  [
+    "edit",
+    { file_path: "~/a.md" },
+    { changed: true },
+    [{ path: `${homedir()}/a.md`, change: "changed" }],
+  ],
+  ["edit", { path: 7 }, {}, []],
+])
+  test(`${tool} of ${JSON.stringify(params)} with ${JSON.stringify(details)} is told as it was`, () => {
+    assert.deepEqual(describe(tool, params, details).touched, touched);
+  });
+
+test("a patch is told by what the gateway sums up of it", () => {
+  const summary = { added: ["a.md"], modified: ["/srv/b.md"], deleted: ["c.md"] };
+  assert.deepEqual(describe("apply_patch", { input: "…" }, { summary }).touched, [
+    { path: `${HERE}/a.md`, change: "created" },
+    { path: "/srv/b.md", change: "changed" },
+    { path: `${HERE}/c.md`, change: "removed" },
+  ]);
+});
+
+test("of a patch of more files than a report holds, the first are told", () => {
+  const added = Array.from({ length: 1_001 }, (_, number) => `${number}.md`);
+  assert.equal(describe("apply_patch", {}, { summary: { added } }).touched.length, 1_000);
+});
+
+test("a call that failed has changed nothing", () => {
+  assert.deepEqual(describe("write", { path: "a.md" }, null, { error: "no" }).touched, []);
+  assert.deepEqual(describe("write", { path: "a.md" }, undefined, { error: "no" }).touched, []);
+  assert.deepEqual(describe("apply_patch", {}, undefined, { error: "no" }).touched, []);
+});
+
+test("a command may change anything in the workspace and where it ran", () => {
+  assert.deepEqual(describe("exec", { command: "make", workdir: "/other" }, { cwd: "/srv/app" }), {
+    command: true,
+    folders: [HERE, "/srv/app"],
+  });
+  assert.deepEqual(describe("exec", { command: "make", workdir: "app" }), {
+    command: true,
+    folders: [HERE, `${HERE}/app`],
+  });
+});
+
+test("so may a tool that nobody here knows", () => {
+  assert.deepEqual(describe("of_another_plugin", {}), { command: true, folders: [HERE] });
+});
+
+test("what is read changes nothing, and its folder was used", () => {
+  assert.deepEqual(describe("read", { path: "/srv/app/a.md" }), { folders: ["/srv/app"] });
+  assert.deepEqual(describe("web_search", { query: "q" }), { folders: [] });
+});
+
+test("without a workspace only whole paths are told", () => {
+  assert.deepEqual(
+    describeFileEffects({ toolName: "write", params: { path: "a.md" } }, undefined),
+    { folders: [], touched: [] },
+  );
+  assert.deepEqual(describeFileEffects({ toolName: "exec", params: {} }, undefined), {
+    command: true,
+    folders: [],
+  });
 });

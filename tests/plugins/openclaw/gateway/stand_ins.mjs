@@ -24,18 +24,10 @@ const GIVEN = {
   "openclaw/plugin-sdk/channel-outbound": ["sendDurableMessageBatch"],
   "openclaw/plugin-sdk/agent-runtime": ["loadModelCatalog"],
 };
-/** What is not there yet for a module that is loaded as `….js?older`. */
-const NEWER = [
-  "openclaw/plugin-sdk/agent-harness",
-  "openclaw/plugin-sdk/agent-harness-runtime",
-  "openclaw/plugin-sdk/channel-outbound",
-];
 const passed_on = (name) => `export const ${name} = (...given) => sdk.${name}(...given);`;
 registerHooks({
   resolve(name, context, next) {
     if (!GIVEN[name]) return next(name, context);
-    if (NEWER.includes(name) && context.parentURL.endsWith("?older"))
-      throw Object.assign(new Error(`no ${name}`), { code: "ERR_PACKAGE_PATH_NOT_EXPORTED" });
     imported.push(name);
     return { url: `given:${name}`, shortCircuit: true };
   },
