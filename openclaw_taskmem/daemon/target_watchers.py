@@ -513,9 +513,11 @@ class Watchers:
         else:
             sensors = await self._apart(self._plugin_host.find_sensors, target)
         if not sensors:
+            forms = await self._apart(self._plugin_host.list_target_forms)
+            added = f": {'; '.join(forms)}" if forms else ""
             raise NoProvider(
                 f"Nothing here can watch {target.scheme}; install a plug-in that does. "
-                f"{targets.TARGET_FORMS}."
+                f"{targets.TARGET_FORMS}{added}."
             )
         missing: list[TargetNotFound] = []
         failed: NoProvider | None = None

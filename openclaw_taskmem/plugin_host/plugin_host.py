@@ -86,6 +86,8 @@ class Plugin:
     """The name of its entry point."""
     distribution: str
     """The distribution that it belongs to, as `name version`; empty: none."""
+    package: str = ""
+    """The package with its code; empty: unknown."""
     module: Any = None
     """The registered object; None: it could not be loaded or is disabled."""
     state: str = "on"
@@ -96,8 +98,14 @@ class Plugin:
     """Failures in a row, by hook."""
 
     def record_error(self, doing: str, error: BaseException) -> None:
-        """Store and log an error."""
-        self.last_error = f"{doing}: {format_error(error)}"
+        """Store and log an error, with the innermost line of the plug-in's code."""
+        frames = traceback.walk_tb(error.__traceback__)
+        places = [
+            f" ({frame.f_code.co_filename}:{line})"
+            for frame, line in frames
+            if _find_package(frame.f_globals.get("__name__")) == self.package
+        ]
+        self.last_error = "".join([f"{doing}: {format_error(error)}", *places[-1:]])
         log.warning("plug-in %s failed; %s", self.name, self.last_error)
 
 
@@ -122,6 +130,11 @@ def format_error(error: BaseException) -> str:
     """Return an error as one line, even if its own text cannot be built."""
     text = " ".join("".join(traceback.format_exception_only(error)).split())
     return text[:_ERROR_CHARACTERS]
+
+
+def _find_package(module: object) -> str:
+    """Return the top package of a module's dotted name."""
+    return str(module).partition(".")[0]
 
 
 def find_entry_points() -> list[EntryPoint]:
@@ -161,7 +174,8 @@ def load_plugins(
 
 def add_plugin(manager: pluggy.PluginManager, name: str, module: Any) -> Plugin:  # noqa: ANN401
     """Register an object as a plug-in, or log why that fails."""
-    plugin = Plugin(name=name, distribution="")
+    package = _find_package(getattr(module, "__name__", ""))
+    plugin = Plugin(name=name, distribution="", package=package)
     _register(manager, plugin, lambda: module)
     return plugin
 
@@ -169,7 +183,11 @@ def add_plugin(manager: pluggy.PluginManager, name: str, module: Any) -> Plugin:
 def _load_plugin(
     manager: pluggy.PluginManager, entry: EntryPoint, disabled: Collection[str]
 ) -> Plugin:
-    plugin = Plugin(name=entry.name, distribution=_describe_distribution(entry.dist))
+    plugin = Plugin(
+        name=entry.name,
+        distribution=_describe_distribution(entry.dist),
+        package=_find_package(entry.value.partition(":")[0]),
+    )
     if entry.name in disabled:
         plugin.state = "off"
     else:
@@ -488,10 +506,9 @@ class PluginHost:
 
     def record_failure(self, part: object, doing: str, error: BaseException) -> None:
         """Record a part's failure as the last error of its plug-in."""
-        package = type(part).__module__.partition(".")[0]
+        package = _find_package(type(part).__module__)
         for plugin in self._plugins:
-            name = getattr(plugin.module, "__name__", "")
-            if name.partition(".")[0] == package:
+            if plugin.package == package:
                 plugin.record_error(doing, error)
                 return
         log.warning("%s failed; %s: %s", package, doing, format_error(error))

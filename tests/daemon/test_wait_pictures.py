@@ -454,7 +454,10 @@ async def test_raising_picture_costs_only_itself_and_is_logged_once(
         await room.until(lambda: len(snapshot_store.find_snapshots(wait)) == 2)
         assert read_pictures(snapshot_store, wait) == {"last": "three", "deciding": "three"}
     told = [line for line in caplog.messages if "the film burnt" in line]
-    assert told == [f"plug-in painter failed; a picture of {wait}: RuntimeError: the film burnt"]
+    place = f"({__file__}:{burn.__code__.co_firstlineno + 1})"
+    assert told == [
+        f"plug-in painter failed; a picture of {wait}: RuntimeError: the film burnt {place}"
+    ]
 
 
 async def test_a_wait_ends_while_its_picture_is_still_being_made(

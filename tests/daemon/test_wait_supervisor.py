@@ -173,10 +173,14 @@ async def test_what_is_not_there_is_refused_in_the_answer(stage: Stage) -> None:
 
 
 async def test_what_nothing_watches_is_refused() -> None:
-    judge = a_plugin(wait_judge=lambda wake_when: ScriptedJudge(Stage(), wake_when))
+    judge = a_plugin(
+        wait_judge=lambda wake_when: ScriptedJudge(Stage(), wake_when),
+        wait_target_forms=lambda: ["tab:NAME, a tab"],
+    )
     async with watch_world(("judge", judge)) as room:
-        with pytest.raises(NoProvider, match="Nothing here can watch window"):
+        with pytest.raises(NoProvider, match="Nothing here can watch window") as refused:
             await room.wait("window:Firefox")
+    assert str(refused.value).endswith("or what a plug-in adds: tab:NAME, a tab.")
 
 
 async def test_what_cannot_be_watched_is_refused_whatever_it_waits_for() -> None:

@@ -130,7 +130,7 @@ def test_a_wake_goes_through_the_smallest_plugin(site, home, received_file, aske
             "state": "failed",
             "distribution": "taskmem-broken 2.0",
             "hooks": [],
-            "last_error": "loading: ValueError: boom",
+            "last_error": f"loading: ValueError: boom ({site}/taskmem_broken.py:1)",
         }
         assert "plug-in broken failed; loading: ValueError: boom" in daemon.log.text
     finally:

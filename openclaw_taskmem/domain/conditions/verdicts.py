@@ -201,15 +201,10 @@ def build_scheme_refusal(
 ) -> ConditionUnclear:
     """Build the refusal of sides that have no judge, for a target of a plug-in's own scheme.
 
-    `forms` are those that a judge takes for such a target; empty: no judge takes any.
+    `forms` are those that a judge takes for such a target; empty: none that was tried. `advice`:
+    what the judges say of the sides; empty: nothing.
     """
-    named = name_sides(condition, unread)
-    why = (
-        f"Nobody here can judge {named} of {scheme}: targets, whatever the words: no judge takes "
-        "any form of condition for them, and none takes plain English. The plug-in that watches "
-        f"{scheme}: must bring a judge, too (its hook wait_judge); tell its author, or wait for "
-        "another target."
-    )
+    why = f"Nobody here can judge {name_sides(condition, unread)} of {scheme}: targets"
     suggestion = ""
     if forms:
         words = " or ".join(
@@ -220,9 +215,14 @@ def build_scheme_refusal(
         )
         suggestion = "" if words == " or ".join(map(str, condition.sides)) else words
         example = f" For example: {suggestion}." if suggestion else ""
-        why = (
-            f"Nobody here can judge {named} of {scheme}: targets. Their judges take: "
-            f"{', '.join(forms)}; join them by or / and.{example}"
+        why += f". Their judges take: {', '.join(forms)}; join them by or / and.{example}"
+    elif advice:
+        why += "."
+    else:
+        why += (
+            ": no judge took any form that was tried, nor plain English. The plug-in that watches "
+            f"{scheme}: must bring a judge that says what it takes (its hook wait_judge); tell its "
+            "author, or wait for another target."
         )
     refusal = ConditionUnclear(f"{why} {advice} Nothing was written.".replace("  ", " "))
     refusal.details = {

@@ -225,16 +225,24 @@ def test_a_refusal_shows_the_forms_and_a_way_out():
     assert refusal.details["forms"] == [*conditions.FORMS]
 
 
-def refuse_of_scheme(words, forms):
+def refuse_of_scheme(words, forms, advice="Hm."):
     condition = parse_condition(words)
-    return build_scheme_refusal(condition, range(len(condition.sides)), "browser", forms, "Hm.")
+    return build_scheme_refusal(condition, range(len(condition.sides)), "browser", forms, advice)
 
 
 def test_a_scheme_without_a_judge_is_refused_without_other_words():
-    refusal = refuse_of_scheme('"Done" appears', [])
-    assert "must bring a judge, too (its hook wait_judge)" in str(refusal)
+    refusal = refuse_of_scheme('"Done" appears', [], "")
+    assert "must bring a judge that says what it takes (its hook wait_judge)" in str(refusal)
     assert "For example" not in str(refusal)
     assert (refusal.details["forms"], refusal.details["suggestion"]) == ([], "")
+
+
+def test_a_judge_that_took_no_sample_is_not_denied():
+    refusal = refuse_of_scheme("size > 3", [], 'Only its lines are judged: "lines >= 3".')
+    assert str(refusal) == (
+        'Nobody here can judge "size > 3" of browser: targets. Only its lines are judged: '
+        '"lines >= 3". Nothing was written.'
+    )
 
 
 @pytest.mark.parametrize(
