@@ -33,8 +33,7 @@ from openclaw_taskmem.plugin_host import plugin_host
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from taskmem_hookspecs import Change, WakeQuery, WakeState
 from taskmem_hookspecs.model import Value
-from taskmem_hookspecs.testing import a_message, a_task, a_wait, a_wake, an_event
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_message, a_task, a_wait, a_wake, an_event
 from taskmem_sqlmodel.store import SqlStore
 from tests.support.daemons import environment
 from tests.support.rows import read_all_rows

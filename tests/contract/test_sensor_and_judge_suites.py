@@ -5,16 +5,15 @@ import asyncio
 import pytest
 
 from taskmem_hookspecs import Frame, Met, Ruling, Target, TargetGone, TargetNotFound
-from taskmem_hookspecs.testing import JudgeSuite, SensorSuite
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, JudgeSuite, SensorSuite
 from tests.contract.breaking import broken_rules
 
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch):
     """What never comes is not waited for long."""
-    monkeypatch.setattr("taskmem_hookspecs.testing.sensors.PATIENCE", 0.1)
-    monkeypatch.setattr("taskmem_hookspecs.testing.sensors.REFUSAL_SECONDS", 0.1)
+    monkeypatch.setattr("taskmem_hookspecs.testing.suites.PATIENCE", 0.1)
+    monkeypatch.setattr("taskmem_hookspecs.testing.suites.REFUSAL_SECONDS", 0.1)
 
 
 # --- sensors ----------------------------------------------------------------------

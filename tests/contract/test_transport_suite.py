@@ -6,8 +6,7 @@ from datetime import datetime
 import pytest
 
 from taskmem_hookspecs import WakeReceipt, WakeUndelivered
-from taskmem_hookspecs.testing import TransportSuite
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, TransportSuite
 from tests.contract.breaking import broken_rules
 
 

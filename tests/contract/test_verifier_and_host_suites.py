@@ -3,8 +3,7 @@
 import pytest
 
 from taskmem_hookspecs import Claim, Finding, SessionNames, Verdict, WakeRefused, WakeUndelivered
-from taskmem_hookspecs.testing import HostSuite, VerifierSuite
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, HostSuite, VerifierSuite
 from tests.contract.breaking import broken_rules
 
 # --- verifiers --------------------------------------------------------------------

@@ -33,8 +33,7 @@ from taskmem_hookspecs import (
     WakeState,
     WakeUndelivered,
 )
-from taskmem_hookspecs.testing import FakeClock, a_wake, an_event
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, FakeClock, a_wake, an_event
 from tests.daemon.looped import Gateway, run_loops
 from tests.support.world import World
 

@@ -25,7 +25,7 @@ from taskmem_hookspecs import (
     WakeState,
     WorkFolder,
 )
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN
 from tests.daemon.looped import inline
 from tests.support.gateways import MAIN, OTHER
 from tests.support.sessions import Session

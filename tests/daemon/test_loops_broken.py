@@ -21,8 +21,7 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeQuery,
 )
-from taskmem_hookspecs.testing import a_run
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_run
 from taskmem_sqlmodel import doctor
 from taskmem_sqlmodel.store import SqlStore
 from tests.daemon.looped import Gateway, run_loops

@@ -17,8 +17,7 @@ from openclaw_taskmem.daemon.snapshots import SnapshotMoment, SnapshotStore
 from openclaw_taskmem.home import Home
 from taskmem_hookspecs import Wait, WaitStatus
 from taskmem_hookspecs.errors import SettingsInvalid
-from taskmem_hookspecs.testing import a_wait
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_wait
 from tests.support.waiting import until
 
 OLD, NEW = b"\xff\xd8 old", b"\xff\xd8 new"

@@ -18,8 +18,7 @@ from taskmem_hookspecs import (
     Readiness,
     Reading,
 )
-from taskmem_hookspecs.testing import ScriptedReader
-from taskmem_hookspecs.testing.scripted import JPEG, a_question
+from taskmem_hookspecs.testing import JPEG, ScriptedReader, a_question
 from tests.support.memory_store import MemoryStore
 from tests.support.reader_pools import join_readers
 

@@ -21,8 +21,7 @@ from openclaw_taskmem.daemon.snapshots import (
     WaitSnapshots,
 )
 from taskmem_hookspecs import Change, Frame, Met, Picture, Ruling, StoreFull, Wait, WaitStatus
-from taskmem_hookspecs.testing import FakeClock
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, FakeClock
 from tests.daemon.watched import WatchedWorld, watch_world
 from tests.support.memory_store import MemoryStore
 from tests.support.stage import Stage

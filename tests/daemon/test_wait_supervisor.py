@@ -32,8 +32,7 @@ from taskmem_hookspecs import (
     WakeCause,
 )
 from taskmem_hookspecs.errors import NoProvider
-from taskmem_hookspecs.testing import FakeClock, a_wait
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, FakeClock, a_wait
 from tests.daemon.watched import watch_world
 from tests.support.memory_store import MemoryStore
 from tests.support.stage import ScriptedJudge, Stage, a_plugin

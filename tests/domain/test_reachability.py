@@ -8,8 +8,7 @@ import pytest
 
 from openclaw_taskmem.domain import callers
 from taskmem_hookspecs import WakeState
-from taskmem_hookspecs.testing import a_wake
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_wake
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from openclaw_taskmem.domain import policies
 from openclaw_taskmem.domain.policies import KEPT_AT_LEAST, MIB, KeepPolicy
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN
 
 POLICY = KeepPolicy(days=90, most_bytes=10 * MIB)
 

@@ -33,7 +33,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.doctor import TRIAL
 from taskmem_hookspecs.errors import TaskNotFound
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN
 from tests.support.memory_store import MemoryStore
 from tests.support.world import PERSON, World, packet_of
 

@@ -10,7 +10,7 @@ from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.pages.site import Site
 from taskmem_hookspecs import Artifact, Change, Recollection, TextQuery, hookimpl
 from taskmem_hookspecs.errors import InvalidArguments
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN
 from tests.support.world import PERSON, World, worker
 
 MINE, OTHERS = (

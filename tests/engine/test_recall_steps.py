@@ -9,8 +9,7 @@ import pytest
 
 from openclaw_taskmem.daemon import readers as daemon_readers
 from taskmem_hookspecs import Recollection, hookimpl
-from taskmem_hookspecs.testing import ScriptedReader
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, ScriptedReader
 from tests.support.reader_pools import join_readers
 from tests.support.world import AGENT, World
 

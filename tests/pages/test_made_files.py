@@ -18,7 +18,7 @@ from openclaw_taskmem.pages.made_files import (
     read_made_file,
 )
 from taskmem_hookspecs import InvalidArguments
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0"
 

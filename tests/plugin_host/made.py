@@ -28,8 +28,7 @@ from taskmem_hookspecs import (
     hookimpl,
 )
 from taskmem_hookspecs.errors import ConditionUnclear, NoProvider, SettingsInvalid
-from taskmem_hookspecs.testing import FakeClock, a_task, a_wait
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, FakeClock, a_task, a_wait
 from tests.support.memory_store import MemoryStore
 
 FACTS = ResumeFacts(

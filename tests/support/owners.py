@@ -7,8 +7,7 @@ from typing import Final
 
 from openclaw_taskmem.domain.policies import RunPolicy
 from taskmem_hookspecs import Owner, Run, RunState, Wake, WakeCause
-from taskmem_hookspecs.testing import a_run, a_wake
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_run, a_wake
 
 POLICY: Final = RunPolicy()
 NOW: Final = DAWN + timedelta(minutes=10)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import ModuleType
 
 from taskmem_hookspecs import Frame, Met, Picture, Ruling, Target, TargetNotFound, hookimpl
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN
 
 Rule = Callable[[str, Frame], Awaitable[Ruling]]
 """What a judge does with a condition and a frame."""

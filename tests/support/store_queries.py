@@ -36,8 +36,8 @@ from taskmem_hookspecs.roles import (
     WaitQuery,
     WakeQuery,
 )
-from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.values import (
+from taskmem_hookspecs.testing import (
+    DAWN,
     a_message,
     a_revision,
     a_run,

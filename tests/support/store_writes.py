@@ -32,8 +32,8 @@ from taskmem_hookspecs.model import (
     WorkFolder,
 )
 from taskmem_hookspecs.roles import EventQuery, RunQuery, TaskQuery, TaskStore, WakeQuery
-from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.values import (
+from taskmem_hookspecs.testing import (
+    DAWN,
     a_checkpoint,
     a_folder,
     a_message,

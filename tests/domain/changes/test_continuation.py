@@ -31,8 +31,7 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.testing import a_task, a_wake
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_task, a_wake
 from tests.support import owners
 from tests.support.owners import MAIN, NOW, POLICY, a_resume_wake
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from openclaw_taskmem.domain.changes.evidence import CheckedClaim, find_refusal
 from taskmem_hookspecs import Claim, Finding, Verdict
-from taskmem_hookspecs.testing import a_task
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_task
 
 
 def a_missing_file(subject: str, detail: str) -> CheckedClaim:

@@ -10,8 +10,7 @@ from openclaw_taskmem.domain.changes import handoff
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes
 from openclaw_taskmem.domain.tasks import lifecycle
 from taskmem_hookspecs import Message, Role, TaskStatus
-from taskmem_hookspecs.testing import a_message, a_run, a_task
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_message, a_run, a_task
 from tests.support.owners import a_changed_run
 
 TO_TESTER = "Handed to tester. Look at the roof."

@@ -28,8 +28,7 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.testing import a_task, a_wake
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_task, a_wake
 from tests.support.owners import MAIN, NOW, POLICY, WORKER, a_leased_run, a_resume_wake
 
 WAITING: Final = Linkage(active_wait_ids=("wait_1",))

@@ -37,8 +37,7 @@ from openclaw_taskmem.domain.runs.machine import (
     begin_run,
 )
 from taskmem_hookspecs import News, Owner, RunState, TaskStatus
-from taskmem_hookspecs.testing import a_run, a_task
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_run, a_task
 from tests.support.owners import AGAIN, LEASE, MAIN, NOW, OTHER, a_changed_run, a_leased_run
 
 PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "run-machine.md"

@@ -19,8 +19,7 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.testing import a_run, a_task, a_wake
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_run, a_task, a_wake
 
 POLICY = StuckPolicy()
 LATER = DAWN + timedelta(seconds=300)

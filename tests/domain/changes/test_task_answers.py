@@ -17,8 +17,7 @@ from taskmem_hookspecs import (
     TaskStatus,
     WaitStatus,
 )
-from taskmem_hookspecs.testing import a_message, a_task, a_wait
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_message, a_task, a_wait
 
 NOW = DAWN + timedelta(minutes=5)
 

@@ -21,8 +21,7 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.testing import a_run, a_task, a_wake
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_run, a_task, a_wake
 from taskmem_openclaw.agent_host import SESSIONS
 from tests.support.owners import a_changed_run
 

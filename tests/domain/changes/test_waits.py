@@ -20,8 +20,7 @@ from taskmem_hookspecs import (
     WakeCause,
     WakeState,
 )
-from taskmem_hookspecs.testing import a_task, a_wait, a_wake
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_task, a_wait, a_wake
 from taskmem_openclaw.agent_host import SESSIONS
 
 AGENT = Caller()

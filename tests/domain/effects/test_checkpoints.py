@@ -18,8 +18,7 @@ from openclaw_taskmem.domain.text.redaction import MASK
 from openclaw_taskmem.domain.text.texts import count_json_bytes
 from taskmem_hookspecs import Checkpoint
 from taskmem_hookspecs.packet import ConversationMessage
-from taskmem_hookspecs.testing import a_checkpoint
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_checkpoint
 from tests.support.row_strategies import texts
 
 SHORT: Final = st.text('ab é😀"\\\n', max_size=12)

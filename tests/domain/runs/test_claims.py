@@ -12,8 +12,7 @@ from openclaw_taskmem.domain.runs import claims
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import RunClaimed, RunRequeued, apply_events
 from taskmem_hookspecs import Owner, Run, RunState
-from taskmem_hookspecs.testing import a_run
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_run
 from tests.support.owners import AGAIN, MAIN, NOW, OTHER, a_leased_run
 
 THE_OWNER: Final = Caller(owner=MAIN)

@@ -9,7 +9,7 @@ import pytest
 
 from openclaw_taskmem.domain.tasks.ledger import describe_checks, list_proofs, summarize_proofs
 from taskmem_hookspecs import Artifact, LedgerEntry
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN
 
 
 def an_entry(path: str = "/w/report.pdf", **fields: Any) -> LedgerEntry:

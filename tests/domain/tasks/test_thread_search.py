@@ -8,8 +8,7 @@ import pytest
 
 from openclaw_taskmem.domain.tasks.thread import SearchResult, parse_query, search_thread
 from taskmem_hookspecs import Message, MessageType, Role
-from taskmem_hookspecs.testing import a_message
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_message
 from taskmem_hookspecs.words import find_patterns
 
 PLAN = ("Build it", "Push to registry", "Log in")

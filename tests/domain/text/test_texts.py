@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.clock_skew import ClockReading, compute_grace, measure_jump
 from openclaw_taskmem.domain.text import texts
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN
 
 
 @pytest.mark.parametrize(

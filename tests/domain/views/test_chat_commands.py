@@ -16,8 +16,7 @@ from openclaw_taskmem.domain.views.user_actions import (
     describe_list,
 )
 from taskmem_hookspecs import RunState, TaskStatus
-from taskmem_hookspecs.testing import a_task, a_wait
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_task, a_wait
 from tests.support.owners import a_changed_run
 
 NOW = DAWN + timedelta(minutes=5)

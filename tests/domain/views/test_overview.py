@@ -19,8 +19,7 @@ from openclaw_taskmem.domain.views.overview import (
 )
 from openclaw_taskmem.domain.views.user_actions import UserAction
 from taskmem_hookspecs import RunState, TaskFacts
-from taskmem_hookspecs.testing import a_message, a_task, a_wait, a_wake
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_message, a_task, a_wait, a_wake
 from tests.support.owners import a_changed_run
 
 NOW = DAWN + timedelta(minutes=5)

@@ -17,8 +17,7 @@ from openclaw_taskmem.domain.views.timeline import (
     find_whole_part,
 )
 from taskmem_hookspecs import Event, MessageType, Role, RunState, TaskStatus
-from taskmem_hookspecs.testing import a_message, a_task
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_message, a_task
 
 NOW = DAWN + timedelta(hours=1)
 

@@ -11,8 +11,7 @@ from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.domain.changes.continuation import find_open_task
 from openclaw_taskmem.domain.wakes.outbox import LONGEST_TURN, SETTLING_TIME, find_hold
 from taskmem_hookspecs import Task, TaskStatus
-from taskmem_hookspecs.testing import a_task
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_task
 from tests.support.gateways import MAIN, OTHER
 
 SETTLED = DAWN + SETTLING_TIME

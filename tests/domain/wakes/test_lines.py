@@ -15,8 +15,7 @@ from openclaw_taskmem.domain.wakes.notices import (
     describe_wakes,
 )
 from taskmem_hookspecs import Task, TaskStatus, WaitStatus, WakeCause
-from taskmem_hookspecs.testing import a_run, a_task, a_wait, a_wake
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_run, a_task, a_wait, a_wake
 from tests.support.owners import a_changed_run
 
 TASK = a_task(done=frozenset({0}))

@@ -13,8 +13,7 @@ from openclaw_taskmem.domain.text.texts import count_json_bytes
 from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.domain.wakes.notices import Milestone, NoticeKind, Notify
 from taskmem_hookspecs import Event, TaskFacts
-from taskmem_hookspecs.testing import a_run, a_task, a_wait
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_run, a_task, a_wait
 from taskmem_openclaw.agent_host import SESSIONS
 
 HIDDEN = {"implicit": True}

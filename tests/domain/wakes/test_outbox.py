@@ -8,8 +8,7 @@ from openclaw_taskmem.domain.policies import OutboxPolicy
 from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.domain.wakes.outbox import WakeClaim
 from taskmem_hookspecs import Linkage, TaskStatus, Wake, WakeCause, WakeState
-from taskmem_hookspecs.testing import a_task, a_wake
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_task, a_wake
 
 POLICY = OutboxPolicy()
 NOW = DAWN + timedelta(minutes=10)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from openclaw_taskmem.domain.policies import OutboxPolicy
 from openclaw_taskmem.domain.wakes import outbox
 from taskmem_hookspecs import Change, Wake, WakeCause, WakeState
-from taskmem_hookspecs.testing import a_task, a_wake
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_task, a_wake
 
 POLICY = OutboxPolicy()
 NOW = DAWN + timedelta(minutes=10)

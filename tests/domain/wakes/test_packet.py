@@ -22,8 +22,7 @@ from taskmem_hookspecs import (
     WaitStatus,
 )
 from taskmem_hookspecs.packet import ConversationMessage
-from taskmem_hookspecs.testing import a_message, a_task, a_wait
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_message, a_task, a_wait
 from tests.support.owners import a_changed_run
 
 NOW = DAWN + timedelta(minutes=9)

@@ -14,8 +14,7 @@ from openclaw_taskmem.domain.effects.side_effects import Effect
 from openclaw_taskmem.domain.text.texts import count_json_bytes
 from openclaw_taskmem.domain.wakes import packet
 from taskmem_hookspecs import PlanRevision, WaitStatus
-from taskmem_hookspecs.testing import a_revision, a_task, a_wait
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_revision, a_task, a_wait
 
 READS = (
     *("read", "ls", "find", "grep", "glob", "image", "pdf", "view"),

@@ -10,8 +10,7 @@ import socket
 import pytest
 
 from taskmem_hookspecs import NoAnswer, ReaderUnavailable, Readiness
-from taskmem_hookspecs.testing import ReaderSuite
-from taskmem_hookspecs.testing.scripted import JPEG, a_question
+from taskmem_hookspecs.testing import JPEG, ReaderSuite, a_question
 from taskmem_openclaw import hooks
 from taskmem_openclaw.reader import HostReader
 from tests.support.waiting import PATIENCE

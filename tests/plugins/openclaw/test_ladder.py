@@ -12,8 +12,7 @@ from taskmem_hookspecs import (
     WakeTransport,
     WakeUndelivered,
 )
-from taskmem_hookspecs.testing import a_wake
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_wake
 from taskmem_openclaw import hooks
 from taskmem_openclaw.transports.auto import FirstAvailable, TransportUnavailable
 from taskmem_openclaw.transports.cli import OpenClawCli

@@ -28,7 +28,7 @@ from taskmem_hookspecs import (
     WaitStatus,
     WakeQuery,
 )
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN
 from taskmem_sqlmodel import doctor, reading
 from taskmem_sqlmodel.store import SqlStore
 from taskmem_sqlmodel.tables import InstantText, JsonText

@@ -8,8 +8,7 @@ from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry
 from taskmem_hookspecs import Change, Checkpoint
 from taskmem_hookspecs.packet import ConversationMessage
-from taskmem_hookspecs.testing import a_run, a_task
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_run, a_task
 from taskmem_sqlmodel.store import SqlStore
 
 CALLS = 5_000

@@ -25,8 +25,7 @@ from taskmem_hookspecs import (
     TextQuery,
     WaitStatus,
 )
-from taskmem_hookspecs.testing import a_message, a_task
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, a_message, a_task
 from taskmem_sqlmodel import schema
 from taskmem_sqlmodel.hooks import task_store
 from taskmem_sqlmodel.tables import Base, message_params, task_params

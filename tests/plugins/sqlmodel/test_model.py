@@ -16,7 +16,7 @@ from taskmem_hookspecs import (
     TaskQuery,
     WakeQuery,
 )
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN
 from taskmem_sqlmodel.hooks import task_store
 from tests.support import row_strategies as strategies
 from tests.support.memory_store import MemoryStore

@@ -25,7 +25,7 @@ from taskmem_hookspecs import (
     WakeState,
     WorkFolder,
 )
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN
 from taskmem_sqlmodel import reading, tables
 from taskmem_sqlmodel.hooks import task_store
 from tests.support.world import World

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmem_hookspecs import Change
-from taskmem_hookspecs.testing import an_event
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN, an_event
 from taskmem_sqlmodel.hooks import task_store
 from taskmem_sqlmodel.retention import PAGES_AT_ONCE, SPARE, count_excess_pages
 from tests.support.store_suite import StoreSuite

@@ -9,7 +9,7 @@ import pytest
 
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from taskmem_hookspecs import Frame, Met, Target
-from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing import DAWN
 from taskmem_terminal.hooks import wait_judge
 
 PAGE = Path(__file__).parents[3] / "docs" / "conditions.md"

@@ -1,0 +1,781 @@
+"""Test plug-ins against the contract: a suite for each part that one plays, to subclass."""
+# ruff: noqa: S101, D102 - pytest explains assertions; names say what is tested
+
+from __future__ import annotations
+
+import asyncio
+import re
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from taskmem_hookspecs.errors import (
+    TargetGone,
+    TargetNotFound,
+    TaskmemError,
+    WakeRefused,
+    WakeUndelivered,
+)
+from taskmem_hookspecs.hosts import (
+    AgentHost,
+    Card,
+    CardStep,
+    NamingHost,
+    Notice,
+    SessionView,
+    StepState,
+    UserQuestion,
+)
+from taskmem_hookspecs.model import Verdict, Wake
+from taskmem_hookspecs.readers import (
+    Reader,
+    ReaderRefused,
+    ReaderStatus,
+    ReaderUnavailable,
+    Reading,
+)
+from taskmem_hookspecs.roles import (
+    Claim,
+    EvidenceVerifier,
+    Finding,
+    SelectiveTransport,
+    WakeReceipt,
+    WakeTransport,
+)
+from taskmem_hookspecs.testing import DAWN, JPEG, a_question, a_wake
+from taskmem_hookspecs.watching import Frame, Judge, Met, Ruling, Sensor, Target, Watch
+
+# --- wake_transport --------------------------------------------------------
+
+
+_WAKE_TEXTS = (
+    "\"double\", 'single', `back` and \\ back\\slash\\n",
+    "emoji 👩🏽‍🚀, Arabic سلام, combining é",
+    "line\u2028separator\u2029paragraph\ttab",
+    "$(touch x) ; touch x | & > < * ~ !! %PATH% ${HOME}",
+    "--session-key agent:other:main",
+    " spaces at both ends ",
+    '[task_stuck_resume] {"v": 1, "extra": {"a": [null]}}',
+    "x" * 4096,
+)
+"""Texts that must arrive unchanged; a wake's text is always one line."""
+
+
+class TransportSuite:
+    """Subclass it in your tests and implement `make_transport`.
+
+    The other methods are optional; tests that need one you did not implement are skipped.
+    """
+
+    @abstractmethod
+    def make_transport(self, tmp_path: Path) -> WakeTransport:
+        """Return a working transport."""
+
+    def list_received(self, tmp_path: Path) -> Sequence[str] | None:
+        """Return the texts that arrived, oldest first; None: unknown."""
+
+    def make_failing(self, tmp_path: Path) -> WakeTransport | None:
+        """Return a transport that fails temporarily; None: skip these tests."""
+
+    def make_refusing(self, tmp_path: Path) -> WakeTransport | None:
+        """Return a transport that never accepts a wake; None: skip these tests."""
+
+    # --- the part -------------------------------------------------------------
+
+    def test_it_plays_the_part(self, tmp_path: Path) -> None:
+        assert isinstance(self.make_transport(tmp_path), WakeTransport)
+
+    def test_it_has_a_name_that_settings_can_hold(self, tmp_path: Path) -> None:
+        name = self.make_transport(tmp_path).name
+        assert name
+        assert name == name.strip()
+        assert name != "auto", "`auto` means any transport"
+
+    def test_it_says_whom_it_reaches_if_it_is_selective(self, tmp_path: Path) -> None:
+        transport = self.make_transport(tmp_path)
+        if not isinstance(transport, SelectiveTransport):
+            pytest.skip("it carries wakes to all")
+        for host in (None, "openclaw", "mcp:claude-code"):
+            for session_key in (None, "agent:main:main"):
+                assert isinstance(transport.reaches(host, session_key), bool)
+
+    # --- what arrives ---------------------------------------------------------
+
+    def test_a_delivery_is_answered_with_a_receipt(self, tmp_path: Path) -> None:
+        receipt = _deliver_wake(self.make_transport(tmp_path), a_wake())
+        assert isinstance(receipt, WakeReceipt)
+        assert receipt.delivered_at.tzinfo is not None
+
+    def test_a_wake_is_taken_with_a_session_and_without(self, tmp_path: Path) -> None:
+        transport = self.make_transport(tmp_path)
+        wakes = a_wake(session_key="agent:main:main"), a_wake(session_key=None)
+        for receipt in _deliver_all(transport, *wakes):
+            assert isinstance(receipt, WakeReceipt)
+
+    def test_the_same_key_may_come_twice(self, tmp_path: Path) -> None:
+        transport = self.make_transport(tmp_path)
+        for _ in range(2):
+            assert isinstance(_deliver_wake(transport, a_wake()), WakeReceipt)
+
+    @pytest.mark.parametrize("text", _WAKE_TEXTS, ids=lambda text: text[:12])
+    def test_a_text_arrives_as_it_is(self, tmp_path: Path, text: str) -> None:
+        _deliver_wake(self.make_transport(tmp_path), a_wake(text=text))
+        received = self.list_received(tmp_path)
+        if received is None:
+            pytest.skip("give `list_received` to try it")
+        assert list(received) == [text]
+
+    # --- how it is delivered --------------------------------------------------
+
+    def test_two_deliveries_may_run_at_once(self, tmp_path: Path) -> None:
+        wakes = [a_wake(wake_id=f"wake_{n}", text=f"text {n}") for n in (1, 2)]
+        receipts = _deliver_all(self.make_transport(tmp_path), *wakes)
+        assert all(isinstance(receipt, WakeReceipt) for receipt in receipts)
+        received = self.list_received(tmp_path)
+        assert received is None or sorted(received) == ["text 1", "text 2"]
+
+    def test_a_delivery_lets_others_go_on(self, tmp_path: Path) -> None:
+        assert asyncio.run(_count_other_turns(self.make_transport(tmp_path))), (
+            "deliver ran from start to end without letting go of the event loop; "
+            "await what takes time, and put what cannot be awaited into "
+            "asyncio.to_thread"
+        )
+
+    # --- what does not arrive -------------------------------------------------
+
+    def test_what_does_not_arrive_is_undelivered(self, tmp_path: Path) -> None:
+        failing = self.make_failing(tmp_path)
+        if failing is None:
+            pytest.skip("give `make_failing` to try it")
+        _assert_transport_raises(WakeUndelivered, failing)
+
+    def test_what_never_will_be_accepted_is_refused(self, tmp_path: Path) -> None:
+        refusing = self.make_refusing(tmp_path)
+        if refusing is None:
+            pytest.skip("give `make_refusing` to try it")
+        _assert_transport_raises(WakeRefused, refusing)
+
+
+def _deliver_wake(transport: WakeTransport, wake: Wake) -> object:
+    """Deliver one wake in an event loop of its own."""
+    return asyncio.run(transport.deliver(wake))
+
+
+def _deliver_all(transport: WakeTransport, *wakes: Wake) -> Sequence[object]:
+    """Deliver several wakes at once; return the results in order."""
+
+    async def together() -> Sequence[object]:
+        return await asyncio.gather(*map(transport.deliver, wakes))
+
+    return asyncio.run(together())
+
+
+async def _count_other_turns(transport: WakeTransport) -> int:
+    """Return how often another coroutine ran during a delivery."""
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(count_turns())
+    await asyncio.sleep(0)
+    before = turns
+    await transport.deliver(a_wake())
+    running.cancel()
+    return turns - before
+
+
+def _assert_transport_raises(expected: type[TaskmemError], transport: WakeTransport) -> None:
+    """Check that two deliveries raise the error with a sentence on one line."""
+    for _ in range(2):
+        with pytest.raises(expected) as raised:
+            _deliver_wake(transport, a_wake())
+        sentence = str(raised.value)
+        assert sentence.strip(), "the error says nothing"
+        assert len(sentence.splitlines()) == 1
+
+
+# --- agent_host ------------------------------------------------------------
+
+
+_NOTICE_TEXTS = (
+    "Deploy: accepted and started, 3 steps.\nDeploy: completed.",
+    "\"double\", 'single', `back` and \\ back\\slash\\n",
+    "emoji 👩🏽‍🚀, Arabic سلام, combining é",
+    "$(touch x) ; touch x | & > < * ~ !! %PATH% ${HOME}",
+    "x" * 1000,
+)
+"""Texts for notices; each must arrive unchanged."""
+
+
+class HostSuite:
+    """Subclass it in your tests and implement `make_host`.
+
+    The other methods are optional; tests that need one you did not implement are skipped.
+    """
+
+    session_key = "agent:main:main"
+    """A session of your host in which no turn runs."""
+
+    @abstractmethod
+    def make_host(self, tmp_path: Path) -> AgentHost:
+        """Return a working host."""
+
+    def list_said(self, tmp_path: Path) -> Sequence[str] | None:
+        """Return the notices shown, oldest first; None: unknown."""
+
+    def read_view(self, tmp_path: Path) -> SessionView | None:
+        """Return the view shown to the user of `session_key`; None: unknown."""
+
+    def make_failing(self, tmp_path: Path) -> AgentHost | None:
+        """Return a host whose every call fails temporarily; None: skip these tests."""
+
+    def make_refusing(self, tmp_path: Path) -> AgentHost | None:
+        """Return a host that refuses every call for good; None: skip these tests."""
+
+    def test_it_plays_the_part(self, tmp_path: Path) -> None:
+        assert isinstance(self.make_host(tmp_path), AgentHost)
+
+    def test_the_sessions_that_it_names_are_its_own(self, tmp_path: Path) -> None:
+        host = self.make_host(tmp_path)
+        if not isinstance(host, NamingHost):
+            pytest.skip("give it `describe_sessions` to try it")
+        names = host.describe_sessions()
+        away = names.name_background(self.session_key, "run_1")
+        for key in (self.session_key, away or self.session_key):
+            assert names.is_own(key), f"{key} does not begin with {names.prefix!r}"
+            assert names.to_canonical(key) == key, f"{key} is not in lower case"
+
+    @pytest.mark.parametrize("line", _NOTICE_TEXTS, ids=lambda text: text[:12])
+    def test_a_line_is_shown_as_it_is(self, tmp_path: Path, line: str) -> None:
+        asyncio.run(self.make_host(tmp_path).say(_a_notice(self.session_key, line)))
+        assert _require_lines(self.list_said(tmp_path)) == [line]
+
+    def test_a_line_for_nobody_in_particular_is_shown_too(self, tmp_path: Path) -> None:
+        asyncio.run(self.make_host(tmp_path).say(_a_notice(None, _NOTICE_TEXTS[0])))
+        assert _require_lines(self.list_said(tmp_path)) == [_NOTICE_TEXTS[0]]
+
+    def test_what_is_said_again_is_shown_once(self, tmp_path: Path) -> None:
+        host = self.make_host(tmp_path)
+        for line in (_NOTICE_TEXTS[0], _NOTICE_TEXTS[0], _NOTICE_TEXTS[1]):
+            asyncio.run(host.say(_a_notice(self.session_key, line)))
+        assert _require_lines(self.list_said(tmp_path)) == [*_NOTICE_TEXTS[:2]]
+
+    def test_what_is_shown_later_replaces_all_that_was(self, tmp_path: Path) -> None:
+        host = self.make_host(tmp_path)
+        first, later = (_a_view(self.session_key), SessionView(session_key=self.session_key))
+        for view in (first, later, first):
+            asyncio.run(host.show(view))
+            found = self.read_view(tmp_path)
+            if found is None:
+                pytest.skip("give `read_view` to try it")
+            assert found == view
+
+    @pytest.mark.parametrize("age", [0.0, 37.5])
+    def test_where_no_turn_runs_none_is_stopped_and_that_is_fine(
+        self, tmp_path: Path, age: float
+    ) -> None:
+        asyncio.run(self.make_host(tmp_path).stop(self.session_key, age))
+
+    def test_what_cannot_be_done_now_is_undelivered(self, tmp_path: Path) -> None:
+        failing = self.make_failing(tmp_path)
+        if failing is None:
+            pytest.skip("give `make_failing` to try it")
+        _assert_host_raises(WakeUndelivered, failing, self.session_key)
+
+    def test_what_never_can_be_done_is_refused(self, tmp_path: Path) -> None:
+        refusing = self.make_refusing(tmp_path)
+        if refusing is None:
+            pytest.skip("give `make_refusing` to try it")
+        _assert_host_raises(WakeRefused, refusing, self.session_key)
+
+
+def _a_notice(session_key: str | None, text: str) -> Notice:
+    """Return a notice whose key is its text."""
+    return Notice(session_key=session_key, text=text, key=text)
+
+
+def _a_view(session_key: str) -> SessionView:
+    """Return a view with a card and a question."""
+    steps = (("Build", StepState.COMPLETED), ("Push", StepState.IN_PROGRESS))
+    return SessionView(
+        session_key=session_key,
+        card=Card(
+            markdown="**Deploy**",
+            plan=tuple(CardStep(step=step, status=status) for step, status in steps),
+            since=datetime(2026, 1, 1, tzinfo=UTC),
+        ),
+        questions=(
+            UserQuestion(key="1", header="Hm?", text=_NOTICE_TEXTS[1], options=("Yes", "No")),
+        ),
+    )
+
+
+def _require_lines(lines: Sequence[str] | None) -> list[str]:
+    """Return the notices shown; skip the test if they are unknown."""
+    if lines is None:
+        pytest.skip("give `list_said` to try it")
+    return [*lines]
+
+
+def _assert_host_raises(expected: type[TaskmemError], host: AgentHost, session_key: str) -> None:
+    """Check that `say`, `show` and `stop` raise the error with a sentence on one line."""
+    asked: Sequence[Callable[[], Coroutine[None, None, None]]] = (
+        lambda: host.say(_a_notice(session_key, _NOTICE_TEXTS[0])),
+        lambda: host.show(_a_view(session_key)),
+        lambda: host.stop(session_key, 0.0),
+    )
+    for ask in asked:
+        with pytest.raises(expected) as raised:
+            asyncio.run(ask())
+        sentence = str(raised.value)
+        assert sentence.strip(), "the error says nothing"
+        assert len(sentence.splitlines()) == 1
+
+
+# --- reader ----------------------------------------------------------------
+
+
+_QUESTION_PARTS = (
+    "plain",
+    "\"double\", 'single', `back` and \\ back\\slash\\n\ttab",
+    "emoji 👩🏽‍🚀, Arabic سلام, combining é",
+    "line\nbreak\u2028separator",
+    '{"met": "yes"}',
+    "x" * 20_000,
+)
+"""Texts to ask about, passed on unchanged."""
+
+
+class ReaderSuite:
+    """Subclass it in your tests and implement `make_reader`.
+
+    The other methods are optional; tests that need one you did not implement are skipped.
+    """
+
+    @abstractmethod
+    def make_reader(self, tmp_path: Path) -> Reader:
+        """Return a reader that is ready and answers every question."""
+
+    def make_failing(self, tmp_path: Path) -> Reader | None:
+        """Return a reader that fails temporarily; None: skip these tests."""
+
+    def make_refusing(self, tmp_path: Path) -> Reader | None:
+        """Return a reader whose service rejects the key; None: skip these tests."""
+
+    def test_it_plays_the_part(self, tmp_path: Path) -> None:
+        assert isinstance(self.make_reader(tmp_path), Reader)
+
+    def test_it_has_a_name_that_a_setting_can_hold(self, tmp_path: Path) -> None:
+        name = self.make_reader(tmp_path).name
+        assert re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", name)
+        assert name != "none", "`none` means that nobody is asked"
+
+    def test_its_limit_is_a_number_or_none(self, tmp_path: Path) -> None:
+        limit = self.make_reader(tmp_path).calls_per_day
+        assert limit is None or limit >= 0
+
+    def test_it_says_in_one_sentence_how_it_stands(self, tmp_path: Path) -> None:
+        status = self.make_reader(tmp_path).status()
+        assert isinstance(status, ReaderStatus)
+        assert status.readiness == "ready"
+        assert status.detail.strip()
+        assert len(status.detail.splitlines()) == 1
+
+    @pytest.mark.parametrize("part", _QUESTION_PARTS, ids=lambda text: ascii(text[:12]))
+    def test_a_text_is_answered(self, tmp_path: Path, part: str) -> None:
+        reader = self.make_reader(tmp_path)
+        _assert_reading(reader, asyncio.run(reader.read(a_question(part))))
+
+    def test_pictures_are_answered_by_one_that_sees(self, tmp_path: Path) -> None:
+        reader = self.make_reader(tmp_path)
+        if not reader.sees_pictures:
+            pytest.skip("it sees no pictures")
+        reading = asyncio.run(reader.read(a_question("Before:", JPEG, "Now:", JPEG)))
+        _assert_reading(reader, reading)
+
+    def test_a_question_that_confirms_is_answered_too(self, tmp_path: Path) -> None:
+        reader = self.make_reader(tmp_path)
+        _assert_reading(reader, asyncio.run(reader.read(a_question(confirms=True))))
+
+    def test_several_questions_are_answered_at_once(self, tmp_path: Path) -> None:
+        reader = self.make_reader(tmp_path)
+
+        async def ask() -> list[Reading]:
+            return await asyncio.gather(*(reader.read(a_question(t)) for t in "abcd"))
+
+        for reading in asyncio.run(ask()):
+            _assert_reading(reader, reading)
+
+    def test_what_cannot_be_asked_now_is_unavailable(self, tmp_path: Path) -> None:
+        failing = self.make_failing(tmp_path)
+        if failing is None:
+            pytest.skip("give `make_failing` to try it")
+        _assert_reader_raises(ReaderUnavailable, failing)
+
+    def test_a_key_that_is_refused_is_told_apart(self, tmp_path: Path) -> None:
+        refusing = self.make_refusing(tmp_path)
+        if refusing is None:
+            pytest.skip("give `make_refusing` to try it")
+        _assert_reader_raises(ReaderRefused, refusing)
+
+
+def _assert_reading(reader: Reader, reading: object) -> None:
+    """Check that the reading is complete and names this reader."""
+    assert isinstance(reading, Reading)
+    assert reading.reader == reader.name
+    assert reading.model
+    assert reading.answer.strip()
+    assert reading.note is None, "the core fills the note in"
+
+
+def _assert_reader_raises(expected: type[ReaderUnavailable], reader: Reader) -> None:
+    """Check that two questions raise the error with a sentence on one line."""
+    for _ in range(2):
+        with pytest.raises(expected) as raised:
+            asyncio.run(reader.read(a_question()))
+        sentence = str(raised.value)
+        assert sentence.strip(), "the error says nothing"
+        assert len(sentence.splitlines()) == 1
+
+
+# --- evidence_verifier -----------------------------------------------------
+
+
+_STRANGE_SUBJECTS = (
+    "",
+    " ",
+    ".",
+    "/",
+    "..",
+    "~",
+    "\x00",
+    "one\ntwo",
+    "x" * 5000,
+    "$(touch x); rm -rf .",
+    "https://",
+    "/dev/zero",
+    "\udcff",
+)
+"""Subjects that no verifier may verify: empty, malformed, hostile, or no artifact of a task."""
+
+
+class VerifierSuite:
+    """Subclass it in your tests and implement its three abstract methods."""
+
+    @abstractmethod
+    def make_verifier(self, tmp_path: Path) -> EvidenceVerifier:
+        """Return a verifier."""
+
+    @abstractmethod
+    def make_true(self, tmp_path: Path) -> Claim:
+        """Create something, and return a true claim of it."""
+
+    @abstractmethod
+    def make_false(self, tmp_path: Path) -> Claim:
+        """Return a claim of something that does not exist."""
+
+    def test_it_plays_the_part(self, tmp_path: Path) -> None:
+        assert isinstance(self.make_verifier(tmp_path), EvidenceVerifier)
+
+    def test_what_is_there_is_verified_as_often_as_it_is_looked_at(self, tmp_path: Path) -> None:
+        verifier, claim = self.make_verifier(tmp_path), self.make_true(tmp_path)
+        first, second = _verify_claim(verifier, claim), _verify_claim(verifier, claim)
+        assert first.verdict is second.verdict is Verdict.VERIFIED, first.detail
+        assert first.checksum == second.checksum
+
+    def test_what_is_not_there_is_not_verified(self, tmp_path: Path) -> None:
+        claim = self.make_false(tmp_path)
+        finding = _verify_claim(self.make_verifier(tmp_path), claim)
+        assert finding.verdict is not Verdict.VERIFIED
+
+    def test_what_sums_up_to_something_else_is_not_verified(self, tmp_path: Path) -> None:
+        claim = self.make_true(tmp_path).model_copy(update={"checksum": "0" * 64})
+        finding = _verify_claim(self.make_verifier(tmp_path), claim)
+        assert finding.verdict is not Verdict.VERIFIED
+
+    @pytest.mark.parametrize("subject", _STRANGE_SUBJECTS, ids=lambda text: ascii(text[:12]))
+    def test_whatever_is_claimed_nothing_is_raised_and_nothing_believed(
+        self, tmp_path: Path, subject: str
+    ) -> None:
+        claim = self.make_true(tmp_path).model_copy(update={"subject": subject})
+        finding = _verify_claim(self.make_verifier(tmp_path), claim)
+        assert finding.verdict is not Verdict.VERIFIED
+
+
+def _verify_claim(verifier: EvidenceVerifier, claim: Claim) -> Finding:
+    """Return the finding, after checking that its detail is one line."""
+    finding = asyncio.run(verifier.verify(claim))
+    assert isinstance(finding, Finding)
+    assert finding.detail.strip(), "the finding says nothing"
+    assert len(finding.detail.splitlines()) == 1
+    return finding
+
+
+# --- wait_sensor -----------------------------------------------------------
+
+
+_FIRST_LINE: Final = "built 1 of 2"
+_SECOND_LINE: Final = "built 2 of 2"
+PATIENCE: Final = 10.0
+"""Seconds until what happened must be seen."""
+_LOOK_GAP: Final = 0.02
+"""Seconds between two looks."""
+REFUSAL_SECONDS: Final = 2.0
+"""Seconds in which a call that is cancelled must end."""
+
+
+class SensorSuite:
+    """Subclass it in your tests and implement its four abstract methods.
+
+    The targets have text. Each test makes one target, on a suite of its own.
+    """
+
+    @abstractmethod
+    def make_sensor(self, tmp_path: Path) -> Sensor:
+        """Return a new sensor, as after a restart of the daemon."""
+
+    @abstractmethod
+    def make_target(self, tmp_path: Path) -> Target:
+        """Make something that can be watched, and return its target."""
+
+    @abstractmethod
+    def show(self, tmp_path: Path, text: str) -> None:
+        """Have that target show one more line, or this text instead of the one before."""
+
+    @abstractmethod
+    def make_missing(self, tmp_path: Path) -> Target:
+        """Return a target that does not exist."""
+
+    def remove(self, tmp_path: Path) -> bool | None:
+        """Have that target go away for good, and return True; None: skip this test."""
+
+    def test_it_plays_the_part(self, tmp_path: Path) -> None:
+        assert isinstance(self.make_sensor(tmp_path), Sensor)
+
+    def test_what_is_missing_is_refused_in_a_sentence(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            for _ in range(2):
+                with pytest.raises(TargetNotFound) as raised:
+                    await self.make_sensor(tmp_path).watch(self.make_missing(tmp_path))
+                _assert_sentence(str(raised.value))
+
+        asyncio.run(run())
+
+    def test_what_comes_after_a_wait_began_is_shown(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            async with self._watch(tmp_path) as (watch, place):
+                self.show(tmp_path, _FIRST_LINE)
+                await _look_until_shown(watch, place, place, _FIRST_LINE)
+
+        asyncio.run(run())
+
+    def test_a_look_from_the_same_place_shows_the_same(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            async with self._watch(tmp_path) as (watch, place):
+                self.show(tmp_path, _FIRST_LINE)
+                await _look_until_shown(watch, place, place, _FIRST_LINE)
+                await _look_until_shown(watch, place, place, _FIRST_LINE)
+
+        asyncio.run(run())
+
+    def test_a_place_means_the_same_after_a_restart(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            target = self.make_target(tmp_path)
+            async with self._watch(tmp_path, target) as (watch, start):
+                self.show(tmp_path, _FIRST_LINE)
+                place = (await _look_until_shown(watch, start, start, _FIRST_LINE)).place
+            self.show(tmp_path, _SECOND_LINE)
+            async with self._watch(tmp_path, target) as (watch, _):
+                await _look_until_shown(watch, place, start, _SECOND_LINE)
+
+        asyncio.run(run())
+
+    def test_what_comes_after_the_end_is_shown(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            async with self._watch(tmp_path) as (watch, place):
+                self.show(tmp_path, _FIRST_LINE)
+                await _look_until_shown(watch, place, place, _FIRST_LINE)
+                end = await watch.end()
+                _assert_place(end)
+                self.show(tmp_path, _SECOND_LINE)
+                await _look_until_shown(watch, end, end, _SECOND_LINE)
+
+        asyncio.run(run())
+
+    def test_two_waits_read_from_places_of_their_own(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            async with self._watch(tmp_path) as (watch, early):
+                self.show(tmp_path, _FIRST_LINE)
+                late = (await _look_until_shown(watch, early, early, _FIRST_LINE)).place
+                self.show(tmp_path, _SECOND_LINE)
+                await _look_until_shown(watch, late, late, _SECOND_LINE)
+                await _look_until_shown(watch, early, early, _SECOND_LINE)
+
+        asyncio.run(run())
+
+    def test_waiting_for_a_change_can_be_given_up(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            async with self._watch(tmp_path) as (watch, place):
+                waiting = asyncio.create_task(watch.wait_for_change())
+                await asyncio.sleep(_LOOK_GAP)
+                waiting.cancel()
+                done, _ = await asyncio.wait([waiting], timeout=REFUSAL_SECONDS)
+                assert done, "wait_for_change goes on after it was cancelled"
+                _assert_frame(await watch.look(place, place))
+
+        asyncio.run(run())
+
+    def test_what_goes_away_says_so_in_a_sentence(self, tmp_path: Path) -> None:
+        async def run() -> None:
+            async with self._watch(tmp_path) as (watch, place):
+                if not self.remove(tmp_path):
+                    pytest.skip("give `remove` to try it")
+                try:
+                    frame = await _look_until(watch, place, place, lambda f: bool(f.gone))
+                    _assert_sentence(str(frame.gone))
+                except TargetGone as gone:
+                    _assert_sentence(str(gone))
+
+        asyncio.run(run())
+
+    @asynccontextmanager
+    async def _watch(
+        self, tmp_path: Path, target: Target | None = None
+    ) -> AsyncGenerator[tuple[Watch, str]]:
+        """Watch a target with a new sensor; yield the watch, and where a wait begins."""
+        sensor = self.make_sensor(tmp_path)
+        found = await sensor.watch(target or self.make_target(tmp_path))
+        if isinstance(found, Target):
+            found = await sensor.watch(found)
+        assert isinstance(found, Watch)
+        try:
+            here = await found.here()
+            _assert_frame(here)
+            yield found, here.place
+        finally:
+            await found.close()
+
+
+async def _look_until_shown(watch: Watch, place: str, start: str, text: str) -> Frame:
+    """Look on from a place until the text was shown; return that frame."""
+    return await _look_until(watch, place, start, lambda frame: text in (frame.text or ""))
+
+
+async def _look_until(
+    watch: Watch, place: str, start: str, holds: Callable[[Frame], bool]
+) -> Frame:
+    """Look on from a place until a frame is as wanted; return it."""
+    frame = None
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                frame = await watch.look(place, start)
+                _assert_frame(frame)
+                if holds(frame):
+                    return frame
+                place = frame.place
+                await asyncio.sleep(_LOOK_GAP)
+    except TimeoutError:
+        raise AssertionError(f"was not seen within {PATIENCE:g} s; last: {frame}") from None
+
+
+def _assert_frame(frame: object) -> None:
+    """Check that it is a frame whose fields are valid."""
+    assert isinstance(frame, Frame)
+    Frame.model_validate(dict(frame))
+    _assert_place(frame.place)
+
+
+def _assert_place(place: object) -> None:
+    """Check that a place is a text that can be stored with a wait."""
+    assert isinstance(place, str)
+    assert "\x00" not in place, "a database may refuse NUL"
+    assert "\x1e" not in place, "U+001E separates two places where they are stored"
+    place.encode()
+
+
+def _assert_sentence(text: str) -> None:
+    """Check that a text for people says something, on one line."""
+    assert text.strip(), "it says nothing"
+    assert len(text.splitlines()) == 1
+
+
+# --- wait_judge ------------------------------------------------------------
+
+
+class JudgeSuite:
+    """Subclass it in your tests and implement its three abstract methods."""
+
+    @abstractmethod
+    def make_judge(self, tmp_path: Path) -> Judge:
+        """Return a new judge, always for the same condition, as after a restart of the daemon."""
+
+    @abstractmethod
+    def make_met(self, tmp_path: Path) -> Sequence[Frame]:
+        """Return frames in order; at the last of them the condition holds."""
+
+    @abstractmethod
+    def make_unmet(self, tmp_path: Path) -> Sequence[Frame]:
+        """Return frames in order; at none of them the condition holds."""
+
+    def test_it_plays_the_part(self, tmp_path: Path) -> None:
+        judge = self.make_judge(tmp_path)
+        assert isinstance(judge, Judge)
+        assert judge.name.strip()
+        assert len(judge.name.splitlines()) == 1
+
+    def test_its_sides_are_numbers_of_sides(self, tmp_path: Path) -> None:
+        sides = getattr(self.make_judge(tmp_path), "sides", ())
+        assert all(isinstance(side, int) and side >= 0 for side in sides)
+
+    def test_what_holds_is_met(self, tmp_path: Path) -> None:
+        rulings = _rule_all(self.make_judge(tmp_path), self.make_met(tmp_path))
+        assert rulings[-1].met is Met.YES, rulings[-1].observation
+        assert rulings[-1].observation.strip(), "the ruling says nothing"
+
+    def test_what_does_not_hold_is_not_met(self, tmp_path: Path) -> None:
+        for ruling in _rule_all(self.make_judge(tmp_path), self.make_unmet(tmp_path)):
+            assert ruling.met is not Met.YES, ruling.observation
+
+    def test_a_target_that_shows_nothing_does_not_meet_it(self, tmp_path: Path) -> None:
+        empty = (Frame(seen_at=DAWN, place=""), Frame(seen_at=DAWN, place="", text="", tail=""))
+        for frame in empty:
+            [ruling] = _rule_all(self.make_judge(tmp_path), [frame])
+            assert ruling.met is not Met.YES, ruling.observation
+
+    def test_the_end_of_a_target_is_judged(self, tmp_path: Path) -> None:
+        *_, last = self.make_unmet(tmp_path)
+        _rule_all(self.make_judge(tmp_path), [last.model_copy(update={"gone": "It was closed."})])
+
+    def test_a_frame_may_be_shown_again(self, tmp_path: Path) -> None:
+        frames = self.make_unmet(tmp_path)
+        for ruling in _rule_all(self.make_judge(tmp_path), [*frames, *frames]):
+            assert ruling.met is not Met.YES, ruling.observation
+
+    def test_two_waits_are_judged_apart(self, tmp_path: Path) -> None:
+        first, second = self.make_judge(tmp_path), self.make_judge(tmp_path)
+        assert _rule_all(first, self.make_met(tmp_path))[-1].met is Met.YES
+        for ruling in _rule_all(second, self.make_unmet(tmp_path)):
+            assert ruling.met is not Met.YES, ruling.observation
+
+
+def _rule_all(judge: Judge, frames: Sequence[Frame]) -> Sequence[Ruling]:
+    """Show frames to a judge, and return its rulings, whose fields must be valid."""
+
+    async def show() -> list[Ruling]:
+        return [await judge.rule(frame) for frame in frames]
+
+    rulings = asyncio.run(show())
+    for ruling in rulings:
+        assert isinstance(ruling, Ruling)
+        Ruling.model_validate(dict(ruling))
+    return rulings
