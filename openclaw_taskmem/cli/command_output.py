@@ -17,8 +17,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from openclaw_taskmem.cli.client import connect_or_start
-from openclaw_taskmem.domain.text.text_safety import escape_hidden
-from openclaw_taskmem.domain.text.texts import to_printable
+from openclaw_taskmem.domain.text.texts import escape_hidden, to_printable
 from openclaw_taskmem.home import find_home
 
 # --- who calls -----------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from openclaw_taskmem.cli.command_output import (
     print_json,
     print_line,
 )
-from openclaw_taskmem.domain.text.text_safety import escape_hidden
+from openclaw_taskmem.domain.text.texts import escape_hidden
 from openclaw_taskmem.home import find_home
 
 LIMIT: Final = click.option("--limit", default=1000, help="Maximum number of rows.")

@@ -42,7 +42,7 @@ from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import gateway_reports, turns
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.ledger import FileActivity
-from openclaw_taskmem.engine.turns import CallDigests, EventCursor, ReportContext, read_cursor
+from openclaw_taskmem.engine.turns import EventCursor, ReportContext, read_cursor
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import (
     FileChange,
@@ -381,8 +381,8 @@ def _apply_work(context: Context, report: ReportContext, event: Work) -> bool:
                 turns.note_call(context, report, begun, event.request)
         case ToolCalled():
             ended, files = _build_call_end(event), _build_file_activity(event)
-            digests = CallDigests(given=event.given, result=event.result)
-            if not turns.record_call_end(context, report, ended, digests, files):
+            digests = {"given": event.given, "result": event.result}
+            if not turns.record_call_end(context, report, ended, files, **digests):
                 turns.note_call_end(context, report, ended)
         case AwaitedEnded():
             turns.resume_awaiting_run(context, report, event.name, event.how)
@@ -437,9 +437,8 @@ def _build_file_activity(
     if isinstance(event, ToolStarted):
         return deed
     touched = tuple(FileTouch(path=t.path, change=t.change) for t in event.touched)
-    return deed.model_copy(
-        update={"touched": touched, "seconds": min(event.ms, _LONGEST_CALL_MS) / 1000}
-    )
+    seconds = min(event.ms, _LONGEST_CALL_MS) / 1000
+    return deed.model_copy(update={"touched": touched, "seconds": seconds})
 
 
 def _is_passed_over(event: ToolStarted | ToolCalled) -> bool:
@@ -503,7 +502,7 @@ class Gateways:
         done = await self._read_cursor(presence.boot)
         if event.number <= done.number:
             return event.number not in done.stopped
-        done = done.advance_to(event.number)
+        done = done.model_copy(update={"number": event.number})
         try:
             goes_on = await self._take_unless_refused(connection, event, done)
         except BaseException:

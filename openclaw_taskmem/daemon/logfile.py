@@ -15,7 +15,7 @@ from typing import Final
 
 from openclaw_taskmem.daemon.lock import read_file_identity
 from openclaw_taskmem.domain.text.redaction import scrub
-from openclaw_taskmem.domain.text.text_safety import escape_controls
+from openclaw_taskmem.domain.text.texts import escape_controls
 
 LARGEST_BYTES: Final = 5 * 1024 * 1024
 """Size at which the log is rotated; one older log is kept."""

@@ -1,8 +1,13 @@
-"""The kinds of entries in the event log."""
+"""The entries of the event log and their kinds."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
+
+from pydantic import JsonValue
+
+from taskmem_hookspecs import Event, Run, Task, Wait, Wake
 
 TASK_REGISTERED: Final = "task_registered"
 TURN_COVERED: Final = "turn_covered"
@@ -47,3 +52,17 @@ VIEW_KINDS: Final = frozenset(
 """Kinds after which a session's cards or questions may change."""
 HOOK_KINDS: Final = frozenset({TASK_REGISTERED, WAIT_ENDED, TASK_STUCK, RUN_CHANGED})
 """Kinds that hooks of plug-ins are called for."""
+
+
+def build_event(
+    kind: str, about: Task | Run | Wait | Wake | None, now: datetime, /, **data: JsonValue
+) -> Event:
+    """Build a log entry about a task, run, wait or wake; None: about none of them."""
+    return Event(
+        at=now,
+        kind=kind,
+        task_id=about.task_id if about else None,
+        run_id=about.run_id if isinstance(about, Run) else None,
+        wait_id=about.wait_id if isinstance(about, Wait | Wake) else None,
+        data=data,
+    )

@@ -60,7 +60,7 @@ def _build_lost_questions(context: Context, waiting: Sequence[Run]) -> tuple[Eve
     """Return the events that ask again the questions lost with a gateway."""
     now = context.clock.now()
     return tuple(
-        Event(at=now, kind=events.QUESTION_LOST, task_id=run.task_id, run_id=run.run_id)
+        events.build_event(events.QUESTION_LOST, run, now)
         for run in waiting
         if runs.find_question(context, run) is not None
     )

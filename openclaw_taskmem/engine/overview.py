@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Final
 
 from openclaw_taskmem.domain import events
@@ -28,6 +29,7 @@ from openclaw_taskmem.engine.run_history import find_last_run
 from openclaw_taskmem.engine.wakes import find_unreached
 from taskmem_hookspecs import (
     Checkpoint,
+    Event,
     EventQuery,
     LedgerEntry,
     Message,
@@ -90,10 +92,7 @@ def read_overview(context: Context) -> Overview:
     Implicit tasks and the doctor's trials are left out.
     """
     now = context.clock.now()
-    found = [
-        overview.build_line(news, now, context.policies.stuck.threshold_seconds)
-        for news in (_read_news(context, facts) for facts in _iterate_tasks(context, now))
-    ]
+    found = [_build_line(context, facts) for facts in _iterate_tasks(context, now)]
     counted = _count_tasks(context)
     listed = Counter(line.status for line in found)
     active, failed = (
@@ -144,12 +143,7 @@ def list_lines(
         )
     facts = [found for found in map(context.find_task, named) if found is not None]
     facts.sort(key=lambda each: each.task.updated_at, reverse=True)
-    lines = [
-        overview.build_line(
-            _read_news(context, each), now, context.policies.stuck.threshold_seconds
-        )
-        for each in facts
-    ]
+    lines = [_build_line(context, each) for each in facts]
     # The sort is stable, so the latest stay first on each side.
     lines.sort(key=lambda line: line.section is not Section.NEEDS_YOU)
     return lines[:limit]
@@ -159,12 +153,7 @@ def search_lines(context: Context, words: str, limit: int) -> Sequence[TaskLine]
     """Return the lines of tasks whose name or thread contains some words, the latest first."""
     query = TaskQuery(holding=words, limit=limit, implicit=False)
     found = map(context.find_task, (task.task_id for task in context.store.find_tasks(query)))
-    now, seconds = context.clock.now(), context.policies.stuck.threshold_seconds
-    return [
-        overview.build_line(_read_news(context, facts), now, seconds)
-        for facts in found
-        if facts is not None
-    ]
+    return [_build_line(context, facts) for facts in found if facts is not None]
 
 
 def read_line(context: Context, task_id: str) -> TaskLine:
@@ -183,9 +172,7 @@ def read_standing(context: Context, task_id: str) -> tuple[TaskLine, TaskFacts]:
         TaskNotFound: No task has that id.
     """
     facts = context.store.read_task(task_id)
-    news = _read_news(context, facts)
-    now, seconds = context.clock.now(), context.policies.stuck.threshold_seconds
-    return overview.build_line(news, now, seconds), facts
+    return _build_line(context, facts), facts
 
 
 def _iterate_tasks(context: Context, now: datetime) -> Iterator[TaskFacts]:
@@ -211,8 +198,13 @@ def _iterate_tasks(context: Context, now: datetime) -> Iterator[TaskFacts]:
             yield facts
 
 
+def _build_line(context: Context, facts: TaskFacts) -> TaskLine:
+    news, now = _read_news(context, facts), context.clock.now()
+    return overview.build_line(news, now, context.policies.stuck.threshold_seconds)
+
+
 def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
-    task = facts.task
+    task, store = facts.task, context.store
     run = facts.run or find_last_run(context, task.task_id)
     question = runs.find_question(context, facts.run)
     observed = (
@@ -220,32 +212,55 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         for w in facts.waits
         if w.status is WaitStatus.WATCHING
     )
+    calls = _read_newest_calls(context, task, run)
+    log = _read_completion_log(context, task)
+    refused = (event for event in log if event.kind == events.COMPLETION_REFUSED)
+    ended = (event for event in log if event.kind == events.STATUS_CHANGED)
+    note = ""
+    if _is_in_review(facts):
+        note = find_review_note(store.read_records(Message, task.task_id, _REVIEW_MESSAGES))
+    used = ReaderUsage()
+    if facts.waits:
+        usage = load_waits(store.read_bookmark(WAITS_BOOKMARK))
+        used = sum_usage(usage, (wait.wait_id for wait in facts.waits))
     return TaskNews(
         facts=facts,
         run=run,
         failure=find_failure(context, task, run),
         unreached=find_unreached(context, facts),
-        doubt=_find_doubt(context, facts),
+        doubt=next((str(event.data.get("missing") or "") for event in refused), ""),
         question=None if question is None else (run and run.dialogue.question) or question.text,
         question_id=question.key if question else None,
         files_id=evidence.read_files_id(context, facts),
         options=question.options if question else (),
         seen={wait_id: scrub(observation) for wait_id, observation in observed if observation},
-        used=_sum_usage(context, facts),
-        note=_find_review_note(context, facts),
+        used=used,
+        note=note,
         proofs=read_proofs(context, facts),
-        accepted=_is_accepted(context, task),
-        approved=_is_approved(context, task),
-        calls=(calls := _read_newest_calls(context, task, run)),
-        words=None if _tell_more(task, calls) else _find_last_words(context, task),
+        accepted=bool(task.doubts) and any(e.kind == events.COMPLETION_ACCEPTED for e in log),
+        approved=not task.doubts and any(event.data.get("by") for event in islice(ended, 1)),
+        calls=calls,
+        words=_find_last_words(context, task, calls),
     )
 
 
-def _tell_more(task: Task, calls: Sequence[PastCall]) -> bool:
-    """Tell whether an agent's calls tell more than its last words; of a failure, a failed one."""
-    if task.status is TaskStatus.FAILED:
-        return any(call.ok is False for call in calls)
-    return bool(calls)
+def _read_completion_log(context: Context, task: Task) -> Sequence[Event]:
+    """Return the log, newest first, that tells of a completion or its refusal; empty: of neither.
+
+    A task without doubts has ended among its last entries.
+    """
+    completed = task.status is TaskStatus.COMPLETED
+    if not completed and (task.status.terminal or not task.doubts):
+        return ()
+    limit = _SEARCHED_EVENTS if task.doubts else _NEWEST_EVENTS
+    found = context.store.find_events(EventQuery(task_id=task.task_id, limit=limit))
+    told = {events.COMPLETION_ACCEPTED, events.STATUS_CHANGED}
+    kinds = told if completed else {events.COMPLETION_REFUSED}
+    return [event for event in reversed(found) if event.kind in kinds]
+
+
+def _is_in_review(facts: TaskFacts) -> bool:
+    return facts.run is not None and facts.run.state is RunState.REVIEW
 
 
 def _read_newest_calls(context: Context, task: Task, run: Run | None) -> tuple[PastCall, ...]:
@@ -258,62 +273,22 @@ def _read_newest_calls(context: Context, task: Task, run: Run | None) -> tuple[P
     return found.calls if found else ()
 
 
-def read_proofs(context: Context, facts: TaskFacts) -> tuple[Proof, ...] | None:
-    """Return what a task made that has ended or is to be reviewed; None: of any other."""
-    reviewed = facts.run is not None and facts.run.state is RunState.REVIEW
-    if not (facts.task.status.terminal or reviewed or facts.task.doubts):
-        return None
-    entries = context.store.read_records(LedgerEntry, facts.task.task_id, _READ_ENTRIES)
-    return tuple(list_proofs(entries, facts.artifacts))
+def _find_last_words(context: Context, task: Task, calls: Sequence[PastCall]) -> Message | None:
+    """Return an agent's newest message; None: there is none, or its calls tell more.
 
-
-def _sum_usage(context: Context, facts: TaskFacts) -> ReaderUsage:
-    """Return what readers used for a task's waits, as far as it is kept."""
-    if not facts.waits:
-        return ReaderUsage()
-    waits = load_waits(context.store.read_bookmark(WAITS_BOOKMARK))
-    return sum_usage(waits, (wait.wait_id for wait in facts.waits))
-
-
-def _find_review_note(context: Context, facts: TaskFacts) -> str:
-    """Return what an agent wrote to the user who is to review its task; empty: nothing."""
-    if facts.run is None or facts.run.state is not RunState.REVIEW:
-        return ""
-    newest = context.store.read_records(Message, facts.task.task_id, _REVIEW_MESSAGES)
-    return find_review_note(newest)
-
-
-def _is_accepted(context: Context, task: Task) -> bool:
-    """Tell whether a person completed a task whose completion had been refused."""
-    if task.status is not TaskStatus.COMPLETED or not task.doubts:
-        return False
-    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=_SEARCHED_EVENTS))
-    return any(event.kind == events.COMPLETION_ACCEPTED for event in newest)
-
-
-def _is_approved(context: Context, task: Task) -> bool:
-    """Tell whether a person completed a task whose completion had not been refused."""
-    if task.status is not TaskStatus.COMPLETED or task.doubts:
-        return False
-    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=_NEWEST_EVENTS))
-    ended = (e for e in reversed(newest) if e.kind == events.STATUS_CHANGED)
-    return next((event.data.get("by") is not None for event in ended), False)
-
-
-def _find_last_words(context: Context, task: Task) -> Message | None:
-    """Return the newest message of an agent whose calls nobody reports; None: there is none."""
-    if task.status not in (TaskStatus.ACTIVE, TaskStatus.FAILED):
+    Of a failure, a failed call does.
+    """
+    failed = task.status is TaskStatus.FAILED
+    tells_more = any(call.ok is False for call in calls) if failed else bool(calls)
+    if tells_more or task.status not in (TaskStatus.ACTIVE, TaskStatus.FAILED):
         return None
     newest = context.store.read_records(Message, task.task_id, _NEWEST_MESSAGES)
     return next((each for each in reversed(newest) if each.role is Role.AGENT), None)
 
 
-def _find_doubt(context: Context, facts: TaskFacts) -> str:
-    """Return why the completion of an open task was refused last; empty: it was not."""
-    if not facts.task.doubts or facts.task.status.terminal:
-        return ""
-    newest = context.store.find_events(
-        EventQuery(task_id=facts.task.task_id, limit=_SEARCHED_EVENTS)
-    )
-    refused = (e for e in reversed(newest) if e.kind == events.COMPLETION_REFUSED)
-    return next((str(event.data.get("missing") or "") for event in refused), "")
+def read_proofs(context: Context, facts: TaskFacts) -> tuple[Proof, ...] | None:
+    """Return what a task made that has ended or is to be reviewed; None: of any other."""
+    if not (facts.task.status.terminal or _is_in_review(facts) or facts.task.doubts):
+        return None
+    entries = context.store.read_records(LedgerEntry, facts.task.task_id, _READ_ENTRIES)
+    return tuple(list_proofs(entries, facts.artifacts))

@@ -169,19 +169,15 @@ class _RecallRights:
         return self._known.get(task_id, False)
 
     def _look_up(self, task_id: str) -> bool:
-        facts = self._context.find_task(task_id)
-        if facts is None or not self._context.store.serves(facts.task.home):
+        context, caller = self._context, self._caller
+        facts = context.find_task(task_id)
+        if facts is None or not context.store.serves(facts.task.home):
             return False
-        ended = facts.task.status.terminal and not self._caller.sandboxed
-        return ended or _may_read(self._context, facts.task, self._caller)
-
-
-def _may_read(context: Context, task: Task, caller: Caller) -> bool:
-    if caller.person:
-        return True
-    held = find_holders(context, [task.task_id]).get(task.task_id, TaskHolder())
-    tie = rights.find_tie(fill_in_home(context, caller), task, held, context.sessions)
-    return rights.is_allowed(Act.READ, tie, held)
+        if caller.person or (facts.task.status.terminal and not caller.sandboxed):
+            return True
+        held = find_holders(context, [task_id]).get(task_id, TaskHolder())
+        tie = rights.find_tie(fill_in_home(context, caller), facts.task, held, context.sessions)
+        return rights.is_allowed(Act.READ, tie, held)
 
 
 def _clean(item: Recollection) -> Recollection:

@@ -12,7 +12,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import continuation, handoff, quotas, rights, task_runs
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder, Tie
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
-from openclaw_taskmem.domain.runs import claims, current_run
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import OPEN_STATES, RunReason
 from openclaw_taskmem.domain.runs.machine import RunTransition, UserHeard, apply_events, begin_run
 from openclaw_taskmem.domain.tasks import lifecycle, thread
@@ -110,7 +110,7 @@ def require_own_run(
     Raises:
         TaskEnded: The task has ended.
         RunNotFound: The task has no open run.
-        TaskmemError: What `guard_task` and `claims.guard_write` refuse.
+        TaskmemError: What `guard_task` and `current_run.guard_write` refuse.
     """
     guard_task(context, Act.WRITE, facts, caller, token=token, wish=wish)
     lifecycle.require_open(facts.task, wish)
@@ -118,7 +118,7 @@ def require_own_run(
         raise RunNotFound(
             f"{facts.task.task_id} has no run, so nobody holds it; claim it with task_claim first."
         )
-    claims.guard_write(facts.run, caller, token, wish)
+    current_run.guard_write(facts.run, caller, token, wish)
     return facts.run
 
 
@@ -328,7 +328,7 @@ def renew_lease(context: Context, task_id: str, caller: Caller, token: int | Non
         renewed = tuple(
             task_runs.note_call(run, caller, token, now, context.policies.runs)
             for run in runs
-            if claims.has_claim(run, caller, token) and now - run.seen_at >= fresh
+            if current_run.has_claim(run, caller, token) and now - run.seen_at >= fresh
         )
         return Change(runs=renewed), None
 

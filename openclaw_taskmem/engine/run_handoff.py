@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -13,7 +12,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import handoff, task_runs
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.errors import RunNotReady
-from openclaw_taskmem.domain.runs import claims
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.machine import ToldToGoOn, UserSpoke, apply_events
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.wakes import outbox
@@ -29,7 +28,7 @@ from openclaw_taskmem.engine.run_guards import (
 )
 from openclaw_taskmem.engine.run_history import find_last_run
 from openclaw_taskmem.engine.turns import find_turn_session
-from taskmem_hookspecs import Change, Message, Owner, Run, Task, TaskFacts, TaskNotFound
+from taskmem_hookspecs import Change, Message, Owner, Run, Task, TaskFacts
 from taskmem_hookspecs.errors import InvalidArguments
 
 log = logging.getLogger(__name__)
@@ -59,7 +58,7 @@ def move_to_background(
         run = require_own_run(context, facts, caller, "it stays where it is")
         wake_id = context.new_id("wake", now)
         moved = handoff.format_background_note(caller, note)
-        entry = lifecycle.build_lifecycle_message(facts.task, moved, now)
+        entry = lifecycle.build_system_message(facts.task, moved, now)
         sent = handoff.describe_background(run.session_key or "", (entry,), context.sessions)
         change = handoff.build_background_move(
             facts,
@@ -150,8 +149,10 @@ def hand_off_task(
             return change, (change.tasks[0], change.runs[0], ())
         attached = {
             context.new_id("run", now): (each, find_last_run(context, each.task.task_id))
-            for each in _read_existing_tasks(context, run.attached)
-            if each.task.task_id != task_id and may_take_along(context, facts, each, caller)
+            for each in map(context.find_task, dict.fromkeys(run.attached))
+            if each is not None
+            and each.task.task_id != task_id
+            and may_take_along(context, facts, each, caller)
         }
         change = handoff.build_user_handoff(facts, run, attached, note, now)
         was.update((each.task.task_id, each.run) for each, _ in attached.values())
@@ -202,8 +203,8 @@ def split_unheard_messages(
     if run is None or not caller.in_turn:
         return (), ()
     elsewhere = caller.gateway_owner is None and not caller.person
-    goes_on = elsewhere and claims.can_write(run, caller, token)
-    if not (goes_on or claims.has_claim(run, caller, token)):
+    goes_on = elsewhere and current_run.can_write(run, caller, token)
+    if not (goes_on or current_run.has_claim(run, caller, token)):
         return (), ()
     messages, shown = _read_unheard(context, run), context.live.shown_messages.get(run.run_id, 0)
     heard = [message for message in messages if message.message_id <= shown]
@@ -234,7 +235,7 @@ def note_heard(context: Context, task_id: str, words: str | None, caller: Caller
     def note(facts: TaskFacts, now: datetime) -> Decision[None]:
         run = facts.run
         is_own = run is not None and context.sessions.is_own(run.session_key)
-        if run is None or not (is_own or claims.has_claim(run, caller, None)):
+        if run is None or not (is_own or current_run.has_claim(run, caller, None)):
             return Change(), None
         unheard = _read_unheard(context, run)
         if [message.content for message in unheard] != [words]:
@@ -274,13 +275,6 @@ def _add_review_reminder(context: Context, change: Change, now: datetime) -> Cha
     wake_id, threshold = context.new_id("wake", now), context.policies.stuck.threshold_seconds
     wake = outbox.build_review_wake(task, run, wake_id, now, threshold)
     return change.model_copy(update={"wakes": (*change.wakes, wake)})
-
-
-def _read_existing_tasks(context: Context, named: Sequence[str]) -> Iterator[TaskFacts]:
-    """Yield those of the named tasks that exist."""
-    for task_id in dict.fromkeys(named):
-        with suppress(TaskNotFound):
-            yield context.store.read_task(task_id)
 
 
 def reset_run(context: Context, task_id: str, caller: Caller) -> tuple[Run, Owner | None]:

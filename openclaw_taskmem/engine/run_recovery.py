@@ -107,11 +107,8 @@ def sweep_lapsed_runs(context: Context, gateways: Sequence[GatewayPresence]) -> 
             len(reset),
             ", ".join(reset),
         )
-        swept = Event(
-            at=context.clock.now(),
-            kind=events.RUN_SWEPT,
-            data={"looked_at": len(due), "reset": [*reset]},
-        )
+        looked, now = len(due), context.clock.now()
+        swept = events.build_event(events.RUN_SWEPT, None, now, looked_at=looked, reset=[*reset])
         context.commit(Change(events=(swept,)))
     return len(due)
 

@@ -20,7 +20,7 @@ from openclaw_taskmem.domain.changes.handoff import HandoffNotes, find_handoff_n
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.errors import RunHeld, RunNotReady, TaskEnded
-from openclaw_taskmem.domain.runs import claims, current_run
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
     RunClaimed,
@@ -428,7 +428,7 @@ def _take_up_run(
     None: the last run has ended, and nobody can own another.
 
     Raises:
-        TaskmemError: What `claims.guard_write` refuses.
+        TaskmemError: What `current_run.guard_write` refuses.
     """
     run = facts.run
     if run is None:
@@ -438,13 +438,13 @@ def _take_up_run(
     at_work = run.state is RunState.RUNNING
     gone = waits and run_recovery.has_holder_ended(context, run)
     if at_work or not (_is_parent_session(run, caller) or gone):
-        claims.guard_write(run, caller, None, _NOT_TAKEN)
+        current_run.guard_write(run, caller, None, _NOT_TAKEN)
     if at_work:
         return forgiven
     owner = caller.owner
     if owner is not None:
         same = run.session_key == owner.session_key
-        if claims.is_owned_by(run, owner) if waits else same:
+        if current_run.is_owned_by(run, owner) if waits else same:
             return task_runs.take_up_for_caller(forgiven.run, caller, now, context.policies.runs)
     if waits:
         return apply_events(forgiven, RunRequeued(), now=now)
@@ -626,10 +626,8 @@ def _record_failed_step(
         run = require_own_run(context, again, caller, NOTHING_WRITTEN, wish.token)
         seen = task_runs.note_call(run, caller, wish.token, now, context.policies.runs)
         marked = apply_events(seen, StepFailed(index=current), now=now).run
-        task = lifecycle.touch_task(again.task, now)
-        note_ = lifecycle.build_lifecycle_message(task, sentence, now)
-        counted = task.model_copy(update={"message_count": task.message_count + 1})
-        return Change(tasks=(counted,), messages=(note_,), runs=(marked,)), (counted, ())
+        task, entry = lifecycle.add_lifecycle_message(again.task, sentence, now)
+        return Change(tasks=(task,), messages=(entry,), runs=(marked,)), (task, ())
 
     def replan(again: TaskFacts, now: datetime) -> Decision[tuple[Task, Sequence[str]]]:
         require_own_run(context, again, caller, NOTHING_WRITTEN, wish.token)

@@ -85,10 +85,6 @@ class EventCursor(Value):
     stopped: tuple[int, ...] = ()
     """Numbers of the latest turn-start events whose turns must be stopped."""
 
-    def advance_to(self, number: int) -> EventCursor:
-        """Return the cursor after one more event."""
-        return self.model_copy(update={"number": number})
-
     def add_stopped_turn(self) -> EventCursor:
         """Return the cursor, with the turn that its last event began marked to be stopped."""
         stopped = (*self.stopped, self.number)[-_MOST_STOPPED:]
@@ -161,13 +157,6 @@ class ReportContext(Value):
         return change.model_copy(update={"bookmarks": (_make_cursor_bookmark(context, done),)})
 
 
-class CallDigests(Value):
-    """Digests of the arguments and the result of a tool call."""
-
-    given: str
-    result: str
-
-
 def record_turn_start(context: Context, report: ReportContext, origin: Origin) -> bool:
     """Record that a turn has begun; False: the turn must be stopped.
 
@@ -236,12 +225,15 @@ def record_call_end(
     context: Context,
     report: ReportContext,
     entry: CallEndEntry,
-    call: CallDigests,
     deed: FileActivity | None = None,
+    *,
+    given: str,
+    result: str,
 ) -> bool:
-    """Write a checkpoint for a call that has ended, with the files it changed and its digests.
+    """Write a checkpoint for a call that has ended, with the files it changed.
 
-    False: its session works on no task.
+    `given` and `result` are digests of its arguments and its result. False: its session works on
+    no task.
     """
 
     def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[_NewFolders]:
@@ -249,8 +241,8 @@ def record_call_end(
         if moved is None:
             return Change(), ()
         ended = CallEnded(
-            given=checkpoints.digest_arguments(call.given),
-            result=checkpoints.digest_call(call.given, call.result),
+            given=checkpoints.digest_arguments(given),
+            result=checkpoints.digest_call(given, result),
         )
         moved = apply_events(moved, ended, now=now)
         did = FileActivity() if facts.task.implicit else deed or FileActivity()
@@ -548,32 +540,21 @@ def _settle_run(
     """
 
     def settle(facts: TaskFacts, run: Run, now: datetime) -> Decision[None]:
-        change = _build_turn_end_change(context, facts, run, turn, now)
+        if facts.task.implicit:
+            change = implicit_tasks.end_turn(facts, run, turn, now)
+        else:
+            wake_id, policy = context.new_id("wake", now), context.policies.runs
+            change = continuation.apply_turn_end(
+                facts, turn, wake_id=wake_id, now=now, policy=policy
+            )
         after = change.runs[-1] if change.runs else run
         has_notice = any(event.kind == events.NOTICE for event in change.events)
         answers = turn.origin is Origin.USER
         if answers or (after.state not in current_run.WORKABLE_STATES and not has_notice):
-            change = _prepend_words(change, words)
+            change = change.model_copy(update={"events": (*words, *change.events)})
         return report.add_cursor(context, change), None
 
     _decide_on_run(context, found, settle, gone=None)
-
-
-def _build_turn_end_change(
-    context: Context, facts: TaskFacts, run: Run, turn: Turn, now: datetime
-) -> Change:
-    """Return the change that the end of a turn makes to the run it worked on."""
-    if facts.task.implicit:
-        return implicit_tasks.end_turn(facts, run, turn, now)
-    wake_id = context.new_id("wake", now)
-    return continuation.apply_turn_end(
-        facts, turn, wake_id=wake_id, now=now, policy=context.policies.runs
-    )
-
-
-def _prepend_words(change: Change, words: tuple[Event, ...]) -> Change:
-    """Put the notice with the agent's words before the other events of a change."""
-    return change.model_copy(update={"events": (*words, *change.events)})
 
 
 def _give_turn(
@@ -591,7 +572,8 @@ def _give_turn(
         )
         if change is None or (change.empty and not words):
             return Change(), change is not None
-        return report.add_cursor(context, _prepend_words(change, words)), True
+        change = change.model_copy(update={"events": (*words, *change.events)})
+        return report.add_cursor(context, change), True
 
     return _decide_on_run(context, found, give, gone=False)
 

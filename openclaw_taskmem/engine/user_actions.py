@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
-from itertools import chain
 from typing import Final
 
 from openclaw_taskmem.domain import callers
@@ -13,8 +12,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.task_update import Acceptance, UpdateRequest
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.text.redaction import scrub
-from openclaw_taskmem.domain.text.text_safety import has_visible_text
-from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
+from openclaw_taskmem.domain.text.texts import clip, has_visible_text, quote_line, to_plain_line
 from openclaw_taskmem.domain.views import user_actions
 from openclaw_taskmem.domain.views.user_actions import (
     ASKED_BYTES,
@@ -83,7 +81,15 @@ def act_on_task(context: Context, task_id: str, request: ActRequest) -> str:
     action, words = request.action, request.words or None
     guard = partial(_guard_act, context, request)
     person = Caller(person=True, home=context.store.scope)
-    write = partial(_write_status, context, task_id, words=words, caller=person, guard=guard)
+
+    def write(
+        status: TaskStatus, acceptance: Acceptance | None = None, *, reviewed: bool = False
+    ) -> None:
+        wish = UpdateRequest(
+            message=words, status=status, acceptance=acceptance, reviewed=reviewed, caller=person
+        )
+        tasks.write_update(context, task_id, wish, guard)
+
     match action:
         case UserAction.ANSWER | UserAction.SEND_BACK | UserAction.RESUME:
             runs.take_up_task(context, task_id, person, answer=words, guard=guard)
@@ -93,7 +99,7 @@ def act_on_task(context: Context, task_id: str, request: ActRequest) -> str:
             write(TaskStatus.PAUSED)
         case UserAction.ACCEPT:
             acceptance = Acceptance(because=words, process=request.process)
-            write(TaskStatus.COMPLETED, acceptance=acceptance)
+            write(TaskStatus.COMPLETED, acceptance)
         case UserAction.CANCEL:
             reason = words or "The user said so."
             run_handoff.cancel_task(context, task_id, reason, person, guard)
@@ -149,23 +155,6 @@ def _guard_act(context: Context, request: ActRequest, facts: TaskFacts) -> None:
             f"You were not shown what {name} made, as it is now. Look at it with taskmem show "
             f"{facts.task.task_id}, and approve it again. Nothing was changed."
         )
-
-
-def _write_status(
-    context: Context,
-    task_id: str,
-    status: TaskStatus,
-    *,
-    acceptance: Acceptance | None = None,
-    reviewed: bool = False,
-    words: str | None,
-    caller: Caller,
-    guard: Callable[[TaskFacts], None],
-) -> None:
-    wish = UpdateRequest(
-        message=words, status=status, acceptance=acceptance, reviewed=reviewed, caller=caller
-    )
-    tasks.write_update(context, task_id, wish, guard)
 
 
 # --- commands in a chat --------------------------------------------------------------------
@@ -232,15 +221,11 @@ def list_chat_tasks(context: Context, session: str, host: str | None = None) -> 
 
     Its open tasks come first, then those in the background, then the last that ended.
     """
-    listed: list[ListedTask] = []
-    seen: set[str] = set()
-    for task in chain(
-        *(each(context, session, host) for each in (_list_own, _list_background, _list_ended))
-    ):
-        if task.task_id not in seen:
-            seen.add(task.task_id)
-            listed.append(_build_listed_task(context, task, len(listed) + 1))
-    return listed
+    own = _sort_latest_first(list_own_tasks(context, session, host, implicit=None))
+    away = (run.task_id for run in list_background_runs(context, session, host))
+    ended = (task.task_id for task in _list_ended(context, session, host))
+    ids = dict.fromkeys((*(task.task_id for task in own), *away, *ended))
+    return [_build_listed_task(context, task_id, number) for number, task_id in enumerate(ids, 1)]
 
 
 def _list_choices(
@@ -284,15 +269,6 @@ def _number_tasks(
     ]
 
 
-def _list_own(context: Context, session: str, host: str | None) -> list[Task]:
-    return _sort_latest_first(list_own_tasks(context, session, host, implicit=None))
-
-
-def _list_background(context: Context, session: str, host: str | None) -> Iterator[Task]:
-    for run in list_background_runs(context, session, host):
-        yield context.store.read_task(run.task_id).task
-
-
 def _list_ended(context: Context, session: str, host: str | None) -> list[Task]:
     over = (status for status in TaskStatus if status.terminal)
     found = [
@@ -316,9 +292,9 @@ def _sort_latest_first(tasks: Iterable[Task]) -> list[Task]:
     return sorted(tasks, key=lambda task: task.updated_at, reverse=True)
 
 
-def _build_listed_task(context: Context, task: Task, number: int) -> ListedTask:
-    facts = context.store.read_task(task.task_id)
-    run = facts.run or find_last_run(context, task.task_id)
+def _build_listed_task(context: Context, task_id: str, number: int) -> ListedTask:
+    facts = context.store.read_task(task_id)
+    run = facts.run or find_last_run(context, task_id)
     return ListedTask(
         number=number,
         task=facts.task,

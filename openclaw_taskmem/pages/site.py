@@ -22,8 +22,12 @@ from openclaw_taskmem.domain import reader_budget
 from openclaw_taskmem.domain.conditions.targets import describe_target, describe_wait
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
 from openclaw_taskmem.domain.tasks.ledger import ProofStanding, list_proofs
-from openclaw_taskmem.domain.text.text_safety import escape_hidden
-from openclaw_taskmem.domain.text.texts import format_clock, format_duration, format_iso_millis
+from openclaw_taskmem.domain.text.texts import (
+    escape_hidden,
+    format_clock,
+    format_duration,
+    format_iso_millis,
+)
 from openclaw_taskmem.domain.views import timeline
 from openclaw_taskmem.domain.views.overview import DoctorFault, list_faults
 from openclaw_taskmem.domain.views.timeline import EntryKind

@@ -30,7 +30,7 @@ from openclaw_taskmem.domain.callers import AGENT, USER
 from openclaw_taskmem.domain.conditions.targets import is_queue
 from openclaw_taskmem.domain.tasks import ledger, lifecycle
 from openclaw_taskmem.domain.text.redaction import MASK, scrub_json
-from openclaw_taskmem.domain.text.text_safety import has_visible_text
+from openclaw_taskmem.domain.text.texts import has_visible_text
 from openclaw_taskmem.domain.views.user_actions import LONGEST_ANSWER
 from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
 from taskmem_hookspecs.conditions import MAX_SIDES

@@ -16,7 +16,7 @@ from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from openclaw_taskmem.engine import gateway_reports, run_recovery, turns
 from openclaw_taskmem.engine.ledger import FileActivity
-from openclaw_taskmem.engine.turns import CallDigests, ReportContext
+from openclaw_taskmem.engine.turns import ReportContext
 from taskmem_hookspecs import EventQuery, FileChange, Owner, Run, RunQuery, RunState
 from taskmem_hookspecs.packet import ConversationMessage
 from tests.support.world import PLAN, World
@@ -132,9 +132,10 @@ class Session:
         entry = CallEndEntry(
             call_id=call_id, tool=tool, about=about, outcome=outcome, ok=ok, said=said
         )
-        given = CallDigests(given=digest_text(f"{tool} {about}"), result=digest_text(outcome))
-        if not turns.record_call_end(self.world.context, self.reported_session, entry, given, deed):
-            turns.note_call_end(self.world.context, self.reported_session, entry)
+        context, report = self.world.context, self.reported_session
+        given, result = digest_text(f"{tool} {about}"), digest_text(outcome)
+        if not turns.record_call_end(context, report, entry, deed, given=given, result=result):
+            turns.note_call_end(context, report, entry)
 
     def writes(self, path: Path, text: str = "All is well.") -> None:
         """Write a file with the tool for it."""

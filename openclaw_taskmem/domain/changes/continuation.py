@@ -417,16 +417,13 @@ def _await_gateway_work(
     if not policy.carry_on or run.session_key is None:
         return RestRun(run=run, held=LONGEST_AWAIT)
     # Commands end with the gateway, scheduled work outlives it.
-    awaits = Event(
-        at=now,
-        kind=events.RUN_AWAITS,
-        task_id=run.task_id,
-        run_id=run.run_id,
-        data={
-            "commands": [*turn.commands],
-            "scheduled": [*turn.scheduled],
-            "sub_agents": turn.children,
-        },
+    awaits = events.build_event(
+        events.RUN_AWAITS,
+        run,
+        now,
+        commands=[*turn.commands],
+        scheduled=[*turn.scheduled],
+        sub_agents=turn.children,
     )
     text = _remind_of_awaited(facts.task, turn.awaited_work)
     hour, age = LONGEST_AWAIT.total_seconds(), turn.awaited_age
@@ -474,12 +471,9 @@ def _judge_failure(
     if not policy.carry_on or run.session_key is None:
         return RestRun(run=run)
     seconds = policy.provider_rest_seconds * 4 ** (failures - 1)
-    retry = Event(
-        at=now,
-        kind=events.PROVIDER_FAILED,
-        task_id=run.task_id,
-        run_id=run.run_id,
-        data={"error": error, "failures": failures, "again_in": format_duration(seconds)},
+    again = format_duration(seconds)
+    retry = events.build_event(
+        events.PROVIDER_FAILED, run, now, error=error, failures=failures, again_in=again
     )
     text = remind_of_end(task, f"Your last turn failed ({error}).")
     return GoOn(run=run, text=text, seconds=seconds, events=(retry,))
@@ -489,24 +483,18 @@ def fail_run(facts: TaskFacts, course: Fail, now: datetime) -> Change:
     """Build the change that fails a run and its task and notifies the user."""
     task, _ = lifecycle.change_status(facts.task, TaskStatus.FAILED, now)
     moved = apply_events(course.run, RunFailed(why=course.why), now=now)
-    message = lifecycle.build_lifecycle_message(task, f"Failed ({course.why}): {course.said}", now)
+    content = f"Failed ({course.why}): {course.said}"
+    task, message = lifecycle.add_lifecycle_message(task, content, now)
     # The user says /resume in the chat that gets the run's notices.
     session = course.run.told_session or task.session_key
-    task = lifecycle.touch_task(task, now).model_copy(
-        update={"message_count": task.message_count + 1, "session_key": session}
-    )
+    task = task.model_copy(update={"session_key": session})
     sentences = f"{course.said} {notices.format_resume_command(task, course.run)} tries again."
     milestone = notices.build_milestone(Milestone.FAILED, task, moved.run, now, sentences)
     log = lifecycle.build_status_events(
         facts.task.status, task, now, run_id=moved.run.run_id, why=course.why
     )
-    stall = Event(
-        at=now,
-        kind=events.RUN_STALLED,
-        task_id=task.task_id,
-        run_id=moved.run.run_id,
-        data={"rounds": course.run.limits.idle_rounds},
-    )
+    rounds = course.run.limits.idle_rounds
+    stall = events.build_event(events.RUN_STALLED, moved.run, now, rounds=rounds)
     stalled = (stall,) if course.why is RunReason.STALLED else ()
     ended = RunTransition(run=moved.run, events=(*stalled, *moved.events, *log, milestone))
     return _build_run_change(facts, ended, now, task=task, message=message)

@@ -95,19 +95,22 @@ def record_findings(
     for key, each in latest.items():
         before = known.get(key) or (spare.pop() if spare else None)
         rows.append(_build_artifact(facts, each, before, new_id, now))
-    data: dict[str, JsonValue] = {
-        "checked": [
-            {
-                "kind": each.claim.kind,
-                "subject": each.claim.subject,
-                "verdict": each.finding.verdict,
-                "checksum": each.finding.checksum,
-            }
-            for each in checked[:_MOST_LOGGED]
-        ],
-        "more": max(0, len(checked) - _MOST_LOGGED),
-    }
-    log = _build_event(events.EVIDENCE_CHECKED, facts, data, now)
+    findings: list[JsonValue] = [
+        {
+            "kind": each.claim.kind,
+            "subject": each.claim.subject,
+            "verdict": each.finding.verdict,
+            "checksum": each.finding.checksum,
+        }
+        for each in checked[:_MOST_LOGGED]
+    ]
+    log = events.build_event(
+        events.EVIDENCE_CHECKED,
+        facts.run or facts.task,
+        now,
+        checked=findings,
+        more=max(0, len(checked) - _MOST_LOGGED),
+    )
     return Change(artifacts=tuple(rows), events=(log,) if checked else ())
 
 
@@ -197,33 +200,25 @@ def build_refusal_notice(facts: TaskFacts, refusal: Refusal, now: datetime) -> t
 
 def build_refusal_event(facts: TaskFacts, refusal: Refusal, now: datetime) -> Event:
     """Build the log entry for a refused completion."""
-    data: dict[str, JsonValue] = {
-        "doubt": refusal.doubt,
-        "why": refusal.sentence,
-        "missing": refusal.missing,
-    }
-    return _build_event(events.COMPLETION_REFUSED, facts, data, now)
+    return events.build_event(
+        events.COMPLETION_REFUSED,
+        facts.run or facts.task,
+        now,
+        doubt=refusal.doubt,
+        why=refusal.sentence,
+        missing=refusal.missing,
+    )
 
 
 def build_acceptance_event(facts: TaskFacts, acceptance: Acceptance, now: datetime) -> Event:
     """Build the log entry for a completion that a person accepted."""
-    data: dict[str, JsonValue] = {
-        "because": acceptance.because,
-        "process": acceptance.process,
-        "refused_for": [*facts.task.doubts],
-    }
-    return _build_event(events.COMPLETION_ACCEPTED, facts, data, now)
-
-
-def _build_event(
-    kind: str, facts: TaskFacts, data: Mapping[str, JsonValue], now: datetime
-) -> Event:
-    return Event(
-        at=now,
-        kind=kind,
-        task_id=facts.task.task_id,
-        run_id=facts.run.run_id if facts.run else None,
-        data=data,
+    return events.build_event(
+        events.COMPLETION_ACCEPTED,
+        facts.run or facts.task,
+        now,
+        because=acceptance.because,
+        process=acceptance.process,
+        refused_for=[*facts.task.doubts],
     )
 
 

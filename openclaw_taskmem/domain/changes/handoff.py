@@ -108,7 +108,7 @@ def build_background_move(
         )
     queued = apply_events(run, SentToBackground(session_key=away), ToldToGoOn(), now=now)
     there = queued.run
-    task, message = _add_message(facts.task, moved, now)
+    task, message = lifecycle.add_lifecycle_message(facts.task, moved, now)
     task = task.model_copy(update={"session_key": away, "held_until": now + HOLD_FOR_GO_ON})
     gone = continuation.supersede_open_wakes(facts)
     return Change(
@@ -223,7 +223,9 @@ def build_user_handoff(
 def build_role_handoff(facts: TaskFacts, run: Run, role: str, note: str, now: datetime) -> Change:
     """Build the change that queues a run for another role, and makes its task active."""
     ready, _ = lifecycle.change_status(facts.task, TaskStatus.ACTIVE, now)
-    task, message = _add_message(ready, f"{_describe_role_handoff(role)} {note}", now)
+    task, message = lifecycle.add_lifecycle_message(
+        ready, f"{_describe_role_handoff(role)} {note}", now
+    )
     queued = apply_events(run, HandedToRole(role=role), now=now)
     return _build_change(facts, (task, message), queued, now)
 
@@ -257,7 +259,7 @@ def build_run_reset(
     if sessions.is_own(queued.session_key):
         queued = apply_events(queued, ToldToGoOn(), now=now).run
         wakes = (continuation.make_wake(queued, wake_id, text, now, last_owner=run.owner),)
-    task, message = _add_message(facts.task, "Its run was reset.", now)
+    task, message = lifecycle.add_lifecycle_message(facts.task, "Its run was reset.", now)
     gone = continuation.supersede_open_wakes(facts)
     return Change(
         tasks=(task,),
@@ -294,20 +296,14 @@ def _has_same_owner(run: Run, by: Run) -> bool:
 
 def _pause_task(task: Task, content: str, now: datetime) -> tuple[Task, Message]:
     paused, _ = lifecycle.change_status(task, TaskStatus.PAUSED, now)
-    return _add_message(paused, content, now)
+    return lifecycle.add_lifecycle_message(paused, content, now)
 
 
 def _end_task(task: Task, status: TaskStatus, reason: str, now: datetime) -> tuple[Task, Message]:
     ended, _ = lifecycle.change_status(task, status, now)
-    return _add_message(ended, f"Status: {task.status} → {status}. {reason}".strip(), now)
-
-
-def _add_message(task: Task, content: str, now: datetime) -> tuple[Task, Message]:
-    message = lifecycle.build_lifecycle_message(task, content, now)
-    counted = lifecycle.touch_task(task, now).model_copy(
-        update={"message_count": task.message_count + 1}
+    return lifecycle.add_lifecycle_message(
+        ended, f"Status: {task.status} → {status}. {reason}".strip(), now
     )
-    return counted, message
 
 
 def _build_change(

@@ -14,18 +14,15 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.task_runs import note_call
 from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
-from openclaw_taskmem.domain.runs import claims, current_run
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.machine import PlanReplaced, apply_events
 from openclaw_taskmem.domain.tasks import ledger, lifecycle, plan
 from openclaw_taskmem.domain.wakes import outbox
 from taskmem_hookspecs import (
     Author,
     Change,
-    Event,
-    Message,
     MessageType,
     PlanRevision,
-    Role,
     Run,
     Task,
     TaskFacts,
@@ -66,8 +63,8 @@ def revise_plan(
     """
     before, run = facts.task, facts.run
     lifecycle.require_open(before, "its plan stays as it is")
-    claims.guard_token(before.task_id, run, token, "its plan stays as it is")
-    claims.guard_write(run, caller, token, "its plan stays as it is")
+    current_run.guard_token(before.task_id, run, token, "its plan stays as it is")
+    current_run.guard_write(run, caller, token, "its plan stays as it is")
     left_out: tuple[str, ...] = ()
     if run is not None and run.budget.segmented:
         over = plan.count_leading_done(plan.remap_marks(before.plan, before.done, new_plan).done)
@@ -101,6 +98,7 @@ def revise_plan(
     worked: tuple[Run, ...] = ()
     if run is not None:
         worked = (note_call(_replan_run(run, before, task, now), caller, token, now, policy),)
+    entry = f"Plan revised: {reason}\n{renamed}"
     change = Change(
         tasks=(task,),
         runs=worked,
@@ -114,28 +112,18 @@ def revise_plan(
                 created_at=now,
             ),
         ),
-        messages=(
-            Message(
-                task_id=task.task_id,
-                role=Role.SYSTEM,
-                msg_type=MessageType.PLAN,
-                content=f"Plan revised: {reason}\n{renamed}".rstrip(),
-                created_at=now,
-            ),
-        ),
+        messages=(lifecycle.build_system_message(task, entry, now, MessageType.PLAN),),
         wakes=wakes,
         events=(
-            Event(
-                at=now,
-                kind=events.PLAN_REVISED,
-                task_id=task.task_id,
-                data={
-                    "reason": reason,
-                    "author": Author.AGENT,
-                    "steps": len(new_plan),
-                    "kept": len(remap.done),
-                    "dropped": len(remap.dropped),
-                },
+            events.build_event(
+                events.PLAN_REVISED,
+                task,
+                now,
+                reason=reason,
+                author=Author.AGENT,
+                steps=len(new_plan),
+                kept=len(remap.done),
+                dropped=len(remap.dropped),
             ),
             *outbox.build_settled_events(wakes, now),
         ),

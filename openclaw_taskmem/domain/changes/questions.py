@@ -115,14 +115,9 @@ def parse_resume_answer(run: Run, answer: str) -> bool | None:
 
 def close_question(facts: TaskFacts, question: UserQuestion, answer: str, now: datetime) -> Event:
     """Build the log entry that records an answer and closes its question."""
-    run = facts.run
-    return Event(
-        at=now,
-        kind=events.QUESTION_ANSWERED,
-        task_id=facts.task.task_id,
-        run_id=run.run_id if run else None,
-        data={"question": question.key, "answer": clip(to_plain_line(answer), _ANSWER_BYTES)},
-    )
+    about, words = facts.run or facts.task, clip(to_plain_line(answer), _ANSWER_BYTES)
+    kind = events.QUESTION_ANSWERED
+    return events.build_event(kind, about, now, question=question.key, answer=words)
 
 
 def build_answer_change(

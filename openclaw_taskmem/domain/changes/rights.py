@@ -2,7 +2,7 @@
 
 A caller's relation to a task is its tie; `TABLE` has what each tie allows, and
 `docs/who-may-do-what.md` prints it. Who may write for an open run and claim it also depends on the
-run's state: see `domain/runs/claims.py`. Source: docs/decisions/0026-one-table-of-rights.md.
+run's state: see `domain/runs/current_run.py`. Source: docs/decisions/0026-one-table-of-rights.md.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from openclaw_taskmem.domain.callers import AGENT, GATEWAY, Caller, is_other_gateway, is_same_host
 from openclaw_taskmem.domain.errors import RunHeld
-from openclaw_taskmem.domain.runs import claims
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.text.texts import format_duration
 from taskmem_hookspecs import Run, RunState, SessionNames, Task, Value, Wait
 from taskmem_hookspecs.errors import NotAllowed
@@ -123,7 +123,7 @@ def get_registrar(task: Task) -> tuple[str | None, str | None, str | None]:
 def is_allowed(act: Act, tie: Tie, held: TaskHolder) -> bool:
     """True if a tie allows an act.
 
-    `ActCondition.FREE` counts as allowed: `domain/runs/claims.py` checks whether another owner
+    `ActCondition.FREE` counts as allowed: `domain/runs/current_run.py` checks whether another owner
     holds the run.
     """
     when, run = TABLE[act][tie], held.run
@@ -161,7 +161,7 @@ def guard_act(
     waits = held.run is not None and held.run.state.is_waiting
     without_token = token is None and (waits or tie is Tie.HOST)
     if act is Act.WRITE and not without_token:
-        claims.guard_write(held.run, caller, token, wish)
+        current_run.guard_write(held.run, caller, token, wish)
     refusal = f"{task.task_id} {_describe_owner(caller, task, held.run)}, so you may not {act}"
     held_by = act is Act.TAKE_UP or (act is Act.WRITE and without_token)
     error = RunHeld if held_by else NotAllowed
@@ -199,7 +199,7 @@ def _is_holder(caller: Caller, held: TaskHolder, token: int | None) -> bool:
     if known is None or known.owner is None:
         return False
     given = held.run is not None and token is not None
-    return known.owner.same(caller.owner) or (given and claims.has_claim(known, caller, token))
+    return known.owner.same(caller.owner) or (given and current_run.has_claim(known, caller, token))
 
 
 def _is_session(caller: Caller, task: Task, run: Run | None, sessions: SessionNames) -> bool:
@@ -291,7 +291,7 @@ def _describe_way(act: Act, caller: Caller, task: Task, held: TaskHolder, tie: T
     run = held.run
     queued = run is not None and run.state is RunState.QUEUED
     if run is not None and not held.away and _is_for_role(run, caller):
-        return f"{claims.describe_claim(run)} first"
+        return f"{current_run.describe_claim(run)} first"
     if held.gone and run is not None and run.state.is_waiting:
         return "call task_resume first, for its agent is gone"
     if held.gone and not queued:
@@ -313,4 +313,4 @@ def _is_for_role(run: Run | None, caller: Caller) -> bool:
     """
     if run is None or run.state is not RunState.QUEUED:
         return False
-    return caller.gateway_owner is None or claims.is_for_owner(run, caller.gateway_owner)
+    return caller.gateway_owner is None or current_run.is_for_owner(run, caller.gateway_owner)

@@ -17,6 +17,7 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.policies import OutboxPolicy, StuckPolicy
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
+from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import format_count, format_duration
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes import outbox as registrars
@@ -25,9 +26,7 @@ from openclaw_taskmem.domain.wakes.outbox import LONGEST_TURN
 from taskmem_hookspecs import (
     Change,
     Event,
-    Message,
     MessageType,
-    Role,
     Run,
     RunState,
     StuckVerdict,
@@ -183,28 +182,19 @@ def build_alert(
         due_at=now,
     )
     unanswered = _close_unanswered(facts.wakes)
+    entry = f"Task appears stuck: {verdict.reason}"
     return Change(
         tasks=(task,),
-        messages=(
-            Message(
-                task_id=task.task_id,
-                role=Role.SYSTEM,
-                msg_type=MessageType.STUCK,
-                content=f"Task appears stuck: {verdict.reason}",
-                created_at=now,
-            ),
-        ),
+        messages=(lifecycle.build_system_message(task, entry, now, MessageType.STUCK),),
         wakes=(wake, *unanswered),
         events=(
-            Event(
-                at=now,
-                kind=events.TASK_STUCK,
-                task_id=task.task_id,
-                data={
-                    "wake_id": wake_id,
-                    "verdict": verdict.model_dump(mode="json"),
-                    "packet": packet,
-                },
+            events.build_event(
+                events.TASK_STUCK,
+                task,
+                now,
+                wake_id=wake_id,
+                verdict=verdict.model_dump(mode="json"),
+                packet=packet,
             ),
             *outbox.build_settled_events(unanswered, now),
         ),

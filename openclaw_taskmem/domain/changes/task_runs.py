@@ -12,7 +12,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.errors import RunNotReady
 from openclaw_taskmem.domain.policies import RunPolicy
-from openclaw_taskmem.domain.runs import claims, current_run
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
     AgentDescribed,
@@ -102,7 +102,7 @@ def note_call(run: Run, caller: Caller, token: int | None, now: datetime, policy
 
     A sub-agent's call leaves a resting run without a lease.
     """
-    if not claims.has_claim(run, caller, token):
+    if not current_run.has_claim(run, caller, token):
         return run
     seen = apply_events(run, OwnerSeen(), now=now, policy=policy)
     return (seen if run.lease_until is not None else begin_turn_or_rest(seen, caller, now)).run

@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.changes import task_runs
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes
 from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
-from openclaw_taskmem.domain.runs import claims
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.machine import RunTransition
 from openclaw_taskmem.domain.tasks import lifecycle, plan, step_phrases, thread
 from openclaw_taskmem.domain.tasks.step_phrases import StepMarks, sounds_like_progress
@@ -319,7 +319,7 @@ def apply_update(
     resting = before.status.terminal and wish.status in (None, before.status)
     counts = True  # nobody holds a task without a run
     if facts.run is not None or wish.token is not None:
-        counts = claims.guard_call(
+        counts = current_run.guard_call(
             before.task_id,
             facts.run,
             wish.caller,
@@ -373,7 +373,7 @@ def apply_update(
     by_user = wish.caller.is_user
     sent_back = by_user and waited and queued
     run = next(iter(worked.runs), facts.run)
-    may_go_on = run is None or claims.can_write(run, wish.caller, wish.token)
+    may_go_on = run is None or current_run.can_write(run, wish.caller, wish.token)
     updated = updated.model_copy(
         update={
             "sent_back": sent_back,

@@ -17,11 +17,9 @@ from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.wakes import notices, outbox
 from taskmem_hookspecs import (
     Change,
-    Event,
     Linkage,
     Message,
     MessageType,
-    Role,
     SessionNames,
     Task,
     TaskFacts,
@@ -126,17 +124,14 @@ def start_wait(
     """
     require_open(facts)
     wakes = _settle_wakes(WaitFacts(wait=wait, task=facts), caller, now)
-    opened = Event(
-        at=now,
-        kind=events.WAIT_OPENED,
-        task_id=wait.task_id,
-        wait_id=wait.wait_id,
-        data={
-            "target": wait.target,
-            "wake_when": wait.wake_when,
-            "timeout": wait.timeout_seconds,
-            "understood": verdicts.log_sides(understood),
-        },
+    opened = events.build_event(
+        events.WAIT_OPENED,
+        wait,
+        now,
+        target=wait.target,
+        wake_when=wait.wake_when,
+        timeout=wait.timeout_seconds,
+        understood=verdicts.log_sides(understood),
     )
     return Change(
         tasks=_update_task(wait, facts, now),
@@ -188,19 +183,16 @@ def rearm_wait(
         }
     )
     wakes = _settle_wakes(facts, caller, now)
-    updated = Event(
-        at=now,
-        kind=events.WAIT_UPDATED,
-        task_id=wait.task_id,
-        wait_id=wait.wait_id,
-        data={
-            "was": before.status,
-            "round": wait.round,
-            "wake_when": wait.wake_when,
-            "timeout": timeout,
-            "note": wish.note,
-            "understood": verdicts.log_sides(understood),
-        },
+    updated = events.build_event(
+        events.WAIT_UPDATED,
+        wait,
+        now,
+        was=before.status,
+        round=wait.round,
+        wake_when=wait.wake_when,
+        timeout=timeout,
+        note=wish.note,
+        understood=verdicts.log_sides(understood),
     )
     return Change(
         tasks=_update_task(wait, facts.task, now),
@@ -288,20 +280,17 @@ def close_wait(facts: WaitFacts, outcome: WaitOutcome, *, wake_id: str, now: dat
         created_at=now,
         due_at=now,
     )
-    messages = _build_messages(facts.task, text, now)
+    messages: tuple[Message, ...] = ()
+    if facts.task is not None:
+        entry = text.removeprefix("[system] ")
+        messages = (lifecycle.build_system_message(facts.task.task, entry, now, MessageType.WAIT),)
     return Change(
         tasks=_update_task(ended, facts.task, now, messages=len(messages)),
         waits=(ended,),
         messages=messages,
         wakes=() if outcome.status is WaitStatus.CANCELLED else (wake,),
         events=(
-            Event(
-                at=now,
-                kind=events.WAIT_ENDED,
-                task_id=wait.task_id,
-                wait_id=wait.wait_id,
-                data=outcome.model_dump(mode="json"),
-            ),
+            events.build_event(events.WAIT_ENDED, wait, now, **outcome.model_dump(mode="json")),
         ),
     )
 
@@ -359,20 +348,6 @@ def format_wake_text(wait: Wait, outcome: WaitOutcome) -> str:
         )
     stop = "" if seen.endswith((".", "!", "?", "…")) else "."
     return f"{head}{seen}{stop} Elapsed: {int(outcome.elapsed_seconds)}s."
-
-
-def _build_messages(facts: TaskFacts | None, text: str, now: datetime) -> tuple[Message, ...]:
-    if facts is None:
-        return ()
-    return (
-        Message(
-            task_id=facts.task.task_id,
-            role=Role.SYSTEM,
-            msg_type=MessageType.WAIT,
-            content=text.removeprefix("[system] "),
-            created_at=now,
-        ),
-    )
 
 
 def _settle_wakes(

@@ -40,10 +40,7 @@ call writes, so each has only 8 characters."""
 _TRUSTED_COUNT: Final = 2
 
 
-class CallStartEntry(Value):
-    """A tool call began; its result is not known yet."""
-
-    kind: Literal["began"] = "began"
+class _CallEntry(Value):
     call_id: str
     tool: str
     about: str
@@ -56,22 +53,22 @@ class CallStartEntry(Value):
     """Its step, from 0; None: not known."""
 
 
-class CallEndEntry(Value):
+class CallStartEntry(_CallEntry):
+    """A tool call began; its result is not known yet."""
+
+    kind: Literal["began"] = "began"
+
+
+class CallEndEntry(_CallEntry):
     """A tool call ended."""
 
     kind: Literal["ended"] = "ended"
-    call_id: str
-    tool: str
-    about: str
-    method: str | None = None
-    effect: Effect | None = None
     outcome: str
     """Excerpt of its result."""
     ok: bool
     exit_code: int | None = None
     """Exit code of a command; None: not a command, or not known."""
     milliseconds: int = 0
-    step: int | None = None
     said: tuple[ConversationMessage, ...] = ()
     """Messages of the conversation since the previous checkpoint."""
 

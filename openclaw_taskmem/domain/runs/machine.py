@@ -27,7 +27,7 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.effects import checkpoints as run_checkpoints
 from openclaw_taskmem.domain.errors import RunNotReady
 from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
-from openclaw_taskmem.domain.runs import claims
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import clip_start
@@ -117,7 +117,7 @@ class RunClaimed(RunEvent, to=RunState.RUNNING):
     owner: Owner
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
-        claims.guard_claim(run, self.owner)
+        current_run.guard_claim(run, self.owner)
         session = self.owner.session_key
         here = run.session_key is not None and run.session_key == session
         return {

@@ -136,12 +136,8 @@ def build_task(
 
 def build_registration_event(task: Task, now: datetime) -> Event:
     """Build the log entry for a registered task."""
-    return Event(
-        at=now,
-        kind=events.TURN_COVERED if task.implicit else events.TASK_REGISTERED,
-        task_id=task.task_id,
-        data={"name": task.name, "steps": len(task.plan)},
-    )
+    kind = events.TURN_COVERED if task.implicit else events.TASK_REGISTERED
+    return events.build_event(kind, task, now, name=task.name, steps=len(task.plan))
 
 
 def clean_request(request: str) -> str:
@@ -164,7 +160,7 @@ def change_status(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, 
         require_open(task, f"it cannot become {status}, and nothing was written")
     reopens = task.status.terminal
     verb = "Reopened" if reopens else "Status"
-    message = build_lifecycle_message(task, f"{verb}: {task.status} → {status}", now)
+    message = build_system_message(task, f"{verb}: {task.status} → {status}", now)
     # A reopened task is checked anew at its next completion.
     doubts = () if reopens else task.doubts
     return task.model_copy(update={"status": status, "doubts": doubts}), message
@@ -235,12 +231,21 @@ def build_status_events(
     )
 
 
-def build_lifecycle_message(task: Task, content: str, now: datetime) -> Message:
-    """Build the thread's entry for a change in a task's life."""
+def add_lifecycle_message(task: Task, content: str, now: datetime) -> tuple[Task, Message]:
+    """Return a task that was touched, and the thread's entry for a change in its life."""
+    message = build_system_message(task, content, now)
+    count = {"message_count": task.message_count + 1}
+    return touch_task(task, now).model_copy(update=count), message
+
+
+def build_system_message(
+    task: Task, content: str, now: datetime, kind: MessageType = MessageType.LIFECYCLE
+) -> Message:
+    """Build an entry of a task's thread that nobody wrote, such as for a change in its life."""
     return Message(
         task_id=task.task_id,
         role=Role.SYSTEM,
-        msg_type=MessageType.LIFECYCLE,
+        msg_type=kind,
         content=content.strip(),
         created_at=now,
     )

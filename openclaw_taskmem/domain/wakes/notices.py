@@ -258,18 +258,15 @@ def build_last_words(run: Run | None, session_key: str, words: str, now: datetim
     background, to the user of the session that sent it there.
     """
     asking_session = run.told_session if run is not None else None
-    return Event(
-        at=now,
-        kind=events.NOTICE,
-        task_id=run.task_id if run else None,
-        run_id=run.run_id if run else None,
-        data={
-            "about": NoticeKind.WORDS,
-            "session_key": asking_session or session_key,
-            "line": clip(words, _WORDS_BYTES),
-            "home": run.home if run else None,
-            "in_chat": asking_session is None,
-        },
+    return events.build_event(
+        events.NOTICE,
+        run,
+        now,
+        about=NoticeKind.WORDS,
+        session_key=asking_session or session_key,
+        line=clip(words, _WORDS_BYTES),
+        home=run.home if run else None,
+        in_chat=asking_session is None,
     )
 
 
@@ -302,14 +299,14 @@ def build_wait_notices(
     longest = format_short_duration(wait.timeout_seconds)
     until = clip(to_plain_line(wait.wake_when), UNTIL_BYTES).rstrip(".")
     line = f"{describe_target(wait.target)}: waiting, up to {longest}, until {until}."
-    data: dict[str, JsonValue] = {
-        "about": NoticeKind.WAITING,
-        "session_key": session,
-        "line": clip(line, LINE_BYTES),
-        "home": run.home if run else task.home if task else wait.home,
-    }
-    notice = Event(
-        at=now, kind=events.NOTICE, task_id=wait.task_id, wait_id=wait.wait_id, data=data
+    notice = events.build_event(
+        events.NOTICE,
+        wait,
+        now,
+        about=NoticeKind.WAITING,
+        session_key=session,
+        line=clip(line, LINE_BYTES),
+        home=run.home if run else task.home if task else wait.home,
     )
     return (notice,)
 
@@ -339,13 +336,8 @@ def build_turn_stop(run: Run, session_key: str, now: datetime) -> Event:
 
     It applies only to a turn that began before `now`; the host is told how long ago that was.
     """
-    return Event(
-        at=now,
-        kind=events.TURN_STOPPED,
-        task_id=run.task_id,
-        run_id=run.run_id,
-        data={"session_key": session_key, "home": run.home},
-    )
+    whose: dict[str, JsonValue] = {"session_key": session_key, "home": run.home}
+    return events.build_event(events.TURN_STOPPED, run, now, **whose)
 
 
 def build_notice(kind: NoticeKind, task: Task, run: Run, line: str, now: datetime) -> Event:

@@ -476,13 +476,7 @@ def _close_wake(wake: Wake, state: WakeState, **fields: object) -> Wake:
 
 
 def _build_event(kind: str, wake: Wake, at: datetime, **data: str) -> Event:
-    return Event(
-        at=at,
-        kind=kind,
-        task_id=wake.task_id,
-        wait_id=wake.wait_id,
-        data={"wake_id": wake.wake_id, "key": wake.key, **data},
-    )
+    return events.build_event(kind, wake, at, wake_id=wake.wake_id, key=wake.key, **data)
 
 
 # --- wakes that are held ------------------------------------------------------

@@ -18,10 +18,10 @@ from openclaw_taskmem.domain.effects.checkpoints import PastCall
 from openclaw_taskmem.domain.effects.side_effects import GRAVEST_FIRST, Effect, is_shell, judge_call
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.tasks import plan, thread
-from openclaw_taskmem.domain.text.text_safety import disarm_json
 from openclaw_taskmem.domain.text.texts import (
     clip,
     clip_start,
+    disarm_json,
     quote_line,
     quote_step,
     to_epoch,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.text.text_safety import has_visible_text
+from openclaw_taskmem.domain.text.texts import has_visible_text
 from taskmem_hookspecs import hookimpl
 from taskmem_hookspecs.errors import InvalidArguments
 from taskmem_recorder.history import search_screen

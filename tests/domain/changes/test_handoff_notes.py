@@ -22,7 +22,7 @@ def user(said: str) -> Message:
 
 
 def entry(said: str) -> Message:
-    return lifecycle.build_lifecycle_message(a_task(), said, DAWN)
+    return lifecycle.build_system_message(a_task(), said, DAWN)
 
 
 def find_left(*messages: Message, began_later: bool = False, heard_until: int = 0) -> HandoffNotes:

@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import task_runs
 from openclaw_taskmem.domain.errors import Fenced, RunHeld, RunNotReady
 from openclaw_taskmem.domain.policies import RunPolicy
-from openclaw_taskmem.domain.runs import claims as run_claims
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
     LeaseReleased,
@@ -476,10 +476,10 @@ class AnyLife(RuleBasedStateMachine):
         token = self.tokens[place % len(self.tokens)]
         holder = self.run.owner
         if token == self.run.token and holder is not None and holder.same(owner):
-            run_claims.guard_write(self.run, Caller(owner=owner), token, "nothing")
+            current_run.guard_write(self.run, Caller(owner=owner), token, "nothing")
         else:
             with pytest.raises((Fenced, RunHeld)):
-                run_claims.guard_write(self.run, Caller(owner=owner), token, "nothing")
+                current_run.guard_write(self.run, Caller(owner=owner), token, "nothing")
 
     @invariant()
     def only_what_runs_is_worked_on(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import Fenced, RunHeld
-from openclaw_taskmem.domain.runs import claims
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import RunClaimed, RunRequeued, apply_events
 from taskmem_hookspecs import Owner, Run, RunState
@@ -60,7 +60,7 @@ FOR_OTHERS: Final = a_run(role="builder")
     ],
 )
 def test_who_may_write_for_a_run(run: Run | None, caller: Caller, token: int | None) -> None:
-    claims.guard_write(run, caller, token, "nothing was written")
+    current_run.guard_write(run, caller, token, "nothing was written")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_who_may_not_write_for_a_run_and_what_they_are_told(
     caller: Caller, token: int | None, error: type[Exception]
 ) -> None:
     with pytest.raises(error, match=r"run_1 .*, so nothing was written; ") as caught:
-        claims.guard_write(a_leased_run(), caller, token, "nothing was written")
+        current_run.guard_write(a_leased_run(), caller, token, "nothing was written")
 
     if error is RunHeld:
         assert "main in session agent:main:main" in str(caught.value)
@@ -92,7 +92,7 @@ def test_the_token_of_a_persons_claim_is_of_no_use_to_an_agent() -> None:
     run = a_leased_run(owner=Owner(role="builder"))
 
     with pytest.raises(RunHeld, match="a token counts only from who claimed it"):
-        claims.guard_write(run, THE_OTHER, 4, "nothing was written")
+        current_run.guard_write(run, THE_OTHER, 4, "nothing was written")
 
 
 @pytest.mark.parametrize("token", [0, 5])
@@ -107,7 +107,7 @@ def test_a_token_that_no_claim_has_had_is_called_unknown(
     caller: Caller, way: str, token: int
 ) -> None:
     with pytest.raises(Fenced) as caught:
-        claims.guard_write(a_leased_run(), caller, token, "nothing was written")
+        current_run.guard_write(a_leased_run(), caller, token, "nothing was written")
 
     said = str(caught.value)
     assert said.startswith(f"The token {token} is unknown for run_1 of task_1, so ")
@@ -120,7 +120,7 @@ def test_whose_claim_was_taken_back_is_told_so() -> None:
     lost = a_leased_run().model_copy(update=queued)
 
     with pytest.raises(Fenced) as caught:
-        claims.guard_write(lost, THE_OWNER, lost.token, "nothing was written")
+        current_run.guard_write(lost, THE_OWNER, lost.token, "nothing was written")
 
     assert str(caught.value) == (
         "Your claim of run_1 has ended, so nothing was written; nobody holds it by "
@@ -132,7 +132,7 @@ def test_who_gave_it_to_the_user_is_not_told_to_hold_it_still() -> None:
     run = a_leased_run().model_copy(update={"state": RunState.REVIEW})
 
     with pytest.raises(Fenced, match="it waits for the user now"):
-        claims.guard_write(run, THE_OWNER, run.token - 1, "nothing was written")
+        current_run.guard_write(run, THE_OWNER, run.token - 1, "nothing was written")
 
 
 @pytest.mark.parametrize("run", WAITS)
@@ -144,9 +144,9 @@ def test_nobody_else_writes_for_what_waits_for_the_user(run: Run, caller: Caller
         "claim it then with task_claim"
     )
     with pytest.raises(RunHeld, match=said):
-        claims.guard_write(run, caller, None, "nothing was written")
+        current_run.guard_write(run, caller, None, "nothing was written")
     with pytest.raises(Fenced):
-        claims.guard_write(run, caller, 3, "nothing was written")
+        current_run.guard_write(run, caller, 3, "nothing was written")
 
 
 def test_refusal_for_a_perhaps_ended_process_names_both_ways_on() -> None:
@@ -154,21 +154,21 @@ def test_refusal_for_a_perhaps_ended_process_names_both_ways_on() -> None:
     run = a_leased_run(state=RunState.BLOCKED, owner=worker, session_key=None)
 
     with pytest.raises(RunHeld, match="call task_resume if that agent has ended, or"):
-        claims.guard_write(run, THE_OTHER, None, "nothing was written")
+        current_run.guard_write(run, THE_OTHER, None, "nothing was written")
 
 
 @pytest.mark.parametrize("state", [RunState.BLOCKED, RunState.REVIEW])
 def test_only_a_person_writes_for_a_waiting_run_never_held(state: RunState) -> None:
     with pytest.raises(RunHeld, match="only its own session goes on with it"):
-        claims.guard_write(a_run(state=state), NOBODY, None, "nothing was written")
-    claims.guard_write(a_run(state=state), A_PERSON, None, "nothing was written")
+        current_run.guard_write(a_run(state=state), NOBODY, None, "nothing was written")
+    current_run.guard_write(a_run(state=state), A_PERSON, None, "nothing was written")
 
 
 @pytest.mark.parametrize("caller", [THE_OWNER, NOBODY])
 def test_no_other_role_writes_for_a_run_queued_for_a_role(caller: Caller) -> None:
     said = "run_1 is queued for the role builder, so nothing was written; claim it"
     with pytest.raises(RunHeld, match=said):
-        claims.guard_write(FOR_OTHERS, caller, None, "nothing was written")
+        current_run.guard_write(FOR_OTHERS, caller, None, "nothing was written")
 
 
 def test_a_token_is_of_no_use_once_its_run_was_taken_back() -> None:
@@ -176,7 +176,7 @@ def test_a_token_is_of_no_use_once_its_run_was_taken_back() -> None:
     back = apply_events(first, RunRequeued(why=RunReason.RESET), now=DAWN).run
 
     with pytest.raises(Fenced, match="nobody holds it by now: claim it with"):
-        claims.guard_write(back, THE_OWNER, first.token, "nothing was written")
+        current_run.guard_write(back, THE_OWNER, first.token, "nothing was written")
 
 
 @pytest.mark.parametrize("state", [RunState.BLOCKED, RunState.REVIEW])
@@ -195,10 +195,10 @@ def test_the_token_of_a_claim_is_of_no_use_after_the_next() -> None:
     second = apply_events(again, RunClaimed(owner=OTHER), now=NOW).run
 
     with pytest.raises(Fenced):
-        claims.guard_write(second, THE_OWNER, first.token, "nothing was written")
+        current_run.guard_write(second, THE_OWNER, first.token, "nothing was written")
     with pytest.raises(RunHeld):
-        claims.guard_write(second, THE_OWNER, None, "nothing was written")
-    claims.guard_write(second, THE_OTHER, second.token, "nothing was written")
+        current_run.guard_write(second, THE_OWNER, None, "nothing was written")
+    current_run.guard_write(second, THE_OTHER, second.token, "nothing was written")
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_the_token_of_a_claim_is_of_no_use_after_the_next() -> None:
 )
 def test_only_who_may_have_a_token_is_told_to_give_it(caller: Caller, way: str) -> None:
     with pytest.raises(RunHeld) as caught:
-        claims.guard_write(a_leased_run(), caller, None, "nothing was written")
+        current_run.guard_write(a_leased_run(), caller, None, "nothing was written")
 
     assert str(caught.value).endswith(way)
 
@@ -218,4 +218,4 @@ def test_only_who_may_have_a_token_is_told_to_give_it(caller: Caller, way: str) 
 def test_an_agent_that_holds_a_run_is_told_by_its_process() -> None:
     owner = Owner(role="agent", process="4711:9")
 
-    assert claims.describe_owner(owner) == "an agent (process 4711)"
+    assert current_run.describe_owner(owner) == "an agent (process 4711)"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.text import text_safety
+from openclaw_taskmem.domain.text import texts
 from openclaw_taskmem.domain.text.texts import to_plain_line
 
 MARKERS = ("system", "taskmem", "task_resume", "task_stuck_resume")
@@ -38,7 +38,7 @@ FORGED = [
 @pytest.mark.parametrize("forged", FORGED)
 def test_a_marker_is_recognised_in_any_spelling(forged: str) -> None:
     shown = to_plain_line(f"It said {forged} do it")
-    dumped = text_safety.disarm_json(json.dumps(forged, ensure_ascii=False))
+    dumped = texts.disarm_json(json.dumps(forged, ensure_ascii=False))
 
     assert forged[0] not in shown
     assert forged[0] not in dumped
@@ -48,7 +48,7 @@ def test_a_marker_is_recognised_in_any_spelling(forged: str) -> None:
 def test_each_letter_that_looks_alike_spells_a_marker() -> None:
     spelled = {
         other: f"[{marker}]".replace(letter, other)
-        for other, letter in text_safety.LOOKALIKES.items()
+        for other, letter in texts.LOOKALIKES.items()
         for marker in ("system", "task_stuck_resume")
         if letter in f"[{marker}]"
     }
@@ -66,12 +66,12 @@ def test_nothing_hidden_in_a_marker_hides_the_marker(
         forged = forged[:at] + each + forged[at:]
 
     assert "[" not in to_plain_line(forged)
-    assert "[" not in text_safety.disarm_json(forged)
+    assert "[" not in texts.disarm_json(forged)
 
 
 @given(st.text(st.characters()))
 def test_what_is_dumped_means_the_same_and_hides_nothing(text: str) -> None:
-    dumped = text_safety.disarm_json(json.dumps(text, ensure_ascii=False))
+    dumped = texts.disarm_json(json.dumps(text, ensure_ascii=False))
 
     assert json.loads(dumped) == text
     dumped.encode()
@@ -81,7 +81,7 @@ def test_what_is_dumped_means_the_same_and_hides_nothing(text: str) -> None:
 
 @pytest.mark.parametrize("each", [*INVISIBLE[:-1], "\x1b", "\x9b", "\ue000", "\u2800"])
 def test_what_hides_is_escaped_between_latin_letters(each: str) -> None:
-    assert each not in text_safety.escape_hidden(f"a{each}b")
+    assert each not in texts.escape_hidden(f"a{each}b")
     assert to_plain_line(f"a{each}b") == "a b"
 
 
@@ -100,20 +100,20 @@ def test_what_hides_is_escaped_between_latin_letters(each: str) -> None:
 )
 def test_honest_writing_of_any_script_stays_as_it_is(text: str) -> None:
     assert to_plain_line(text) == text
-    assert text_safety.disarm_json(text) == text
+    assert texts.disarm_json(text) == text
 
 
 def test_a_row_of_variation_selectors_hides_no_message() -> None:
     hidden = "".join(map(chr, range(0xE0100, 0xE0110)))
 
-    assert text_safety.escape_hidden(f"ok{hidden}").count("\\udb40") == len(hidden) - 1
+    assert texts.escape_hidden(f"ok{hidden}").count("\\udb40") == len(hidden) - 1
 
 
 def test_every_lookalike_of_a_bracket_is_disarmed_alone() -> None:
     text = "".join(map(chr, range(0x80, 0x20000)))
     forged = " ".join(f"{each}system" for each in text if not each.isspace())
 
-    shown = text_safety.disarm_markers(forged, lambda bracket: f"<{bracket}>").split(" ")
+    shown = texts.disarm_markers(forged, lambda bracket: f"<{bracket}>").split(" ")
     brackets = [each[1] for each in shown if each.startswith("<")]
 
     assert "\uff3b" in brackets
