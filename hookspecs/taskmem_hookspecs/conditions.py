@@ -15,13 +15,9 @@ import re
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, Field
 
 from taskmem_hookspecs.model import Value
-
-MAX_SIDES: Final = 20
-"""Maximum number of sides of a condition, and of forms of a side."""
-
 
 EMPTY_WORDS: Final = frozenset(
     (
@@ -110,7 +106,8 @@ class RegexForm(Value):
     def __str__(self) -> str:
         pattern = self.regex.removeprefix("(?i)")
         flag = "i" if pattern != self.regex else ""
-        return f"/{escape_slashes(pattern)}/{flag} appears"
+        escaped = re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", pattern)
+        return f"/{escaped}/{flag} appears"
 
 
 class ExitForm(Value):
@@ -184,8 +181,6 @@ class NumberForm(Value):
 Form = (
     TextForm | RegexForm | ExitForm | PromptForm | AsksForm | QuietForm | PercentForm | NumberForm
 )
-FORM: Final[TypeAdapter[Form]] = TypeAdapter(Form, config=ConfigDict(defer_build=True))
-"""Validates an object of `signals` as a form."""
 
 
 class Side(Value):
@@ -225,16 +220,6 @@ def quote(text: str) -> str:
         if opening not in text and closing not in text:
             return f"{opening}{text}{closing}"
     return f'"{text}"'
-
-
-def escape_slashes(pattern: str) -> str:
-    """Escape the slashes in a pattern that is written between slashes."""
-    return re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", pattern)
-
-
-def unescape_slashes(pattern: str) -> str:
-    """Undo `escape_slashes`; leave other escapes as they are."""
-    return re.sub(r"\\(.)", lambda found: "/" if found[1] == "/" else found[0], pattern)
 
 
 def write_number(number: float) -> str:

@@ -1,33 +1,8 @@
 """Find quotes, patterns, percentages and numbers in lines of text.
 
-Judges of terminals and of screens share these functions, so a form means the same on every target.
-Each function takes a text of one or many lines and reads each line alone.
-
-A quote is a substring of a line. It is case-sensitive if it contains a capital.
-
-A pattern has the syntax of RE2, whose time grows linearly with the text. `^` and `$` are the ends
-of a line, and nothing matches across two lines.
-
-A percentage is a number in front of `%`, anywhere on a line. On a line without one, a count such as
-`42/120` or `9.5/16.9 MB` is a percentage too, unless the first number is the larger one, the second
-is 0, a third one follows (`2024/01/02`), a time of day follows (`10/12 14:03`), or either number is
-part of a word, path or address (`v1/2`, `10.0.0.0/24`).
-
-A number belongs to a name (whole words, in any case) that stands directly before it (`loss: 0.05`,
-`loss=0.05`, `"val_loss": 0.3`, `epoch 10`, `Epoch [3/100]`) or directly behind it (`3 failed`, `9.5
-MB downloaded`):
-
-* Between a name and the number behind it are blanks, quotes, brackets, and at most one of `: = | #
-  ~ ≈ → => ->`, dots, "is", "at", "was" or "of". Across a comma, no number belongs to the name.
-* The number behind the name counts before the one in front of it, except behind `|` and "of" (`2
-  failed | 13 passed`). Behind `:` and `=`, only the number behind counts.
-* With blanks alone on both sides, the row decides: in `3 failed 212 passed`, which begins with a
-  number and ends with a name, names follow their numbers; in `epoch 10 loss 0.3`, which begins with
-  a name and ends with a number, names precede them. In other rows none is read.
-* Of `3/10 tests` and `3 of 10 tests`, the first number counts.
-* `1,234` is one thousand two hundred and thirty-four. A unit may follow (`12.5MB`, `45 ms`, `80%`)
-  and is ignored. Parts of versions, dates, times and addresses are not numbers, nor is a percentage
-  in brackets (`PASSED [ 14%]`).
+Judges of terminals and of screens share these functions, so a form means the same on every target;
+`docs/conditions.md` says what counts as one. Each function takes a text of one or many lines and
+reads each line alone. A pattern has the syntax of RE2, whose time grows linearly with the text.
 """
 
 from __future__ import annotations
@@ -41,8 +16,8 @@ from typing import Any, Final
 
 from taskmem_hookspecs.conditions import Comparison
 
-MAX_PATTERN_CHARS: Final = 1000
-MAX_PATTERN_BYTES: Final = 512 << 10
+_MAX_PATTERN_CHARS: Final = 1000
+_MAX_PATTERN_BYTES: Final = 512 << 10
 """Memory that RE2 may use for one pattern, in bytes."""
 _NUMBER_DISTANCE: Final = 120
 """Characters to search on either side of a name for its number."""
@@ -79,14 +54,14 @@ def compile_regex(pattern: str) -> Pattern:
     Raises:
         BadPattern: It is malformed or too large.
     """
-    if len(pattern) > MAX_PATTERN_CHARS:
-        raise BadPattern(f"it has more than {MAX_PATTERN_CHARS} characters")
+    if len(pattern) > _MAX_PATTERN_CHARS:
+        raise BadPattern(f"it has more than {_MAX_PATTERN_CHARS} characters")
     if _TEXT_ENDS.search(pattern):
         raise BadPattern(r"write ^ and $ for the ends of a line, not \A and \z")
     engine: Any = import_module("re2")  # it has no types
     options = engine.Options()
     options.log_errors = False
-    options.max_mem = MAX_PATTERN_BYTES
+    options.max_mem = _MAX_PATTERN_BYTES
     options.never_nl = True
     try:
         # Compile it alone first, or `a)(b` would be valid within the group below.

@@ -59,7 +59,7 @@ def resolve_links(path: str) -> str:
     return os.path.realpath(path)
 
 
-def is_within(path: str, root: str) -> bool:
+def _is_within(path: str, root: str) -> bool:
     """Return True if a resolved path is the folder or lies below it."""
     if not os.path.isabs(root):
         return False
@@ -72,7 +72,7 @@ def is_within(path: str, root: str) -> bool:
 
 def is_within_any(path: str, roots: Iterable[str]) -> bool:
     """Return True if a resolved path is one of the folders or lies below one."""
-    return any(is_within(path, root) for root in roots)
+    return any(_is_within(path, root) for root in roots)
 
 
 def is_hidden(path: str, home: str | None = None) -> bool:
@@ -84,15 +84,7 @@ def is_hidden(path: str, home: str | None = None) -> bool:
     low = path.casefold()
     if _SECRET_PATHS.search(low):
         return True
-    if not home or not is_within(path, home):
+    if not home or not _is_within(path, home):
         return False
     below = path[len(resolve_links(home).rstrip("/")) :]
     return _OF_HOME.match(below.casefold()) is not None
-
-
-def is_anothers(uid: int, mode: int, user: int) -> bool:
-    """Return True if the file belongs to another user and is not readable by everyone.
-
-    Only checked for root (`user` 0); for all others the kernel has already checked it.
-    """
-    return user == 0 and uid != 0 and not mode & 0o004

@@ -193,27 +193,15 @@ class TaskStore(Protocol):
     """
 
     def read_task(self, task_id: str) -> TaskFacts:
-        """Return a task with its waits, wakes, run and artifacts, as `TaskFacts` describes.
-
-        Raises:
-            TaskNotFound: No task has that id.
-        """
+        """Return a task with its waits, wakes, run and artifacts, or raise `TaskNotFound`."""
         ...
 
     def read_wait(self, wait_id: str) -> Wait:
-        """Return one wait.
-
-        Raises:
-            WaitNotFound: No wait has that id.
-        """
+        """Return one wait, or raise `WaitNotFound`."""
         ...
 
     def read_run(self, run_id: str) -> Run:
-        """Return one run.
-
-        Raises:
-            RunNotFound: No run has that id.
-        """
+        """Return one run, or raise `RunNotFound`."""
         ...
 
     def read_records(

@@ -27,13 +27,13 @@ from pydantic_core import ErrorDetails
 
 from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import AGENT, USER
+from openclaw_taskmem.domain.conditions.conditions import MAX_SIDES
 from openclaw_taskmem.domain.conditions.targets import is_queue
 from openclaw_taskmem.domain.tasks import ledger, lifecycle
 from openclaw_taskmem.domain.text.redaction import MASK, scrub_json
 from openclaw_taskmem.domain.text.texts import has_visible_text
 from openclaw_taskmem.domain.views.user_actions import LONGEST_ANSWER
 from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
-from taskmem_hookspecs.conditions import MAX_SIDES
 
 MOST_CHARS: Final = 65_536
 """Characters of one text, at most; the forms' own limits, in bytes, are lower."""

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from taskmem_hookspecs import Frame, InvalidArguments, TargetGone, TargetNotFound
 from taskmem_hookspecs.errors import NotAllowed
-from taskmem_hookspecs.paths import is_anothers, is_hidden, is_within_any, resolve_links
+from taskmem_hookspecs.paths import is_hidden, is_within_any, resolve_links
 from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition, Tail
 
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -570,3 +570,11 @@ def _list_files(folder: Path, within: tuple[str, ...] | None) -> list[tuple[floa
                 (entry.stat().st_mtime, entry.name) for entry in files if not is_hidden(entry.path)
             ]
     return []
+
+
+def is_anothers(uid: int, mode: int, user: int) -> bool:
+    """Return True if the file belongs to another user and is not readable by everyone.
+
+    Only checked for root (`user` 0); for all others the kernel has already checked it.
+    """
+    return user == 0 and uid != 0 and not mode & 0o004

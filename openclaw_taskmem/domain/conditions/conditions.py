@@ -12,13 +12,11 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Final, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from taskmem_hookspecs import Condition, ConditionUnclear, InvalidArguments, Side, matching
 from taskmem_hookspecs.conditions import (
     EMPTY_WORDS,
-    FORM,
-    MAX_SIDES,
     QUOTES,
     Answer,
     AsksForm,
@@ -32,8 +30,12 @@ from taskmem_hookspecs.conditions import (
     QuietForm,
     RegexForm,
     TextForm,
-    unescape_slashes,
 )
+
+MAX_SIDES: Final = 20
+"""Maximum number of sides of a condition, and of forms of a side."""
+_FORM: Final[TypeAdapter[Form]] = TypeAdapter(Form, config=ConfigDict(defer_build=True))
+"""Validates an object of `signals` as a form."""
 
 # --- tokens -------------------------------------------------------------------
 
@@ -118,12 +120,17 @@ def _scan_regex(sentence: str, at: int) -> Token | None:
             end = place + 1 + flagged
             rest = sentence[end : end + 2]
             if not rest or rest[0].isspace() or rest[0] in ",;" or rest.strip() == ".":
-                pattern = unescape_slashes(sentence[at + 1 : place])
+                pattern = _unescape_slashes(sentence[at + 1 : place])
                 text = f"(?i){pattern}" if flagged else pattern
                 found = pattern.strip() and "\n" not in pattern
                 return Token("regex", text, at, end) if found else None
         place += 1
     return None
+
+
+def _unescape_slashes(pattern: str) -> str:
+    """Turn each escaped slash into a slash; leave other escapes as they are."""
+    return re.sub(r"\\(.)", lambda found: "/" if found[1] == "/" else found[0], pattern)
 
 
 def _scan_sign(sentence: str, at: int) -> Token | None:
@@ -454,7 +461,7 @@ def read_signals(signals: Sequence[Mapping[str, object]]) -> Condition:
     for number, signal in enumerate(signals, 1):
         try:
             _refuse_odd_booleans(signal)
-            form = FORM.validate_python(signal)
+            form = _FORM.validate_python(signal)
         except ValueError:
             raise InvalidArguments(
                 f"Signal {number} is none of the forms: "
@@ -464,7 +471,7 @@ def read_signals(signals: Sequence[Mapping[str, object]]) -> Condition:
                 '{"number": "loss", "op": "<", "value": 0.1}. Nothing was written.'
             ) from None
         if isinstance(form, RegexForm):
-            form = _check_regex(RegexForm(regex=unescape_slashes(form.regex)))
+            form = _check_regex(RegexForm(regex=_unescape_slashes(form.regex)))
         forms.append(form)
     sides = tuple(Side(words=str(form), forms=(form,)) for form in forms)
     condition = Condition(sentence=" or ".join(map(str, forms)), sides=sides)

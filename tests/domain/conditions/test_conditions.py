@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.conditions import conditions
-from openclaw_taskmem.domain.conditions.conditions import parse_condition, read_signals
+from openclaw_taskmem.domain.conditions.conditions import MAX_SIDES, parse_condition, read_signals
 from openclaw_taskmem.domain.conditions.verdicts import (
     add_reader_note,
     assign_judges,
@@ -26,7 +26,6 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.conditions import (
     EMPTY_WORDS,
-    MAX_SIDES,
     Answer,
     AsksForm,
     Comparison,

@@ -6,10 +6,11 @@ import pytest
 
 from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound
 from taskmem_hookspecs.errors import NotAllowed
-from taskmem_hookspecs.paths import is_anothers, is_hidden
+from taskmem_hookspecs.paths import is_hidden
 from taskmem_hookspecs.testing import SensorSuite
 from taskmem_terminal import file_watch
 from taskmem_terminal import file_watch as file_opening
+from taskmem_terminal.file_watch import is_anothers
 from taskmem_terminal.sensor import TerminalSensor
 from tests.plugins.terminal.watched import list_open_files, watch_terminal
 from tests.support.waiting import PATIENCE

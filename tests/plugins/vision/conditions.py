@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from taskmem_hookspecs.conditions import FORM, Condition, Side
+from pydantic import TypeAdapter
+
+from taskmem_hookspecs.conditions import Condition, Form, Side
 
 
 def make_condition(*sides, sentence=None):
@@ -23,5 +25,5 @@ def _make_side(side):
     if isinstance(side, str):
         return Side(words=side)
     given = [side] if isinstance(side, dict) else side
-    forms = tuple(FORM.validate_python(each) for each in given)
+    forms = tuple(TypeAdapter(Form).validate_python(each) for each in given)
     return Side(words=" and ".join(map(str, forms)), forms=forms)

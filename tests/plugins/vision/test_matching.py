@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
+from pydantic import TypeAdapter
 
-from taskmem_hookspecs.conditions import FORM, TextForm
+from taskmem_hookspecs.conditions import Form, TextForm
 from taskmem_vision.ocr import OcrPage
 from taskmem_vision.screen_judge import (
     Finder,
@@ -60,7 +61,7 @@ JUDGED = {
 @pytest.mark.parametrize("target", JUDGED)
 @pytest.mark.parametrize("name", FORMS)
 def test_each_target_has_its_forms_and_no_others(target, name):
-    form = FORM.validate_python(FORMS[name])
+    form = TypeAdapter(Form).validate_python(FORMS[name])
     refusal = explain_refusal(target, form)
     assert (refusal is None) is (name in JUDGED[target])
     if refusal:
