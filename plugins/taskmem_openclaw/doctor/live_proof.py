@@ -20,8 +20,7 @@ from taskmem_hookspecs import Checkup, DoctorRow, TaskmemError
 from taskmem_hookspecs.doctor import TRIAL
 from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.doctor.rows import RELOAD, await_gateways, fail, ok, warn
-from taskmem_openclaw.json_values import find_value
-from taskmem_openclaw.setup import plan
+from taskmem_openclaw.setup import package_files, plan
 
 _PROOF_SECONDS: Final = 60.0
 """Time limit of both turns together. Seconds."""
@@ -89,7 +88,10 @@ class WakeProof:
             yield _build_arrival_row(wake)
         finally:
             left = await _await_despite_cancel(trial.clean_up())
-        granted = _can_see_conversations(configuration.read_config(self._environ) or {})
+        config = configuration.read_config(self._environ) or {}
+        state = configuration.find_state_folder(self._environ)
+        wishes = package_files.build_desired_state(config, "", state)
+        granted = "conversation" not in plan.find_plugin_faults(config, wishes)[0]
         for row in _check_hooks(trial.seen, granted=granted):
             yield row
         if left:
@@ -238,15 +240,6 @@ def _build_arrival_row(wake: Mapping[str, Any]) -> DoctorRow:
 def _measure_delay(wake: Mapping[str, Any], key: str) -> int:
     began, then = (datetime.fromisoformat(wake[name]) for name in ("created_at", key))
     return (then - began) // timedelta(milliseconds=1)
-
-
-def _can_see_conversations(config: Mapping[str, Any]) -> bool:
-    """Return whether the plug-in may read conversations and add to prompts."""
-    granted = ("plugins", "entries", plan.PLUGIN, "hooks")
-    return (
-        find_value(config, (*granted, "allowConversationAccess")) is True
-        and find_value(config, (*granted, "allowPromptInjection")) is not False
-    )
 
 
 def _check_hooks(seen: Counts, *, granted: bool) -> Iterator[DoctorRow]:

@@ -14,7 +14,7 @@ import re
 import shutil
 import signal
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -22,7 +22,7 @@ from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, TaskmemError
 from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.json_values import find_value, to_object
 from taskmem_openclaw.setup import package_files, plan
-from taskmem_openclaw.setup.config_edits import SETUP, ConfigChange, Fault, list_faults
+from taskmem_openclaw.setup.config_edits import SETUP
 from taskmem_openclaw.setup.openclaw import OLDEST_VERSION
 from taskmem_openclaw.transports import OPENCLAW_TRANSPORTS
 from taskmem_openclaw.transports.webhook import find_stranger
@@ -37,31 +37,23 @@ _GATEWAY_SECONDS: Final = 5.0
 _UPDATE: Final = "Run: openclaw update"
 _START: Final = "Run: openclaw gateway start (or, in a terminal: openclaw gateway run)"
 RELOAD: Final = f"Run: openclaw plugins reload {plan.PLUGIN}"
-SKILL: Final = "task-memory"
 Gateways = Sequence[Mapping[str, Any]]
 
 
-def ok(name: str, detail: str) -> DoctorRow:
-    """Return a row for a working link."""
-    return DoctorRow(id=f"openclaw.{name}", state=DoctorState.OK, detail=detail)
+def _build_row(
+    state: DoctorState, name: str, detail: str, cure: str | None = None, effect: str | None = None
+) -> DoctorRow:
+    return DoctorRow(id=f"openclaw.{name}", state=state, detail=detail, cure=cure, effect=effect)
 
 
-def off(name: str, detail: str, effect: str | None = None, cure: str | None = None) -> DoctorRow:
-    """Return a row for a link that is not in use."""
-    row = ok(name, detail)
-    return row.model_copy(update={"state": DoctorState.OFF, "effect": effect, "cure": cure})
-
-
-def warn(name: str, detail: str, cure: str | None) -> DoctorRow:
-    """Return a row for a link that works with a loss."""
-    row = ok(name, detail)
-    return row.model_copy(update={"state": DoctorState.WARN, "cure": cure})
-
-
-def fail(name: str, detail: str, cure: str | None) -> DoctorRow:
-    """Return a row for a broken link."""
-    row = ok(name, detail)
-    return row.model_copy(update={"state": DoctorState.FAIL, "cure": cure})
+ok = partial(_build_row, DoctorState.OK)
+"""Builds the row of a working link, from its name and details."""
+off = partial(_build_row, DoctorState.OFF)
+"""Builds the row of a link that is not in use, with its cure and effect."""
+warn = partial(_build_row, DoctorState.WARN)
+"""Builds the row of a link that works with a loss, with its cure."""
+fail = partial(_build_row, DoctorState.FAIL)
+"""Builds the row of a broken link, with its cure."""
 
 
 class OpenClawCheck:
@@ -102,17 +94,13 @@ class OpenClawCheck:
         if program is not None and configuration.has_includes(config):
             plugins = await _read_included_plugins(program, self._environ)
             config = config if plugins is None else {**config, "plugins": plugins}
-        facts = Facts(
-            config=config,
-            wishes=package_files.build_desired_state(config, ""),
-            version=package_files.read_version(),
-            state=configuration.find_state_folder(self._environ),
-            gateways=gateways,
-        )
-        for row in _check_configured_links(facts):
+        state, bundle = configuration.find_state_folder(self._environ), False
+        wishes = package_files.build_desired_state(config, "", state)
+        for row in _check_configured_links(config, state, wishes):
+            bundle = bundle or row.id == "openclaw.bundle"
             yield row
-        asking = GatewayProbe(facts, self._environ, self._transport)
-        async for row in asking.check_ways(program):
+        asking = GatewayProbe(config, gateways, self._environ, self._transport)
+        async for row in asking.check_ways(program, bundle=bundle):
             yield row
 
 
@@ -121,9 +109,9 @@ def _build_unused_row(*, others: bool) -> DoctorRow:
     detail = "OpenClaw is not set up."
     if others:
         why = "No wake reaches the hosts that are set up: their agents run taskmem wait ID."
-        return off("used", detail, why)
+        return off("used", detail, effect=why)
     cure = "Install OpenClaw (npm install -g openclaw), then run: taskmem setup openclaw"
-    return off("used", detail, "Nothing can wake an agent yet.", cure)
+    return off("used", detail, cure, "Nothing can wake an agent yet.")
 
 
 # --- the command and the configuration ----------------------------------------
@@ -219,44 +207,57 @@ class GatewayProbe:
     """Checks that the gateway runs and which transports reach it."""
 
     def __init__(
-        self, facts: Facts, environ: Mapping[str, str], transport: httpx.AsyncBaseTransport | None
+        self,
+        config: Mapping[str, Any],
+        gateways: Gateways,
+        environ: Mapping[str, str],
+        transport: httpx.AsyncBaseTransport | None,
     ) -> None:
-        """Set the facts, the environment and the HTTP transport."""
-        self._facts = facts
+        """Set the configuration, the connected gateways, the environment and the transport."""
+        self._config = config
+        self._gateways = gateways
         self._environ = environ
         self._transport = transport
-        port = configuration.find_local_port(facts.config, environ)
+        port = configuration.find_local_port(config, environ)
         self._url = f"http://127.0.0.1:{port or configuration.DEFAULT_PORT}"
 
-    async def check_ways(self, program: str | None) -> AsyncIterator[DoctorRow]:
+    async def check_ways(self, program: str | None, *, bundle: bool) -> AsyncIterator[DoctorRow]:
         """Yield rows for the gateway, what it can show, each transport, and heartbeats.
 
-        `program` is OpenClaw's command; None: not installed.
+        `program` is OpenClaw's command; None: not installed. `bundle`: used instead of the plug-in.
         """
         there = await self._request_status("GET", f"{self._url}/healthz") is not None
-        if self._facts.gateways:
-            yield _check_connected(self._facts)
+        if self._gateways:
+            yield _check_connected(self._gateways)
             opened = await self._check_socket()
             yield opened
             if opened.state is DoctorState.OK:
                 async for row in self._check_abilities():
                     yield row
+        elif not there:
+            yield fail("gateway", f"No gateway listens at {self._url}.", _START)
+        elif bundle:
+            yield ok("gateway", f"A gateway runs at {self._url}, with the bundle.")
         else:
-            yield self._build_unconnected_row(there=there)
-        yield await self._check_webhooks(there=there)
-        yield _build_fallback_row(program)
-        yield _build_heartbeats_row(self._facts, there=there)
-
-    def _build_unconnected_row(self, *, there: bool) -> DoctorRow:
-        if not there:
-            return fail("gateway", f"No gateway listens at {self._url}.", _START)
-        if self._facts.bundle:
-            return ok("gateway", f"A gateway runs at {self._url}, with the bundle.")
-        return fail(
-            "gateway",
-            f"A gateway runs at {self._url}, and its plug-in is not connected here.",
-            f"Mend what is said above; else {RELOAD[0].lower()}{RELOAD[1:]}",
-        )
+            cure = f"Mend what is said above; else {RELOAD[0].lower()}{RELOAD[1:]}"
+            lost = f"A gateway runs at {self._url}, and its plug-in is not connected here."
+            yield fail("gateway", lost, cure)
+        yield await self._check_webhooks(there=there, bundle=bundle)
+        if program is None:
+            lost = "Without OpenClaw's command, wakes have no way but those above."
+            yield warn("cli", lost, "Set TASKMEM_OPENCLAW_BIN to it.")
+        else:
+            brief = f"Else wakes go by {program}, in seconds, and brief where others can read."
+            yield ok("cli", brief)
+        if there and not self._gateways:
+            yield warn(
+                "heartbeats",
+                "Without the plug-in, wakes are lost while heartbeats are switched off, "
+                "and the gateway does not tell whether they are.",
+                "Run: openclaw system heartbeat enable",
+            )
+        else:
+            yield ok("heartbeats", "Wakes do not depend on heartbeats.")
 
     async def _check_socket(self) -> DoctorRow:
         path = plugin_socket.find_socket(self._environ)
@@ -281,11 +282,11 @@ class GatewayProbe:
         yield ok("notices", "Users are told of their tasks where they are.")
         yield _build_views_row(to_object(answer.get("shown")))
 
-    async def _check_webhooks(self, *, there: bool) -> DoctorRow:
+    async def _check_webhooks(self, *, there: bool, bundle: bool) -> DoctorRow:
         """Check whether webhooks are on and accept their token."""
-        if find_value(self._facts.config, ("hooks", "enabled")) is not True:
+        if find_value(self._config, ("hooks", "enabled")) is not True:
             command = "so wakes go by OpenClaw's command"
-            way = command if self._facts.bundle else "which is fine with the plug-in"
+            way = command if bundle else "which is fine with the plug-in"
             return ok("webhooks", f"Webhooks are off, {way}.")
         hooks = configuration.find_webhooks(self._environ)
         if hooks is None:
@@ -341,22 +342,16 @@ class GatewayProbe:
         return found.status_code
 
 
-def _check_connected(facts: Facts) -> DoctorRow:
+def _check_connected(gateways: Gateways) -> DoctorRow:
     """Check the version and number of the connected gateways."""
-    old = [str(each.get("version")) for each in facts.gateways]
-    stale = [version for version in old if version != facts.version]
-    if stale:
-        return fail(
-            "gateway",
-            f"The gateway still runs version {stale[0]} of the plug-in, and this is "
-            f"{facts.version}.",
-            RELOAD,
-        )
-    since = facts.gateways[0].get("started_at")
-    if facts.gateways[1:]:
+    version, since = package_files.read_version(), gateways[0].get("started_at")
+    if stale := [each for each in gateways if each.get("version") != version]:
+        old = f"The gateway still runs version {stale[0].get('version')} of the plug-in"
+        return fail("gateway", f"{old}, and this is {version}.", RELOAD)
+    if gateways[1:]:
         return warn(
             "gateway",
-            f"A gateway is connected since {since}, and {len(facts.gateways) - 1} "
+            f"A gateway is connected since {since}, and {len(gateways) - 1} "
             "more: only the first is asked to stop turns, and for its model.",
             "Give each gateway a home of its own: set TASKMEM_HOME for the others.",
         )
@@ -374,26 +369,6 @@ def _build_views_row(lacks: Mapping[str, object]) -> DoctorRow:
     return warn(
         "shown", f"This OpenClaw shows {named} ({why}); lines of text are used instead.", _UPDATE
     )
-
-
-def _build_fallback_row(program: str | None) -> DoctorRow:
-    """Report the transport used if neither the plug-in nor webhooks work."""
-    if program is None:
-        lost = "Without OpenClaw's command, wakes have no way but those above."
-        return warn("cli", lost, "Set TASKMEM_OPENCLAW_BIN to it.")
-    return ok("cli", f"Else wakes go by {program}, in seconds, and brief where others can read.")
-
-
-def _build_heartbeats_row(facts: Facts, *, there: bool) -> DoctorRow:
-    """Warn if wakes depend on heartbeats, whose state cannot be read."""
-    if there and not facts.gateways:
-        return warn(
-            "heartbeats",
-            "Without the plug-in, wakes are lost while heartbeats are switched off, "
-            "and the gateway does not tell whether they are.",
-            "Run: openclaw system heartbeat enable",
-        )
-    return ok("heartbeats", "Wakes do not depend on heartbeats.")
 
 
 # --- gateways that are connected ---
@@ -440,33 +415,6 @@ async def _fetch_status(checkup: Checkup) -> Mapping[str, object] | None:
 # --- what set-up would change ---
 
 
-@dataclass(frozen=True)
-class Facts:
-    """Input of the checks."""
-
-    config: Mapping[str, Any]
-    """OpenClaw's configuration."""
-    wishes: plan.DesiredState
-    """The desired state: folder, command and home of this installation."""
-    version: str
-    """Version of the plug-in in this installation."""
-    state: Path
-    """OpenClaw's state folder."""
-    gateways: Sequence[Mapping[str, Any]] = field(default=())
-    """The gateways connected to the daemon, as in `taskmem status`."""
-
-    @property
-    def bundle(self) -> bool:
-        """True if the MCP bundle is used instead of the plug-in."""
-        enabled = find_value(self.config, ("plugins", "entries", plan.BUNDLE, "enabled"))
-        return enabled is True and not self.folders
-
-    @property
-    def folders(self) -> list[Path]:
-        """Folders from which OpenClaw loads a plug-in with our id."""
-        return package_files.list_plugin_folders(self.config, self.state)
-
-
 def _is_absent(environ: Mapping[str, str]) -> bool:
     """Return whether the readable configuration contains no trace of us."""
     config = configuration.read_config(environ)
@@ -478,20 +426,25 @@ def _is_absent(environ: Mapping[str, str]) -> bool:
     return not trace and not configuration.has_includes(config)
 
 
-def _check_configured_links(facts: Facts) -> Iterator[DoctorRow]:
-    """Yield a row for each link that the configuration decides.
+def _check_configured_links(
+    config: Mapping[str, Any], state: Path, wishes: plan.DesiredState
+) -> Iterator[DoctorRow]:
+    """Yield a row for each link that the configuration decides: well if set-up changes nothing.
 
-    A link is well if set-up would change nothing of it.
+    `state`: OpenClaw's state folder.
     """
-    if facts.bundle:
-        yield ok("bundle", "The MCP bundle is there in place of the plug-in.")
+    if not package_files.list_plugin_folders(config, state):
+        if find_value(config, ("plugins", "entries", plan.BUNDLE, "enabled")) is True:
+            yield ok("bundle", "The MCP bundle is there in place of the plug-in.")
+        else:
+            yield fail("plugin", "The plug-in is not installed.", SETUP)
         return
-    if not facts.folders:
-        yield fail("plugin", "The plug-in is not installed.", SETUP)
-        return
-    wishes = facts.wishes
-    changes, notes = plan.list_plugin_changes(facts.config, wishes)
-    faults = {fault.row: fault for fault in reversed(_list_faults(facts, changes))}
+    faults, notes = plan.find_plugin_faults(config, wishes)
+    found = "Past tasks are found by memory_recall, and by memory_search."
+    owner = package_files.find_recall_owner(config, state)
+    places = ("plugin-skills", "skills", "workspace/skills")
+    has_copy = any((state / place / plan.SKILL).exists() for place in places)
+    comes = "comes with the agent's next turn"
     fine = {
         "plugin": "The plug-in is installed, enabled and allowed.",
         "folder": f"OpenClaw loads the plug-in from {wishes.folder}.",
@@ -500,6 +453,8 @@ def _check_configured_links(facts: Facts) -> Iterator[DoctorRow]:
         "conversation": "A task's packet comes back by itself.",
         "tools": "No tool policy hides the tools.",
         "doubled": "The tools are there once.",
+        "recall": package_files.describe_recall_owner(owner) if owner else found,
+        "skill": f"The skill {plan.SKILL} {'is in place' if has_copy else comes}.",
     }
     for name, detail in fine.items():
         if fault := faults.get(name):
@@ -509,44 +464,3 @@ def _check_configured_links(facts: Facts) -> Iterator[DoctorRow]:
             yield warn(name, " ".join(notes), cure)
         else:
             yield ok(name, detail)
-    owner = package_files.find_recall_owner(facts.config, facts.state)
-    found = "Past tasks are found by memory_recall, and by memory_search."
-    yield ok("recall", package_files.describe_recall_owner(owner) if owner else found)
-    yield _check_skill(facts)
-
-
-def _list_faults(facts: Facts, changes: Sequence[ConfigChange]) -> list[Fault]:
-    """Return what is wrong; of each row, what set-up cannot mend comes first."""
-    faults: list[Fault] = []
-    try:
-        plan.require_allowed(facts.config, plan.PLUGIN)
-    except plan.SetupRefused as refusal:
-        faults.append(refusal.fault)
-    injection = (*plan.ENTRY, "hooks", "allowPromptInjection")
-    if find_value(facts.config, injection) is False:
-        detail = (
-            "The plug-in may put nothing before a prompt: wakes come as a plain "
-            "message, and do not outlive a restart of the gateway."
-        )
-        cure = f"Run: openclaw config set {'.'.join(injection)} true"
-        faults.append(Fault("conversation", detail, cure, breaks=False))
-    faults += list_faults(facts.config, changes)
-    if facts.wishes.copied:
-        detail = f"There is another plug-in in {facts.wishes.copied}."
-        faults.append(Fault("folder", detail, breaks=False))
-    return faults
-
-
-def _check_skill(facts: Facts) -> DoctorRow:
-    """Check that the agent finds the skill that explains when to use the tools."""
-    key = f"skills.entries.{SKILL}.enabled"
-    if find_value(facts.config, ("skills", "entries", SKILL, "enabled")) is False:
-        cure = f"Run: openclaw config set {key} true"
-        return warn("skill", f"The skill {SKILL} is switched off.", cure)
-    places = ("plugin-skills", "skills", "workspace/skills")
-    if any((facts.state / place / SKILL).exists() for place in places):
-        return ok("skill", f"The skill {SKILL} is in place.")
-    if (Path(facts.wishes.folder) / "skills" / SKILL / "SKILL.md").is_file():
-        return ok("skill", f"The skill {SKILL} comes with the agent's next turn.")
-    cure = "Reinstall openclaw-taskmem."
-    return fail("skill", f"The skill {SKILL} is missing.", cure)

@@ -89,16 +89,6 @@ def apply_edit(config: Mapping[str, Any], edit: ValueEdit | ListEdit) -> Documen
     return _set_value(config, edit.path, words)
 
 
-def list_faults(config: Mapping[str, Any], changes: Iterable[ConfigChange]) -> list[Fault]:
-    """Return what the doctor misses of changes: the faults of all edits that are not made."""
-    edits = [edit for change in changes for edit in change.edits]
-    return [
-        edit.fault
-        for edit in edits
-        if edit.fault and not is_same_json(apply_edit(config, edit), config)
-    ]
-
-
 def drop_path(config: Mapping[str, Any], path: Path) -> Document:
     """Return the configuration without a path; emptied parents stay."""
     if find_value(config, path) is None:

@@ -47,7 +47,7 @@ def read_version() -> str:
 def _read_skills() -> tuple[bytes, ...]:
     """Return the texts of the shipped skills: the plug-in's, then the bundle's."""
     folders = (find_plugin().folder, find_bundle().folder)
-    files = (each / "skills" / "task-memory" / "SKILL.md" for each in folders)
+    files = (each / "skills" / plan.SKILL / "SKILL.md" for each in folders)
     return tuple(file.read_bytes() for file in files)
 
 
@@ -81,9 +81,7 @@ def has_named_readers() -> bool:
     return bool(settings.get("readers"))
 
 
-def build_desired_state(
-    config: Mapping[str, Any], known: str, state: Path | None = None
-) -> plan.DesiredState:
+def build_desired_state(config: Mapping[str, Any], known: str, state: Path) -> plan.DesiredState:
     """Return the desired state of an OpenClaw.
 
     Where its configuration says the same in other words, such as by a link, these are desired.
@@ -91,13 +89,13 @@ def build_desired_state(
     Args:
         config: OpenClaw's configuration.
         known: The folder the plug-in was last linked from; empty: unknown.
-        state: OpenClaw's state folder; None: unknown.
+        state: OpenClaw's state folder.
     """
     folder = find_plugin().folder
     manifest: object = json.loads(folder.joinpath(_MANIFEST).read_bytes())
     tools = frozenset(map(str, to_list(find_value(manifest, ("contracts", "tools")))))
     linked = [*map(str, to_list(find_value(config, plan.LOAD)))]
-    copied = None if state is None else state / "extensions" / plan.PLUGIN
+    copied = state / "extensions" / plan.PLUGIN
     command = tuple(map(str, to_list(find_value(config, plan.COMMAND))))
     program = shutil.which(command[0]) if command else None
     wanted = find_command()
@@ -111,8 +109,9 @@ def build_desired_state(
         tools=tools,
         profiles=_read_profiles(manifest, tools),
         stale=frozenset(path for path in linked if path == known or _is_plugin(Path(path))),
-        copied=str(copied) if copied and _is_own_folder(copied) else "",
-        default_home=_find_same_path(state / "taskmem", [home]) if state else "",
+        copied=str(copied) if _is_own_folder(copied) else "",
+        default_home=_find_same_path(state / "taskmem", [home]),
+        has_skill=(folder / "skills" / plan.SKILL / "SKILL.md").is_file(),
         is_command_gone=bool(command) and program is None,
     )
 

@@ -194,6 +194,9 @@ HOME: Final = (*ENTRY, "config", "home")
 _RECORD: Final = (*ENTRY, "config", "recordCommands")
 LOAD: Final = ("plugins", "load", "paths")
 ALLOW_LIST: Final = ("plugins", "allow")
+_INJECTION: Final = (*ENTRY, "hooks", "allowPromptInjection")
+SKILL: Final = "task-memory"
+_SKILL_ENTRY: Final = ("skills", "entries", SKILL, "enabled")
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,9 @@ class DesiredState:
     copied: str = ""
     """A copy of the plug-in in OpenClaw's own folder, which it loads, too; empty: there is none."""
     default_home: str = ""
-    """The plug-in's home where its configuration names none; empty: unknown."""
+    """The plug-in's home where its configuration names none."""
+    has_skill: bool = True
+    """True if the plug-in's folder has the skill."""
     is_command_gone: bool = False
     """True if the configuration names a command that is not there."""
 
@@ -243,14 +248,52 @@ def plan_plugin(config: Mapping[str, Any], wishes: DesiredState) -> _ConfigPlan:
     Raises:
         SetupRefused: The configuration forbids it, or the bundle is installed.
     """
-    require_allowed(config, PLUGIN)
+    _require_allowed(config, PLUGIN)
     if find_value(config, ("plugins", "entries", BUNDLE, "enabled")) is True:
         raise _build_refusal("MCP bundle", "plug-in")
-    changes, notes = list_plugin_changes(config, wishes)
+    changes, notes = _list_plugin_changes(config, wishes)
     return _ConfigPlan(_drop_done_changes(config, changes), notes)
 
 
-def list_plugin_changes(
+def find_plugin_faults(
+    config: Mapping[str, Any], wishes: DesiredState
+) -> tuple[Mapping[str, Fault], Sequence[str]]:
+    """Return the faults of an installed native plug-in, by the doctor's rows; and notes on tools.
+
+    There is none if set-up would change nothing. What it cannot mend goes before what it can.
+    """
+    faults: list[Fault] = []
+    try:
+        _require_allowed(config, PLUGIN)
+    except SetupRefused as refusal:
+        faults.append(refusal.fault)
+    if find_value(config, _INJECTION) is False:
+        detail = (
+            "The plug-in may put nothing before a prompt: wakes come as a plain "
+            "message, and do not outlive a restart of the gateway."
+        )
+        cure = f"Run: {_format_config_command(_INJECTION)}"
+        faults.append(Fault("conversation", detail, cure, breaks=False))
+    changes, notes = _list_plugin_changes(config, wishes)
+    faults += [
+        edit.fault
+        for change in changes
+        for edit in change.edits
+        if edit.fault and not is_same_json(apply_edit(config, edit), config)
+    ]
+    if wishes.copied:
+        detail = f"There is another plug-in in {wishes.copied}."
+        faults.append(Fault("folder", detail, breaks=False))
+    if find_value(config, _SKILL_ENTRY) is False:
+        cure = f"Run: {_format_config_command(_SKILL_ENTRY)}"
+        faults.append(Fault("skill", f"The skill {SKILL} is switched off.", cure, breaks=False))
+    elif not wishes.has_skill:
+        missing = f"The skill {SKILL} is missing."
+        faults.append(Fault("skill", missing, "Reinstall openclaw-taskmem."))
+    return {fault.row: fault for fault in reversed(faults)}, notes
+
+
+def _list_plugin_changes(
     config: Mapping[str, Any], wishes: DesiredState
 ) -> tuple[list[ConfigChange], list[str]]:
     """Return all that the native plug-in wants, also what is there; and notes for the operator."""
@@ -276,7 +319,7 @@ def plan_bundle(config: Mapping[str, Any], wishes: DesiredState) -> _ConfigPlan:
     Raises:
         SetupRefused: The configuration forbids it, or the plug-in is installed.
     """
-    require_allowed(config, BUNDLE)
+    _require_allowed(config, BUNDLE)
     if list_plugin_paths(config, wishes):
         raise _build_refusal("plug-in", "MCP bundle")
     names = frozenset(f"{SERVER}__{tool}" for tool in wishes.tools)
@@ -350,7 +393,7 @@ def list_own_servers(config: Mapping[str, Any]) -> list[str]:
     return [name for name, server in found.items() if runs_taskmem(server)]
 
 
-def require_allowed(config: Mapping[str, Any], name: str) -> None:
+def _require_allowed(config: Mapping[str, Any], name: str) -> None:
     """Refuse a plug-in that OpenClaw must not load.
 
     Raises:

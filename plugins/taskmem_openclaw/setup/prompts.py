@@ -59,7 +59,7 @@ def set_up(choice: SetupChoice) -> None:
                 f"{host.home} is the home of another OpenClaw ({other}), and two "
                 "cannot share one; set TASKMEM_HOME to another folder for this one."
             )
-        wishes = package_files.build_desired_state(now, record.folder)
+        wishes = _build_wishes(now, record)
         planned = (plan.plan_bundle if choice.bundle else plan.plan_plugin)(now, wishes)
         asked = _choose_changes(now, planned.changes, choice)
         reads = record.gemini or bool(_choose_changes(now, _offer_gemini(record, choice), choice))
@@ -107,7 +107,7 @@ def remove_setup(*, dry_run: bool) -> None:
     """Remove every trace except the data."""
     with _explain_errors():
         host, record, now = _find_openclaw(takes_out=True)
-        wishes = package_files.build_desired_state(now, record.folder)
+        wishes = _build_wishes(now, record)
         move = apply.plan_removal(host, record, now, wishes)
         copies = package_files.find_skill_copies(host.config, now)
         _note_left(move)
@@ -145,6 +145,11 @@ def _find_openclaw(*, takes_out: bool = False) -> tuple[openclaw.OpenClaw, Setup
         click.echo(f"OpenClaw's command is not here; this is about its configuration {config}")
     host = host._replace(at_work=_show_progress)
     return host, apply.load_record(host.home, host.config), host.read()
+
+
+def _build_wishes(now: Document, record: SetupRecord) -> plan.DesiredState:
+    state = configuration.find_state_folder(os.environ)
+    return package_files.build_desired_state(now, record.folder, state)
 
 
 def _offer_gemini(record: SetupRecord, choice: SetupChoice) -> list[ConfigChange]:

@@ -6,7 +6,8 @@ import asyncio
 import json
 import os
 import sys
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from taskmem_hookspecs import DoctorCheck, DoctorState, TaskmemError
 from taskmem_hookspecs.testing import check_plugin
 from taskmem_openclaw import configuration
 from taskmem_openclaw.doctor import rows as openclaw_rows
-from taskmem_openclaw.doctor.rows import Facts
 from taskmem_openclaw.setup import package_files
 from taskmem_setup import find_command
 from tests.support.gateways import FakeGateway
@@ -75,18 +75,26 @@ def entry(config):
     return config["plugins"]["entries"]["taskmem"]
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What the rows are read from."""
+
+    config: dict[str, Any]
+    state: Path
+    gateways: Sequence[dict[str, Any]] = ()
+
+
 @pytest.fixture
 def facts(config, state):
     """What the rows are read from; a test changes the configuration under it."""
-    wishes = package_files.build_desired_state(config, "")
-    return Facts(config=config, wishes=wishes, version="1.0", state=state)
+    return Facts(config=config, state=state)
 
 
 def check_links(facts, **wishes):
     """The rows of a configuration; `wishes` differ from those of this installation."""
     found = package_files.build_desired_state(facts.config, "", facts.state)
-    facts = replace(facts, wishes=replace(found, **wishes))
-    return [*openclaw_rows._check_configured_links(facts)]
+    found = replace(found, **wishes)
+    return [*openclaw_rows._check_configured_links(facts.config, facts.state, found)]
 
 
 def look_at(name, facts, **wishes):
@@ -289,19 +297,18 @@ def test_any_plugin_that_has_the_name_recalls_instead(facts, config, tmp_path, p
 
 def test_a_skill_that_is_switched_off_is_switched_on(facts, config):
     config["skills"] = {"entries": {"task-memory": {"enabled": False}}}
-    row = openclaw_rows._check_skill(facts)
+    row = look_at("skill", facts)
     assert_row(row, WARN, "switched off", "skills.entries.task-memory.enabled true")
 
 
 def test_a_skill_that_is_linked_is_in_place_and_else_it_comes(facts, state):
-    assert_row(openclaw_rows._check_skill(facts), OK, "next turn")
+    assert_row(look_at("skill", facts), OK, "next turn")
     (state / "plugin-skills" / "task-memory").mkdir(parents=True)
-    assert_row(openclaw_rows._check_skill(facts), OK, "in place")
+    assert_row(look_at("skill", facts), OK, "in place")
 
 
-def test_a_skill_that_is_nowhere_is_missing(facts, tmp_path):
-    bare = replace(facts, wishes=replace(facts.wishes, folder=str(tmp_path)))
-    assert_row(openclaw_rows._check_skill(bare), FAIL, "missing", "Reinstall")
+def test_a_skill_that_is_nowhere_is_missing(facts):
+    assert_row(look_at("skill", facts, has_skill=False), FAIL, "missing", "Reinstall")
 
 
 # --- the command and the configuration ------------------------------------------
@@ -431,10 +438,11 @@ def door(home):
         yield gateway
 
 
-def gateway_rows(facts, network, environ, program="/usr/bin/openclaw"):
+def gateway_rows(facts, network, environ, program="/usr/bin/openclaw", *, bundle=False):
     async def look():
-        asking = openclaw_rows.GatewayProbe(facts, environ, network.transport())
-        return [row async for row in asking.check_ways(program)]
+        there = facts.config, facts.gateways
+        asking = openclaw_rows.GatewayProbe(*there, environ, network.transport())
+        return [row async for row in asking.check_ways(program, bundle=bundle)]
 
     found = asyncio.run(look())
     return {row.id.removeprefix("openclaw."): row for row in found}
@@ -442,7 +450,7 @@ def gateway_rows(facts, network, environ, program="/usr/bin/openclaw"):
 
 def test_a_gateway_that_is_connected_is_fine_and_lets_wakes_in(facts, network, door):
     door.open()
-    facts = replace(facts, version=CONNECTED["version"], gateways=[CONNECTED])
+    facts = replace(facts, gateways=[CONNECTED])
     rows = gateway_rows(facts, network, door.environ)
     assert {row.state for row in rows.values()} == {OK}
     assert CONNECTED["started_at"] in rows["gateway"].detail
@@ -450,15 +458,13 @@ def test_a_gateway_that_is_connected_is_fine_and_lets_wakes_in(facts, network, d
     assert [*rows] == [*expected, "webhooks", "cli", "heartbeats"]
 
 
-def test_a_second_gateway_is_told_of(facts):
-    facts = replace(facts, version=CONNECTED["version"], gateways=[CONNECTED] * 3)
-    assert_row(openclaw_rows._check_connected(facts), WARN, "and 2 more", "TASKMEM_HOME")
+def test_a_second_gateway_is_told_of():
+    assert_row(openclaw_rows._check_connected([CONNECTED] * 3), WARN, "and 2 more", "TASKMEM_HOME")
 
 
-def test_a_gateway_that_runs_an_older_plugin_loads_the_new_one(facts):
-    facts = replace(facts, version="2.0", gateways=[{**CONNECTED, "version": "1.0"}])
-    row = openclaw_rows._check_connected(facts)
-    assert_row(row, FAIL, "version 1.0", "openclaw plugins reload taskmem")
+def test_a_gateway_that_runs_an_older_plugin_loads_the_new_one():
+    row = openclaw_rows._check_connected([{**CONNECTED, "version": "0.0.1"}])
+    assert_row(row, FAIL, "version 0.0.1", "openclaw plugins reload taskmem")
 
 
 def test_a_door_that_is_shut_is_named(facts, network, door):
@@ -504,14 +510,14 @@ def test_bundle_needs_neither_the_plugin_nor_its_connection(facts, config, netwo
     config["plugins"] = {"entries": {"taskmem-mcp": {"enabled": True}}}
     (row,) = check_links(facts)
     assert_row(row, OK, "MCP bundle")
-    rows = gateway_rows(facts, network, {"TASKMEM_HOME": str(home)})
+    rows = gateway_rows(facts, network, {"TASKMEM_HOME": str(home)}, bundle=True)
     assert_row(rows["gateway"], OK, "with the bundle")
     assert_row(rows["webhooks"], OK, "off, so wakes go by OpenClaw's command")
     environ = {"TASKMEM_HOME": str(home)}
-    rows = gateway_rows(facts, network, environ, program=None)
+    rows = gateway_rows(facts, network, environ, program=None, bundle=True)
     assert_row(rows["cli"], WARN, "no way but those above")
     network.health = None
-    rows = gateway_rows(facts, network, {"TASKMEM_HOME": str(home)})
+    rows = gateway_rows(facts, network, {"TASKMEM_HOME": str(home)}, bundle=True)
     assert_row(rows["gateway"], FAIL, "No gateway listens")
 
 
@@ -590,10 +596,12 @@ def test_webhooks_of_a_gateway_that_is_down_are_not_tried(webhooks, network):
     assert len(network.asked) == 1
 
 
-def test_without_the_command_there_is_no_last_way():
-    row = openclaw_rows._build_fallback_row("/usr/bin/openclaw")
+def test_without_the_command_there_is_no_last_way(facts, network, home):
+    environ = {"TASKMEM_HOME": str(home)}
+    row = gateway_rows(facts, network, environ)["cli"]
     assert_row(row, OK, "/usr/bin/openclaw, in seconds, and brief where others")
-    assert_row(openclaw_rows._build_fallback_row(None), WARN, "no way", "TASKMEM_OPENCLAW_BIN")
+    row = gateway_rows(facts, network, environ, None)["cli"]
+    assert_row(row, WARN, "no way", "TASKMEM_OPENCLAW_BIN")
 
 
 # --- the whole ------------------------------------------------------------------

@@ -17,6 +17,7 @@ from taskmem_hookspecs import DoctorState, TaskmemError
 from taskmem_openclaw import plugin_socket
 from taskmem_openclaw.doctor import live_proof
 from taskmem_openclaw.doctor.live_proof import WakeProof
+from taskmem_openclaw.setup import package_files, plan
 from tests.support.waiting import PATIENCE
 
 OK, WARN, FAIL = DoctorState.OK, DoctorState.WARN, DoctorState.FAIL
@@ -368,7 +369,9 @@ def test_proof_says_nothing_of_hooks_if_it_saw_no_session():
         ({"allowConversationAccess": True, "allowPromptInjection": False}, False),
     ],
 )
-def test_what_the_operator_allows_is_read_from_the_configuration(granted, may):
+def test_what_the_operator_allows_is_read_from_the_configuration(granted, may, tmp_path):
     entry = {"hooks": granted}
     config = {"plugins": {"entries": {"taskmem": entry}}}
-    assert live_proof._can_see_conversations(config) is may
+    wishes = package_files.build_desired_state(config, "", tmp_path)
+    faults, _ = plan.find_plugin_faults(config, wishes)
+    assert ("conversation" not in faults) is may
