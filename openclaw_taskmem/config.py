@@ -447,9 +447,7 @@ def name_setting(settings: Settings, name: str) -> str:
 def describe_differences(status: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
     """Return a sentence for each difference; none if the settings of the caller are invalid.
 
-    Args:
-        status: The daemon's answer to `status`.
-        environ: The caller's environment: settings, and the names of all other variables.
+    `environ`: the caller's environment: settings, and the names of all other variables.
     """
     read = {**environ, f"{PREFIX}HOME": str(status["home"])}
     try:
@@ -467,10 +465,7 @@ def find_differences(
     A daemon of an older version does not report its settings. Ignored are the variables that locate
     OpenClaw while a gateway is connected, and foreign variables that are not set here.
 
-    Args:
-        status: The daemon's answer to `status`.
-        settings: The settings that a daemon started here would have.
-        environ: The environment into which they were read.
+    `settings` are those that a daemon started here would have, read into `environ`.
     """
     if "settings" not in status:
         return

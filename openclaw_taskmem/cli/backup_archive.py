@@ -52,11 +52,7 @@ class ArchiveList(BaseModel):
 def write_archive(home: Home, database: Path, file: Path, about: ArchiveList) -> None:
     """Write a home into a new archive that only its owner may read.
 
-    Args:
-        home: The home.
-        database: A copy of its database.
-        file: The archive.
-        about: Its list, to which the other members are added.
+    `database`: a copy of its database; `about`: its list, to which the other members are added.
 
     Raises:
         OSError: It cannot be written, or is there already.

@@ -91,10 +91,7 @@ class Link:
     def call(self, method: str, params: Mapping[str, Any], timeout: float | None = None) -> Any:  # noqa: ANN401 (JSON, whose form the method decides)
         """Call a method of the daemon and wait for its answer.
 
-        Args:
-            method: Name of the method.
-            params: Its arguments, as JSON.
-            timeout: The longest wait in seconds; None: no limit.
+        `timeout`: the longest wait in seconds; None: no limit.
 
         Raises:
             LinkError: With the daemon's own name and sentence if it refused; `invalid_arguments`
@@ -117,14 +114,12 @@ class Link:
                 if answer.get("id") is None and "error" in answer:
                     break  # the daemon could not even read the id of the call
         except TimeoutError:
-            raise LinkError(
-                "daemon_unavailable",
+            raise _build_absence_error(
                 f"The daemon did not answer {method} within {timeout:g} s; it may or "
                 "may not have been done. Look before repeating it.",
             ) from None
         except OSError:
-            raise LinkError(
-                "daemon_unavailable",
+            raise _build_absence_error(
                 f"The daemon ended while {method} was running; it may or may not "
                 "have been done. Look before repeating it.",
             ) from None
@@ -146,8 +141,7 @@ class Link:
             answer = self._read(due)
             self.socket.settimeout(None)
         except TimeoutError:
-            raise LinkError(
-                "daemon_unavailable",
+            raise _build_absence_error(
                 f"The daemon does not answer within {_OPENING_SECONDS:g} s. Run "
                 "`taskmem daemon stop`, then try again.",
             ) from None
@@ -159,8 +153,7 @@ class Link:
                 raise _DaemonAbsent(str(refusal))
             raise refusal
         if answer.get("taskmem") != _PROTOCOL:
-            raise LinkError(
-                "daemon_unavailable",
+            raise _build_absence_error(
                 "The daemon that runs is of another version. Run `taskmem daemon "
                 "stop`, then try again.",
             )
@@ -179,8 +172,7 @@ class Link:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise LinkError(
-                "daemon_unavailable",
+            raise _build_absence_error(
                 "Something that is not a taskmem daemon answers on its socket. Run "
                 "`taskmem status`.",
             )
@@ -198,9 +190,7 @@ class Link:
 def connect(home: Home, face: _Face = "client") -> Link:
     """Connect to the running daemon; start none.
 
-    Args:
-        home: The state folder of the daemon.
-        face: The protocol: `client` for `Link.call`, `mcp` for raw MCP.
+    `face`: the protocol, `client` for `Link.call`, `mcp` for raw MCP.
 
     Raises:
         LinkError: `daemon_unavailable` if none answers; else its own refusal.
@@ -219,8 +209,7 @@ def _open_link(home: Home, face: _Face) -> Link:
         return Link(sock, face)
     except PermissionError:
         sock.close()
-        raise LinkError(
-            "daemon_unavailable",
+        raise _build_absence_error(
             f"The socket {home.socket} is not open to this user. Run as the user who "
             "owns it, or set TASKMEM_HOME to a folder of your own.",
         ) from None
@@ -243,11 +232,8 @@ def connect_or_start(
     Any number of processes may do this at once: a lock ensures that only one of the started daemons
     stays, and all connect to that one.
 
-    Args:
-        home: The state folder of the daemon; created if it is missing.
-        environ: The environment of a new daemon, except that `TASKMEM_HOME` is set to this home.
-        face: The protocol, as in `connect`.
-        command: The command that starts a daemon; None: this Python's own `taskmem daemon`.
+    The folder is created if it is missing. A new daemon gets `environ`, except that `TASKMEM_HOME`
+    is set to this home. `command` starts it; None: this Python's own `taskmem daemon`.
 
     Raises:
         LinkError: `daemon_unavailable` if none answered within 20 s, with the state of the daemon
@@ -273,15 +259,13 @@ def connect_or_start(
     except HomeRefused as error:
         raise LinkError(error.name, str(error)) from error
     except OSError as error:
-        raise LinkError(
-            "daemon_unavailable",
+        raise _build_absence_error(
             f"The daemon could not be started ({error.strerror}: {error.filename}). "
             "Run `taskmem status`.",
         ) from error
     if (why := start.explain_failure()) is None:
         raise _build_unanswered_error(home)
-    raise LinkError(
-        "daemon_unavailable",
+    raise _build_absence_error(
         f"The daemon could not be started: {why.rstrip('.')}. Its log is {home.log}; "
         "`taskmem daemon` starts it in the foreground.",
     )
@@ -295,7 +279,11 @@ def _build_unanswered_error(home: Home, words: str | None = None) -> LinkError:
         why = words or daemon_process.explain_presence(daemon_process.check_presence(home), home)
     except OSError as error:
         why = f"{error.strerror}: {error.filename}; see whose file that is."
-    return LinkError("daemon_unavailable", why)
+    return _build_absence_error(why)
+
+
+def _build_absence_error(sentence: str) -> LinkError:
+    return LinkError("daemon_unavailable", sentence)
 
 
 def _check_peer(sock: socket.socket) -> None:
@@ -307,8 +295,7 @@ def _check_peer(sock: socket.socket) -> None:
     found = sock.getsockopt(level, option, 128)
     uid = struct.unpack_from(form, found)[1]
     if uid != os.geteuid():
-        raise LinkError(
-            "daemon_unavailable",
+        raise _build_absence_error(
             f"Another user (uid {uid}) answers on the daemon's socket. Set "
             "TASKMEM_HOME to a folder that is yours alone.",
         )

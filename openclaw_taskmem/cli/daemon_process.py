@@ -129,10 +129,8 @@ class DaemonStart:
     ) -> None:
         """Prepare the home, and start a daemon if none holds it.
 
-        Args:
-            home: The state folder; created if it is missing.
-            environ: The new daemon's environment, except for its `TASKMEM_HOME`.
-            command: The command that starts a daemon; None: this Python's own.
+        The folder is created if it is missing. A new daemon gets `environ`, except for its
+        `TASKMEM_HOME`; `command` starts it, and None is this Python's own.
 
         Raises:
             HomeRefused: The folder cannot be used.

@@ -146,7 +146,8 @@ def _tell_story(say: Say, link: Link, environ: dict[str, str]) -> int:
     text = wake["text"]
     say(f"   {text.partition(' ')[0]}")
     packet = json.loads(text.partition(" ")[2])
-    say(_indent_text(json.dumps(packet, ensure_ascii=False, indent=2)))
+    text = json.dumps(packet, ensure_ascii=False, indent=2)
+    say("".join(f"   {line}\n" for line in text.splitlines()))
 
     say("7. The agent acts on the packet, and the wake counts as answered.")
     call(
@@ -237,16 +238,11 @@ class _Caller:
         return answer
 
 
-def _indent_text(text: str) -> str:
-    return "".join(f"   {line}\n" for line in text.splitlines())
-
-
 @contextmanager
 def _make_home(*, keep: bool) -> Generator[tuple[Home, dict[str, str]]]:
     """Make a temporary home with settings of its own; `keep`: it stays."""
     folder = tempfile.mkdtemp(prefix="taskmem-demo-")
-    own = {name: value for name, value in os.environ.items() if _is_foreign(name)}
-    environ = own | {
+    environ = {name: v for name, v in os.environ.items() if not name.startswith("TASKMEM_")} | {
         "TASKMEM_HOME": folder,
         "TASKMEM_STUCK_THRESHOLD_SECONDS": str(_SILENCE_SECONDS),
         "TASKMEM_WAKE_TRANSPORT": "stdout",
@@ -256,7 +252,3 @@ def _make_home(*, keep: bool) -> Generator[tuple[Home, dict[str, str]]]:
     finally:
         if not keep:
             shutil.rmtree(Path(folder), ignore_errors=True)
-
-
-def _is_foreign(name: str) -> bool:
-    return not name.startswith("TASKMEM_")

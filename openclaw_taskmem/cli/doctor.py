@@ -163,11 +163,8 @@ def _format_json(rows: Sequence[DoctorRow]) -> str:
     """Return all rows as one JSON document. Source: docs/origins.md, "Commands"."""
     listed = [
         {
-            "id": row.id,
-            "state": row.state,
-            "detail": scrub(row.detail),
-            "effect": None if row.effect is None else scrub(row.effect),
-            "cure": None if row.cure is None else scrub(row.cure),
+            name: value and scrub(value) if name in ("detail", "effect", "cure") else value
+            for name, value in row.model_dump().items()
         }
         for row in rows
     ]

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,28 +91,18 @@ _SIZE_CURES: Final = {
 }
 
 
-def _build_ok_row(name: str, detail: str) -> DoctorRow:
-    """Return the row of a check that passed."""
-    return DoctorRow(id=name, state=DoctorState.OK, detail=detail)
-
-
-def _build_off_row(name: str, detail: str, cure: str | None = None) -> DoctorRow:
-    """Return the row of what is not set up, or is switched off; `cure`: how it is switched on."""
-    return DoctorRow(id=name, state=DoctorState.OFF, detail=detail, cure=cure)
-
-
-def build_warn_row(
-    name: str, detail: str, cure: str | None, effect: str | None = None
+def _build_row(
+    state: DoctorState, name: str, detail: str, cure: str | None = None, effect: str | None = None
 ) -> DoctorRow:
-    """Return the row of a check with a warning."""
-    return DoctorRow(id=name, state=DoctorState.WARN, detail=detail, effect=effect, cure=cure)
+    return DoctorRow(id=name, state=state, detail=detail, effect=effect, cure=cure)
 
 
-def build_fail_row(
-    name: str, detail: str, cure: str | None, effect: str | None = None
-) -> DoctorRow:
-    """Return the row of a check that failed."""
-    return DoctorRow(id=name, state=DoctorState.FAIL, detail=detail, effect=effect, cure=cure)
+_build_ok_row = partial(_build_row, DoctorState.OK)
+_build_off_row = partial(_build_row, DoctorState.OFF)
+build_warn_row = partial(_build_row, DoctorState.WARN)
+"""Builds the row of a check with a warning, from its name, detail, cure and effect."""
+build_fail_row = partial(_build_row, DoctorState.FAIL)
+"""Builds the row of a check that failed, likewise."""
 
 
 # --- the home and the settings ------------------------------------------------
@@ -404,14 +395,10 @@ def _check_owed_wakes(due: Sequence[Document], now: datetime) -> DoctorRow:
     held = next((wake["held"] for wake in due if wake.get("held")), None)
     if error is None:
         return _build_ok_row("wakes.owed", f"{what}{f'; held back: {held}' if held else ''}.")
-    state = DoctorState.WARN if now - since < _FRESH_WAKE_AGE else DoctorState.FAIL
-    return DoctorRow(
-        id="wakes.owed",
-        state=state,
-        detail=f"{what}: {error}",
-        effect="The agents that they are for do not go on.",
-        cure="Mend what fails; they go out by themselves. See: taskmem wakes",
-    )
+    build = build_warn_row if now - since < _FRESH_WAKE_AGE else build_fail_row
+    cure = "Mend what fails; they go out by themselves. See: taskmem wakes"
+    effect = "The agents that they are for do not go on."
+    return build("wakes.owed", f"{what}: {error}", cure, effect)
 
 
 def _format_wake_count(number: int) -> str:

@@ -68,8 +68,7 @@ class LineSplitter:
     def __init__(self, limit: int | None = None) -> None:
         """Start with an empty line.
 
-        Args:
-            limit: Bytes of the longest line, with its newline; None: no limit.
+        `limit`: bytes of the longest line, with its newline; None: no limit.
         """
         self._limit = limit
         self._parts: list[bytes] = []
@@ -199,10 +198,7 @@ def find_request_id(line: TruncatedLine) -> Id | None:
 def _build_refusal(to: Id | None, name: str, message: str) -> bytes:
     """Build the line that answers a request with an error.
 
-    Args:
-        to: The request's id; None: unknown.
-        name: The error's name, for programs.
-        message: One sentence that says what to do next.
+    `to`: the request's id; None: unknown. `name`: the error's name, for programs.
     """
     code = _INVALID_REQUEST if name == "invalid_arguments" else _SERVER_ERROR
     data = {"error": name, "message": message}
@@ -252,9 +248,6 @@ _NOT_DONE = LinkError(
 def run_relay(environ: Mapping[str, str]) -> int:
     """Relay between this process's stdin and stdout and the daemon.
 
-    Args:
-        environ: The environment, such as `os.environ`.
-
     Returns:
         The exit status: 0, when stdin has ended or stdout was closed.
     """
@@ -272,10 +265,7 @@ class Relay:
     ) -> None:
         """Relay to the daemon of a home; connect to it when needed.
 
-        Args:
-            home: The state folder of the daemon.
-            environ: The environment of a new daemon.
-            command: The command that starts a daemon; None: this Python's own.
+        A new daemon gets `environ`; `command` starts it, and None is this Python's own.
         """
         self._home = home
         self._environ = environ
@@ -302,9 +292,7 @@ class Relay:
     def serve(self, stdin: int, stdout: int) -> None:
         """Relay until stdin ends, and then until open requests are answered, for 10 s at most.
 
-        Args:
-            stdin: The descriptor to read from.
-            stdout: The descriptor to write to, for nothing but MCP.
+        Both are descriptors; nothing but MCP is written to stdout.
 
         Raises:
             ConnectionError: stdout was closed.

@@ -29,40 +29,17 @@ _COLOUR_CODES: Final = {"red": "31", "green": "32", "yellow": "33", "cyan": "36"
 _CODES: Final = {"bold": "1", "dim": "2", **_COLOUR_CODES}
 """Codes for a terminal, by the words of a style."""
 _COLOURS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        (
-            "on",
-            "running",
-            "at work",
-            "checked",
-            "removed",
-            "completed",
-            "resolved",
-            "acknowledged",
-            "ok",
-            "proved",
-        ),
-        "green",
-    ),
-    **dict.fromkeys(
-        (
-            "needs you",
-            "blocked",
-            "review",
-            "timeout",
-            "unanswered",
-            "warn",
-            "unverified",
-            "not verified",
-        ),
-        "yellow",
-    ),
-    **dict.fromkeys(
-        ("failed", "refuted", "error", "refused", "broken", "fail", "absent", "empty", "old"),
-        "bold red",
-    ),
-    **dict.fromkeys(("waiting", "watching", "queued", "due", "sent", "active"), "cyan"),
-    **dict.fromkeys(("off", "cancelled", "superseded", "kept", "paused"), "dim"),
+    state: style
+    for style, states in (
+        ("green", "on, ok, running, at work, completed, resolved, acknowledged"),
+        ("green", "proved, checked, removed"),
+        ("yellow", "needs you, blocked, review, timeout, unanswered"),
+        ("yellow", "warn, unverified, not verified"),
+        ("bold red", "failed, refuted, error, refused, broken, fail, absent, empty, old"),
+        ("cyan", "waiting, watching, queued, due, sent, active"),
+        ("dim", "off, cancelled, superseded, kept, paused"),
+    )
+    for state in states.split(", ")
 }
 """Colours of states."""
 

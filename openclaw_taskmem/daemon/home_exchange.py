@@ -107,10 +107,8 @@ The database leaves first and enters last: without its log it would open as an o
 def begin_exchange(folder: Path, fresh: Path, stamp: str) -> Path:
     """Replace the content of a home that no daemon serves; return the folder with the old one.
 
-    Args:
-        folder: The home.
-        fresh: The folder with the new content, in the home.
-        stamp: The time of this exchange, for the name of the folder with the old content.
+    `fresh`: the folder with the new content, in the home; `stamp` names the folder with the old
+    one.
     """
     finish_exchange(folder)
     stamps = chain((stamp,), (f"{stamp}-{number}" for number in count(2)))

@@ -30,10 +30,8 @@ def ensure_identity(mark: Path, *, shares: bool) -> str:
     The identity moves with the home. A home that is removed and created again in the same place on
     the same machine gets the same identity, so that it finds its rows in a shared database.
 
-    Args:
-        mark: The file.
-        shares: True if the database may be shared with other homes. A copied home with its own copy
-            of the database keeps the identity.
+    `shares`: True if the database may be shared with other homes. A copied home with its own copy
+    of the database keeps the identity.
 
     Raises:
         OSError: The file can be neither read nor created.

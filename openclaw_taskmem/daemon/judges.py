@@ -77,15 +77,9 @@ class JudgePanel:
     ) -> None:
         """Create a panel.
 
-        Args:
-            condition: The condition to judge.
-            find_judges: Finds the judges, in the order of asking.
-            plugin_loops: Event loops on which the judges run.
-            clock: Clock for retry times.
-            wait_id: Id of the wait, for which its judges' questions are counted.
-            start: Place from which the judges read.
-            seconds: Time limit for one ruling.
-            blame: Called when a judge fails.
+        `find_judges` finds them in the order of asking; they read from the place `start`, and have
+        `seconds` for one ruling. Their questions are counted for `wait_id`, and `blame` is called
+        when one fails.
         """
         self._blame = blame
         self._wait_id = wait_id

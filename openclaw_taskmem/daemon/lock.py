@@ -55,9 +55,7 @@ class Lock:
     def __init__(self, path: Path, *, named: bool = True) -> None:
         """Take the lock.
 
-        Args:
-            path: The file.
-            named: True to write this process into the file, as the home's daemon does.
+        `named`: True to write this process into the file, as the home's daemon does.
 
         Raises:
             LockHeld: Another process has it.

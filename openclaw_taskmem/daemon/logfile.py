@@ -90,10 +90,8 @@ def _append_words(record: logging.LogRecord, words: str) -> None:
 def rotate_log(path: Path, streams: Sequence[int] = _STREAMS) -> None:
     """Rename a large log to `daemon.log.1`, and begin a new one.
 
-    Args:
-        path: The home's log. If standard error is not this file, nothing happens: the log then
-            belongs to whoever started the daemon.
-        streams: Descriptors to point to the new file.
+    If standard error is not this file, nothing happens: the log then belongs to whoever started the
+    daemon. `streams`: descriptors to point to the new file.
     """
     mine = os.fstat(streams[-1])
     if mine.st_size < LARGEST_BYTES or read_file_identity(path) != (mine.st_dev, mine.st_ino):

@@ -118,11 +118,7 @@ async def _serve_one_home(
 ) -> None:
     """Serve one home until a signal comes, it was idle for long enough, or its files are replaced.
 
-    Args:
-        settings: The home's settings.
-        clock: Source of the time.
-        lock: The home's lock, held by this process.
-        faces: Maximum number of connections.
+    This process holds `lock`, the home's; `faces`: maximum number of connections.
 
     Raises:
         NoProvider: There is no wake transport at all.

@@ -149,9 +149,8 @@ class PageRenderer:
     def __init__(self, build_site: Callable[[], Site], count_changes: Callable[[], str]) -> None:
         """Create a renderer.
 
-        Args:
-            build_site: Loads the site's modules and returns it; called when somebody looks.
-            count_changes: Returns what `changes` has counted so far, as pages tell it.
+        `build_site` loads the site's modules when somebody looks; `count_changes` returns what
+        `changes` has counted so far, as pages tell it.
         """
         self._build_site = build_site
         self._count_changes = count_changes
@@ -229,12 +228,8 @@ class PersonCalls:
     ) -> None:
         """Create the calls of a home.
 
-        Args:
-            context: The context of the use cases.
-            settings: The home's settings.
-            read_status: Returns the daemon's status.
-            list_readers: Returns the state of each reader, and its use today.
-            note_change: Called when a page that is looked at may have changed.
+        `list_readers` returns the state of each reader, and its use today; `note_change` is called
+        when a page that is looked at may have changed.
         """
         self._read_status = read_status
         self._list_readers = list_readers

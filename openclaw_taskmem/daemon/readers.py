@@ -230,12 +230,7 @@ class Readers:
     ) -> None:
         """Create the pool.
 
-        Args:
-            readers: The readers, in the order of asking.
-            plugin_host: Records the failures of readers.
-            plugin_loops: Event loops on which the readers run.
-            clock: Clock for days and pauses.
-            seconds: Time limit of a judge for one ruling.
+        They are asked in this order; `seconds`: time limit of a judge for one ruling.
         """
         self._entries = [_ReaderState(reader) for reader in readers]
         self._plugin_host = plugin_host

@@ -106,10 +106,8 @@ class SocketServer:
     ) -> None:
         """Create a server.
 
-        Args:
-            dispatcher: Answers the calls.
-            on_relay_exit: Called with the process of a relay that has disconnected.
-            most: Maximum number of connections.
+        `on_relay_exit` is called with the process of a relay that has disconnected; `most`: maximum
+        number of connections.
         """
         self._dispatcher = dispatcher
         self._most = most

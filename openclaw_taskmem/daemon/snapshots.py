@@ -55,10 +55,8 @@ class SnapshotStore:
     def __init__(self, folder: Path, days: float, *, largest: int = LARGEST_BYTES) -> None:
         """Create a store; its folder is created with the first snapshot.
 
-        Args:
-            folder: The folder; its parent must exist.
-            days: How long snapshots stay after their waits ended; 0 stores none.
-            largest: Maximum size of all snapshots in bytes, enforced by `prune`.
+        Snapshots stay `days` after their waits ended; 0 stores none. `largest`: maximum size of all
+        in bytes, enforced by `prune`.
         """
         self._folder = folder
         self._days = days
@@ -138,9 +136,7 @@ class SnapshotStore:
     def prune(self, find: Callable[[str], Wait | None], now: datetime) -> None:
         """Remove expired snapshots, then the oldest beyond the maximum size, and no other files.
 
-        Args:
-            find: Returns the wait with an id; None if there is none.
-            now: The current instant.
+        `find` returns the wait with an id; None if there is none.
         """
         for folder in self._list_folders():
             wait = find(folder.name) if self.is_enabled else None
@@ -237,10 +233,7 @@ class WaitSnapshots:
     def __init__(self, wait_id: str, queue: SnapshotQueue, *, resumed: bool) -> None:
         """Start with no picture shown or stored.
 
-        Args:
-            wait_id: Id of the wait.
-            queue: Queue that stores the snapshots.
-            resumed: True if an earlier daemon watched this round before.
+        `resumed`: True if an earlier daemon watched this round before.
         """
         self.wait_id: Final = wait_id
         self.resumed: Final = resumed
@@ -249,7 +242,7 @@ class WaitSnapshots:
         self._queue = queue
         self._shown = False
         self._newest: SeenPicture | None = None
-        self._noted: Callable[[], Picture | None] = _get_nothing
+        self._noted: Callable[[], Picture | None] = lambda: None
         """Returns the last picture given to the queue, while it is in memory."""
         self._resting: asyncio.Task[None] | None = None
 
@@ -293,10 +286,6 @@ class WaitSnapshots:
         self.observe(self._newest)
 
 
-def _get_nothing() -> None:
-    """Return None."""
-
-
 def _make_weak_getter(picture: Picture) -> Callable[[], Picture | None]:
     """Return a function that returns the picture while it is in memory elsewhere.
 
@@ -320,11 +309,8 @@ class SnapshotQueue:
     ) -> None:
         """Create a queue.
 
-        Args:
-            snapshot_store: Where snapshots are stored; None: nowhere.
-            plugin_host: Encodes pictures and records the plug-ins' failures.
-            clock: Clock for intervals.
-            apart: Threads for encoding and writing.
+        Without a store, nothing is stored. Pictures are encoded and written on the threads of
+        `apart`.
         """
         self.clock: Final = clock
         self._snapshot_store = snapshot_store

@@ -61,30 +61,33 @@ def _run_with_lock(environ: MutableMapping[str, str], lock: Lock) -> int:
 
 
 def _report_os_error(error: OSError) -> int:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return _print_error(
-            f"The daemon cannot start: there is no room left on its disk "
-            f"({error.strerror}). Free some space there, then try again."
-        )
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        return _print_error(
-            f"The daemon cannot start: too many files are open ({error.strerror}). End a "
-            "program that holds many, or raise the limit (ulimit -n), then try again."
-        )
-    if error.errno == errno.EIO:
-        return _print_error(
-            f"The daemon cannot start: the disk fails ({error.strerror}: {error.filename}). See "
-            "the system's log, or set TASKMEM_HOME to a folder on another disk."
-        )
-    if error.errno in (errno.ENOLCK, errno.ENOTSUP):
-        return _print_error(
-            f"The daemon cannot start: the file system of {error.filename} has no "
-            f"locks ({error.strerror}). Set TASKMEM_HOME to a folder on a local disk."
-        )
-    return _print_error(
-        f"The daemon cannot start ({error.strerror}: {error.filename}); see that the "
-        "state folder and what is in it belong to you, or set TASKMEM_HOME."
-    )
+    why = error.strerror
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            cause = (
+                f"there is no room left on its disk ({why}). Free some space there, then try again."
+            )
+        case errno.EMFILE | errno.ENFILE:
+            cause = (
+                f"too many files are open ({why}). End a program that holds many, or raise the "
+                "limit (ulimit -n), then try again."
+            )
+        case errno.EIO:
+            cause = (
+                f"the disk fails ({why}: {error.filename}). See the system's log, or set "
+                "TASKMEM_HOME to a folder on another disk."
+            )
+        case errno.ENOLCK | errno.ENOTSUP:
+            cause = (
+                f"the file system of {error.filename} has no locks ({why}). Set TASKMEM_HOME to a "
+                "folder on a local disk."
+            )
+        case _:
+            return _print_error(
+                f"The daemon cannot start ({why}: {error.filename}); see that the state folder "
+                "and what is in it belong to you, or set TASKMEM_HOME."
+            )
+    return _print_error(f"The daemon cannot start: {cause}")
 
 
 def _print_error(sentence: str) -> int:

@@ -27,10 +27,7 @@ class ThreadPool:
     def __init__(self, number: int, name: str, share: int | None = None) -> None:
         """Create the pool; threads start when needed.
 
-        Args:
-            number: Maximum number of calls at once.
-            name: Prefix of the threads' names.
-            share: Maximum number of one caller's calls at once; None: no limit.
+        `number`: maximum number of calls at once; `share`: of one caller's, None for no limit.
         """
         self._pool = ThreadPoolExecutor(number, thread_name_prefix=name)
         self._share = share or number

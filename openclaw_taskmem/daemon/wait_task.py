@@ -67,13 +67,8 @@ class WaitTask:
     ) -> None:
         """Create the task of a wait.
 
-        Args:
-            wait: Its row.
-            clock: Clock for its deadline.
-            watcher: Finds the watcher of its target.
-            panel: Creates its judges, who read from the given place.
-            snapshots: Stores pictures of it.
-            tell: Called when `observation` changes.
+        `watcher` finds that of its target, `panel` creates judges who read from a place, and `tell`
+        is called when `observation` changes.
         """
         self.wait = wait
         self.watcher: Watcher | None = None

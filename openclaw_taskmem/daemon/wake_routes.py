@@ -79,11 +79,8 @@ def build_routing_transport(
     A transport that the settings file names takes all wakes. So does the chosen one if the setting
     is `auto`. Otherwise an agent's own gateway comes first.
 
-    Args:
-        settings: The home's settings.
-        plugin_host: Provides the transports of plug-ins.
-        environ: The daemon's environment, including the home's settings file.
-        gateways: Returns the connected gateways; for any thread.
+    `environ` includes the home's settings file; `gateways` returns the connected ones, for any
+    thread.
 
     Raises:
         TaskmemError: There is no such transport.

@@ -292,15 +292,9 @@ class Site:
     ) -> None:
         """Create a site.
 
-        Args:
-            context: The context of all reading.
-            pictures: The pictures of waits.
-            read_status: Returns the daemon's status, as for `taskmem status`.
-            read_health: Returns the doctor's last report, and has it look if there is none. None:
-                it looks.
-            list_doctor_rows: Returns the rows of that report, without having it look.
-            list_readers: Returns the state of each reader, and its use today.
-            home: The folder of the home.
+        `read_status` is that of `taskmem status`. `read_health` returns the doctor's last report,
+        or None while it has the doctor look; `list_doctor_rows` returns its rows without that.
+        `list_readers` returns the state of each reader, and its use today; `home` is a folder.
         """
         self._home = home
         self._list_doctor_rows = list_doctor_rows

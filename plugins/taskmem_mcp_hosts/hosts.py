@@ -80,7 +80,16 @@ class McpHost(NamedTuple):
         Raises:
             HostSetupFailed: It cannot be read.
         """
-        return read_text(self.file)
+        try:
+            if self.file.exists() and not self.file.is_file():
+                raise HostSetupFailed(_describe_broken(self.file, "it is no ordinary file"))
+            # Invalid UTF-8 is kept: the formats refuse it, and it can be written back.
+            return self.file.read_bytes().decode(errors="surrogateescape")
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise HostSetupFailed(_describe_broken(self.file, why)) from None
 
     def is_installed(self, search: str | None) -> bool:
         """Return whether the host is on this machine: its command, or files of its own.
@@ -100,25 +109,16 @@ class McpHost(NamedTuple):
         Raises:
             HostSetupFailed: The text is broken, or has another server of that name.
         """
-        there = self.find_entry(text)
-        if there is not None and not runs_taskmem(there):
-            raise HostSetupFailed(
-                f"{self.file} has another MCP server by the name {SERVER}; rename that "
-                "one, and run this again."
-            )
-        return there
-
-    def find_entry(self, text: str) -> Mapping[str, Any] | None:
-        """Return the entry under our server's name, whoever wrote it; None: there is none.
-
-        Raises:
-            HostSetupFailed: The text is broken.
-        """
         try:
             there = to_object(self.format.read(text).get(self.outer)).get(SERVER)
         except Unreadable as error:
             raise HostSetupFailed(_describe_broken(self.file, str(error))) from None
-        return None if there is None else to_object(there)
+        if there is None or runs_taskmem(to_object(there)):
+            return None if there is None else to_object(there)
+        raise HostSetupFailed(
+            f"{self.file} has another MCP server by the name {SERVER}; rename that "
+            "one, and run this again."
+        )
 
     def put(self, text: str, entry: dict[str, Any] | None) -> str:
         """Return the text with our entry; None: without it and its emptied parents.
@@ -207,24 +207,6 @@ def load_skill(skills: Path) -> Skill:
     """Return the skill for hosts that wakes cannot reach, in a folder of skills."""
     words = files("taskmem_mcp_hosts").joinpath("SKILL.md").read_bytes()
     return Skill(skills, add_seal(words), (words,))
-
-
-def read_text(file: Path) -> str:
-    """Return the content of a file; empty if it does not exist.
-
-    Invalid UTF-8 is preserved: the formats refuse it, and it can be written back.
-
-    Raises:
-        HostSetupFailed: It cannot be read.
-    """
-    try:
-        if file.exists() and not file.is_file():
-            raise HostSetupFailed(_describe_broken(file, "it is no ordinary file"))
-        return file.read_bytes().decode(errors="surrogateescape")
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise HostSetupFailed(_describe_broken(file, error.strerror or str(error))) from None
 
 
 def find_missing(host: McpHost, environ: Mapping[str, str]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -144,9 +144,10 @@ def may_want_plugin(environ: Mapping[str, str]) -> bool:
     return entry.get("enabled") is True and plugins.get("enabled") is not False
 
 
-def has_includes(config: Mapping[str, Any]) -> bool:
-    """Return whether the relevant part of a configuration includes other files."""
-    return "$include" in config or '"$include":' in json.dumps(config.get("plugins"))
+def has_includes(config: Mapping[str, Any], sections: Sequence[str] = ("plugins",)) -> bool:
+    """Return whether some sections of a configuration have parts in other files."""
+    parts = [config.get(name) for name in sections]
+    return "$include" in config or '"$include":' in json.dumps(parts)
 
 
 def find_local_port(config: Mapping[str, Any], environ: Mapping[str, str]) -> int | None:

@@ -346,8 +346,12 @@ def _check_connected(gateways: Gateways) -> DoctorRow:
     """Check the version and number of the connected gateways."""
     version, since = package_files.read_version(), gateways[0].get("started_at")
     if stale := [each for each in gateways if each.get("version") != version]:
-        old = f"The gateway still runs version {stale[0].get('version')} of the plug-in"
-        return fail("gateway", f"{old}, and this is {version}.", RELOAD)
+        return fail(
+            "gateway",
+            f"The gateway still runs version {stale[0].get('version')} of the plug-in, and this is "
+            f"{version}.",
+            RELOAD,
+        )
     if gateways[1:]:
         return warn(
             "gateway",

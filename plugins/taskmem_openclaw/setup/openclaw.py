@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from taskmem_openclaw.configuration import parse_json
+from taskmem_openclaw.configuration import has_includes, parse_json
 from taskmem_openclaw.json_values import find_value, is_list, is_object, to_list, to_object
 from taskmem_openclaw.setup import plan
 from taskmem_openclaw.setup.config_edits import (
@@ -41,7 +41,7 @@ OLDEST_VERSION: Final = (2026, 9)
 CALL_SECONDS: Final = 300.0
 """Time limit of one call, after which it is killed. Seconds."""
 
-_SECTIONS: Final = ("plugins", "tools", "agents", "mcp")
+SECTIONS: Final = ("plugins", "tools", "agents", "mcp")
 _UNTRACKED_NOTE: Final = "not associated with a tracked package install"
 _UNSET_NOTE: Final = "is valid but unset"
 _MOST_SHOWN: Final = 300
@@ -84,14 +84,14 @@ class OpenClaw(NamedTuple):
     def read(self) -> Document:
         """Return the configuration as it is written.
 
-        If a section of `_SECTIONS` has includes, only these sections, with their includes.
+        If a section of `SECTIONS` has includes, only these sections, with their includes.
 
         Raises:
             OpenClawSetupFailed: The configuration cannot be read.
         """
         found = self.read_file()
-        if has_includes(found):
-            return {name: self._read_section(name) for name in _SECTIONS}
+        if has_includes(found, SECTIONS):
+            return {name: self._read_section(name) for name in SECTIONS}
         return found
 
     def read_file(self) -> Document:
@@ -322,12 +322,6 @@ def _kill_process(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         return
-
-
-def has_includes(config: Document) -> bool:
-    """Return whether a section of `_SECTIONS` has parts in other files."""
-    parts = [config.get(name) for name in _SECTIONS]
-    return "$include" in config or '"$include":' in json.dumps(parts)
 
 
 def _describe_broken(config: Path, problem: str | None = None) -> str:

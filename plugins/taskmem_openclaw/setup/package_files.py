@@ -54,9 +54,7 @@ def _read_skills() -> tuple[bytes, ...]:
 def find_skill_copies(file: Path, config: Mapping[str, Any]) -> list[Skill]:
     """Return the existing copies of our skill that OpenClaw's installer has made.
 
-    Args:
-        file: OpenClaw's configuration file; one copy is beside it.
-        config: The parsed configuration.
+    `file`: OpenClaw's configuration file; one copy is beside it.
     """
     state = file.parent
     workspace = find_value(config, ("agents", "defaults", "workspace"))
@@ -86,10 +84,8 @@ def build_desired_state(config: Mapping[str, Any], known: str, state: Path) -> p
 
     Where its configuration says the same in other words, such as by a link, these are desired.
 
-    Args:
-        config: OpenClaw's configuration.
-        known: The folder the plug-in was last linked from; empty: unknown.
-        state: OpenClaw's state folder.
+    `known`: the folder the plug-in was last linked from; empty: unknown. `state`: OpenClaw's state
+    folder.
     """
     folder = find_plugin().folder
     manifest: object = json.loads(folder.joinpath(_MANIFEST).read_bytes())

@@ -338,11 +338,8 @@ def remove_traces(
     the same as a missing one. Words that set-up copied beside ours from an inherited list go with
     ours, unless somebody has changed them since.
 
-    Args:
-        config: OpenClaw's configuration.
-        wishes: The desired state, which names our folders.
-        bundle_lists: Paths of the lists that got `BUNDLE_TOOLS` from us; other bundles use that
-            word, too.
+    `bundle_lists`: paths of the lists that got `BUNDLE_TOOLS` from us; other bundles use that word,
+    too.
     """
     result = dict(config)
     for name in (PLUGIN, BUNDLE):

@@ -208,7 +208,7 @@ def _note_left(move: SetupPlan) -> None:
             f"note: OpenClaw's own list of plug-ins keeps {name}, and only its command takes it "
             f"out. If you install OpenClaw again, run: {command}"
         )
-    if openclaw.has_includes(move.now):
+    if configuration.has_includes(move.now, openclaw.SECTIONS):
         click.echo(
             f"note: what {move.host.config} includes is read by OpenClaw's command alone. Take "
             "each entry that names taskmem out of those files by hand."
