@@ -27,8 +27,7 @@ times are the same as those of a new file.
 The path of a claim is resolved, and decides whether the file may be read. Paths are strings here,
 not `Path`, which would normalise them: only the kernel may resolve a path.
 """
-# ruff: noqa: PTH114, PTH117, PTH118
-# ruff: noqa: PTH114, PTH116
+# ruff: noqa: PTH114, PTH116, PTH117, PTH118
 
 from __future__ import annotations
 
@@ -45,10 +44,9 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 from taskmem_evidence.findings import (
+    ClaimDoubted,
     ClaimRefuted,
     ClaimUnchecked,
-    build_refuted_finding,
-    build_unproven_finding,
     build_verified_finding,
     format_name,
 )
@@ -87,7 +85,7 @@ def is_made_since(seen: FileStamps, born: int | None, since: datetime) -> bool:
         born: Its creation time in nanoseconds since 1970; None: unknown.
         since: When the work began.
     """
-    earliest = _to_nanoseconds(since) - TICK
+    earliest = (since - _EPOCH) // timedelta(microseconds=1) * 1000 - TICK
     # Only the kernel sets `changed`, so it shows the file system's resolution: if that is whole
     # seconds, the whole second counts.
     if seen.changed % SECOND == 0:
@@ -96,10 +94,6 @@ def is_made_since(seen: FileStamps, born: int | None, since: datetime) -> bool:
         return False
     written = earliest <= seen.written <= seen.changed
     return written or (born is not None and born >= earliest)
-
-
-def _to_nanoseconds(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 # --- birth --------------------------------------------------------------------
@@ -282,10 +276,8 @@ class FileVerifier:
         """
         try:
             return _verify_file(claim)
-        except ClaimRefuted as error:
-            return build_refuted_finding(error)
-        except ClaimUnchecked as error:
-            return build_unproven_finding(str(error))
+        except ClaimDoubted as error:
+            return error.finding
 
 
 def _verify_file(claim: Claim) -> Finding:

@@ -10,31 +10,28 @@ _MOST_CHARS: Final = 200
 _CHECKSUM_CHARS: Final = 12
 
 
-class ClaimRefuted(Exception):
-    """The claim was checked and is false."""
+class ClaimDoubted(Exception):
+    """The claim is not verified, for the reason that its finding gives."""
+
+    verdict = Verdict.UNPROVEN
 
     def __init__(
         self, detail: str, *, checksum: str | None = None, size: int | None = None
     ) -> None:
         super().__init__(detail)
-        self.checksum: Final = checksum
-        self.size: Final = size
+        self.finding: Final = Finding(
+            verdict=self.verdict, detail=detail, checksum=checksum, size=size
+        )
 
 
-class ClaimUnchecked(Exception):
+class ClaimRefuted(ClaimDoubted):
+    """The claim was checked and is false."""
+
+    verdict = Verdict.REFUTED
+
+
+class ClaimUnchecked(ClaimDoubted):
     """The claim could not be checked."""
-
-
-def build_refuted_finding(error: ClaimRefuted) -> Finding:
-    """Return the finding of a refuted claim."""
-    return Finding(
-        verdict=Verdict.REFUTED, detail=str(error), checksum=error.checksum, size=error.size
-    )
-
-
-def build_unproven_finding(detail: str) -> Finding:
-    """Return the finding of a claim that could not be checked."""
-    return Finding(verdict=Verdict.UNPROVEN, detail=detail)
 
 
 def build_verified_finding(claim: Claim, checksum: str, size: int, detail: str) -> Finding:

@@ -20,10 +20,9 @@ from typing import Final
 import httpx
 
 from taskmem_evidence.findings import (
+    ClaimDoubted,
     ClaimRefuted,
     ClaimUnchecked,
-    build_refuted_finding,
-    build_unproven_finding,
     build_verified_finding,
     format_name,
 )
@@ -110,13 +109,10 @@ class UrlVerifier:
                 async with asyncio.timeout(TOTAL_SECONDS):
                     return await self._verify_url(claim, url)
             except TimeoutError:
-                return build_unproven_finding(
-                    f"{_format_url(url)} did not answer within {TOTAL_SECONDS:g} s."
-                )
-        except ClaimRefuted as error:
-            return build_refuted_finding(error)
-        except ClaimUnchecked as error:
-            return build_unproven_finding(str(error))
+                sentence = f"{_format_url(url)} did not answer within {TOTAL_SECONDS:g} s."
+                raise ClaimUnchecked(sentence) from None
+        except ClaimDoubted as error:
+            return error.finding
 
     async def _verify_url(self, claim: Claim, url: httpx.URL) -> Finding:
         addresses = await _resolve_addresses(url)

@@ -114,16 +114,20 @@ class _ExecWatch:
         """Return the output since `place`."""
         await self._refresh()
         ending = _read_exec_end(self._seen, self._boot)
-        text = tail = None
+        text = tail = changed_at = None
+        changed_ms = _find_session(self._seen).get("lastOutputAt")
+        if isinstance(changed_ms, int | float):
+            changed_at = datetime.fromtimestamp(changed_ms / 1000, UTC)
         at = self._parse_offset(place)
         if self._text.is_shown:
             text = self._text.read_since(at)
-            tail = _take_last_lines(self._text.read_since(self._parse_offset(start)))
+            since_start = self._text.read_since(self._parse_offset(start)).rstrip("\n")
+            tail = "\n".join(since_start.split("\n")[-TAIL_LINES:])
             at = self._text.end if ending else self._text.line_start
         return Frame(
             seen_at=datetime.now(UTC),  # noqa: TID251
             place=self._format_place(at),
-            changed_at=_parse_instant(_find_session(self._seen).get("lastOutputAt")),
+            changed_at=changed_at,
             text=text,
             tail=tail,
             note=_GATEWAY_AWAY if self._away else None if self._text.is_shown else _TEXT_REFUSAL,
@@ -313,13 +317,3 @@ def _find_session(seen: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _to_number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _parse_instant(milliseconds: object) -> datetime | None:
-    if not isinstance(milliseconds, int | float):
-        return None
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
-
-
-def _take_last_lines(text: str) -> str:
-    return "\n".join(text.rstrip("\n").split("\n")[-TAIL_LINES:])

@@ -10,13 +10,11 @@ import base64
 import json
 import os
 import re
-import shutil
 import socket
 from collections.abc import Mapping
 from pathlib import Path
+from shutil import which
 from typing import Any, Final, cast
-
-from pydantic import JsonValue
 
 from taskmem_hookspecs import (
     NoAnswer,
@@ -70,10 +68,12 @@ class HostReader:
     def status(self) -> ReaderStatus:
         """Ask the gateway which model it has."""
         if not configuration.may_want_plugin(self._environ):
+            command = self._environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
+            path = self._environ.get("PATH")
             return ReaderStatus(
                 readiness=Readiness.OFF,
                 detail="OpenClaw is not set up here, so its model cannot be asked.",
-                cure="Run: taskmem setup openclaw" if self._is_installed() else None,
+                cure="Run: taskmem setup openclaw" if which(command, path=path) else None,
             )
         try:
             self._facts = _fetch_model_facts(plugin_socket.find_socket(self._environ))
@@ -88,11 +88,6 @@ class HostReader:
         return ReaderStatus(
             readiness=Readiness.READY, detail=f"OpenClaw asks {self.model or 'its model'}; {seen}."
         )
-
-    def _is_installed(self) -> bool:
-        """Return whether the `openclaw` command is installed."""
-        command = self._environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
-        return shutil.which(command, path=self._environ.get("PATH")) is not None
 
     async def read(self, question: Question) -> Reading:
         """Ask the gateway's model.
@@ -111,7 +106,12 @@ class HostReader:
                 "read",
                 _READ_SECONDS,
                 instruction=question.instruction,
-                parts=[_encode_part(part) for part in question.parts],
+                parts=[
+                    {"text": part}
+                    if isinstance(part, str)
+                    else {"jpeg": base64.b64encode(part).decode()}
+                    for part in question.parts
+                ],
                 schema=dict(question.answer_schema),
                 limit=_READ_SECONDS,
             )
@@ -145,12 +145,6 @@ class HostReader:
             tokens_out=_parse_count(answer.get("tokens_out")),
             cost_usd=_parse_cost(answer.get("cost_usd")),
         )
-
-
-def _encode_part(part: str | bytes) -> Mapping[str, JsonValue]:
-    if isinstance(part, bytes):
-        return {"jpeg": base64.b64encode(part).decode()}
-    return {"text": part}
 
 
 def _strip_fence(text: str) -> str:

@@ -108,7 +108,11 @@ def _prove_claim(claim: Claim, recording: Recording, about: RecordingMetadata) -
         content.update(chunk)
         at += len(chunk)
     name = recording.name
-    if at != output.end or not _is_same(recording, about):
+    try:
+        is_same = at == output.end and recording.read_metadata() == about
+    except (OSError, ValueError, TypeError):
+        is_same = False
+    if not is_same:
         return _leave_open(f"pty:{name} was replaced or removed while it was looked at.")
     checksum, size = content.hexdigest(), output.end - output.begin
     detail = (
@@ -129,13 +133,6 @@ def _describe_subject(name: str, about: RecordingMetadata) -> str:
     """Return a recording's name and its program, without control characters."""
     program = "".join(c for c in str(about.program) if c.isprintable())
     return f"pty:{name} ({program[:_LONGEST_PROGRAM]})"
-
-
-def _is_same(recording: Recording, about: RecordingMetadata) -> bool:
-    try:
-        return recording.read_metadata() == about
-    except (OSError, ValueError, TypeError):
-        return False
 
 
 def _parse_instant(text: object) -> datetime | None:

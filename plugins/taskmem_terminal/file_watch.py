@@ -17,16 +17,16 @@ import contextlib
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import blake2s
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame, InvalidArguments, TargetGone, TargetNotFound
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.paths import is_hidden, is_within_any, resolve_links
-from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition, Tail
+from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition
 
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _MOST_FOLDERS: Final = 8
@@ -117,20 +117,16 @@ def _require_viewable_handle(handle: int, path: str, within: tuple[str, ...] | N
     info = os.fstat(handle)
     if not stat.S_ISREG(info.st_mode):
         raise FileNotFoundError
-    private = is_anothers(info.st_uid, info.st_mode, os.geteuid())
-    if within is not None and private and not _is_ours(os.path.dirname(name or path)):
-        raise NotAllowed(
-            f"{_escape_name(path)} is another user's, who lets not everyone read it; ask "
-            "the user to make it readable."
-        )
-
-
-def _is_ours(folder: str) -> bool:
-    """Return whether a folder is this user's and not writable by everyone."""
+    if within is None or not is_anothers(info.st_uid, info.st_mode, os.geteuid()):
+        return
     with contextlib.suppress(OSError):
-        info = os.stat(folder)
-        return info.st_uid == os.geteuid() and not info.st_mode & stat.S_IWOTH
-    return False
+        folder = os.stat(os.path.dirname(name or path))
+        if folder.st_uid == os.geteuid() and not folder.st_mode & stat.S_IWOTH:
+            return
+    raise NotAllowed(
+        f"{_escape_name(path)} is another user's, who lets not everyone read it; ask "
+        "the user to make it readable."
+    )
 
 
 def _read_handle_path(handle: int) -> str | None:
@@ -158,9 +154,6 @@ def _escape_name(name: object) -> str:
 # --- notifying ----------------------------------------------------------------
 
 
-if TYPE_CHECKING:
-    from watchfiles import Change
-
 _STEP_MS: Final = 20
 """How often events are fetched: half of the latency, and all of the idle cost. Milliseconds."""
 _GATHER_MS: Final = 40
@@ -169,31 +162,13 @@ _NUDGE_SECONDS: Final = 0.1
 _RETRY_SECONDS: Final = 1.0
 
 
-class _StopEvent:
-    """Ends a watch. It is polled fifty times a second, so polling must be cheap."""
-
-    def __init__(self) -> None:
-        self._set = asyncio.Event()
-        changes: list[bool] = []
-        # A built-in's bound method is faster than a Python function.
-        self.is_set: Callable[[], int] = changes.__len__
-        self._say = changes.append
-
-    def set(self) -> None:
-        self._say(True)  # noqa: FBT003
-        self._set.set()
-
-    async def wait(self) -> None:
-        await self._set.wait()
-
-
 class FileChangeNotifier:
     """Calls back when one of the registered files changes."""
 
     def __init__(self) -> None:
         self._listeners: dict[str, list[Callable[[], None]]] = {}
         self._task: asyncio.Task[None] | None = None
-        self._again: _StopEvent | None = None
+        self._again: asyncio.Event | None = None
 
     def listen(self, path: str, listener: Callable[[], None]) -> None:
         """Call `listener` when the file at an absolute path changes, appears or disappears."""
@@ -230,19 +205,20 @@ class FileChangeNotifier:
 
         loop = asyncio.get_running_loop()
         while self._listeners:
-            self._again = _StopEvent()
-            folders = _list_parent_folders(self._listeners)
+            self._again = asyncio.Event()
+            parents = {Path(path).parent for path in self._listeners}
+            folders = sorted(folder for folder in parents if folder.is_dir())
             # Changes between two watches are missed, so have the listeners look once.
             nudge = loop.call_later(_NUDGE_SECONDS, self._notify_listeners, *self._listeners)
             try:
                 if folders:
                     async for changes in awatch(
                         *folders,
-                        watch_filter=self._is_watched_path,
+                        watch_filter=lambda _change, path: path in self._listeners,
                         step=_STEP_MS,
                         debounce=_GATHER_MS,
                         rust_timeout=60_000,
-                        stop_event=cast("Any", self._again),
+                        stop_event=self._again,
                         recursive=False,
                     ):
                         self._notify_listeners(*{path for _, path in changes})
@@ -255,17 +231,10 @@ class FileChangeNotifier:
                     async with asyncio.timeout(_RETRY_SECONDS):
                         await self._again.wait()
 
-    def _is_watched_path(self, _change: Change, path: str) -> bool:
-        return path in self._listeners
-
     def _notify_listeners(self, *paths: str) -> None:
         for path in paths:
             for listener in tuple(self._listeners.get(path, ())):
                 listener()
-
-
-def _list_parent_folders(paths: Iterable[str]) -> list[Path]:
-    return sorted({Path(path).parent for path in paths if Path(path).parent.is_dir()})
 
 
 # --- watching -----------------------------------------------------------------
@@ -358,7 +327,7 @@ class FileWatch:
         self._changed = asyncio.Event()
         self._missing_since: float | None = None
         try:
-            self._current = self._keep_open(self._open(self._path))
+            self._current = self._open(self._path)
         except OSError as error:
             raise TargetNotFound(_describe_missing_file(self._path, within, error)) from error
         self._folders = folders
@@ -406,7 +375,11 @@ class FileWatch:
             )
         seen = _Snapshot(file)
         page = file.reader.read_page(seen, position, _OF_A_FILE)
-        tail = await self._read_tail(file, seen, began)
+        # If the file was rewritten since the wait began, all of it counts.
+        shown, same = began.position.shown, began.inode == file.inode
+        same = same and seen.end >= shown and file.compute_fingerprint(shown) == began.fingerprint
+        first = began.position if same else StreamPosition(0, 0)
+        tail = await file.reader.read_tail(seen, first, _OF_A_FILE)
         more = page.more
         next_ = _make_position(file, page.next)
         if now is not None and not more and file is not now:
@@ -437,12 +410,6 @@ class FileWatch:
             os.close(file.handle)
         self._open_files.clear()
 
-    async def _read_tail(self, file: _OpenFile, seen: _Snapshot, began: _FilePosition) -> Tail:
-        same = began.inode == file.inode and seen.end >= began.position.shown
-        if same and file.compute_fingerprint(began.position.shown) == began.fingerprint:
-            return await file.reader.read_tail(seen, began.position, _OF_A_FILE)
-        return await file.reader.read_tail(seen, StreamPosition(0, 0), _OF_A_FILE)
-
     def _find_current_file(self) -> _OpenFile | None:
         """Return the file now at the path; None: it is missing, unreadable or not allowed."""
         try:
@@ -451,7 +418,7 @@ class FileWatch:
                 raise FileNotFoundError
             inode = (status.st_dev, status.st_ino)
             if inode not in self._open_files:
-                self._keep_open(self._open(self._path))
+                self._open(self._path)
             self._current = self._open_files[inode]
             self._refusal = None
         except (OSError, KeyError, NotAllowed) as error:
@@ -490,16 +457,19 @@ class FileWatch:
                     and entry.is_file(follow_symlinks=False)
                     and entry.stat().st_dev == inode[0]
                 ):
-                    return self._keep_open(self._open(entry.path))
+                    return self._open(entry.path)
         return None
 
-    def _open(self, path: str | Path) -> int:
-        return open_viewable(str(path), self._within)
+    def _open(self, path: str | Path) -> _OpenFile:
+        """Return the file at a path, which stays open.
 
-    def _keep_open(self, handle: int) -> _OpenFile:
-        file = _OpenFile(handle)
+        Raises:
+            NotAllowed: It may not be shown.
+            OSError: It cannot be opened.
+        """
+        file = _OpenFile(open_viewable(str(path), self._within))
         if file.inode in self._open_files:
-            os.close(handle)
+            os.close(file.handle)
             return self._open_files[file.inode]
         for inode in list(self._open_files)[: max(0, len(self._open_files) - _MOST_OPEN_FILES + 1)]:
             os.close(self._open_files.pop(inode).handle)

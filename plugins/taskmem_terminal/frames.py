@@ -335,11 +335,8 @@ def _build_tail(lines: _Lines) -> Tail:
         shown.pop()
     kept = shown[-TAIL_LINES:]
     here = tuple(one for one in lines.echoes if one in kept)
-    return Tail("\n".join(kept), here, _detect_prompt(lines.typing_state))
-
-
-def _detect_prompt(typing_state: TypingState) -> bool | None:
-    return TypingState.INPUT in typing_state if TypingState.MARKED in typing_state else None
+    marked = TypingState.MARKED in lines.typing_state
+    return Tail("\n".join(kept), here, TypingState.INPUT in lines.typing_state if marked else None)
 
 
 def _find_next_start(masked: bytes) -> int:

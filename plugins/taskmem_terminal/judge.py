@@ -56,7 +56,6 @@ from taskmem_hookspecs.conditions import (
     PromptForm,
     QuietForm,
     RegexForm,
-    Side,
     TextForm,
     write_number,
 )
@@ -180,7 +179,7 @@ def _remove_typed(text: str, typed: set[str]) -> str:
 # --- prompts and questions ----------------------------------------------------
 
 
-QUESTION_SECONDS: Final = 1.0
+_QUESTION_SECONDS: Final = 1.0
 """How long a line that only ends like a question must stay unchanged. Seconds."""
 _NEAR_LINES: Final = 3
 _LINE_END: Final = 400
@@ -310,8 +309,8 @@ def _asks_anything(view: View, line: str) -> bool:
     typed_at = bool(line) and (_QUESTION.search(line) or _MENU.match(view.cursor))
     if not (chosen_from or typed_at or _BUTTONS.search(view.tail)):
         return False
-    if view.still_seconds < QUESTION_SECONDS:
-        view.look_again(QUESTION_SECONDS - view.still_seconds)
+    if view.still_seconds < _QUESTION_SECONDS:
+        view.look_again(_QUESTION_SECONDS - view.still_seconds)
         return False
     return True
 
@@ -365,9 +364,9 @@ def _make_matcher(form: Form, kind: str) -> Match:
         case PromptForm():
             return _PromptMatcher(is_recording=not kind).match
         case AsksForm():
-            return partial(_match_question, wanted=form.asks)
+            return partial(_explain_question, wanted=form.asks)
         case QuietForm():
-            return partial(_match_silence, seconds=form.quiet)
+            return partial(_explain_silence, seconds=form.quiet)
 
 
 class _SeenMatcher:
@@ -488,14 +487,14 @@ class _PromptMatcher:
         return None
 
 
-def _match_question(view: View, wanted: Answer) -> str | None:
+def _explain_question(view: View, wanted: Answer) -> str | None:
     if not _is_asking(view, wanted):
         return None
     # No colon here: a question about a password would look like one.
     return f'{_QUESTIONS[wanted]} ("{_clip_line(view.cursor or view.last_line)}")'
 
 
-def _match_silence(view: View, seconds: float) -> str | None:
+def _explain_silence(view: View, seconds: float) -> str | None:
     left = seconds - view.still_seconds
     if left <= 0:
         return f"Nothing was shown for {write_number(seconds)} s"
@@ -523,6 +522,8 @@ def _make_finder(
 
 
 _NO_TEXT: Final = "There is no text to read."
+_IMPOSSIBLE_FORMS: Final = (ExitForm, PromptForm, AsksForm)
+"""Forms that a file cannot have."""
 
 
 class TerminalRuleJudge:
@@ -583,8 +584,8 @@ def _refuse_forms(condition: Condition, name: str) -> None:
     """Refuse forms that are impossible for a file."""
     refused: dict[int, Form] = {}
     for number, side in enumerate(condition.sides):
-        if form := _find_impossible_form(side):
-            refused[number] = form
+        if impossible := [form for form in side.forms if isinstance(form, _IMPOSSIBLE_FORMS)]:
+            refused[number] = impossible[0]
     if refused:
         forms = " and ".join(dict.fromkeys(f"“{form}”" for form in refused.values()))
         advice = dict.fromkeys(_suggest_form(form) for form in refused.values())
@@ -594,11 +595,6 @@ def _refuse_forms(condition: Condition, name: str) -> None:
             f"as {' or '.join(advice)}.",
             sides=tuple(refused),
         )
-
-
-def _find_impossible_form(side: Side) -> Form | None:
-    impossible = (ExitForm, PromptForm, AsksForm)
-    return next((form for form in side.forms if isinstance(form, impossible)), None)
 
 
 def _suggest_form(form: Form) -> str:

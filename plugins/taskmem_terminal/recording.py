@@ -113,8 +113,8 @@ def _format_now() -> str:
 class Recorder:
     """Writes one recording."""
 
-    def __init__(self, folder: Path, about: RecordingMetadata, lock: int | None) -> None:
-        """Continue a recording in an existing folder; use `claim` or `resume_recording`."""
+    def __init__(self, folder: Path, about: RecordingMetadata, lock: int | None = None) -> None:
+        """Continue a recording whose output is pushed in pieces; others begin by `claim`."""
         self.folder = folder
         self.about = about
         self._lock = lock
@@ -373,17 +373,6 @@ def _can_be_typed_at(command: list[str]) -> bool:
         return True
     rest = [word for word in command[1:] if not word.startswith("-")]
     return program in SHELLS and not rest and "-c" not in command
-
-
-def resume_recording(root: Path, name: str) -> Recorder:
-    """Continue a recording whose output is pushed in pieces.
-
-    Raises:
-        OSError: There is no such recording.
-        ValueError: It is damaged; or `TypeError`, if a field is missing.
-    """
-    recording = Recording(root, name)
-    return Recorder(recording.folder, recording.read_metadata(), None)
 
 
 def _write_metadata(path: Path, about: RecordingMetadata) -> None:

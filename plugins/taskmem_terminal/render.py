@@ -16,7 +16,7 @@ import asyncio
 import codecs
 import importlib
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import partial
 from typing import Any, Final
 from unicodedata import combining, east_asian_width
@@ -193,8 +193,42 @@ class _LineRenderer:
         n = min(max(given, 1), self._columns or _WIDEST_MOVE)
         if how in "ABEFHfdSTLMru" or (how == "J" and given >= 2):  # noqa: PLR2004
             self._finish_line()
-        elif action := self._ACTIONS.get(how):
-            action(self, given if how in "KJ" else n)
+        elif how in "KJ":
+            self._erase_row(given)
+        elif how in "P@b":
+            self._edit_row(how, n)
+        else:
+            self._move_or_blank(how, n)
+
+    def _move_or_blank(self, how: str, n: int) -> None:
+        match how:
+            case "C" | "a":
+                self._move_to(self._at + n)
+            case "D":
+                self._at = max(self._at - n, self._find_row_start())
+            case "G" | "`":
+                self._at = self._find_row_start() + n - 1
+            case "X":
+                self._blank_cells(self._at, min(self._at + n, len(self._cells)))
+            case _:
+                pass
+
+    def _edit_row(self, how: str, n: int) -> None:
+        """Delete or insert cells, which shifts those after them, or repeat the last letter."""
+        at, end = self._at, self._find_shift_end()
+        shifted = self._cells[at:end]
+        match how:
+            case "P":
+                blanks = [" "] * n if end < len(self._cells) else []
+                self._cells[at:end] = shifted[n:] + blanks
+            case "@" if shifted:
+                self._cells[at:end] = ([" "] * n + shifted)[: end - at]
+            case "b" if at <= _FARTHEST_COLUMN:
+                letter = "".join(self._cells[at - 1 : at])[:1]
+                self._cells[at : at + n * len(letter)] = letter * n
+                self._at += n * len(letter)
+            case _:
+                pass
 
     def _erase_row(self, which: int) -> None:
         row = self._find_row_start()
@@ -214,53 +248,11 @@ class _LineRenderer:
         if end > begin:
             self._cells[begin:end] = " " * (end - begin)
 
-    def _move_forward(self, n: int) -> None:
-        self._move_to(self._at + n)
-
-    def _move_back(self, n: int) -> None:
-        self._at = max(self._at - n, self._find_row_start())
-
-    def _move_to_column(self, n: int) -> None:
-        self._at = self._find_row_start() + n - 1
-
-    def _delete_cells(self, n: int) -> None:
-        end = self._find_shift_end()
-        blanks = [" "] * n if end < len(self._cells) else []
-        self._cells[self._at : end] = self._cells[self._at + n : end] + blanks
-
-    def _insert_cells(self, n: int) -> None:
-        end = self._find_shift_end()
-        if shifted := self._cells[self._at : end]:
-            self._cells[self._at : end] = ([" "] * n + shifted)[: end - self._at]
-
     def _find_shift_end(self) -> int:
         """Return the end of the cells that an insertion or deletion moves."""
         if self._columns is None:
             return self._at + _WIDEST_MOVE
         return self._find_row_start() + self._columns
-
-    def _wipe_cells(self, n: int) -> None:
-        self._blank_cells(self._at, min(self._at + n, len(self._cells)))
-
-    def _repeat_letter(self, n: int) -> None:
-        letter = "".join(self._cells[self._at - 1 : self._at])[:1]
-        if letter and self._at <= _FARTHEST_COLUMN:
-            self._cells[self._at : self._at + n] = letter * n
-            self._at += n
-
-    _ACTIONS: Final[dict[str, Callable[[_LineRenderer, int], None]]] = {
-        "K": _erase_row,
-        "J": _erase_row,
-        "C": _move_forward,
-        "a": _move_forward,
-        "D": _move_back,
-        "G": _move_to_column,
-        "`": _move_to_column,
-        "P": _delete_cells,
-        "@": _insert_cells,
-        "X": _wipe_cells,
-        "b": _repeat_letter,
-    }
 
     def _move_to(self, to: int) -> None:
         if self._columns is not None:

@@ -50,7 +50,7 @@ from taskmem_terminal.recording import (
 )
 
 
-class SessionRecorder:
+class _SessionRecorder:
     """Records a session; on an error it stops recording and sets `trouble`."""
 
     def __init__(self, name: str, arguments: list[str], size: tuple[int, int]) -> None:
@@ -161,7 +161,7 @@ NAME_CHARS: Final = 200
 """Characters of a program's name that are repeated in a sentence, at most."""
 
 
-class CannotStart(Exception):
+class _CannotStart(Exception):
     """The command cannot be started; the message says why."""
 
     def __init__(self, sentence: str, *, missing: bool) -> None:
@@ -192,10 +192,13 @@ class Session:
         """Start the command.
 
         Raises:
-            CannotStart: It does not exist, or is not a program.
+            _CannotStart: It does not exist, or is not a program.
         """
         outcome, report = os.pipe()
-        stdin = None if self._typing else _duplicate_stdin()
+        try:
+            stdin = None if self._typing else os.dup(0)
+        except OSError:  # started without any
+            stdin = os.open(os.devnull, os.O_RDONLY)
         modes = termios.tcgetattr(0) if self._typing else None
         try:
             self.pid, self._inner = pty.fork()
@@ -215,14 +218,14 @@ class Session:
             given = self._arguments[0]
             name = "".join(each if each.isprintable() else "\ufffd" for each in given)
             name = name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 1]}…"
-            raise CannotStart(
+            raise _CannotStart(
                 f"{name} cannot be started ({os.strerror(number)}); "
                 "see that it is installed, and how it is spelled.",
                 missing=missing,
             )
         os.set_blocking(self._inner, False)
 
-    def play(self, shadow: SessionRecorder) -> int:
+    def play(self, shadow: _SessionRecorder) -> int:
         """Show the command until it ends, and return its status.
 
         A negative status is the number of the signal that ended it.
@@ -235,7 +238,7 @@ class Session:
                 self._give_terminal_back()
                 os.close(self._inner)
 
-    def _relay_until_end(self, shadow: SessionRecorder, signals: int) -> int:
+    def _relay_until_end(self, shadow: _SessionRecorder, signals: int) -> int:
         status: int | None = None
         reading = [signals, self._inner]
         while status is None:
@@ -265,7 +268,7 @@ class Session:
 
     # --- output -------------------------------------------------------------
 
-    def _read_command_output(self, shadow: SessionRecorder) -> bool:
+    def _read_command_output(self, shadow: _SessionRecorder) -> bool:
         """Read the command's output; return whether more may come."""
         got = bytearray()
         going = True
@@ -287,9 +290,13 @@ class Session:
             self._show_output(bytes(got))
         return going
 
-    def _notify_when_due(self, shadow: SessionRecorder) -> float | None:
+    def _notify_when_due(self, shadow: _SessionRecorder) -> float | None:
         """Signal the daemon if it is time; return the seconds until the next check; None: never."""
-        self._note_echo(shadow)
+        hides = _hides_input(self._inner)
+        if self._hides_input != hides:
+            self._hides_input = hides
+            shadow.note_echo(hides_input=hides)
+            self._unheard = True
         if not self._unheard:
             return _ECHO_SECONDS if self._hides_input else None
         left = self._rang + _RING_SECONDS - time.monotonic()  # noqa: TID251
@@ -299,13 +306,6 @@ class Session:
         self._rang = time.monotonic()  # noqa: TID251
         self._unheard = False
         return _ECHO_SECONDS if self._hides_input else None
-
-    def _note_echo(self, shadow: SessionRecorder) -> None:
-        """Record whether the terminal shows what is typed, if that has changed."""
-        if self._hides_input != (hides := _hides_input(self._inner)):
-            self._hides_input = hides
-            shadow.note_echo(hides_input=hides)
-            self._unheard = True
 
     def _show_output(self, data: bytes, *, last: bool = False) -> None:
         """Write output to the terminal; without one, restore the original line ends."""
@@ -347,7 +347,7 @@ class Session:
 
     # --- signals ------------------------------------------------------------
 
-    def _handle_signals(self, signals: bytes, shadow: SessionRecorder) -> int | None:
+    def _handle_signals(self, signals: bytes, shadow: _SessionRecorder) -> int | None:
         """Act on signals; return the command's status if it has ended."""
         status: int | None = None
         for number in signals:
@@ -449,13 +449,6 @@ def _hides_input(terminal: int) -> bool | None:
     return True if modes & termios.ICANON else None
 
 
-def _duplicate_stdin() -> int:
-    try:
-        return os.dup(0)
-    except OSError:  # started without any
-        return os.open(os.devnull, os.O_RDONLY)
-
-
 def _set_size(handle: int, columns: int, rows: int) -> None:
     size = struct.pack("HHHH", rows, columns, 0, 0)
     with contextlib.suppress(OSError):
@@ -534,7 +527,7 @@ def run_recorded(name: str, arguments: list[str]) -> int:
     """
     session = Session(arguments)
     try:
-        shadow = SessionRecorder(name, arguments, (session.columns, session.rows))
+        shadow = _SessionRecorder(name, arguments, (session.columns, session.rows))
     except NameTaken:
         raise click.ClickException(
             f"pty:{name} still runs; choose another --name, or end it first."
@@ -543,7 +536,7 @@ def run_recorded(name: str, arguments: list[str]) -> int:
         click.echo(f"[taskmem] watch it as pty:{name}", err=True)
     try:
         session.start()
-    except CannotStart as error:
+    except _CannotStart as error:
         status = NOT_FOUND if error.missing else _NOT_EXECUTABLE
         shadow.write(f"taskmem: {error}\r\n".encode())
         shadow.end(status)

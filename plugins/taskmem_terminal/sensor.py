@@ -18,7 +18,6 @@ from taskmem_terminal.recording import (
     get_recordings_folder,
     is_recording_name,
     make_room,
-    resume_recording,
 )
 
 if TYPE_CHECKING:
@@ -119,9 +118,10 @@ class TerminalSensor:
         Raises:
             TargetNotFound: None begins within `BEGIN_SECONDS`.
         """
-        from taskmem_terminal.recording_watch import RecordingWatch
+        from taskmem_terminal.recording_watch import FifoListener, RecordingWatch
 
-        name, bell, rang = target.name, self._get_listener(), asyncio.Event()
+        self._bell = self._bell or FifoListener(get_recordings_folder())
+        name, bell, rang = target.name, self._bell, asyncio.Event()
         bell.listen(name, rang.set)
         try:
             async with asyncio.timeout(BEGIN_SECONDS):
@@ -141,7 +141,7 @@ class TerminalSensor:
         with contextlib.suppress(OSError, ValueError, TypeError):
             about = Recording(root, name).read_metadata()
             if about.fed and about.ended_at is None:
-                return resume_recording(root, name)
+                return Recorder(root / name, about)
             if about.fed and ending:
                 return None
         try:
@@ -150,12 +150,6 @@ class TerminalSensor:
             raise InvalidArguments(
                 f"pty:{name} is a command that taskmem run records; push under another name."
             ) from None
-
-    def _get_listener(self) -> FifoListener:
-        from taskmem_terminal.recording_watch import FifoListener
-
-        self._bell = self._bell or FifoListener(get_recordings_folder())
-        return self._bell
 
 
 def _is_recent(recording: Recording) -> bool:

@@ -389,13 +389,14 @@ class _WatchedPane:
 
     def _retry_later(self) -> None:
         if "retry" not in self._timers:
-            loop = asyncio.get_running_loop()
-            self._timers["retry"] = loop.call_later(self._retry, self._try_again)
-            self._retry = min(self._retry * 2, _LAST_RETRY)
 
-    def _try_again(self) -> None:
-        del self._timers["retry"]
-        self._attaching = asyncio.create_task(self.attach())
+            def try_again() -> None:
+                del self._timers["retry"]
+                self._attaching = asyncio.create_task(self.attach())
+
+            loop = asyncio.get_running_loop()
+            self._timers["retry"] = loop.call_later(self._retry, try_again)
+            self._retry = min(self._retry * 2, _LAST_RETRY)
 
     def _detect_prompt(self, tail: Tail) -> bool | None:
         """Return whether a shell waits; its own marks decide if it may be a shell."""
@@ -584,7 +585,10 @@ class Client:
                 self._answering.append(line)
         elif self._skipping is not None:
             if _is_block_end(line, self._skipping[0]):
-                self._finish_skipped_block(self._skipping[1:], failed=line.startswith(b"%error"))
+                if line.startswith(b"%error"):
+                    _fail_answer(self._attached, TmuxError(_join_lines(self._skipping[1:])))
+                elif not self._attached.done():
+                    self._attached.set_result(None)
                 self._skipping = None
             else:
                 self._skipping.append(line)
@@ -611,12 +615,6 @@ class Client:
             if word == b"%client-detached":
                 self._yielding = asyncio.create_task(self._yield_session())
             self._hearer.handle_pane_change(self)
-
-    def _finish_skipped_block(self, lines: list[bytes], *, failed: bool) -> None:
-        if failed:
-            _fail_answer(self._attached, TmuxError(_join_lines(lines)))
-        elif not self._attached.done():
-            self._attached.set_result(None)
 
     def _finish_answer(self, word: bytes, held: list[bytes]) -> None:
         """Parse everything from an answer's beginning to the word that ends it."""

@@ -146,7 +146,7 @@ def _format_shot(
     return parts
 
 
-def parse_watch_region(verdict: PictureVerdict) -> tuple[float, float, float, float] | None:
+def _parse_watch_region(verdict: PictureVerdict) -> tuple[float, float, float, float] | None:
     """Return the part to watch: left, top, right, bottom, from 0 to 1.
 
     None: everything, or the model's box is invalid.
@@ -440,7 +440,7 @@ class PictureJudge:
             again = max(hint, _SOONEST_HINT, age) if hint > 0 else None
             whole = not self._swayed
             self._attention.record_no_result(question.shots, now, again, whole=whole)
-            self._attention.watch_region(parse_watch_region(verdict))
+            self._attention.watch_region(_parse_watch_region(verdict))
             self._hints = pick_hints(verdict.expect_text or (), fold_text(question.title))
 
     def _record_failure(

@@ -155,12 +155,12 @@ class MotionHistory:
     def _is_near_busy(self, block: Block, now: float) -> bool:
         return any(
             self._is_busy(other, now)
-            for other in list_blocks_around(block, _MARGIN)
+            for other in _list_blocks_around(block, _MARGIN)
             if other != block
         )
 
 
-def list_blocks_around(block: Block, reach: int) -> Iterator[Block]:
+def _list_blocks_around(block: Block, reach: int) -> Iterator[Block]:
     """Yield a block and the blocks up to `reach` away."""
     column, row = block
     for dx in range(-reach, reach + 1):
@@ -169,9 +169,9 @@ def list_blocks_around(block: Block, reach: int) -> Iterator[Block]:
 
 
 @lru_cache(_MOST_CACHED)
-def add_neighbours(blocks: frozenset[Block]) -> frozenset[Block]:
+def _add_neighbours(blocks: frozenset[Block]) -> frozenset[Block]:
     """Return the blocks and their neighbours."""
-    return frozenset(near for block in blocks for near in list_blocks_around(block, 1))
+    return frozenset(near for block in blocks for near in _list_blocks_around(block, 1))
 
 
 @lru_cache(_MOST_CACHED)
@@ -185,7 +185,7 @@ def find_clusters(blocks: frozenset[Block], reach: int) -> Sequence[frozenset[Bl
         edge = [left.pop()]
         found = set(edge)
         while edge:
-            near = left.intersection(list_blocks_around(edge.pop(), reach))
+            near = left.intersection(_list_blocks_around(edge.pop(), reach))
             left -= near
             found |= near
             edge += near
@@ -200,7 +200,7 @@ _SURE_GAPS: Final = 2.0
 """Multiple of its longest gap after which a block of a part counts as still."""
 
 
-class SettlingDetector:
+class _SettlingDetector:
     """The busy blocks of a target that one wait has not been shown yet."""
 
     def __init__(self, rhythms: MotionHistory) -> None:
@@ -346,7 +346,7 @@ class QuestionPolicy:
         """Set the target's motion history, which another object updates."""
         self._rhythms = rhythms
         self._region: frozenset[Block] | None = None
-        self._settling = SettlingDetector(rhythms)
+        self._settling = _SettlingDetector(rhythms)
         self._patches: list[_Patch] = []
         self._differs = False
         """True if anything has changed since the last question."""
@@ -369,7 +369,7 @@ class QuestionPolicy:
         now = motion.at
         if motion.anew:
             # All positions have changed with the picture's size.
-            self._settling = SettlingDetector(self._rhythms)
+            self._settling = _SettlingDetector(self._rhythms)
             self._patches, self._about, self._region = [], [], None
         self._settling.observe_motion(motion)
         if motion.busy:
@@ -531,7 +531,7 @@ class QuestionPolicy:
 
     def _discard_busy(self, busy: frozenset[Block]) -> None:
         """Drop changes in blocks that turn out to be busy."""
-        calm = add_neighbours(busy)
+        calm = _add_neighbours(busy)
         for patch in self._patches:
             if not calm.isdisjoint(patch.blocks):
                 patch.fresh -= calm
@@ -548,7 +548,7 @@ class QuestionPolicy:
 
     def _merge_patches(self, cluster: frozenset[Block]) -> _Patch:
         """Return the patch next to the blocks; merge patches that they connect."""
-        around = add_neighbours(cluster)
+        around = _add_neighbours(cluster)
         near = [patch for patch in self._patches if not around.isdisjoint(patch.blocks)]
         if not near:
             self._patches.append(_Patch(set(cluster)))

@@ -201,7 +201,7 @@ def _find_telling_word(words: Sequence[str], places: Iterable[int]) -> int | Non
 
 _ReadForm = TextForm | RegexForm | PercentForm | NumberForm
 """A form that is judged by text."""
-NUMBER_FORMS: Final = (PercentForm, NumberForm)
+_NUMBER_FORMS: Final = (PercentForm, NumberForm)
 """Forms that count only on lines without a possibly misread number."""
 _LEAST_SIGNS: Final = 2
 """Minimum letters or digits of a text: shorter ones match misread text."""
@@ -267,7 +267,7 @@ class Finder:
         read = self._clean_text(page.text)
         sure = read if page.sure == page.text else self._clean_text(page.sure)
         found = (
-            (form, find(sure if isinstance(form, NUMBER_FORMS) else read))
+            (form, find(sure if isinstance(form, _NUMBER_FORMS) else read))
             for form, find in self._finders.items()
         )
         return {form: f"The {where} shows {_quote_text(what)}" for form, what in found if what}
@@ -534,7 +534,7 @@ class ScreenJudge:
         # Earlier pictures show texts that came and went, but not what is gone now.
         read = [] if self._needs_all else [each.detail or each.png() for each in earlier]
         pieces = [*read, look.png()] if whole else read
-        numbers = any(isinstance(form, NUMBER_FORMS) for form in self._forms)
+        numbers = any(isinstance(form, _NUMBER_FORMS) for form in self._forms)
 
         async def read_pieces() -> OcrPage:
             return join_pages([await engine.read(piece, numbers=numbers) for piece in pieces])

@@ -160,7 +160,7 @@ class _PictureWatch:
         self._look = look
 
 
-class ScreenWatch(_PictureWatch):
+class _ScreenWatch(_PictureWatch):
     """`Watch` on a screen."""
 
     def __init__(
@@ -297,7 +297,7 @@ def _take_screenshot(display: str | None) -> Image.Image:
 _PRIVATE_TITLE: Final = "The window has a title that is private now; it is not looked at."
 
 
-class WindowWatch(_PictureWatch):
+class _WindowWatch(_PictureWatch):
     """`Watch` on one window."""
 
     def __init__(
@@ -540,7 +540,7 @@ class ScreenSensor:
         events = found.name is not None and _has_x11()
         if self._privacy and not events:
             raise NoProvider(_PRIVACY_LOST)
-        return ScreenWatch(found, self._privacy, _connect_x11 if events else None)
+        return _ScreenWatch(found, self._privacy, _connect_x11 if events else None)
 
     def _watch_window(self, name: str) -> Watch:
         found = desktop.find_window_display(self._environ, self._platform, list_sockets())
@@ -550,7 +550,7 @@ class ScreenSensor:
         try:
             choice = self._choose_window(name, display.list_windows())
             notes = " ".join(filter(None, (found.note, desktop.describe_choice(choice))))
-            return WindowWatch(display, choice.window, notes or None, self._privacy)
+            return _WindowWatch(display, choice.window, notes or None, self._privacy)
         except BaseException:
             display.close()
             raise

@@ -11,11 +11,11 @@ import pytest
 import openclaw_taskmem
 import taskmem_openclaw
 from openclaw_taskmem.tools import catalog
-from taskmem_openclaw import tool_catalogue
+from tests.plugins.openclaw import tool_catalogue
 
 GATEWAY = Path(taskmem_openclaw.__file__).parent / "gateway"
 COMMAND = (
-    "TASKMEM_TOOLS=all taskmem tools --json | python -m taskmem_openclaw.tool_catalogue "
+    "TASKMEM_TOOLS=all taskmem tools --json | python -m tests.plugins.openclaw.tool_catalogue "
     "> plugins/taskmem_openclaw/gateway/tools.json"
 )
 GIVEN = {
@@ -47,7 +47,7 @@ def test_the_gateway_registers_the_tools_there_are():
 
 def test_the_command_that_makes_it_makes_it():
     made = subprocess.run(
-        [sys.executable, "-m", "taskmem_openclaw.tool_catalogue"],
+        [sys.executable, "-m", "tests.plugins.openclaw.tool_catalogue"],
         input=json.dumps(TOOLS),
         capture_output=True,
         text=True,

@@ -18,7 +18,6 @@ from taskmem_terminal.recording import (
     is_recording_name,
     list_recordings,
     prune_recordings,
-    resume_recording,
 )
 
 
@@ -111,7 +110,7 @@ def test_fed_recording_runs_without_a_recorder_until_it_ends(root):
     recorder.write(b"one")
     recorder.close()
     assert Recording(root, "fed").is_running()
-    again = resume_recording(root, "fed")
+    again = Recorder(root / "fed", Recording(root, "fed").read_metadata())
     again.write(b"two")
     again.end(3)
     again.close()

@@ -422,7 +422,7 @@ async def test_waits_are_told_of_a_piece_before_room_is_made(monkeypatch):
     monkeypatch.setattr("taskmem_terminal.sensor.ROOM_BYTES", 1)
     monkeypatch.setattr("taskmem_terminal.sensor.SETTLE_SECONDS", 0.0)
     sensor = TerminalSensor()
-    bell = sensor._get_listener()
+    bell = sensor._bell = FifoListener(get_recordings_folder())
     monkeypatch.setattr(bell, "notify_listeners", lambda _: told.append("told"))
     monkeypatch.setattr("taskmem_terminal.sensor.make_room", lambda *_: told.append("room"))
     await sensor.feed(FED, Output(data=b"one\r\n"))

@@ -3,7 +3,7 @@
 Usage:
 
     TASKMEM_TOOLS=all taskmem tools --json |
-        python -m taskmem_openclaw.tool_catalogue > gateway/tools.json
+        python -m tests.plugins.openclaw.tool_catalogue > gateway/tools.json
 """
 
 from __future__ import annotations
