@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 from shutil import copy
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from openclaw_taskmem.cli import command_line
 from taskmem_sqlmodel.store import SqlStore
 from tests.support import failures, long_tests, ram_disk
 from tests.support.databases import DIALECTS
@@ -46,6 +48,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Leave nothing on the RAM disk, unless a test has failed."""
     ram_disk.clean_up(config)
+
+
+@pytest.fixture
+def own_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the command line know only the packages of the repository, whatever is installed."""
+    points = entry_points(group="openclaw_taskmem.commands")
+    own = tuple(p for p in points if p.dist and p.dist.name.startswith("openclaw-taskmem"))
+    monkeypatch.setattr(command_line, "_list_entry_points", lambda: own)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -125,7 +125,7 @@ class _ExecWatch:
             tail = "\n".join(since_start.split("\n")[-TAIL_LINES:])
             at = self._text.end if ending else self._text.line_start
         return Frame(
-            seen_at=datetime.now(UTC),  # noqa: TID251
+            seen_at=datetime.now(UTC),
             place=self._format_place(at),
             changed_at=changed_at,
             text=text,

@@ -347,7 +347,7 @@ class FileWatch:
         seen = _Snapshot(file)
         tail = await file.reader.read_tail(seen, StreamPosition(0, 0), _OF_A_FILE)
         return Frame(
-            seen_at=datetime.now(UTC),  # noqa: TID251
+            seen_at=datetime.now(UTC),
             place=str(_make_position(file, StreamPosition(seen.end, seen.end))),
             changed_at=file.changed_at(),
             tail=tail.text,
@@ -364,7 +364,7 @@ class FileWatch:
 
     async def look(self, place: str, start: str) -> Frame:
         """Return what was appended since `place`."""
-        seen_at = datetime.now(UTC)  # noqa: TID251
+        seen_at = datetime.now(UTC)
         now = self._find_current_file()
         began = _FilePosition.parse(start)
         known = _FilePosition.parse(place)

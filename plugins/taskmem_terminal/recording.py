@@ -107,7 +107,7 @@ def is_recording_name(name: str) -> bool:
 
 def _format_now() -> str:
     """Return the current time in a recording's format."""
-    return datetime.now(UTC).isoformat()  # noqa: TID251
+    return datetime.now(UTC).isoformat()
 
 
 class Recorder:
@@ -324,7 +324,7 @@ def prune_recordings(root: Path, watched: Collection[str] | None = None) -> None
     waits. If `watched` is None (unknown), neither are those with pushed output of the last day and
     no known end.
     """
-    now_ = datetime.now(UTC)  # noqa: TID251
+    now_ = datetime.now(UTC)
     loose: list[tuple[float, float, bool, Path]] = []
     for name, running in list_recordings(root):
         folder = root / name

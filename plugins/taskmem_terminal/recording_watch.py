@@ -183,7 +183,7 @@ class RecordingWatch:
         about = self._read_metadata()
         tail = await self._reader.read_tail(stream, position, _build_read_options(about))
         return Frame(
-            seen_at=datetime.now(UTC),  # noqa: TID251
+            seen_at=datetime.now(UTC),
             place=f"{about.id}:{position}",
             more=stream.end > 0,
             changed_at=self._recording.changed_at(),
@@ -203,7 +203,7 @@ class RecordingWatch:
 
     async def look(self, place: str, start: str) -> Frame:
         """Return what was recorded since `place`."""
-        seen_at = datetime.now(UTC)  # noqa: TID251
+        seen_at = datetime.now(UTC)
         id_, position = _parse_place(place)
         # Read the end state first: if it has ended, the output read below is complete.
         about, ending = self._read_state(id_)

@@ -257,9 +257,9 @@ class Session:
             if signals in ready:
                 status = self._handle_signals(os.read(signals, 512), shadow)
         # Background processes may print for ever, so the time is limited.
-        due = time.monotonic() + _DRAINED_SECONDS  # noqa: TID251
+        due = time.monotonic() + _DRAINED_SECONDS
         while select.select([self._inner], [], [], _DRAIN_SECONDS)[0]:
-            if not self._read_command_output(shadow) or time.monotonic() > due:  # noqa: TID251
+            if not self._read_command_output(shadow) or time.monotonic() > due:
                 break
         self._show_output(b"", last=True)
         if self._unheard:
@@ -299,11 +299,11 @@ class Session:
             self._unheard = True
         if not self._unheard:
             return _ECHO_SECONDS if self._hides_input else None
-        left = self._rang + _RING_SECONDS - time.monotonic()  # noqa: TID251
+        left = self._rang + _RING_SECONDS - time.monotonic()
         if left > 0:
             return left
         shadow.notify_watchers()
-        self._rang = time.monotonic()  # noqa: TID251
+        self._rang = time.monotonic()
         self._unheard = False
         return _ECHO_SECONDS if self._hides_input else None
 

@@ -45,7 +45,7 @@ class TerminalSensor:
         self._folders: FileChangeNotifier | None = None
         self._tmux: Tmux | None = None
         self._turn = asyncio.Lock()
-        self._settled_at = time.monotonic() + SETTLE_SECONDS  # noqa: TID251
+        self._settled_at = time.monotonic() + SETTLE_SECONDS
         self._pushed = 0
         """Bytes pushed since the last check of the total size."""
 
@@ -102,7 +102,7 @@ class TerminalSensor:
     async def _make_room(self, name: str, pushed: int) -> None:
         """Now and then delete old pushed output that no wait watches."""
         self._pushed += max(pushed, _PIECE_BYTES)
-        settled = time.monotonic() >= self._settled_at  # noqa: TID251
+        settled = time.monotonic() >= self._settled_at
         if settled and self._pushed >= ROOM_BYTES:
             self._pushed = 0
             watched = self._bell.watched_names if self._bell else frozenset[str]()
@@ -162,7 +162,7 @@ def _is_recent(recording: Recording) -> bool:
         return False
     if ended_at is None:
         return False
-    ago = datetime.now(UTC) - datetime.fromisoformat(ended_at)  # noqa: TID251
+    ago = datetime.now(UTC) - datetime.fromisoformat(ended_at)
     return ago.total_seconds() < BEGIN_SECONDS
 
 

@@ -198,7 +198,7 @@ class _WatchedPane:
         manner = ReadOptions(self.pane.columns, self.pane.rows, interactive=True)
         tail = await self._reader.read_tail(self._buffer, StreamPosition(0, 0), manner)
         return Frame(
-            seen_at=datetime.now(UTC),  # noqa: TID251
+            seen_at=datetime.now(UTC),
             place=str(self._make_position(scrollback.get_cursor_position(), position)),
             changed_at=self._changed_at,
             tail=tail.text,
@@ -222,7 +222,7 @@ class _WatchedPane:
             other = await self._attach_other(known.pane)
             if other is not None:
                 return await other.look(place, start)
-        seen_at = datetime.now(UTC)  # noqa: TID251
+        seen_at = datetime.now(UTC)
         seen = await self._capture_pane()
         page, tail = OutputPage("", (), known.position, more=False), Tail("", ())
         ours = (known.pane, known.server) == (self.pane.id, self.pane.server)
@@ -272,7 +272,7 @@ class _WatchedPane:
         """Append output of the pane."""
         if self._buffer is not None:
             self._buffer.append(data)
-            self._changed_at = datetime.now(UTC)  # noqa: TID251
+            self._changed_at = datetime.now(UTC)
             self._changed.set()
 
     def request_look(self) -> None:

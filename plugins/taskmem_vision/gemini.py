@@ -315,7 +315,7 @@ def _build_reading(response: httpx.Response, model: str) -> Reading:
     tokens_out = _clamp_count(usage.candidates_token_count) + _clamp_count(
         usage.thoughts_token_count
     )
-    today = datetime.now(UTC).date()  # noqa: TID251 - of a price, not of a decision
+    today = datetime.now(UTC).date()
     cost = compute_cost_dollars(model, today, tokens_in=tokens_in, tokens_out=tokens_out)
     text, reason = _read_text(answer)
     if reason is not None:

@@ -145,7 +145,7 @@ class _PictureWatch:
     async def _build_frame(self) -> Frame:
         note = await self._refresh_look()
         return Frame(
-            seen_at=datetime.now(UTC),  # noqa: TID251
+            seen_at=datetime.now(UTC),
             place=_ONLY_PLACE,
             text=self._text,
             picture=self._look,

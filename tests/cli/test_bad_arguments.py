@@ -109,6 +109,7 @@ def test_a_program_with_a_bad_name_is_told(bad: str, home: str) -> None:
     assert not steers(run.stderr)
 
 
+@pytest.mark.usefixtures("own_commands")
 def test_each_command_that_takes_words_is_tried() -> None:
     tried = {place.split()[0] for place in PLACES}
     assert {*cli.list_commands(click.Context(cli))} - WORDLESS - tried == set()

@@ -159,6 +159,7 @@ def test_the_page_of_settings_has_each_setting_with_its_default() -> None:
     assert {name: rows[name] for name in known} == known
 
 
+@pytest.mark.usefixtures("own_commands")
 def test_the_page_of_commands_has_each_command() -> None:
     named = re.findall(r"^\| `taskmem ([\w-]+)", read_file("docs/commands.md"), re.MULTILINE)
     assert sorted(named) == cli.list_commands(click.Context(cli))

@@ -77,7 +77,7 @@ class OpenClawCli(ReachMixin):
             if any(final in output for final in _FINAL_REFUSALS):
                 raise WakeRefused(f"{reason}. Register the task in a main session.")
             raise WakeUndelivered(f"{reason}. See that the gateway runs.")
-        return WakeReceipt(delivered_at=datetime.now(UTC))  # noqa: TID251
+        return WakeReceipt(delivered_at=datetime.now(UTC))
 
     async def _run(self, arguments: list[str]) -> tuple[int, str]:
         with _OutputTail() as output:

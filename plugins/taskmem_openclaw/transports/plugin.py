@@ -91,7 +91,7 @@ class PluginTransport(ReachMixin):
             )
         how = str(answer.get("turn"))
         return WakeReceipt(
-            delivered_at=datetime.now(UTC),  # noqa: TID251
+            delivered_at=datetime.now(UTC),
             note=None if how == "ordinary" else f"turn: {how}",
         )
 

@@ -35,7 +35,7 @@ class Stdout:
                 f"The standard output cannot be written ({error}); start the daemon "
                 "with an output, or choose another TASKMEM_WAKE_TRANSPORT."
             ) from error
-        return WakeReceipt(delivered_at=datetime.now(UTC))  # noqa: TID251
+        return WakeReceipt(delivered_at=datetime.now(UTC))
 
     def _print_in_thread(self, text: str) -> Future[None]:
         """Print in a separate thread, so that a reader that stops reading blocks nothing else."""

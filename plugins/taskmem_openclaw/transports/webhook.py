@@ -110,7 +110,7 @@ class WebhookTransport(ReachMixin):
                 f"The webhook at {hooks.url} answered {answer.status_code}: {answer_text}. "
                 "See OpenClaw's hooks settings."
             )
-        return WakeReceipt(delivered_at=datetime.now(UTC))  # noqa: TID251
+        return WakeReceipt(delivered_at=datetime.now(UTC))
 
 
 def find_stranger(port: int) -> int | None:

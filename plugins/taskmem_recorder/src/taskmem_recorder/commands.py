@@ -389,4 +389,4 @@ def _find_folder() -> Path:
 
 
 def _get_now() -> datetime:
-    return datetime.now(UTC)  # noqa: TID251 - a person runs this now
+    return datetime.now(UTC)

@@ -139,7 +139,7 @@ class RecordingCheck:
     async def look(self, checkup: Checkup) -> AsyncIterator[DoctorRow]:
         """Yield a row on the recorder, and one on its store if that is damaged."""
         home = Path(os.environ["TASKMEM_HOME"])
-        now = datetime.now(UTC).astimezone()  # noqa: TID251 - a person runs this now
+        now = datetime.now(UTC).astimezone()
         try:
             state = load_state(home)
         except StateUnreadable as error:

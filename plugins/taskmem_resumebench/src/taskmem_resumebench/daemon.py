@@ -107,14 +107,14 @@ class DaemonProcess:
         Raises:
             DaemonNotServing: It ended, or does not serve in time.
         """
-        due = time.monotonic() + START_SECONDS  # noqa: TID251 - a process is waited for
+        due = time.monotonic() + START_SECONDS
         while True:
             link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 link.connect(str(self._home / "daemon.sock"))
             except OSError as error:
                 link.close()
-                late = time.monotonic() > due  # noqa: TID251 - likewise
+                late = time.monotonic() > due
                 if late or self._process.poll() is not None:
                     reason = find_last_line(self._log.read_text(errors="replace"))
                     raise DaemonNotServing(f"The daemon does not serve: {reason}") from error

@@ -322,7 +322,7 @@ class CommandMemory:
         self,
         command: Sequence[str],
         folder: Path,
-        read_clock: Callable[[], float] = time.monotonic,  # noqa: TID251 - a process is waited for
+        read_clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start it.
 

@@ -65,7 +65,7 @@ class ChatEndpoint(NamedTuple):
     model: str
     key: str = ""
     rest: Callable[[float], None] = time.sleep
-    read_clock: Callable[[], float] = time.monotonic  # noqa: TID251 - an answer is waited for
+    read_clock: Callable[[], float] = time.monotonic
 
     def ask(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]

@@ -172,9 +172,9 @@ class GatewayProcess:
 
     def _wait_until_ready(self) -> bool:
         """Wait until it is ready; return False if it ends, or takes too long and is killed."""
-        due = time.monotonic() + START_SECONDS  # noqa: TID251 - a process is waited for
+        due = time.monotonic() + START_SECONDS
         while not is_ready(self._port):
-            late = time.monotonic() > due  # noqa: TID251 - likewise
+            late = time.monotonic() > due
             if late or self._process is None or self._process.poll() is not None:
                 self.kill()
                 return False
