@@ -202,7 +202,7 @@ def _check_content(fresh: Path, file: Path) -> None:
     Raises:
         SettingsInvalid, TaskmemError: They cannot be used; the text says why.
     """
-    from taskmem_hookspecs import DoctorState
+    from taskmem_hookspecs import Change, DoctorState, WakeQuery, WakeState
     from taskmem_hookspecs.errors import SettingsInvalid
 
     home = find_home({"TASKMEM_HOME": str(fresh)})
@@ -223,15 +223,9 @@ def _check_content(fresh: Path, file: Path) -> None:
         row = _check_database(plugins, settings.database)
         if row.state is DoctorState.FAIL:
             fail(f"{row.detail} Nothing was changed.")
-        _stop_resending(store)
-
-
-def _stop_resending(store: TaskStore) -> None:
-    from taskmem_hookspecs import Change, WakeQuery, WakeState
-
-    sent = store.find_wakes(WakeQuery(states=(WakeState.SENT,)))
-    again = [wake.model_copy(update={"due_at": None}) for wake in sent if wake.due_at]
-    store.commit(Change(wakes=tuple(again)))
+        sent = store.find_wakes(WakeQuery(states=(WakeState.SENT,)))
+        again = [wake.model_copy(update={"due_at": None}) for wake in sent if wake.due_at]
+        store.commit(Change(wakes=tuple(again)))
 
 
 def _check_database(plugins: PluginHost, url: str) -> DoctorRow:

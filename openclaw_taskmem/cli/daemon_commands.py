@@ -301,7 +301,12 @@ def status(*, as_json: bool) -> None:
     home = find_home(os.environ)
     try:
         with connect(home) as link:
-            found = link.call("status", {"environ": _select_variables(os.environ)})
+            # The daemon compares them with its own, since this would need a second to load what
+            # reads them. Of variables that set nothing here, it is told the names alone.
+            given = ((name, v) for name, v in os.environ.items() if v.strip())
+            ours = ("TASKMEM_", "OPENCLAW_")
+            told = {name: v if name.startswith(ours) else "set" for name, v in given}
+            found = link.call("status", {"environ": told})
     except LinkError as error:
         if error.name != "daemon_unavailable":
             raise
@@ -316,15 +321,6 @@ def status(*, as_json: bool) -> None:
             click.echo(daemon_process.explain_presence(there, home))
         sys.exit(_NOT_RUNNING)
     print_json(found) if as_json else print_status(found)
-
-
-def _select_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that set something here; of all others only their names are told.
-
-    The daemon compares them with its own, since this would need a second to load what reads them.
-    """
-    ours, given = ("TASKMEM_", "OPENCLAW_"), environ.items()
-    return {name: v if name.startswith(ours) else "set" for name, v in given if v.strip()}
 
 
 @click.command()

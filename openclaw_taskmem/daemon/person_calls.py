@@ -56,8 +56,8 @@ class DoctorRuns:
         self._lock = threading.Lock()
         self._running = False
         self._process: subprocess.Popen[bytes] | None = None
-        self._report: Mapping[str, Any] | None = None
         self._known: Mapping[str, Any] | None = None
+        """The last report; None: there is none yet."""
 
     def list_known_rows(self) -> Sequence[Mapping[str, Any]]:
         """Return the rows of the last report, also while the doctor looks again; empty: none."""
@@ -70,7 +70,7 @@ class DoctorRuns:
         None: the doctor looks.
         """
         with self._lock:
-            report = self._report
+            report = None if self._running else self._known
         if report is None:
             self.begin(proof=False)
         return report
@@ -80,7 +80,7 @@ class DoctorRuns:
         with self._lock:
             if self._running:
                 return False
-            self._running, self._report = True, None
+            self._running = True
         threading.Thread(target=self._run, args=(proof,), name="doctor", daemon=True).start()
         return True
 
@@ -109,7 +109,7 @@ class DoctorRuns:
         except (OSError, ValueError, KeyError):
             report = _build_failure("It did not report.")
         with self._lock:
-            self._running, self._report, self._known = False, report, report
+            self._running, self._known = False, report
         self._note_change()
 
 

@@ -307,7 +307,7 @@ class Readers:
         refusal = self.spending.find_refusal(entry.reader, confirms=False)
         if status.readiness is Readiness.READY and refusal is not None:
             state, detail, cure = "spent", refusal[0], None
-        elif status.readiness is Readiness.READY and self._is_paused(entry):
+        elif status.readiness is Readiness.READY and entry.rests_until > self._clock.monotonic():
             state, cure = "resting", _CURE
         elif status.readiness is Readiness.READY and entry.failures:
             state, cure = "failing", _CURE
@@ -323,9 +323,6 @@ class Readers:
             "detail": scrub(detail),
             "cure": cure,
         }
-
-    def _is_paused(self, entry: _ReaderState) -> bool:
-        return entry.rests_until > self._clock.monotonic()
 
     # --- asking: from any loop ------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 Document = dict[str, Any]
 Keys = tuple[str, str]
@@ -16,8 +16,13 @@ class Unreadable(ValueError):
     """The text cannot be parsed; `str()` says where."""
 
 
-class Format(Protocol):
-    """A configuration format."""
+def to_object(value: object) -> Mapping[str, Any]:
+    """Return an object as it is; anything else as an empty object."""
+    return cast("Document", value) if isinstance(value, dict) else {}
+
+
+class ClaudeJson:
+    """The format of Claude Code's JSON files, which it rewrites in its own style."""
 
     def read(self, text: str) -> Document:
         """Parse a text; an empty one is an empty document.
@@ -25,29 +30,6 @@ class Format(Protocol):
         Raises:
             Unreadable: The text is broken.
         """
-        ...
-
-    def put(self, text: str, path: Keys, entry: Document | None) -> str:
-        """Return the text with the entry set; None: with the entry removed.
-
-        Objects that become empty are removed too.
-
-        Raises:
-            Unreadable: The text is broken, or the entry cannot be changed alone.
-        """
-        ...
-
-
-def to_object(value: object) -> Mapping[str, Any]:
-    """Return an object as it is; anything else as an empty object."""
-    return cast("Document", value) if isinstance(value, dict) else {}
-
-
-class ClaudeJson:
-    """`Format` of Claude Code's JSON files, which it rewrites in its own style."""
-
-    def read(self, text: str) -> Document:
-        """Parse a text."""
         _require_utf8(text)
         try:
             found: object = (
@@ -60,7 +42,13 @@ class ClaudeJson:
         return cast("Document", found)
 
     def put(self, text: str, path: Keys, entry: Document | None) -> str:
-        """Return the text with the entry; order, indent and line ends stay."""
+        """Return the text with the entry; order, indent and line ends stay.
+
+        None: without the entry, and without objects that become empty.
+
+        Raises:
+            Unreadable: The text is broken, or the entry cannot be changed alone.
+        """
         document = _set_entry(self.read(text), path, entry)
         start, end = text.strip(), text[len(text.rstrip()) :] if text else "\n"
         lines = ["", "  "] if start in ("", "{}") else start.split("\n")
@@ -78,7 +66,7 @@ class ClaudeJson:
 
 
 class Toml:
-    """`Format` of TOML files, which a person writes, with comments."""
+    """The format of TOML files, which a person writes, with comments; likewise."""
 
     def read(self, text: str) -> Document:
         """Parse a text."""
@@ -100,6 +88,9 @@ class Toml:
             how = "is written in a way that cannot be changed safely"
             raise Unreadable(f"{path[0]} {how}")
         return after
+
+
+Format = ClaudeJson | Toml
 
 
 def _require_utf8(text: str) -> None:
@@ -139,7 +130,11 @@ def _set_table(text: str, path: Keys, entry: Document | None) -> str:
     from tomlkit.items import InlineTable, Table, Whitespace
 
     outer, name = path
-    table = "" if entry is None else _format_table(path, entry)
+    table = ""
+    if entry is not None:
+        parent = tomlkit.table(is_super_table=True)
+        parent.append(name, entry)
+        table = tomlkit.document().append(outer, parent).as_string()
     try:
         document: Any = tomlkit.parse(text)
         found = [
@@ -166,15 +161,6 @@ def _set_table(text: str, path: Keys, entry: Document | None) -> str:
         return left + table
     gap = "\n\n" if not left.endswith("\n") else "\n"
     return left + ("" if left.endswith("\n\n") else gap) + table
-
-
-def _format_table(path: Keys, entry: Document) -> str:
-    """Format an entry as a TOML table."""
-    import tomlkit
-
-    outer = tomlkit.table(is_super_table=True)
-    outer.append(path[1], entry)
-    return tomlkit.document().append(path[0], outer).as_string()
 
 
 def _format_loose_end(table: Any) -> str:  # noqa: ANN401 - tomlkit's own

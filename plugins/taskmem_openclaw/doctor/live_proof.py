@@ -260,22 +260,13 @@ def _check_hooks(seen: Counts, *, granted: bool) -> Iterator[DoctorRow]:
             yield warn(name, sentence, _MODEL)
         else:
             yield fail(name, f"{hook} does not fire: {what}.", RELOAD)
-    if seen.get("after_tool_call"):
-        yield ok("hook.after_tool_call", "after_tool_call fires.")
-    else:
-        yield warn(
-            "hook.after_tool_call",
-            "The model called no tool, so after_tool_call was not seen to fire.",
-            _TOOLS_CURE,
-        )
-    if seen.get("tool"):
-        yield ok("tool", "A tool that the model called was answered by the daemon.")
-    else:
-        yield warn(
-            "tool",
-            "The model's call of task_list, if there was one, did not get here.",
-            _TOOLS_CURE,
-        )
+    called = "The model called no tool, so after_tool_call was not seen to fire."
+    answered = "The model's call of task_list, if there was one, did not get here."
+    for mark, name, fine, unseen in (
+        ("after_tool_call", "hook.after_tool_call", "after_tool_call fires.", called),
+        ("tool", "tool", "A tool that the model called was answered by the daemon.", answered),
+    ):
+        yield ok(name, fine) if seen.get(mark) else warn(name, unseen, _TOOLS_CURE)
     yield _check_prompt_hook(seen, granted=granted)
 
 

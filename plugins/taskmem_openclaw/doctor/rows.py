@@ -378,9 +378,9 @@ def _build_views_row(lacks: Mapping[str, object]) -> DoctorRow:
 # --- gateways that are connected ---
 
 
-def _read_gateways(status: Mapping[str, object] | None) -> Gateways:
+def _read_gateways(status: object) -> Gateways:
     """Return the gateways in the daemon's status."""
-    found = (status or {}).get("gateways")
+    found = to_object(status).get("gateways")
     listed = cast("list[object]", found) if isinstance(found, list) else []
     return [to_object(each) for each in listed]
 
@@ -401,19 +401,12 @@ async def await_gateways(checkup: Checkup, environ: Mapping[str, str], seconds: 
     try:
         async with asyncio.timeout(seconds):
             while True:
-                if found := _read_gateways(await _fetch_status(checkup)):
-                    return found
+                with contextlib.suppress(TaskmemError):
+                    if found := _read_gateways(await checkup.ask("status", {})):
+                        return found
                 await asyncio.sleep(plugin_socket.GLANCE)
     except TimeoutError:
         return ()
-
-
-async def _fetch_status(checkup: Checkup) -> Mapping[str, object] | None:
-    try:
-        status = await checkup.ask("status", {})
-    except TaskmemError:
-        return None
-    return cast("dict[str, object]", status) if isinstance(status, dict) else None
 
 
 # --- what set-up would change ---

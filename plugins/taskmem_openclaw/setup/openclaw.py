@@ -349,6 +349,7 @@ _OWN_PATHS: Final[tuple[Keys, ...]] = (
 """Paths that installing and uninstalling also change."""
 _PARENT_PATHS: Final[tuple[Keys, ...]] = (_ENTRIES, plan.LOAD[:2], plan.LOAD[:1])
 """Their parents, which OpenClaw's commands may add empty or remove when empty."""
+_MARK: Final = {"enabled": False}
 _SECRET: Final = ("env", "headers")
 _NO_CHANGE: Final = object()
 """Marks a key that the patch does not touch."""
@@ -538,7 +539,8 @@ def plan_removal(
     """Plan the removal of every trace."""
     wanted = plan.remove_traces(now, wishes, record.bundle_lists)
     there = {name: find_value(now, (*_ENTRIES, name)) for name in _NAMES}
-    gone = {name for name in there if there[name] and not _is_uninstall_leftover(there[name])}
+    # Uninstalling leaves a mark, which is no trace.
+    gone = {name for name in there if there[name] and not is_same_json(there[name], _MARK)}
     if plan.list_plugin_paths(now, wishes):
         gone.add(plan.PLUGIN)
     return SetupPlan(host, record, now, wanted, uninstall=tuple(sorted(gone)))
@@ -621,11 +623,6 @@ def _find_remaining_patch(now: Document, move: SetupPlan) -> Document:
         elif here is None and wanted == {}:
             reached = apply_edit(reached, ValueEdit(path, wanted))
     return build_patch(now, reached)
-
-
-def _is_uninstall_leftover(entry: object) -> bool:
-    """Return whether an entry is only the mark that uninstalling leaves."""
-    return is_same_json(entry, {"enabled": False})
 
 
 def _mask_untouched(config: Mapping[str, Any], patch: Mapping[str, Any]) -> Document:

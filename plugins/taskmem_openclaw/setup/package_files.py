@@ -44,13 +44,6 @@ def read_version() -> str:
     return str(json.loads(find_plugin().folder.joinpath(_MANIFEST).read_bytes())["version"])
 
 
-def _read_skills() -> tuple[bytes, ...]:
-    """Return the texts of the shipped skills: the plug-in's, then the bundle's."""
-    folders = (find_plugin().folder, find_bundle().folder)
-    files = (each / "skills" / plan.SKILL / "SKILL.md" for each in folders)
-    return tuple(file.read_bytes() for file in files)
-
-
 def find_skill_copies(file: Path, config: Mapping[str, Any]) -> list[Skill]:
     """Return the existing copies of our skill that OpenClaw's installer has made.
 
@@ -59,7 +52,10 @@ def find_skill_copies(file: Path, config: Mapping[str, Any]) -> list[Skill]:
     state = file.parent
     workspace = find_value(config, ("agents", "defaults", "workspace"))
     named = Path(str(workspace)).expanduser() if workspace else state / "workspace"
-    places = [Skill(each / "skills", known=_read_skills()) for each in (state, named)]
+    shipped = (find_plugin().folder, find_bundle().folder)
+    skills = (each / "skills" / plan.SKILL / "SKILL.md" for each in shipped)
+    known = tuple(skill.read_bytes() for skill in skills)
+    places = [Skill(each / "skills", known=known) for each in (state, named)]
     found: list[Skill] = []
     for each in places:
         with suppress(NotOurs, OSError):

@@ -55,7 +55,7 @@ def _plan_tool_visibility(
     notes: list[str] = []
     for path in list_scopes(config):
         shown = apply_changes(config, found)
-        answer = _plan_scope(_read_scope(shown, path), tools)
+        answer = _plan_scope(shown, path, tools)
         if isinstance(answer, str):
             notes.append(answer)
         elif answer is not None:
@@ -88,48 +88,37 @@ def list_scopes(config: Mapping[str, Any]) -> Iterator[Path]:
                 yield (*place, "byProvider", provider)
 
 
-class _Scope(NamedTuple):
-    path: Path
-    allow: object
-    profile: object
-    also: Sequence[object]
-    """Tools allowed beside the profile: its own list or the inherited one."""
-    inherits: bool
-
-
-def _read_scope(config: Mapping[str, Any], path: Path) -> _Scope:
-    policy = to_object(find_value(config, path))
+def _plan_scope(
+    config: Mapping[str, Any], path: Path, tools: _ToolGroup
+) -> ConfigChange | str | None:
+    policy, where = to_object(find_value(config, path)), ".".join(path)
     base = to_object(config.get("tools")) if path[-1] == "tools" else to_object(None)
     inherits = not is_list(policy.get("alsoAllow"))
-    also = (base if inherits else policy).get("alsoAllow")
-    profile = policy.get("profile") or base.get("profile")
-    return _Scope(path, policy.get("allow"), profile, to_list(also), inherits)
-
-
-def _plan_scope(scope: _Scope, tools: _ToolGroup) -> ConfigChange | str | None:
-    where = ".".join(scope.path)
-    named = _find_covering_word(scope.also, tools) is not None
-    narrow = scope.profile in _NARROW_PROFILES and scope.profile not in tools.profiles
-    if is_list(scope.allow):
+    # Tools allowed beside the profile: its own list or the inherited one.
+    also = to_list((base if inherits else policy).get("alsoAllow"))
+    profile, allow = policy.get("profile") or base.get("profile"), policy.get("allow")
+    named = _find_covering_word(also, tools) is not None
+    narrow = profile in _NARROW_PROFILES and profile not in tools.profiles
+    if is_list(allow):
         if narrow and not named:
             return (
-                f"The profile {scope.profile} hides the tools, and {where}.allow "
+                f"The profile {profile} hides the tools, and {where}.allow "
                 f"leaves no room for an exception; use {where}.alsoAllow instead of it."
             )
-        if _find_covering_word(to_list(scope.allow), tools) is not None:
+        if _find_covering_word(to_list(allow), tools) is not None:
             return None
         return _build_change(
-            (*scope.path, "allow"),
+            (*path, "allow"),
             (tools.owner,),
             "the agent the tools there, for you list those that may be used",
         )
     if named or not narrow:
         return None
-    inherited = map(str, scope.also) if scope.inherits else ()
+    inherited = map(str, also) if inherits else ()
     return _build_change(
-        (*scope.path, "alsoAllow"),
+        (*path, "alsoAllow"),
         (*inherited, tools.owner),
-        f"the agent the tools there, for the profile {scope.profile} hides them",
+        f"the agent the tools there, for the profile {profile} hides them",
     )
 
 
