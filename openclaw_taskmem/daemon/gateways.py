@@ -33,10 +33,10 @@ from openclaw_taskmem.domain.callers import (
     find_key_fault,
     is_named_gateway,
 )
+from openclaw_taskmem.domain.changes.continuation import Origin, Turn
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
 from openclaw_taskmem.domain.text.texts import format_iso_millis
-from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import gateway_reports, turns

@@ -192,11 +192,6 @@ def is_kept(wake: Wake) -> bool:
     return wake.state is WakeState.DUE and wake.due_at is None
 
 
-def deliver_kept(wake: Wake, now: datetime) -> Wake:
-    """Make a kept wake due now, because a transport was found."""
-    return wake.model_copy(update={"due_at": now})
-
-
 def settle_read(wakes: Iterable[Wake], host: str | None, now: datetime) -> tuple[Wake, ...]:
     """Acknowledge the wakes that were kept for the agent of a host, which has read its task."""
     read = {"state": WakeState.ACKNOWLEDGED, "acknowledged_at": now}

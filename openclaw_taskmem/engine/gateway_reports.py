@@ -30,6 +30,7 @@ from taskmem_hookspecs import (
     Change,
     Event,
     Run,
+    RunState,
     TaskFacts,
     TaskNotFound,
     TaskStatus,
@@ -125,7 +126,7 @@ def handle_gateway_start(
     # Notices are committed with the bookmark, so a repeat sends them only once.
     boots = "\n".join([*known, presence.boot][-callers.MOST_BOOTS :])
     mark = context.store.make_bookmark(BOOT, boots)
-    waiting = run_recovery.list_waiting_runs(context)
+    waiting = run_recovery.find_gateway_runs(context, (RunState.BLOCKED, RunState.REVIEW))
     for run in waiting:
         turns.remind_of_answer(context, run)
     reminders = (

@@ -9,7 +9,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.changes import continuation, handoff, quotas, rights, task_runs
+from openclaw_taskmem.domain.changes import continuation, handoff, rights, task_runs
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder, Tie
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.runs import current_run
@@ -144,7 +144,7 @@ def admit_update(context: Context, facts: TaskFacts, wish: UpdateRequest) -> Tas
     admitted = guard_task(context, act, facts, wish.caller, token=wish.token)
     if wish.status is TaskStatus.ACTIVE:
         guard_reopen(context, facts.task, wish.caller)
-    quotas.guard_update(facts.task, wish)
+    rights.guard_message_count(facts.task, wish)
     return admitted
 
 

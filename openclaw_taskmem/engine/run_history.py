@@ -89,7 +89,11 @@ def read_past_work(context: Context, task_id: str) -> PastWork:
         found = read_history(context, run)
         if found is None:
             continue
-        messages = messages or _read_messages(context, run)
+        messages = messages or checkpoints.read_conversation(
+            context.store.read_records(
+                Checkpoint, run.run_id, checkpoints.MOST_MESSAGES, holding=checkpoints.HOLDING_SAID
+            )
+        )
         calls = {call.number: call for call in found.calls}
         older, crowded = _read_calls_with_effects(context, run)
         calls = {call.number: call for call in older} | calls
@@ -114,15 +118,6 @@ def read_history(context: Context, run: Run) -> History | None:
     if rows and (found is None or found.corrupt):
         log.warning("checkpoints of %s are damaged; what is whole is used", run.run_id)
     return found
-
-
-def _read_messages(context: Context, run: Run) -> tuple[ConversationMessage, ...]:
-    """Return the last messages of a run's conversation, however many calls ago."""
-    holding = checkpoints.HOLDING_SAID
-    rows = context.store.read_records(
-        Checkpoint, run.run_id, checkpoints.MOST_MESSAGES, holding=holding
-    )
-    return checkpoints.read_conversation(rows)
 
 
 def _read_calls_with_effects(context: Context, run: Run) -> tuple[Sequence[PastCall], bool]:

@@ -236,7 +236,7 @@ def give_gateway_runs_recovery_time(
     `others`: boots of other connected gateways, whose runs are left alone. Source: docs/origins.md,
     "Recovery of runs".
     """
-    for run in _find_gateway_runs(context, recovery.MAY_LAPSE):
+    for run in find_gateway_runs(context, recovery.MAY_LAPSE):
         if run.owner is not None and run.owner.boot in others:
             continue
         context.update_task(run.task_id, partial(_give_recovery_time, context, run, presence))
@@ -274,7 +274,7 @@ def build_waiting_notices(context: Context) -> tuple[Event, ...]:
     now = context.clock.now()
     return tuple(
         recovery.build_waiting_notice(facts.task, run, now)
-        for run in _find_gateway_runs(context, (RunState.BLOCKED,))
+        for run in find_gateway_runs(context, (RunState.BLOCKED,))
         if current_run.needs_word(run)
         and (facts := context.find_task(run.task_id)) is not None
         and not recovery.was_announced(
@@ -283,12 +283,8 @@ def build_waiting_notices(context: Context) -> tuple[Event, ...]:
     )
 
 
-def list_waiting_runs(context: Context) -> Sequence[Run]:
-    """Return the runs of this home's gateways that wait for their users."""
-    return _find_gateway_runs(context, (RunState.BLOCKED, RunState.REVIEW))
-
-
-def _find_gateway_runs(context: Context, states: Collection[RunState]) -> Sequence[Run]:
+def find_gateway_runs(context: Context, states: Collection[RunState]) -> Sequence[Run]:
+    """Return the runs of this home's gateways that are in one of these states."""
     found = context.store.find_runs(RunQuery(states=tuple(states), limit=MOST_ROWS))
     return [run for run in found if _is_gateway_run(context, run)]
 
@@ -472,7 +468,7 @@ def _deliver_now(context: Context, wake: Wake) -> None:
         open_wakes = (each for each in current if each.state in callers.OWED_STATES)
         return Change(
             wakes=tuple(
-                callers.deliver_kept(each, now)
+                each.model_copy(update={"due_at": now})
                 if callers.is_kept(each)
                 else _correct_wake_time(context, each)
                 for each in open_wakes

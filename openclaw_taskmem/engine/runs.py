@@ -13,7 +13,7 @@ from openclaw_taskmem.domain.changes import (
     continuation,
     plan_revision,
     questions,
-    quotas,
+    rights,
     task_runs,
 )
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes, find_handoff_notes
@@ -70,7 +70,6 @@ from taskmem_hookspecs import (
     TaskStatus,
     UserQuestion,
     Value,
-    Wake,
 )
 from taskmem_hookspecs.errors import Conflict, RunNotFound
 
@@ -297,7 +296,9 @@ def take_up_task(
         wake = None
         if moved is not None and (caller.owner is None or _is_parent_session(moved.run, caller)):
             taken_up = facts.model_copy(update={"task": task})
-            moved, wake = _add_resume_wake(context, taken_up, moved, now, answer)
+            resumed = apply_events(moved, ToldToGoOn(), now=now)
+            wake = make_resume_wake(context, taken_up, resumed.run, now, answer)
+            moved = resumed if wake else moved  # a run without a gateway session stays as it is
         gone = continuation.supersede_open_wakes(facts)
         change = Change(
             tasks=(task,) if task != facts.task else (),
@@ -409,15 +410,6 @@ def _assign_to_holder(context: Context, task: Task, run: Run, owner: Owner, call
 def _is_parent_session(run: Run | None, caller: Caller) -> bool:
     """Tell whether the caller's session is the parent of a background run."""
     return run is not None and run.told_session in {caller.session_key} - {None}
-
-
-def _add_resume_wake(
-    context: Context, facts: TaskFacts, moved: RunTransition, now: datetime, answer: str | None
-) -> tuple[RunTransition, Wake | None]:
-    """Wake the run's session. None, and the run unchanged: it has no gateway session."""
-    resumed = apply_events(moved, ToldToGoOn(), now=now)
-    wake = make_resume_wake(context, facts, resumed.run, now, answer)
-    return (resumed if wake else moved), wake
 
 
 def _take_up_run(
@@ -579,7 +571,7 @@ def record_step_outcome(
         updated = tasks.write_update(context, task_id, update)
         return StepResult(task=updated.task, unheard=updated.unheard)
     if wish.outcome == "failed":
-        quotas.guard_words(facts.task, caller)
+        rights.guard_words(facts.task, caller)
         task, left_out = _record_failed_step(context, facts, current, wish, caller)
         return StepResult(task=task, left_out=tuple(left_out))
     return StepResult(task=_grant_more_calls(context, task_id, wish, caller))

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.changes import (
     handoff,
     implicit_tasks,
     plan_revision,
-    quotas,
+    rights,
     task_runs,
     task_update,
 )
@@ -283,7 +283,7 @@ def _decide_completion(
     change, updated = written
     if refusal is not None:
         marks = tuple(step + 1 for step in sorted(updated.marked))
-        message = None if quotas.is_full(facts.task, request.caller) else request.message
+        message = None if rights.is_thread_full(facts.task, request.caller) else request.message
         rest = {"status": None, "completed_steps": marks, "message": message}
         change, updated = build(request.model_copy(update=rest))
         refused = add_kept(refusal, message, updated)
@@ -418,7 +418,7 @@ def revise_task_plan(
     def revise(facts: TaskFacts, now: datetime) -> Decision[RevisionResult]:
         consequence = "its plan stays as it is"
         guard_task(context, Act.WRITE, facts, caller, token=token, wish=consequence)
-        quotas.guard_words(facts.task, caller, "end it as it is")
+        rights.guard_words(facts.task, caller, "end it as it is")
         return plan_revision.revise_plan(
             facts,
             new_plan,
@@ -441,6 +441,6 @@ def _guard_more_tasks(context: Context, caller: Caller) -> None:
     Raises:
         LimitReached: The agent has its full number.
     """
-    maker, most = quotas.find_maker(caller, context.sessions), quotas.MOST_TASKS
+    maker, most = rights.find_maker(caller, context.sessions), rights.MOST_TASKS
     if maker is not None:
-        quotas.guard_tasks(context.store.count_open(Task, maker, most))
+        rights.guard_task_count(context.store.count_open(Task, maker, most))

@@ -21,6 +21,7 @@ from openclaw_taskmem.domain.changes import (
     recovery,
     task_runs,
 )
+from openclaw_taskmem.domain.changes.continuation import Origin, Turn
 from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
 from openclaw_taskmem.domain.changes.recovery import LapseAction, OwnerStatus
 from openclaw_taskmem.domain.effects import checkpoints
@@ -44,7 +45,6 @@ from openclaw_taskmem.domain.runs.machine import (
     apply_events,
 )
 from openclaw_taskmem.domain.tasks.plan import compute_progress
-from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.domain.wakes.notices import Milestone
 from openclaw_taskmem.engine import evidence, ledger, run_recovery, wakes

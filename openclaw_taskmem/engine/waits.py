@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 from openclaw_taskmem.domain.callers import OWED_STATES, Caller
-from openclaw_taskmem.domain.changes import quotas, rights, waits
+from openclaw_taskmem.domain.changes import rights, waits
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.changes.waits import Refinement, WaitFacts
 from openclaw_taskmem.domain.conditions import targets
@@ -361,6 +361,6 @@ def _guard_more_waits(context: Context, caller: Caller) -> None:
     Raises:
         LimitReached: The agent has its full number.
     """
-    maker, most = quotas.find_maker(caller, context.sessions), quotas.MOST_WAITS
+    maker, most = rights.find_maker(caller, context.sessions), rights.MOST_WAITS
     if maker is not None:
-        quotas.guard_waits(context.store.count_open(Wait, maker, most))
+        rights.guard_wait_count(context.store.count_open(Wait, maker, most))

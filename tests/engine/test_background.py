@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.errors import LimitReached, RunHeld, RunNotReady
 from openclaw_taskmem.domain.runs.machine import set_fields
-from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import gateway_reports, run_recovery, wakes
 from taskmem_hookspecs import Change, Message, Role, Run, RunQuery, RunState, SessionNames
 from taskmem_hookspecs.errors import InvalidArguments, NotAllowed, RunNotFound

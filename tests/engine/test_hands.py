@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.errors import Fenced, RunHeld, RunNotReady
 from openclaw_taskmem.domain.tasks import thread
-from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import gateway_reports, notifications, run_recovery, turns
 from openclaw_taskmem.engine.context import LiveState
 from openclaw_taskmem.engine.notifications import NotificationKind

@@ -15,8 +15,8 @@ import taskmem_evidence.hooks
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.person_calls import PersonCalls
 from openclaw_taskmem.domain.callers import Caller, GatewayPresence
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.errors import LimitReached, RunHeld
-from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import (
     evidence,
     gateway_reports,

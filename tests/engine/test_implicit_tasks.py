@@ -11,12 +11,12 @@ import pytest
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.tasks.lifecycle import REQUEST_BYTES
 from openclaw_taskmem.domain.text.texts import count_json_bytes
-from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.domain.views.user_actions import Command
 from openclaw_taskmem.engine import evidence, gateway_reports, notifications, run_recovery
 from openclaw_taskmem.engine.user_actions import run_command

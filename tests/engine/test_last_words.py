@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.domain.changes.continuation import Origin
 from taskmem_hookspecs import EventQuery
 from tests.support.sessions import MAIN, Session
 

@@ -8,7 +8,7 @@ import pytest
 
 import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.changes import quotas
+from openclaw_taskmem.domain.changes import rights
 from openclaw_taskmem.domain.errors import EvidenceMissing, LimitReached
 from taskmem_hookspecs import Change, Message, Role, TaskStatus, WaitStatus
 from taskmem_hookspecs.testing import a_task, a_wait
@@ -25,7 +25,7 @@ def own_fields(**changes: object) -> dict[str, object]:
 
 
 def test_a_full_task_is_ended_and_only_the_user_says_more(world: World) -> None:
-    task = a_task(**own_fields(message_count=quotas.MOST_MESSAGES))
+    task = a_task(**own_fields(message_count=rights.MOST_MESSAGES))
     world.store.commit(Change(tasks=(task,)))
 
     with pytest.raises(LimitReached, match="task_1 has 200,000 messages"):
@@ -46,7 +46,7 @@ def test_of_an_end_that_is_refused_a_full_task_keeps_no_words(tmp_path: Path) ->
     world = World(plugins=[("evidence", taskmem_evidence.hooks)])
     there = AGENT.model_copy(update={"folder": str(tmp_path)})
     made = {"artifacts": ["report.md"]}
-    task = a_task(**own_fields(message_count=quotas.MOST_MESSAGES, metadata=made))
+    task = a_task(**own_fields(message_count=rights.MOST_MESSAGES, metadata=made))
     world.store.commit(Change(tasks=(task,)))
 
     end = {"task_id": "task_1", "status": "completed", "message": "Done."}
@@ -59,7 +59,7 @@ def test_a_step_that_failed_adds_nothing_to_a_full_task(session: Session) -> Non
     task_id = session.register()
     store = session.world.store
     task = store.read_task(task_id).task
-    full = task.model_copy(update={"message_count": quotas.MOST_MESSAGES})
+    full = task.model_copy(update={"message_count": rights.MOST_MESSAGES})
     store.commit(Change(tasks=(full,)))
 
     for outcome in ("failed", "done"):
@@ -72,7 +72,7 @@ def test_a_step_that_failed_adds_nothing_to_a_full_task(session: Session) -> Non
 def test_who_has_as_many_open_tasks_as_one_may_ends_one_first(world: World) -> None:
     of_claude = own_fields(registrar_host="shell:claude-code", status=TaskStatus.PAUSED)
     kept = a_task(**of_claude)
-    every = (f"task_{number}" for number in range(quotas.MOST_TASKS))
+    every = (f"task_{number}" for number in range(rights.MOST_TASKS))
     tasks = (kept.model_copy(update={"task_id": task_id}) for task_id in every)
     world.store.commit(Change(tasks=tuple(tasks)))
     new = {"name": "One more", "plan": PLAN}
@@ -93,7 +93,7 @@ def test_who_has_as_many_open_tasks_as_one_may_ends_one_first(world: World) -> N
 def test_who_has_as_many_open_waits_as_one_may_cancels_one_first(world: World) -> None:
     of_dev = {"host": "openclaw", "session_key": "agent:dev:main", "home": "home_1"}
     kept = a_wait(**of_dev)
-    every = (f"wait_{number}" for number in range(quotas.MOST_WAITS))
+    every = (f"wait_{number}" for number in range(rights.MOST_WAITS))
     waits = (kept.model_copy(update={"wait_id": wait_id}) for wait_id in every)
     ended = kept.model_copy(update={"wait_id": "over", "status": WaitStatus.TIMEOUT})
     world.store.commit(Change(waits=(*waits, ended)))

@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.changes.continuation import Origin, Turn
 from openclaw_taskmem.domain.changes.rights import TABLE, Act, ActCondition, Tie
 from openclaw_taskmem.domain.effects.checkpoints import CallStartEntry
 from openclaw_taskmem.domain.errors import Fenced, RunHeld, RunNotReady, TaskEnded
-from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import gateway_reports, turns, user_actions
 from openclaw_taskmem.engine.turns import ReportContext
 from taskmem_hookspecs import Owner, TaskFacts, WakeState

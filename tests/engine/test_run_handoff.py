@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.errors import RunNotReady
-from openclaw_taskmem.domain.turns import Origin
 from taskmem_hookspecs import Change, RunState, WakeState
 from tests.support.sessions import Session
 from tests.support.world import PERSON

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.effects.checkpoints import READ
 from openclaw_taskmem.domain.runs.machine import LAST_WORDS_BYTES
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
 from openclaw_taskmem.domain.text.texts import count_json_bytes
-from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import run_history
 from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_hookspecs import FileChange, InvalidArguments, Owner

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.changes.questions import (
     ACCEPT_BUTTON,
     LEAVE_IT,
@@ -13,7 +14,6 @@ from openclaw_taskmem.domain.changes.questions import (
 )
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.machine import set_fields
-from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.domain.views.user_actions import Command
 from openclaw_taskmem.engine import gateway_reports, notifications, runs, user_actions
 from openclaw_taskmem.engine.notifications import NotificationKind

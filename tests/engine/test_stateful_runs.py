@@ -13,9 +13,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import Caller, GatewayPresence
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.changes.recovery import MAY_LAPSE
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import run_recovery
 from taskmem_hookspecs import (
     Checkpoint,

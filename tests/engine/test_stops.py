@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.domain.changes.continuation import Origin
 from taskmem_hookspecs import EventQuery, RunState
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, WORKER, World

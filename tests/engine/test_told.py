@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from taskmem_hookspecs import Change, RunState, Wake, WakeCause, WakeQuery, WakeState

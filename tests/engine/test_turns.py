@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.callers import KEY_BYTES, Caller, find_key_fault
-from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.engine import turns
 from taskmem_hookspecs import Change, Owner, RunQuery, RunState, TaskQuery
 from tests.support.memory_store import MemoryStore

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.errors import EvidenceMissing
-from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.domain.views.overview import Section
 from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine import lookup, overview, user_actions

@@ -10,9 +10,9 @@ import pytest
 
 import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import set_fields
-from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, gateway_reports, run_recovery, turns
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Owner, RunState, Wake, WakeCause, WakeQuery, WakeState

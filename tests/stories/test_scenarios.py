@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from openclaw_taskmem.domain import turns
 from openclaw_taskmem.domain.changes import continuation, task_runs
 from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
 from tests.support import scenarios as played
@@ -32,7 +31,7 @@ def test_a_loop_is_ended_within_its_cap_and_told_once(scenario: Scenario) -> Non
 
 
 def nothing_runs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(turns.Turn, "awaited_work", ())
+    patch.setattr(continuation.Turn, "awaited_work", ())
 
 
 def a_minute_is_an_hour(patch: pytest.MonkeyPatch) -> None:

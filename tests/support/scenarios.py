@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from openclaw_taskmem.domain.callers import GatewayPresence
-from openclaw_taskmem.domain.turns import Origin, has_closing_question
+from openclaw_taskmem.domain.changes.continuation import Origin, has_closing_question
 from openclaw_taskmem.engine import gateway_reports, run_recovery, stuck
 from openclaw_taskmem.engine.turns import resume_awaiting_run
 from taskmem_hookspecs import EventQuery, RunState, TaskmemError, TaskStatus

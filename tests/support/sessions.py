@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_taskmem.domain.callers import Caller, GatewayPresence
+from openclaw_taskmem.domain.changes.continuation import Origin, Turn
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry, digest_text
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
-from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from openclaw_taskmem.engine import gateway_reports, run_recovery, turns
 from openclaw_taskmem.engine.ledger import FileActivity

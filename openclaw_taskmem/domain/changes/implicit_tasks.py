@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import continuation, task_runs
+from openclaw_taskmem.domain.changes.continuation import Turn
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry
 from openclaw_taskmem.domain.policies import RunPolicy
@@ -33,7 +34,6 @@ from openclaw_taskmem.domain.runs.machine import (
 )
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import clip, to_plain_line
-from openclaw_taskmem.domain.turns import Turn
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes.notices import Milestone
 from taskmem_hookspecs import Change, Owner, Run, Task, TaskFacts, TaskStatus, Value
@@ -119,7 +119,9 @@ def open_task(
         policy=policy,
     )
     written = (
-        checkpoints.build_checkpoint(run_id, number, _assign_first_step(each.entry), each.at)
+        checkpoints.build_checkpoint(
+            run_id, number, each.entry.model_copy(update={"step": 0}), each.at
+        )
         for number, each in enumerate(seen, start=1)
     )
     return change.model_copy(
@@ -129,10 +131,6 @@ def open_task(
             "events": (*change.events, *moved.events),
         }
     )
-
-
-def _assign_first_step(entry: CallStartEntry | CallEndEntry) -> CallStartEntry | CallEndEntry:
-    return entry.model_copy(update={"step": 0})
 
 
 def end_turn(facts: TaskFacts, run: Run, turn: Turn, now: datetime) -> Change:

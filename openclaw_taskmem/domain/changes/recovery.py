@@ -36,7 +36,6 @@ from openclaw_taskmem.domain.text.texts import (
     to_plain_line,
 )
 from openclaw_taskmem.domain.wakes import notices, outbox
-from openclaw_taskmem.domain.wakes import outbox as registrars
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
 from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
 from taskmem_hookspecs import (
@@ -241,7 +240,7 @@ def apply_lapse(
         case LapseAction.QUEUE:
             moved = _queue_run(run, verdict.why, now)
             # The registrar's wake tells of the former owner, so it is out of date.
-            gone = registrars.settle_registrar_wakes(facts.wakes)
+            gone = outbox.settle_registrar_wakes(facts.wakes)
             log = (*moved.events, *outbox.build_settled_events(gone, now))
             return Change(runs=(moved.run,), wakes=gone, events=log)
         case LapseAction.RESUME:

@@ -1,8 +1,11 @@
-"""Decide who may do what to a task and its waits.
+"""Decide who may do what to a task and its waits, and how much of them an agent may have.
 
 A caller's relation to a task is its tie; `TABLE` has what each tie allows, and
 `docs/who-may-do-what.md` prints it. Who may write for an open run and claim it also depends on the
-run's state: see `domain/runs/current_run.py`. Source: docs/decisions/0026-one-table-of-rights.md.
+run's state: see `domain/runs/current_run.py`. The numbers are above what was measured to work well,
+so that no honest agent meets them; they do not limit people and the daemon itself.
+
+Source: docs/decisions/0026-one-table-of-rights.md.
 """
 
 from __future__ import annotations
@@ -11,11 +14,19 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain.callers import AGENT, GATEWAY, Caller, is_other_gateway, is_same_host
-from openclaw_taskmem.domain.errors import RunHeld
+from openclaw_taskmem.domain.callers import (
+    AGENT,
+    GATEWAY,
+    Caller,
+    is_other_gateway,
+    is_same_host,
+    list_host_names,
+)
+from openclaw_taskmem.domain.changes.task_update import UpdateRequest
+from openclaw_taskmem.domain.errors import LimitReached, RunHeld
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.text.texts import format_duration
-from taskmem_hookspecs import Run, RunState, SessionNames, Task, Value, Wait
+from taskmem_hookspecs import Maker, Run, RunState, SessionNames, Task, Value, Wait
 from taskmem_hookspecs.errors import NotAllowed
 
 
@@ -314,3 +325,86 @@ def _is_for_role(run: Run | None, caller: Caller) -> bool:
     if run is None or run.state is not RunState.QUEUED:
         return False
     return caller.gateway_owner is None or current_run.is_for_owner(run, caller.gateway_owner)
+
+
+# --- how much an agent may have ------------------------------------------------
+
+
+MOST_TASKS: Final = 25_000
+"""Most open tasks of one agent."""
+MOST_WAITS: Final = 5_000
+"""Most open waits of one agent."""
+MOST_MESSAGES: Final = 200_000
+"""Most messages of a task; agents add none after that."""
+
+
+def find_maker(caller: Caller, sessions: SessionNames) -> Maker | None:
+    """Return whose tasks and waits are counted with a caller's; None: they are not counted.
+
+    Each agent of a gateway is counted by itself. All agents of another host are counted together,
+    with their shells, because their sessions are only what they say.
+    """
+    if caller.host is None:  # a person, or the program itself
+        return None
+    agent = sessions.find_agent(caller.session_key) if caller.kind == GATEWAY else None
+    return Maker(hosts=list_host_names(caller.host), agent=agent)
+
+
+def guard_task_count(count: int) -> None:
+    """Refuse one more task of an agent with so many open ones.
+
+    Raises:
+        LimitReached: The agent has the most that it may have.
+    """
+    if count >= MOST_TASKS:
+        raise LimitReached(
+            f"You have {MOST_TASKS:,} open tasks, as many as one agent may; end those that "
+            'are over with task_update, status "completed" or "cancelled" (task_list '
+            "shows them), before you register another. Nothing was written."
+        )
+
+
+def guard_wait_count(count: int) -> None:
+    """Refuse one more wait of an agent with so many open ones.
+
+    Raises:
+        LimitReached: The agent has the most that it may have.
+    """
+    if count >= MOST_WAITS:
+        raise LimitReached(
+            f"You have {MOST_WAITS:,} open waits, as many as one agent may; cancel those "
+            "that you do not need with wait_cancel, or let some end, before you start "
+            "another. Nothing was written."
+        )
+
+
+def is_thread_full(task: Task, caller: Caller) -> bool:
+    """True if a caller may add no message to a task."""
+    return task.message_count >= MOST_MESSAGES and not caller.is_user
+
+
+def guard_words(task: Task, caller: Caller, way: str = "leave your words out") -> None:
+    """Refuse an agent's message to a task that is full; `way`: what to do instead.
+
+    Raises:
+        LimitReached: The task has the most messages that it may have.
+    """
+    if is_thread_full(task, caller):
+        raise LimitReached(
+            f"{task.task_id} has {task.message_count:,} messages, and agents add none "
+            f"after {MOST_MESSAGES:,}; {way}, or register a new task with task_register and "
+            "go on there. Nothing was written."
+        )
+
+
+def guard_message_count(task: Task, wish: UpdateRequest) -> None:
+    """Refuse an update with a message to a task that is full, unless it ends the task.
+
+    Raises:
+        LimitReached: The task has the most messages that it may have.
+    """
+    if task.message_count < MOST_MESSAGES:
+        return
+    ends = wish.status is not None and wish.status.terminal and not task.status.terminal
+    if (wish.message is not None or wish.ask is not None) and not ends:
+        guard_words(task, wish.caller)

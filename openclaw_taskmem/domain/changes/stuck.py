@@ -20,7 +20,6 @@ from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import format_count, format_duration
 from openclaw_taskmem.domain.wakes import notices, outbox
-from openclaw_taskmem.domain.wakes import outbox as registrars
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
 from openclaw_taskmem.domain.wakes.outbox import LONGEST_TURN
 from taskmem_hookspecs import (
@@ -144,7 +143,7 @@ def restore_last_alert(task: Task, wakes: Sequence[Wake], now: datetime) -> Task
     It loses it where the clock is set back (`startup.reschedule_tasks`); once it is set forward
     again, the alerts of `wakes` still have theirs.
     """
-    alerts = (wake.created_at for wake in wakes if registrars.is_alert(wake))
+    alerts = (wake.created_at for wake in wakes if outbox.is_alert(wake))
     latest = max((at for at in alerts if at <= now), default=None)
     if latest is None or latest <= (task.last_stuck_alert_at or latest):
         return None
@@ -227,7 +226,7 @@ def alert_registrar(
         return Change(tasks=(task.model_copy(update={"held_until": claimed_by}),))
     complaint, alerted = _describe_unclaimed(run, verdict, now), _count_alert(task, now)
     session = task.registrar_session
-    gone = registrars.was_registrar_refused(wakes)
+    gone = outbox.was_registrar_refused(wakes)
     if session is not None and not gone and reaches(task.registrar_host, session):
         return _wake_registrar(facts, alerted, complaint, wake_id, now)
     line = f"{notices.format_task_name(task)} {complaint}"
@@ -245,9 +244,9 @@ def _wake_registrar(
 
     `alerted` is the task after it. A wake that was sent before is closed.
     """
-    wake = registrars.build_unclaimed_wake(alerted, complaint, wake_id, now)
-    open_ = registrars.list_registrar_wakes(facts.wakes)
-    before = [*filterfalse(registrars.is_review_reminder, open_)]
+    wake = outbox.build_unclaimed_wake(alerted, complaint, wake_id, now)
+    open_ = outbox.list_registrar_wakes(facts.wakes)
+    before = [*filterfalse(outbox.is_review_reminder, open_)]
     due = [old for old in before if old.state is WakeState.DUE]
     if due:
         task = facts.task.model_copy(update={"last_stuck_alert_at": now})
@@ -302,6 +301,6 @@ def _count_alert(task: Task, now: datetime) -> Task:
 def find_due_wake(facts: TaskFacts) -> Wake | None:
     """Return the stuck wake of a task that is still due; None: none."""
     for wake in facts.wakes:
-        if registrars.has_packet(wake) and wake.state is WakeState.DUE:
+        if outbox.has_packet(wake) and wake.state is WakeState.DUE:
             return wake
     return None

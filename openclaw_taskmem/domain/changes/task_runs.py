@@ -34,10 +34,8 @@ from openclaw_taskmem.domain.runs.machine import (
     apply_events,
     begin_run,
 )
-from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import quote_line
 from openclaw_taskmem.domain.wakes import notices, outbox
-from openclaw_taskmem.domain.wakes import outbox as registrars
 from openclaw_taskmem.domain.wakes.notices import Milestone, NoticeKind
 from taskmem_hookspecs import (
     Change,
@@ -233,7 +231,7 @@ def apply_call(
     gone: tuple[Wake, ...] = ()
     user_events: tuple[Event, ...] = ()
     if after.state is not run.state:
-        settle = registrars.settle_registrar_wakes(facts.wakes)
+        settle = outbox.settle_registrar_wakes(facts.wakes)
         gone = (
             settle if after.state is RunState.RUNNING else continuation.supersede_open_wakes(facts)
         )
@@ -285,7 +283,8 @@ def attribute_answer(answer: str | None, run: Run | None, caller: Caller) -> str
     if answer is None:
         return None
     early = run is not None and run.state.is_waiting and not _is_later_turn(run, caller)
-    return lifecycle.attribute_words(answer, caller.name_relay(early=early))
+    relay = caller.name_relay(early=early)
+    return answer if relay is None else f"As relayed by {relay}: {answer}"
 
 
 def _is_sent_back(run: Run, caller: Caller, sessions: SessionNames) -> bool:

@@ -257,11 +257,6 @@ def is_completion_message(message: Message) -> bool:
     return is_lifecycle and _COMPLETED_LINE.match(message.content) is not None
 
 
-def attribute_words(words: str, relay: str | None) -> str:
-    """Prefix the user's words with the agent that relayed them; None: nobody did."""
-    return words if relay is None else f"As relayed by {relay}: {words}"
-
-
 def build_answer_message(task: Task, answer: str, now: datetime) -> Message:
     """Build the thread's entry for the user's answer to a question."""
     return Message(

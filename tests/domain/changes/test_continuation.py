@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.changes import continuation, stuck
-from openclaw_taskmem.domain.changes.continuation import Block, Fail, GoOn, RestRun
+from openclaw_taskmem.domain.changes.continuation import Block, Fail, GoOn, Origin, RestRun, Turn
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import set_fields
-from openclaw_taskmem.domain.turns import Origin, Turn
 from taskmem_hookspecs import (
     Change,
     Event,

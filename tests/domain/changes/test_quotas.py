@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.changes import quotas
+from openclaw_taskmem.domain.changes import rights
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.errors import LimitReached
 from taskmem_hookspecs import Maker, TaskStatus
@@ -17,39 +17,39 @@ from taskmem_openclaw.agent_host import SESSIONS
 AGENT = Caller(host="mcp:claude-code")
 ITS_SHELL = Caller(host="shell:claude-code", person=True)
 PERSON = Caller(person=True)
-FULL = a_task(message_count=quotas.MOST_MESSAGES)
+FULL = a_task(message_count=rights.MOST_MESSAGES)
 
 
 @pytest.mark.parametrize("caller", [AGENT, ITS_SHELL])
 def test_agents_add_no_words_to_a_task_that_is_full(caller: Caller) -> None:
-    room = FULL.model_copy(update={"message_count": quotas.MOST_MESSAGES - 1})
+    room = FULL.model_copy(update={"message_count": rights.MOST_MESSAGES - 1})
     for wish in (
         UpdateRequest(message="At it.", caller=caller),
         UpdateRequest(ask="Red or blue?", caller=caller),
         UpdateRequest(message="Rest.", status=TaskStatus.PAUSED, caller=caller),
     ):
-        quotas.guard_update(room, wish)
+        rights.guard_message_count(room, wish)
         with pytest.raises(LimitReached, match=r"200,000; leave .* task_register"):
-            quotas.guard_update(FULL, wish)
+            rights.guard_message_count(FULL, wish)
 
 
 @pytest.mark.parametrize("status", TaskStatus)
 def test_a_full_task_takes_any_status_and_marks(status: TaskStatus) -> None:
-    quotas.guard_update(FULL, UpdateRequest(status=status, caller=AGENT))
-    quotas.guard_update(FULL, UpdateRequest(completed_steps=(1,), caller=AGENT))
+    rights.guard_message_count(FULL, UpdateRequest(status=status, caller=AGENT))
+    rights.guard_message_count(FULL, UpdateRequest(completed_steps=(1,), caller=AGENT))
 
 
 @pytest.mark.parametrize("status", [s for s in TaskStatus if s.terminal])
 def test_a_full_task_takes_the_words_that_end_it(status: TaskStatus) -> None:
     wish = UpdateRequest(message="Over.", status=status, caller=AGENT)
-    quotas.guard_update(FULL, wish)
+    rights.guard_message_count(FULL, wish)
     over = FULL.model_copy(update={"status": status})
     with pytest.raises(LimitReached):
-        quotas.guard_update(over, wish)
+        rights.guard_message_count(over, wish)
 
 
 def test_a_full_task_takes_a_persons_words() -> None:
-    quotas.guard_update(FULL, UpdateRequest(message="Go on.", caller=PERSON))
+    rights.guard_message_count(FULL, UpdateRequest(message="Go on.", caller=PERSON))
 
 
 def test_quota_joins_agents_of_a_host_but_not_of_a_gateway() -> None:
@@ -57,19 +57,19 @@ def test_quota_joins_agents_of_a_host_but_not_of_a_gateway() -> None:
     gateway = Caller(host="openclaw:9", session_key="agent:dev:main:thread:5")
     named = AGENT.model_copy(update={"session_key": "agent:dev:main"})
 
-    assert quotas.find_maker(AGENT, SESSIONS) == quotas.find_maker(ITS_SHELL, SESSIONS) == claude
-    assert quotas.find_maker(named, SESSIONS) == claude
-    assert quotas.find_maker(Caller(host="mcp"), SESSIONS) == Maker(hosts=("mcp",))
+    assert rights.find_maker(AGENT, SESSIONS) == rights.find_maker(ITS_SHELL, SESSIONS) == claude
+    assert rights.find_maker(named, SESSIONS) == claude
+    assert rights.find_maker(Caller(host="mcp"), SESSIONS) == Maker(hosts=("mcp",))
     dev = Maker(hosts=("openclaw:9",), agent="agent:dev")
-    assert quotas.find_maker(gateway, SESSIONS) == dev
-    assert quotas.find_maker(PERSON, SESSIONS) is None
+    assert rights.find_maker(gateway, SESSIONS) == dev
+    assert rights.find_maker(PERSON, SESSIONS) is None
 
 
 @pytest.mark.parametrize(
     ("guard", "most", "way"),
     [
-        (quotas.guard_tasks, quotas.MOST_TASKS, "task_update"),
-        (quotas.guard_waits, quotas.MOST_WAITS, "wait_cancel"),
+        (rights.guard_task_count, rights.MOST_TASKS, "task_update"),
+        (rights.guard_wait_count, rights.MOST_WAITS, "wait_cancel"),
     ],
 )
 def test_one_more_than_an_agent_may_have_is_refused_with_a_way(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain import turns
-from openclaw_taskmem.domain.turns import ProviderFailureKind
+from openclaw_taskmem.domain.changes import continuation
+from openclaw_taskmem.domain.changes.continuation import ProviderFailureKind
 
 QUESTIONS = {
     "plain": "Shall I deploy it now?",
@@ -72,23 +72,23 @@ STATEMENTS = {
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_turn_that_ends_in_a_question_mark_asks(name: str) -> None:
-    assert turns.has_closing_question(QUESTIONS[name])
+    assert continuation.has_closing_question(QUESTIONS[name])
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_turn_that_ends_in_anything_else_asks_nothing(name: str) -> None:
-    assert not turns.has_closing_question(STATEMENTS[name])
+    assert not continuation.has_closing_question(STATEMENTS[name])
 
 
 @given(st.text(), st.sampled_from([".", "。", "!", "…", ". 🚀", ".**", '."', ".)"]))
 def test_a_statement_never_asks_whatever_came_before(before: str, end: str) -> None:
-    assume(not (end == "!" and before.endswith(turns._QUESTION_MARKS)))  # "?!" asks
-    assert not turns.has_closing_question(before + end)
+    assume(not (end == "!" and before.endswith(continuation._QUESTION_MARKS)))  # "?!" asks
+    assert not continuation.has_closing_question(before + end)
 
 
 @given(st.text(), st.text("*_`~\"'”’»)]}> \n\u200b🚀", max_size=9))
 def test_a_question_asks_whatever_decorates_it(before: str, after: str) -> None:
-    assert turns.has_closing_question(f"{before}?{after}")
+    assert continuation.has_closing_question(f"{before}?{after}")
 
 
 # --- providers ------------------------------------------------------------------
@@ -131,17 +131,17 @@ PASSING = {
 
 @pytest.mark.parametrize("name", FOR_THE_USER)
 def test_a_key_or_a_bill_is_for_the_user_to_mend(name: str) -> None:
-    assert turns.classify_failure(FOR_THE_USER[name]) is ProviderFailureKind.CREDENTIALS
+    assert continuation.classify_failure(FOR_THE_USER[name]) is ProviderFailureKind.CREDENTIALS
 
 
 @pytest.mark.parametrize("name", FOR_NOBODY)
 def test_a_request_that_is_wrong_will_be_wrong_again(name: str) -> None:
-    assert turns.classify_failure(FOR_NOBODY[name]) is ProviderFailureKind.REFUSED
+    assert continuation.classify_failure(FOR_NOBODY[name]) is ProviderFailureKind.REFUSED
 
 
 @pytest.mark.parametrize("name", PASSING)
 def test_what_passes_is_neither(name: str) -> None:
-    assert turns.classify_failure(PASSING[name]) is ProviderFailureKind.PASSING
+    assert continuation.classify_failure(PASSING[name]) is ProviderFailureKind.PASSING
 
 
 @pytest.mark.parametrize(
@@ -155,5 +155,8 @@ def test_what_passes_is_neither(name: str) -> None:
 def test_what_the_gateway_calls_it_counts_before_the_words(
     reason: str, trouble: ProviderFailureKind
 ) -> None:
-    assert turns.classify_failure("429 or 401 or 400", reason) is trouble
-    assert turns.classify_failure("HTTP 400: no", "something new") is ProviderFailureKind.REFUSED
+    assert continuation.classify_failure("429 or 401 or 400", reason) is trouble
+    assert (
+        continuation.classify_failure("HTTP 400: no", "something new")
+        is ProviderFailureKind.REFUSED
+    )
