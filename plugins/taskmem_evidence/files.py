@@ -80,10 +80,7 @@ def read_stamps(info: os.stat_result) -> FileStamps:
 def is_made_since(seen: FileStamps, born: int | None, since: datetime) -> bool:
     """Return whether a file was made after `since`.
 
-    Args:
-        seen: Its state.
-        born: Its creation time in nanoseconds since 1970; None: unknown.
-        since: When the work began.
+    `born` is its creation in nanoseconds since 1970; None: unknown.
     """
     earliest = (since - _EPOCH) // timedelta(microseconds=1) * 1000 - TICK
     # Only the kernel sets `changed`, so it shows the file system's resolution: if that is whole

@@ -37,11 +37,7 @@ class ClaimUnchecked(ClaimDoubted):
 def build_verified_finding(claim: Claim, checksum: str, size: int, detail: str) -> Finding:
     """Return the finding of a claim that holds.
 
-    Args:
-        claim: Its checksum, if any, must match.
-        checksum: SHA-256 of the content, in hex.
-        size: Size of the content. Bytes.
-        detail: A sentence that says what exists.
+    The claim's checksum, if any, must match; `checksum` is the SHA-256 in hex, and `size` in bytes.
 
     Raises:
         ClaimRefuted: The checksum differs from the claimed one.

@@ -45,8 +45,7 @@ def is_askable(address: str) -> bool:
     The agent's URL is untrusted data. Private and local addresses are allowed, because agents serve
     what they make there.
 
-    Args:
-        address: IPv4 or IPv6, with or without a zone.
+    An address is IPv4 or IPv6, with or without a zone.
     """
     return not any(
         each.is_link_local or each in _METADATA
@@ -57,8 +56,7 @@ def is_askable(address: str) -> bool:
 def is_public(address: str) -> bool:
     """Return whether an address is public: neither of this machine nor of a private network.
 
-    Args:
-        address: IPv4 or IPv6, with or without a zone.
+    An address is IPv4 or IPv6, with or without a zone.
     """
     meant = [*_expand_address(ip_address(address.partition("%")[0]))]
     # A translated address is as public as its target.

@@ -14,7 +14,11 @@ SESSIONS: Final = SessionNames(prefix="agent:", background=":taskmem:", lower_ca
 
 
 class OpenClawHost:
-    """`AgentHost` and `NamingHost` through the plug-in's socket."""
+    """`AgentHost` and `NamingHost` through the plug-in's socket.
+
+    What it is asked to do raises `WakeUndelivered` if the gateway is not running or could not do
+    it, and `WakeRefused` if there is no plug-in or no such session.
+    """
 
     def __init__(
         self,
@@ -30,30 +34,15 @@ class OpenClawHost:
         return SESSIONS
 
     async def say(self, notice: Notice) -> None:
-        """Show a notice to the user of a session: on their channel, else in the session's chat.
-
-        Raises:
-            WakeUndelivered: The gateway is not running, or could not do it.
-            WakeRefused: There is no plug-in, or no such session.
-        """
+        """Show a notice to the user of a session: on their channel, else in the session's chat."""
         await self._ask_plugin("say", **notice.model_dump())
 
     async def show(self, view: SessionView) -> None:
-        """Show the user of a session its card and its buttons.
-
-        Raises:
-            WakeUndelivered: The gateway is not running, or could not do it.
-            WakeRefused: There is no plug-in, or no such session.
-        """
+        """Show the user of a session its card and its buttons."""
         await self._ask_plugin("show", **view.model_dump(mode="json"))
 
     async def stop(self, session_key: str, age: float) -> None:
-        """Stop the running turn of a session if it is at least `age` seconds old.
-
-        Raises:
-            WakeUndelivered: The gateway is not running, or could not do it.
-            WakeRefused: There is no plug-in.
-        """
+        """Stop the running turn of a session if it is at least `age` seconds old."""
         answer = await self._ask_plugin("stop", session_key=session_key, age=age * 1000)
         if answer.get("stopped") is False:
             raise WakeUndelivered(f"The turn of {session_key} could not be stopped.")

@@ -355,11 +355,7 @@ class FileWatch:
         )
 
     async def end(self) -> str:
-        """Return the place of the file's end.
-
-        Raises:
-            TargetGone: The file is missing or cannot be read, or may not be shown now.
-        """
+        """Return the place of the file's end; raises as `here` does."""
         return (await self.here()).place
 
     async def look(self, place: str, start: str) -> Frame:

@@ -78,9 +78,7 @@ class TypedLineDetector:
     def __init__(self, typing_state: TypingState, *, interactive: bool) -> None:
         """Start at a line's start.
 
-        Args:
-            typing_state: The typing state there.
-            interactive: Whether a person may be typing on this terminal.
+        `interactive`: a person may be typing on this terminal.
         """
         self.typing_state = typing_state
         self._interactive = interactive

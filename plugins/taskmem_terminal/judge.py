@@ -74,10 +74,7 @@ class View:
     def __init__(self, frame: Frame, *, changed_at: datetime, cursor: str) -> None:
         """Set the frame.
 
-        Args:
-            frame: The sensor's frame.
-            changed_at: When the target last changed.
-            cursor: The text before the cursor on its line, typed or not.
+        `cursor` is the text before the cursor on its line, typed or not.
         """
         self.frame = frame
         self.cursor = cursor

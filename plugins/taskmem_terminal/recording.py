@@ -408,9 +408,8 @@ def _lock_file(path: Path) -> Generator[None]:
 def describe_end(what: str, status: int | None) -> str:
     """Return a sentence on how something ended.
 
-    Args:
-        what: The subject of the sentence.
-        status: The exit status; the negative number of the signal that ended it; None: unknown.
+    `what` is its subject. A negative status is the number of the signal that ended it; None:
+    unknown.
     """
     if status is None:
         return f"{what} ended."

@@ -193,11 +193,7 @@ class RecordingWatch:
         )
 
     async def end(self) -> str:
-        """Return the place after everything recorded so far.
-
-        Raises:
-            TargetGone: The recording was removed, or replaced by a new run of its name.
-        """
+        """Return the place after everything recorded so far; raises as `here` does."""
         end = Segments(self._recording.folder).end
         return f"{self._read_metadata().id}:{StreamPosition(end, end)}"
 

@@ -123,9 +123,8 @@ def moves_cursor(data: bytes) -> bool:
 def render_lines(raw: list[bytes], columns: int | None = None) -> list[list[str]]:
     """Return the visible text of each raw line, without trailing spaces.
 
-    Args:
-        raw: Masked lines, without their line feeds; the last one may be unfinished.
-        columns: Width of the terminal; None: unlimited, so nothing wraps.
+    The lines are masked and without line feeds; the last one may be unfinished. `columns` is the
+    terminal's width; None: unlimited, so nothing wraps.
     """
     if not raw:
         return []

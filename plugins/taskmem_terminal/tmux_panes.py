@@ -321,10 +321,7 @@ class Scrollback:
     def __init__(self, pane: Pane, captured: list[bytes], above: int) -> None:
         """Set the output of `capture-pane -J`, which begins `above` lines above the screen.
 
-        Args:
-            pane: The pane at that moment.
-            captured: Its lines; wrapped ones are joined.
-            above: How many lines above the screen were requested.
+        Wrapped lines are joined.
         """
         first = pane.history - min(pane.history, above)
         self._rows: list[int] = []

@@ -207,11 +207,7 @@ class _WatchedPane:
         )
 
     async def end(self) -> str:
-        """Return the place of the end of the pane's output.
-
-        Raises:
-            TargetGone: The pane was closed, or has no client.
-        """
+        """Return the place of the end of the pane's output; raises as `here` does."""
         return (await self.here()).place
 
     async def look(self, place: str, start: str) -> Frame:

@@ -71,10 +71,7 @@ def find_screen_display(
 ) -> Desktop:
     """Return the display for the target `screen`.
 
-    Args:
-        environ: The daemon's environment.
-        platform: The system, as in `sys.platform`.
-        sockets: Names of the files in `SOCKETS`.
+    `sockets`: the names of the files in `SOCKETS`; `platform` is as in `sys.platform`.
 
     Raises:
         NoProvider: It cannot be watched; the message says what is missing.
@@ -157,10 +154,8 @@ class WindowChoice(NamedTuple):
 def choose_window(name: str, windows: Sequence[Window]) -> WindowChoice:
     """Return the window that a name means.
 
-    Args:
-        name: A part of its title, in any case; or its id, as `0x4200003`, or as `69206019`,
-            unless only a title contains that number.
-        windows: All windows, topmost first.
+    A name is a part of a title, in any case; or an id, as `0x4200003`, or as `69206019`, unless
+    only a title contains that number. The windows are topmost first.
 
     Raises:
         InvalidArguments: The name is empty.

@@ -233,6 +233,7 @@ def _make_client(secret: str, address: str) -> httpx.AsyncClient:
 
 
 def _build_request(model: str, question: Question) -> dict[str, Any]:
+    """Return the body of a question; Google takes names in either spelling."""
     parts: list[dict[str, Any]] = [
         {"text": part}
         if isinstance(part, str)
@@ -259,7 +260,7 @@ def _choose_thinking_config(model: str) -> dict[str, str | int]:
     Only the Lite models of Gemini 3 support `MINIMAL`; Gemini 2.5 has no levels.
     """
     if "gemini-2" in model:
-        return {"thinkingBudget": 128 if "pro" in model else 0}
+        return {"thinking_budget": 128 if "pro" in model else 0}
     return {"thinking_level": "MINIMAL" if "lite" in model else "LOW"}
 
 
@@ -355,11 +356,7 @@ def _explain_refusal(
 ) -> ReaderUnavailable:
     """Return what an error status means, without the key.
 
-    Args:
-        response: The refusal.
-        secret: The key.
-        variable: The variable with the key.
-        model: The model that was asked.
+    `variable` is the name of the variable with the key, `secret`.
     """
     code, error = response.status_code, _read_error(response)
     details = [each for each in error.get("details") or () if isinstance(each, dict)]

@@ -225,9 +225,7 @@ class OcrEngine(Protocol):
     async def read(self, picture: bytes, *, numbers: bool = False) -> OcrPage:
         """Return the text of a PNG or JPEG; empty if it shows none.
 
-        Args:
-            picture: The whole target, or a part.
-            numbers: Whether numbers matter, which may double the time.
+        If `numbers` matter, it may take twice as long.
 
         Raises:
             JudgeUnavailable: It could not be read.
@@ -372,11 +370,7 @@ class RapidOcr:
         return None
 
     async def read(self, picture: bytes, *, numbers: bool = False) -> OcrPage:
-        """Return the text of a PNG or JPEG; empty if it shows none.
-
-        Raises:
-            JudgeUnavailable: The engine cannot be loaded, or cannot read the picture.
-        """
+        """Return the text of a PNG or JPEG, as `OcrEngine` says."""
         del numbers  # it reads each phrase by itself
         async with self._turn:
             return arrange_words(await asyncio.to_thread(self._find_words, picture))

@@ -109,9 +109,7 @@ class Scene:
 def build_picture_question(conditions: Mapping[str, str], scene: Scene) -> list[str | bytes]:
     """Return the parts of a question; bytes are JPEGs.
 
-    Args:
-        conditions: Conditions by id.
-        scene: What is shown.
+    The conditions are given by their ids.
     """
     parts: list[str | bytes] = [
         describe_condition(number, words) for number, words in conditions.items()
@@ -188,11 +186,8 @@ class QuestionBatcher:
     ) -> tuple[PictureVerdict, ReaderReply]:
         """Return the reader's verdict on a condition, and its reply.
 
-        Args:
-            words: The condition.
-            scene: What is shown.
-            alone: Whether to ask about this condition only: another condition may be the reason
-                for a refused or invalid answer.
+        `alone`: ask about this condition only, because another one may be the reason for a refused
+        or invalid answer.
 
         Raises:
             PromptInjectionSuspected: The reader also said yes to the decoy.
@@ -273,12 +268,8 @@ class PictureJudge:
     ) -> None:
         """Set the condition and the reader.
 
-        Args:
-            words: The question's condition.
-            asker: Asks the reader.
-            calls: Maximum number of answers.
-            sides: The sides of the condition that are judged.
-            now: The time, in the looks' monotonic seconds.
+        `calls` is the maximum number of answers; `sides` are those of the condition that are
+        judged; `now` returns the looks' monotonic seconds.
         """
         self.name = asker.reader.name
         self.sides = sides

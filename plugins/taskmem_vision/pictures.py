@@ -162,10 +162,8 @@ class LookHistory:
     def add_look(self, now: float, pixels: Image.Image, title: str | None = None) -> Look:
         """Return the look with these pixels; the previous look if nothing differs.
 
-        Args:
-            now: Time of the look, in monotonic seconds.
-            pixels: From the screen: RGB, or four bytes in the order BGRX.
-            title: The target's title; None: it has none.
+        `now` is in monotonic seconds; `pixels` are RGB, or four bytes in the order BGRX. `title`:
+        the target's title; None: it has none.
         """
         look, last = Look(self, now, pixels), self._last
         if last is not None and look.sight == last.sight and title == self._title:
@@ -241,10 +239,7 @@ class Look:
 def to_look(picture: Picture, track: LookHistory | None, now: float) -> Look:
     """Return the look of a picture.
 
-    Args:
-        picture: The frame's picture.
-        track: The history of earlier looks; None: there are none.
-        now: Time of the look, in monotonic seconds.
+    `track`: the earlier looks; None: there are none. `now` is in monotonic seconds.
     """
     if isinstance(picture, Look):
         return picture
@@ -291,11 +286,8 @@ class Shot:
     def __init__(self, look: Look, focus: Collection[Block], *, lines: bool = False) -> None:
         """Encode a look and the part with news.
 
-        Args:
-            look: The look.
-            focus: Blocks with news.
-            lines: Show the whole lines around the news: if a line changes from the middle on,
-                its beginning belongs to the news.
+        `focus` are the blocks with news; `lines` shows the whole lines around them: if a line
+        changes from the middle on, its beginning belongs to the news.
         """
         self.number: Final = look.number
         self.focus: Final = frozenset(focus)
@@ -440,11 +432,8 @@ class JudgementScheduler:
     ) -> list[Shot]:
         """Return the shots to judge now, oldest first, and mark them as being judged.
 
-        Args:
-            now: Time of the last look.
-            reason: Why they are judged.
-            whole: Whether the whole last shot is judged, not only what is new in it; then later
-                news in the same look does not count.
+        `now` is the time of the last look. `whole`: the whole last shot is judged, not only what is
+        new in it; then later news in the same look does not count.
         """
         shots, self._kept = self._kept, []
         look, last = self.look, shots[-1] if shots else None
@@ -477,11 +466,8 @@ class JudgementScheduler:
     ) -> None:
         """Record that the judgement did not decide the wait.
 
-        Args:
-            shots: What was judged.
-            now: When the judgement ended.
-            again_seconds: When to look again even if nothing changes; None: not needed.
-            whole: Whether the whole last shot was judged.
+        `again_seconds`: when to look again even if nothing changes; None: not needed. `whole`: the
+        whole last shot was judged.
         """
         if shots:
             self.shown = shots[-1]
@@ -492,8 +478,7 @@ class JudgementScheduler:
     def watch_region(self, part: tuple[float, float, float, float] | None) -> None:
         """Postpone what happens outside a part of the target.
 
-        Args:
-            part: Left, top, right, bottom, from 0 to 1; None: everything counts.
+        The part is left, top, right, bottom, from 0 to 1; None: everything counts.
         """
         region = None
         if part is not None and self.look is not None:

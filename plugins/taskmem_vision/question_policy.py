@@ -89,10 +89,7 @@ class MotionHistory:
     def record_changes(self, now: float, changed: Iterable[Block], *, anew: bool = False) -> Motion:
         """Record the blocks that differ from the previous look, and classify them.
 
-        Args:
-            now: Time of the look.
-            changed: The blocks.
-            anew: Whether the picture's size changed; this clears the history.
+        `anew`: the picture's size changed, which clears the history.
         """
         if anew:
             self._times.clear()
@@ -385,11 +382,9 @@ class QuestionPolicy:
     ) -> frozenset[Block]:
         """Return the changed blocks that stand still, each once; empty: none.
 
-        Args:
-            now: Time of the last look.
-            unlike: Returns the blocks that differ between that look and the last one asked about;
-                None: nothing was asked yet. A block that went back to its old state is not new; if
-                it has settled, it may have stalled and is rechecked.
+        `unlike` returns the blocks that differ between the last look, at `now`, and the last one
+        asked about; None: nothing was asked yet. A block that went back to its old state is not
+        new; if it has settled, it may have stalled and is rechecked.
         """
         self._collect_settled(now)
         warm_at = self._rhythms.warm_at
@@ -450,10 +445,8 @@ class QuestionPolicy:
     def record_no_result(self, now: float, again_seconds: float | None = None) -> None:
         """Record that the answer decided nothing: the patches asked about rest.
 
-        Args:
-            now: When the answer came.
-            again_seconds: When the model wants another look even if nothing changes; None: it did
-                not say.
+        `again_seconds`: when the model wants another look even if nothing changes; None: it did not
+        say.
         """
         for patch in self._about:
             # A patch that changed during the question gets a short rest, but not twice in a row.

@@ -427,10 +427,8 @@ class ScreenJudge:
     ) -> None:
         """Set the condition and the OCR engine.
 
-        Args:
-            condition: Its forms are possible for the target.
-            engine: Reads pictures; None: only the title is read.
-            now: The time, in the looks' monotonic seconds.
+        The condition's forms are possible for the target. `engine` reads pictures; None: only the
+        title is read. `now` returns the looks' monotonic seconds.
 
         Raises:
             BadPattern: A regular expression of the condition is invalid.

@@ -102,7 +102,7 @@ class LookThrottle:
 
 
 class _PictureWatch:
-    """`Watch` without `wait_for_change` and `close`, which subclasses add; it has one place."""
+    """`Watch` without `wait_for_change`, which subclasses add; it has one place."""
 
     def __init__(self, note: str | None) -> None:
         """Set the note about the target for the first frame; None: none."""
@@ -111,6 +111,7 @@ class _PictureWatch:
         self._look: Look | None = None
         self._gone: str | None = None
         self._throttle = LookThrottle()
+        self._loop = asyncio.get_running_loop()
 
     async def here(self) -> Frame:
         """Return the current frame, with the note about the target.
@@ -133,8 +134,16 @@ class _PictureWatch:
         del place, start
         return await self._build_frame()
 
+    async def close(self) -> None:
+        """Close the connection to the display."""
+        self._hang_up()
+
     async def _refresh_look(self) -> str | None:
         """Look if something may be new; return why nothing can be seen."""
+        raise NotImplementedError
+
+    def _hang_up(self) -> None:
+        """Close the connection to the display, if it is open."""
         raise NotImplementedError
 
     @property
@@ -153,12 +162,6 @@ class _PictureWatch:
             gone=self._gone,
         )
 
-    def _keep_look(self, look: Look) -> None:
-        """Store a look, and record whether it shows something new."""
-        if look is not self._look:
-            self._throttle.record_motion()
-        self._look = look
-
 
 class _ScreenWatch(_PictureWatch):
     """`Watch` on a screen."""
@@ -168,10 +171,7 @@ class _ScreenWatch(_PictureWatch):
     ) -> None:
         """Start to watch.
 
-        Args:
-            desktop: The display of the screen.
-            privacy: Decides which windows are private.
-            connect: Connects to a display that reports painting; None: there is none.
+        `connect` connects to a display that reports painting; None: there is none.
 
         Raises:
             DisplayGone: It cannot be reached.
@@ -181,7 +181,6 @@ class _ScreenWatch(_PictureWatch):
         self._privacy = privacy
         self._connect = connect
         self._display: X11Display | None = None
-        self._loop = asyncio.get_running_loop()
         try:
             self._listen()
             self._capture()
@@ -198,10 +197,6 @@ class _ScreenWatch(_PictureWatch):
             await self._throttle.wait_for_event()
         else:
             await self._throttle.wait_for_poll()
-
-    async def close(self) -> None:
-        """Close the connection to the display."""
-        self._hang_up()
 
     # --- looking ------------------------------------------------------------
 
@@ -228,9 +223,11 @@ class _ScreenWatch(_PictureWatch):
         hidden = self._find_private_boxes()
         pixels = _take_screenshot(self._desktop.name)
         # A window may have appeared or moved during the capture.
-        self._keep_look(
-            self._track.add_look(at, _black_out(pixels, {*hidden, *self._find_private_boxes()}))
-        )
+        pixels = _black_out(pixels, {*hidden, *self._find_private_boxes()})
+        look = self._track.add_look(at, pixels)
+        if look is not self._look:
+            self._throttle.record_motion()
+        self._look = look
 
     def _find_private_boxes(self) -> list[Box]:
         """Return the boxes of private windows with their frames, which show titles."""
@@ -322,7 +319,6 @@ class _WindowWatch(_PictureWatch):
         self._known = True
         """True if the window's title is known; False after the display has gone."""
         self._listening = True
-        self._loop = asyncio.get_running_loop()
         display.watch_window(display.root)
         display.watch_window(window.id)
         self._refresh_family()
@@ -331,10 +327,6 @@ class _WindowWatch(_PictureWatch):
     async def wait_for_change(self) -> None:
         """Wait until something was painted or moved; return at most five times a second."""
         await self._throttle.wait_for_event()
-
-    async def close(self) -> None:
-        """Close the display connection."""
-        self._hang_up()
 
     # --- looking ------------------------------------------------------------
 

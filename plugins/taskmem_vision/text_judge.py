@@ -148,11 +148,9 @@ class QuestionPacer:
     ) -> None:
         """Record an answer about the last frame that does not decide the wait.
 
-        Args:
-            reason: Why the question was asked.
-            doubtful: The answer is a yes that must be confirmed.
-            hints: Texts that would show that the condition holds.
-            look_again_seconds: After how long the model wants another look; None: it did not say.
+        `doubtful`: the answer is a yes that must be confirmed. `hints` are texts that would show
+        that the condition holds. `look_again_seconds`: after how long the model wants another look;
+        None: it did not say.
         """
         self.calls += 1
         self._asked, self._asked_at = self._sight, self._now

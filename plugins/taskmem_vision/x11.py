@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from PIL import Image
 
@@ -116,121 +116,6 @@ _LONGEST_PROPERTY: Final = 1024
 """Maximum size read of a property, in 32-bit words."""
 
 
-class _Properties:
-    """Reads properties from one server."""
-
-    def __init__(self, core: Any) -> None:  # noqa: ANN401 - it has no types
-        """Set the core protocol of the connection."""
-        self._core = core
-        asked = [core.InternAtom(False, len(each), each) for each in _ATOMS]  # noqa: FBT003
-        self._atoms = {
-            name: int(each.reply().atom) for name, each in zip(_ATOMS, asked, strict=True)
-        }
-
-    def list_windows(self, root: int) -> Sequence[int]:
-        """Return the windows that the window manager lists, topmost last."""
-        return _read_numbers(self._ask_property(root, self._atoms[_CLIENT_LIST]))
-
-    def find_app_windows(self, numbers: Iterable[int]) -> Sequence[int]:
-        """Return the application windows among `numbers` or inside them.
-
-        A window with no application's window inside it is returned itself.
-        """
-        found: dict[int, list[int]] = {number: [] for number in numbers}
-        level = [(number, number) for number in found]
-        for _ in range(_DEEPEST_FRAME + 1):
-            asked = [(outer, self._ask_inner(each)) for outer, each in level]
-            level = list[tuple[int, int]]()
-            for outer, each in asked:
-                children, speaks = each.read_children(), each.is_application()
-                if speaks:
-                    found[outer].append(each.number)
-                else:
-                    level += [(outer, child) for child in reversed(children)]
-        return [each for outer, inner in found.items() for each in inner or [outer]]
-
-    def read_windows(self, numbers: Sequence[int]) -> tuple[Window, ...]:
-        """Return the properties of the windows that exist, in the given order."""
-        asked = [
-            _WindowReplies(
-                number,
-                self._core.GetWindowAttributes(number),
-                self._ask_titles(number),
-                self._ask_property(number, self._atoms["_NET_WM_PID"]),
-                self._ask_property(number, self._atoms["WM_CLIENT_LEADER"]),
-                self._ask_property(number, x.Atom.WM_TRANSIENT_FOR),
-            )
-            for number in numbers
-        ]
-        return tuple(found for each in asked if (found := each.read_window()) is not None)
-
-    def _ask_inner(self, number: int) -> _FrameReplies:
-        return _FrameReplies(
-            number,
-            self._core.QueryTree(number),
-            self._ask_titles(number),
-            self._ask_property(number, self._atoms["WM_STATE"]),
-            self._ask_property(number, x.Atom.WM_TRANSIENT_FOR),
-        )
-
-    def _ask_titles(self, number: int) -> tuple[Any, Any]:
-        """Request both title properties: the new one, and the old one as a fallback."""
-        new = self._ask_property(number, self._atoms["_NET_WM_NAME"])
-        return new, self._ask_property(number, x.Atom.WM_NAME)
-
-    def _ask_property(self, number: int, atom: int) -> Any:  # noqa: ANN401
-        return self._core.GetProperty(
-            *(False, number, atom, x.GetPropertyType.Any, 0, _LONGEST_PROPERTY)
-        )
-
-
-class _WindowReplies(NamedTuple):
-    """Pending replies about one window."""
-
-    number: int
-    attributes: Any
-    titles: tuple[Any, Any]
-    pid: Any
-    leader: Any
-    owner: Any
-
-    def read_window(self) -> Window | None:
-        """Read all replies; None: the window is gone."""
-        shown = None
-        with suppress(x.WindowError):
-            shown = self.attributes.reply().map_state
-        window = Window(
-            id=self.number,
-            title=_decode_title(*self.titles),
-            pid=next(iter(_read_numbers(self.pid)), None),
-            group=next(iter(_read_numbers(self.leader)), None),
-            owner=next(iter(_read_numbers(self.owner)), None),
-            shown=shown == x.MapState.Viewable,
-        )
-        return None if shown is None else window
-
-
-class _FrameReplies(NamedTuple):
-    """Pending replies about a window that may be another's frame."""
-
-    number: int
-    tree: Any
-    titles: tuple[Any, Any]
-    state: Any
-    owner: Any
-
-    def read_children(self) -> Sequence[int]:
-        """Return the child windows, topmost last."""
-        with suppress(*_GONE_ERRORS):
-            return [*self.tree.reply().children]
-        return []
-
-    def is_application(self) -> bool:
-        """Return whether it has a title, WM_STATE or an owner, as frames do not."""
-        marks = (_decode_title(*self.titles), _read_bytes(self.state), _read_bytes(self.owner))
-        return any(marks)
-
-
 def _decode_title(new: Any, old: Any) -> str:  # noqa: ANN401
     """Return a title on one line, of the new property or else of the old one."""
     found, fallback = _read_bytes(new), _read_bytes(old)
@@ -302,7 +187,10 @@ class X11Display:
             self._damage.QueryVersion(1, 1).reply()
             self.root: int = self._connection.get_setup().roots[self._connection.pref_screen].root
             self.handle: int = self._connection.get_file_descriptor()
-            self._properties = _Properties(self._core)
+            asked = [self._core.InternAtom(False, len(each), each) for each in _ATOMS]  # noqa: FBT003
+            self._atoms = {
+                name: int(each.reply().atom) for name, each in zip(_ATOMS, asked, strict=True)
+            }
             self._shared: SharedSegment | None = None
             if self._has_extension("MIT-SHM"):
                 self._shm: Any = self._connection(shm.key)
@@ -324,12 +212,12 @@ class X11Display:
     def list_windows(self) -> tuple[Window, ...]:
         """Return the application windows, topmost first."""
         with self._guard_connection():
-            return self._properties.read_windows(self._list_window_ids())
+            return self._read_windows(self._list_window_ids())
 
     def read_window(self, number: int) -> Window | None:
         """Return a window's properties; None: it does not exist."""
         with self._guard_connection():
-            return next(iter(self._properties.read_windows([number])), None)
+            return next(iter(self._read_windows([number])), None)
 
     def read_box(self, number: int) -> Box | None:
         """Return a window's box on the screen; None: it does not exist."""
@@ -389,7 +277,7 @@ class X11Display:
         """
         with self._guard_connection():
             mask = _WINDOW_EVENTS
-            if number == self.root and not self._properties.list_windows(number):
+            if number == self.root and not self._read_client_list():
                 mask |= x.EventMask.SubstructureNotify
             try:
                 self._core.ChangeWindowAttributesChecked(number, x.CW.EventMask, [mask]).check()
@@ -464,12 +352,77 @@ class X11Display:
 
     def _list_window_ids(self) -> Sequence[int]:
         """Return the ids of application windows, topmost first."""
-        ids = self._properties.list_windows(self.root)
+        ids = self._read_client_list()
         if not ids:
             # The window manager keeps no list: search the root window's children and their frames.
             there = self._core.QueryTree(self.root).reply().children
-            return self._properties.find_app_windows([*there][::-1])
+            return self._find_app_windows([*there][::-1])
         return ids[::-1]
+
+    def _read_client_list(self) -> Sequence[int]:
+        """Return the windows that the window manager lists, topmost last."""
+        return _read_numbers(self._ask_property(self.root, self._atoms[_CLIENT_LIST]))
+
+    def _find_app_windows(self, numbers: Iterable[int]) -> Sequence[int]:
+        """Return the application windows among `numbers` or inside them.
+
+        An application's window has a title, WM_STATE or an owner, as frames do not. A window with
+        no application's window inside it is returned itself.
+        """
+        found: dict[int, list[int]] = {number: [] for number in numbers}
+        level = [(number, number) for number in found]
+        for _ in range(_DEEPEST_FRAME + 1):
+            asked = [
+                (
+                    *(outer, each, self._core.QueryTree(each), self._ask_titles(each)),
+                    self._ask_property(each, self._atoms["WM_STATE"]),
+                    self._ask_property(each, x.Atom.WM_TRANSIENT_FOR),
+                )
+                for outer, each in level
+            ]
+            level = list[tuple[int, int]]()
+            for outer, each, tree, titles, state, owner in asked:
+                children: Sequence[int] = []
+                with suppress(*_GONE_ERRORS):
+                    children = [*tree.reply().children]
+                if any([_decode_title(*titles), _read_bytes(state), _read_bytes(owner)]):
+                    found[outer].append(each)
+                else:
+                    level += [(outer, child) for child in reversed(children)]
+        return [each for outer, inner in found.items() for each in inner or [outer]]
+
+    def _read_windows(self, numbers: Sequence[int]) -> tuple[Window, ...]:
+        """Return the properties of the windows that exist, in the given order."""
+        asked = [
+            (
+                *(number, self._core.GetWindowAttributes(number), self._ask_titles(number)),
+                self._ask_property(number, self._atoms["_NET_WM_PID"]),
+                self._ask_property(number, self._atoms["WM_CLIENT_LEADER"]),
+                self._ask_property(number, x.Atom.WM_TRANSIENT_FOR),
+            )
+            for number in numbers
+        ]
+        windows: list[Window] = []
+        for number, attributes, titles, *links in asked:
+            shown = None
+            with suppress(x.WindowError):
+                shown = attributes.reply().map_state
+            title = _decode_title(*titles)
+            pid, group, owner = (next(iter(_read_numbers(each)), None) for each in links)
+            if shown is not None:
+                is_shown = shown == x.MapState.Viewable
+                windows.append(Window(number, title, pid, group, owner, is_shown))
+        return tuple(windows)
+
+    def _ask_titles(self, number: int) -> tuple[Any, Any]:
+        """Request both title properties: the new one, and the old one as a fallback."""
+        new = self._ask_property(number, self._atoms["_NET_WM_NAME"])
+        return new, self._ask_property(number, x.Atom.WM_NAME)
+
+    def _ask_property(self, number: int, atom: int) -> Any:  # noqa: ANN401
+        return self._core.GetProperty(
+            *(False, number, atom, x.GetPropertyType.Any, 0, _LONGEST_PROPERTY)
+        )
 
     def _read_drawable(self, drawable: int, size: tuple[int, int]) -> bytes:
         """Return pixels, four bytes each."""

@@ -75,17 +75,14 @@ export class Cards {
       for (const [key, button] of known)
         if (!keys.includes(key)) await this.#removeButtons(key, button);
       for (const question of questions) await this.askQuestion(session, question);
-      answer = await this.#putCard(session, card).catch((error) => this.#logRefusal(error));
+      answer = await this.#putCard(session, card).catch((error) => {
+        // Any other error may pass, so the daemon tries again.
+        if (!error.gatewayCode || error.gatewayCode === "UNAVAILABLE") throw error;
+        this.#warn("cards", `no card can be shown (${error.message})`);
+        return {};
+      });
     }
     return answer;
-  }
-
-  /** Log an error by which the gateway refuses a card for good; throw any other, so that the daemon
-   * tries again. */
-  #logRefusal(error) {
-    if (!error.gatewayCode || error.gatewayCode === "UNAVAILABLE") throw error;
-    this.#warn("cards", `no card can be shown (${error.message})`);
-    return {};
   }
 
   #warn(about, what) {

@@ -211,7 +211,11 @@ export class DaemonClient {
     };
     const socket = await this.#connect()
       .catch(startOne)
-      .catch((error) => Promise.reject(explainError(error)));
+      .catch((error) => {
+        if (error instanceof DaemonError) throw error;
+        const unusable = `The daemon's socket cannot be used (${error.code}). See: taskmem doctor`;
+        throw buildUnavailable(ABSENT.includes(error.code) ? GONE : unusable);
+      });
     try {
       await this.#sendRequest(socket, "report", { events: [this.buildHello()] }, HELLO_MS);
       if (this.#closed) throw buildStopped();
@@ -330,16 +334,6 @@ export class DaemonClient {
       );
     });
   }
-}
-
-/** Turn a system error of a connection into a `DaemonError`; return a `DaemonError` as it is. */
-function explainError(error) {
-  if (error instanceof DaemonError) return error;
-  return buildUnavailable(
-    ABSENT.includes(error.code)
-      ? GONE
-      : `The daemon's socket cannot be used (${error.code}). See: taskmem doctor`,
-  );
 }
 
 /** Return a promise's result; reject with a `DaemonError` after `ms` milliseconds. `sentence` is

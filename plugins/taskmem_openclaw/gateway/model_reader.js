@@ -267,18 +267,14 @@ export class ModelReader {
 
   #findDefaultModel() {
     const { resolveDefaultModelForAgent } = this.api.runtime.modelConfig ?? {};
+    const agents = this.#readConfig().agents?.entries ?? {};
     const found = resolveDefaultModelForAgent?.({
       cfg: this.#readConfig(),
-      agentId: this.#findAgent(),
+      agentId: Object.keys(agents).find((each) => agents[each]?.default) ?? "main",
     });
     return found
       ? `${found.provider}/${found.model}`
       : (readModelName(this.#readDefaults().model) ?? "");
-  }
-
-  #findAgent() {
-    const agents = this.#readConfig().agents?.entries ?? {};
-    return Object.keys(agents).find((each) => agents[each]?.default) ?? "main";
   }
 
   #readDefaults() {

@@ -109,7 +109,10 @@ export class Notices {
     )
       throw error;
     if (await this.#isClosed(context)) return false;
-    this.#warn(context.channel, error);
+    const reason = error?.message ?? "no reason given";
+    this.api.logger.warn(
+      `taskmem: a notice on ${context.channel} may not have been sent: ${reason}`,
+    );
     return true;
   }
 
@@ -146,11 +149,6 @@ export class Notices {
       adapter.resolveEffectiveTextChunkLimit?.({ cfg, accountId, fallbackLimit }) ?? fallbackLimit;
     const parts = adapter.chunker(text, limit);
     return parts.length ? parts : [text];
-  }
-
-  #warn(channel, error) {
-    const reason = error?.message ?? "no reason given";
-    this.api.logger.warn(`taskmem: a notice on ${channel} may not have been sent: ${reason}`);
   }
 }
 

@@ -176,18 +176,15 @@ export class SessionReports {
   /** Return the session that spawned a sub-agent; undefined: it is none. For one that was spawned
    * before a restart and goes on after it, only the gateway knows that. */
   #findParent(session) {
-    if (!this.#parents.has(session) && session?.includes(CHILD))
-      this.#parents.set(session, this.#askSpawner(session));
-    return this.#parents.get(session);
-  }
-
-  /** Ask the gateway which session spawned another; undefined: it does not say. */
-  #askSpawner(session) {
+    if (this.#parents.has(session) || !session?.includes(CHILD)) return this.#parents.get(session);
+    let parent;
     try {
-      return readSession(this.api, session)?.spawnedBy;
+      parent = readSession(this.api, session)?.spawnedBy;
     } catch {
-      return undefined;
+      // The gateway does not say.
     }
+    this.#parents.set(session, parent);
+    return parent;
   }
 
   /** Return `{ request }`, what the user said in a session's turn; `{}`: the user said nothing. */

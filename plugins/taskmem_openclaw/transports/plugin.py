@@ -37,10 +37,8 @@ class PluginTransport(ReachMixin):
     ) -> None:
         """Set the environment and the time limits.
 
-        Args:
-            environ: Names the state folder and OpenClaw's configuration.
-            seconds: Time limit of one delivery. Seconds.
-            patience: Time limit for the gateway to load the plug-in. Seconds.
+        `seconds` limits one delivery; `patience`, how long the gateway may take to load the plug-
+        in.
         """
         self._environ = environ
         self._seconds = seconds
