@@ -1,4 +1,4 @@
-"""Read the settings once, from the environment first, then from `config.toml`.
+"""Read the settings once, from the environment first, then from `config.toml`; and list them.
 
 The setting `x_y` is the variable `TASKMEM_X_Y`. Settings of the file are put into the environment,
 so that plug-ins read one place. For settings of delivery, which belong to the home, the file comes
@@ -205,7 +205,7 @@ def list_defaults() -> dict[str, object]:
     return {name: value for name, value in {**own, **held}.items() if name not in hidden}
 
 
-def list_values(settings: Settings) -> dict[str, object]:
+def _list_values(settings: Settings) -> dict[str, object]:
     """Return the value of each setting by its name, but for the home."""
     return {
         name: _read_place(getattr(settings, _PLACES[name][0]), name)
@@ -328,8 +328,8 @@ def list_changed_settings(settings: Settings, environ: Mapping[str, str]) -> dic
     """
     defaults = list_defaults()
     chosen = {
-        f"{PREFIX}{name.upper()}": format_value(value)
-        for name, value in list_values(settings).items()
+        f"{PREFIX}{name.upper()}": _format_value(value)
+        for name, value in _list_values(settings).items()
         if name not in _NO_CHOICE and value != defaults[name]
     }
     others = (*(f"{PREFIX}{name.upper()}" for name in _PLUGIN_SETTINGS), *_OF_OPENCLAW)
@@ -358,12 +358,12 @@ def _format_file_value(value: object) -> str:
     return str(value)
 
 
-def format_value(value: object) -> str:
+def _format_value(value: object) -> str:
     """Format a value as in the environment."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
-        return ",".join(map(format_value, cast("tuple[object, ...]", value)))
+        return ",".join(map(_format_value, cast("tuple[object, ...]", value)))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -494,3 +494,76 @@ def find_unknown_settings(environ: Iterable[str]) -> list[str]:
     """
     variables = list_variables()
     return sorted(n for n in environ if n.startswith(PREFIX) and n not in variables)
+
+
+# --- the list of all -----------------------------------------------------------------------
+
+
+_DEFAULT_SOURCE: Final = "default"
+_OF_PLUGINS: Final = {
+    f"{PREFIX}GEMINI_CALLS_PER_DAY": "1000",
+    f"{PREFIX}GEMINI_MODEL": "gemini-3.5-flash-lite",
+    f"{PREFIX}HOST_CALLS_PER_DAY": "200",
+    f"{PREFIX}OPENCLAW_BIN": "openclaw",
+    f"{PREFIX}RECORD_DAYS": "30",
+    f"{PREFIX}RECORD_LOAD": "2",
+    f"{PREFIX}RECORD_MB": "5000",
+}
+"""Defaults of the built-in plug-ins' own settings."""
+
+
+def read_settings_list(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings as JSON: those that were chosen, then those at their default.
+
+    Credentials are not told, only that they are set. `wrong` says by variable why a value is
+    invalid.
+
+    Raises:
+        SettingsInvalid: The file cannot be read, or the state folder is not ours.
+    """
+    read = dict(environ)
+    settings, wrong = read_settings(read)
+    values: dict[str, str | None] = {f"{PREFIX}HOME": str(settings.home.folder)}
+    for name, value in _list_values(settings).items():
+        values[f"{PREFIX}{name.upper()}"] = _format_value(value)
+    others = list_variables() - values.keys() - {f"{PREFIX}{name.upper()}" for name in _OF_CALLERS}
+    values |= {name: read.get(name, "").strip() or None for name in others}
+    defaults = {
+        f"{PREFIX}ARTIFACT_ROOTS": _format_value(settings.roots),
+        f"{PREFIX}DATABASE_URL": settings.database,
+        # OpenClaw's plug-in reads this one itself; without it, what was chosen in set-up counts.
+        f"{PREFIX}HOLD_BACK": "as chosen in set-up",
+        **_OF_PLUGINS,
+    }
+    values |= {name: each for name, each in defaults.items() if not read.get(name, "").strip()}
+    values |= list_changed_settings(settings, read) | {name: read[name] for name in wrong}
+    rows = [
+        {
+            "name": name,
+            "value": None if value is None else scrub(value),
+            "from": _find_source(name, environ, read, settings),
+        }
+        for name, value in sorted(values.items())
+    ]
+    rows.sort(key=lambda row: row["from"] == _DEFAULT_SOURCE)
+    odd = [*find_misspelt_settings(environ), *settings.warnings]
+    return {
+        "home": str(settings.home.folder),
+        "settings": rows,
+        "odd": odd,
+        "wrong": {name: scrub(why) for name, why in wrong.items()},
+    }
+
+
+def _find_source(
+    name: str, environ: Mapping[str, str], read: Mapping[str, str], settings: Settings
+) -> str:
+    """Say where the value of a variable is from.
+
+    `environ`: the environment as it was; `read`: the one into which the file's settings were put.
+    """
+    is_in_environ = bool(environ.get(name, "").strip())
+    is_in_file = name.removeprefix(PREFIX).lower() in settings.in_file and read[name].strip()
+    if is_in_file and (name in FILE_FIRST or not is_in_environ):
+        return str(settings.home.config)
+    return "environment" if is_in_environ else _DEFAULT_SOURCE

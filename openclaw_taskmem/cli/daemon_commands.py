@@ -271,18 +271,35 @@ def log_(*, lines: int, follows: bool) -> None:
     print_log(find_home(os.environ).log, lines, follows=follows)
 
 
+def _print_settings(found: Mapping[str, Any]) -> None:
+    """Print what `read_settings_list` returned; defaults are dimmed, and wrong values marked."""
+    from openclaw_taskmem.cli.tables import Cell, Column, Paragraph, Table, make_cell, print_all
+
+    wrong = found["wrong"]
+    rows: list[list[Cell]] = []
+    for row in found["settings"]:
+        is_wrong = row["name"] in wrong
+        style = "red" if is_wrong else "dim" if row["from"] == "default" else ""
+        value = f"{row['value']} (wrong)" if is_wrong else row["value"] or "-"
+        rows.append([Cell(text, style) for text in (row["name"], value, row["from"])])
+    columns = [Column("setting", fixed=True), Column("value"), Column("from")]
+    odd = (Paragraph(make_cell(Cell(sentence, "yellow"))) for sentence in found["odd"])
+    why = (Paragraph(make_cell(Cell(sentence, "red"))) for sentence in wrong.values())
+    print_all((Table(columns, rows), *odd, *why))
+
+
 @click.command()
 @AS_JSON
 def settings(*, as_json: bool) -> None:
     """Show every setting, its value, and where that is from."""
-    from openclaw_taskmem.cli import settings_list
+    from openclaw_taskmem.config import read_settings_list
     from taskmem_hookspecs.errors import SettingsInvalid
 
     try:
-        found = settings_list.read_settings_list(os.environ)
+        found = read_settings_list(os.environ)
     except SettingsInvalid as error:
         fail(str(error))
-    print_json(found) if as_json else settings_list.print_settings(found)
+    print_json(found) if as_json else _print_settings(found)
     sys.exit(1 if found["wrong"] else 0)
 
 

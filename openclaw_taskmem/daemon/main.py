@@ -21,11 +21,11 @@ from urllib.parse import unquote
 from openclaw_taskmem import __version__
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.config import Settings, load_settings
-from openclaw_taskmem.daemon import logfile, mcp, processes
+from openclaw_taskmem.daemon import logfile, mcp
 from openclaw_taskmem.daemon.background_loops import BackgroundLoops
 from openclaw_taskmem.daemon.dispatcher import Dispatcher
 from openclaw_taskmem.daemon.home_identity import ensure_identity
-from openclaw_taskmem.daemon.lock import Lock, read_file_identity
+from openclaw_taskmem.daemon.lock import Lock, is_alive, read_file_identity
 from openclaw_taskmem.daemon.plugin_loops import PluginLoops, run_sources
 from openclaw_taskmem.daemon.readers import Readers, choose_readers
 from openclaw_taskmem.daemon.server import MOST_FACES, RelayExits, SocketServer
@@ -178,7 +178,7 @@ async def _serve_one_home(
         clock=clock,
         policies=_build_policies(settings),
         sessions=plugin_host.read_session_names(agent_host),
-        is_alive=processes.is_alive,
+        is_alive=is_alive,
         wait_watcher=supervisor,
         recall_sources=sources,
         ask_reader=readers.ask,

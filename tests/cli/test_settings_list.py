@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from openclaw_taskmem.cli import daemon_commands
 from openclaw_taskmem.cli.command_line import cli
-from openclaw_taskmem.cli.settings_list import print_settings, read_settings_list
-from openclaw_taskmem.config import list_variables, load_settings
+from openclaw_taskmem.config import (
+    list_variables,
+    load_settings,
+    read_settings_list,
+)
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_openclaw import reader
 from taskmem_recorder import machine, recorder
@@ -131,7 +135,7 @@ def test_settings_are_printed_with_what_is_odd(
     environ: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     environ["TASKMEM_KEEP_DAIS"] = "3"
-    print_settings(read_settings_list(environ))
+    daemon_commands._print_settings(read_settings_list(environ))
     out = capsys.readouterr().out
     assert out.splitlines()[0].split() == ["setting", "value", "from"]
     assert "TASKMEM_KEEP_DAYS is meant, perhaps." in out
