@@ -35,7 +35,6 @@ from taskmem_hookspecs import (
     TaskNotFound,
     TaskStatus,
     Wake,
-    WakeQuery,
     WakeState,
 )
 from taskmem_hookspecs.errors import RunNotFound
@@ -85,7 +84,6 @@ def _record_answer(
 
 
 BOOT: Final = "gateway_boot"
-MOST_ROWS: Final = 10_000
 SAID_BYTES: Final = 300
 """Bytes stored of the reason why a turn failed."""
 
@@ -106,7 +104,7 @@ def handle_gateway_start(
     if presence.boot in known:
         return
     due = presence.started_at + outbox.SETTLING_TIME
-    open_wakes = _find_owed_wakes(context)
+    open_wakes = run_recovery.find_owed_wakes(context, *OWED_STATES)
     sent = [
         wake
         for wake in open_wakes
@@ -143,7 +141,7 @@ def settle_turn_wakes(
 
     `error`: why no model answered; None: one did.
     """
-    open_wakes = _find_owed_wakes(context)
+    open_wakes = run_recovery.find_owed_wakes(context, *OWED_STATES)
     carried = [wake for wake in open_wakes if wake.delivery_id in deliveries]
     if error is not None:
         failure = texts.clip(texts.to_plain_line(error), SAID_BYTES)
@@ -260,11 +258,6 @@ def _find_latest_task(
     every = list_background_runs(context, session_key, host)
     waiting = (run.task_id for run in every if run.state.is_waiting)
     return next(waiting, None)
-
-
-def _find_owed_wakes(context: Context) -> Sequence[Wake]:
-    """Return this home's wakes that are due or sent and not acknowledged."""
-    return context.store.find_wakes(WakeQuery(states=OWED_STATES, limit=MOST_ROWS))
 
 
 def _cap_due_time(current: Sequence[Wake], instant: datetime) -> Change:

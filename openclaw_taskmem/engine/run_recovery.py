@@ -422,7 +422,7 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
         except Conflict:
             _reschedule_one_by_one(context, moved)
     if force:
-        for wake in _find_owed_wakes(context, *callers.OWED_STATES):
+        for wake in find_owed_wakes(context, *callers.OWED_STATES):
             if _correct_wake_time(context, wake) != wake:
                 _deliver_now(context, wake)
     context.commit(Change(bookmarks=(context.store.make_bookmark(POLICY_BOOKMARK, policy),)))
@@ -437,7 +437,7 @@ def release_startup_wakes(context: Context) -> None:
     without a home, which may be another's.
     """
     now = context.clock.now()
-    for wake in _find_owed_wakes(context, WakeState.DUE):
+    for wake in find_owed_wakes(context, WakeState.DUE):
         alone = wake.home is not None or not context.store.is_shared
         is_kept = callers.is_kept(wake) and context.reaches(wake.host, wake.session_key)
         if alone and (is_kept or outbox.is_in_flight(wake, now)):
@@ -453,12 +453,12 @@ def _has_future_rows(context: Context) -> bool:
         any(task.updated_at > now for task in newest)
         or any(wake.created_at > now for wake in due)
         or any(
-            _correct_wake_time(context, w) != w for w in _find_owed_wakes(context, WakeState.SENT)
+            _correct_wake_time(context, w) != w for w in find_owed_wakes(context, WakeState.SENT)
         )
     )
 
 
-def _find_owed_wakes(context: Context, *states: WakeState) -> Sequence[Wake]:
+def find_owed_wakes(context: Context, *states: WakeState) -> Sequence[Wake]:
     """Return the wakes of this home that are in these states."""
     return context.store.find_wakes(WakeQuery(states=states, limit=MOST_ROWS))
 

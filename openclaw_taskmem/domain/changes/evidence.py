@@ -291,14 +291,13 @@ def _explain_missing(names: Sequence[str], detail: str) -> str:
 
 def _describe_cures(open_: Sequence[CheckedClaim]) -> str:
     """Say what to do about what is not proved, once for each kind."""
-    cures = dict.fromkeys(map(_find_cure, open_))
+    cures = dict.fromkeys(
+        _CURES.get(each.finding.detail)
+        or _CURES.get(each.claim.kind)
+        or f"See that the {each.claim.kind} is as claimed."
+        for each in open_
+    )
     return " ".join((*cures, _UNWANTED_SENTENCE))
-
-
-def _find_cure(each: CheckedClaim) -> str:
-    kind = each.claim.kind
-    known = _CURES.get(each.finding.detail) or _CURES.get(kind)
-    return known or f"See that the {kind} is as claimed."
 
 
 def _build_artifact(

@@ -29,7 +29,7 @@ from taskmem_hookspecs.conditions import TextForm
 NOTHING_SEEN: Final = "Nothing was seen yet."
 UNJUDGED_PREFIX: Final = "Could not be judged"
 """How an observation begins if a wait was not judged for some time."""
-SEEN_BYTES: Final = 3000
+_SEEN_BYTES: Final = 3000
 """Longest excerpt of an observation; with its frame, a wake stays within 4 KB."""
 LINE_BYTES: Final = 200
 """Longest excerpt of the target's last line."""
@@ -326,7 +326,7 @@ def describe_unjudged(unjudged: UnjudgedPeriod, observation: str, now: datetime)
 
 def clip_observation(observation: str) -> str:
     """Shorten an observation to one plain line."""
-    return clip(to_plain_line(observation), SEEN_BYTES)
+    return clip(to_plain_line(observation), _SEEN_BYTES)
 
 
 def _end_sentence(sentence: str) -> str:
