@@ -1,7 +1,7 @@
 """The contract between openclaw-taskmem and its plug-ins.
 
-Import only the names that this file exports, and the modules that `docs/hooks.md` names; everything
-else may change. `taskmem_hookspecs.testing` holds helpers for tests of plug-ins.
+Import from `taskmem_hookspecs` only, and no name that begins with an underscore; everything else
+may change. `taskmem_hookspecs.testing` holds helpers for tests of plug-ins.
 """
 
 from taskmem_hookspecs import conditions as conditions

@@ -16,7 +16,11 @@ class CommandLine(Protocol):
         ...
 
     def call_daemon(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
-        """Send a request to the daemon, started if none runs, and return its answer."""
+        """Send a request to the daemon, started if none runs, and return its answer.
+
+        `call_daemon("call", tool="task_list", arguments={})` calls any tool of docs/tools.md, as a
+        person; `call_daemon("status")` tells what the daemon holds. Other methods may change.
+        """
         ...
 
     def is_daemon_running(self) -> bool:

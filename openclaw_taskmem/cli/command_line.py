@@ -20,6 +20,7 @@ from openclaw_taskmem.cli.command_output import (
     exit_on_signals,
     fail,
     require_person,
+    write_install_command,
 )
 from openclaw_taskmem.domain.text.texts import clip, to_printable
 from openclaw_taskmem.home import HomeRefused, find_home
@@ -82,7 +83,7 @@ def _find_plugin_command(name: str) -> click.Command | None:
             "A package of its own, which is not installed.",
             click.UsageError(
                 f"`taskmem {name}` is a package of its own; in a checkout of openclaw-taskmem run "
-                f"`pipx inject openclaw-taskmem ./plugins/{_SEPARATE_PACKAGES[name]}`."
+                f"`{write_install_command(_SEPARATE_PACKAGES[name])}`."
             ),
         )
     members = _list_members(name)

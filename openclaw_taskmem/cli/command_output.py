@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import click
@@ -109,6 +110,14 @@ def fail(sentence: str, status: int = 1) -> NoReturn:
 def get_now() -> datetime:
     """Return the present instant."""
     return datetime.now(UTC)  # noqa: TID251 - a person looks at it now
+
+
+def write_install_command(package: str) -> str:
+    """Return the command that installs a package of a checkout beside this one, as this one was."""
+    folder = f"./plugins/{package}"
+    if Path(sys.prefix, "pipx_metadata.json").exists():
+        return f"pipx inject openclaw-taskmem {folder}"
+    return f"{shlex.quote(sys.executable)} -m pip install {folder}"
 
 
 def call_daemon(method: str, **params: object) -> Any:  # noqa: ANN401 - JSON

@@ -20,6 +20,7 @@ from typing import Any, Final
 from openclaw_taskmem import __version__
 from openclaw_taskmem.cli import daemon_process
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
+from openclaw_taskmem.cli.command_output import write_install_command
 from openclaw_taskmem.config import (
     FILE_FIRST,
     PREFIX,
@@ -452,9 +453,9 @@ def check_recordings(home: Home, installed: Sequence[Plugin]) -> Iterator[Doctor
                 "kept.recordings",
                 f"{folder} holds what was recorded of the screen, and {_RECORDER}, which recorded "
                 "it, is not installed.",
-                f"To keep them and record again, in a checkout of {OUR_DISTRIBUTION} run: pipx "
-                f"inject {OUR_DISTRIBUTION} ./plugins/taskmem_recorder, {_THEN_RESTART}. To delete "
-                f"them, run: rm -r {shlex.quote(str(folder))}",
+                f"To keep them and record again, in a checkout of {OUR_DISTRIBUTION} run: "
+                f"{write_install_command('taskmem_recorder')}, {_THEN_RESTART}. To delete them, "
+                f"run: rm -r {shlex.quote(str(folder))}",
                 "The screen is not recorded, memory_recall does not find what was, and nothing "
                 "removes it when it is old.",
             )

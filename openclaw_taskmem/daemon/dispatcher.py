@@ -187,8 +187,9 @@ class Dispatcher:
             handler = partial(self._for_person.act, process)
         if handler is None:
             raise UnknownTool(
-                f"The daemon does not know {quote_line(method, 80)}; it may be older than "
-                "the command: restart it with taskmem daemon restart."
+                f"The daemon does not know {quote_line(method, 80)}. Tools are called by call, "
+                "with tool and arguments; if it is older than the command, restart it with "
+                "taskmem daemon restart."
             )
         looks = method in ("feed", "act") or (method == "call" and _is_slow_call(params))
         return await self._run_call(process, handler, params, looks=looks)

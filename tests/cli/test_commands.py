@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,9 @@ def test_one_that_is_broken_takes_nothing_from_the_help(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "by", ["pipx inject openclaw-taskmem", f"{shlex.quote(sys.executable)} -m pip install"]
+)
+@pytest.mark.parametrize(
     ("words", "folder"),
     [
         (("bench", "--quick"), "taskmem_resumebench"),
@@ -91,16 +95,19 @@ def test_one_that_is_broken_takes_nothing_from_the_help(tmp_path: Path) -> None:
     ],
 )
 def test_a_command_of_a_missing_package_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], folder: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...], folder: str, by: str
 ) -> None:
     monkeypatch.setattr(command_line, "_list_entry_points", tuple)
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    if by.startswith("pipx"):
+        (tmp_path / "pipx_metadata.json").touch()
 
     done = CliRunner().invoke(cli, words)
 
     assert done.exit_code == 2
     assert done.stderr.endswith(
         f"Error: `taskmem {words[0]}` is a package of its own; in a checkout of openclaw-taskmem "
-        f"run `pipx inject openclaw-taskmem ./plugins/{folder}`.\n"
+        f"run `{by} ./plugins/{folder}`.\n"
     )
 
 

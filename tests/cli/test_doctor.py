@@ -629,7 +629,7 @@ def test_recordings_without_their_package_are_a_warning(home):
     [row] = doctor_rows.check_recordings(home, others)
     assert (row.id, row.state) == ("kept.recordings", WARN)
     assert "nothing removes it when it is old" in row.effect
-    assert "pipx inject openclaw-taskmem ./plugins/taskmem_recorder" in row.cure
+    assert "-m pip install ./plugins/taskmem_recorder" in row.cure
     assert row.cure.endswith(f"rm -r {folder}")
     assert [*doctor_rows.check_recordings(home, [*others, recorder])] == []
 

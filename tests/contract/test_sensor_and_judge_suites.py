@@ -1,10 +1,11 @@
 """The suites for sensors and for judges find what they are there to find."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
-from taskmem_hookspecs import Frame, Met, Ruling, Target, TargetGone, TargetNotFound
+from taskmem_hookspecs import Frame, Met, NotAllowed, Ruling, Target, TargetGone, TargetNotFound
 from taskmem_hookspecs.testing import DAWN, JudgeSuite, SensorSuite
 from tests.contract.breaking import broken_rules
 
@@ -12,8 +13,8 @@ from tests.contract.breaking import broken_rules
 @pytest.fixture(autouse=True)
 def brief(monkeypatch):
     """What never comes is not waited for long."""
-    monkeypatch.setattr("taskmem_hookspecs.testing.suites.PATIENCE", 0.1)
-    monkeypatch.setattr("taskmem_hookspecs.testing.suites.REFUSAL_SECONDS", 0.1)
+    monkeypatch.setattr("taskmem_hookspecs.testing.watching.PATIENCE", 0.1)
+    monkeypatch.setattr("taskmem_hookspecs.testing.watching.REFUSAL_SECONDS", 0.1)
 
 
 # --- sensors ----------------------------------------------------------------------
@@ -159,6 +160,75 @@ class Curt(Everything):
         if target.name == "missing":
             raise TargetNotFound("")
         return await super().watch(target)
+
+
+class File(Log):
+    """A watch on the lines of a file."""
+
+    def __init__(self, path):
+        super().__init__(path.read_text().splitlines())
+
+
+class Open:
+    """It shows any file that an agent names."""
+
+    async def watch(self, target):
+        return File(Path(target.name))
+
+
+class Closed(Open):
+    """It shows an agent no file at all."""
+
+    async def watch(self, target):
+        if target.within is not None or Path(target.name).name in (".env", "link"):
+            raise NotAllowed("That may not be looked at.")
+        return await super().watch(target)
+
+
+class Following(Open):
+    """It shows whatever its name leads to by now."""
+
+    async def watch(self, target):
+        watch = await super().watch(target)
+        watch.here = lambda: File(Path(target.name)).here()
+        return watch
+
+
+RULES_OF_FILES = (
+    "an_agent_sees_no_file_outside_its_folders",
+    "a_file_with_secrets_is_shown_to_nobody",
+    "a_link_that_comes_later_shows_no_secret",
+)
+
+
+def suite_of_files(sensor):
+    class Suite(suite_of_sensor(sensor).__class__):
+        def make_target(self, tmp_path):
+            (tmp_path / "log").touch()
+            return Target(scheme="x", name=str(tmp_path / "log"))
+
+    return Suite()
+
+
+@pytest.mark.parametrize(
+    ("sensor", "rules"),
+    [(Open, {*RULES_OF_FILES[:2]}), (Following, {*RULES_OF_FILES}), (Closed, set())],
+)
+def test_a_sensor_that_shows_any_file_fails(tmp_path, sensor, rules):
+    broken = broken_rules(suite_of_files(lambda _: sensor()), tmp_path)
+    assert broken & {*RULES_OF_FILES} == rules
+
+
+def test_what_is_shown_otherwise_is_told_by_the_suite(tmp_path):
+    class Counted(Log):
+        async def look(self, place, start):
+            frame = await super().look(place, start)
+            return frame.model_copy(update={"text": f"{len(self.lines)} lines"})
+
+    suite = suite_of_sensor(lambda lines: Finder(lines, Counted))
+    assert "what_comes_after_a_wait_began_is_shown" in broken_rules(suite, tmp_path)
+    suite.is_shown = lambda frame, text: frame.text == f"{len(suite.lines)} lines"
+    assert broken_rules(suite, tmp_path) == set()
 
 
 def suite_of_sensor(build):

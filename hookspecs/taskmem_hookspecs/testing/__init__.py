@@ -61,12 +61,11 @@ from taskmem_hookspecs.specs import PROJECT
 if TYPE_CHECKING:
     from taskmem_hookspecs.testing.suites import (
         HostSuite,
-        JudgeSuite,
         ReaderSuite,
-        SensorSuite,
         TransportSuite,
         VerifierSuite,
     )
+    from taskmem_hookspecs.testing.watching import JudgeSuite, SensorSuite
 
 __all__ = [
     "FakeClock",
@@ -98,7 +97,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import pytest
 
-    module = f"{__name__}.suites"
+    module = f"{__name__}.{'watching' if name in ('JudgeSuite', 'SensorSuite') else 'suites'}"
     pytest.register_assert_rewrite(module)
     return getattr(importlib.import_module(module), name)
 
