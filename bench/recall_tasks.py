@@ -22,6 +22,7 @@ held out has been fitted to.
 
 from __future__ import annotations
 
+import gc
 import random
 import time
 import tomllib
@@ -98,7 +99,9 @@ def recall_tasks() -> Iterator[Figure | str]:
         seconds = time.perf_counter() - began
         size = file.stat().st_size
         questions = made.questions
-        del made  # or each garbage collection would walk its 150,000 objects
+        del made
+        gc.collect()
+        gc.freeze()  # as the daemon does once it has started
         source = PastTasks(StoredHistory(ScopedStore(store)), clock)
         scores = ask_questions(questions, source.recall, _is_right, BIAS)
         store.close()

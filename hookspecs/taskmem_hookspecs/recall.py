@@ -109,14 +109,14 @@ class TaskHistory(Protocol):
         """Return for each pattern of a query the texts that have it, see `TaskStore`."""
         ...
 
-    def read_task(self, task_id: str) -> Task | None:
-        """Return a task; None: the home has no such task."""
+    def read_tasks(self, task_ids: Sequence[str]) -> Sequence[Task]:
+        """Return those of some tasks that the home has, in any order."""
+        ...
+
+    def read_messages(self, message_ids: Sequence[int]) -> Sequence[Message]:
+        """Return messages that `find_texts` found, in any order; deleted ones are left out."""
         ...
 
     def list_other_texts(self, task_id: str) -> Sequence[str]:
         """Return the replaced steps of a task, and the paths that it made."""
-        ...
-
-    def read_message(self, task_id: str, message_id: int) -> Message | None:
-        """Return a message of a task; None: there is no such message."""
         ...

@@ -57,6 +57,8 @@ class TaskQuery(Query):
     """Find tasks, most recently updated first."""
 
     status: TaskStatus | None = None
+    task_ids: tuple[str, ...] | None = None
+    """Only these; unknown ids are ignored."""
     session_key: str | None = None
     implicit: bool | None = None
     """True: only implicit tasks. False: only the others."""
@@ -137,8 +139,11 @@ class TextQuery(Query):
     patterns: tuple[str, ...]
     """Patterns to look for, as `words` describes them. Case does not matter; parts of a text are
     looked for in the newest texts only."""
+    beside: tuple[str, ...] = ()
+    """Only texts that also have one of these words, given as patterns; they do not matter where a
+    part of a text is looked for."""
     task_id: str | None = None
-    """Only messages of this task; `home` and `limit` do not matter."""
+    """Only messages of this task; `home`, `limit` and `beside` do not matter."""
 
 
 TextPlace: TypeAlias = tuple[str, int | None]
@@ -228,6 +233,10 @@ class TaskStore(Protocol):
                 of type `lifecycle`.
             holding: Only checkpoints whose body contains this text exactly.
         """
+        ...
+
+    def read_messages(self, message_ids: Sequence[int]) -> Sequence[Message]:
+        """Return messages of any tasks, in any order; unknown ids are ignored."""
         ...
 
     def find_tasks(self, query: TaskQuery) -> Sequence[Task]:

@@ -97,16 +97,18 @@ def build_part_patterns(word: str) -> list[str]:
 def find_patterns(text: str, patterns: Sequence[str]) -> frozenset[str]:
     """Return those of some patterns that a text has; accents do not matter."""
     plain = _remove_accents(text)
-    tokens = split_words(plain)
-    whole = frozenset(tokens)
+    lowered = plain.lower()
+    tokens: list[str] = []
 
     def has_word(word: str) -> bool:
         letters = _remove_accents(word.strip("*"))
-        if word.startswith("*"):
-            return letters in plain.lower()
+        if word.startswith("*") or letters not in lowered:
+            return letters in lowered
+        if not tokens:
+            tokens.extend(split_words(plain))
         if word.endswith("*"):
             return any(token.startswith(letters) for token in tokens)
-        return letters in whole
+        return letters in tokens
 
     return frozenset(pattern for pattern in patterns if all(map(has_word, pattern.split())))
 

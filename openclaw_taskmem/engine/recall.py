@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Final, cast
 
@@ -35,7 +34,7 @@ from taskmem_hookspecs import (
     RecallSource,
     Recollection,
     Task,
-    TaskNotFound,
+    TaskQuery,
     TaskSource,
     TextMatches,
     TextQuery,
@@ -212,12 +211,14 @@ class StoredHistory:
         """Return for each pattern of a query the texts that have it."""
         return self._store.find_texts(query)
 
-    def read_task(self, task_id: str) -> Task | None:
-        """Return a task; None: the home has no such task."""
-        with suppress(TaskNotFound):
-            task = self._store.read_task(task_id).task
-            return task if self._store.serves(task.home) and not task.implicit else None
-        return None
+    def read_tasks(self, task_ids: Sequence[str]) -> Sequence[Task]:
+        """Return those of some tasks that the home has, in any order."""
+        tasks = self._store.find_tasks(TaskQuery(task_ids=tuple(task_ids), implicit=False))
+        return [task for task in tasks if self._store.serves(task.home)]
+
+    def read_messages(self, message_ids: Sequence[int]) -> Sequence[Message]:
+        """Return messages that `find_texts` found, in any order."""
+        return self._store.read_messages(message_ids)
 
     def list_other_texts(self, task_id: str) -> Sequence[str]:
         """Return the replaced steps of a task, and the paths that it made."""
@@ -225,8 +226,3 @@ class StoredHistory:
         made = self._store.read_records(LedgerEntry, task_id)
         steps = (step for revision in revisions for step in revision.old_plan)
         return [*dict.fromkeys(steps), *(entry.path for entry in made)]
-
-    def read_message(self, task_id: str, message_id: int) -> Message | None:
-        """Return a message of a task; None: there is no such message."""
-        newest = self._store.read_records(Message, task_id, 1, before=message_id + 1)
-        return next((each for each in newest if each.message_id == message_id), None)

@@ -17,6 +17,7 @@ from taskmem_hookspecs import (
     DroppedRows,
     Event,
     Maker,
+    Message,
     Run,
     RunQuery,
     StoreSize,
@@ -112,6 +113,10 @@ class ScopedStore:
         return name if self.scope is None else f"{name}:{self.scope}"
 
     # --- as in `TaskStore` ---------------------------------------------------
+
+    def read_messages(self, message_ids: Sequence[int]) -> Sequence[Message]:
+        """Return messages of any tasks, in any order; unknown ids are ignored."""
+        return self.whole.read_messages(message_ids)
 
     def find_tasks(self, query: TaskQuery) -> Sequence[Task]:
         """Return the tasks that match a query."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain, islice
 from typing import Final
 
 from taskmem_hookspecs import (
@@ -65,7 +66,7 @@ MODEL: Final = ConfidenceModel(base=-2.1, coverage=4.5, lead=10.9)
 20,000 tasks, a sixth of them without an answer (`bench/recall_tasks.py`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Term:
     """A word of a question, as it is searched for."""
 
@@ -113,14 +114,20 @@ class PastTasks:
         index = _Index(self._history)
         terms = _choose_terms(index, words)
         places = _find_places(index, terms)
-        tasks: dict[str, Task] = {}
-        for task_id in _order_tasks(places):
-            if may_recall(task_id) and (task := self._history.read_task(task_id)):
-                tasks[task_id] = task
-            if len(tasks) == max(COMPARED_TASKS, limit):
-                break
-        found = _group_places(places, tasks)
-        matches = [self._measure_match(tasks[each], found[each], terms) for each in tasks]
+        tasks = self._read_tasks(_order_tasks(places), max(COMPARED_TASKS, limit), may_recall)
+        found = _group_places(places, [task.task_id for task in tasks])
+        numbers = {task_id: _choose_messages(each) for task_id, each in found.items()}
+        read = self._history.read_messages([*chain.from_iterable(numbers.values())])
+        messages = {message.message_id: message for message in read}
+        matches = [
+            self._measure_match(
+                task,
+                found[task.task_id],
+                [messages[each] for each in numbers[task.task_id] if each in messages],
+                terms,
+            )
+            for task in tasks
+        ]
         now = self._clock.now()
         strengths = [
             (each, each.coverage, each.strength * weigh_recency(each.task, now, recency_bias))
@@ -130,15 +137,25 @@ class PastTasks:
         patterns = [term.pattern for term in terms]
         return [_build_recollection(match, sure, patterns) for match, sure in ranked[:limit]]
 
+    def _read_tasks(
+        self, task_ids: Iterable[str], most: int, may_recall: Callable[[str], bool]
+    ) -> list[Task]:
+        """Return the first of some tasks that the caller may recall, in order."""
+        rest, tasks = iter(task_ids), list[Task]()
+        while some := [*islice(rest, most - len(tasks))]:
+            if allowed := [task_id for task_id in some if may_recall(task_id)]:
+                read = {task.task_id: task for task in self._history.read_tasks(allowed)}
+                tasks += [read[task_id] for task_id in allowed if task_id in read]
+        return tasks
+
     def _measure_match(
-        self, task: Task, places: Mapping[_Term, set[int | None]], terms: Sequence[_Term]
+        self,
+        task: Task,
+        places: Mapping[_Term, set[int | None]],
+        messages: Sequence[Message],
+        terms: Sequence[_Term],
     ) -> _TaskMatch:
         """Return a task with its best passage; words too common to be searched by count here."""
-        messages = [
-            message
-            for number in _order_messages(places)[:_READ_MESSAGES]
-            if (message := self._history.read_message(task.task_id, number))
-        ]
         in_name = _find_terms(task.name, terms)
         passages: list[tuple[str, Message | None]] = [(each.content, each) for each in messages]
         passages += [(text, None) for text in (*task.plan, task.original_request or "")]
@@ -179,14 +196,20 @@ class _Index:
         rare = [pattern for pattern, count in counts.items() if 0 < count <= _RARE_COUNT]
         return {**counts, **{each: len(found) for each, found in self.find_places(rare).items()}}
 
-    def find_places(self, patterns: Iterable[str]) -> Mapping[str, Sequence[TextPlace]]:
+    def find_places(self, patterns: Iterable[str]) -> dict[str, Sequence[TextPlace]]:
         """Return the texts that have each pattern, the newest first."""
         patterns = tuple(patterns)
-        new = tuple(pattern for pattern in patterns if pattern not in self._places)
-        query = TextQuery(patterns=new, limit=_RARE_COUNT)
-        for pattern, match in self._history.find_texts(query).items() if new else ():
-            self._places[pattern] = match.places
+        if new := tuple(pattern for pattern in patterns if pattern not in self._places):
+            self._places |= self.find_places_beside(new, ())
         return {pattern: self._places[pattern] for pattern in patterns}
+
+    def find_places_beside(
+        self, patterns: Iterable[str], words: Iterable[str]
+    ) -> dict[str, Sequence[TextPlace]]:
+        """Return the texts that have each pattern, and one of some words."""
+        query = TextQuery(patterns=tuple(patterns), beside=tuple(words), limit=_RARE_COUNT)
+        matches = self._history.find_texts(query).items() if query.patterns else ()
+        return {pattern: match.places for pattern, match in matches}
 
 
 def _choose_terms(index: _Index, words: Sequence[str]) -> list[_Term]:
@@ -203,7 +226,9 @@ def _choose_terms(index: _Index, words: Sequence[str]) -> list[_Term]:
             terms.append(_build_term(pattern, counts[pattern]))
         else:
             terms += _find_parts(index, word) or [_build_term(pattern, 0)]
-    return terms
+    # Words of one pattern are one term, which counts for each of them.
+    by_pattern = {term.pattern: term for term in terms}
+    return [by_pattern[term.pattern] for term in terms]
 
 
 def _find_parts(index: _Index, word: str) -> list[_Term]:
@@ -228,13 +253,12 @@ def _find_places(index: _Index, terms: Sequence[_Term]) -> dict[_Term, dict[Text
     """
     found = sorted((term for term in terms if term.count), key=lambda term: term.count)
     rare = [term for term in found if term.count <= _RARE_COUNT] or found[:1]
-    searched = {term.pattern: term for term in rare}
-    for term in found[len(rare) :]:
-        searched |= {f"{one.pattern} {term.pattern}": term for one in rare[:_PAIRED_WORDS]}
-    places: dict[_Term, dict[TextPlace, None]] = {}
-    for pattern, here in index.find_places(searched).items():
-        places.setdefault(searched[pattern], {}).update(dict.fromkeys(here))
-    return places
+    places = index.find_places(term.pattern for term in rare)
+    words = [term.pattern for term in rare if not term.pattern.startswith("*")]
+    if words:
+        common = [term.pattern for term in found[len(rare) :]]
+        places |= index.find_places_beside(common, words[:_PAIRED_WORDS])
+    return {term: dict.fromkeys(places[term.pattern]) for term in found if term.pattern in places}
 
 
 def _order_tasks(places: Mapping[_Term, Iterable[TextPlace]]) -> list[str]:
@@ -286,14 +310,15 @@ def _weigh(terms: Iterable[_Term]) -> float:
     return sum(term.weight for term in terms)
 
 
-def _order_messages(places: Mapping[_Term, set[int | None]]) -> list[int]:
-    """Return the messages of a task that have words, best first, the newest of equals first."""
+def _choose_messages(places: Mapping[_Term, set[int | None]]) -> list[int]:
+    """Return the messages of a task to read, best first, the newest of equals first."""
     worth: dict[int, float] = {}
     for term, found in places.items():
         for number in found:
             if number is not None:
                 worth[number] = worth.get(number, 0.0) + term.weight
-    return sorted(worth, key=lambda number: (worth[number], number), reverse=True)
+    ordered = sorted(worth, key=lambda number: (worth[number], number), reverse=True)
+    return ordered[:_READ_MESSAGES]
 
 
 def weigh_recency(task: Task, now: datetime, bias: float) -> float:

@@ -134,6 +134,9 @@ ARTIFACTS_OF_TASK: Final = (
 # --- reading by a key --------------------------------------------------------
 
 WAIT_BY_ID: Final = sa.select(WAITS).where(WAITS.c.wait_id == sa.bindparam("wait_id"))
+MESSAGES_BY_ID: Final = ROW_QUERIES[MESSAGES].where(
+    MESSAGES.c.id.in_(sa.bindparam("message_ids", expanding=True))
+)
 RUN_BY_ID: Final = sa.select(RUNS).where(RUNS.c.run_id == sa.bindparam("run_id"))
 
 _RECORDS: Final[dict[type, tuple[sa.Column[Any], sa.Column[Any]]]] = {

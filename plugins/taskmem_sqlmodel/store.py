@@ -27,6 +27,7 @@ from taskmem_hookspecs import (
     Event,
     EventQuery,
     Maker,
+    Message,
     NotAllowed,
     Run,
     RunNotFound,
@@ -172,6 +173,11 @@ class SqlStore(RetentionMixin):
             reading.RECORD_ROWS[kind], statement, owner_id=owner_id, **given
         )
         return found[::-1]
+
+    def read_messages(self, message_ids: Sequence[int]) -> Sequence[Message]:
+        """Return messages of any tasks, in any order; unknown ids are ignored."""
+        kind = reading.RECORD_ROWS[Message]
+        return self._read_all(kind, reading.MESSAGES_BY_ID, message_ids=message_ids)
 
     def find_tasks(self, query: TaskQuery) -> Sequence[Task]:
         """Return the tasks that match `query`."""

@@ -293,9 +293,9 @@ def test_a_source_finds_and_reads_a_task_with_its_messages():
 
     (matches,) = world.history.find_texts(TextQuery(patterns=("uploaded",))).values()
     ((found, number),) = matches.places
-    assert world.history.read_task(found).name == "Deploy the blog"
-    assert world.history.read_message(found, number).content == "Uploaded it."
-    assert world.history.read_message(found, number + 100) is None
+    assert [task.name for task in world.history.read_tasks([found, "x"])] == ["Deploy the blog"]
+    (message,) = world.history.read_messages([number, number + 100])
+    assert message.content == "Uploaded it."
     assert world.history.list_other_texts(found) == ["Build", "Upload"]
 
 
@@ -304,5 +304,5 @@ def test_tasks_of_another_home_are_no_history_of_this_one():
     task_id = world.register("secret")
     other = StoredHistory(ScopedStore(world.store, "home_2"))
 
-    assert other.read_task(task_id) is None
+    assert other.read_tasks([task_id]) == []
     assert other.find_texts(TextQuery(patterns=("secret",)))["secret"].places == []

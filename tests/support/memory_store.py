@@ -151,6 +151,11 @@ class MemoryStore:
             own = [c for c in own if (holding or "") in c.body]
         return _take_newest(own, limit)
 
+    def read_messages(self, message_ids: Sequence[int]) -> Sequence[Message]:
+        """Return messages of any tasks, in any order; unknown ids are ignored."""
+        with self._lock:
+            return [each for each in self._messages if each.message_id in {*message_ids}]
+
     def find_tasks(self, query: TaskQuery) -> Sequence[Task]:
         """Return the tasks that match a query."""
         with self._lock:
@@ -219,6 +224,8 @@ class MemoryStore:
         """Return for each pattern of a query the texts that have it."""
         with self._lock:
             texts = [*self._list_texts(query)]
+        if query.beside and query.task_id is None:
+            texts = [(place, text) for place, text in texts if find_patterns(text, query.beside)]
         found = [(place, find_patterns(text, query.patterns)) for place, text in texts]
         matches: dict[str, TextMatches] = {}
         for pattern in query.patterns:

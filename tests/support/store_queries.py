@@ -782,6 +782,39 @@ class StoreHomes:
         none = store.find_texts(TextQuery(patterns=("quince",), limit=0))["quince"]
         assert (none.total, [*none.places]) == (9, [])
 
+    def test_only_texts_beside_a_word_are_found(self, store: TaskStore) -> None:
+        self.say(store, "quince pie", "quince jam", "quince", "pie", "web mail quinces")
+        found = self.find(store, "quince", beside=("jam", "pie"))
+        assert found == [("task_1", 2), ("task_1", 1)]
+        assert self.find(store, "quince*", beside=("web mai*",)) == [("task_1", 5)]
+        assert len(self.find(store, "quince", beside=("jam",), task_id="task_1")) == 3
+
+    def test_of_a_home_its_own_texts_are_counted(self, store: TaskStore) -> None:
+        for number in (1, 2):
+            task = a_task(task_id=f"task_{number}", name="x", home=f"home_{number}")
+            store.commit(Change(tasks=(task,)))
+            self.say(store, *["quince"] * 3 * number, task_id=task.task_id)
+        for limit in (0, 1):
+            query = TextQuery(patterns=("quince",), limit=limit, home="home_1")
+            assert store.find_texts(query)["quince"].total == 3
+
+    def test_texts_move_with_their_task_to_another_home(self, store: TaskStore) -> None:
+        store.commit(Change(tasks=(a_task(name="quince", home="home_1"),)))
+        self.say(store, "quince")
+        task = store.read_task("task_1").task
+        store.commit(Change(tasks=(task.model_copy(update={"home": "home_2"}),)))
+        assert self.find(store, "quince", home="home_1") == []
+        assert len(self.find(store, "quince", home="home_2")) == 2
+
+    def test_tasks_and_messages_are_read_by_their_ids(self, store: TaskStore) -> None:
+        for number in range(4):
+            self.say(store, f"quince {number}", task_id=f"task_{number}")
+        found = store.find_tasks(TaskQuery(task_ids=("task_2", "task_1", "task_9")))
+        assert sorted(task.task_id for task in found) == ["task_1", "task_2"]
+        messages = store.read_messages([2, 4, 99])
+        assert sorted(message.content for message in messages) == ["quince 1", "quince 3"]
+        assert [*store.read_messages([])] == []
+
     def test_the_texts_of_one_task_are_its_messages(self, store: TaskStore) -> None:
         self.say(store, "quince", "quince pie")
         self.say(store, "quince", task_id="task_2")
