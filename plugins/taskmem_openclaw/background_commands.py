@@ -24,7 +24,7 @@ GLANCE_SECONDS: Final = 2.0
 ASK_SECONDS: Final = 5.0
 """Time limit of one request to the gateway. Seconds."""
 _MOST_NAMED: Final = 8
-TAIL_LINES: Final = 80
+_TAIL_LINES: Final = 80
 _PROBE: Final = 256
 """Characters used to align old and new text after the gateway dropped the beginning."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -122,7 +122,7 @@ class _ExecWatch:
         if self._text.is_shown:
             text = self._text.read_since(at)
             since_start = self._text.read_since(self._parse_offset(start)).rstrip("\n")
-            tail = "\n".join(since_start.split("\n")[-TAIL_LINES:])
+            tail = "\n".join(since_start.split("\n")[-_TAIL_LINES:])
             at = self._text.end if ending else self._text.line_start
         return Frame(
             seen_at=datetime.now(UTC),

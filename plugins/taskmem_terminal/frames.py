@@ -140,7 +140,7 @@ def _has_visible_text(part: bytes) -> bool:
 
 LOOK_BYTES: Final = 1 << 18
 """Maximum size of one look. Bytes."""
-TAIL_LINES: Final = 80
+_TAIL_LINES: Final = 80
 _TAIL_BYTES: Final = 32_768
 _AGAIN_LINES: Final = 3
 _AGAIN_BYTES: Final = 16_384
@@ -331,7 +331,7 @@ def _build_tail(lines: _Lines) -> Tail:
     shown = lines.shown
     while shown and not shown[-1]:
         shown.pop()
-    kept = shown[-TAIL_LINES:]
+    kept = shown[-_TAIL_LINES:]
     here = tuple(one for one in lines.echoes if one in kept)
     marked = TypingState.MARKED in lines.typing_state
     return Tail("\n".join(kept), here, TypingState.INPUT in lines.typing_state if marked else None)

@@ -3,7 +3,7 @@
 A condition holds if one of its sides holds; a side holds if all of its forms hold. Sides in plain
 English are left to the readers.
 
-A `View` prepares one frame for all forms. Typed lines are left out. The line with the cursor may
+A `_View` prepares one frame for all forms. Typed lines are left out. The line with the cursor may
 still grow, so it is *open* until no output has come for a moment or the command has ended; then it
 is an ordinary line. A line is at most as long as one look (256 KiB).
 
@@ -68,7 +68,7 @@ _QUOTE_CHARS: Final = 200
 """Maximum length of a quoted line. Characters."""
 
 
-class View:
+class _View:
     """One frame without its typed lines, plus state from earlier frames."""
 
     def __init__(self, frame: Frame, *, changed_at: datetime, cursor: str) -> None:
@@ -105,8 +105,6 @@ class View:
 class _ViewBuilder:
     """Makes views of the frames of one wait, in order."""
 
-    __slots__ = ("_changed_at", "_cursor", "_known", "_printed", "_rows")
-
     def __init__(self) -> None:
         self._cursor = ""
         self._rows: frozenset[str] = frozenset()
@@ -117,7 +115,7 @@ class _ViewBuilder:
         """The last two texts that were not empty."""
         self._changed_at: datetime | None = None
 
-    def build_view(self, frame: Frame) -> View:
+    def build_view(self, frame: Frame) -> _View:
         """Return the view of the next frame."""
         text, tail = frame.text or "", frame.tail or ""
         if text:
@@ -125,7 +123,7 @@ class _ViewBuilder:
         if text or self._changed_at is None:
             self._changed_at = frame.seen_at
         changed_at = frame.changed_at or self._changed_at
-        view = View(frame, changed_at=changed_at, cursor=self._cursor)
+        view = _View(frame, changed_at=changed_at, cursor=self._cursor)
         typed = {line.strip() for line in frame.echoes}
         view.lines = _remove_typed(text[: text.rfind("\n") + 1], typed)
         if self._cursor.strip() not in typed:
@@ -140,7 +138,7 @@ class _ViewBuilder:
             self._add_rows(view)
         return view
 
-    def _add_rows(self, view: View) -> None:
+    def _add_rows(self, view: _View) -> None:
         """Add rows of a painted screen that were never printed as lines.
 
         While a program paints, a row may be incomplete; it counts at its second look.
@@ -223,8 +221,6 @@ _BUTTONS: Final = re.compile(
 class _PromptDetector:
     """Detects that a prompt is back after something ran."""
 
-    __slots__ = ("_from_start", "_ran")
-
     def __init__(self, *, from_start: bool) -> None:
         """Set the state for a new wait.
 
@@ -234,7 +230,7 @@ class _PromptDetector:
         self._from_start = from_start
         self._ran = False
 
-    def is_back(self, view: View) -> bool:
+    def is_back(self, view: _View) -> bool:
         """Return whether the cursor is at a prompt and something ran before."""
         frame = view.frame
         if view.over or frame.prompt is False:
@@ -267,7 +263,7 @@ def _is_shell_prompt(line: str) -> bool:
     return _SHELL.fullmatch(line.rstrip()) is not None
 
 
-def _is_asking(view: View, what: Answer) -> bool:
+def _is_asking(view: _View, what: Answer) -> bool:
     """Return whether the terminal waits for this kind of answer."""
     line = view.cursor[-_LINE_END:]
     if view.over or view.frame.prompt or _is_shell_prompt(view.cursor):
@@ -289,7 +285,7 @@ def _is_asking(view: View, what: Answer) -> bool:
     )
 
 
-def _asks_yes_or_no(view: View, line: str) -> bool:
+def _asks_yes_or_no(view: _View, line: str) -> bool:
     buttons = _BUTTONS.search(view.tail)
     if _YES_NO.search(line) or (buttons and "yes" in buttons[0].lower()):
         return True
@@ -298,7 +294,7 @@ def _asks_yes_or_no(view: View, line: str) -> bool:
     return question is not None and _asks_anything(view, line)
 
 
-def _asks_anything(view: View, line: str) -> bool:
+def _asks_anything(view: _View, line: str) -> bool:
     lines = view.tail.rstrip().split("\n")
     menus = [n for n, line in enumerate(lines) if _MENU.match(line)]
     options = lines[menus[-1] + 1 :] if menus else []
@@ -341,7 +337,7 @@ _QUESTIONS: Final = {
 }
 
 
-Match = Callable[[View], str | None]
+Match = Callable[[_View], str | None]
 """Returns a sentence on why a form holds; None: it does not."""
 
 
@@ -369,8 +365,6 @@ def _make_matcher(form: Form, kind: str) -> Match:
 class _SeenMatcher:
     """Matches text on any line since the wait began."""
 
-    __slots__ = ("_find", "_form", "_found", "_is_open")
-
     def __init__(self, form: TextForm | RegexForm | PercentForm | NumberForm) -> None:
         self._form = form
         self._find = _make_finder(form)
@@ -378,14 +372,14 @@ class _SeenMatcher:
         self._is_open = False
         """True if the form matched the unfinished line at the last look."""
 
-    def match(self, view: View) -> str | None:
+    def match(self, view: _View) -> str | None:
         """Return why the form holds; None: it does not."""
         if self._found is None and (line := self._search(view)) is not None:
             form = str(self._form).removesuffix(" appears")
             self._found = f'{form} appeared: "{_clip_line(line)}"'
         return self._found
 
-    def _search(self, view: View) -> str | None:
+    def _search(self, view: _View) -> str | None:
         if view.lines and (line := self._find(view.lines)) is not None:
             return line
         before, self._is_open = self._is_open, bool(view.open) and self._holds_on(view.open)
@@ -403,14 +397,12 @@ class _SeenMatcher:
 class _GoneMatcher:
     """Matches a text that was seen and is no longer visible."""
 
-    __slots__ = ("_gone_since", "_seen", "_text")
-
     def __init__(self, text: str) -> None:
         self._text = text
         self._seen = False
         self._gone_since: datetime | None = None
 
-    def match(self, view: View) -> str | None:
+    def match(self, view: _View) -> str | None:
         """Return why the form holds; None: it does not."""
         screen = view.frame.screen
         visible = view.tail if screen is None else screen
@@ -433,14 +425,12 @@ class _GoneMatcher:
 class _ExitMatcher:
     """Matches the end of the command."""
 
-    __slots__ = ("_prompt", "_wanted")
-
     def __init__(self, wanted: ExitKind | int, prompt: _PromptDetector | None) -> None:
         """Set the expected end, and the detector of a prompt that shows it; None: no detector."""
         self._wanted = wanted
         self._prompt = prompt
 
-    def match(self, view: View) -> str | None:
+    def match(self, view: _View) -> str | None:
         """Return why the form holds; None: it does not."""
         status, gone = view.frame.exit_status, view.frame.gone
         if status is not None:
@@ -468,13 +458,11 @@ class _ExitMatcher:
 class _PromptMatcher:
     """Matches the return of a prompt."""
 
-    __slots__ = ("_is_recording", "_notice")
-
     def __init__(self, *, is_recording: bool) -> None:
         self._is_recording = is_recording
         self._notice = _PromptDetector(from_start=is_recording)
 
-    def match(self, view: View) -> str | None:
+    def match(self, view: _View) -> str | None:
         """Return why the form holds; None: it does not."""
         if self._notice.is_back(view):
             return f'The prompt is back: "{_clip_line(view.cursor)}"'
@@ -484,14 +472,14 @@ class _PromptMatcher:
         return None
 
 
-def _explain_question(view: View, wanted: Answer) -> str | None:
+def _explain_question(view: _View, wanted: Answer) -> str | None:
     if not _is_asking(view, wanted):
         return None
     # No colon here: a question about a password would look like one.
     return f'{_QUESTIONS[wanted]} ("{_clip_line(view.cursor or view.last_line)}")'
 
 
-def _explain_silence(view: View, seconds: float) -> str | None:
+def _explain_silence(view: _View, seconds: float) -> str | None:
     left = seconds - view.still_seconds
     if left <= 0:
         return f"Nothing was shown for {write_number(seconds)} s"
@@ -527,8 +515,6 @@ class TerminalRuleJudge:
     """Judges one wait on a terminal."""
 
     name = "rules"
-
-    __slots__ = ("_all", "_condition", "_matchers", "_viewer", "sides")
 
     def __init__(self, condition: Condition, name: str) -> None:
         """Set the condition and the name of a `pty:` target.
@@ -566,7 +552,7 @@ class TerminalRuleJudge:
             look_again_seconds=view.look_again_seconds,
         )
 
-    def _describe(self, view: View) -> str:
+    def _describe(self, view: _View) -> str:
         """Return the observation if no side holds; empty: nothing was shown yet."""
         last = view.last_line
         seen = f'Last line: "{_clip_line(last)}"' if last else ""

@@ -157,7 +157,7 @@ _HEARD_SIGNALS: Final = (
 )
 
 
-NAME_CHARS: Final = 200
+_NAME_CHARS: Final = 200
 """Characters of a program's name that are repeated in a sentence, at most."""
 
 
@@ -217,7 +217,7 @@ class Session:
             missing = number in (errno.ENOENT, errno.ENOTDIR)
             given = self._arguments[0]
             name = "".join(each if each.isprintable() else "\ufffd" for each in given)
-            name = name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 1]}…"
+            name = name if len(name) <= _NAME_CHARS else f"{name[: _NAME_CHARS - 1]}…"
             raise _CannotStart(
                 f"{name} cannot be started ({os.strerror(number)}); "
                 "see that it is installed, and how it is spelled.",
@@ -486,7 +486,7 @@ def _catch_signals() -> Generator[int]:
 # --- the command --------------------------------------------------------------
 
 
-NOT_FOUND: Final = 127
+_NOT_FOUND: Final = 127
 _NOT_EXECUTABLE: Final = 126
 """Exit statuses as shells use them."""
 
@@ -537,7 +537,7 @@ def run_recorded(name: str, arguments: list[str]) -> int:
     try:
         session.start()
     except _CannotStart as error:
-        status = NOT_FOUND if error.missing else _NOT_EXECUTABLE
+        status = _NOT_FOUND if error.missing else _NOT_EXECUTABLE
         shadow.write(f"taskmem: {error}\r\n".encode())
         shadow.end(status)
         click.echo(f"taskmem: {error}", err=True)

@@ -59,7 +59,7 @@ from taskmem_terminal.tmux_panes import (
     run_tmux_command,
 )
 
-KEPT_BYTES: Final = 4 << 20
+_KEPT_BYTES: Final = 4 << 20
 """Bytes of a pane's output retained at least, for waits that have not read it; at most twice."""
 _SCROLLBACK_LINES: Final = 5000
 """How far back a restarted daemon reads. Lines."""
@@ -85,8 +85,8 @@ class _PaneBuffer:
     def append(self, data: bytes) -> None:
         """Append output of the pane."""
         self._data += data
-        if len(self._data) > 2 * KEPT_BYTES:
-            lost = len(self._data) - KEPT_BYTES
+        if len(self._data) > 2 * _KEPT_BYTES:
+            lost = len(self._data) - _KEPT_BYTES
             del self._data[:lost]
             self.begin += lost
 

@@ -15,7 +15,7 @@ from taskmem_vision.text_lines import to_one_line
 
 SOCKETS: Final = "/tmp/.X11-unix"  # noqa: S108 - that is where X servers listen
 """Folder with the sockets of all local X servers."""
-DISPLAY_VARIABLE: Final = "TASKMEM_DISPLAY"
+_DISPLAY_VARIABLE: Final = "TASKMEM_DISPLAY"
 HIDDEN_WINDOW: Final = "The window is minimised or on another desktop; it cannot be seen."
 
 _MOST_NAMED: Final = 5
@@ -78,7 +78,7 @@ def find_screen_display(
     """
     if platform in ("darwin", "win32"):
         return Desktop(None)
-    if environ.get("WAYLAND_DISPLAY") and not environ.get(DISPLAY_VARIABLE):
+    if environ.get("WAYLAND_DISPLAY") and not environ.get(_DISPLAY_VARIABLE):
         raise NoProvider(_NO_WAYLAND)
     return _find_x11_display(environ, sockets)
 
@@ -105,7 +105,7 @@ def find_window_display(
 
 
 def _find_x11_display(environ: Mapping[str, str], sockets: Iterable[str]) -> Desktop:
-    for variable in (DISPLAY_VARIABLE, "DISPLAY"):
+    for variable in (_DISPLAY_VARIABLE, "DISPLAY"):
         if name := environ.get(variable, "").strip():
             return Desktop(name)
     numbers = [found[1] for name in sockets if (found := _SOCKET.fullmatch(name))]
@@ -118,7 +118,7 @@ def _find_x11_display(environ: Mapping[str, str], sockets: Iterable[str]) -> Des
         first, *_ = there = [f":{each}" for each in sorted(numbers, key=int)]
         named = ", ".join(there[:_MOST_NAMED]) + (" …" if len(there) > _MOST_NAMED else "")
         raise NoProvider(
-            f"Several displays are here ({named}), and none is named: set {DISPLAY_VARIABLE} "
+            f"Several displays are here ({named}), and none is named: set {_DISPLAY_VARIABLE} "
             f"to one of them, such as {first}, and restart the daemon."
         )
     raise NoProvider(_NO_DISPLAY)

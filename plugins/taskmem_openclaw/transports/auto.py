@@ -11,7 +11,7 @@ from typing import Final
 from taskmem_hookspecs import Wake, WakeReceipt, WakeTransport, WakeUndelivered
 from taskmem_openclaw import configuration
 
-OPENCLAW: Final = "openclaw"
+_OPENCLAW: Final = "openclaw"
 """Prefix of `Wake.host` for an agent in a gateway with our plug-in; a colon and the id follow."""
 BUNDLE: Final = "mcp:openclaw-bundle-mcp"
 """`Wake.host` for an agent that uses our MCP server through OpenClaw's MCP client."""
@@ -70,7 +70,7 @@ def _join_sentences(*sentences: str) -> str:
 
 def _is_openclaw_agent(host: str | None) -> bool:
     """Return whether the agent runs in OpenClaw; True if its host is unknown."""
-    return host in (None, BUNDLE) or host.partition(":")[0] == OPENCLAW
+    return host in (None, BUNDLE) or host.partition(":")[0] == _OPENCLAW
 
 
 class ReachMixin:
@@ -84,7 +84,7 @@ class ReachMixin:
 
 def parse_gateway(host: str | None) -> str | None:
     """Return the gateway in which the agent runs; None: any gateway may do."""
-    return host if host and host.startswith(f"{OPENCLAW}:") else None
+    return host if host and host.startswith(f"{_OPENCLAW}:") else None
 
 
 def require_own_gateway(host: str | None, environ: Mapping[str, str]) -> None:
@@ -101,7 +101,7 @@ def require_own_gateway(host: str | None, environ: Mapping[str, str]) -> None:
         own = file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         own = None
-    if gateway != f"{OPENCLAW}:{own}":
+    if gateway != f"{_OPENCLAW}:{own}":
         raise WakeUndelivered(
             "Its agent runs in another OpenClaw than the one that is configured here; "
             "start that one."
