@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Protocol, TypeGuard, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -97,43 +97,6 @@ class SessionNames(Value):
     background. Empty: the host has no such sessions."""
     lower_case: bool = False
     """True if the host changes its own keys to lower case."""
-
-    def is_own(self, session_key: str | None) -> TypeGuard[str]:
-        """Return True if a key is the host's own: if it begins with the prefix."""
-        return bool(self.prefix) and (session_key or "").startswith(self.prefix)
-
-    def find_agent(self, session_key: str | None) -> str | None:
-        """Return prefix and agent's name of a key of the host's own; any other key unchanged."""
-        if not self.is_own(session_key):
-            return session_key
-        name, _, _ = session_key.removeprefix(self.prefix).partition(":")
-        return f"{self.prefix}{name}"
-
-    def find_rest(self, session_key: str | None) -> str:
-        """Return the text after the agent and its colon in a key; empty for others' keys."""
-        agent = self.find_agent(session_key) or ""
-        return (session_key or "").removeprefix(agent).removeprefix(":")
-
-    def name_background(self, session_key: str, run_id: str) -> str | None:
-        """Return the key of the session in which a session's run continues in the background.
-
-        None: the host has no such sessions, or the key is not its own.
-        """
-        if not (self.background and self.is_own(session_key)):
-            return None
-        return f"{self.find_agent(session_key)}{self.background}{run_id}"
-
-    def find_background_run(self, session_key: str) -> str | None:
-        """Return the id of the run in a background session's key; None: it is no such session."""
-        rest = f":{self.find_rest(session_key)}"
-        if not self.background or not rest.startswith(self.background):
-            return None
-        return rest.removeprefix(self.background)
-
-    def to_canonical(self, session_key: str) -> str:
-        """Return a key as the host writes it, in lower case if it does; others' keys unchanged."""
-        own = self.lower_case and self.is_own(session_key)
-        return session_key.lower() if own else session_key
 
 
 @runtime_checkable

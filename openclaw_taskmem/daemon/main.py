@@ -177,7 +177,7 @@ async def _serve_one_home(
         plugin_host=plugin_host,
         clock=clock,
         policies=_build_policies(settings),
-        sessions=plugin_host.read_session_names(agent_host),
+        sessions=plugin_host.read_session_keys(agent_host),
         is_alive=is_alive,
         wait_watcher=supervisor,
         recall_sources=sources,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Final, Literal, TypeGuard
 
 from openclaw_taskmem.domain.text.texts import clip, format_iso, to_one_line, to_plain_line
 from taskmem_hookspecs import Change, Owner, SessionNames, Value, WaitStatus, Wake, WakeState
@@ -19,6 +19,50 @@ from taskmem_hookspecs.model import Instant
 
 GATEWAY: Final = "openclaw"
 """Host of a gateway's agent if its plug-in does not say which gateway it is; else the prefix."""
+
+
+# --- sessions -----------------------------------------------------------------
+
+
+class SessionKeys(SessionNames):
+    """Read and make the keys of the sessions that the host names."""
+
+    def is_own(self, session_key: str | None) -> TypeGuard[str]:
+        """Return True if a key is the host's own: if it begins with the prefix."""
+        return bool(self.prefix) and (session_key or "").startswith(self.prefix)
+
+    def find_agent(self, session_key: str | None) -> str | None:
+        """Return prefix and agent's name of a key of the host's own; any other key unchanged."""
+        if not self.is_own(session_key):
+            return session_key
+        name, _, _ = session_key.removeprefix(self.prefix).partition(":")
+        return f"{self.prefix}{name}"
+
+    def find_rest(self, session_key: str | None) -> str:
+        """Return the text after the agent and its colon in a key; empty for others' keys."""
+        agent = self.find_agent(session_key) or ""
+        return (session_key or "").removeprefix(agent).removeprefix(":")
+
+    def name_background(self, session_key: str, run_id: str) -> str | None:
+        """Return the key of the session in which a session's run continues in the background.
+
+        None: the host has no such sessions, or the key is not its own.
+        """
+        if not (self.background and self.is_own(session_key)):
+            return None
+        return f"{self.find_agent(session_key)}{self.background}{run_id}"
+
+    def find_background_run(self, session_key: str) -> str | None:
+        """Return the id of the run in a background session's key; None: it is no such session."""
+        rest = f":{self.find_rest(session_key)}"
+        if not self.background or not rest.startswith(self.background):
+            return None
+        return rest.removeprefix(self.background)
+
+    def to_canonical(self, session_key: str) -> str:
+        """Return a key as the host writes it, in lower case if it does; others' keys unchanged."""
+        own = self.lower_case and self.is_own(session_key)
+        return session_key.lower() if own else session_key
 
 
 # --- gateways -----------------------------------------------------------------
@@ -327,7 +371,7 @@ class Caller(Value):
             return GATEWAY  # which one it is means nothing to people
         return (self.host or "").partition(":")[2] or "an agent"
 
-    def with_session(self, named: str | None, *, sessions: SessionNames, reached: bool) -> Caller:
+    def with_session(self, named: str | None, *, sessions: SessionKeys, reached: bool) -> Caller:
         """Return the caller with the session that the call's arguments name; None names none.
 
         An agent of a gateway may name no other session, since the gateway says which one calls. An

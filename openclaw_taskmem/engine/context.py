@@ -19,7 +19,7 @@ from typing import Final, Protocol, TypeVar
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import callers, events
-from openclaw_taskmem.domain.callers import RunningWork
+from openclaw_taskmem.domain.callers import RunningWork, SessionKeys
 from openclaw_taskmem.domain.changes import rights, stuck
 from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
 from openclaw_taskmem.domain.changes.waits import cancel_open_waits
@@ -41,7 +41,6 @@ from taskmem_hookspecs import (
     Run,
     RunQuery,
     RunState,
-    SessionNames,
     Target,
     Task,
     TaskFacts,
@@ -308,7 +307,7 @@ class Context:
     clock: Clock
     policies: Policies = field(default_factory=Policies)
     live: LiveState = field(default_factory=LiveState)
-    sessions: SessionNames = field(default_factory=SessionNames)
+    sessions: SessionKeys = field(default_factory=SessionKeys)
     """How the agent host names the sessions of its own agents."""
     is_alive: Callable[[str], bool | None] = _return_unknown
     """Tells whether a process is alive, by its identity; None: unknown."""

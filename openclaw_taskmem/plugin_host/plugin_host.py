@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 import pluggy
 
-from openclaw_taskmem.domain.callers import ANY_TRANSPORT
+from openclaw_taskmem.domain.callers import ANY_TRANSPORT, SessionKeys
 from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.wakes import packet
 from openclaw_taskmem.plugin_host.isolation import (
@@ -452,12 +452,12 @@ class PluginHost:
         """Return the agent host; None: agents can only be woken."""
         return next(self._iterate_answers("agent_host", AgentHost), None)
 
-    def read_session_names(self, host: AgentHost | None) -> SessionNames:
+    def read_session_keys(self, host: AgentHost | None) -> SessionKeys:
         """Return how a host names its own sessions; without a valid answer, it has none."""
         if not isinstance(host, NamingHost):
-            return SessionNames()
+            return SessionKeys()
         names = self.call_part(host, "describe_sessions", _read_session_names, host)
-        return names or SessionNames()
+        return SessionKeys.model_validate(dict(names or ()))
 
     def find_sensors(self, target: Target) -> Sequence[Sensor]:
         """Return all sensors that may watch a target, in the order in which to ask them."""

@@ -20,7 +20,7 @@ from taskmem_hookspecs import (
     WakeState,
 )
 from taskmem_hookspecs.testing import a_run
-from taskmem_openclaw.agent_host import SESSIONS
+from tests.support.owners import SESSIONS
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, PLAN, World, packet_of, worker
 

@@ -4,6 +4,7 @@ import threading
 import pytest
 
 from openclaw_taskmem.daemon.wake_routes import RoutingTransport
+from openclaw_taskmem.domain.callers import SessionKeys
 from openclaw_taskmem.domain.wakes import packet as core_packet
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import (
@@ -404,12 +405,14 @@ NAMES = SessionNames(prefix="chat/", background=":off:")
 
 def test_the_agent_host_says_how_its_sessions_are_named():
     plugin_host = seams_of(a=plugin(agent_host=lambda: TalkingHost(lambda: NAMES)))
-    assert plugin_host.read_session_names(plugin_host.find_agent_host()) == NAMES
+    assert plugin_host.read_session_keys(plugin_host.find_agent_host()) == SessionKeys(
+        **dict(NAMES)
+    )
 
 
 @pytest.mark.parametrize("host", [None, SilentHost()])
 def test_of_a_host_that_says_nothing_no_session_is_its_own(host):
-    assert seams_of().read_session_names(host) == SessionNames()
+    assert seams_of().read_session_keys(host) == SessionKeys()
 
 
 @pytest.mark.parametrize(
@@ -422,5 +425,5 @@ def test_of_a_host_that_says_nothing_no_session_is_its_own(host):
     ],
 )
 def test_a_host_that_names_nonsense_is_named_in_the_log(describe, caplog):
-    assert seams_of().read_session_names(TalkingHost(describe)) == SessionNames()
+    assert seams_of().read_session_keys(TalkingHost(describe)) == SessionKeys()
     assert "TalkingHost failed; describe_sessions: " in caplog.text

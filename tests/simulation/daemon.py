@@ -27,9 +27,9 @@ from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import AgentHost, WakeTransport
-from taskmem_openclaw.agent_host import SESSIONS
 from tests.simulation.event_loop import SimulatedLock, SimulatedLoop
 from tests.simulation.machine import Machine, MortalStore
+from tests.support.owners import SESSIONS
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

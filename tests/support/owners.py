@@ -1,14 +1,17 @@
-"""Who holds a run in a test of the domain, and until when."""
+"""Who holds a run in a test of the domain, and until when; how sessions are named."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Final
 
+from openclaw_taskmem.domain.callers import SessionKeys
 from openclaw_taskmem.domain.policies import RunPolicy
 from taskmem_hookspecs import Owner, Run, RunState, Wake, WakeCause
 from taskmem_hookspecs.testing import DAWN, a_run, a_wake
+from taskmem_openclaw import agent_host
 
+SESSIONS: Final = SessionKeys.model_validate(dict(agent_host.SESSIONS))
 POLICY: Final = RunPolicy()
 NOW: Final = DAWN + timedelta(minutes=10)
 LEASE: Final = timedelta(seconds=POLICY.lease_seconds)

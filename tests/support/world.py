@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, SessionKeys
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.wakes.outbox import Delivery
@@ -25,7 +25,6 @@ from taskmem_hookspecs import (
     Condition,
     Message,
     Owner,
-    SessionNames,
     Target,
     Task,
     TaskStore,
@@ -36,8 +35,8 @@ from taskmem_hookspecs import (
     WakeState,
 )
 from taskmem_hookspecs.testing import FakeClock
-from taskmem_openclaw.agent_host import SESSIONS
 from tests.support.memory_store import MemoryStore
+from tests.support.owners import SESSIONS
 
 AGENT = Caller()
 PERSON = Caller(person=True)
@@ -89,7 +88,7 @@ class World:
         wait_watcher: WaitWatcher | None = None,
         home: str = "home_1",
         sole: bool = False,
-        sessions: SessionNames = SESSIONS,
+        sessions: SessionKeys = SESSIONS,
         **given: Any,
     ) -> None:
         """`given` has fields of the policies, and others of the context."""

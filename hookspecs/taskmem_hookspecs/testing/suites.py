@@ -244,10 +244,12 @@ class HostSuite:
         if not isinstance(host, NamingHost):
             pytest.skip("give it `describe_sessions` to try it")
         names = host.describe_sessions()
-        away = names.name_background(self.session_key, "run_1")
-        for key in (self.session_key, away or self.session_key):
-            assert names.is_own(key), f"{key} does not begin with {names.prefix!r}"
-            assert names.to_canonical(key) == key, f"{key} is not in lower case"
+        agent = self.session_key.removeprefix(names.prefix).partition(":")[0]
+        away = f"{names.prefix}{agent}{names.background}run_1"
+        for key in (self.session_key, away if names.background else self.session_key):
+            assert names.prefix, "without a prefix no key is its own"
+            assert key.startswith(names.prefix), f"{key} does not begin with {names.prefix!r}"
+            assert key == (key.lower() if names.lower_case else key), f"{key} is not in lower case"
 
     @pytest.mark.parametrize("line", _NOTICE_TEXTS, ids=lambda text: text[:12])
     def test_a_line_is_shown_as_it_is(self, tmp_path: Path, line: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, SessionKeys
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
 from openclaw_taskmem.domain.errors import LimitReached, RunNotReady
@@ -42,7 +42,6 @@ from taskmem_hookspecs import (
     Role,
     Run,
     RunState,
-    SessionNames,
     Task,
     TaskFacts,
     TaskStatus,
@@ -71,7 +70,7 @@ def build_background_move(
     moved: str,
     now: datetime,
     policy: RunPolicy,
-    sessions: SessionNames,
+    sessions: SessionKeys,
 ) -> Change:
     """Build the change that moves a run to a session of its own and wakes it there.
 
@@ -126,7 +125,7 @@ def format_background_note(caller: Caller, note: str) -> str:
 
 
 def describe_background(
-    told_session: str, messages: Sequence[Message], sessions: SessionNames
+    told_session: str, messages: Sequence[Message], sessions: SessionKeys
 ) -> str:
     """Tell an agent that it is in the background, who sent it, and with what note.
 
@@ -236,7 +235,7 @@ def build_run_reset(
     wake_id: str,
     text: str,
     turn: str | None,
-    sessions: SessionNames,
+    sessions: SessionKeys,
     now: datetime,
 ) -> Change:
     """Build the change that takes a run from its owner and requeues it.

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, SessionKeys
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
 from openclaw_taskmem.domain.policies import RunPolicy
@@ -23,17 +23,7 @@ from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import clip, quote_line, quote_step, to_plain_line
 from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
-from taskmem_hookspecs import (
-    Change,
-    Event,
-    Run,
-    RunState,
-    SessionNames,
-    Task,
-    TaskFacts,
-    UserQuestion,
-    Wake,
-)
+from taskmem_hookspecs import Change, Event, Run, RunState, Task, TaskFacts, UserQuestion, Wake
 
 RESUME: Final = "Resume"
 LEAVE_IT: Final = "Leave it"
@@ -126,7 +116,7 @@ def build_answer_change(
     answer: str,
     *,
     wake_id: str,
-    sessions: SessionNames,
+    sessions: SessionKeys,
     now: datetime,
 ) -> Change:
     """Build the change that sends the user's answer to the agent; the run still waits.
@@ -201,7 +191,7 @@ def _format_answer(task: Task, run: Run, answer: str) -> str:
 
 
 def awaits_answer(
-    run: Run | None, caller: Caller, answer: str | None, sessions: SessionNames
+    run: Run | None, caller: Caller, answer: str | None, sessions: SessionKeys
 ) -> bool:
     """True if a gateway's run waits for an answer and the caller is not its agent.
 

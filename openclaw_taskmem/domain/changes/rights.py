@@ -18,6 +18,7 @@ from openclaw_taskmem.domain.callers import (
     AGENT,
     GATEWAY,
     Caller,
+    SessionKeys,
     is_other_gateway,
     is_same_host,
     list_host_names,
@@ -26,7 +27,7 @@ from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.errors import LimitReached, RunHeld
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.text.texts import format_duration
-from taskmem_hookspecs import Maker, Run, RunState, SessionNames, Task, Value, Wait
+from taskmem_hookspecs import Maker, Run, RunState, Task, Value, Wait
 from taskmem_hookspecs.errors import NotAllowed
 
 
@@ -106,7 +107,7 @@ def find_tie(
     caller: Caller,
     task: Task,
     held: TaskHolder,
-    sessions: SessionNames,
+    sessions: SessionKeys,
     token: int | None = None,
 ) -> Tie:
     """Return a caller's tie to a task; `token` is of its claim, if it gives one."""
@@ -152,7 +153,7 @@ def guard_act(
     caller: Caller,
     task: Task,
     held: TaskHolder,
-    sessions: SessionNames,
+    sessions: SessionKeys,
     *,
     token: int | None = None,
     wish: str = "nothing was written",
@@ -180,7 +181,7 @@ def guard_act(
 
 
 def guard_wait(
-    caller: Caller, wait: Wait, task: Task | None, held: TaskHolder, sessions: SessionNames
+    caller: Caller, wait: Wait, task: Task | None, held: TaskHolder, sessions: SessionKeys
 ) -> None:
     """Refuse to change another agent's wait, unless the caller may wait for its task.
 
@@ -213,7 +214,7 @@ def _is_holder(caller: Caller, held: TaskHolder, token: int | None) -> bool:
     return known.owner.same(caller.owner) or (given and current_run.has_claim(known, caller, token))
 
 
-def _is_session(caller: Caller, task: Task, run: Run | None, sessions: SessionNames) -> bool:
+def _is_session(caller: Caller, task: Task, run: Run | None, sessions: SessionKeys) -> bool:
     """True if a task, or its open run, belongs to the caller's session or host."""
     nobodys = task.session_key is None and task.host is None
     if run is None:
@@ -227,14 +228,14 @@ def _is_session(caller: Caller, task: Task, run: Run | None, sessions: SessionNa
     return nobodys or is_agent_of(caller, None, task.host, run.home, sessions)
 
 
-def _is_host(caller: Caller, task: Task, run: Run | None, sessions: SessionNames) -> bool:
+def _is_host(caller: Caller, task: Task, run: Run | None, sessions: SessionKeys) -> bool:
     """True if another process of the caller's host owns the run of a task without a session."""
     if run is None or run.owner is None or run.session_key is not None:
         return False
     return task.session_key is None and is_agent_of(caller, None, task.host, run.home, sessions)
 
 
-def _has_worked_last(caller: Caller, task: Task, run: Run | None, sessions: SessionNames) -> bool:
+def _has_worked_last(caller: Caller, task: Task, run: Run | None, sessions: SessionKeys) -> bool:
     """True if a caller is the agent of a task whose run is queued now, but for no session."""
     if run is None or run.state is not RunState.QUEUED or run.session_key is not None:
         return False
@@ -251,7 +252,7 @@ def is_agent_of(
     session: str | None,
     host: str | None,
     home: str | None,
-    sessions: SessionNames,
+    sessions: SessionKeys,
 ) -> bool:
     """True if a caller is the agent of a session, or of a host that names no session.
 
@@ -338,7 +339,7 @@ MOST_MESSAGES: Final = 200_000
 """Most messages of a task; agents add none after that."""
 
 
-def find_maker(caller: Caller, sessions: SessionNames) -> Maker | None:
+def find_maker(caller: Caller, sessions: SessionKeys) -> Maker | None:
     """Return whose tasks and waits are counted with a caller's; None: they are not counted.
 
     Each agent of a gateway is counted by itself. All agents of another host are counted together,

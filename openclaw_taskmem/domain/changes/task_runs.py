@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, SessionKeys
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.errors import RunNotReady
 from openclaw_taskmem.domain.policies import RunPolicy
@@ -43,7 +43,6 @@ from taskmem_hookspecs import (
     Owner,
     Run,
     RunState,
-    SessionNames,
     Task,
     TaskFacts,
     TaskStatus,
@@ -206,7 +205,7 @@ def apply_call(
     now: datetime,
     *,
     policy: RunPolicy,
-    sessions: SessionNames,
+    sessions: SessionKeys,
 ) -> Change:
     """Apply a call that changes a task to its open run; `task` is the task after the call."""
     run, caller = facts.run, call.caller
@@ -287,7 +286,7 @@ def attribute_answer(answer: str | None, run: Run | None, caller: Caller) -> str
     return answer if relay is None else f"As relayed by {relay}: {answer}"
 
 
-def _is_sent_back(run: Run, caller: Caller, sessions: SessionNames) -> bool:
+def _is_sent_back(run: Run, caller: Caller, sessions: SessionKeys) -> bool:
     """True if the user calls on a waiting run that has no gateway's session to be told.
 
     A gateway's run goes on by its agent's act.

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, SessionKeys
 from openclaw_taskmem.domain.changes import task_runs
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes
 from openclaw_taskmem.domain.errors import TaskEnded
@@ -40,7 +40,6 @@ from taskmem_hookspecs import (
     Role,
     Run,
     RunState,
-    SessionNames,
     Task,
     TaskFacts,
     TaskStatus,
@@ -298,7 +297,7 @@ def apply_update(
     wish: UpdateRequest,
     now: datetime,
     *,
-    sessions: SessionNames,
+    sessions: SessionKeys,
     policy: RunPolicy = RUN_POLICY,
     begin: Begin = lambda _: None,
 ) -> tuple[Change, UpdateResult]:
@@ -428,7 +427,7 @@ def _apply_to_run(
     now: datetime,
     *,
     policy: RunPolicy,
-    sessions: SessionNames,
+    sessions: SessionKeys,
     begin: Begin,
 ) -> Change:
     """Apply an update to the task's run, or begin one."""

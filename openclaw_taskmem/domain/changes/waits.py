@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, SessionKeys
 from openclaw_taskmem.domain.conditions import verdicts
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.wakes import notices, outbox
@@ -20,7 +20,6 @@ from taskmem_hookspecs import (
     Linkage,
     Message,
     MessageType,
-    SessionNames,
     Task,
     TaskFacts,
     Value,
@@ -112,7 +111,7 @@ def start_wait(
     wait: Wait,
     facts: TaskFacts | None,
     caller: Caller,
-    sessions: SessionNames,
+    sessions: SessionKeys,
     now: datetime,
     *,
     understood: Sequence[verdicts.UnderstoodSide] = (),
@@ -152,7 +151,7 @@ def rearm_wait(
     *,
     start: str | None,
     home: str | None,
-    sessions: SessionNames,
+    sessions: SessionKeys,
     now: datetime,
     understood: Sequence[verdicts.UnderstoodSide] = (),
 ) -> Change:

@@ -29,22 +29,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain.callers import AGENT, Caller
+from openclaw_taskmem.domain.callers import AGENT, Caller, SessionKeys
 from openclaw_taskmem.domain.errors import Fenced, RunHeld
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import format_count, quote_step
-from taskmem_hookspecs import (
-    Owner,
-    Run,
-    RunQuery,
-    RunState,
-    SessionNames,
-    Task,
-    TaskFacts,
-    TaskStatus,
-    Value,
-)
+from taskmem_hookspecs import Owner, Run, RunQuery, RunState, Task, TaskFacts, TaskStatus, Value
 
 
 def guard_claim(run: Run, owner: Owner) -> None:
@@ -351,7 +341,7 @@ def describe_need(run: Run) -> str | None:
     return _NEEDED_THINGS.get(run.why or "", "your word")
 
 
-def find_awaited(run: Run, sessions: SessionNames) -> str | None:
+def find_awaited(run: Run, sessions: SessionKeys) -> str | None:
     """Return the kind of act by others that a run waits for; None: none.
 
     `claim` by its role or anybody, the user's `review`, the `answer` to a question, or another

@@ -15,6 +15,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers import SessionKeys
 from openclaw_taskmem.domain.conditions.targets import UNTIL_BYTES, describe_target
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.tasks.plan import compute_progress
@@ -27,18 +28,7 @@ from openclaw_taskmem.domain.text.texts import (
     to_plain_line,
 )
 from openclaw_taskmem.domain.wakes import outbox
-from taskmem_hookspecs import (
-    Event,
-    Run,
-    SessionNames,
-    Task,
-    TaskFacts,
-    Value,
-    Wait,
-    WaitStatus,
-    Wake,
-    WakeCause,
-)
+from taskmem_hookspecs import Event, Run, Task, TaskFacts, Value, Wait, WaitStatus, Wake, WakeCause
 
 LINE_BYTES: Final = 400
 """Longest line, except a question or an agent's last words."""
@@ -287,7 +277,7 @@ def build_steps_done(task: Task, run: Run, marked: frozenset[int], now: datetime
 
 
 def build_wait_notices(
-    wait: Wait, facts: TaskFacts | None, sessions: SessionNames, now: datetime
+    wait: Wait, facts: TaskFacts | None, sessions: SessionKeys, now: datetime
 ) -> tuple[Event, ...]:
     """Build the notice of a wait that begins; empty: its task is implicit, or no user sees it."""
     task, run = (facts.task, facts.run) if facts else (None, None)

@@ -12,7 +12,7 @@ from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.errors import LimitReached
 from taskmem_hookspecs import Maker, TaskStatus
 from taskmem_hookspecs.testing import a_task
-from taskmem_openclaw.agent_host import SESSIONS
+from tests.support.owners import SESSIONS
 
 AGENT = Caller(host="mcp:claude-code")
 ITS_SHELL = Caller(host="shell:claude-code", person=True)

@@ -10,8 +10,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.rights import TABLE, TaskHolder, Tie, find_tie
 from taskmem_hookspecs import Owner, Run, RunState, Task
 from taskmem_hookspecs.testing import a_run, a_task
-from taskmem_openclaw.agent_host import SESSIONS
-from tests.support.owners import MAIN, OTHER, a_leased_run
+from tests.support.owners import MAIN, OTHER, SESSIONS, a_leased_run
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "who-may-do-what.md"
 HOST = "openclaw"

@@ -24,9 +24,17 @@ from taskmem_hookspecs import (
     WakeState,
 )
 from taskmem_hookspecs.testing import a_task, a_wake
-from taskmem_openclaw.agent_host import SESSIONS
 from tests.support import owners
-from tests.support.owners import LEASE, MAIN, NOW, POLICY, WORKER, a_changed_run, a_resume_wake
+from tests.support.owners import (
+    LEASE,
+    MAIN,
+    NOW,
+    POLICY,
+    SESSIONS,
+    WORKER,
+    a_changed_run,
+    a_resume_wake,
+)
 
 AGAIN: Final = MAIN.model_copy(update={"boot": "boot-2"})
 THE_OWNER: Final = Caller(owner=MAIN, session_key=MAIN.session_key)

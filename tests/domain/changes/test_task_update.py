@@ -22,8 +22,7 @@ from taskmem_hookspecs import (
     WakeState,
 )
 from taskmem_hookspecs.testing import DAWN, a_run, a_task, a_wake
-from taskmem_openclaw.agent_host import SESSIONS
-from tests.support.owners import a_changed_run
+from tests.support.owners import SESSIONS, a_changed_run
 
 NOW = DAWN + timedelta(minutes=1)
 

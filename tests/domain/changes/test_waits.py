@@ -21,7 +21,7 @@ from taskmem_hookspecs import (
     WakeState,
 )
 from taskmem_hookspecs.testing import DAWN, a_task, a_wait, a_wake
-from taskmem_openclaw.agent_host import SESSIONS
+from tests.support.owners import SESSIONS
 
 AGENT = Caller()
 NOW = DAWN + timedelta(seconds=47)

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.domain.wakes.notices import Milestone, NoticeKind, Notify
 from taskmem_hookspecs import Event, TaskFacts
 from taskmem_hookspecs.testing import DAWN, a_run, a_task, a_wait
-from taskmem_openclaw.agent_host import SESSIONS
+from tests.support.owners import SESSIONS
 
 HIDDEN = {"implicit": True}
 NOW = DAWN + timedelta(minutes=10)

@@ -3,10 +3,10 @@
 import pytest
 from pydantic import ValidationError
 
-from taskmem_hookspecs import SessionNames
+from openclaw_taskmem.domain.callers import SessionKeys
 
-CHATS = SessionNames(prefix="chat/", background=":off:", lower_case=True)
-NONE = SessionNames()
+CHATS = SessionKeys(prefix="chat/", background=":off:", lower_case=True)
+NONE = SessionKeys()
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_no_other_session_was_made_for_a_run(key):
 
 
 def test_a_host_may_have_no_sessions_for_the_background():
-    names = SessionNames(prefix="chat/")
+    names = SessionKeys(prefix="chat/")
     assert names.is_own("chat/ann:main")
     assert names.name_background("chat/ann:main", "run_1") is None
     assert names.find_background_run("chat/ann:off:run_1") is None
@@ -63,7 +63,7 @@ def test_a_host_may_have_no_sessions_for_the_background():
     [
         (CHATS, "chat/Ann:Main", "chat/ann:main"),
         (CHATS, "Thread-1", "Thread-1"),
-        (SessionNames(prefix="chat/"), "chat/Ann:Main", "chat/Ann:Main"),
+        (SessionKeys(prefix="chat/"), "chat/Ann:Main", "chat/Ann:Main"),
         (NONE, "chat/Ann", "chat/Ann"),
     ],
 )
@@ -76,4 +76,4 @@ def test_keys_are_written_as_their_host_writes_them(names, key, written):
 )
 def test_names_that_cannot_be_kept_apart_are_refused(said):
     with pytest.raises(ValidationError):
-        SessionNames(**said)
+        SessionKeys(**said)
