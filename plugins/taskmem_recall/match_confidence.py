@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -39,11 +39,6 @@ class ConfidenceModel:
             most = math.exp(MOST_LEAD)
             lead = math.log(min(max(strength / best_other, 1 / most), most))
         return 1 / (1 + math.exp(-(self.base + self.coverage * coverage + self.lead * lead)))
-
-
-def weigh_words(counts: Mapping[str, int], total: int) -> dict[str, float]:
-    """Return what each word is worth: much if few of the `total` texts have it."""
-    return {word: math.log1p(total / (count + 0.5)) for word, count in counts.items()}
 
 
 def rank_by_strength(

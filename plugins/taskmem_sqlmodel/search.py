@@ -31,6 +31,10 @@ A plan is JSON, whose signs are no words.
 
 # --- making it ---------------------------------------------------------------
 
+_BUILDING_BYTES: Final = 8 << 20
+"""Memory in which FTS5 gathers words while the index is made, which halves the time of that."""
+_WRITING_BYTES: Final = 1 << 20
+"""The same for a commit: what FTS5 takes by itself."""
 _TASK_NUMBER: Final = "(SELECT id FROM task_texts WHERE task_id = row.task_id AND part = 'task')"
 _HOME: Final = "CASE WHEN row.implicit THEN '' ELSE row.home END"
 """The home of a task as the index has it: '', which no home is called, if the task is implicit."""
@@ -86,7 +90,9 @@ def _make_words(words: _WordTable) -> tuple[str, ...]:
             "content_rowid='id', tokenize='unicode61 remove_diacritics 2', "
             "detail='none', columnsize=0)"
         ),
+        f"INSERT INTO {name}({name}, rank) VALUES ('hashsize', {_BUILDING_BYTES})",
         f"INSERT INTO {name}({name}) VALUES ('rebuild')",
+        f"INSERT INTO {name}({name}, rank) VALUES ('hashsize', {_WRITING_BYTES})",
         f"CREATE VIRTUAL TABLE {name}_counts USING fts5vocab('{name}', 'row')",
         f"CREATE TRIGGER {name}_added AFTER INSERT ON {table} BEGIN {add} END",
         f"CREATE TRIGGER {name}_removed AFTER DELETE ON {table} BEGIN {remove} END",
@@ -294,7 +300,7 @@ def find_matches(connection: sa.Connection, pattern: str, query: TextQuery) -> T
         select = _build_task_select(dialect, is_part=is_part)
         values = {"term": term, "task_id": query.task_id}
     try:
-        found = () if query.limit == 0 else connection.execute(select, values)
+        found = () if query.limit == 0 else connection.execute(select, values).all()
         places = [(row[0], row[1]) for row in found]
         is_all = query.limit is None or query.task_id is not None or len(places) < query.limit
         if is_all or is_part:
