@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.around_a_kill import Kill
-from tests.e2e.gateway import MAIN_SESSION
+from tests.e2e.gateway import MAIN_SESSION, Gateway
 from tests.e2e.house import House
+from tests.e2e.interruptions import Interruption, stop_in_order
 from tests.e2e.openclaw import OpenClaw, Unavailable, cache_folder, obtain
 from tests.e2e.room import Room
 from tests.e2e.scripted_model import ScriptedModel
@@ -111,7 +111,9 @@ def pytest_runtest_makereport(
         if SHARED in item.session.stash:
             item.session.stash[SHARED].is_spoiled = True
         parts = dict(getattr(item, "funcargs", {}))
-        house = getattr(parts.get("story"), "house", parts.get("house"))
+        within = (parts.get(name) for name in ("story", "kill", "stop"))
+        houses = (getattr(each, "house", None) for each in within)
+        house = next(filter(None, houses), parts.get("house"))
         if isinstance(house, House):
             parts |= {"gateway": house.gateway, "taskmem": house.taskmem}
             parts["model"] = house.model
@@ -179,17 +181,40 @@ def story(home: tuple[House, Scripts], request: pytest.FixtureRequest) -> Story:
     return make_story(home, request.node.name)
 
 
+def interrupt(
+    end: Callable[[Gateway], None],
+    home: tuple[House, Scripts],
+    request: pytest.FixtureRequest,
+    folders: pytest.TempPathFactory,
+) -> Interruption:
+    """End the gateway in the midst of all tales of a module that have this fixture."""
+    house, scripts = home
+    house.model.decide = scripts
+    interruption = Interruption(house, end)
+    for item in request.session.items:
+        tale = getattr(getattr(item, "obj", None), "tale", None)
+        is_of_module = item.getparent(pytest.Module) is request.node
+        if tale and is_of_module and request.fixturename in getattr(item, "fixturenames", ()):
+            interruption.begin(tale, make_story(home, item.name), folders.mktemp("tale"))
+    interruption.strike()
+    return interruption
+
+
 @pytest.fixture(scope="module")
 def kill(
     home: tuple[House, Scripts],
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Kill:
+) -> Interruption:
     """The one kill in the midst of all tales of a module that are to be told."""
-    kill = Kill(home[0].gateway)
-    for item in request.session.items:
-        tale = getattr(getattr(item, "obj", None), "tale", None)
-        if tale and item.getparent(pytest.Module) is request.node:
-            kill.begin(tale, make_story(home, item.name), tmp_path_factory.mktemp("tale"))
-    kill.strike()
-    return kill
+    return interrupt(Gateway.kill, home, request, tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def stop(
+    home: tuple[House, Scripts],
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Interruption:
+    """The one ordered stop likewise."""
+    return interrupt(stop_in_order, home, request, tmp_path_factory)

@@ -34,8 +34,8 @@ PAGES = {"AGENTS.md", "BOOTSTRAP.md", "IDENTITY.md", "SOUL.md", "USER.md"}
 READY_LIMIT = 240
 """Seconds; on an idle machine the gateway is ready after about 15."""
 
-STOP_LIMIT = 30
-"""Seconds for an ordered stop, before it is killed."""
+STOP_LIMIT = 120
+"""Seconds for an ordered stop; OpenClaw itself would wait for five minutes for what goes on."""
 
 TURN_LIMIT = 180
 """Seconds for one whole agent turn, the command's own start included."""
@@ -142,13 +142,11 @@ class Gateway:
         if process is not None:
             kill_group(process)
 
-    def restart(self) -> None:
-        """Stop it in order, and start it again."""
-        self.stop()
-        self.start()
-
     def reconfigure(self, change: Callable[[dict[str, Any]], object]) -> None:
-        """Change its configuration as an editor would."""
+        """Change its configuration as an editor would.
+
+        A gateway that is told to stop before it has taken a change up never ends.
+        """
         found = json.loads(self.room.config.read_text())
         change(found)
         self.room.config.write_text(json.dumps(found, indent=2))
@@ -196,24 +194,6 @@ class Gateway:
             return False
 
         until(is_compacted, f"{session} is compacted", TURN_LIMIT)
-
-    def take_turn(self, message: str) -> dict[str, Any]:
-        """Say something to the agent, and wait for the turn's end."""
-        done = subprocess.run(
-            [
-                *(str(self.room.openclaw), "agent", "--agent", "main", "--json"),
-                *("--message", message, "--timeout", str(TURN_LIMIT)),
-            ],
-            cwd=self.room.root,
-            env=self.room.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=TURN_LIMIT + 30,
-        )
-        assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-        return json.loads(done.stdout)
 
     def report(self) -> str:
         """What it printed and logged last."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +37,7 @@ class House:
     def ask(self, method: str, **params: Any) -> Any:
         """Ask the daemon that runs, without the time that a command takes."""
         with connect(find_home(self.taskmem.environment)) as link:
-            return link.call(method, params, 30)
+            return link.call(method, params, 120)
 
     @property
     def answers(self) -> bool:
@@ -47,6 +50,32 @@ class House:
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool."""
         return self.ask("call", tool=tool, arguments=arguments)
+
+    @property
+    def boots(self) -> set[str]:
+        """The starts of the plug-ins that are connected."""
+        return {each["boot"] for each in self.ask("status")["gateways"]}
+
+    def take_up(self, text: str, is_taken: Callable[[], object]) -> None:
+        """Give the gateway a configuration while it runs, and wait until it has taken it up.
+
+        It refuses a change of a plug-in that is at work, and forgets it.
+        """
+
+        def is_taken_soon() -> bool:
+            self.gateway.wait_until_idle(MAIN_SESSION)
+            self.gateway.room.config.write_text(text)
+            with suppress(AssertionError):
+                return bool(until(is_taken, "it is taken up", 20))
+            return False
+
+        until(is_taken_soon, "the gateway has taken it up", shown=self.gateway.report)
+
+    def load_anew(self, change: Callable[[dict[str, Any]], object]) -> None:
+        """Change the gateway's configuration so that our plug-in is loaded anew with it."""
+        before, found = self.boots, json.loads(self.gateway.room.config.read_text())
+        change(found)
+        self.take_up(json.dumps(found, indent=2), lambda: self.boots - before)
 
     def open_wait(self, phrase: str, session: str = MAIN_SESSION) -> str:
         """Wait for a phrase in the log; its id."""

@@ -21,7 +21,7 @@ MARK = "OPENCLAW_E2E_ROOM"
 def until(
     probe: Callable[[], T | None],
     what: str,
-    limit: float = 120,
+    limit: float = 240,
     *,
     shown: Callable[[], object] = str,
 ) -> T:
@@ -96,7 +96,7 @@ class Room:
                 continue
         return found
 
-    def left_behind(self, grace: float = 15) -> dict[int, str]:
+    def left_behind(self, grace: float = 60) -> dict[int, str]:
         """What is still running after a time of grace; it is killed here."""
         try:
             until(lambda: not self.processes(), "every process is gone", grace)

@@ -143,12 +143,14 @@ class ScriptedModel(BackgroundServer):
         with self._news:
             number = next(self._numbers)
             self.requests.append(request)
-            try:
-                assert number <= self.most, "the model is asked again and again"
-                reply = self.decide(request)
-            except Exception as error:  # noqa: BLE001 - the test hears of it in wait_for
-                self.errors.append(error)
-                reply = "The script failed."
+        # Outside: a script may let its session wait while others go on.
+        try:
+            assert number <= self.most, "the model is asked again and again"
+            reply = self.decide(request)
+        except Exception as error:  # noqa: BLE001 - the test hears of it in wait_for
+            self.errors.append(error)
+            reply = "The script failed."
+        with self._news:
             self._news.notify_all()
         return number, reply
 

@@ -327,14 +327,6 @@ class SharedGateway:
         model.most += MOST_REQUESTS
         house = House(gateway, model, taskmem, self._make_folder())
         self._config["plugins"]["entries"]["taskmem"]["config"]["home"] = str(room.taskmem)
-
-        def has_come() -> bool:
-            # A gateway refuses a change of a plug-in while a turn runs, and forgets it.
-            room.config.write_text(json.dumps(self._config, indent=2))
-            with suppress(AssertionError):
-                return bool(until(lambda: house.ask("status")["gateways"], "it has come", 20))
-            return False
-
-        until(has_come, "the gateway has taken the change", shown=gateway.report)
+        house.take_up(json.dumps(self._config, indent=2), lambda: house.boots)
         before.stop()
         return house, scripts

@@ -18,7 +18,7 @@ PROGRAM = Path(sys.executable).with_name("taskmem")
 PLUGIN = Path(taskmem_openclaw.__file__).parent / "gateway"
 """The native plug-in, as it is shipped."""
 
-CALL_LIMIT = 60
+CALL_LIMIT = 240
 """Seconds for one command; it takes a fraction of one."""
 
 
@@ -99,10 +99,20 @@ class Taskmem:
         until(find_socket(self.environment).is_socket, "the plug-in listens")
 
     def restart(self, settings: Mapping[str, str]) -> None:
-        """Start the daemon anew, with other settings."""
-        self.stop()
+        """Start the daemon anew, with other settings.
+
+        A gateway's plug-in that finds none may start one first, which has not these settings.
+        """
         self.settings.update(settings)
-        self.run("daemon", "--detach")
+        wanted = {f"{name}={value}".encode() for name, value in self.environment.items()}
+
+        def is_started() -> bool:
+            self.stop()
+            self.run("daemon", "--detach")
+            pid = json.loads(self.run("status", "--json"))["pid"]
+            return wanted <= {*Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")}
+
+        until(is_started, "a daemon with these settings runs")
 
     def stop(self) -> None:
         """Stop the daemon; none to stop is fine."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.agent import Document, reminders_in, since_packet
-from tests.e2e.around_a_kill import HELD, around_a_kill
+from tests.e2e.interruptions import HELD
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
 from tests.e2e.shared_house import ChatListener, Story, use
@@ -54,8 +53,11 @@ class Kitchen:
     def away(self, request: ModelRequest) -> Reply:
         """In the session of its own."""
         packets = reminders_in(request.turn.text)
+        if not packets:
+            # OpenClaw may go on once more with a session whose work has ended since.
+            return "Nothing is left to do."
         self.packets += packets
-        done = len(packets[-1]["progress"]["completed"]) if packets else 0
+        done = len(packets[-1]["progress"]["completed"])
         match 2 * done + since_packet(request):
             case 0:
                 return [Call("exec", {"command": f"echo mixed >> {self.folder}/log"})]
@@ -100,7 +102,7 @@ def list_running_sessions(story: Story) -> list[str]:
 def test_session_stays_free_and_hears_progress_and_end(story: Story, tmp_path: Path):
     with ChatListener(story.house.gateway) as overheard:
         kitchen, away = start_baking(story, tmp_path)
-        assert kitchen.baking.wait(120)
+        assert kitchen.baking.wait(240)
         told = kitchen.packets[0]["background"]
         assert "You are in the background" in told
         assert f"(session {story.session})" in told
@@ -125,7 +127,7 @@ def test_session_stays_free_and_hears_progress_and_end(story: Story, tmp_path: P
 
 def test_cancel_stops_task_keeps_checkpoints_tells_user(story: Story, tmp_path: Path):
     kitchen, away = start_baking(story, tmp_path)
-    assert kitchen.baking.wait(120)
+    assert kitchen.baking.wait(240)
     away.run(checkpoints=3)
     story.type_command("/cancel bre", "Bread: cancelled; what was done so far is kept.")
     assert away.ends("cancelled")["status"] == "cancelled"
@@ -137,20 +139,6 @@ def test_cancel_stops_task_keeps_checkpoints_tells_user(story: Story, tmp_path: 
     kitchen.baked.touch()
 
 
-@around_a_kill
-def test_a_crash_in_the_background_is_resumed_there(story: Story, tmp_path: Path) -> Iterator[None]:
-    kitchen, away = start_baking(story, tmp_path)
-    assert kitchen.baking.wait(120)
-    away.run(checkpoints=3)
-    yield
-    kitchen.baked.touch()
-    yield
-    away.ends()
-    assert (tmp_path / "log").read_text() == "mixed\n"
-    story.wait_for_notice("Bread: resuming")
-    story.wait_for_notice("completed")
-
-
 def test_two_in_the_background_do_not_disturb_each_other(story: Story, tmp_path: Path):
     stories = [story, Story(story.house, story.scripts, f"{story.session}_beside")]
     bakings = []
@@ -158,7 +146,7 @@ def test_two_in_the_background_do_not_disturb_each_other(story: Story, tmp_path:
         (tmp_path / name).mkdir()
         bakings.append(start_baking(each, tmp_path / name))
     for kitchen, away in bakings:
-        assert kitchen.baking.wait(120)
+        assert kitchen.baking.wait(240)
         assert away.session in list_running_sessions(story)
     for kitchen, _ in bakings:
         kitchen.baked.touch()

@@ -77,39 +77,6 @@ def test_a_card_shows_the_steps_what_is_awaited_and_the_end(story: Story):
     wait_for_card(story, "Done.", "completed", "completed")
 
 
-def test_question_outlives_its_gateway_and_answer_resumes_task(story: Story):
-    def asks(request: ModelRequest) -> Reply:
-        turn = request.turn
-        if first := registers(request, "Delete the drafts"):
-            return first
-        if "task_answer" in turn.text:
-            answers.append(turn.text)
-            report = {"completed_steps": [1], "status": "completed"}
-            return "Done." if turn.results else update(story, **report)
-        if len(turn.results) == 1:
-            return update(story, ask=ASK)
-        return "I wait for your word."
-
-    answers: list[str] = []
-    story.follow(asks)
-    story.say("Please tidy up.")
-    first = story.wait_for_question(f"Tidy: {ASK}")
-    wait_for_card(story, f"Waits for your answer: {ASK}", "pending")
-    # Its button stands for the line, which is told nowhere besides.
-    assert not [line for line in story.lines if line.startswith("[taskmem] Tidy: Shall")]
-
-    story.house.gateway.restart()
-    again = story.wait_for_question(f"Tidy: {ASK}")
-    assert again["id"] != first["id"]
-    assert story.run(state="blocked")["why"] == "question"
-
-    story.press(ASK, "Yes, but not the one of May.")
-    story.ends()
-    assert 'The user answered: "Yes, but not the one of May."' in answers[0]
-    assert story.questions == []
-    wait_for_card(story, "Done.", "completed")
-
-
 def test_options_and_a_review_are_answered_by_buttons(story: Story):
     def asks(request: ModelRequest) -> Reply:
         turn = request.turn

@@ -85,11 +85,6 @@ def test_open_task_precedes_the_prompt_once_while_it_is_news(house: House):
     # The main session may have begun in a module before.
     assert known["reported"]["session_started"] >= 1
 
-    # A new start of the gateway is news for every session that has an open task.
-    at_home.restart()
-    assert list_reminded_tasks("Good morning.") == [task_id]
-    assert list_reminded_tasks("Good day.") == []
-
     # A task that has ended is nobody's news.
     taskmem.call("task_update", task_id=task_id, status="completed")
     assert list_reminded_tasks("continue") == []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+import sqlite3
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -11,27 +14,181 @@ from typing import Any
 
 import pytest
 
+from openclaw_taskmem.home import find_home
 from tests.e2e.agent import Document, packets_in, reminders_in, since_packet
-from tests.e2e.around_a_kill import around_a_kill
+from tests.e2e.interruptions import around_a_kill
 from tests.e2e.room import until
-from tests.e2e.scripted_model import Call, ModelRequest, Reply
+from tests.e2e.scripted_model import Call, ModelRequest, Reply, text_of
 from tests.e2e.shared_house import Story, use
+from tests.e2e.test_background import start_baking
+from tests.e2e.test_patience import parse_session_name
 from tests.e2e.test_resuming import (
     Cutter,
     Lines,
-    be_cut_and_resumed,
+    UnregisteredCutter,
     begin_call,
+    is_unseen,
+    list_implicit_tasks,
     make_completion,
     make_registration,
     make_step_end,
     shell,
     start,
 )
+from tests.e2e.test_sub_agents import (
+    COOKED,
+    HeldCommand,
+    make_spawn,
+    read_resting_run,
+    wakes,
+)
+from tests.e2e.test_sub_agents import make_registration as make_soup
+from tests.support import daemons
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600", "TASKMEM_IDLE_PAUSES": "1,240,900"}
 SHARES_GATEWAY = True
+RESUMED = "Your previous turn was interrupted by a gateway restart"
+CHILD = re.compile(r"agent:main:subagent:[\w-]+")
+
+
+# --- in other sessions than the user's ------------------------------------------------
+
+
+# It is told first: it goes on only as it is told, and others that are cut may wait for it.
+@around_a_kill
+def test_task_waits_for_a_sub_agent_continued_after_a_kill(
+    story: Story, tmp_path: Path
+) -> Iterator[None]:
+    first, second, own = (HeldCommand(tmp_path / name) for name in ("1", "2", "own"))
+    story.scripts.below = Lines(first.hold_before(), second.hold_before(), COOKED)
+    before = Lines(make_soup(), make_spawn("Cook the soup."), "It is being cooked.")
+    packets: list[dict[str, Any]] = []
+
+    def parent(request: ModelRequest) -> Reply:
+        turn = request.turn
+        packets.extend(reminders_in(turn.text))
+        if before.left:
+            return before(request)
+        if COOKED in turn.text:
+            report = {"task_id": story.task["task_id"], "status": "completed"}
+            return "Served." if turn.results else [Call("task_update", report)]
+        return carries_on(request)
+
+    carries_on = Lines(go_on_below, own.hold_before(), *["It is being cooked again."] * 20)
+    story.follow(parent)
+    story.say("Please cook a soup.")
+    with first.hold_open():
+        read_resting_run(story)
+        yield
+    yield
+    with second.hold_open():
+        with own.hold_open():
+            story.run(checkpoints=7)
+        story.run(checkpoints=8, calls=3)
+        until(lambda: "It is being cooked again." in story.lines, "its turn has ended")
+        run = story.run(lease_until=None)
+        assert run["state"] == "running"
+        assert not any("task_continue" in wake["text"] for wake in wakes(story))
+    story.ends()
+    assert [cut for cut in packets[0]["unknown_outcome"] if str(tmp_path) in cut]
+
+
+def go_on_below(request: ModelRequest) -> Reply:
+    """Tell the sub-agent, which is known from the conversation, to go on."""
+    said = "\n".join(map(text_of, request.messages))
+    child = CHILD.findall(said)[0]
+    given = {"sessionKey": child, "message": "Go on.", "timeoutSeconds": 0}
+    return [use("sessions_send", **given)]
+
+
+@around_a_kill
+def test_a_crash_in_the_background_is_resumed_there(story: Story, tmp_path: Path) -> Iterator[None]:
+    kitchen, away = start_baking(story, tmp_path)
+    assert kitchen.baking.wait(240)
+    away.run(checkpoints=3)
+    yield
+    kitchen.baked.touch()
+    yield
+    away.ends()
+    assert (tmp_path / "log").read_text() == "mixed\n"
+    story.wait_for_notice("Bread: resuming")
+    story.wait_for_notice("completed")
+
+
+# --- turns without a task -------------------------------------------------------------
+
+
+def forget_running(story: Story) -> None:
+    """Let its gateway, which is away, not know that a turn of the session was cut."""
+    state = story.house.gateway.room.state
+    store = state / "agents/main/agent/openclaw-agent.sqlite"
+    with closing(sqlite3.connect(store)) as rows, rows:
+        done = "UPDATE session_nodes SET status = 'done' WHERE session_key = ?"
+        assert rows.execute(done, (story.session,)).rowcount == 1
+
+
+def be_cut_and_resumed(story: Story, tmp_path: Path, *, by_us: bool) -> Generator[None, None, str]:
+    """Tell of a turn without a task that is cut in its fifth call; why its packet says it was.
+
+    `by_us`: OpenClaw does not resume it by itself.
+    """
+    cutter = UnregisteredCutter(tmp_path, 6, {5})
+    story.follow(cutter)
+    start(story, "Please make six files.")
+    assert cutter.held.wait(240)
+
+    def has_begun() -> bool:
+        [task] = list_implicit_tasks(story)
+        [run] = story.house.ask("runs", task_id=task["task_id"])
+        return bool(run["checkpoints"] == 9)
+
+    until(has_begun, "the fifth call is written down")
+    yield
+    cutter.let_go()
+    if by_us:
+        forget_running(story)
+    yield
+
+    def is_over() -> dict[str, Any] | None:
+        [task] = list_implicit_tasks(story)
+        return task if task["status"] == "completed" else None
+
+    task = until(is_over, "the turn is over")
+    assert cutter.file_texts == ["made\n"] * 6
+    assert task["original_request"] == task["name"] == "Please make six files."
+    packet = cutter.packets[-1]
+    assert packet["task_id"] == task["task_id"]
+    assert [call for call in packet["unknown_outcome"] if "file5" in call]
+    [run] = story.house.ask("runs", all=True, task_id=task["task_id"])
+    assert run["state"] == "completed"
+    assert run["tries"]
+    # Four ended before the kill and a fifth had begun; it was made again, and a sixth.
+    assert (run["calls"], run["checkpoints"]) == (6, 13)
+    resumed = [each for each in story.requests if RESUMED in each.turn.text]
+    assert bool(resumed) is not by_us
+    until(lambda: any("All files are there." in each for each in story.lines), "told")
+    assert is_unseen(story)
+    return str(packet["reason"])
+
+
+@around_a_kill
+def test_what_openclaw_does_not_resume_we_do_unseen(story: Story, tmp_path: Path) -> Iterator[None]:
+    why = yield from be_cut_and_resumed(story, tmp_path, by_us=True)
+    assert why.endswith("by a restart of the gateway. Go on with it now.")
+
+
+@around_a_kill
+def test_a_turn_without_a_task_is_killed_and_resumed(
+    story: Story, tmp_path: Path
+) -> Iterator[None]:
+    why = yield from be_cut_and_resumed(story, tmp_path, by_us=False)
+    # Which one it is depends on who is first, OpenClaw's recovery or ours.
+    assert why.startswith("Your turn on this was cut")
+
+
+# --- tasks ---------------------------------------------------------------------------
 
 
 @around_a_kill
@@ -61,23 +218,48 @@ def test_resume_after_a_kill_names_the_task_and_goes_on(
 
 
 @around_a_kill
-def test_what_openclaw_does_not_resume_we_do_unseen(story: Story, tmp_path: Path) -> Iterator[None]:
-    why = yield from be_cut_and_resumed(story, tmp_path, by_us=True)
-    assert why.endswith("by a restart of the gateway. Go on with it now.")
-
-
-@around_a_kill
-def test_kill_after_third_tool_keeps_three_results(story: Story, tmp_path: Path) -> Iterator[None]:
-    cutter = Cutter(tmp_path, 7, {4})
-    begin_call(story, cutter, calls=3, checkpoints=7)
+def test_kill_after_fourth_tool_keeps_results_and_completes(
+    story: Story, tmp_path: Path
+) -> Iterator[None]:
+    cutter = Cutter(tmp_path, 8, {5})
+    begin_call(story, cutter, calls=4, checkpoints=9)
     yield
     cutter.let_go()
     status = story.call("task_status", task_id=story.task["task_id"])
     outcomes = [call["outcome"] for call in status["tool_history"]]
-    assert outcomes == ["unknown", "ok", "ok", "ok"]
+    assert outcomes == ["unknown", *["ok"] * 4]
     yield
+    story.wait_for_notice("Files: resuming")
     story.ends()
-    assert cutter.file_texts == ["made\n"] * 7
+    assert cutter.file_texts == ["made\n"] * 8
+    packet = cutter.packets[-1]
+    assert [call for call in packet["unknown_outcome"] if "file5" in call]
+
+
+@around_a_kill
+def test_what_is_too_old_waits_for_resume(story: Story, tmp_path: Path) -> Iterator[None]:
+    cutter = Cutter(tmp_path, 3, {2})
+    begin_call(story, cutter, calls=1, checkpoints=3)
+    yield
+    cutter.let_go()
+    let_run_age(story)
+    yield
+    story.wait_for_question("Say continue or /resume")
+    assert story.run(state="blocked")["why"] == "stale"
+    assert not (tmp_path / "file3.txt").exists()
+    story.press("was interrupted", "Resume")
+    story.ends()
+    assert cutter.file_texts == ["made\n"] * 3
+
+
+def let_run_age(story: Story) -> None:
+    """Let the daemon have seen its agent last before more than the hour that is fresh."""
+    home = find_home(story.house.taskmem.environment)
+    run_id = story.run()["run_id"]
+    [(seen,)] = daemons.rows(home, "SELECT seen_at FROM runs WHERE run_id = ?", run_id)
+    before = datetime.fromisoformat(seen) - timedelta(hours=2)
+    text = before.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    daemons.change(home, f"UPDATE runs SET seen_at = '{text}' WHERE run_id = '{run_id}'")  # noqa: S608
 
 
 @around_a_kill
@@ -107,7 +289,7 @@ def test_crash_in_third_step_resumes_at_third_step(story: Story, tmp_path: Path)
     )
     story.follow(script)
     start(story)
-    assert held.wait(120)
+    assert held.wait(240)
     status = story.call("task_status", task_id=story.task["task_id"])
     assert [s["state"] for s in status["steps"]] == ["done", "done", "running", "pending"]
     story.run(checkpoints=5)
@@ -116,6 +298,60 @@ def test_crash_in_third_step_resumes_at_third_step(story: Story, tmp_path: Path)
     yield
     story.ends()
     assert packets[-1]["progress"]["current"] == 2
+
+
+@around_a_kill
+def test_command_is_lost_at_a_kill_and_recorded_only_if_allowed(
+    story: Story, tmp_path: Path
+) -> Iterator[None]:
+    gateway, go = story.house.gateway, tmp_path / "go"
+    recordings = story.house.taskmem.room.taskmem / "terminals"
+    command = f"""printf '%s\\n' "it's up"; until [ -e {go} ]; do sleep 0.1; done; exit 3"""
+    woken: list[str] = []
+    lost: list[str] = []
+
+    def allow(config: dict[str, Any]) -> None:
+        config["plugins"]["entries"]["taskmem"]["config"]["recordCommands"] = True
+
+    def serves(request: ModelRequest) -> Reply:
+        turn = request.turn
+        if "smart_wait resolved" in turn.text:
+            woken.append(turn.text)
+            return "I have seen it."
+        if "smart_wait error" in turn.text:
+            lost.append(turn.text)
+            return "It is lost."
+        if "Please serve" not in turn.text:
+            return "NO_REPLY"
+        match turn.results:
+            case []:
+                return [Call("exec", {"command": command, "background": True})]
+            case [started]:
+                target = f"pty:{parse_session_name(started)}"
+                sides = ('"it\'s up" appears', "fails")
+                return [Call("smart_wait", {"target": target, "wake_when": side}) for side in sides]
+            case _:
+                return "It runs, and I am woken at its end."
+
+    story.follow(serves)
+    story.say("Please serve.")
+    until(lambda: woken, "the agent is woken by the text")
+    assert not [*recordings.glob("printf-*")]
+    yield
+    gateway.reconfigure(allow)
+    yield
+    until(lambda: lost, "the agent is told that its command is gone")
+    assert "The gateway was restarted" in lost[0]
+
+    woken.clear()
+    story.say("Please serve again.")
+    until(lambda: woken, "the agent is woken by the text")
+    assert '"it\'s up" appeared' in woken[0]
+    go.touch()
+    ended = "The command ended with status 3"
+    until(lambda: ended in woken[-1], "the agent is woken at the end")
+    (recorded,) = recordings.glob("printf-*")
+    assert b"it's up" in next(recorded.glob("output.*")).read_bytes()
 
 
 # --- work that is cut goes on from what the gateway's hooks have shown ---------------
@@ -176,7 +412,7 @@ def test_killed_agent_without_reports_finishes_from_packet_alone(
     baker = Baker(tmp_path, 3)
     story.follow(baker)
     start(story, "Please bake three loaves.")
-    assert baker.oven.wait(120)
+    assert baker.oven.wait(240)
     story.run(checkpoints=3)
     yield
     # What it had started outlives it.
@@ -270,3 +506,25 @@ def test_packet_after_a_kill_holds_all_that_the_agent_needs(
         assert calls[-1] == pay
         assert len(calls) == len(set(calls)) + 27
         assert paid == ["/pay"]
+
+
+# --- one kill after another ----------------------------------------------------------
+
+
+@pytest.mark.long
+def test_third_crash_fails_the_task_and_tells_the_user(story: Story, tmp_path: Path):
+    cutter = Cutter(tmp_path, 3, {2})
+    story.follow(cutter)
+    start(story)
+    for tries in (0, 1, 2):
+        assert cutter.held.wait(240)
+        story.run(tries=tries, state="running")
+        story.house.gateway.kill()
+        cutter.held.clear()
+        cutter.holds.add(2)
+        story.house.gateway.start()
+    assert story.ends("failed")["status"] == "failed"
+    cutter.let_go()
+    assert story.run(state="failed")["why"] == "interrupted"
+    story.wait_for_notice("interrupted again")
+    assert not (tmp_path / "file3.txt").exists()

@@ -92,8 +92,8 @@ def test_a_wake_outlives_a_gateway_that_is_down(
     model: ScriptedModel, gateway: Gateway, taskmem: Taskmem
 ):
     model.decide = Deployer(ARCHIVE, SHELVES)
-    gateway.take_turn(f"Please do this: {ARCHIVE}")
-    model.wait_for(lambda request: len(request.turn.results) == 3, 10)
+    gateway.say(f"Please do this: {ARCHIVE}")
+    model.wait_for(lambda request: len(request.turn.results) == 3, 240)
     [listed] = taskmem.call("task_list")["tasks"]
     task_id = listed["task_id"]
 
@@ -203,7 +203,7 @@ def test_turn_ends_while_a_command_runs_and_wake_starts_the_next(
     model.decide = Builder(f"{run} {sys.executable} {script} {done}")
 
     # The agent's turn ends; the build runs, and the daemon watches it.
-    gateway.take_turn(f"Please do this: {BUILDING}")
+    gateway.say(f"Please do this: {BUILDING}")
     [waiting] = taskmem.waits()
     assert (waiting["status"], waiting["target"]) == ("watching", "pty:build")
     until(lambda: "Compiling" in str(taskmem.waits()), "the build is seen")
@@ -218,7 +218,7 @@ def test_turn_ends_while_a_command_runs_and_wake_starts_the_next(
     def begins(request: ModelRequest) -> bool:
         return request.opens_turn and RESOLVED.search(request.turn.text) is not None
 
-    woken = model.wait_for(begins, 180)
+    woken = model.wait_for(begins, 240)
     found = RESOLVED.search(woken.turn.text)
     assert found is not None
     assert found[1] == waiting["wait_id"]
@@ -272,8 +272,8 @@ def test_a_silent_task_wakes_its_agent_once_and_is_carried_on(
     model.decide = Deployer(SITE, IMAGE, MAIN_SESSION)
 
     # A turn registers a task, narrates its first step, and ends.
-    gateway.take_turn(f"Please do this: {SITE}")
-    model.wait_for(has_narrated, 10)
+    gateway.say(f"Please do this: {SITE}")
+    model.wait_for(has_narrated, 240)
     [listed] = taskmem.call("task_list")["tasks"]
     task_id = listed["task_id"]
     task = taskmem.show(task_id)
@@ -281,7 +281,7 @@ def test_a_silent_task_wakes_its_agent_once_and_is_carried_on(
     assert done_steps(task) == [True, False, False]
 
     # It falls silent, and the wake arrives with all that is needed.
-    woken = model.wait_for(woken_for(task_id), 180)
+    woken = model.wait_for(woken_for(task_id), 240)
     [packet] = packets_in(woken.turn.text)
     assert packet["status"] == "active"
     assert packet["progress"] == {"completed": [0], "current": 1, "remaining": [2], "pct": 33}
@@ -308,12 +308,12 @@ def test_a_silent_task_wakes_its_agent_once_and_is_carried_on(
     later = taskmem.call("task_register", name="Water", plan=["Pour"], session_key=MAIN_SESSION)[
         "task_id"
     ]
-    model.wait_for(woken_for(later), 180)
+    model.wait_for(woken_for(later), 240)
     assert len(taskmem.wakes(task_id)) == 1
     assert len([each for each in model.requests if woken_for(task_id)(each)]) == 1
 
     # Completed, it is left alone, whatever the threshold and the cooldown.
-    gateway.take_turn("Please wrap up.")
+    gateway.say("Please wrap up.")
     assert taskmem.show(task_id)["status"] == "completed"
     gateway.stop()
     taskmem.restart(

@@ -32,25 +32,38 @@ def list_reminders(story: Story) -> list[str]:
     return [text for text in turns if "task_continue" in text]
 
 
-def test_a_command_that_goes_to_the_background_is_awaited(story: Story, tmp_path: Path):
-    assert_is_awaited(story, tmp_path, yieldMs=1000)
+def test_commands_in_the_background_are_awaited(story: Story, tmp_path: Path):
+    # One goes there by itself, one has begun there.
+    kinds: list[dict[str, Any]] = [{"yieldMs": 1000}, {"background": True}]
+    go = tmp_path / "go"
+    builds: list[tuple[Story, Path]] = []
+    for number, how in enumerate(kinds):
+        each = Story(story.house, story.scripts, f"{story.session}_{number}")
+        log, done = tmp_path / f"log{number}", tmp_path / f"done{number}"
+        command = f"echo built >> {log}; until [ -e {go} ]; do sleep 0.1; done; touch {done}"
+        build(each, command, done, **how)
+        builds.append((each, log))
+    # Meanwhile an agent that does nothing has had all reminders that there are.
+    idle_until_failed(story)
+    assert [each.task["status"] for each, _ in builds] == ["active"] * 2
+    go.touch()
+    for each, log in builds:
+        each.ends()
+        assert log.read_text() == "built\n"
+        assert len(list_reminders(each)) <= 1
 
 
-def test_a_command_begun_in_the_background_is_awaited(story: Story, tmp_path: Path):
-    assert_is_awaited(story, tmp_path, background=True)
+def idle_until_failed(story: Story) -> None:
+    """Let an agent register a task and do nothing, until the task has failed."""
 
+    def idles(request: ModelRequest) -> Reply:
+        if "Please idle" in request.turn.words and not request.turn.results:
+            return [Call("task_register", {"name": "Idle", "plan": ["Do it"]})]
+        return "Shall I continue?"
 
-def assert_is_awaited(story: Story, tmp_path: Path, **how: Any) -> None:
-    """Have a command run for longer than all pauses, once and undisturbed."""
-    log, done = tmp_path / "log", tmp_path / "done"
-    # Were it not awaited, the task would have failed after four seconds.
-    command = f"echo built >> {log}; sleep 15; touch {done}"
-
-    build(story, command, done, **how)
-    story.ends()
-    assert done.exists()
-    assert log.read_text() == "built\n"
-    assert len(list_reminders(story)) <= 1
+    story.follow(idles)
+    story.say("Please idle.")
+    story.ends("failed")
 
 
 def build(story: Story, command: str, done: Path, **how: Any) -> None:
@@ -153,14 +166,7 @@ def test_an_automation_that_is_due_is_awaited(story: Story):
 
 
 def test_an_agent_that_does_nothing_is_reminded_and_stopped(story: Story):
-    def idles(request: ModelRequest) -> Reply:
-        if "Please idle" in request.turn.words and not request.turn.results:
-            return [Call("task_register", {"name": "Idle", "plan": ["Do it"]})]
-        return "Shall I continue?"
-
-    story.follow(idles)
-    story.say("Please idle.")
-    story.ends("failed")
+    idle_until_failed(story)
     assert story.run(state="failed")["why"] == "stalled_loop"
     reminders = list_reminders(story)
     assert len(reminders) == 3
@@ -206,53 +212,3 @@ def test_a_background_command_of_openclaw_is_waited_for(story: Story, tmp_path: 
     go.touch()
     until(lambda: woken, "the agent is woken at the end of its command")
     assert "The command ended with status 0" in woken[0]
-
-
-def test_command_is_lost_at_restart_and_recorded_only_if_allowed(story: Story, tmp_path: Path):
-    gateway, go = story.house.gateway, tmp_path / "go"
-    recordings = story.house.taskmem.room.taskmem / "terminals"
-    command = f"""printf '%s\\n' "it's up"; until [ -e {go} ]; do sleep 0.1; done; exit 3"""
-    woken: list[str] = []
-    lost: list[str] = []
-
-    def allow(config: dict[str, Any]) -> None:
-        config["plugins"]["entries"]["taskmem"]["config"]["recordCommands"] = True
-
-    def serves(request: ModelRequest) -> Reply:
-        turn = request.turn
-        if "smart_wait resolved" in turn.text:
-            woken.append(turn.text)
-            return "I have seen it."
-        if "smart_wait error" in turn.text:
-            lost.append(turn.text)
-            return "It is lost."
-        if "Please serve" not in turn.text:
-            return "NO_REPLY"
-        match turn.results:
-            case []:
-                return [Call("exec", {"command": command, "background": True})]
-            case [started]:
-                target = f"pty:{parse_session_name(started)}"
-                sides = ('"it\'s up" appears', "fails")
-                return [Call("smart_wait", {"target": target, "wake_when": side}) for side in sides]
-            case _:
-                return "It runs, and I am woken at its end."
-
-    story.follow(serves)
-    story.say("Please serve.")
-    until(lambda: woken, "the agent is woken by the text")
-    assert not [*recordings.glob("printf-*")]
-    gateway.reconfigure(allow)
-    gateway.restart()
-    until(lambda: lost, "the agent is told that its command is gone")
-    assert "The gateway was restarted" in lost[0]
-
-    woken.clear()
-    story.say("Please serve again.")
-    until(lambda: woken, "the agent is woken by the text")
-    assert '"it\'s up" appeared' in woken[0]
-    go.touch()
-    ended = "The command ended with status 3"
-    until(lambda: ended in woken[-1], "the agent is woken at the end")
-    (recorded,) = recordings.glob("printf-*")
-    assert b"it's up" in next(recorded.glob("output.*")).read_bytes()

@@ -85,7 +85,7 @@ def test_free_english_on_a_terminal_is_read_by_the_hosts_model(house: House):
     assert "local/scripted" in side["note"]
 
     # It is asked, and says no; nobody is woken.
-    first = house.model.wait_for(is_reading, 120)
+    first = house.model.wait_for(is_reading, 240)
     assert house.ask("wakes", all=True) == []
     assert FREE in text_of(first.messages[-1])
     assert first.key == "Bearer not-a-secret"
@@ -158,7 +158,7 @@ def test_a_windows_picture_is_looked_at_by_the_hosts_model(house: House, screen:
         [side] = wait["understood"]
         assert side["judged_by"] == "host"
         assert "pictures go to local/scripted" in side["note"]
-        first = house.model.wait_for(is_reading, 120)
+        first = house.model.wait_for(is_reading, 240)
         assert pictures_of(first)
         assert house.ask("wakes", all=True) == before
         papers.paint(window, GREEN)

@@ -1,11 +1,8 @@
-"""A turn that was cut is resumed in the real gateway, and steps keep to their budgets."""
+"""A turn is resumed by the user's word in the real gateway, and steps keep to their budgets."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
-from datetime import datetime
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -13,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.agent import REMINDER, reminders_in
-from tests.e2e.around_a_kill import HELD, around_a_kill
+from tests.e2e.interruptions import HELD
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, text_of
 from tests.e2e.shared_house import Story, use
@@ -22,8 +19,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
 SHARES_GATEWAY = True
-
-RESUMED = "Your previous turn was interrupted by a gateway restart"
 
 
 def shell(command: str) -> Call:
@@ -127,15 +122,8 @@ def begin_call(story: Story, cutter: Cutter, *, calls: int, checkpoints: int) ->
     """Be within a call, when so much of the story was seen."""
     story.follow(cutter)
     start(story)
-    assert cutter.held.wait(120)
+    assert cutter.held.wait(240)
     story.run(calls=calls, checkpoints=checkpoints)
-
-
-def kill_within_call(story: Story, cutter: Cutter, *, calls: int = 1, checkpoints: int = 3) -> None:
-    """Kill the gateway within a call, when so much of the story was seen."""
-    begin_call(story, cutter, calls=calls, checkpoints=checkpoints)
-    story.house.gateway.kill()
-    cutter.let_go()
 
 
 def make_update(story: Story, **args: Any) -> Line:
@@ -240,68 +228,6 @@ def is_unseen(story: Story) -> bool:
     return story.session not in (*shown, *runs) and said == []
 
 
-def forget_running(story: Story) -> None:
-    """Let its gateway, which is away, not know that a turn of the session was cut."""
-    state = story.house.gateway.room.state
-    store = state / "agents/main/agent/openclaw-agent.sqlite"
-    with closing(sqlite3.connect(store)) as rows, rows:
-        done = "UPDATE session_nodes SET status = 'done' WHERE session_key = ?"
-        assert rows.execute(done, (story.session,)).rowcount == 1
-
-
-def be_cut_and_resumed(story: Story, tmp_path: Path, *, by_us: bool) -> Generator[None, None, str]:
-    """Tell of a turn without a task that is cut in its fifth call; why its packet says it was.
-
-    `by_us`: OpenClaw does not resume it by itself.
-    """
-    cutter = UnregisteredCutter(tmp_path, 6, {5})
-    story.follow(cutter)
-    start(story, "Please make six files.")
-    assert cutter.held.wait(120)
-
-    def has_begun() -> bool:
-        [task] = list_implicit_tasks(story)
-        [run] = story.house.ask("runs", task_id=task["task_id"])
-        return bool(run["checkpoints"] == 9)
-
-    until(has_begun, "the fifth call is written down")
-    yield
-    cutter.let_go()
-    if by_us:
-        forget_running(story)
-    yield
-
-    def is_over() -> dict[str, Any] | None:
-        [task] = list_implicit_tasks(story)
-        return task if task["status"] == "completed" else None
-
-    task = until(is_over, "the turn is over")
-    assert cutter.file_texts == ["made\n"] * 6
-    assert task["original_request"] == task["name"] == "Please make six files."
-    packet = cutter.packets[-1]
-    assert packet["task_id"] == task["task_id"]
-    assert [call for call in packet["unknown_outcome"] if "file5" in call]
-    [run] = story.house.ask("runs", all=True, task_id=task["task_id"])
-    assert run["state"] == "completed"
-    assert run["tries"]
-    # Four ended before the kill and a fifth had begun; it was made again, and a sixth.
-    assert (run["calls"], run["checkpoints"]) == (6, 13)
-    resumed = [each for each in story.requests if RESUMED in each.turn.text]
-    assert bool(resumed) is not by_us
-    until(lambda: any("All files are there." in each for each in story.lines), "told")
-    assert is_unseen(story)
-    return str(packet["reason"])
-
-
-@around_a_kill
-def test_a_turn_without_a_task_is_killed_and_resumed(
-    story: Story, tmp_path: Path
-) -> Iterator[None]:
-    why = yield from be_cut_and_resumed(story, tmp_path, by_us=False)
-    # Which one it is depends on who is first, OpenClaw's recovery or ours.
-    assert why.startswith("Your turn on this was cut")
-
-
 def test_a_turn_of_several_tools_ends_in_silence(story: Story, tmp_path: Path):
     story.follow(UnregisteredCutter(tmp_path, 2, set()))
     story.say("Please make two files.")
@@ -336,87 +262,6 @@ def test_a_task_registered_late_has_the_calls_before(story: Story, tmp_path: Pat
     assert list_implicit_tasks(story) == []
     status = story.call("task_status", task_id=task["task_id"])
     assert status["tool_calls"] == 4
-
-
-# --- resumed by itself --------------------------------------------------------
-
-
-def seconds_until_taken_up(story: Story) -> float:
-    """How long after its gateway has started a turn took the run up. Seconds.
-
-    By what the daemon has written down, however long that took to be seen.
-    """
-    [gateway] = story.house.ask("status")["gateways"]
-    started = datetime.fromisoformat(gateway["started_at"])
-    log = story.house.ask("events", task_id=story.task["task_id"], limit=1000)
-    taken = (
-        datetime.fromisoformat(event["at"])
-        for event in log
-        # It was held still, or had been given back to the queue.
-        if event["kind"] == "run_claimed" or event["data"].get("to") == "running"
-    )
-    return min((at - started).total_seconds() for at in taken if at > started)
-
-
-def test_kill_after_fourth_tool_resumes_and_completes(story: Story, tmp_path: Path):
-    cutter = Cutter(tmp_path, 8, {5})
-    kill_within_call(story, cutter, calls=4, checkpoints=9)
-    # It is alone: OpenClaw goes on with one cut turn after another, and we after each.
-    story.house.gateway.start()
-    story.wait_for_notice("Files: resuming")
-    story.ends()
-    assert seconds_until_taken_up(story) <= 30
-    assert cutter.file_texts == ["made\n"] * 8
-    packet = cutter.packets[-1]
-    assert [call for call in packet["unknown_outcome"] if "file5" in call]
-
-
-def test_what_is_too_old_waits_for_resume(story: Story, tmp_path: Path):
-    cutter = Cutter(tmp_path, 3, {2})
-    kill_within_call(story, cutter)
-    # The gateway takes longer than that to start.
-    story.house.taskmem.restart({"TASKMEM_FRESH_SECONDS": "3"})
-    story.house.gateway.start()
-    story.wait_for_question("Say continue or /resume")
-    assert story.run(state="blocked")["why"] == "stale"
-    assert not (tmp_path / "file3.txt").exists()
-    story.house.taskmem.restart({"TASKMEM_FRESH_SECONDS": "3600"})
-    until(lambda: story.house.ask("status")["gateways"], "the gateway is back")
-    story.press("was interrupted", "Resume")
-    story.ends()
-    assert cutter.file_texts == ["made\n"] * 3
-
-
-def test_a_changed_prompt_asks_the_user_instead(story: Story, tmp_path: Path):
-    cutter = Cutter(tmp_path, 3, {2})
-    kill_within_call(story, cutter)
-    agents = story.house.gateway.room.state / "workspace" / "AGENTS.md"
-    agents.write_text(agents.read_text() + "\nAlways say please.\n")
-    story.house.gateway.start()
-    story.wait_for_question("instructions have changed since")
-    assert story.run(state="blocked")["why"] == "prompt_changed"
-    story.say("continue")
-    story.ends()
-    assert cutter.file_texts == ["made\n"] * 3
-
-
-@pytest.mark.long
-def test_third_crash_fails_the_task_and_tells_the_user(story: Story, tmp_path: Path):
-    cutter = Cutter(tmp_path, 3, {2})
-    story.follow(cutter)
-    start(story)
-    for tries in (0, 1, 2):
-        assert cutter.held.wait(120)
-        story.run(tries=tries, state="running")
-        story.house.gateway.kill()
-        cutter.held.clear()
-        cutter.holds.add(2)
-        story.house.gateway.start()
-    assert story.ends("failed")["status"] == "failed"
-    cutter.let_go()
-    assert story.run(state="failed")["why"] == "interrupted"
-    story.wait_for_notice("interrupted again")
-    assert not (tmp_path / "file3.txt").exists()
 
 
 # --- steps with budgets -------------------------------------------------------

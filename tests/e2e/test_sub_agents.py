@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.agent import reminders_in
 from tests.e2e.room import until
-from tests.e2e.scripted_model import Call, ModelRequest, Reply, text_of
+from tests.e2e.scripted_model import Call, ModelRequest, Reply
 from tests.e2e.shared_house import Story, use
 from tests.e2e.test_proof import events
 from tests.e2e.test_resuming import Line, Lines, make_completion, make_update
@@ -28,8 +26,6 @@ COOKED = "The soup is cooked."
 
 LONGEST_MS = 120_000
 """A command that takes longer goes to the background."""
-
-CHILD = re.compile(r"agent:main:subagent:[\w-]+")
 
 
 class HeldCommand:
@@ -189,46 +185,3 @@ def test_task_waits_for_the_second_of_two_sub_agents(story: Story, tmp_path: Pat
     calls(story, *both, ("exec", "ok"), ("exec", "ok"))
     story.run(state="completed")
     assert wakes(story) == []
-
-
-def test_task_waits_for_a_sub_agent_continued_after_a_restart(story: Story, tmp_path: Path):
-    first, second, own = (HeldCommand(tmp_path / name) for name in ("1", "2", "own"))
-    story.scripts.below = Lines(first.hold_before(), second.hold_before(), COOKED)
-    before = Lines(make_registration(), make_spawn("Cook the soup."), "It is being cooked.")
-    packets: list[dict[str, Any]] = []
-
-    def parent(request: ModelRequest) -> Reply:
-        turn = request.turn
-        packets.extend(reminders_in(turn.text))
-        if before.left:
-            return before(request)
-        if COOKED in turn.text:
-            report = {"task_id": story.task["task_id"], "status": "completed"}
-            return "Served." if turn.results else [Call("task_update", report)]
-        return carries_on(request)
-
-    carries_on = Lines(go_on_below, own.hold_before(), *["It is being cooked again."] * 20)
-    story.follow(parent)
-    story.say("Please cook a soup.")
-    with first.hold_open():
-        read_resting_run(story)
-        story.house.gateway.kill()
-    story.house.gateway.start()
-    with second.hold_open():
-        with own.hold_open():
-            story.run(checkpoints=7)
-        story.run(checkpoints=8, calls=3)
-        until(lambda: "It is being cooked again." in story.lines, "its turn has ended")
-        run = story.run(lease_until=None)
-        assert run["state"] == "running"
-        assert not any("task_continue" in wake["text"] for wake in wakes(story))
-    story.ends()
-    assert [cut for cut in packets[0]["unknown_outcome"] if str(tmp_path) in cut]
-
-
-def go_on_below(request: ModelRequest) -> Reply:
-    """Tell the sub-agent, which is known from the conversation, to go on."""
-    said = "\n".join(map(text_of, request.messages))
-    child = CHILD.findall(said)[0]
-    given = {"sessionKey": child, "message": "Go on.", "timeoutSeconds": 0}
-    return [use("sessions_send", **given)]

@@ -21,9 +21,12 @@ import pytest
 
 from tests.e2e.gateway import MAIN_SESSION
 from tests.e2e.house import House, woken_by
+from tests.e2e.interruptions import around_a_kill
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, text_of
+from tests.e2e.shared_house import Story
 from tests.e2e.taskmem import PLUGIN
+from tests.e2e.test_resuming import Cutter, begin_call
 from tests.support.long_tests import choose_count
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -31,21 +34,27 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 SETTINGS: dict[str, str] = {}
 RESTARTS = choose_count("TASKMEM_RESTARTS", 2, 20)
 """Graceful restarts of the gateway; `--long` and TASKMEM_RESTARTS make more of them."""
-OTHER = "agent:main:other"
 RESUMED = "Your previous turn was interrupted by a gateway restart"
+OTHER = "agent:main:other"
 GHOST = "agent:main:ghost"
 
 
 @contextmanager
-def keep_reconfigured(house: House, change: Callable[[dict[str, Any]], object]) -> Iterator[None]:
-    """Let the gateway have another configuration, and then its own again."""
+def keep_reconfigured(
+    house: House, change: Callable[[dict[str, Any]], object], is_taken: Callable[[], object]
+) -> Iterator[None]:
+    """Let the gateway have another configuration of our plug-in, and then its own again."""
     before = house.gateway.room.config.read_text()
-    house.gateway.reconfigure(change)
-    yield
-    # The gateway loads no plug-in anew that is at work.
-    house.gateway.wait_until_idle(MAIN_SESSION)
-    house.gateway.room.config.write_text(before)
-    until(lambda: house.ask("status")["gateways"], "the plug-in is as before")
+    changed = json.loads(before)
+    change(changed)
+    house.take_up(json.dumps(changed), is_taken)
+    try:
+        yield
+    except BaseException:
+        house.gateway.room.config.write_text(before)
+        raise
+    others = house.boots
+    house.take_up(before, lambda: house.boots - others)
     # A turn that begins while the gateway loads plug-ins anew may be given up.
     until(lambda: house.gateway.turn("hello")["status"] == "ok", "turns are taken again")
 
@@ -133,13 +142,13 @@ def test_wakes_wait_for_a_busy_session_and_share_few_turns(house: House):
     def busy(request: ModelRequest) -> str:
         if "Work hard" in request.turn.text and request.opens_turn:
             reached.set()
-            assert go.wait(300)
+            assert go.wait(240)
         return "Done."
 
     house.model.decide = busy
     with house.gateway.rpc() as rpc:
         rpc.call("agent", sessionKey=MAIN_SESSION, message="Work hard", idempotencyKey="hard")
-        assert reached.wait(120)
+        assert reached.wait(240)
         phrases = [f"number {n} is ready" for n in range(100, 130)]
         waits = [house.open_wait(phrase) for phrase in phrases]
         house.end(*phrases)
@@ -155,79 +164,6 @@ def test_wakes_wait_for_a_busy_session_and_share_few_turns(house: House):
         assert house.arrivals(wait) == 1
     turns = [each for each in house.model.requests if {*waits} & {*woken_by(each)}]
     assert len(turns) <= 2
-
-
-def test_wake_waits_until_a_new_gateway_has_settled(house: House):
-    house.gateway.say("hello")
-    before = len(house.taskmem.room.processes())
-    house.gateway.stop()
-    until(lambda: house.ask("status")["gateways"] == [], "the gateway has left")
-    wait = house.wake("meanwhile")
-    failed = until(
-        lambda: house.wake_of(wait) if house.wake_of(wait)["last_error"] else None,
-        "it was tried in vain",
-    )
-    assert (failed["state"], failed["sent_at"]) == ("due", None)
-    assert failed["last_error"] == (
-        "openclaw-plugin: No gateway listens at "
-        f"127.0.0.1:{house.gateway.port}; see that it is started."
-    )
-    house.gateway.start()
-    [known] = until(lambda: house.ask("status")["gateways"], "the gateway is back")
-    wake = house.reaches(wait, "acknowledged")
-    assert house.arrivals(wait) == 1
-    assert wake["transport"] == "openclaw-plugin"
-    assert seconds(wake["sent_at"], known["started_at"]) >= 11.5
-    until(lambda: len(house.taskmem.room.processes()) == before, "nothing is left behind")
-
-
-def test_gateway_killed_before_the_turn_still_delivers_the_wake(house: House):
-    house.gateway.say("hello")
-    for number in range(5):
-        wait = house.wake(f"try {number}")
-        wake = until(
-            lambda wait=wait: house.wake_of(wait) if house.wake_of(wait)["sent_at"] else None,
-            "it is accepted",
-        )
-        house.gateway.kill()
-        in_time = house.arrivals(wait) == 0
-        house.gateway.start()
-        again = house.reaches(wait, "acknowledged")
-        assert again["wake_id"] == wake["wake_id"]
-        if in_time:
-            assert house.arrivals(wait) == 1
-            return
-        # The turn had begun; one that was cut counts as none.
-        assert house.arrivals(wait) <= 2
-    pytest.fail("every kill came too late")
-
-
-def test_gateway_killed_in_the_turn_of_a_wake_delivers_it_again(house: House):
-    house.gateway.say("hello")
-    reached = Event()
-    forever = Event()
-
-    def wait_to_be_cut(request: ModelRequest) -> str:
-        if woken_by(request) and not reached.is_set():
-            reached.set()
-            forever.wait(300)
-        return "Done."
-
-    house.model.decide = wait_to_be_cut
-    wait = house.wake("now")
-    assert reached.wait(120)
-    house.gateway.kill()
-    forever.set()
-    assert house.wake_of(wait)["state"] == "sent"
-    house.gateway.start()
-    house.reaches(wait, "acknowledged")
-    # The turn that was cut is resumed by OpenClaw, without what was put before it.
-    resumed = [
-        each for each in house.model.requests if RESUMED in each.turn.text and each.opens_turn
-    ]
-    assert len(resumed) == 1
-    assert "[taskmem] watched.log" in resumed[0].turn.text
-    assert house.arrivals(wait) == 2
 
 
 @pytest.mark.long
@@ -258,13 +194,13 @@ def test_daemon_killed_during_a_wakes_turn_learns_that_it_ended(house: House):
     def slow(request: ModelRequest) -> Reply:
         if woken_by(request):
             reached.set()
-            assert go.wait(300)
+            assert go.wait(240)
             return [Call("task_register", {"name": "Sow", "plan": ["Dig"]})]
         return "Done."
 
     house.model.decide = slow
     wait = house.wake("now")
-    assert reached.wait(120)
+    assert reached.wait(240)
     house.reaches(wait, "sent")
     os.kill(house.ask("status")["pid"], signal.SIGKILL)
     # The plug-in starts another one, and the turn goes on against that.
@@ -280,43 +216,7 @@ def test_daemon_killed_during_a_wakes_turn_learns_that_it_ended(house: House):
     until(lambda: house.ask("status")["gateways"], "the plug-in has come to it")
 
 
-def test_changed_token_and_disabled_plugin_lose_no_wake(house: House):
-    house.gateway.say("hello")
-    # The gateway's token is nothing to the plug-in.
-    house.gateway.token = token_hex(16)
-
-    def change(found: dict) -> None:
-        found["gateway"]["auth"]["token"] = house.gateway.token
-
-    house.gateway.reconfigure(change)
-    house.gateway.restart()
-    first = house.wake("first")
-    assert house.reaches(first, "acknowledged")["transport"] == "openclaw-plugin"
-    assert house.arrivals(first) == 1
-
-    # Switched off, another way is taken, and the wake says so.
-    def switch(found: dict, *, on: bool) -> None:
-        found["plugins"]["entries"]["taskmem"]["enabled"] = on
-
-    house.gateway.reconfigure(lambda found: switch(found, on=False))
-    until(lambda: house.ask("status")["gateways"] == [], "the plug-in has left")
-    second = house.wake("second")
-    sent = house.reaches(second, "sent", 240)
-    assert sent["transport"] == "openclaw-cli"
-    assert "openclaw-plugin: No gateway with the plug-in listens" in sent["note"]
-    assert "openclaw-hooks: Webhooks are not switched on" in sent["note"]
-    until(lambda: house.arrivals(second) == 1, "it has arrived")
-
-    # Switched on again, it serves again, and what was seen does not come twice.
-    house.gateway.reconfigure(lambda found: switch(found, on=True))
-    until(lambda: house.ask("status")["gateways"], "the plug-in is back")
-    third = house.wake("third")
-    assert house.reaches(third, "acknowledged")["transport"] == "openclaw-plugin"
-    assert house.arrivals(third) == 1
-    assert house.arrivals(second) == 1
-
-
-def test_webhook_refusing_its_token_is_named_and_used_once_fixed(house: House, tmp_path: Path):
+def test_wakes_go_by_other_ways_while_the_plugin_is_switched_off(house: House, tmp_path: Path):
     house.gateway.say("hello")
     token = token_hex(16)
 
@@ -325,31 +225,44 @@ def test_webhook_refusing_its_token_is_named_and_used_once_fixed(house: House, t
         found["hooks"] = {"enabled": True, "token": token}
         found["hooks"]["allowRequestSessionKey"] = True
 
-    with keep_reconfigured(house, by_webhooks):
-        until(lambda: house.ask("status")["gateways"] == [], "the plug-in has left")
-        see_webhooks_used(house, tmp_path)
+    with keep_reconfigured(house, by_webhooks, lambda: not house.boots):
+        waits = see_other_ways_used(house, tmp_path)
+
+    # Switched on again, it serves again, and what was seen does not come twice.
+    last = house.wake("last")
+    assert house.reaches(last, "acknowledged")["transport"] == "openclaw-plugin"
+    assert [house.arrivals(wait) for wait in (*waits, last)] == [1] * 4
 
 
-def see_webhooks_used(house: House, tmp_path: Path) -> None:
-    # The daemon reads a configuration in which the token is another one.
+def see_other_ways_used(house: House, tmp_path: Path) -> list[str]:
+    """See the command and webhooks take wakes, and each wake say so; their waits."""
+    # The daemon reads a configuration in which there are no webhooks, or another token.
     theirs = json.loads(house.gateway.room.config.read_text())
-    stale = tmp_path / "stale.json"
-    stale.write_text(json.dumps({**theirs, "hooks": {"enabled": True, "token": "old"}}))
-    house.taskmem.restart({"OPENCLAW_CONFIG_PATH": str(stale)})
-    first = house.wake("past the webhook")
-    sent = house.reaches(first, "sent", 240)
+    shown = tmp_path / "shown.json"
+    shown.write_text(json.dumps({**theirs, "hooks": {}}))
+    house.taskmem.restart({"OPENCLAW_CONFIG_PATH": str(shown)})
+    waits = [house.wake("past what is off")]
+    sent = house.reaches(waits[-1], "sent")
+    assert sent["transport"] == "openclaw-cli"
+    assert "openclaw-plugin: No gateway with the plug-in listens" in sent["note"]
+    assert "openclaw-hooks: Webhooks are not switched on" in sent["note"]
+    until(lambda: house.arrivals(waits[-1]) == 1, "it has arrived")
+
+    shown.write_text(json.dumps({**theirs, "hooks": {"enabled": True, "token": "old"}}))
+    waits.append(house.wake("past the webhook"))
+    sent = house.reaches(waits[-1], "sent")
     assert sent["transport"] == "openclaw-cli"
     assert "refuses its token (hooks.token)" in sent["note"]
-    until(lambda: house.arrivals(first) == 1, "it has arrived")
+    until(lambda: house.arrivals(waits[-1]) == 1, "it has arrived")
 
-    stale.write_text(json.dumps(theirs))
-    second = house.wake("by the webhook")
-    sent = house.reaches(second, "sent")
+    shown.write_text(json.dumps(theirs))
+    waits.append(house.wake("by the webhook"))
+    sent = house.reaches(waits[-1], "sent")
     assert sent["transport"] == "openclaw-hooks"
     assert "openclaw-plugin: No gateway with the plug-in listens" in sent["note"]
-    until(lambda: house.arrivals(second) == 1, "it has arrived")
-    assert house.arrivals(first) == 1
+    until(lambda: house.arrivals(waits[-1]) == 1, "it has arrived")
     house.taskmem.restart({"OPENCLAW_CONFIG_PATH": str(house.gateway.room.config)})
+    return waits
 
 
 def test_plugin_upgrade_disturbs_no_agent_with_an_open_task(house: House, tmp_path: Path):
@@ -368,8 +281,7 @@ def test_plugin_upgrade_disturbs_no_agent_with_an_open_task(house: House, tmp_pa
         return [g["version"] for g in house.ask("status")["gateways"]] == ["99.0.0"]
 
     wait = house.open_wait("the upgrade is over")
-    with keep_reconfigured(house, move):
-        until(is_upgraded, "the new plug-in serves")
+    with keep_reconfigured(house, move, is_upgraded):
         house.end("the upgrade is over")
         wake = house.reaches(wait, "acknowledged")
         assert wake["transport"] == "openclaw-plugin"
@@ -377,7 +289,7 @@ def test_plugin_upgrade_disturbs_no_agent_with_an_open_task(house: House, tmp_pa
         [task] = until(lambda: house.call("task_list")["tasks"], "it is registered")
         assert task["name"] == "Reap"
         house.call("task_update", task_id=task["task_id"], status="completed")
-    until(lambda: not is_upgraded(), "the usual plug-in serves")
+    assert not is_upgraded()
 
 
 SLOW = """
@@ -407,18 +319,136 @@ def make_slow_plugin(folder: Path) -> Callable[[dict[str, Any]], None]:
     return load_first
 
 
-def test_wake_awaits_a_gateway_that_loads_the_plugin_late(house: House, tmp_path: Path):
+def test_wake_awaits_a_gateway_that_is_down_and_loads_us_late(house: House, tmp_path: Path):
     house.model.decide = lambda _: "All is well."
-    house.gateway.say("hello", OTHER)
-    house.gateway.stop()
-    with keep_reconfigured(house, make_slow_plugin(tmp_path / "slow")):
-        house.gateway.start(house.gateway.listens)
-        wait = house.wake("late", OTHER)
+    for session in (MAIN_SESSION, OTHER):
+        house.gateway.say("hello", session)
+    before = len(house.taskmem.room.processes())
 
-        def is_held() -> bool:
-            return "is still starting" in (house.wake_of(wait)["last_error"] or "")
+    # It ends when it is told to, also while its plug-in starts a daemon.
+    house.taskmem.stop()
 
-        until(is_held, "it waits for the plug-in", shown=lambda: house.wake_of(wait))
-        (house.gateway.room.state / "go").touch()
-        assert house.reaches(wait, "acknowledged", 240)["transport"] == "openclaw-plugin"
-        assert house.arrivals(wait) == 1
+    def is_starting() -> bool:
+        return any("--detach" in each for each in house.taskmem.room.processes().values())
+
+    until(is_starting, "the plug-in starts a daemon")
+    house.gateway.tell_to_stop()
+    assert house.gateway.ends() == 0
+
+    house.taskmem.restart({})
+    wait = house.wake("meanwhile")
+    failed = until(
+        lambda: house.wake_of(wait) if house.wake_of(wait)["last_error"] else None,
+        "it was tried in vain",
+    )
+    assert (failed["state"], failed["sent_at"]) == ("due", None)
+    assert failed["last_error"] == (
+        "openclaw-plugin: No gateway listens at "
+        f"127.0.0.1:{house.gateway.port}; see that it is started."
+    )
+
+    # The gateway's token is nothing to the plug-in.
+    house.gateway.token = token_hex(16)
+
+    def change_token(found: dict) -> None:
+        found["gateway"]["auth"]["token"] = house.gateway.token
+
+    house.gateway.reconfigure(change_token)
+    house.gateway.reconfigure(make_slow_plugin(tmp_path / "slow"))
+    house.gateway.start(house.gateway.listens)
+    late = house.wake("late", OTHER)
+
+    def is_held() -> bool:
+        return "is still starting" in (house.wake_of(late)["last_error"] or "")
+
+    until(is_held, "it waits for the plug-in", shown=lambda: house.wake_of(late))
+    (house.gateway.room.state / "go").touch()
+    [known] = until(lambda: house.ask("status")["gateways"], "the plug-in has come")
+    for each in (wait, late):
+        wake = house.reaches(each, "acknowledged")
+        assert wake["transport"] == "openclaw-plugin"
+        assert house.arrivals(each) == 1
+        assert seconds(wake["sent_at"], known["started_at"]) >= 11.5
+    until(lambda: len(house.taskmem.room.processes()) == before, "nothing is left behind")
+
+
+# --- the gateway is killed ------------------------------------------------------------
+
+
+@around_a_kill
+def test_a_changed_prompt_asks_the_user_instead(story: Story, tmp_path: Path) -> Iterator[None]:
+    # It is here, since all that is cut by the same kill would ask.
+    cutter = Cutter(tmp_path, 3, {2})
+    begin_call(story, cutter, calls=1, checkpoints=3)
+    yield
+    cutter.let_go()
+    agents = story.house.gateway.room.state / "workspace" / "AGENTS.md"
+    agents.write_text(agents.read_text() + "\nAlways say please.\n")
+    yield
+    story.wait_for_question("instructions have changed since")
+    assert story.run(state="blocked")["why"] == "prompt_changed"
+    story.say("continue")
+    story.ends()
+    assert cutter.file_texts == ["made\n"] * 3
+
+
+@around_a_kill
+def test_gateway_killed_in_the_turn_of_a_wake_delivers_it_again(
+    story: Story, tmp_path: Path
+) -> Iterator[None]:
+    house = story.house
+    reached, killed = Event(), Event()
+
+    def wait_to_be_cut(request: ModelRequest) -> str:
+        if woken_by(request) and not reached.is_set():
+            reached.set()
+            killed.wait(240)
+        return "Done."
+
+    story.follow(wait_to_be_cut)
+    story.say("hello")
+    wait = house.wake("now", story.session)
+    assert reached.wait(240)
+    yield
+    killed.set()
+    assert house.wake_of(wait)["state"] == "sent"
+    yield
+    house.reaches(wait, "acknowledged")
+    # The turn that was cut is resumed by OpenClaw, without what was put before it.
+    resumed = [each for each in story.requests if RESUMED in each.turn.text and each.opens_turn]
+    assert len(resumed) == 1
+    assert "[taskmem] watched.log" in resumed[0].turn.text
+    assert house.arrivals(wait) == 2
+
+
+@around_a_kill
+def test_gateway_killed_before_the_turn_still_delivers_the_wake(
+    story: Story, tmp_path: Path
+) -> Iterator[None]:
+    # It begins last: the kill is to come before the turn does.
+    house = story.house
+    story.follow(lambda _: "All is well.")
+    story.say("hello")
+
+    def begin_wake(number: int) -> str:
+        wait = house.wake(f"try {number}", story.session)
+        until(lambda: house.wake_of(wait)["sent_at"], "it is accepted")
+        return wait
+
+    wait = begin_wake(0)
+    yield
+    in_time, wake_id = house.arrivals(wait) == 0, house.wake_of(wait)["wake_id"]
+    yield
+    for number in range(1, 5):
+        again = house.reaches(wait, "acknowledged")
+        assert again["wake_id"] == wake_id
+        if in_time:
+            assert house.arrivals(wait) == 1
+            return
+        # The turn had begun; one that was cut counts as none.
+        assert house.arrivals(wait) <= 2
+        wait = begin_wake(number)
+        house.gateway.kill()
+        in_time, wake_id = house.arrivals(wait) == 0, house.wake_of(wait)["wake_id"]
+        house.gateway.start()
+    pytest.fail("every kill came too late")
