@@ -29,13 +29,13 @@ _TABLES: Final = {
 _TIMES: Final = "The run took "
 """Begins the line with the times of the run, and with the wakes of silent agents."""
 _GOALS_TITLE: Final = "| asked | goal | last run |"
-_README_TITLE: Final = "| told after a kill | right | 3 kills | doubled |"
+_README_TITLE: Final = "| memory | success | with 3 kills | doubled |"
 _README_NAMES: Final = {
-    "packet": "Task memory",
-    "notes_before_and_after": "notes before and after each call",
-    "openclaw_recovery": "a model of OpenClaw's recovery",
-    "notes/careful": "notes, by an agent that looks before it goes on",
-    "notes": "notes after each step",
+    "packet": "`packet`: Task memory",
+    "notes_before_and_after": "`notes_before_and_after` each call",
+    "openclaw_recovery": "`openclaw_recovery`, a model",
+    "notes/careful": "`notes/careful`: looks first",
+    "notes": "`notes` after each step",
 }
 _FORMS: Final = {
     **dict.fromkeys(("success", "step_accuracy", "resume_rate"), ".1%"),
