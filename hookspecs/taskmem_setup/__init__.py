@@ -96,18 +96,6 @@ def _replace(target: Path, content: bytes, mode: int) -> None:
         raise
 
 
-def make_setup_folder(home: Path) -> Path:
-    """Create the folder of setup records, accessible to its owner only.
-
-    Raises:
-        OSError: It cannot be created.
-    """
-    place = home / "setup"
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    place.mkdir(mode=0o700, exist_ok=True)
-    return place
-
-
 # --- the skill ----------------------------------------------------------------
 
 

@@ -54,10 +54,10 @@ def run_with_timeout(call: Callable[[], T], seconds: float, name: str) -> T:
     return future.result()
 
 
-IDLE_SECONDS: Final = 0.5
+_IDLE_SECONDS: Final = 0.5
 """Seconds that a thread waits for another call before it ends."""
 
-Job = tuple[str, Callable[[], Any], Future[Any]]
+_Job = tuple[str, Callable[[], Any], Future[Any]]
 
 _idle: list[_Worker] = []
 _turn = threading.Lock()
@@ -66,8 +66,8 @@ _turn = threading.Lock()
 class _Worker:
     """A thread that makes one call after another."""
 
-    def __init__(self, job: Job) -> None:
-        self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    def __init__(self, job: _Job) -> None:
+        self.jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self.jobs.put(job)
         threading.Thread(target=self._run_jobs, name=job[0], daemon=True).start()
 
@@ -78,9 +78,9 @@ class _Worker:
             with _turn:
                 _idle.append(self)
 
-    def _next_job(self) -> Job | None:
+    def _next_job(self) -> _Job | None:
         try:
-            return self.jobs.get(timeout=IDLE_SECONDS)
+            return self.jobs.get(timeout=_IDLE_SECONDS)
         except queue.Empty:
             with _turn:
                 if self in _idle:

@@ -34,7 +34,7 @@ from taskmem_openclaw.setup.config_edits import (
     is_same_json,
 )
 from taskmem_openclaw.setup.config_edits import Path as Keys
-from taskmem_setup import make_setup_folder, write_file
+from taskmem_setup import write_file
 
 OLDEST_VERSION: Final = (2026, 9)
 """The first version whose plug-in interface has everything that the plug-in uses."""
@@ -141,7 +141,7 @@ class OpenClaw(NamedTuple):
         Raises:
             OpenClawSetupFailed: OpenClaw's command failed.
         """
-        file = make_setup_folder(self.home) / "patch.json"
+        file = _make_setup_folder(self.home) / "patch.json"
         try:
             write_file(file, json.dumps(patch, indent=2).encode())
             with self.at_work("openclaw config patch"):
@@ -411,7 +411,7 @@ def _save_record(home: Path, record: SetupRecord) -> None:
     if record == SetupRecord(record.config):
         file.unlink(missing_ok=True)
         return
-    make_setup_folder(home)
+    _make_setup_folder(home)
     write_file(file, json.dumps(record._asdict(), indent=2).encode())
 
 
@@ -656,3 +656,15 @@ def _mask_secrets(value: object) -> object:
         else _mask_secrets(below)
         for key, below in value.items()
     }
+
+
+def _make_setup_folder(home: Path) -> Path:
+    """Create the folder of setup records, accessible to its owner only.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+    place = home / "setup"
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place.mkdir(mode=0o700, exist_ok=True)
+    return place
