@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import sqlite3
 import stat
 import threading
+from collections import deque
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -47,9 +47,9 @@ _WRITERS_LOCK: Final = 0x7461736B6D656D
 """Key of PostgreSQL's advisory lock for writers: `taskmem` in ASCII."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Database:
-    """An open database, which makes reading and writing connections.
+    """An open database, which lends reading connections and the writing one.
 
     Write transactions run one after the other, also between processes, so that events become
     visible in the order of their ids. A read transaction sees one snapshot.
@@ -58,62 +58,91 @@ class Database:
     engine: sa.Engine
     place: _DatabaseFiles | None = None
     """The files of the database; None for a database on a server."""
+    _idle: deque[sa.Connection] = field(default_factory=deque[sa.Connection], init=False)
+    """Reading connections that nobody uses now."""
+    _writer: sa.Connection | None = field(default=None, init=False)
+    """The connection of `write`; None: the next write opens it."""
+    _one_writer: threading.Lock = field(default_factory=threading.Lock, init=False)
 
-    def require_in_place(self) -> None:
-        """Check that the database's files are still at their paths.
+    def __post_init__(self) -> None:
+        """Read the dialect of the engine."""
+        self.dialect = self.engine.dialect.name
+        """`sqlite` or `postgresql`."""
+
+    @contextmanager
+    def read(self) -> Generator[sa.Connection]:
+        """Lend a reading connection; all statements of the block see one snapshot.
+
+        After an error it is closed, not lent again.
 
         Raises:
-            StoreUnavailable: A file was replaced or removed.
+            StoreUnavailable: A file of the database was replaced or removed.
         """
         if self.place is not None:
             self.place.require_in_place()
-
-    def guard_write(self) -> AbstractContextManager[None]:
-        """Check the database's files before and after a write; one write runs at a time.
-
-        Raises:
-            StoreUnavailable: A file was replaced or removed.
-        """
-        return nullcontext() if self.place is None else self.place.guard_write()
-
-    def close(self) -> None:
-        """Close the database, after all other connections are closed."""
-        if self.place is not None:
-            self.place.close()
-
-    @property
-    def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
-        return self.engine.dialect.name
-
-    def connect_reader(self) -> sa.Connection:
-        """Open a connection for reading.
-
-        On SQLite, one statement sees a snapshot by itself; several need `begin_snapshot`.
-        """
-        connection = self.engine.connect()
-        if self.dialect != "sqlite":
-            connection.execution_options(isolation_level="REPEATABLE READ")
-        return connection
+        with translate_errors():
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self.engine.connect()
+                if self.dialect != "sqlite":
+                    connection.execution_options(isolation_level="REPEATABLE READ")
+            try:
+                with connection.begin():
+                    if self.dialect == "sqlite":
+                        connection.connection.cursor().execute("BEGIN")
+                    yield connection
+            except BaseException:
+                connection.close()
+                raise
+            self._idle.append(connection)
 
     @contextmanager
-    def begin_snapshot(self, reader: sa.Connection) -> Generator[None]:
-        """Run the block in a transaction in which all statements see one snapshot."""
-        with reader.begin():
-            if self.dialect == "sqlite":
-                reader.exec_driver_sql("BEGIN")
-            yield
+    def write(self) -> Generator[sa.Connection]:
+        """Lend the writing connection inside a transaction; one write of this process runs at once.
+
+        The database's files are checked before and after.
+
+        Raises:
+            StoreBusy: Another process did not release its lock; nothing was written.
+            StoreFull, StoreUnavailable: The disk is full or fails, or the database cannot be
+                reached; rows may be kept unless the sentence says that nothing was written.
+        """
+        with self._one_writer:
+            guard = nullcontext() if self.place is None else self.place.guard_write()
+            try:
+                with guard, translate_errors():
+                    if self._writer is None:
+                        self._writer = self.engine.connect()
+                    with self.begin_write(self._writer):
+                        yield self._writer
+            except (StoreBusy, StoreFull, StoreUnavailable):
+                self._close_writer()
+                raise
 
     @contextmanager
     def begin_write(self, writer: sa.Connection) -> Generator[None]:
         """Run the block in a transaction that no other writer shares."""
         with writer.begin():
-            writer.exec_driver_sql(
+            writer.connection.cursor().execute(
                 "BEGIN IMMEDIATE"
                 if self.dialect == "sqlite"
                 else f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})"
             )
             yield
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def close(self) -> None:
+        """Close all connections, and the database."""
+        while self._idle:
+            self._idle.pop().close()
+        self._close_writer()
+        if self.place is not None:
+            self.place.close()
 
 
 def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
@@ -306,8 +335,13 @@ def _build_postgresql_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
         ) from error
 
 
-_FileIdentity = tuple[int, int]
-"""The device and inode of a file."""
+class _FileState(NamedTuple):
+    """A file of a database; all None: it does not exist."""
+
+    identity: tuple[int, int] | None = None
+    """Its device and inode."""
+    content: tuple[int, int] | None = None
+    """Its size, and when it was last written."""
 
 
 class _DatabaseFiles:
@@ -324,46 +358,43 @@ class _DatabaseFiles:
         self._keeper = keeper
         with keeper.begin():
             keeper.exec_driver_sql("SELECT 1 FROM sqlite_schema").all()
-        self._opened = self._identify()
-        self._written = self._read_state()
+        self._opened = _read_file_state(self._path), _read_file_state(self._log)
+        self._written = self._opened[0].content
         self._is_overwritten = False
-        self._one_writer = threading.Lock()
 
-    def require_in_place(self) -> None:
+    def require_in_place(self) -> _FileState:
         """Check that the files at these paths are the ones that were opened.
+
+        Return the state of the database file.
 
         Raises:
             StoreUnavailable: A file was replaced or removed, so writes into the open one are
                 lost.
         """
-        if self._identify() != self._opened:
+        file, log = _read_file_state(self._path), _read_file_state(self._log)
+        if [file.identity, log.identity] != [each.identity for each in self._opened]:
             raise StoreUnavailable(
                 f"The database {self._path} or its log was replaced or removed while a "
                 "daemon had it open, so this is not kept; that daemon ends by itself, "
                 "so try again in a few seconds."
             )
+        return file
 
-    @contextlib.contextmanager
+    @contextmanager
     def guard_write(self) -> Generator[None]:
-        """Check the files before and after a write, one write at a time.
+        """Check the files before and after a write; one may run at a time.
 
-        A size or time that another program gave the file since the last write is remembered. A
-        second writer of this process would look like one, so it waits.
+        A size or time that another program gave the file since the last write is remembered.
 
         Raises:
             StoreUnavailable: A file was replaced or removed, so the write is lost.
         """
-        with self._one_writer:
-            self.require_in_place()
-            self._note_foreign_write()
-            try:
-                yield
-            finally:
-                self._written = self._read_state()
-            self.require_in_place()
-
-    def _note_foreign_write(self) -> None:
-        self._is_overwritten = self._is_overwritten or self._read_state() != self._written
+        self._is_overwritten |= self.require_in_place().content != self._written
+        try:
+            yield
+        finally:
+            self._written = _read_file_state(self._path).content
+        self.require_in_place()
 
     def close(self) -> None:
         """Close the last connection, unless that would destroy the file.
@@ -372,32 +403,23 @@ class _DatabaseFiles:
         another program overwrote the file, that would corrupt it. In that case leave the connection
         open until the process ends, which checkpoints nothing.
         """
-        (file, log), (file_before, log_before) = self._identify(), self._opened
-        lost_log = file == file_before and log != log_before
-        self._note_foreign_write()
+        file, log = _read_file_state(self._path), _read_file_state(self._log)
+        file_before, log_before = self._opened
+        is_same = file.identity == file_before.identity
+        lost_log = is_same and log.identity != log_before.identity
+        self._is_overwritten |= file.content != self._written
         if lost_log and self._is_overwritten:
             _leave_open(self._keeper)
         else:
             self._keeper.close()
 
-    def _identify(self) -> tuple[_FileIdentity | None, _FileIdentity | None]:
-        return _find_identity(self._path), _find_identity(self._log)
 
-    def _read_state(self) -> tuple[int, int] | None:
-        try:
-            found = self._path.stat()
-        except OSError:
-            return None
-        return found.st_size, found.st_mtime_ns
-
-
-def _find_identity(path: Path) -> _FileIdentity | None:
-    """Return the device and inode of the file at a path; None if it does not exist."""
+def _read_file_state(path: Path) -> _FileState:
     try:
         found = path.stat()
     except OSError:
-        return None
-    return found.st_dev, found.st_ino
+        return _FileState()
+    return _FileState((found.st_dev, found.st_ino), (found.st_size, found.st_mtime_ns))
 
 
 def _leave_open(connection: sa.Connection) -> None:
@@ -482,10 +504,13 @@ def translate_errors() -> Generator[None]:
     """Replace errors of SQLAlchemy and its drivers by the contract's errors."""
     try:
         yield
-    except SQLAlchemyError as error:
-        raise _translate_error(error) from error
     except UnicodeEncodeError as error:
         raise InvalidArguments(_UNSTORABLE_TEXT) from error
+    except Exception as error:
+        # An error of `psycopg`, which need not be installed, has a state.
+        if isinstance(error, (SQLAlchemyError, sqlite3.Error)) or hasattr(error, "sqlstate"):
+            raise _translate_error(error) from error
+        raise
 
 
 def build_conflict() -> Conflict:
@@ -493,7 +518,7 @@ def build_conflict() -> Conflict:
     return Conflict(_CONFLICT_TEXT)
 
 
-def _translate_error(error: SQLAlchemyError) -> TaskmemError:
+def _translate_error(error: Exception) -> TaskmemError:
     for code in _list_codes(error):
         if code in _MEANINGS:
             meaning, sentence = _MEANINGS[code]
@@ -507,9 +532,9 @@ def _translate_error(error: SQLAlchemyError) -> TaskmemError:
     )
 
 
-def _list_codes(error: SQLAlchemyError) -> Iterator[str]:
+def _list_codes(error: Exception) -> Iterator[str]:
     """Yield the driver's codes for an error, the most specific first."""
-    cause = error.orig if isinstance(error, DBAPIError) else None
+    cause = error.orig if isinstance(error, DBAPIError) else error
     name = getattr(cause, "sqlite_errorname", None)
     if isinstance(name, str):
         yield name

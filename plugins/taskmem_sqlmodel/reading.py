@@ -12,6 +12,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -20,6 +21,7 @@ from pydantic import ValidationError
 from sqlalchemy.exc import OperationalError
 
 from taskmem_hookspecs import (
+    RESERVED_METADATA,
     Artifact,
     Bookmark,
     Checkpoint,
@@ -27,6 +29,7 @@ from taskmem_hookspecs import (
     Event,
     EventQuery,
     LedgerEntry,
+    Linkage,
     Message,
     PlanRevision,
     Run,
@@ -105,29 +108,29 @@ TASK_BY_ID: Final = sa.select(
 ).where(TASKS.c.task_id == _TASK_ID)
 """One task, with flags for which related rows exist."""
 
-OPEN_WAITS_OF_TASK: Final = sa.select(WAITS).where(
+_OPEN_WAITS_OF_TASK: Final = sa.select(WAITS).where(
     WAITS.c.task_id == _TASK_ID, sa.text("status = 'watching'")
 )
 
 _ENDED_WAITS: Final = 20
 """How many ended waits `TaskFacts` contains; the linkage needs the latest."""
 
-ENDED_WAITS_OF_TASK: Final = (
+_ENDED_WAITS_OF_TASK: Final = (
     sa.select(WAITS)
     .where(WAITS.c.task_id == _TASK_ID, sa.text("status <> 'watching'"))
     .order_by(WAITS.c.changed_at.desc(), WAITS.c.wait_id.desc())
     .limit(_ENDED_WAITS)
 )
 
-OPEN_WAKES_OF_TASK: Final = (
+_OPEN_WAKES_OF_TASK: Final = (
     sa.select(WAKES)
     .where(WAKES.c.task_id == _TASK_ID, sa.text(OPEN_WAKE))
     .order_by(WAKES.c.created_at, WAKES.c.wake_id)
 )
 
-OPEN_RUN_OF_TASK: Final = sa.select(RUNS).where(RUNS.c.task_id == _TASK_ID, sa.text(OPEN_RUN))
+_OPEN_RUN_OF_TASK: Final = sa.select(RUNS).where(RUNS.c.task_id == _TASK_ID, sa.text(OPEN_RUN))
 
-ARTIFACTS_OF_TASK: Final = (
+_ARTIFACTS_OF_TASK: Final = (
     sa.select(ARTIFACTS).where(ARTIFACTS.c.task_id == _TASK_ID).order_by(ARTIFACTS.c.artifact_id)
 )
 
@@ -509,7 +512,9 @@ class RowKind(Generic[ValueT]):
             _RowUnreadable: The row is broken.
         """
         try:
-            _check_version(row)
+            if row.get("version", 1) == 0:
+                # It stands for a value that was never stored, which would be inserted again.
+                raise ValueError("version: 0")
             return self._make(row)
         except _ROW_ERRORS as error:
             which = " ".join(ascii(row[key]) for key in self._keys)
@@ -567,12 +572,6 @@ class BrokenRowFilter:
             most *= 4
 
 
-def _check_version(row: tables.Row) -> None:
-    """Reject version 0, which stands for a value never stored: it would be inserted again."""
-    if row.get("version", 1) == 0:
-        raise ValueError("version: 0")
-
-
 def _describe_reason(error: Exception) -> str:
     """Return the column and the reason why a row is broken, without the stored value."""
     if isinstance(error, ValidationError):
@@ -581,13 +580,42 @@ def _describe_reason(error: Exception) -> str:
     return ascii(str(error))[1:-1]
 
 
-TASK_ROWS: Final = RowKind(TASKS, Task, "task_id", make=tables.task_value)
+def _make_task(row: tables.Row) -> Task:
+    """Convert a row to a task; a row edited by hand may lack keys of its linkage."""
+    keys = dict(row["metadata"])
+    waits, at, state = (keys.pop(key, None) for key in RESERVED_METADATA)
+    linkage = Linkage(
+        active_wait_ids=tuple(waits or ()),
+        last_wait_event_at=None if at is None else datetime.fromtimestamp(at, UTC),
+        last_wait_state=WaitStatus(state) if state else None,
+    )
+    return Task(**{**row, "metadata": keys, "linkage": linkage})
+
+
+def _make_run(row: tables.Row) -> Run:
+    """Convert a row to a run."""
+    fields: tables.Params = dict(row)
+    parts: tables.Params = {
+        part: of(**{column: fields.pop(column) for column in of.model_fields})
+        for part, of in Run.PARTS.items()
+    }
+    return Run(**fields, **parts)
+
+
+TASK_ROWS: Final = RowKind(TASKS, Task, "task_id", make=_make_task)
 WAIT_ROWS: Final = RowKind(WAITS, Wait, "wait_id")
 WAKE_ROWS: Final = RowKind(WAKES, Wake, "wake_id")
-RUN_ROWS: Final = RowKind(RUNS, Run, "run_id", make=tables.run_value)
+RUN_ROWS: Final = RowKind(RUNS, Run, "run_id", make=_make_run)
 ARTIFACT_ROWS: Final = RowKind(ARTIFACTS, Artifact, "artifact_id")
 EVENT_ROWS: Final = RowKind(EVENTS, Event, "event_id")
 
+RELATED_ROWS: Final[Mapping[str, tuple[RowKind[Any], Sequence[sa.Select[Any]]]]] = {
+    "waits": (WAIT_ROWS, (_OPEN_WAITS_OF_TASK, _ENDED_WAITS_OF_TASK)),
+    "wakes": (WAKE_ROWS, (_OPEN_WAKES_OF_TASK,)),
+    "run": (RUN_ROWS, (_OPEN_RUN_OF_TASK,)),
+    "artifacts": (ARTIFACT_ROWS, (_ARTIFACTS_OF_TASK,)),
+}
+"""By the name of a flag of `TASK_BY_ID`: the rows beside a task, and the statements for them."""
 RECORD_ROWS: Final[Mapping[type, RowKind[Any]]] = {
     LedgerEntry: RowKind(LEDGER, LedgerEntry, "task_id", "path"),
     WorkFolder: RowKind(FOLDERS, WorkFolder, "task_id", "path"),
@@ -634,13 +662,18 @@ def fetch_rows(
     connection: sa.Connection, statement: sa.Executable, named: tables.Params
 ) -> Sequence[tables.Row]:
     """Return all rows of a statement, also if a text is not valid UTF-8."""
+    prepared = tables.prepare(statement, connection.dialect.name)
     try:
-        return connection.execute(statement, named).mappings().all()
-    except OperationalError as error:
+        if prepared.has_lists:
+            return connection.execute(statement, named).mappings().all()
+        cursor = connection.connection.cursor()
+        cursor.execute(prepared.text, prepared.bind(named))
+        return prepared.decode(cursor.fetchall())
+    except (OperationalError, sqlite3.OperationalError) as error:
         # The driver raises this error itself, without a SQLite code.
-        if "Could not decode" not in str(error.orig) or not _allow_any_text(connection):
+        if "Could not decode" not in str(error) or not _allow_any_text(connection):
             raise
-        return connection.execute(statement, named).mappings().all()
+        return fetch_rows(connection, statement, named)
 
 
 def _allow_any_text(connection: sa.Connection) -> bool:

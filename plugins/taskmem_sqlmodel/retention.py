@@ -9,7 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from taskmem_hookspecs import DroppedRows, RunState, StoreSize, TaskStatus, WaitStatus, WakeState
-from taskmem_sqlmodel.database import Database, translate_errors
+from taskmem_sqlmodel.database import Database
 from taskmem_sqlmodel.reading import (
     CHECKPOINTS,
     EVENTS,
@@ -190,48 +190,39 @@ class RetentionMixin:
         given = {"before": before, "limit": limit, "home": home, "upto": upto}
         dropped: dict[str, int] = {}
         last = after
-        database = self._database
-        database.require_in_place()
-        with translate_errors(), database.engine.connect() as writer:
-            for table, _, _ in _OLD_ROWS:
-                with database.connect_reader() as reader, database.begin_snapshot(reader):
-                    keys = _choose_keys(reader, table, {**given, "after": after})
-                if table is EVENTS and keys:
-                    ((last,),) = keys[-1:]
-                for start in range(0, len(keys), _ROWS_AT_ONCE):
-                    some = {**given, "keys": keys[start : start + _ROWS_AT_ONCE]}
-                    with database.guard_write(), database.begin_write(writer):
-                        gone = writer.execute(_DELETIONS[table], some).rowcount
-                    dropped[table.name] = dropped.get(table.name, 0) + gone
-            self._release_pages(writer)
+        for table, _, _ in _OLD_ROWS:
+            with self._database.read() as reader:
+                keys = _choose_keys(reader, table, {**given, "after": after})
+            if table is EVENTS and keys:
+                ((last,),) = keys[-1:]
+            for start in range(0, len(keys), _ROWS_AT_ONCE):
+                some = {**given, "keys": keys[start : start + _ROWS_AT_ONCE]}
+                with self._database.write() as writer:
+                    gone = writer.execute(_DELETIONS[table], some).rowcount
+                dropped[table.name] = dropped.get(table.name, 0) + gone
+        self._release_pages()
         rows = {name: number for name, number in dropped.items() if number}
         return DroppedRows(rows=rows, last_event=last)
 
-    def _release_pages(self, writer: sa.Connection) -> None:
+    def _release_pages(self) -> None:
         """Shorten a SQLite file by free pages beyond the spare ones."""
-        database = self._database
-        if database.dialect != "sqlite":
+        if self._database.dialect != "sqlite":
             return
         for _ in range(_MOST_RELEASES):
-            with database.connect_reader() as reader, database.begin_snapshot(reader):
+            with self._database.read() as reader:
                 many = count_excess_pages(
                     _read_pragma(reader, "page_count"), _read_pragma(reader, "freelist_count")
                 )
             if not many:
                 return
-            with database.guard_write():
-                # Each page is a step; `execute` would make only the first.
+            with self._database.write() as writer:
+                # Each page is a step; `execute` would make only the first. It has a transaction of
+                # its own.
                 writer.connection.cursor().executescript(f"PRAGMA incremental_vacuum({many})")
 
     def measure(self, home: str | None = None) -> StoreSize:
         """Return the bytes in use without free pages, and whether other homes have rows."""
-        database = self._database
-        database.require_in_place()
-        with (
-            translate_errors(),
-            database.connect_reader() as reader,
-            database.begin_snapshot(reader),
-        ):
+        with self._database.read() as reader:
             shared = home is not None and reader.execute(_OTHER_HOMES, {"home": home})
             return StoreSize(
                 bytes=self._count_bytes(reader), shared=bool(shared and shared.scalar_one())

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections import deque
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError
 
 from taskmem_hookspecs import (
     Change,
@@ -60,9 +58,7 @@ from taskmem_sqlmodel.database import (
 )
 from taskmem_sqlmodel.reading import (
     ARTIFACTS,
-    BOOKMARKS,
     CHECKPOINTS,
-    EVENTS,
     FOLDERS,
     LEDGER,
     MESSAGES,
@@ -77,7 +73,7 @@ from taskmem_sqlmodel.reading import (
     is_of_home,
 )
 from taskmem_sqlmodel.retention import RetentionMixin
-from taskmem_sqlmodel.tables import IMPLICIT_TASK, Base, CodePointText
+from taskmem_sqlmodel.tables import IMPLICIT_TASK, CodePointText, RowWrite, build_write
 
 
 class SqlStore(RetentionMixin):
@@ -99,43 +95,35 @@ class SqlStore(RetentionMixin):
         self._database = open_database(url, busy_timeout)
         self._commits = GroupCommit(self._database)
         self._set_aside = reading.BrokenRowFilter()
-        self._idle: deque[sa.Connection] = deque()
 
     # --- tasks --------------------------------------------------------------
 
     def read_task(self, task_id: str) -> TaskFacts:
         """Return a task with its waits, open wakes, open run and artifacts."""
         named = {"task_id": task_id}
-        waits: list[tables.Row] = []
-        wakes: Sequence[tables.Row] = ()
-        runs: Sequence[tables.Row] = ()
-        artifacts: Sequence[tables.Row] = ()
-        with self._open_snapshot() as connection:
-            found: dict[str, Any] = {}
-            for row in fetch_rows(connection, reading.TASK_BY_ID, named):
-                found = dict(row)
-            if found.pop("has_waits", False):
-                waits += fetch_rows(connection, reading.OPEN_WAITS_OF_TASK, named)
-                waits += fetch_rows(connection, reading.ENDED_WAITS_OF_TASK, named)
-            if found.pop("has_wakes", False):
-                wakes = fetch_rows(connection, reading.OPEN_WAKES_OF_TASK, named)
-            if found.pop("has_run", False):
-                runs = fetch_rows(connection, reading.OPEN_RUN_OF_TASK, named)
-            if found.pop("has_artifacts", False):
-                artifacts = fetch_rows(connection, reading.ARTIFACTS_OF_TASK, named)
-        if not found:
+        related: dict[str, list[tables.Row]] = {}
+        with self._database.read() as connection:
+            row = {}
+            for found in fetch_rows(connection, reading.TASK_BY_ID, named):
+                row = dict(found)
+            for name, (_, statements) in reading.RELATED_ROWS.items():
+                if row.pop(f"has_{name}", False):
+                    rows = (fetch_rows(connection, each, named) for each in statements)
+                    related[name] = [*chain(*rows)]
+        if not row:
             raise TaskNotFound(f"There is no task {task_id}; list the tasks to find the right id.")
+        values: dict[str, list[Any]] = {
+            name: self._set_aside.read_whole_rows(reading.RELATED_ROWS[name][0], rows)
+            for name, rows in related.items()
+        }
         return TaskFacts(
-            task=reading.TASK_ROWS.read_by_id(found, TaskNotFound),
+            task=reading.TASK_ROWS.read_by_id(row, TaskNotFound),
             waits=tuple(
-                sorted(
-                    self._set_aside.read_whole_rows(reading.WAIT_ROWS, waits),
-                    key=lambda wait: (wait.created_at, wait.wait_id),
-                )
+                sorted(values.get("waits", ()), key=lambda wait: (wait.created_at, wait.wait_id))
             ),
-            wakes=tuple(self._set_aside.read_whole_rows(reading.WAKE_ROWS, wakes)),
-            run=next(iter(self._set_aside.read_whole_rows(reading.RUN_ROWS, runs)), None),
-            artifacts=tuple(self._set_aside.read_whole_rows(reading.ARTIFACT_ROWS, artifacts)),
+            wakes=tuple(values.get("wakes", ())),
+            run=next(iter(values.get("run", ())), None),
+            artifacts=tuple(values.get("artifacts", ())),
         )
 
     def read_wait(self, wait_id: str) -> Wait:
@@ -202,7 +190,7 @@ class SqlStore(RetentionMixin):
 
     def find_texts(self, query: TextQuery) -> Mapping[str, TextMatches]:
         """Return for each pattern of a query the texts that have it."""
-        with self._open_snapshot() as connection:
+        with self._database.read() as connection:
             return {
                 pattern: search.find_matches(connection, pattern, query)
                 for pattern in query.patterns
@@ -210,7 +198,7 @@ class SqlStore(RetentionMixin):
 
     def count(self) -> Counts:
         """Return the number of tasks, waits, wakes and runs by state."""
-        with self._open_snapshot() as connection:
+        with self._database.read() as connection:
             return reading.read_counts(connection)
 
     def count_open(
@@ -223,7 +211,7 @@ class SqlStore(RetentionMixin):
         if by.agent is not None:
             # The semicolon is the character after the colon.
             named |= {"agent": by.agent, "first": f"{by.agent}:", "past": f"{by.agent};"}
-        with self._open_snapshot() as connection:
+        with self._database.read() as connection:
             return int(connection.execute(statement, named).scalar_one())
 
     def commit(self, change: Change) -> None:
@@ -232,13 +220,10 @@ class SqlStore(RetentionMixin):
 
     def close(self) -> None:
         """Close all connections."""
-        while self._idle:
-            self._idle.pop().close()
-        self._commits.close()
         self._database.close()
 
     def _read(self, statement: sa.Executable, **named: Any) -> Sequence[tables.Row]:  # noqa: ANN401 - what SQLAlchemy takes
-        with self._lend_reader() as connection, connection.begin():
+        with self._database.read() as connection:
             return fetch_rows(connection, statement, named)
 
     def _read_all(
@@ -270,36 +255,9 @@ class SqlStore(RetentionMixin):
                 "The database is on a PostgreSQL server: back it up with `pg_dump --format=custom "
                 "--file=FILE DATABASE`, and put it back with `pg_restore` while no daemon uses it."
             )
-        with self._open_snapshot() as connection, translate_errors():
+        with self._database.read() as connection, closing(sqlite3.connect(file)) as copy:
             # The driver's connection is inside the snapshot; all pages are one step.
-            source = cast("sqlite3.Connection", connection.connection.driver_connection)
-            try:
-                with closing(sqlite3.connect(file)) as copy:
-                    source.backup(copy)
-            except sqlite3.Error as error:
-                raise DBAPIError.instance(None, None, error, sqlite3.Error) from error
-
-    @contextmanager
-    def _open_snapshot(self) -> Generator[sa.Connection]:
-        """Lend a pooled connection inside one snapshot."""
-        with self._lend_reader() as connection, self._database.begin_snapshot(connection):
-            yield connection
-
-    @contextmanager
-    def _lend_reader(self) -> Generator[sa.Connection]:
-        """Lend a pooled connection; after an error it is closed, not reused."""
-        self._database.require_in_place()
-        with translate_errors():
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                connection = self._database.connect_reader()
-            try:
-                yield connection
-            except BaseException:
-                connection.close()
-                raise
-            self._idle.append(connection)
+            cast("sqlite3.Connection", connection.connection.driver_connection).backup(copy)
 
 
 def _to_plain(value: Any) -> Any:  # noqa: ANN401 - a field of a query, as it is bound
@@ -315,11 +273,19 @@ _INTERRUPTED_WRITE: Final = StoreUnavailable(
 )
 
 
+class RowWrites(NamedTuple):
+    """What writes a change, in this order."""
+
+    saved: Sequence[RowWrite]
+    deletions: Sequence[tuple[sa.Delete, tables.Params]]
+    added: Sequence[RowWrite]
+
+
 @dataclass(eq=False)
 class _PendingChange:
     """One queued change and its outcome."""
 
-    change: Change
+    writes: RowWrites
     called: threading.Event = field(default_factory=threading.Event)
     """Set when the change is decided, or when its thread must lead."""
     decided: bool = False
@@ -332,22 +298,13 @@ class GroupCommit:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._connection: sa.Connection | None = None
-        self._upsert = {
-            table: _build_upsert(database.dialect, table)
-            for table in (
-                BOOKMARKS,
-                LEDGER,
-                FOLDERS,
-            )
-        }
         self._gate = threading.Lock()
         self._gathered: list[_PendingChange] = []
         self._led = False
 
     def submit(self, change: Change) -> None:
         """Write a change and return once it is durable; otherwise raise why it was not written."""
-        ticket = _PendingChange(change)
+        ticket = _PendingChange(list_writes(change, self._database.dialect))
         with self._gate:
             self._gathered.append(ticket)
             leads, self._led = not self._led, True
@@ -358,38 +315,20 @@ class GroupCommit:
         if ticket.refusal is not None:
             raise ticket.refusal
 
-    def write(self, changes: Sequence[Change]) -> Sequence[Exception | None]:
+    def write(self, changes: Sequence[RowWrites]) -> Sequence[Exception | None]:
         """Write changes in one transaction; only the leader may call this.
 
         Returns:
             For each change why it was refused; None: it is durable.
 
         Raises:
-            StoreBusy: Another process did not release its lock; nothing was written.
-            StoreFull, StoreUnavailable: The disk is full or fails, or the database cannot be
-                reached; rows may be kept unless the sentence says that nothing was written.
+            StoreBusy, StoreFull, StoreUnavailable: As for `Database.write`.
         """
-        try:
-            with self._database.guard_write(), translate_errors():
-                return self._write_all(changes)
-        except (StoreBusy, StoreFull, StoreUnavailable):
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Close the connection; the next change opens a new one."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _write_all(self, changes: Sequence[Change]) -> Sequence[Exception | None]:
-        if self._connection is None:
-            self._connection = self._database.engine.connect()
-        with self._database.begin_write(self._connection):
+        with self._database.write() as connection:
             if len(changes) == 1:
-                self._write(self._connection, changes[0])
+                _run_writes(connection, changes[0])
                 return [None]
-            return [self._try_write(self._connection, one) for one in changes]
+            return [_try_writes(connection, one) for one in changes]
 
     def _wait(self, ticket: _PendingChange) -> None:
         """Wait until the change is decided or must lead; when interrupted, pass the lead on."""
@@ -410,7 +349,7 @@ class GroupCommit:
             group, self._gathered = self._gathered, []
         refusals: Sequence[Exception | None] = [_INTERRUPTED_WRITE] * len(group)
         try:
-            refusals = self.write([ticket.change for ticket in group])
+            refusals = self.write([ticket.writes for ticket in group])
         except Exception as error:  # noqa: BLE001 - each caller raises it
             refusals = [error] * len(group)
         finally:
@@ -426,105 +365,61 @@ class GroupCommit:
             for successor in self._gathered[:1]:
                 successor.called.set()
 
-    def _try_write(self, connection: sa.Connection, change: Change) -> Exception | None:
-        """Write a change inside a savepoint, so that a refusal does not affect other changes."""
-        connection.exec_driver_sql("SAVEPOINT one")
-        try:
-            with translate_errors():
-                self._write(connection, change)
-        except (StoreBusy, StoreFull, StoreUnavailable):
-            raise
-        except Exception as error:  # noqa: BLE001 - its caller raises it
-            connection.exec_driver_sql("ROLLBACK TO SAVEPOINT one")
-            return error
-        connection.exec_driver_sql("RELEASE SAVEPOINT one")
-        return None
 
-    def _write(self, connection: sa.Connection, change: Change) -> None:
-        for task in change.tasks:
-            _save_row(connection, TASKS, tables.task_params(task))
-        for run in change.runs:
-            _save_row(connection, RUNS, tables.run_params(run))
-        for wait in change.waits:
-            _save_row(connection, WAITS, tables.wait_params(wait))
-        for wake in change.wakes:
-            _save_row(connection, WAKES, tables.wake_params(wake))
-        for artifact in change.artifacts:
-            _save_row(connection, ARTIFACTS, tables.artifact_params(artifact))
-        _insert_rows(connection, CHECKPOINTS, map(dict, change.checkpoints))
-        if change.forget_before is not None:
-            for forget in (_DELETE_CHECKPOINTS, *_FORGET_IMPLICIT):
-                whose = {"before": change.forget_before, "home": change.forget_home}
-                connection.execute(forget, whose)
-        for wait_id in change.forget_waits:
-            for forget in _FORGET_WAIT:
-                connection.execute(forget, {"gone": wait_id})
-        _insert_rows(connection, MESSAGES, map(tables.message_params, change.messages))
-        _insert_rows(connection, REVISIONS, map(tables.revision_params, change.revisions))
-        _insert_rows(connection, EVENTS, map(tables.event_params, change.events))
-        self._replace(connection, LEDGER, map(tables.ledger_params, change.ledger))
-        self._replace(connection, FOLDERS, map(dict, change.folders))
-        self._replace(connection, BOOKMARKS, map(dict, change.bookmarks))
-
-    def _replace(
-        self, connection: sa.Connection, table: sa.Table, lines: Iterable[tables.Params]
-    ) -> None:
-        """Insert rows, or replace those with the same key; the last of several wins."""
-        for line in lines:
-            connection.execute(self._upsert[table], line)
-
-
-def _save_row(connection: sa.Connection, table: sa.Table, row: tables.Params) -> None:
-    """Insert a row of version 0; otherwise update the row that has the expected version."""
-    expected = row["version"]
-    if expected == 0:
-        connection.execute(_INSERT[table], {**row, "version": 1})
-        return
-    new = {f"new_{column}": value for column, value in row.items()}
-    new["expected"] = new.pop("new_version")
-    if connection.execute(_UPDATE[table], new).rowcount != 1:
-        raise build_conflict()
-
-
-def _insert_rows(
-    connection: sa.Connection, table: sa.Table, lines: Iterable[tables.Params]
-) -> None:
-    if new := list(lines):
-        connection.execute(_INSERT[table], new)
-
-
-# --- the writing statements -------------------------------------------------
-
-_INSERT: Final = {table: table.insert().inline() for table in Base.metadata.tables.values()}
-
-
-def _build_versioned_update(table: sa.Table, row_id: sa.Column[Any]) -> sa.Update:
-    """Return an update of the row that has the expected version; the version grows by one."""
-    values = {
-        column: sa.bindparam(f"new_{column.name}", type_=column.type)
-        for column in table.c
-        if column is not row_id and column.name != "version"
-    }
-    return (
-        table.update()
-        .where(
-            row_id == sa.bindparam(f"new_{row_id.name}"),
-            table.c.version == sa.bindparam("expected"),
-        )
-        .values({**values, table.c.version: table.c.version + 1})
+def list_writes(change: Change, dialect: str) -> RowWrites:
+    """Return what writes a change."""
+    saved = (change.tasks, change.runs, change.waits, change.wakes, change.artifacts)
+    added = (change.messages, change.revisions, change.events)
+    replaced = (change.ledger, change.folders, change.bookmarks)
+    deletions: list[tuple[sa.Delete, tables.Params]] = []
+    if change.forget_before is not None:
+        whose = {"before": change.forget_before, "home": change.forget_home}
+        deletions += [(deletion, whose) for deletion in (_DELETE_CHECKPOINTS, *_FORGET_IMPLICIT)]
+    for wait_id in change.forget_waits:
+        deletions += [(deletion, {"gone": wait_id}) for deletion in _FORGET_WAIT]
+    return RowWrites(
+        [build_write(row, dialect) for rows in (*saved, change.checkpoints) for row in rows],
+        deletions,
+        [build_write(row, dialect) for rows in (*added, *replaced) for row in rows],
     )
 
 
-_UPDATE: Final = {
-    table: _build_versioned_update(table, row_id)
-    for table, row_id in (
-        (TASKS, TASKS.c.task_id),
-        (WAITS, WAITS.c.wait_id),
-        (WAKES, WAKES.c.wake_id),
-        (RUNS, RUNS.c.run_id),
-        (ARTIFACTS, ARTIFACTS.c.artifact_id),
-    )
-}
+def _run_writes(connection: sa.Connection, writes: RowWrites) -> None:
+    """Write a change inside the open transaction.
+
+    Raises:
+        Conflict: A row has not the expected version.
+    """
+    cursor = connection.connection.cursor()
+    for text, values, is_versioned in writes.saved:
+        cursor.execute(text, values)
+        if is_versioned and cursor.rowcount != 1:
+            raise build_conflict()
+    for deletion, named in writes.deletions:
+        connection.execute(deletion, named)
+    for text, values, _ in writes.added:
+        cursor.execute(text, values)
+
+
+def _try_writes(connection: sa.Connection, writes: RowWrites) -> Exception | None:
+    """Write a change inside a savepoint, so that a refusal does not affect other changes.
+
+    Return why it was refused; None: it was written.
+    """
+    connection.exec_driver_sql("SAVEPOINT one")
+    try:
+        with translate_errors():
+            _run_writes(connection, writes)
+    except (StoreBusy, StoreFull, StoreUnavailable):
+        raise
+    except Exception as error:  # noqa: BLE001 - its caller raises it
+        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT one")
+        return error
+    connection.exec_driver_sql("RELEASE SAVEPOINT one")
+    return None
+
+
+# --- the deleting statements ------------------------------------------------
 
 _HOME: Final = sa.bindparam("home", type_=CodePointText)
 # If no home is bound, no row counts as another home's: a comparison with NULL is never true.
@@ -568,12 +463,3 @@ _FORGET_WAIT: Final = tuple(
     for table in (WAKES, WAITS)
 )
 """Deletes, in order, a wait that has no task, and its wakes."""
-
-
-def _build_upsert(dialect: str, table: sa.Table) -> sa.Insert:
-    """Return an insert that replaces the row with the same primary key."""
-    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    wanted = insert(table)
-    keys = list(table.primary_key.columns)
-    values = {c.name: wanted.excluded[c.name] for c in table.c if c not in keys}
-    return wanted.on_conflict_do_update(index_elements=keys, set_=values)

@@ -7,7 +7,6 @@ to it is written whole or not at all, and it is several times as fast.
 from __future__ import annotations
 
 import sqlite3
-from collections import deque
 from contextlib import suppress
 from functools import cache
 from typing import Final, Protocol
@@ -109,7 +108,6 @@ class _StoreOfDatabase(SqlStore):
         self._database = database
         self._commits = GroupCommit(database)
         self._set_aside = BrokenRowFilter()
-        self._idle: deque[sa.Connection] = deque()
 
 
 _ENGINE_USES: list[_KeptConnection] = []

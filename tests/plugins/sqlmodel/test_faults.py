@@ -30,6 +30,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.testing import a_message, a_task, an_event
 from taskmem_sqlmodel import doctor
+from taskmem_sqlmodel import store as sql_store
 from taskmem_sqlmodel.database import translate_errors
 from taskmem_sqlmodel.hooks import task_store
 from taskmem_sqlmodel.store import SqlStore
@@ -53,9 +54,14 @@ def store(path):
 
 def limit_pages(store):
     """Let the next transaction find no room for another page."""
-    driver = store._commits._connection.connection.driver_connection
+    driver = store._database._writer.connection.driver_connection
     (pages,) = driver.execute("PRAGMA page_count").fetchone()
     driver.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def write_group(store, changes):
+    """Write changes as the leader of a group does; return why each was refused."""
+    return store._commits.write([sql_store.list_writes(change, "sqlite") for change in changes])
 
 
 def mode(path):
@@ -219,14 +225,15 @@ def test_a_file_that_others_could_read_is_closed_to_them(store, path):
 def test_a_group_is_one_transaction_in_which_each_stands_alone(store):
     commits = []
     event.listen(store._database.engine, "commit", commits.append)
-    refusals = store._commits.write(
+    refusals = write_group(
+        store,
         [
             Change(tasks=(a_task(task_id="task_2"),)),
             Change(tasks=(a_task(version=1),), events=(an_event(),)),
             Change(events=(an_event(),), tasks=(a_task(version=1),)),
             Change(tasks=(a_task(task_id="task_3", name="\ud800"),)),
             Change(messages=(a_message(task_id="task_2"),)),
-        ]
+        ],
     )
     assert [refusal and type(refusal) for refusal in refusals] == [
         None,
@@ -246,7 +253,7 @@ def test_a_group_that_finds_no_room_leaves_nothing(store):
     small = Change(tasks=(a_task(version=1),))
     large = Change(messages=(a_message(content=MEGABYTE),))
     with pytest.raises(StoreFull):
-        store._commits.write([small, large, small])
+        write_group(store, [small, large, small])
     assert store.read_task("task_1").task.version == 1
     store.commit(large)
     store.commit(small)
@@ -259,7 +266,7 @@ def test_a_commit_that_fails_at_the_end_fails_for_all(store):
     changes = [Change(tasks=(a_task(task_id=f"task_{n}"),)) for n in (2, 3)]
     event.listen(store._database.engine, "commit", fail)
     with pytest.raises(StoreUnavailable, match="no disk"):
-        store._commits.write(changes)
+        write_group(store, changes)
     with pytest.raises(StoreUnavailable, match="no disk"):
         store.commit(changes[0])
     event.remove(store._database.engine, "commit", fail)
@@ -273,7 +280,7 @@ def test_a_writer_that_is_interrupted_makes_room_for_the_next(store, monkeypatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(store._commits, "_write", interrupt)
+        patch.setattr(sql_store, "_run_writes", interrupt)
         with pytest.raises(KeyboardInterrupt):
             store.commit(Change(events=(an_event(),)))
     store.commit(Change(events=(an_event(),)))
@@ -366,13 +373,13 @@ def test_doctor_reads_it_before_any_daemon_did(half_written):
 
 
 def test_a_write_while_the_file_is_taken_away_is_refused(store, path, monkeypatch):
-    write = store._commits._write
+    write = sql_store._run_writes
 
     def late(*given):
         write(*given)
         path.rename(path.with_name("away.db"))
 
-    monkeypatch.setattr(store._commits, "_write", late)
+    monkeypatch.setattr(sql_store, "_run_writes", late)
     with pytest.raises(StoreUnavailable, match="replaced or removed"):
         store.commit(Change(events=(an_event(),)))
 

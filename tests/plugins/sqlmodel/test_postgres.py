@@ -27,7 +27,7 @@ from taskmem_hookspecs.testing import a_run, a_task, a_wake
 from taskmem_sqlmodel import reading
 from taskmem_sqlmodel.database import _WRITERS_LOCK
 from taskmem_sqlmodel.hooks import task_store
-from taskmem_sqlmodel.store import SqlStore
+from taskmem_sqlmodel.store import SqlStore, list_writes
 from tests.support.store_suite import StoreSuite
 
 
@@ -131,9 +131,8 @@ def test_text_that_cannot_be_kept_is_refused(url, text):
     with pytest.raises(InvalidArguments, match="nothing was written"):
         store.commit(Change(tasks=(a_task(name=text),)))
     one, other_one = a_task(), a_task(task_id="task_2", name=text)
-    refusals = store._commits.write(
-        [Change(tasks=(one,)), Change(tasks=(other_one,)), Change(tasks=(one,))]
-    )
+    group = [Change(tasks=(each,)) for each in (one, other_one, one)]
+    refusals = store._commits.write([list_writes(change, "postgresql") for change in group])
     assert [refusal and type(refusal) for refusal in refusals] == [None, InvalidArguments, Conflict]
     assert len(store.find_tasks(TaskQuery(implicit=False))) == 1
     store.close()

@@ -260,8 +260,8 @@ def _count_steps(path, ask, many):
 
     sa.event.listen(store._database.engine, "connect", count)
     # The connections that there are already count nothing.
-    store._idle.clear()
-    store._commits.close()
+    store._database._idle.clear()
+    store._database._close_writer()
     find = store.find_events
     {
         "update": lambda: world.narrate(mine),
