@@ -9,8 +9,8 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -36,7 +36,6 @@ from taskmem_hookspecs import (
     Change,
     Clock,
     Condition,
-    Event,
     RecallSource,
     Run,
     RunQuery,
@@ -47,7 +46,6 @@ from taskmem_hookspecs import (
     TaskStatus,
     Value,
 )
-from taskmem_hookspecs.doctor import is_trial
 from taskmem_hookspecs.errors import Conflict, NoProvider, TaskNotFound
 
 
@@ -353,8 +351,8 @@ class Context:
         for task in change.tasks:
             if task.task_id in moved and task.status is not TaskStatus.ACTIVE:
                 change = self._settle_stopped_task(change, task)
-        tasks = tuple(self.schedule(task) for task in change.tasks)
-        log = _list_logged_events(change)
+        tasks = tuple(stuck.set_due_time(task, self.policies.stuck) for task in change.tasks)
+        log = notices.list_logged_events(change)
         ready = redaction.scrub_change(change.model_copy(update={"tasks": tasks, "events": log}))
         self.store.commit(ready)
         self.nudge(_collect_due_work(ready))
@@ -370,9 +368,8 @@ class Context:
         change = change.model_copy(update=more)
         return cancel_open_waits(facts, task, change, now) if task.status.terminal else change
 
-    @contextmanager
-    def lock_subjects(self, *subjects: str) -> Generator[None]:
-        """Lock subjects, so that calls on one of them run one at a time.
+    def lock_subjects(self, *subjects: str) -> ExitStack:
+        """Lock subjects for a block, so that calls on one of them run one at a time.
 
         Without this, retries of many callers would starve the slowest.
         """
@@ -381,7 +378,7 @@ class Context:
             # Always lock in the same order, to prevent deadlocks.
             for place in sorted(places):
                 locked.enter_context(self.locks[place])
-            yield
+            return locked.pop_all()
 
     def update(
         self,
@@ -466,30 +463,12 @@ class Context:
             return self.store.read_task(task_id)
         return None
 
-    def schedule(self, task: Task) -> Task:
-        """Set the time at which a task is next checked for being stuck."""
-        due = stuck.compute_due_time(task, self.policies.stuck)
-        return task.model_copy(update={"stuck_due_at": due})
-
-
-def _list_logged_events(change: Change) -> tuple[Event, ...]:
-    """Return the events of a change to log.
-
-    Left out are those of the doctor's trial waits and sessions, and silent ones of implicit tasks.
-    """
-    trials = {each.wait_id for each in change.waits if is_trial(each.session_key)}
-    wakes = (wake for wake in change.wakes if is_trial(wake.session_key))
-    trials |= {wake.wait_id for wake in wakes if wake.wait_id is not None}
-    return tuple(
-        event
-        for event in change.events
-        if event.wait_id not in trials
-        and not ("session_key" in event.data and is_trial(str(event.data["session_key"])))
-        and not notices.is_silent(event)
-    )
-
 
 def _collect_due_work(change: Change) -> DueWork:
+    # Of bookmarks, pages show what readers were asked.
+    is_shown = any(rows for name, rows in change if name != "bookmarks") or any(
+        mark.name.partition(":")[0] == WAITS_BOOKMARK for mark in change.bookmarks
+    )
     return DueWork(
         stuck_at=min(
             (task.stuck_due_at for task in change.tasks if task.stuck_due_at), default=None
@@ -499,14 +478,8 @@ def _collect_due_work(change: Change) -> DueWork:
         hooks_due=any(event.kind in events.HOOK_KINDS for event in change.events),
         lines_due=any(event.kind in events.LINE_KINDS for event in change.events),
         views_due=any(event.kind in events.VIEW_KINDS for event in change.events),
-        pages_due=_is_shown_on_pages(change),
+        pages_due=is_shown,
         waits=tuple(wait.wait_id for wait in change.waits),
         roles=frozenset(run.role for run in change.runs),
         queued_for=frozenset(run.role for run in change.runs if run.state is RunState.QUEUED),
     )
-
-
-def _is_shown_on_pages(change: Change) -> bool:
-    """Tell whether pages may show something of a change; of bookmarks, what readers were asked."""
-    names = (mark.name.partition(":")[0] for mark in change.bookmarks)
-    return WAITS_BOOKMARK in names or not change.model_copy(update={"bookmarks": ()}).empty

@@ -11,7 +11,6 @@ from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import continuation, handoff, rights, task_runs
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder, Tie
-from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import OPEN_STATES, RunReason
 from openclaw_taskmem.domain.runs.machine import RunTransition, UserHeard, apply_events, begin_run
@@ -133,21 +132,6 @@ def guard_reopen(context: Context, task: Task, caller: Caller) -> None:
         lifecycle.guard_reopen(task, newest, caller)
 
 
-def admit_update(context: Context, facts: TaskFacts, wish: UpdateRequest) -> TaskFacts:
-    """Refuse an update that its caller may not make at all; return the facts as `guard_task` does.
-
-    Raises:
-        LimitReached: An agent adds a message, and the thread is full.
-        TaskmemError: What `guard_task` and `guard_reopen` refuse.
-    """
-    act = Act.WRITE if wish.has_writes else Act.SAY
-    admitted = guard_task(context, act, facts, wish.caller, token=wish.token)
-    if wish.status is TaskStatus.ACTIVE:
-        guard_reopen(context, facts.task, wish.caller)
-    rights.guard_message_count(facts.task, wish)
-    return admitted
-
-
 def guard_task(
     context: Context,
     act: Act,
@@ -167,7 +151,7 @@ def guard_task(
     """
     if caller.person:
         return facts
-    held, here = _find_present_holder(context, facts), fill_in_home(context, caller)
+    here, held = fill_in_home(context, caller), _find_present_holder(context, facts)
     task, sessions = facts.task, context.sessions
     tie = rights.find_tie(here, task, held, sessions, token)
     if tie is not Tie.REGISTRAR and rights.is_allowed(act, tie, held):

@@ -15,7 +15,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import callers, events
 from openclaw_taskmem.domain.callers import GatewayPresence
-from openclaw_taskmem.domain.changes import continuation, recovery
+from openclaw_taskmem.domain.changes import continuation, recovery, stuck
 from openclaw_taskmem.domain.changes.recovery import LapseAction, LapseVerdict, OwnerStatus
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
@@ -415,7 +415,8 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
     ):
         after = batch[-1].task_id
         seen += len(batch)
-        ready = [context.schedule(_correct_task_time(context, task)) for task in batch]
+        corrected = (_correct_task_time(context, task) for task in batch)
+        ready = [stuck.set_due_time(task, context.policies.stuck) for task in corrected]
         moved = [new for old, new in zip(batch, ready, strict=True) if new != old]
         try:
             context.commit(Change(tasks=tuple(moved)))

@@ -15,7 +15,6 @@ from taskmem_hookspecs import (
     Bookmark,
     Change,
     DroppedRows,
-    Event,
     Maker,
     Message,
     Run,
@@ -147,18 +146,20 @@ class ScopedStore:
 
         Only rows of this home are dropped by it.
         """
-        self.whole.commit(
-            change.model_copy(
-                update={
-                    "tasks": tuple(map(self._stamp, change.tasks)),
-                    "waits": tuple(map(self._stamp, change.waits)),
-                    "wakes": tuple(map(self._stamp, change.wakes)),
-                    "runs": tuple(map(self._stamp, change.runs)),
-                    "events": tuple(map(self._stamp_event, change.events)),
-                    "forget_home": self.scope,
-                }
-            )
-        )
+        stamped = {
+            "tasks": tuple(map(self._stamp, change.tasks)),
+            "waits": tuple(map(self._stamp, change.waits)),
+            "wakes": tuple(map(self._stamp, change.wakes)),
+            "runs": tuple(map(self._stamp, change.runs)),
+            "events": tuple(
+                event
+                if event.data.get("home", "") is not None
+                else event.model_copy(update={"data": {**event.data, "home": self.home}})
+                for event in change.events
+            ),
+            "forget_home": self.scope,
+        }
+        self.whole.commit(change.model_copy(update=stamped))
 
     def drop_ended(self, before: datetime, limit: int, upto: int | None, after: int) -> DroppedRows:
         """Drop the oldest ended rows of this home."""
@@ -173,11 +174,6 @@ class ScopedStore:
             return row
         unset = [name for name in _OWNERS if getattr(row, name, "") is None]
         return row.model_copy(update=dict.fromkeys(unset, self.home)) if unset else row
-
-    def _stamp_event(self, event: Event) -> Event:
-        if event.data.get("home", "") is not None:
-            return event
-        return event.model_copy(update={"data": {**event.data, "home": self.home}})
 
     def _narrow(self, query: _QueryT) -> _QueryT:
         scope = self.scope

@@ -37,8 +37,8 @@ from openclaw_taskmem.engine import evidence, ledger, run_handoff
 from openclaw_taskmem.engine.context import MOST_TRIES, Context, Decision
 from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
 from openclaw_taskmem.engine.run_guards import (
-    admit_update,
     begin_caller_run,
+    guard_reopen,
     guard_task,
 )
 from openclaw_taskmem.engine.turns import find_covering_task
@@ -171,7 +171,7 @@ def write_update(
         LimitReached: An agent adds a message, and the thread is full.
         Conflict: On every try another writer was first, or the required artifacts changed.
         NotAllowed: A file that a person was shown, and approves, was replaced since.
-        TaskmemError: What else `admit_update` refuses.
+        TaskmemError: What else `guard_task` and `guard_reopen` refuse.
     """
     check: CheckResult | None = None
     tries = 0
@@ -179,10 +179,7 @@ def write_update(
     def decide(facts: TaskFacts, now: datetime) -> Decision[_UpdateOutcome]:
         nonlocal tries
         tries += 1
-        admitted = admit_update(context, facts, request)
-        if guard is not None:
-            guard(admitted)
-        return _decide_update(context, admitted, request, check, now)
+        return _decide_update(context, facts, request, check, now, guard=guard)
 
     def note_shown(outcome: _UpdateOutcome) -> None:
         if isinstance(outcome, UpdateResult) and outcome.run is not None:
@@ -198,7 +195,11 @@ def write_update(
         if isinstance(outcome, TaskmemError):
             raise outcome
         if isinstance(outcome, UpdateResult):
-            _follow_update(context, outcome, request, check)
+            if outcome.sent_back:
+                run_handoff.note_heard(context, task_id, request.message, request.caller)
+            if outcome.ledger is not None and check is not None and check.sought.folders:
+                late = partial(evidence.add_late_entries, context, task_id)
+                context.run_later(evidence.LATE_LOOK_DELAY_SECONDS, late)
             return outcome
         check = evidence.verify_required(context, outcome)
     raise Conflict(
@@ -221,8 +222,18 @@ def _decide_update(
     request: UpdateRequest,
     check: CheckResult | None,
     now: datetime,
+    *,
+    guard: Callable[[TaskFacts], None] | None,
 ) -> Decision[_UpdateOutcome]:
-    """Return the change of an update, and its outcome."""
+    """Return the change of an update, and its outcome; refuse one that its caller may not make."""
+    act = Act.WRITE if request.has_writes else Act.SAY
+    task = facts.task
+    facts = guard_task(context, act, facts, request.caller, token=request.token)
+    if request.status is TaskStatus.ACTIVE:
+        guard_reopen(context, task, request.caller)
+    rights.guard_message_count(task, request)
+    if guard is not None:
+        guard(facts)
     heard: Sequence[Message] = ()
     unheard: Sequence[Message] = ()
     if facts.run is not None:
@@ -248,7 +259,7 @@ def _decide_update(
     if unheard:
         updated = updated.model_copy(update={"unheard": tuple(unheard)})
     done = TaskStatus.COMPLETED
-    if facts.task.implicit or updated.task.status is not done or facts.task.status is done:
+    if task.implicit or updated.task.status is not done or task.status is done:
         return change, updated
     written = (change, updated)
     return _decide_completion(
@@ -296,18 +307,6 @@ def _decide_completion(
     made = ledger_lines.summarize_ledger(check.entries, nothing=nothing)
     updated = updated.model_copy(update={"ledger": check.entries, "made": made})
     return evidence.merge_proof(proof, change), updated
-
-
-def _follow_update(
-    context: Context, updated: UpdateResult, request: UpdateRequest, check: CheckResult | None
-) -> None:
-    """Note what the user said as they sent a task back, and look once more for what it made."""
-    task_id = updated.task.task_id
-    if updated.sent_back:
-        run_handoff.note_heard(context, task_id, request.message, request.caller)
-    if updated.ledger is not None and check is not None and check.sought.folders:
-        late = partial(evidence.add_late_entries, context, task_id)
-        context.run_later(evidence.LATE_LOOK_DELAY_SECONDS, late)
 
 
 class QueryAnswer(Value):

@@ -31,7 +31,7 @@ from openclaw_taskmem.domain.conditions.conditions import MAX_SIDES
 from openclaw_taskmem.domain.conditions.targets import is_queue
 from openclaw_taskmem.domain.tasks import ledger, lifecycle
 from openclaw_taskmem.domain.text.redaction import MASK, scrub_json
-from openclaw_taskmem.domain.text.texts import has_visible_text
+from openclaw_taskmem.domain.text.texts import require_visible_text
 from openclaw_taskmem.domain.views.user_actions import LONGEST_ANSWER
 from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
 
@@ -203,19 +203,13 @@ MOST_FAULTS: Final = 3
 NOTHING_WRITTEN: Final = "Nothing was written."
 
 
-def _require_content(text: str) -> str:
-    if not has_visible_text(text):
-        raise ValueError("must not be blank")
-    return text
-
-
 def _require_small(text: str) -> str:
     if len(text.encode()) > lifecycle.MOST_BYTES:
         raise ValueError(lifecycle.find_size_fault(text))
     return text
 
 
-Filled = Annotated[str, AfterValidator(_require_content)]
+Filled = Annotated[str, AfterValidator(require_visible_text)]
 """A text that is not blank."""
 Stripped = Annotated[Filled, AfterValidator(str.strip)]
 Text = Annotated[Filled, AfterValidator(_require_small)]

@@ -275,7 +275,8 @@ def _is_completion(given: Mapping[str, object]) -> bool:
 
 
 def _describe_update(updated: UpdateResult, wish: UpdateRequest) -> str:
-    task = updated.task
+    """Say what an update has changed, and what the caller does next."""
+    task, coming = updated.task, _describe_next(updated, wish)
     lines: list[str] = []
     if wish.message is not None:
         lines.append("Noted.")
@@ -300,18 +301,17 @@ def _describe_update(updated: UpdateResult, wish: UpdateRequest) -> str:
             'was said at its end; set status "active" only if it is to go on.'
         )
         return " ".join(lines)
-    return " ".join(filter(None, (*lines, _describe_next(updated, wish))))
+    return " ".join(filter(None, (*lines, coming)))
 
 
 def _describe_next(updated: UpdateResult, wish: UpdateRequest) -> str:
     """Tell the caller what comes next; empty: nothing for them to do."""
-    task = updated.task
     if updated.review:
         return updated.review
     if updated.unheard:
         return describe_unheard(ends=wish.status is TaskStatus.COMPLETED)
     goes_on = updated.may_go_on and wish.ask is None
-    return describe_next_step(task, run=updated.run) if goes_on else ""
+    return describe_next_step(updated.task, run=updated.run) if goes_on else ""
 
 
 def task_plan_update(context: Context, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:

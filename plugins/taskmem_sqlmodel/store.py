@@ -274,7 +274,7 @@ _INTERRUPTED_WRITE: Final = StoreUnavailable(
 
 
 class RowWrites(NamedTuple):
-    """What writes a change, in this order."""
+    """The statements that write a change, in this order."""
 
     saved: Sequence[RowWrite]
     deletions: Sequence[tuple[sa.Delete, tables.Params]]
@@ -367,7 +367,7 @@ class GroupCommit:
 
 
 def list_writes(change: Change, dialect: str) -> RowWrites:
-    """Return what writes a change."""
+    """Return the statements that write a change."""
     saved = (change.tasks, change.runs, change.waits, change.wakes, change.artifacts)
     added = (change.messages, change.revisions, change.events)
     replaced = (change.ledger, change.folders, change.bookmarks)

@@ -747,7 +747,7 @@ _ROWS: Final[Mapping[type, tuple[type[Base], Callable[[Any], Params]]]] = {
     Bookmark: (Bookmarks, dict),
 }
 """For each class of a change's rows their table, and what converts a value to a row."""
-_REPLACED: Final = (Ledger, Folders, Bookmarks)
+_REPLACED_TABLES: Final = (Ledger, Folders, Bookmarks)
 """The tables in which a row replaces the one with the same key."""
 
 
@@ -779,7 +779,7 @@ def _prepare_write(table_class: type[Base], dialect: str, *, is_update: bool) ->
         names = ", ".join(f'"{column.name}"' for column in columns)
         values = ", ".join(f":{column.name}" for column in columns)
         text = f"INSERT INTO {table.name} ({names}) VALUES ({values})"
-    if table_class in _REPLACED:
+    if table_class in _REPLACED_TABLES:
         sets = ", ".join(f'"{name}" = excluded."{name}"' for name in others)
         text += f" ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {sets}"
     binds = (sa.bindparam(column.name, type_=column.type) for column in columns)

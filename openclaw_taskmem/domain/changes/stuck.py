@@ -109,6 +109,11 @@ def compute_due_time(task: Task, policy: StuckPolicy) -> datetime | None:
     return max(silent, task.last_stuck_alert_at + compute_cooldown(task, policy))
 
 
+def set_due_time(task: Task, policy: StuckPolicy) -> Task:
+    """Set the time at which a task is next checked for being stuck."""
+    return task.model_copy(update={"stuck_due_at": compute_due_time(task, policy)})
+
+
 def suppress_alert(
     facts: TaskFacts, now: datetime, policy: OutboxPolicy, threshold: float
 ) -> Task | None:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Final
 
+from pydantic import JsonValue
+
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import Caller, SessionKeys
 from openclaw_taskmem.domain.changes import task_runs
@@ -314,6 +316,85 @@ def apply_update(
         RunHeld: More than a message is asked for, and the caller may not write for the run.
         RunNotReady: A status or a question is given in a review before the user said anything.
     """
+    before, caller = facts.task, wish.caller
+    changes = wish.has_changes
+    counts, resting = _guard_caller(facts, wish)
+    by_user = caller.is_user
+    message_marks = StepMarks()
+    if wish.message is not None and not resting:
+        message_marks = step_phrases.parse_step_marks(wish.message, before.plan)
+    task, moved = before, None
+    if wish.status is not None:
+        task, moved = lifecycle.change_status(before, wish.status, now)
+    wakes: tuple[Wake, ...] = ()
+    if facts.wakes:
+        acts = caller.acts_as(before.session_key, before.home)
+        wakes = outbox.settle_answered(facts.wakes, acts=acts, moved=changes, now=now)
+    if wish.ask is not None:
+        _guard_ask(task)
+    done, reopened = _read_explicit_marks(before, wish, resting=resting)
+    marked = _find_marked_steps(message_marks, before, wish) - reopened
+    if counts:
+        done |= marked
+        reopened |= message_marks.reopened - done
+    marks = (before.done | done) - reopened
+    added = (wish.message is not None) + (wish.ask is not None) + (moved is not None)
+    fields: dict[str, object] = {"done": marks, "message_count": before.message_count + added}
+    if counts and not resting:
+        fields |= _find_wake_recipient(before, caller)
+    if changes and not resting:
+        fields["updated_at"] = max(now, before.updated_at)
+    task = task.model_copy(update=fields)
+    updated = UpdateResult(
+        task=task,
+        marked=marks - before.done,
+        unmarked=before.done - marks,
+        passed_over=marked - marks,
+        hint=_build_hint(before, task, wish, message_marks) if counts and not resting else None,
+        was=before.status,
+    )
+    worked = Change()
+    if changes and facts.run is not None:
+        worked = _apply_to_run(facts, updated, wish, now, policy=policy, sessions=sessions)
+    elif changes and (by_user or caller.owner is not None or wish.ask is not None):
+        worked = _begin_run(task, wish, begin, now)
+    waited = facts.run is not None and facts.run.state.is_waiting
+    queued = any(run.state is RunState.QUEUED for run in worked.runs)
+    sent_back = by_user and waited and queued
+    run = next(iter(worked.runs), facts.run)
+    may_go_on = run is None or current_run.can_write(run, caller, wish.token)
+    updated = updated.model_copy(
+        update={
+            "sent_back": sent_back,
+            "review": _describe_review(run, wish, sent_back=sent_back) if by_user else "",
+            "run": run,
+            "may_go_on": may_go_on,
+        }
+    )
+    settled = {wake.wake_id for wake in wakes}
+    own, log = _build_log(updated, wish, now, by_user=by_user) if changes else ((), ())
+    messages = own if moved is None else (*own, moved)
+    return (
+        Change(
+            tasks=(task,) if task != before or messages else (),
+            messages=messages,
+            runs=worked.runs,
+            wakes=(*wakes, *(w for w in worked.wakes if w.wake_id not in settled)),
+            events=(
+                *log,
+                *worked.events,
+                *(outbox.build_settled_events(wakes, now) if wakes else ()),
+            ),
+        ),
+        updated,
+    )
+
+
+def _guard_caller(facts: TaskFacts, wish: UpdateRequest) -> tuple[bool, bool]:
+    """Refuse what the caller may not do to the run.
+
+    Return whether the caller may write for it, and whether the task has ended and stays so.
+    """
     before = facts.task
     resting = before.status.terminal and wish.status in (None, before.status)
     counts = True  # nobody holds a task without a run
@@ -328,74 +409,7 @@ def apply_update(
         )
     if wish.status is not None or wish.ask is not None:
         task_runs.guard_review(facts.run, wish.caller)
-    message_marks = StepMarks()
-    if wish.message is not None and not resting:
-        message_marks = step_phrases.parse_step_marks(wish.message, before.plan)
-    task, moved = before, None
-    if wish.status is not None:
-        task, moved = lifecycle.change_status(before, wish.status, now)
-    wakes: tuple[Wake, ...] = ()
-    if facts.wakes:
-        acts = wish.caller.acts_as(before.session_key, before.home)
-        wakes = outbox.settle_answered(facts.wakes, acts=acts, moved=wish.has_changes, now=now)
-    if wish.ask is not None:
-        _guard_ask(task)
-    done, reopened = _read_explicit_marks(before, wish)
-    if resting and (done or reopened):
-        lifecycle.require_open(before, "its steps keep their marks")
-    marked = _find_marked_steps(message_marks, before, wish) - reopened
-    if counts:
-        done |= marked
-        reopened |= message_marks.reopened - done
-    marks = (before.done | done) - reopened
-    messages = _build_messages(task, wish, moved, marked=marks != before.done, now=now)
-    task = task.model_copy(
-        update={
-            "done": marks,
-            "message_count": before.message_count + len(messages),
-            **(_find_wake_recipient(before, wish.caller) if counts and not resting else {}),
-        }
-    )
-    if wish.has_changes and not resting:
-        task = task.model_copy(update={"updated_at": max(now, task.updated_at)})
-    updated = UpdateResult(
-        task=task,
-        marked=marks - before.done,
-        unmarked=before.done - marks,
-        passed_over=marked - marks,
-        hint=_build_hint(before, task, wish, message_marks) if counts and not resting else None,
-        was=before.status,
-    )
-    worked = _apply_to_run(facts, updated, wish, now, policy=policy, sessions=sessions, begin=begin)
-    waited = facts.run is not None and facts.run.state.is_waiting
-    queued = any(run.state is RunState.QUEUED for run in worked.runs)
-    by_user = wish.caller.is_user
-    sent_back = by_user and waited and queued
-    run = next(iter(worked.runs), facts.run)
-    may_go_on = run is None or current_run.can_write(run, wish.caller, wish.token)
-    updated = updated.model_copy(
-        update={
-            "sent_back": sent_back,
-            "review": _describe_review(run, wish, sent_back=sent_back) if by_user else "",
-            "run": run,
-            "may_go_on": may_go_on,
-        }
-    )
-    settled = {wake.wake_id for wake in wakes}
-    return (
-        Change(
-            tasks=(task,) if task != before or messages else (),
-            messages=messages,
-            runs=worked.runs,
-            wakes=(*wakes, *(w for w in worked.wakes if w.wake_id not in settled)),
-            events=(
-                *_build_events(updated, wish, messages, now),
-                *worked.events,
-                *(outbox.build_settled_events(wakes, now) if wakes else ()),
-            ),
-        ),
-        updated,
-    )
+    return counts, resting
 
 
 def _guard_ask(task: Task) -> None:
@@ -428,13 +442,8 @@ def _apply_to_run(
     *,
     policy: RunPolicy,
     sessions: SessionKeys,
-    begin: Begin,
 ) -> Change:
-    """Apply an update to the task's run, or begin one."""
-    if not wish.has_changes:
-        return Change()
-    if facts.run is None:
-        return _begin_run(updated.task, wish, begin, now)
+    """Apply an update to the task's run."""
     call = task_runs.RunCall(
         caller=wish.caller,
         token=wish.token,
@@ -467,7 +476,15 @@ def _find_wake_recipient(task: Task, caller: Caller) -> dict[str, str | None]:
     return {"session_key": caller.session_key, "host": caller.host}
 
 
-def _read_explicit_marks(task: Task, wish: UpdateRequest) -> tuple[frozenset[int], frozenset[int]]:
+def _read_explicit_marks(
+    task: Task, wish: UpdateRequest, *, resting: bool
+) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the steps that an update names as done, and as no longer done, from 0.
+
+    Raises:
+        InvalidArguments: The plan does not have one of them, or one is both.
+        TaskEnded: The task has ended and stays so (`resting`).
+    """
     both = set(wish.completed_steps) & set(wish.reopened_steps)
     if both:
         raise InvalidArguments(
@@ -479,6 +496,8 @@ def _read_explicit_marks(task: Task, wish: UpdateRequest) -> tuple[frozenset[int
                 f"There is no step {number}: the plan of {task.task_id} has steps "
                 f"1 to {len(task.plan)}. Nothing was written."
             )
+    if resting and (wish.completed_steps or wish.reopened_steps):
+        lifecycle.require_open(task, "its steps keep their marks")
     completed = frozenset(number - 1 for number in wish.completed_steps)
     return completed, frozenset(number - 1 for number in wish.reopened_steps)
 
@@ -527,51 +546,30 @@ def _format_numbers(steps: Collection[int]) -> str:
     return str([step + 1 for step in steps])
 
 
-def _build_messages(
-    task: Task, wish: UpdateRequest, moved: Message | None, *, marked: bool, now: datetime
-) -> tuple[Message, ...]:
-    own: tuple[Message, ...] = ()
-    if wish.message is not None:
-        kind = MessageType.PROGRESS if marked else MessageType.TEXT
-        own = (
-            Message(
-                task_id=task.task_id,
-                role=Role.USER if wish.caller.is_user else Role.AGENT,
-                msg_type=kind,
-                content=wish.message,
-                created_at=now,
-            ),
-        )
-    asked: tuple[Message, ...] = ()
-    if wish.ask is not None:
-        asked = (
-            Message(
-                task_id=task.task_id,
-                role=Role.AGENT,
-                msg_type=MessageType.TEXT,
-                content=f"Asked the user: {wish.ask}",
-                created_at=now,
-            ),
-        )
-    return (*own, *asked, *((moved,) if moved else ()))
-
-
-def _build_events(
-    updated: UpdateResult, wish: UpdateRequest, messages: tuple[Message, ...], now: datetime
-) -> tuple[Event, ...]:
-    if not wish.has_changes:
-        return ()
+def _build_log(
+    updated: UpdateResult, wish: UpdateRequest, now: datetime, *, by_user: bool
+) -> tuple[tuple[Message, ...], tuple[Event, ...]]:
+    """Return the messages that an update adds by its own words, and its events."""
     task = updated.task
-    updates = Event(
-        at=now,
-        kind=events.TASK_UPDATED,
-        task_id=task.task_id,
-        data={
-            "messages": len(messages),
-            "marked": [*sorted(updated.marked)],
-            "unmarked": [*sorted(updated.unmarked)],
-        },
+    changed_marks = updated.marked or updated.unmarked
+    words: list[tuple[Role, MessageType, str]] = []
+    if wish.message is not None:
+        kind = MessageType.PROGRESS if changed_marks else MessageType.TEXT
+        words.append((Role.USER if by_user else Role.AGENT, kind, wish.message))
+    if wish.ask is not None:
+        words.append((Role.AGENT, MessageType.TEXT, f"Asked the user: {wish.ask}"))
+    messages = tuple(
+        Message(task_id=task.task_id, role=role, msg_type=kind, content=content, created_at=now)
+        for role, kind, content in words
     )
-    if task.status is updated.was:
-        return (updates,)
-    return (updates, *lifecycle.build_status_events(updated.was, task, now, by=wish.caller))
+    has_moved = task.status is not updated.was
+    data: dict[str, JsonValue] = {
+        "messages": len(messages) + has_moved,
+        "marked": [*sorted(updated.marked)],
+        "unmarked": [*sorted(updated.unmarked)],
+    }
+    update = Event(at=now, kind=events.TASK_UPDATED, task_id=task.task_id, data=data)
+    if not has_moved:
+        return messages, (update,)
+    log = lifecycle.build_status_events(updated.was, task, now, by=wish.caller)
+    return messages, (update, *log)

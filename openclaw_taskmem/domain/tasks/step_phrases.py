@@ -131,7 +131,9 @@ def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
             continue
         reopened |= _find_reopened(clauses)
         denied |= _find_denied(clauses)
-        by_words = _find_own_words(sentence, identify_steps)
+        by_words: set[int] = set()
+        if not _DONE_WORDS.isdisjoint(words):
+            by_words = _find_own_words(sentence, identify_steps)
         if by_words and _read_steps(words) - by_words:
             continue  # "Step 3: Build the image - done" means one or the other
         done |= by_words | (_find_done(clauses) if _is_plain(sentence) else set())

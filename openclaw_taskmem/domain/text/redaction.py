@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import takewhile
-from typing import Final
+from typing import Final, TypeVar
 from unicodedata import normalize
 
 from pydantic import JsonValue
 
-from taskmem_hookspecs import Change, Wake, WakeCause
+from taskmem_hookspecs import Change, Value, Wake, WakeCause
+
+RowT = TypeVar("RowT", bound=Value)
 
 _PREFIXED_SHAPES: Final = {
     "1//0": r"[\w-]{30,}",  # Google, to refresh
@@ -129,20 +131,6 @@ _LEAST_KEY_LINES: Final = 5
 _BASE64_LINE: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _KEY_CLASSES: Final = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]")))
 """Character classes that the lines of a key all have, unlike lists of checksums."""
-
-
-def _mask_shapes(text: str, mask: str) -> str:
-    """Replace each credential of a known shape with `mask`."""
-    for hint, shape in _HINTED_PATTERNS:
-        if hint in text:
-            text = shape.sub(mask, text)
-    low = text.lower()
-    if "pass" in low or "pwd" in low:
-        text = _NETRC.sub(rf"\1{mask}", text)
-        text = _PROSE_PASSWORD.sub(rf"\1{mask}", text)
-    if text.count(":") > 3:  # noqa: PLR2004 - those of one line
-        text = _PGPASS.sub(rf"\1{mask}", text)
-    return text
 
 
 def _mask_key_tails(text: str, mask: str) -> str:
@@ -405,8 +393,15 @@ def _narrow_letter(wide: re.Match[str]) -> str:
 
 
 def _scrub_plain(text: str) -> str:
-    text = _mask_shapes(text, MASK)
+    for hint, shape in _HINTED_PATTERNS:
+        if hint in text:
+            text = shape.sub(MASK, text)
     low = text.casefold()
+    if "pass" in low or "pwd" in low:
+        text = _NETRC.sub(rf"\1{MASK}", text)
+        text = _PROSE_PASSWORD.sub(rf"\1{MASK}", text)
+    if text.count(":") > 3:  # noqa: PLR2004 - those of one line
+        text = _PGPASS.sub(rf"\1{MASK}", text)
     if not any(map(low.__contains__, _HINTS)):
         return text
     text = _mask_key_tails(_BLOCK.sub(MASK, _scrub_json_text(text)), MASK)
@@ -453,34 +448,25 @@ def _mask_value(match: re.Match[str]) -> str:
     return f"{match[1]}{quote}{MASK}"
 
 
-def scrub_json(value: JsonValue) -> JsonValue:
+def scrub_json(value: JsonValue, *, is_secret: bool = False) -> JsonValue:
     """Replace every credential in the texts and keys of a JSON value.
 
-    Each text under a key that is named like a credential is replaced as a whole. Keys that become
-    equal are numbered, so that none is lost.
+    Each text under a key that is named like a credential is replaced as a whole, as all are if the
+    value `is_secret`. Keys that become equal are numbered, so that none is lost.
     """
-    return _clean_value(value, scrub)
-
-
-def _clean_value(value: JsonValue, clean_text: Callable[[str], str]) -> JsonValue:
     if isinstance(value, str):
-        return clean_text(value)
+        return MASK if is_secret and value else scrub(value)
     if isinstance(value, Mapping):
         clean: dict[str, JsonValue] = {}
         for key, item in value.items():
-            known = _mask_text if _KEYS.search(key) else clean_text
             name = scrub(key)
             name = _make_free_key(name, clean) if name in clean else name
-            clean[name] = _clean_value(item, known)
+            clean[name] = scrub_json(item, is_secret=is_secret or bool(_KEYS.search(key)))
         return clean
     if isinstance(value, Sequence):
-        items = [_clean_value(item, clean_text) for item in value]
+        items = [scrub_json(item, is_secret=is_secret) for item in value]
         return _mask_arguments(items) if items else items
     return value
-
-
-def _mask_text(text: str) -> str:
-    return MASK if text else text
 
 
 def _mask_arguments(items: list[JsonValue]) -> list[JsonValue]:
@@ -514,45 +500,36 @@ def scrub_change(change: Change) -> Change:
     Texts in its tasks, plan revisions, runs and checkpoints are left as they are: they were
     scrubbed when they were taken from a call's arguments or built.
     """
-    return change.model_copy(
-        update={
-            "messages": tuple(
-                message.model_copy(update={"content": scrub(message.content)})
-                for message in change.messages
-            ),
-            "wakes": tuple(_scrub_wake(wake) for wake in change.wakes),
-            "waits": tuple(
-                wait.model_copy(update={"last_observation": scrub(wait.last_observation)})
-                if wait.last_observation
-                else wait
-                for wait in change.waits
-            ),
-            "artifacts": tuple(
-                made.model_copy(update={"detail": scrub(made.detail)}) for made in change.artifacts
-            ),
-            "ledger": tuple(
-                entry.model_copy(
-                    update={
-                        "path": scrub(entry.path),
-                        "why": scrub(entry.why) if entry.why else None,
-                    }
-                )
-                for entry in change.ledger
-            ),
-            "folders": tuple(
-                folder.model_copy(update={"path": scrub(folder.path)}) for folder in change.folders
-            ),
-            "events": tuple(
-                event.model_copy(update={"data": scrub_json(dict(event.data))})
-                for event in change.events
-            ),
-        }
-    )
+    clean: dict[str, tuple[Value, ...]] = {
+        "messages": tuple(_replace(row, content=scrub(row.content)) for row in change.messages),
+        "wakes": tuple(_scrub_wake(wake) for wake in change.wakes),
+        "waits": tuple(
+            _replace(wait, last_observation=_scrub_optional(wait.last_observation))
+            for wait in change.waits
+        ),
+        "artifacts": tuple(_replace(made, detail=scrub(made.detail)) for made in change.artifacts),
+        "ledger": tuple(
+            _replace(entry, path=scrub(entry.path), why=_scrub_optional(entry.why))
+            for entry in change.ledger
+        ),
+        "folders": tuple(_replace(row, path=scrub(row.path)) for row in change.folders),
+        "events": tuple(_replace(row, data=scrub_json(dict(row.data))) for row in change.events),
+    }
+    return _replace(change, **clean)
 
 
 def _scrub_wake(wake: Wake) -> Wake:
     # The text of a stuck wake is JSON; it was scrubbed before it was serialised.
     text = wake.text if wake.cause is WakeCause.STUCK else scrub(wake.text)
-    error = scrub(wake.last_error) if wake.last_error else None
-    note = scrub(wake.note) if wake.note else None
-    return wake.model_copy(update={"text": text, "last_error": error, "note": note})
+    error, note = _scrub_optional(wake.last_error), _scrub_optional(wake.note)
+    return _replace(wake, text=text, last_error=error, note=note)
+
+
+def _scrub_optional(text: str | None) -> str | None:
+    return scrub(text) if text else text
+
+
+def _replace(row: RowT, **clean: object) -> RowT:
+    """Return a row with other values of some fields; the row itself if it has them already."""
+    changed = {name: value for name, value in clean.items() if getattr(row, name) != value}
+    return row.model_copy(update=changed) if changed else row

@@ -93,6 +93,17 @@ def has_visible_text(text: str) -> bool:
     return bool(replace_hidden(text, " ").strip())
 
 
+def require_visible_text(text: str) -> str:
+    """Return a text; refuse one that is blank.
+
+    Raises:
+        ValueError: It has no visible character.
+    """
+    if not has_visible_text(text):
+        raise ValueError("must not be blank")
+    return text
+
+
 def disarm_markers(text: str, instead: Callable[[str], str]) -> str:
     """Replace the opening brackets of markers, in whatever look-alike letters they are written.
 

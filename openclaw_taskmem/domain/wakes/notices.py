@@ -28,7 +28,19 @@ from openclaw_taskmem.domain.text.texts import (
     to_plain_line,
 )
 from openclaw_taskmem.domain.wakes import outbox
-from taskmem_hookspecs import Event, Run, Task, TaskFacts, Value, Wait, WaitStatus, Wake, WakeCause
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Run,
+    Task,
+    TaskFacts,
+    Value,
+    Wait,
+    WaitStatus,
+    Wake,
+    WakeCause,
+)
+from taskmem_hookspecs.doctor import is_trial
 
 LINE_BYTES: Final = 400
 """Longest line, except a question or an agent's last words."""
@@ -204,9 +216,22 @@ def find_failure(event: Event, task: Task, run: Run | None) -> str:
     return sentences.removesuffix(how)
 
 
-def is_silent(event: Event) -> bool:
-    """True if an entry of an implicit task is not logged; only what its agent asks is."""
-    return event.data.get("implicit") is True and _find_subject(event) != NoticeKind.QUESTION
+def list_logged_events(change: Change) -> tuple[Event, ...]:
+    """Return the events of a change to log.
+
+    Left out are those of the doctor's trial waits and sessions, and those of implicit tasks but for
+    the questions of their agents.
+    """
+    trials = {each.wait_id for each in change.waits if is_trial(each.session_key)}
+    wakes = (wake for wake in change.wakes if is_trial(wake.session_key))
+    trials |= {wake.wait_id for wake in wakes if wake.wait_id is not None}
+    return tuple(
+        event
+        for event in change.events
+        if event.wait_id not in trials
+        and not ("session_key" in event.data and is_trial(str(event.data["session_key"])))
+        and (event.data.get("implicit") is not True or _find_subject(event) == NoticeKind.QUESTION)
+    )
 
 
 def _find_subject(event: Event) -> str:
