@@ -46,8 +46,7 @@ from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs.machine import begin_run
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.engine import run_handoff, run_recovery, runs, tasks
-from openclaw_taskmem.engine.context import Context, Policies, new_id
-from openclaw_taskmem.engine.scoped_store import ScopedStore
+from openclaw_taskmem.engine.context import Context, Policies, ScopedStore, new_id
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import Change, NotAllowed, Run, StoreBusy, TaskStatus
 from taskmem_hookspecs.errors import Conflict, RunNotFound

@@ -33,8 +33,7 @@ from machine import (
 from sqlalchemy.dialects import sqlite
 
 from openclaw_taskmem.clock import SystemClock
-from openclaw_taskmem.engine.context import Context, Policies
-from openclaw_taskmem.engine.scoped_store import ScopedStore
+from openclaw_taskmem.engine.context import Context, Policies, ScopedStore
 from openclaw_taskmem.engine.stuck import find_next_due, sweep_due_tasks
 from openclaw_taskmem.home import Home
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost

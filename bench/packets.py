@@ -16,8 +16,7 @@ from openclaw_taskmem.domain.changes import stuck
 from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes import packet
-from openclaw_taskmem.engine.context import Context, Policies
-from openclaw_taskmem.engine.scoped_store import ScopedStore
+from openclaw_taskmem.engine.context import Context, Policies, ScopedStore
 from openclaw_taskmem.engine.stuck import sweep_due_tasks
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from openclaw_taskmem.tools import catalog

@@ -38,8 +38,8 @@ from figures import Figure, amount
 from homes import find_disk
 from recall_score import BIAS, Question, ask_questions, format_scores
 
+from openclaw_taskmem.engine.context import ScopedStore
 from openclaw_taskmem.engine.recall import StoredHistory
-from openclaw_taskmem.engine.scoped_store import ScopedStore
 from taskmem_hookspecs import (
     Author,
     Change,

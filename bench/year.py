@@ -31,8 +31,7 @@ from updates import make_update_timer
 
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.engine import notifications, retention
-from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.scoped_store import ScopedStore
+from openclaw_taskmem.engine.context import Context, ScopedStore
 from openclaw_taskmem.home import Home
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import Bookmark, Change, TaskStatus, WaitStatus, WakeState

@@ -39,9 +39,8 @@ from openclaw_taskmem.domain.conditions.targets import LookPolicy, SandboxLooks
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes.notices import Notify
 from openclaw_taskmem.engine import notifications
-from openclaw_taskmem.engine.context import Context, DueWork, Policies
+from openclaw_taskmem.engine.context import Context, DueWork, Policies, ScopedStore
 from openclaw_taskmem.engine.recall import StoredHistory
-from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.home import build_own_command
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import Clock

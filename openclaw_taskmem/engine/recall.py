@@ -21,10 +21,9 @@ from openclaw_taskmem.domain.views.recollections import (
     merge_recollections,
     read_written_steps,
 )
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, ScopedStore
 from openclaw_taskmem.engine.overview import read_proofs
 from openclaw_taskmem.engine.run_guards import fill_in_home, find_holders
-from openclaw_taskmem.engine.scoped_store import ScopedStore
 from taskmem_hookspecs import (
     ActiveSource,
     AdvisingSource,

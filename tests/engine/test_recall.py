@@ -5,8 +5,8 @@ import pytest
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.views.recollections import merge_recollections
 from openclaw_taskmem.engine import recall as engine_recall
+from openclaw_taskmem.engine.context import ScopedStore
 from openclaw_taskmem.engine.recall import StoredHistory, list_activity
-from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.pages.site import Site
 from taskmem_hookspecs import Artifact, Change, Recollection, TextQuery, hookimpl
 from taskmem_hookspecs.errors import InvalidArguments

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.engine.scoped_store import ScopedStore
+from openclaw_taskmem.engine.context import ScopedStore
 from taskmem_hookspecs import Change, EventQuery, RunQuery, TaskQuery, WaitQuery, WakeQuery
 from taskmem_hookspecs.testing import DAWN, a_checkpoint, a_run, a_task, a_wait, a_wake, an_event
 from tests.support.memory_store import MemoryStore

@@ -14,9 +14,8 @@ import pytest
 
 from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
-from openclaw_taskmem.engine.context import LOCK_COUNT, Context
+from openclaw_taskmem.engine.context import LOCK_COUNT, Context, ScopedStore
 from openclaw_taskmem.engine.overview import read_line
-from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.user_actions import act_on_task
 from taskmem_hookspecs import NotAllowed, TaskStatus, TaskStore
 from tests.engine.stateful import NewStore, stores

@@ -22,8 +22,7 @@ from openclaw_taskmem.daemon.target_watchers import Queues
 from openclaw_taskmem.daemon.thread_pool import ThreadPool, _log_failure
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.domain.callers import GatewayPresence
-from openclaw_taskmem.engine.context import LOCK_COUNT, Context, DueWork, Policies
-from openclaw_taskmem.engine.scoped_store import ScopedStore
+from openclaw_taskmem.engine.context import LOCK_COUNT, Context, DueWork, Policies, ScopedStore
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import AgentHost, WakeTransport
