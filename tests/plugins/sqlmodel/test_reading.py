@@ -219,6 +219,7 @@ def plan_of(database, statement):
         "states": ["due", "sent"],
         "wake_ids": ["wake_1"],
         "task_ids": ["task_1"],
+        "message_ids": [1],
         "hosts": ["mcp", "shell"],
     }
     sql = str(
