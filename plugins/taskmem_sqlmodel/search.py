@@ -145,7 +145,7 @@ _SQLITE: Final = (
         "BEGIN DELETE FROM message_places WHERE id = old.id; END"
     ),
     "CREATE INDEX text_places ON task_texts (id, task)",
-    "CREATE INDEX tasks_served ON task_texts (id, task_id, home) WHERE task IS NULL",
+    "CREATE INDEX tasks_served ON task_texts (id, task_id, home, task) WHERE task IS NULL",
     *_make_words(_MESSAGE_WORDS),
     *_make_words(_TASK_WORDS),
 )

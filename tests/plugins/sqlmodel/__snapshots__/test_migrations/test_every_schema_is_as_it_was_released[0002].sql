@@ -215,7 +215,7 @@ CREATE TRIGGER task_words_changed AFTER UPDATE OF text ON task_texts BEGIN INSER
 
 CREATE TRIGGER task_words_removed AFTER DELETE ON task_texts BEGIN INSERT INTO task_words(task_words, rowid, text) VALUES ('delete', old.id, old.text); END;
 
-CREATE INDEX tasks_served ON task_texts (id, task_id, home) WHERE task IS NULL;
+CREATE INDEX tasks_served ON task_texts (id, task_id, home, task) WHERE task IS NULL;
 
 CREATE INDEX text_places ON task_texts (id, task);
 
