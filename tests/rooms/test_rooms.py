@@ -205,13 +205,12 @@ def test_wheel_holds_only_the_packages_and_the_skill(tmp_path: Path) -> None:
     assert "taskmem_hookspecs/py.typed" in names
 
 
-@pytest.mark.parametrize(
-    "package", sorted(ROOT.glob("plugins/*/pyproject.toml")), ids=lambda path: path.parent.name
-)
-def test_a_package_of_its_own_may_import_the_contract_alone(package: Path) -> None:
+@pytest.mark.parametrize("package", ["taskmem_recorder", "taskmem_resumebench"])
+def test_a_package_of_its_own_may_import_the_contract_alone(package: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     built = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    contracts = tomllib.loads(package.read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    of_package = ROOT / "plugins" / package / "pyproject.toml"
+    contracts = tomllib.loads(of_package.read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     forbidden = {name for each in contracts for name in each.get("forbidden_modules", ())}
     assert {Path(each).name for each in built} - forbidden == {"taskmem_hookspecs"}
 
