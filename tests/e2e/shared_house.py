@@ -328,5 +328,6 @@ class SharedGateway:
         house = House(gateway, model, taskmem, self._make_folder())
         self._config["plugins"]["entries"]["taskmem"]["config"]["home"] = str(room.taskmem)
         house.take_up(json.dumps(self._config, indent=2), lambda: house.boots)
+        taskmem.wait_for_plugin()
         before.stop()
         return house, scripts
