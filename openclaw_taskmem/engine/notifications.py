@@ -110,7 +110,7 @@ def save_position(context: Context, outgoing: NotificationKind, upto: int) -> No
 def _list_view_changes(context: Context, fresh: Sequence[Event]) -> Iterator[Event]:
     """Yield the last visible change of each task, with the session whose user sees it."""
     last = {str(e.task_id): e for e in fresh if e.kind in events.VIEW_KINDS and e.task_id}
-    runs_by_task = find_last_runs(context, last) if last else {}
+    runs_by_task: Mapping[str, Run] = find_last_runs(context, last) if last else {}
     for task_id, event in last.items():
         session = _find_viewing_session(context, task_id, runs_by_task.get(task_id))
         if session is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import mimetypes
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from itertools import groupby, islice
@@ -306,8 +307,8 @@ class Site:
         self._templates = _load_templates()
         tools: dict[str, dict[str, Any]] = vars(self._templates)
         # For people, a session is named without its agent where the host's keys begin with that.
-        tools["filters"]["session"] = lambda key: context.sessions.find_rest(key) or key
-        tools["tests"]["offered"] = lambda proof: made_files.is_offered(proof, home)
+        tools["filters"]["session"] = partial(_name_session, context)
+        tools["tests"]["offered"] = partial(made_files.is_offered, home=home)
         self._pages: Mapping[str, Callable[[Query, Viewer], Page]] = {
             "": self._show_overview,
             "task": lambda query, viewer: self._render(
@@ -446,10 +447,21 @@ def _load_templates() -> Environment:
     )
     filters: dict[str, Any] = environment.filters
     filters.update(clock=format_clock, iso=format_iso_millis)
-    filters["ago"] = lambda instant, now: format_duration((now - instant).total_seconds())
-    filters["local"] = lambda instant: f"{instant.astimezone():%Y-%m-%d %H:%M:%S}"
+    filters.update(ago=_format_age, local=_format_local)
     filters.update(target=describe_target, waiting=describe_wait)
     return environment
+
+
+def _name_session(context: Context, key: str) -> str:
+    return context.sessions.find_rest(key) or key
+
+
+def _format_age(instant: datetime, now: datetime) -> str:
+    return format_duration((now - instant).total_seconds())
+
+
+def _format_local(instant: datetime) -> str:
+    return f"{instant.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def _show_hidden(value: Any) -> Any:  # noqa: ANN401 - what a template shows

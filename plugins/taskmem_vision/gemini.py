@@ -359,7 +359,9 @@ def _explain_refusal(
     `variable` is the name of the variable with the key, `secret`.
     """
     code, error = response.status_code, _read_error(response)
-    details = [each for each in error.get("details") or () if isinstance(each, dict)]
+    listed: Any = error.get("details")
+    entries = cast("list[object]", listed) if isinstance(listed, list) else []
+    details = [cast("dict[str, Any]", each) for each in entries if isinstance(each, dict)]
     description = _describe_error(response, error, secret)
     delay = _read_retry_seconds(details)
     # A status 400 may blame the key, too.
@@ -391,13 +393,11 @@ def _explain_refusal(
 def _read_error(response: httpx.Response) -> dict[str, Any]:
     """Return the error of a response's body; empty: it is none of Gemini's."""
     try:
-        match response.json():
-            case {"error": dict() as error}:
-                return cast("dict[str, Any]", error)
-            case _:
-                return {}
+        body: object = response.json()
     except (ValueError, RecursionError):
         return {}
+    error = cast("dict[str, Any]", body).get("error") if isinstance(body, dict) else None
+    return cast("dict[str, Any]", error) if isinstance(error, dict) else {}
 
 
 def _describe_error(response: httpx.Response, error: Mapping[str, Any], secret: str) -> str:
