@@ -30,7 +30,7 @@ PAGES = (
 LINES = re.MULTILINE | re.DOTALL
 EXAMPLES = {"tests/test_wakefile.py", "tests/test_titles.py"}
 """A file of the package that the page on plug-ins makes."""
-ROOMS = ("openclaw_taskmem", "hookspecs", "plugins")
+FOLDERS = ("openclaw_taskmem", "hookspecs", "plugins")
 
 
 def read_file(name: str) -> str:
@@ -64,7 +64,7 @@ def test_links_between_the_pages_lead_somewhere(page: Path) -> None:
 
 
 def test_every_file_that_the_pages_name_is_there() -> None:
-    roots = "|".join((*ROOMS, "bench", "docs", "tests", r"\.ci", r"\.github"))
+    roots = "|".join((*FOLDERS, "bench", "docs", "tests", r"\.ci", r"\.github"))
     named = rf"`((?:{roots})/[\w./-]*)"
     gone = {
         f"{page.name}: {path}"
@@ -246,7 +246,7 @@ def test_the_page_of_tools_tells_answers_and_refusals(tool) -> None:
 def list_printed() -> str:
     """Return every text in the code; what an f-string fills in is `…`."""
     found: list[str] = []
-    for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+    for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.append(node.value)

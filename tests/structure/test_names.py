@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.rooms.names import PRODUCT, ROOT, is_lone_participle, list_faults, list_file_faults
+from tests.structure.names import PRODUCT, ROOT, is_lone_participle, list_faults, list_file_faults
 
 ALL = (*PRODUCT, "tests", "bench")
 LONGEST_TEST_NAME = 60

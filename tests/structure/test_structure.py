@@ -1,4 +1,4 @@
-"""The house keeps its shape."""
+"""The code keeps its structure: files, packages, layers, hooks."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ LEFT_OUT: Final = re.compile(
     r"|/(?:node_modules|build|[^/]+\.egg-info)/"
 )
 """Tests, what was released, and the list of the contract's names, which repeats each."""
-CHANGES: Final = tomllib.loads((ROOT / "tests/rooms/example_changes.toml").read_text("utf-8"))[
+CHANGES: Final = tomllib.loads((ROOT / "tests/structure/example_changes.toml").read_text("utf-8"))[
     "change"
 ]
 FILE: Final = re.compile(r"`([\w.-]+/[\w./\[\]-]*|[\w-]+\.(?:md|toml))`")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("openclaw_taskmem", "hookspecs", "plugins", "bench", "tests")
+FOLDERS = ("openclaw_taskmem", "hookspecs", "plugins", "bench", "tests")
 SOURCE = re.compile(
     r'(?<!class )\bSource:\s+((?:(?!""").)+?)(?:"""|\n\s*\n|\n[^#\n]*=|\Z)', re.DOTALL
 )
@@ -38,8 +38,8 @@ def can_be_read(source: str) -> bool:
 def test_what_stands_behind_source_can_be_read() -> None:
     gone = {
         f"{path.relative_to(ROOT)}: {source}"
-        for room in ROOMS
-        for path in (ROOT / room).rglob("*")
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*")
         if path.suffix in (".py", ".js", ".ts") and path != Path(__file__)
         for source in list_sources(path.read_text("utf-8"))
         if not can_be_read(source)
