@@ -174,8 +174,13 @@ def wake_acceptance() -> Iterator[Figure]:
             began = time.monotonic()
             subprocess.run(
                 [
-                    *(str(house.gateway.room.openclaw), "system", "event"),
-                    *("--mode", "now", "--text", f"bench {n}"),
+                    str(house.gateway.room.openclaw),
+                    "system",
+                    "event",
+                    "--mode",
+                    "now",
+                    "--text",
+                    f"bench {n}",
                 ],
                 env=house.gateway.room.environment(),
                 check=True,

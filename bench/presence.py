@@ -309,7 +309,12 @@ def upgrade_killed(watched: WatchedHome) -> None:
 
 
 DEEDS: Sequence[Callable[[WatchedHome], None]] = (
-    *(start_daemon, stop_daemon, stop_unheard, kill_daemon, upgrade_daemon, upgrade_killed),
+    start_daemon,
+    stop_daemon,
+    stop_unheard,
+    kill_daemon,
+    upgrade_daemon,
+    upgrade_killed,
 )
 
 

@@ -73,9 +73,16 @@ def record_browser() -> Iterator[Figure]:
         first = _write_pages(Path(home))
         browser = subprocess.Popen(
             bind_command(
-                *("chromium", "--no-sandbox", "--disable-gpu", "--no-first-run"),
-                *("--disable-background-networking", "--disable-sync", "--password-store=basic"),
-                *("--window-size=1500,950", f"--user-data-dir={home}/profile", first.as_uri()),
+                "chromium",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--no-first-run",
+                "--disable-background-networking",
+                "--disable-sync",
+                "--password-store=basic",
+                "--window-size=1500,950",
+                f"--user-data-dir={home}/profile",
+                first.as_uri(),
             ),
             env={**screen.environ, "HOME": home},
             stdout=subprocess.DEVNULL,
@@ -152,7 +159,11 @@ async def _record_until_input_ends(home: Path, warm_up: float) -> dict[str, Any]
     store = make_store(home)
     clock = SystemClock()
     recorder = ScreenRecorder(
-        *(home, store, clock, scrub, os.environ),
+        home,
+        store,
+        clock,
+        scrub,
+        os.environ,
         read_machine=lambda *_, **__: MachineFacts(),
         # What it begins with is spent once; what it takes in the long run is measured.
         budget=CpuBudget(clock.monotonic(), saved=0.0),

@@ -95,8 +95,12 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
 ONLY_WHEN_ASKED = tuple(
     bench.__name__
     for bench in (
-        *(start_uncached, stop_gateway, tell_presence),
-        *(compare_peers, soak_gateway, year_home),
+        start_uncached,
+        stop_gateway,
+        tell_presence,
+        compare_peers,
+        soak_gateway,
+        year_home,
     )
 )
 

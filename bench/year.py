@@ -49,8 +49,16 @@ SAID = (
     "it in the Makefile and started the build again."
 )
 KINDS = (
-    *("task_updated", "task_updated", "run_changed", "wait_opened", "wait_ended"),
-    *("wake_sent", "wake_acknowledged", "milestone", "notice", "evidence_checked"),
+    "task_updated",
+    "task_updated",
+    "run_changed",
+    "wait_opened",
+    "wait_ended",
+    "wake_sent",
+    "wake_acknowledged",
+    "milestone",
+    "notice",
+    "evidence_checked",
 )
 LIMIT = 1.25
 

@@ -34,8 +34,11 @@ MOST_DAYS: Final = 36_500.0
 MOST_SECONDS: Final = 1e9
 """Seconds, about thirty years: any clock and calendar can add this much."""
 _COUNTS: Final = {
-    **dict.fromkeys(("gemini_calls_per_day", "host_calls_per_day"), 0),
-    **dict.fromkeys(("record_days", "record_mb", "record_load"), 1),
+    "gemini_calls_per_day": 0,
+    "host_calls_per_day": 0,
+    "record_days": 1,
+    "record_mb": 1,
+    "record_load": 1,
 }
 """Settings of the built-in plug-ins that are whole numbers, with the least that each takes.
 
@@ -45,7 +48,12 @@ after the start.
 _FROM_ONE: Final = frozenset({"max_rounds", "step_tools", "keep_mb"})
 """Whole numbers for which 0 would fail every task, or allow no call or row."""
 _PLUGIN_SETTINGS: Final = frozenset(_COUNTS) | {
-    *("openclaw_bin", "gemini_model", "display", "private_windows", "screenpipe_url", "tmux_socket")
+    "openclaw_bin",
+    "gemini_model",
+    "display",
+    "private_windows",
+    "screenpipe_url",
+    "tmux_socket",
 }
 """Settings of the built-in plug-ins, which read them from the environment."""
 _OF_HOME: Final = ("wake_transport", "notify", "openclaw_bin")
@@ -53,7 +61,9 @@ _OF_HOME: Final = ("wake_transport", "notify", "openclaw_bin")
 FILE_FIRST: Final = frozenset(f"{PREFIX}{name.upper()}" for name in _OF_HOME)
 """The variables of these settings."""
 _OF_OPENCLAW: Final = (
-    *("OPENCLAW_HOME", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH"),
+    "OPENCLAW_HOME",
+    "OPENCLAW_STATE_DIR",
+    "OPENCLAW_CONFIG_PATH",
     "OPENCLAW_GATEWAY_PORT",
 )
 """OpenClaw's own variables, by which the built-in plug-ins locate it."""
@@ -186,9 +196,19 @@ _PLACES: Final[Mapping[str, tuple[str, str]]] = {
     **{
         name: ("runs", name)
         for name in (
-            *("carry_on", "idle_pauses", "question_seconds", "max_rounds", "max_hours"),
-            *("provider_retries", "provider_rest_seconds", "lease_seconds", "fresh_seconds"),
-            *("step_tools", "step_bonus", "checkpoint_days", "implicit_tasks"),
+            "carry_on",
+            "idle_pauses",
+            "question_seconds",
+            "max_rounds",
+            "max_hours",
+            "provider_retries",
+            "provider_rest_seconds",
+            "lease_seconds",
+            "fresh_seconds",
+            "step_tools",
+            "step_bonus",
+            "checkpoint_days",
+            "implicit_tasks",
         )
     },
 }

@@ -21,9 +21,34 @@ from taskmem_hookspecs.model import Value
 
 EMPTY_WORDS: Final = frozenset(
     (
-        *("a", "an", "the", "when", "if", "once", "until", "either", "both", "there"),
-        *("then", "now", "finally", "please", "and", "or", "wait", "wake", "me"),
-        *("tell", "notify", "for", "is", "are", "i", "see", "as", "soon"),
+        "a",
+        "an",
+        "the",
+        "when",
+        "if",
+        "once",
+        "until",
+        "either",
+        "both",
+        "there",
+        "then",
+        "now",
+        "finally",
+        "please",
+        "and",
+        "or",
+        "wait",
+        "wake",
+        "me",
+        "tell",
+        "notify",
+        "for",
+        "is",
+        "are",
+        "i",
+        "see",
+        "as",
+        "soon",
     )
 )
 """Words without meaning of their own; quote one of them to use it as the name of a number."""

@@ -259,7 +259,8 @@ def _require_settings() -> None:
 
 @click.command(name="log")
 @click.option(
-    *("-n", "--lines"),
+    "-n",
+    "--lines",
     type=click.IntRange(0, MOST_LINES),
     default=50,
     show_default=True,

@@ -284,8 +284,17 @@ def accept(*, task: str, because: str | None, yes: bool) -> None:
 
 
 COMMANDS: Final = (
-    *(watch, ui, list_, show),
-    *(answer, approve, send_back, pause, resume, cancel, accept),
+    watch,
+    ui,
+    list_,
+    show,
+    answer,
+    approve,
+    send_back,
+    pause,
+    resume,
+    cancel,
+    accept,
 )
 
 

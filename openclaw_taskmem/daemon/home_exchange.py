@@ -95,8 +95,12 @@ _ENTERING_PREFIX: Final = "entering-"
 _ASIDE_PREFIX: Final = "replaced-"
 """Prefix of the folder with the old content."""
 _REPLACED_FILES: Final = (
-    *("taskmem.db", "taskmem.db-wal", "taskmem.db-shm"),
-    *("pictures", "config.toml", "home.id"),
+    "taskmem.db",
+    "taskmem.db-wal",
+    "taskmem.db-shm",
+    "pictures",
+    "config.toml",
+    "home.id",
 )
 """Files and folders that a back-up replaces; all else in the home stays.
 

@@ -44,9 +44,16 @@ LINE_KINDS: Final = frozenset({MILESTONE, NOTICE, TURN_STOPPED})
 """Kinds sent to the agent host: lines for users, and turns to stop."""
 VIEW_KINDS: Final = frozenset(
     {
-        *(TASK_REGISTERED, TASK_UPDATED, STATUS_CHANGED, PLAN_REVISED),
-        *(WAIT_OPENED, WAIT_UPDATED, WAIT_ENDED),
-        *(RUN_CHANGED, QUESTION_ANSWERED, QUESTION_LOST),
+        TASK_REGISTERED,
+        TASK_UPDATED,
+        STATUS_CHANGED,
+        PLAN_REVISED,
+        WAIT_OPENED,
+        WAIT_UPDATED,
+        WAIT_ENDED,
+        RUN_CHANGED,
+        QUESTION_ANSWERED,
+        QUESTION_LOST,
     }
 )
 """Kinds after which a session's cards or questions may change."""

@@ -40,8 +40,16 @@ LIST_SECONDS: Final = 5.0
 _NOT_THE_AGENTS: Final = "/memory/.dreams/"
 """Where OpenClaw keeps its memory of sessions in an agent's workspace."""
 _GIT: Final = (
-    *("git", "--no-optional-locks", "-c", "core.fsmonitor=false"),
-    *("-c", "core.untrackedCache=false", "ls-files", "-z", "--cached", "--others"),
+    "git",
+    "--no-optional-locks",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.untrackedCache=false",
+    "ls-files",
+    "-z",
+    "--cached",
+    "--others",
     "--exclude-standard",
 )
 """Reads the index and file names; runs nothing that a repository may configure."""

@@ -361,7 +361,9 @@ class PluginHost:
             log.warning(
                 "plug-in %s failed %d times in a row, and %s does not tell it any "
                 "more; restart the daemon to try it again",
-                *(plugin.name, MOST_STRIKES, hook),
+                plugin.name,
+                MOST_STRIKES,
+                hook,
             )
 
     # --- compute ------------------------------------------------------------

@@ -627,8 +627,13 @@ RECORD_ROWS: Final[Mapping[type, RowKind[Any]]] = {
 """For each record class of tasks and runs how its rows are read."""
 
 ROW_KINDS: Final[Sequence[RowKind[Any]]] = (
-    *(TASK_ROWS, WAIT_ROWS, WAKE_ROWS, RUN_ROWS, ARTIFACT_ROWS),
-    *(*RECORD_ROWS.values(), EVENT_ROWS),
+    TASK_ROWS,
+    WAIT_ROWS,
+    WAKE_ROWS,
+    RUN_ROWS,
+    ARTIFACT_ROWS,
+    *RECORD_ROWS.values(),
+    EVENT_ROWS,
 )
 """All kinds; those that wakes depend on first, those with the most rows last."""
 

@@ -452,8 +452,15 @@ _FORGET_IMPLICIT: Final = (
     *(
         table.delete().where(table.c.task_id.in_(_PAST_TASKS))
         for table in (
-            *(MESSAGES, REVISIONS, ARTIFACTS, LEDGER, FOLDERS),
-            *(WAKES, WAITS, RUNS, TASKS),
+            MESSAGES,
+            REVISIONS,
+            ARTIFACTS,
+            LEDGER,
+            FOLDERS,
+            WAKES,
+            WAITS,
+            RUNS,
+            TASKS,
         )
     ),
 )

@@ -263,7 +263,11 @@ class Tasks(Base, table=True):
         _index_rows(
             OPEN_TASK,
             "tasks_open_of_maker",
-            *("registrar_host", "registrar_session", "home", "status", "implicit"),
+            "registrar_host",
+            "registrar_session",
+            "home",
+            "status",
+            "implicit",
         ),
     )
 
@@ -389,7 +393,7 @@ class Waits(Base, table=True):
         _index_rows(
             "status <> 'watching'", "waits_ended_of_task", "task_id", "changed_at", "wait_id"
         ),
-        _index_rows(OPEN_WAIT, "waits_open_of_maker", *("host", "session_key", "home", "status")),
+        _index_rows(OPEN_WAIT, "waits_open_of_maker", "host", "session_key", "home", "status"),
     )
 
     wait_id: str = Field(primary_key=True, sa_type=CodePointText)

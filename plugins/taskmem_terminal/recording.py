@@ -42,15 +42,36 @@ COLUMNS, ROWS = 80, 24
 
 SHELLS: Final = frozenset(
     {
-        *("ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "nu", "pwsh", "sh"),
-        *("tcsh", "xonsh", "zsh"),
+        "ash",
+        "bash",
+        "csh",
+        "dash",
+        "fish",
+        "ksh",
+        "mksh",
+        "nu",
+        "pwsh",
+        "sh",
+        "tcsh",
+        "xonsh",
+        "zsh",
     }
 )
 """Programs that show prompts and run what is typed there."""
 SHELL_CARRIERS: Final = frozenset(
     {
-        *("docker", "kubectl", "login", "mosh", "mosh-client", "podman", "screen"),
-        *("script", "ssh", "su", "sudo", "tmux"),
+        "docker",
+        "kubectl",
+        "login",
+        "mosh",
+        "mosh-client",
+        "podman",
+        "screen",
+        "script",
+        "ssh",
+        "su",
+        "sudo",
+        "tmux",
     }
 )
 """Programs that may contain a shell about which nothing is known."""

@@ -407,7 +407,12 @@ def _erase_display(screen: Any, how: int = 0, *_: int, **_private: bool) -> None
 def _keep_cursor_sequence(found: re.Match[bytes]) -> bytes:
     sequence = found.group()
     if _KEPT_SEQUENCE.match(sequence) or sequence in (
-        *(b"\x1b7", b"\x1b8", b"\x1bM", b"\x1bD", b"\x1bE", b"\x1bc"),
+        b"\x1b7",
+        b"\x1b8",
+        b"\x1bM",
+        b"\x1bD",
+        b"\x1bE",
+        b"\x1bc",
     ):
         return sequence
     return b""

@@ -153,7 +153,10 @@ _DRAINED_SECONDS: Final = 1.0
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _HEARD_SIGNALS: Final = (
     *_PASSED_ON,
-    *(signal.SIGCHLD, signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT),
+    signal.SIGCHLD,
+    signal.SIGWINCH,
+    signal.SIGTSTP,
+    signal.SIGCONT,
 )
 
 

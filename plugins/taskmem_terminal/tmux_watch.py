@@ -448,9 +448,15 @@ _GULP_BYTES: Final = 65_536
 _ESCAPED_BYTE: Final = re.compile(rb"\\([0-7]{3})")
 _CHANGES: Final = frozenset(
     {
-        *(b"%layout-change", b"%window-close", b"%unlinked-window-close"),
-        *(b"%window-add", b"%sessions-changed", b"%session-changed"),
-        *(b"%window-pane-changed", b"%client-detached", b"%pane-mode-changed"),
+        b"%layout-change",
+        b"%window-close",
+        b"%unlinked-window-close",
+        b"%window-add",
+        b"%sessions-changed",
+        b"%session-changed",
+        b"%window-pane-changed",
+        b"%client-detached",
+        b"%pane-mode-changed",
     }
 )
 

@@ -109,7 +109,7 @@ _CLIENT_LIST: Final = "_NET_CLIENT_LIST_STACKING"
 _GONE_ERRORS: Final = (x.WindowError, x.DrawableError, x.MatchError)
 """X errors about a window that does not exist."""
 
-_ATOMS: Final = (*(_CLIENT_LIST, "WM_STATE"), *("_NET_WM_NAME", "_NET_WM_PID", "WM_CLIENT_LEADER"))
+_ATOMS: Final = (_CLIENT_LIST, "WM_STATE", "_NET_WM_NAME", "_NET_WM_PID", "WM_CLIENT_LEADER")
 _DEEPEST_FRAME: Final = 3
 """How many levels inside a frame are searched for an application's window."""
 _LONGEST_PROPERTY: Final = 1024
@@ -374,7 +374,10 @@ class X11Display:
         for _ in range(_DEEPEST_FRAME + 1):
             asked = [
                 (
-                    *(outer, each, self._core.QueryTree(each), self._ask_titles(each)),
+                    outer,
+                    each,
+                    self._core.QueryTree(each),
+                    self._ask_titles(each),
                     self._ask_property(each, self._atoms["WM_STATE"]),
                     self._ask_property(each, x.Atom.WM_TRANSIENT_FOR),
                 )
@@ -395,7 +398,9 @@ class X11Display:
         """Return the properties of the windows that exist, in the given order."""
         asked = [
             (
-                *(number, self._core.GetWindowAttributes(number), self._ask_titles(number)),
+                number,
+                self._core.GetWindowAttributes(number),
+                self._ask_titles(number),
                 self._ask_property(number, self._atoms["_NET_WM_PID"]),
                 self._ask_property(number, self._atoms["WM_CLIENT_LEADER"]),
                 self._ask_property(number, x.Atom.WM_TRANSIENT_FOR),
@@ -421,7 +426,12 @@ class X11Display:
 
     def _ask_property(self, number: int, atom: int) -> Any:  # noqa: ANN401
         return self._core.GetProperty(
-            *(False, number, atom, x.GetPropertyType.Any, 0, _LONGEST_PROPERTY)
+            delete=False,
+            window=number,
+            property=atom,
+            type=x.GetPropertyType.Any,
+            long_offset=0,
+            long_length=_LONGEST_PROPERTY,
         )
 
     def _read_drawable(self, drawable: int, size: tuple[int, int]) -> bytes:
@@ -437,14 +447,14 @@ class X11Display:
                 with suppress(xcffib.XcffibException):
                     shared.close()
         reply = self._core.GetImage(
-            *(x.ImageFormat.ZPixmap, drawable, 0, 0, *size, 0xFFFFFFFF)
+            x.ImageFormat.ZPixmap, drawable, 0, 0, *size, 0xFFFFFFFF
         ).reply()
         return bytes(reply.data.buf())
 
     def _put_image(self, segment: int, drawable: int, size: tuple[int, int]) -> None:
         """Make the server write pixels into shared memory, four bytes each."""
         self._shm.GetImage(
-            *(drawable, 0, 0, *size, 0xFFFFFFFF, x.ImageFormat.ZPixmap, segment, 0)
+            drawable, 0, 0, *size, 0xFFFFFFFF, x.ImageFormat.ZPixmap, segment, 0
         ).reply()
 
     def _attach_segment(self, handle: int) -> int:

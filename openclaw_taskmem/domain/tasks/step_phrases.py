@@ -58,8 +58,19 @@ _SENTENCE_CHARS: Final = 400
 """Characters of a sentence that are read."""
 
 _NUMBERS: Final = (
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
-    *("ten", "eleven", "twelve"),
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
 )
 _TROUBLE_WORDS: Final = frozenset(
     """
@@ -68,8 +79,16 @@ _TROUBLE_WORDS: Final = frozenset(
     """.split()  # noqa: SIM905
 )
 _ORDINALS: Final = (
-    *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"),
-    *("ninth", "tenth"),
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
 )
 _N: Final = rf"(?:\d{{1,3}}|{'|'.join(_NUMBERS)})(?![\w(]|\.\d)"
 _SPAN: Final = rf"{_N}(?: ?(?:[-–]|to|through) ?{_N})?"

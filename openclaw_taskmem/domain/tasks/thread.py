@@ -137,9 +137,27 @@ _TROUBLE_QUESTION: Final = re.compile(
     r"|fail\w*|err(?:or|ors|ed)|crash\w*|br[eo]ke\w*|denied|reject\w*)\b"
 )
 _TROUBLE_PATTERNS: Final = (
-    *("fail*", "error*", "denied", "refus*", "reject*", "crash*", "broken", "wrong", "cannot"),
-    *("can t", "could not", "couldn*", "unable", "missing", "timed out", "timeout*", "block*"),
-    *("stuck", "exception*", "traceback*", "needs"),
+    "fail*",
+    "error*",
+    "denied",
+    "refus*",
+    "reject*",
+    "crash*",
+    "broken",
+    "wrong",
+    "cannot",
+    "can t",
+    "could not",
+    "couldn*",
+    "unable",
+    "missing",
+    "timed out",
+    "timeout*",
+    "block*",
+    "stuck",
+    "exception*",
+    "traceback*",
+    "needs",
 )
 """Patterns to search for if a question asks for trouble."""
 _GAP: Final = re.compile(r"[\s\"`“”«»,;!?()\[\]{}<>|…–—]+|['’]s\b")

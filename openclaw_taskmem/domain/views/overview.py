@@ -406,8 +406,14 @@ def _judge_queue(news: TaskNews, _: datetime) -> _Standing | None:
 
 
 _RULES: Final = (
-    *(_judge_end, _judge_need, _judge_work, _judge_doubt),
-    *(_judge_waits, _judge_rest, _judge_unreached, _judge_queue),
+    _judge_end,
+    _judge_need,
+    _judge_work,
+    _judge_doubt,
+    _judge_waits,
+    _judge_rest,
+    _judge_unreached,
+    _judge_queue,
 )
 """Standings of a task, the most important first; each returns None if it does not hold."""
 

@@ -336,10 +336,20 @@ MOST_NAMED: Final = 10
 """Most other stuck tasks in a packet."""
 
 _OPTIONAL_FIELDS: Final = (
-    *("plan_from", "background", "original_request", "last_response"),
-    *("conversation", "still_running"),
-    *("do_not_redo", "unknown_outcome", "do_not_revive", "past_more"),
-    *("urgency", "extra", "also_stuck", "also_stuck_more"),
+    "plan_from",
+    "background",
+    "original_request",
+    "last_response",
+    "conversation",
+    "still_running",
+    "do_not_redo",
+    "unknown_outcome",
+    "do_not_revive",
+    "past_more",
+    "urgency",
+    "extra",
+    "also_stuck",
+    "also_stuck_more",
 )
 
 

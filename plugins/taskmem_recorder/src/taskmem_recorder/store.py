@@ -225,8 +225,12 @@ class RecordingStore:
                 " text, new_text, picture_bytes, text_bytes)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    *(_to_millis(moment.at), segment or 0, place, *texts),
-                    *(len(picture or b""), _estimate_bytes(texts)),
+                    _to_millis(moment.at),
+                    segment or 0,
+                    place,
+                    *texts,
+                    len(picture or b""),
+                    _estimate_bytes(texts),
                 ),
             ).lastrowid
             assert row is not None  # noqa: S101 (an INSERT has one)

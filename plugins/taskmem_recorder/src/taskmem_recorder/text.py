@@ -95,8 +95,13 @@ class TesseractReader:
         first = (nice, "-n", "10") if nice else ()
         # Sparse text: no column is taken for prose, and no dark part is skipped.
         self._command: tuple[str, ...] = (
-            *(*first, program, "stdin", "stdout"),
-            *("--psm", "11", "tsv"),
+            *first,
+            program,
+            "stdin",
+            "stdout",
+            "--psm",
+            "11",
+            "tsv",
         )
         self._turn = asyncio.Lock()
 

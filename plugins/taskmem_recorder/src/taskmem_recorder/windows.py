@@ -122,16 +122,48 @@ _PROMPTS: Final = ("askpass", "gcr-prompter", "gksu", "kdesu", "keyring", "kwall
 _MORE_PROMPTS: Final = ("pinentry", "policykit", "polkit", "ssh-agent")
 """Parts of the names of programs that ask for passwords."""
 _LOCKERS: Final = (
-    *("i3lock", "slock", "xsecurelock", "xscreensaver", "light-locker", "xtrlock", "xlock"),
-    *("kscreenlocker", "gnome-screensaver", "mate-screensaver", "cinnamon-screensaver"),
-    *("xfce4-screensaver", "physlock", "swaylock"),
+    "i3lock",
+    "slock",
+    "xsecurelock",
+    "xscreensaver",
+    "light-locker",
+    "xtrlock",
+    "xlock",
+    "kscreenlocker",
+    "gnome-screensaver",
+    "mate-screensaver",
+    "cinnamon-screensaver",
+    "xfce4-screensaver",
+    "physlock",
+    "swaylock",
 )
 """Parts of the names of programs that lock the screen."""
 _PASSWORD_TITLES: Final = (
-    *("password", "passphrase", "passcode", "authenticat", "unlock", "credential", "sign in"),
-    *("passwort", "kennwort", "mot de passe", "contraseña", "senha", "wachtwoord", "hasło"),
-    *("heslo", "lösenord", "adgangskode", "salasana", "jelszó", "parola", "пароль", "密码"),
-    *("密碼", "パスワード", "비밀번호"),
+    "password",
+    "passphrase",
+    "passcode",
+    "authenticat",
+    "unlock",
+    "credential",
+    "sign in",
+    "passwort",
+    "kennwort",
+    "mot de passe",
+    "contraseña",
+    "senha",
+    "wachtwoord",
+    "hasło",
+    "heslo",
+    "lösenord",
+    "adgangskode",
+    "salasana",
+    "jelszó",
+    "parola",
+    "пароль",
+    "密码",
+    "密碼",
+    "パスワード",
+    "비밀번호",
 )
 """Parts of the titles of dialogs that ask for a password."""
 STRIP_TITLE: Final = "Recorded by taskmem:"
@@ -302,17 +334,43 @@ _OF_FIREFOX: Final = (
 )
 _FIREFOX: Final = frozenset(_OF_FIREFOX.split())
 _BRANDS: Final = (
-    *("firefox", "firefox esr", "firefox developer edition", "firefox nightly", "nightly"),
-    *("librewolf", "waterfox", "floorp", "gnu icecat", "icecat", "zen browser", "zen"),
+    "firefox",
+    "firefox esr",
+    "firefox developer edition",
+    "firefox nightly",
+    "nightly",
+    "librewolf",
+    "waterfox",
+    "floorp",
+    "gnu icecat",
+    "icecat",
+    "zen browser",
+    "zen",
 )
 """Names with which the titles of Firefox's open windows end."""
 _MARKERS: Final = (
-    *("private browsing", "(private)", "[private]", "(incognito)", "[incognito]", "inprivate"),
-    *("(inkognito)", "incognito mode", "private window", "privater modus", "navigation privée"),
+    "private browsing",
+    "(private)",
+    "[private]",
+    "(incognito)",
+    "[incognito]",
+    "inprivate",
+    "(inkognito)",
+    "incognito mode",
+    "private window",
+    "privater modus",
+    "navigation privée",
 )
 """Words of other browsers in the titles of private windows."""
 _PRIVATE_WORDS: Final = (
-    *("incognito", "inkognito", "inprivate", "private", "privat", "privada", "privee", "anonima"),
+    "incognito",
+    "inkognito",
+    "inprivate",
+    "private",
+    "privat",
+    "privada",
+    "privee",
+    "anonima",
 )
 """Words in the toolbar of a private window, without accents."""
 _LANGUAGES: Final = frozenset(

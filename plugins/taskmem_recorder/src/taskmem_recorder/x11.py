@@ -36,8 +36,16 @@ _CLIENT_LIST: Final = "_NET_CLIENT_LIST_STACKING"
 """Property with the window manager's list of application windows, topmost last."""
 _TYPE: Final = "_NET_WM_WINDOW_TYPE"
 _ATOMS: Final = (
-    *(_CLIENT_LIST, "_NET_ACTIVE_WINDOW", _TYPE, f"{_TYPE}_DIALOG", f"{_TYPE}_DOCK"),
-    *("_NET_WM_NAME", "_NET_WM_PID", "WM_CLIENT_LEADER", "WM_STATE", "WM_WINDOW_ROLE"),
+    _CLIENT_LIST,
+    "_NET_ACTIVE_WINDOW",
+    _TYPE,
+    f"{_TYPE}_DIALOG",
+    f"{_TYPE}_DOCK",
+    "_NET_WM_NAME",
+    "_NET_WM_PID",
+    "WM_CLIENT_LEADER",
+    "WM_STATE",
+    "WM_WINDOW_ROLE",
 )
 _DEEPEST_FRAME: Final = 4
 """How many levels of frames are between the root window and an application's window, at most."""
@@ -165,7 +173,10 @@ class RecordedDisplay:
         for _ in range(_DEEPEST_FRAME):
             replies = [
                 (
-                    *(outer, number, self._core.QueryTree(number), self._ask_titles(number)),
+                    outer,
+                    number,
+                    self._core.QueryTree(number),
+                    self._ask_titles(number),
                     self._ask_property(number, self._atoms["WM_STATE"]),
                     self._ask_property(number, x.Atom.WM_TRANSIENT_FOR),
                 )
@@ -264,8 +275,14 @@ class RecordedDisplay:
         return new, self._ask_property(number, x.Atom.WM_NAME)
 
     def _ask_property(self, number: int, atom: int) -> Any:  # noqa: ANN401
-        any_type = x.GetPropertyType.Any
-        return self._core.GetProperty(*(False, number, atom, any_type, 0, _LONGEST_PROPERTY))
+        return self._core.GetProperty(
+            delete=False,
+            window=number,
+            property=atom,
+            type=x.GetPropertyType.Any,
+            long_offset=0,
+            long_length=_LONGEST_PROPERTY,
+        )
 
     # --- pixels -------------------------------------------------------------
 
@@ -294,7 +311,7 @@ class RecordedDisplay:
                         return None
                     box = (0, 0, size.width, min(size.height, height or size.height))
                     reply = self._core.GetImage(
-                        *(x.ImageFormat.ZPixmap, pixmap, *box, _ALL_PLANES)
+                        x.ImageFormat.ZPixmap, pixmap, *box, _ALL_PLANES
                     ).reply()
                 finally:
                     self._core.FreePixmap(pixmap)
@@ -373,11 +390,19 @@ class RecordedDisplay:
         window = int(self._connection.generate_id())
         left = self._screen.width_in_pixels - _MARK_SIDE - _MARK_MARGIN
         self._core.CreateWindowChecked(
-            *(self._screen.root_depth, window, self._root),
-            *(left, _MARK_MARGIN, _MARK_SIDE, _MARK_SIDE, 0),
-            *(x.WindowClass.InputOutput, self._screen.root_visual),
+            self._screen.root_depth,
+            window,
+            self._root,
+            left,
+            _MARK_MARGIN,
+            _MARK_SIDE,
+            _MARK_SIDE,
+            0,
+            x.WindowClass.InputOutput,
+            self._screen.root_visual,
             # No window manager frames it, and the server paints it by itself.
-            *(x.CW.BackPixel | x.CW.OverrideRedirect, [_MARK_COLOUR, 1]),
+            x.CW.BackPixel | x.CW.OverrideRedirect,
+            [_MARK_COLOUR, 1],
         ).check()
         pid = os.getpid().to_bytes(4, "little")
         for atom, kind, size, value in (
@@ -401,7 +426,7 @@ class RecordedDisplay:
         self._core.PolyFillArc(disc, pen, 1, [circle])
         extension.MaskChecked(shape.SO.Set, shape.SK.Bounding, window, 0, 0, disc).check()
         extension.RectanglesChecked(
-            *(shape.SO.Set, shape.SK.Input, x.ClipOrdering.Unsorted, window, 0, 0, 0, [])
+            shape.SO.Set, shape.SK.Input, x.ClipOrdering.Unsorted, window, 0, 0, 0, []
         ).check()
         self._core.FreeGC(pen)
         self._core.FreePixmap(disc)

@@ -22,8 +22,26 @@ MOST_STEPS: Final = 30
 REPORT: Final = "report.txt"
 """The file that the last step of each task makes."""
 _WORDS: Final = (
-    *("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "inlet", "jade"),
-    *("kelp", "lotus", "maple", "north", "ocean", "pearl", "quartz", "river", "slate", "thyme"),
+    "amber",
+    "birch",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "grove",
+    "heron",
+    "inlet",
+    "jade",
+    "kelp",
+    "lotus",
+    "maple",
+    "north",
+    "ocean",
+    "pearl",
+    "quartz",
+    "river",
+    "slate",
+    "thyme",
 )
 _COIN: Final = (True, False)
 
