@@ -38,7 +38,7 @@ from homes import BATCH, find_disk
 from machine import find_filesystem
 
 from openclaw_taskmem.clock import SystemClock
-from openclaw_taskmem.daemon import lock
+from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.errors import Fenced, RunHeld, TaskEnded
@@ -340,7 +340,7 @@ class Claimer:
         self, context: Context, name: str, note: Callable[[str], None], *, known: bool
     ) -> None:
         """Take the store's side, a name of its own, and where it notes what it did."""
-        process = lock.identify_process(os.getpid()) if known else None
+        process = processes.identify_process(os.getpid()) if known else None
         self._context = context
         self._caller = Caller(session_key=name, process=process)
         self._how = f"{name} {'known' if known else 'leased'}"
@@ -442,7 +442,7 @@ def run_claimers(url: str, log: Path, pipe: tuple[int, int]) -> None:
         plugin_host=PluginHost(entries=[]),
         clock=SystemClock(),
         policies=Policies(runs=RunPolicy(lease_seconds=LEASE)),
-        is_alive=lock.is_alive,
+        is_alive=processes.is_alive,
     )
     claimers = [
         Claimer(context, f"{log.stem}.{number}", note, known=number == 0)

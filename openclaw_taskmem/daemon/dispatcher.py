@@ -15,12 +15,13 @@ from pydantic import JsonValue
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import Settings
-from openclaw_taskmem.daemon import gateways
+from openclaw_taskmem.daemon import gateway_events
+from openclaw_taskmem.daemon.followers import Followers
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.person_calls import PageRenderer, PersonCalls
 from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.thread_pool import ThreadPool
-from openclaw_taskmem.daemon.wait_supervisor import Followers, WaitSupervisor
+from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import Caller, find_key_fault
 from openclaw_taskmem.domain.conditions import targets
@@ -209,7 +210,7 @@ class Dispatcher:
         work = self._of_gateways.get(method)
         if work is not None:
             caller = self._build_agent_caller(connection, params)
-            reports = gateways.parse_still_running(params.get("at_work"))
+            reports = gateway_events.parse_still_running(params.get("at_work"))
             if reports is not None and caller.session_key is not None:
                 self.gateways.note_still_running(connection, caller.session_key, reports)
             # `finalize` checks files and URLs, which may be slow; `budget` does not.

@@ -25,12 +25,13 @@ from openclaw_taskmem.daemon import logfile, mcp
 from openclaw_taskmem.daemon.background_loops import BackgroundLoops
 from openclaw_taskmem.daemon.dispatcher import Dispatcher
 from openclaw_taskmem.daemon.home_identity import ensure_identity
-from openclaw_taskmem.daemon.lock import Lock, is_alive, read_file_identity
+from openclaw_taskmem.daemon.lock import Lock, read_file_identity
 from openclaw_taskmem.daemon.plugin_loops import PluginLoops, run_sources
+from openclaw_taskmem.daemon.processes import is_alive
 from openclaw_taskmem.daemon.readers import Readers, choose_readers
+from openclaw_taskmem.daemon.role_queues import Queues
 from openclaw_taskmem.daemon.server import MOST_FACES, RelayExits, SocketServer
 from openclaw_taskmem.daemon.snapshots import SnapshotStore
-from openclaw_taskmem.daemon.target_watchers import Queues
 from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, ThreadPool
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.daemon.wake_routes import build_routing_transport

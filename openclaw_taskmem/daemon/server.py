@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from openclaw_taskmem import __version__
-from openclaw_taskmem.daemon import lock, mcp
+from openclaw_taskmem.daemon import mcp, processes
 from openclaw_taskmem.daemon.dispatcher import Dispatcher, RelayHost
 from openclaw_taskmem.daemon.lock import read_file_identity
 from openclaw_taskmem.daemon.mcp import MOST_BYTES, TOO_LONG, read_line
@@ -387,10 +387,10 @@ def _encode_document(document: object) -> bytes:
 async def _identify_peer(peer: socket.socket) -> str | None:
     """Return the connecting process as `identify_process` does; None if it cannot be identified."""
     if sys.platform == "linux":
-        return lock.identify_process(_read_peer_credentials(peer)[0])
+        return processes.identify_process(_read_peer_credentials(peer)[0])
     if sys.platform == "darwin":
         # This runs `ps`, so call it off the event loop.
-        return await asyncio.to_thread(lock.identify_process, read_peer_pid(peer))
+        return await asyncio.to_thread(processes.identify_process, read_peer_pid(peer))
     return None
 
 

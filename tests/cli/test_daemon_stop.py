@@ -8,7 +8,8 @@ import subprocess
 import pytest
 
 from openclaw_taskmem.cli import daemon_process
-from openclaw_taskmem.daemon.lock import find_holder, identify_process
+from openclaw_taskmem.daemon.lock import find_holder
+from openclaw_taskmem.daemon.processes import identify_process
 
 
 @pytest.fixture

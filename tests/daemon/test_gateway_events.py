@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.daemon import gateways
+from openclaw_taskmem.daemon import gateway_events
 from taskmem_hookspecs import InvalidArguments
 
 MAIN = "agent:main:main"
@@ -30,15 +30,15 @@ JSON = st.recursive(
 EVENTS = st.fixed_dictionaries(
     {},
     optional={
-        "kind": st.sampled_from([*gateways._KINDS, "tool_called"]) | JSON,
+        "kind": st.sampled_from([*gateway_events._KINDS, "tool_called"]) | JSON,
         **dict.fromkeys(("session_key", "boot", "main", "transport", "version"), JSON),
         **dict.fromkeys(("age", "running", "deliveries", "error"), JSON),
     },
 )
 
 
-def parse(*events: Any) -> list[gateways.Event]:
-    return gateways.parse_report({"events": list(events)})
+def parse(*events: Any) -> list[gateway_events.Event]:
+    return gateway_events.parse_report({"events": list(events)})
 
 
 def test_the_events_of_a_report_come_in_their_order() -> None:
@@ -51,19 +51,21 @@ def test_the_events_of_a_report_come_in_their_order() -> None:
     )
 
     assert found == [
-        gateways.GatewayStarted(**{**HELLO, "running": (MAIN,)}),
-        gateways.TurnStarted(kind="turn_started", session_key=MAIN, running=(MAIN,)),
-        gateways.ModelAnswered(kind="answered", session_key=MAIN, deliveries=("delivery_1",)),
-        gateways.TurnEndReport(kind="turn_ended", session_key=MAIN, deliveries=("delivery_2",)),
-        gateways.GatewayStopped(kind="gateway_stopped"),
+        gateway_events.GatewayStarted(**{**HELLO, "running": (MAIN,)}),
+        gateway_events.TurnStarted(kind="turn_started", session_key=MAIN, running=(MAIN,)),
+        gateway_events.ModelAnswered(kind="answered", session_key=MAIN, deliveries=("delivery_1",)),
+        gateway_events.TurnEndReport(
+            kind="turn_ended", session_key=MAIN, deliveries=("delivery_2",)
+        ),
+        gateway_events.GatewayStopped(kind="gateway_stopped"),
     ]
 
 
 def test_what_a_newer_plugin_tells_more_is_left_out() -> None:
     assert parse({"kind": "of_tomorrow"}, {}, {**ENDED, "at": 1, "more": {}}) == [
-        gateways.TurnEndReport(kind="turn_ended", session_key=MAIN)
+        gateway_events.TurnEndReport(kind="turn_ended", session_key=MAIN)
     ]
-    assert gateways.parse_report({"events": []}) == []
+    assert gateway_events.parse_report({"events": []}) == []
 
 
 @pytest.mark.parametrize(
@@ -94,28 +96,28 @@ def test_what_is_no_event_is_refused_naming_the_place(event: Any, said: str) -> 
 def test_a_session_with_a_long_key_is_one_like_any_other() -> None:
     """OpenClaw takes such keys; one that runs must not hide the others."""
     long = f"agent:main:{'x' * 600}"
-    [event] = gateways.parse_report({"events": [{**HELLO, "running": [MAIN, long]}]})
-    assert isinstance(event, gateways.GatewayStarted)
+    [event] = gateway_events.parse_report({"events": [{**HELLO, "running": [MAIN, long]}]})
+    assert isinstance(event, gateway_events.GatewayStarted)
     assert event.running == (MAIN, long)
 
 
 @pytest.mark.parametrize("params", [{}, {"events": None}, {"events": HELLO}])
 def test_a_report_without_a_list_of_events_is_refused(params: dict[str, Any]) -> None:
     with pytest.raises(InvalidArguments, match="In a report, events"):
-        gateways.parse_report(params)
+        gateway_events.parse_report(params)
 
 
 def test_a_report_of_too_many_events_is_refused() -> None:
-    assert len(parse(*[ENDED] * gateways.MOST_EVENTS)) == gateways.MOST_EVENTS
+    assert len(parse(*[ENDED] * gateway_events.MOST_EVENTS)) == gateway_events.MOST_EVENTS
     with pytest.raises(InvalidArguments):
-        parse(*[ENDED] * (gateways.MOST_EVENTS + 1))
+        parse(*[ENDED] * (gateway_events.MOST_EVENTS + 1))
 
 
 @pytest.mark.parametrize("error", ["x" * 1_000_000, "cut in the middle of \ud83d"])
 def test_whatever_a_provider_says_keeps_no_report_back(error: str) -> None:
     (ended,) = parse({**ENDED, "error": error})
 
-    assert isinstance(ended, gateways.TurnEndReport)
+    assert isinstance(ended, gateway_events.TurnEndReport)
     assert ended.error is not None
     assert ended.error.startswith(error[:20])
     assert len(ended.error) <= 10_000
@@ -129,4 +131,4 @@ def test_whatever_is_reported_is_understood_or_refused(events: list[Any]) -> Non
     except InvalidArguments:
         return
     assert len(found) <= len(events)
-    assert {type(event) for event in found} <= set(gateways._KINDS.values())
+    assert {type(event) for event in found} <= set(gateway_events._KINDS.values())

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from openclaw_taskmem.daemon.lock import is_alive
+from openclaw_taskmem.daemon.processes import is_alive
 from tests.support.agents import agent, parse_result
 from tests.support.daemons import command
 from tests.support.waiting import until

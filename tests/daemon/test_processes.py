@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from openclaw_taskmem.daemon import lock
+from openclaw_taskmem.daemon import processes
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's own")
 
@@ -42,19 +42,19 @@ def begin() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
 
 def identity_of(process: subprocess.Popen[bytes]) -> str:
-    identity = lock.identify_process(process.pid)
+    identity = processes.identify_process(process.pid)
     assert identity is not None
     return identity
 
 
 def test_a_process_that_lives_has_an_identity_that_stays() -> None:
-    mine = lock.identify_process(os.getpid())
+    mine = processes.identify_process(os.getpid())
 
     assert mine is not None
     assert mine.partition(":")[0] == str(os.getpid())
     assert mine.partition(":")[2]
-    assert lock.identify_process(os.getpid()) == mine
-    assert lock.is_alive(mine) is True
+    assert processes.identify_process(os.getpid()) == mine
+    assert processes.is_alive(mine) is True
 
 
 def test_another_process_has_another_identity(
@@ -62,8 +62,8 @@ def test_another_process_has_another_identity(
 ) -> None:
     child = identity_of(begin())
 
-    assert child != lock.identify_process(os.getpid())
-    assert lock.is_alive(child) is True
+    assert child != processes.identify_process(os.getpid())
+    assert processes.is_alive(child) is True
 
 
 def test_a_process_that_has_ended_lives_no_more(
@@ -74,8 +74,8 @@ def test_a_process_that_has_ended_lives_no_more(
     process.kill()
     process.wait()
 
-    assert lock.is_alive(identity) is False
-    assert lock.identify_process(process.pid) is None
+    assert processes.is_alive(identity) is False
+    assert processes.identify_process(process.pid) is None
 
 
 @LINUX
@@ -90,16 +90,16 @@ def test_a_process_that_nobody_has_buried_lives_no_more(
     stat = Path(f"/proc/{process.pid}/stat").read_text()
     assert stat.rpartition(")")[2].split()[0] == "Z"
 
-    assert lock.is_alive(identity) is False
-    assert lock.identify_process(process.pid) is None
+    assert processes.is_alive(identity) is False
+    assert processes.identify_process(process.pid) is None
 
 
 def test_reused_process_number_is_not_the_same_process() -> None:
-    mine = lock.identify_process(os.getpid())
+    mine = processes.identify_process(os.getpid())
     assert mine is not None
 
-    assert lock.is_alive(f"{mine}1") is False
-    assert lock.is_alive(f"{os.getpid()}:1") is False
+    assert processes.is_alive(f"{mine}1") is False
+    assert processes.is_alive(f"{os.getpid()}:1") is False
 
 
 @LINUX
@@ -121,7 +121,7 @@ def test_a_name_that_looks_like_the_rest_misleads_nobody(
 
     # Counted in ticks of a hundredth since the machine started.
     assert 0 <= started - before < 6000
-    assert lock.is_alive(identity_of(odd)) is True
+    assert processes.is_alive(identity_of(odd)) is True
 
 
 NONSENSE = {
@@ -144,22 +144,22 @@ NONSENSE = {
 
 @pytest.mark.parametrize("name", NONSENSE)
 def test_what_nobody_here_has_written_tells_nothing(name: str) -> None:
-    assert lock.is_alive(NONSENSE[name]) is None
+    assert processes.is_alive(NONSENSE[name]) is None
 
 
 @pytest.mark.parametrize("number", ["99999999", "0"])
 def test_a_number_that_no_process_has_is_of_none_that_lives(number: str) -> None:
-    assert lock.is_alive(f"{number}:123") is False
+    assert processes.is_alive(f"{number}:123") is False
 
 
 def test_a_number_that_is_no_process_has_no_identity() -> None:
-    assert lock.identify_process(99_999_999) is None
+    assert processes.identify_process(99_999_999) is None
 
 
 def test_a_process_grows_older_from_its_start(
     begin: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
-    mine, child = (lock.read_process_age(os.getpid()), lock.read_process_age(begin().pid))
+    mine, child = (processes.read_process_age(os.getpid()), processes.read_process_age(begin().pid))
 
     assert mine is not None
     assert child is not None
@@ -172,7 +172,7 @@ def test_a_process_that_has_ended_has_no_age(begin: Callable[..., subprocess.Pop
     process.kill()
     process.wait()
 
-    assert lock.read_process_age(process.pid) is None
+    assert processes.read_process_age(process.pid) is None
 
 
 # --- where start times count from 1970 ------------------------------------------
@@ -181,19 +181,19 @@ def test_a_process_that_has_ended_has_no_age(begin: Callable[..., subprocess.Pop
 def test_elsewhere_a_process_is_known_by_its_date(
     begin: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock.sys, "platform", "darwin")
+    monkeypatch.setattr(processes.sys, "platform", "darwin")
     process = begin()
     identity = identity_of(process)
-    age = lock.read_process_age(process.pid)
+    age = processes.read_process_age(process.pid)
 
-    assert lock.is_alive(identity) is True
+    assert processes.is_alive(identity) is True
     assert age is not None
     # The clock of starts has whole seconds.
     assert -2 < age < 600
     process.kill()
     process.wait()
-    assert lock.is_alive(identity) is False
-    assert lock.read_process_age(process.pid) is None
+    assert processes.is_alive(identity) is False
+    assert processes.read_process_age(process.pid) is None
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_elsewhere_a_process_is_known_by_its_date(
 def test_who_cannot_look_has_not_seen_that_a_process_ended(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    mine = lock.identify_process(os.getpid())
+    mine = processes.identify_process(os.getpid())
     assert mine is not None
 
     def fails(*_: object, **__: object) -> None:
@@ -210,9 +210,9 @@ def test_who_cannot_look_has_not_seen_that_a_process_ended(
 
     monkeypatch.setattr(psutil.Process, "status", fails)
 
-    assert lock.is_alive(mine) is None
-    assert lock.identify_process(os.getpid()) is None
-    assert lock.read_process_age(os.getpid()) is None
+    assert processes.is_alive(mine) is None
+    assert processes.identify_process(os.getpid()) is None
+    assert processes.read_process_age(os.getpid()) is None
 
 
 @LINUX
@@ -220,15 +220,15 @@ def test_a_start_is_what_the_kernel_counts() -> None:
     stat = Path("/proc/self/stat").read_text()
     ticks = stat.rpartition(")")[2].split()[19]
 
-    assert lock.identify_process(os.getpid()) == f"{os.getpid()}:{ticks}"
+    assert processes.identify_process(os.getpid()) == f"{os.getpid()}:{ticks}"
 
 
 @LINUX
 def test_a_clock_set_between_two_readings_ends_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = lock.identify_process(os.getpid())
+    mine = processes.identify_process(os.getpid())
     assert mine is not None
     boot_time = psutil.boot_time()
     boot_times = itertools.chain([boot_time], itertools.repeat(boot_time + 3600))
     monkeypatch.setattr("psutil._pslinux.boot_time", lambda: next(boot_times))
 
-    assert lock.is_alive(mine) is True
+    assert processes.is_alive(mine) is True

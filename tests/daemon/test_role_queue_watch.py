@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from openclaw_taskmem.daemon.target_watchers import ALONE_SECONDS, SHARED_SECONDS
+from openclaw_taskmem.daemon.role_queues import ALONE_SECONDS, SHARED_SECONDS
 from openclaw_taskmem.domain.callers import Caller
 from taskmem_hookspecs import (
     ConditionUnclear,

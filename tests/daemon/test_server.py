@@ -17,8 +17,8 @@ import pytest
 
 from openclaw_taskmem.daemon import main, mcp, server
 from openclaw_taskmem.daemon.dispatcher import Dispatcher
-from openclaw_taskmem.daemon.lock import identify_process
 from openclaw_taskmem.daemon.mcp import MOST_BYTES, read_line
+from openclaw_taskmem.daemon.processes import identify_process
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.home import Home
 from openclaw_taskmem.plugin_host.plugin_host import format_error

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.daemon.wait_supervisor import ChangeCounter, Followers
+from openclaw_taskmem.daemon.followers import ChangeCounter, Followers
 from openclaw_taskmem.domain.errors import DaemonUnavailable
 from taskmem_hookspecs import WaitStatus
 from tests.support.world import World

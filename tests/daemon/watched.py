@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+from openclaw_taskmem.daemon.role_queues import Queues
 from openclaw_taskmem.daemon.snapshots import SnapshotStore
-from openclaw_taskmem.daemon.target_watchers import Queues
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.engine.context import DueWork
 from taskmem_hookspecs import TaskStore, Wait, WaitStatus

@@ -21,7 +21,7 @@ import pytest
 from openclaw_taskmem.cli import page_server
 from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.cli.page_server import PageServer, is_beyond, parse_counts
-from openclaw_taskmem.daemon.lock import identify_process
+from openclaw_taskmem.daemon.processes import identify_process
 from openclaw_taskmem.domain.views.user_actions import READ_ONLY
 from tests.pages.conftest import ServedPages, serve_pages
 from tests.support.daemons import holder

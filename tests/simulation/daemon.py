@@ -17,8 +17,8 @@ from openclaw_taskmem.daemon.dispatcher import Dispatcher
 from openclaw_taskmem.daemon.main import _join_database
 from openclaw_taskmem.daemon.plugin_loops import _run_guarded
 from openclaw_taskmem.daemon.readers import Readers
+from openclaw_taskmem.daemon.role_queues import Queues
 from openclaw_taskmem.daemon.server import RelayExits
-from openclaw_taskmem.daemon.target_watchers import Queues
 from openclaw_taskmem.daemon.thread_pool import ThreadPool, _log_failure
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.domain.callers import GatewayPresence

@@ -6,7 +6,7 @@ import json
 import random
 from typing import Any, Final
 
-from openclaw_taskmem.daemon import gateways
+from openclaw_taskmem.daemon import gateway_events
 from openclaw_taskmem.tools import catalog
 from tests.support.daemons import Daemon
 
@@ -131,7 +131,7 @@ def _fields(rng: random.Random, ids: list[str]) -> dict[str, Any]:
 
 def make_event(rng: random.Random, ids: list[str]) -> dict[str, Any]:
     """Return an event as a gateway's plug-in reports it, with values of any kind."""
-    kind, form = rng.choice([*gateways._KINDS.items()])
+    kind, form = rng.choice([*gateway_events._KINDS.items()])
     given = {name: _value(rng, ids, name) for name in form.model_fields}
     kept = {name: value for name, value in given.items() if rng.random() < 0.5}
     return {**kept, "kind": kind}
