@@ -19,25 +19,43 @@ from taskmem_hookspecs import TextMatches, TextQuery
 
 _NEWEST_TEXTS: Final = 20_000
 """How many messages, and other texts, are looked through for a part of a text: the newest."""
-_SOURCES: Final = (
-    ("tasks", "'task'", "row.name || ' ' || row.plan || ' ' || coalesce(row.original_request, '')"),
-    ("task_plan_revisions", "'plan ' || row.id", "row.old_plan_json"),
-    ("ledger", "'made ' || row.path", "row.path"),
-)
-"""For each table with other texts the name of a text within its task, and the text.
+_OTHER_TEXTS: Final = {
+    "tasks": "{row}name || ' ' || {row}plan || ' ' || coalesce({row}original_request, '')",
+    "task_plan_revisions": "{row}old_plan_json",
+    "ledger": "{row}path",
+}
+"""The other texts of a task: for each table the text of a row.
 
 A plan is JSON, whose signs are no words.
 """
+
+
+def _build_text(table: str, alias: str = "") -> str:
+    """Return the expression of a row's text; `alias`: what the statement calls the row."""
+    return _OTHER_TEXTS[table].format(row=alias and f"{alias}.")
+
 
 # --- making it ---------------------------------------------------------------
 
 _BUILDING_BYTES: Final = 8 << 20
 """Memory in which FTS5 gathers words while the index is made, which halves the time of that."""
 _WRITING_BYTES: Final = 1 << 20
-"""The same for a commit: what FTS5 takes by itself."""
+"""Memory for that at a commit: what FTS5 takes by itself."""
 _TASK_NUMBER: Final = "(SELECT id FROM task_texts WHERE task_id = row.task_id AND part = 'task')"
-_HOME: Final = "CASE WHEN row.implicit THEN '' ELSE row.home END"
-"""The home of a task as the index has it: '', which no home is called, if the task is implicit."""
+_TEXT_NAMES: Final = {
+    "tasks": "'task'",
+    "task_plan_revisions": "'plan ' || row.id",
+    "ledger": "'made ' || row.path",
+}
+"""The name of a text within its task, for each table of other texts."""
+
+
+def _build_home(alias: str) -> str:
+    """Return the home of a task as the index has it.
+
+    It is '', which no home is called, if the task is implicit.
+    """
+    return f"CASE WHEN {alias}.implicit THEN '' ELSE {alias}.home END"
 
 
 def _copy_rows(source: str, target: str, columns: str, condition: str = "true") -> tuple[str, str]:
@@ -103,9 +121,7 @@ def _make_words(words: _WordTable) -> tuple[str, ...]:
     )
 
 
-_TASK_TEXT: Final = _SOURCES[0][2]
-_NEW_TEXT, _OLD_TEXT = (_TASK_TEXT.replace("row.", name) for name in ("new.", "old."))
-_NEW_HOME: Final = _HOME.replace("row.", "new.")
+_NEW_TEXT: Final = _build_text("tasks", "new")
 _SQLITE: Final = (
     (
         "CREATE TABLE task_texts (id INTEGER PRIMARY KEY, task_id TEXT NOT NULL, "
@@ -114,12 +130,12 @@ _SQLITE: Final = (
     "CREATE TABLE message_places (id INTEGER PRIMARY KEY, task INTEGER)",
     *(
         statement
-        for source, part, text in _SOURCES
+        for source, name in _TEXT_NAMES.items()
         for statement in _copy_rows(
             source,
             "task_texts",
-            f"NULL, row.task_id, {part}, {text}, "
-            + (f"NULL, {_HOME}" if source == "tasks" else f"{_TASK_NUMBER}, NULL"),
+            f"NULL, row.task_id, {name}, {_build_text(source, 'row')}, "
+            + (f"NULL, {_build_home('row')}" if source == "tasks" else f"{_TASK_NUMBER}, NULL"),
         )
     ),
     *_copy_rows(
@@ -127,13 +143,14 @@ _SQLITE: Final = (
     ),
     (
         "CREATE TRIGGER tasks_text_changed AFTER UPDATE OF name, plan, original_request ON tasks "
-        f"WHEN {_NEW_TEXT} <> {_OLD_TEXT} BEGIN UPDATE task_texts SET text = {_NEW_TEXT} "
+        f"WHEN {_NEW_TEXT} <> {_build_text('tasks', 'old')} "
+        f"BEGIN UPDATE task_texts SET text = {_NEW_TEXT} "
         "WHERE task_id = new.task_id AND part = 'task'; END"
     ),
     (
         "CREATE TRIGGER tasks_home_changed AFTER UPDATE OF home, implicit ON tasks "
         "WHEN new.home IS NOT old.home OR new.implicit <> old.implicit BEGIN "
-        f"UPDATE task_texts SET home = {_NEW_HOME} "
+        f"UPDATE task_texts SET home = {_build_home('new')} "
         "WHERE task_id = new.task_id AND part = 'task'; END"
     ),
     (
@@ -160,12 +177,12 @@ def _build_vector(text: str) -> str:
 
 
 _MESSAGE_VECTOR: Final = _build_vector("content")
-_TEXT_VECTORS: Final = {
-    table: _build_vector(text.replace("row.", "")) for table, _, text in _SOURCES
+_VECTORS: Final = {"task_messages": _MESSAGE_VECTOR} | {
+    table: _build_vector(_build_text(table)) for table in _OTHER_TEXTS
 }
 _POSTGRESQL: Final = tuple(
     f"CREATE INDEX {table}_words ON {table} USING gin ({vector})"
-    for table, vector in ({"task_messages": _MESSAGE_VECTOR} | _TEXT_VECTORS).items()
+    for table, vector in _VECTORS.items()
 )
 
 
@@ -178,10 +195,9 @@ def make_search_index(connection: sa.Connection) -> None:
 # --- searching ---------------------------------------------------------------
 
 _IS_SERVED: Final = "NOT t.implicit AND (t.home <> CAST(:home AS TEXT)) IS NOT TRUE"
-_VECTORS: Final = {"task_messages": _MESSAGE_VECTOR} | _TEXT_VECTORS
 _HAS_WORDS: Final = "@@ to_tsquery('simple', :term)"
 _IS_TASK_SERVED: Final = "coalesce(t.home = :home, t.home IS NOT '')"
-"""The same of a task in `task_texts`."""
+"""Condition of a task in `task_texts` that it is served."""
 
 
 def _select_newest(table: str) -> str:
@@ -221,9 +237,9 @@ def _build_select(dialect: str, *, is_part: bool) -> sa.TextClause:
     )
     every = " UNION ALL ".join(
         f"(SELECT t.task_id FROM (SELECT * FROM {table} WHERE "
-        f"{has(table, text.replace('row.', ''))}) AS x "
+        f"{has(table, _build_text(table))}) AS x "
         f"JOIN tasks AS t ON t.task_id = x.task_id WHERE {_IS_SERVED} {last})"
-        for table, _, text in _SOURCES
+        for table in _OTHER_TEXTS
     )
     return sa.text(f"({messages}) UNION ALL (SELECT task_id, NULL FROM ({every}) AS x {last})")
 

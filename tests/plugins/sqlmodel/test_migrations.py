@@ -126,7 +126,7 @@ def test_the_tasks_own_keys_are_in_its_metadata(path):
 # --- what each schema is -----------------------------------------------------
 
 
-def test_every_schema_is_as_it_was_released(path, sql_snapshot):
+def test_each_revision_makes_its_schema(path, sql_snapshot):
     engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.NullPool)
     for revision in REVISIONS:
         with engine.begin() as connection:
