@@ -589,7 +589,8 @@ def _make_task(row: tables.Row) -> Task:
         last_wait_event_at=None if at is None else datetime.fromtimestamp(at, UTC),
         last_wait_state=WaitStatus(state) if state else None,
     )
-    return Task(**{**row, "metadata": keys, "linkage": linkage})
+    fields: tables.Params = {**row, "metadata": keys, "linkage": linkage}
+    return Task(**fields)
 
 
 def _make_run(row: tables.Row) -> Run:

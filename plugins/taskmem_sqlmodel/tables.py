@@ -694,13 +694,15 @@ class Statement:
         self.has_lists = any(bind.expanding for bind in compiled.binds.values())
         """True if it takes lists, which only SQLAlchemy can bind."""
         self._values = compiled.params
-        impls = {name: compiled.binds[name].type.dialect_impl(of) for name in self._values}
+        binds: Mapping[str, Any] = compiled.binds
+        impls = {name: binds[name].type.dialect_impl(of) for name in self._values}
         encoders = ((name, impl.bind_processor(of)) for name, impl in impls.items())
         self._encoders = [(name, encode) for name, encode in encoders if encode is not None]
         columns = [*getattr(construct, "selected_columns", ())]
         self._names = [column.key for column in columns]
-        own = (sa.types.TypeDecorator, sa.Boolean)  # drivers read texts and numbers as they are
-        impls = {c.key: c.type.dialect_impl(of) for c in columns if isinstance(c.type, own)}
+        # Drivers read texts and numbers as they are.
+        own = [c for c in columns if isinstance(c.type, (sa.types.TypeDecorator, sa.Boolean))]
+        impls = {column.key: column.type.dialect_impl(of) for column in own}
         decoders = ((name, impl.result_processor(of, None)) for name, impl in impls.items())
         self._decoders = [(name, decode) for name, decode in decoders if decode is not None]
 
@@ -736,45 +738,52 @@ class RowWrite(NamedTuple):
     """True if another wrote first where the statement changes no row."""
 
 
-_ROWS: Final[Mapping[type, tuple[type[Base], Callable[[Any], Params]]]] = {
-    Task: (Tasks, task_params),
-    Run: (Runs, run_params),
-    Wait: (Waits, wait_params),
-    Wake: (Wakes, wake_params),
-    Artifact: (Artifacts, artifact_params),
-    Checkpoint: (Checkpoints, dict),
-    Message: (TaskMessages, message_params),
-    PlanRevision: (TaskPlanRevisions, revision_params),
-    Event: (Events, event_params),
-    LedgerEntry: (Ledger, ledger_params),
-    WorkFolder: (Folders, dict),
-    Bookmark: (Bookmarks, dict),
+class _RowTable(NamedTuple):
+    """A table, and what converts a value to its row."""
+
+    table: type[Base]
+    to_row: Callable[[Any], Params]
+
+
+_ROWS: Final[Mapping[type, _RowTable]] = {
+    Task: _RowTable(Tasks, task_params),
+    Run: _RowTable(Runs, run_params),
+    Wait: _RowTable(Waits, wait_params),
+    Wake: _RowTable(Wakes, wake_params),
+    Artifact: _RowTable(Artifacts, artifact_params),
+    Checkpoint: _RowTable(Checkpoints, dict),
+    Message: _RowTable(TaskMessages, message_params),
+    PlanRevision: _RowTable(TaskPlanRevisions, revision_params),
+    Event: _RowTable(Events, event_params),
+    LedgerEntry: _RowTable(Ledger, ledger_params),
+    WorkFolder: _RowTable(Folders, dict),
+    Bookmark: _RowTable(Bookmarks, dict),
 }
-"""For each class of a change's rows their table, and what converts a value to a row."""
-_REPLACED_TABLES: Final = (Ledger, Folders, Bookmarks)
+"""The table for each class of a change's rows."""
+_REPLACED_TABLES: Final = (Ledger.__tablename__, Folders.__tablename__, Bookmarks.__tablename__)
 """The tables in which a row replaces the one with the same key."""
 
 
 def build_write(value: Value, dialect: str) -> RowWrite:
     """Return the statement that writes a value: inserts, replaces or updates its row."""
-    table, to_row = _ROWS[type(value)]
-    row = to_row(value)
+    rows = _ROWS[type(value)]
+    row = rows.to_row(value)
     expected = row.get("version")
     if expected == 0:
         row = {**row, "version": 1}
-    statement = _prepare_write(table, dialect, is_update=bool(expected))
+    statement = _prepare_write(str(rows.table.__tablename__), dialect, is_update=bool(expected))
     return RowWrite(statement.text, statement.bind(row), is_versioned=bool(expected))
 
 
 @cache
-def _prepare_write(table_class: type[Base], dialect: str, *, is_update: bool) -> Statement:
+def _prepare_write(name: str, dialect: str, *, is_update: bool) -> Statement:
     """Return the statement that inserts or replaces a row, or updates the one of its version."""
-    table = Base.metadata.tables[str(table_class.__tablename__)]
+    table = Base.metadata.tables[name]
     columns = [column for column in table.c if not isinstance(column.type, Serial)]
     keys = [column.name for column in table.primary_key]
     others = [column.name for column in columns if column.name not in keys]
     if is_update:
-        sets = ", ".join(f'"{name}" = :{name}' for name in others if name != "version")
+        sets = ", ".join(f'"{each}" = :{each}' for each in others if each != "version")
         text = (
             f"UPDATE {table.name} SET {sets}, version = version + 1 "
             f"WHERE {keys[0]} = :{keys[0]} AND version = :version"
@@ -783,8 +792,8 @@ def _prepare_write(table_class: type[Base], dialect: str, *, is_update: bool) ->
         names = ", ".join(f'"{column.name}"' for column in columns)
         values = ", ".join(f":{column.name}" for column in columns)
         text = f"INSERT INTO {table.name} ({names}) VALUES ({values})"
-    if table_class in _REPLACED_TABLES:
-        sets = ", ".join(f'"{name}" = excluded."{name}"' for name in others)
+    if name in _REPLACED_TABLES:
+        sets = ", ".join(f'"{each}" = excluded."{each}"' for each in others)
         text += f" ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {sets}"
     binds = (sa.bindparam(column.name, type_=column.type) for column in columns)
     return Statement(sa.text(text).bindparams(*binds), dialect)
