@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.config import list_changed_settings, load_settings
+from openclaw_taskmem.config import load_settings
+from openclaw_taskmem.settings_report import list_changed_settings
 from taskmem_hookspecs.errors import SettingsInvalid
 
 

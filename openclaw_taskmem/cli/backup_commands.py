@@ -42,8 +42,8 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 def backup(file: Path) -> None:
     """Write this home into one file, while agents go on working."""
     from openclaw_taskmem.cli.backup_archive import ArchiveList, write_archive
-    from openclaw_taskmem.config import name_setting
     from openclaw_taskmem.daemon.home_exchange import BACKUP, is_unfinished, open_work_folder
+    from openclaw_taskmem.settings_report import name_setting
 
     home = find_home(os.environ)
     if is_unfinished(home.folder):

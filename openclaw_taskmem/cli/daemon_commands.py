@@ -238,10 +238,11 @@ def daemon(*, detach: bool, action: str | None) -> None:
 
 def _require_settings() -> None:
     """Refuse a restart whose new daemon would not start with these settings; stop nothing."""
-    from openclaw_taskmem.config import load_settings, name_setting
+    from openclaw_taskmem.config import load_settings
     from openclaw_taskmem.daemon.lock import find_holder
     from openclaw_taskmem.daemon.readers import choose_readers
     from openclaw_taskmem.plugin_host.plugin_host import PluginHost
+    from openclaw_taskmem.settings_report import name_setting
     from taskmem_hookspecs.errors import TaskmemError
 
     home = find_home(os.environ)
@@ -293,7 +294,7 @@ def _print_settings(found: Mapping[str, Any]) -> None:
 @AS_JSON
 def settings(*, as_json: bool) -> None:
     """Show every setting, its value, and where that is from."""
-    from openclaw_taskmem.config import read_settings_list
+    from openclaw_taskmem.settings_report import read_settings_list
     from taskmem_hookspecs.errors import SettingsInvalid
 
     try:

@@ -21,22 +21,19 @@ from openclaw_taskmem import __version__
 from openclaw_taskmem.cli import daemon_process
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
 from openclaw_taskmem.cli.command_output import write_install_command
-from openclaw_taskmem.config import (
-    FILE_FIRST,
-    PREFIX,
-    Settings,
-    find_differences,
-    find_misspelt_settings,
-    find_unknown_settings,
-    load_settings,
-    name_setting,
-)
+from openclaw_taskmem.config import FILE_FIRST, PREFIX, Settings, load_settings
 from openclaw_taskmem.daemon.home_exchange import RESTORE
 from openclaw_taskmem.domain.callers import ANY_TRANSPORT
 from openclaw_taskmem.domain.policies import KeepPolicy, describe_full, describe_shared
 from openclaw_taskmem.home import Home, HomeRefused
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from openclaw_taskmem.plugin_host.plugin_host import OUR_DISTRIBUTION, Plugin, PluginHost
+from openclaw_taskmem.settings_report import (
+    find_differences,
+    find_misspelt_settings,
+    find_unknown_settings,
+    name_setting,
+)
 from taskmem_hookspecs import DoctorRow, DoctorState, TaskmemError
 from taskmem_hookspecs.errors import SettingsInvalid
 

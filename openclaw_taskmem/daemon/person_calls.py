@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.config import Settings, describe_differences
+from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.snapshots import SnapshotStore
 from openclaw_taskmem.daemon.thread_pool import ThreadPool
 from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine import lookup, user_actions
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.overview import list_lines, read_overview
+from openclaw_taskmem.settings_report import describe_differences
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import InvalidArguments
 

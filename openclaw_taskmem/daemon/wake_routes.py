@@ -14,12 +14,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.config import Settings, list_changed_settings, name_setting
+from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.plugin_loops import PluginLoop
 from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import GatewayPresence, find_transport
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
+from openclaw_taskmem.settings_report import list_changed_settings, name_setting
 from taskmem_hookspecs import SelectiveTransport, TaskmemError, Wake, WakeReceipt, WakeTransport
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem import __version__, config
+from openclaw_taskmem import __version__, settings_report
 from openclaw_taskmem.cli import daemon_process, doctor, doctor_rows
 from openclaw_taskmem.config import list_defaults
 from openclaw_taskmem.daemon import processes
@@ -176,7 +176,7 @@ def test_invalid_setting_fails_and_the_default_applies(home):
 
 def test_every_setting_is_known_by_its_own_name():
     known = [f"TASKMEM_{name.upper()}" for name in list_defaults()]
-    assert list(config.find_misspelt_settings(known)) == []
+    assert list(settings_report.find_misspelt_settings(known)) == []
 
 
 # --- the daemon -----------------------------------------------------------------

@@ -10,11 +10,8 @@ from click.testing import CliRunner
 
 from openclaw_taskmem.cli import daemon_commands
 from openclaw_taskmem.cli.command_line import cli
-from openclaw_taskmem.config import (
-    list_variables,
-    load_settings,
-    read_settings_list,
-)
+from openclaw_taskmem.config import list_variables, load_settings
+from openclaw_taskmem.settings_report import read_settings_list
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_openclaw import reader
 from taskmem_recorder import machine, recorder
