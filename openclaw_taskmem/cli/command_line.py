@@ -240,7 +240,7 @@ class _ErrorReportingGroup(click.Group):
             hint = "; see whose file that is" if isinstance(error, PermissionError) else ""
             fail(f"{error.strerror}: {error.filename}{hint}.")
         except RecursionError:
-            fail("That is nested without end; flatten it and call again.")
+            fail("That is nested too deeply; flatten it and call again.")
         except KeyboardInterrupt:
             sys.exit(_INTERRUPTED_STATUS)
 

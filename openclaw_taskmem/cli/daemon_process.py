@@ -59,7 +59,7 @@ def classify_presence(held: LockHolder | None, lived: float | None, now: float) 
 def check_presence(home: Home) -> _DaemonPresence:
     """Return the state of a daemon that did not answer, from the lock of its home.
 
-    If the lock's holder is not named yet, it is read once more after `NAMED_SECONDS`.
+    If the lock's holder is not named yet, it is read once more after `_NAMED_SECONDS`.
     """
     found = _check_presence_once(home)
     if found.state == "silent" and found.pid is None:

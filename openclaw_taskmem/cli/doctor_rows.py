@@ -404,7 +404,7 @@ def _format_wake_count(number: int) -> str:
 
 
 def check_clock(newest: str | None, now: datetime) -> DoctorRow:
-    """Check that the clock is neither before the newest event nor before `BUILD_DATE`.
+    """Check that the clock is neither before the newest event nor before `_BUILD_DATE`.
 
     `newest`: the event's time in ISO 8601; None: there is no event.
     """

@@ -276,7 +276,7 @@ class _ChangeFeed:
         self._news = asyncio.Event()
 
     async def wait_beyond(self, seen: list[int]) -> list[int] | None:
-        """Return what the daemon has counted once it is beyond `seen`, or after `HELD_SECONDS`.
+        """Return what the daemon has counted once it is beyond `seen`, or after `_HELD_SECONDS`.
 
         A page that was read a moment ago may have seen more than this has heard of yet. None: the
         daemon is away.

@@ -283,7 +283,7 @@ class BackgroundLoops:
             ):
                 await self._apart(mend, self._context)
         except Exception:
-            log.exception("the dues could not be set anew; it is repeated")
+            log.exception("could not reschedule tasks; retrying")
             return False
         return True
 
@@ -337,7 +337,7 @@ class BackgroundLoops:
             log.info("the clock went on by %.0f s", jumped)
             self._extend_grace(jumped)
         elif jumped < 0:
-            log.info("the clock went back by %.0f s; dues are set anew", -jumped)
+            log.info("the clock went back by %.0f s; rescheduling tasks", -jumped)
         # If the store is busy, the next pass tries again.
         if self._jumped:
             context = self._context
@@ -353,7 +353,7 @@ class BackgroundLoops:
     def _extend_grace(self, lost: float) -> None:
         """Delay stuck alerts and lease expiry by the seconds in which nothing could be heard."""
         if self._silence.extend(lost):
-            log.info("nobody was heard for %.1f s: nobody counts as stuck yet", lost)
+            log.info("no reports for %.1f s; delaying stuck alerts", lost)
         self._trust.extend(lost)
 
     def _read_clocks(self) -> ClockReading:
@@ -448,9 +448,9 @@ class BackgroundLoops:
             try:
                 return await self._apart(outcome)
             except Conflict:
-                log.info("the outcome of %s is saved again", delivery.message.key)
+                log.info("saving the outcome of %s again", delivery.message.key)
             except Exception:
-                log.exception("what became of %s is not kept", delivery.message.key)
+                log.exception("could not save the outcome of %s", delivery.message.key)
             if not self._stopping:
                 await self._context.clock.sleep(2**attempt)
         return None  # The lease ends, and the message goes out again.
@@ -506,7 +506,7 @@ class BackgroundLoops:
         try:
             return await self._apart(drop, self._context) is True
         except Exception:
-            log.exception("what need not be kept could not be dropped")
+            log.exception("could not delete expired rows")
             return False
 
     # --- the end ------------------------------------------------------------

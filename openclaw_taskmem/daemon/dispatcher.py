@@ -313,7 +313,7 @@ class Dispatcher:
         """
         session_key, age = _read_text(params, "session_key"), params.get("age")
         if session_key is None:
-            raise InvalidArguments("packet takes a session_key.")
+            raise InvalidArguments("packet takes a session_key; give one and call again.")
         since = None
         if isinstance(age, int) or (isinstance(age, float) and not math.isnan(age)):
             ago = timedelta(milliseconds=min(max(age, 0.0), 1e9))
@@ -341,7 +341,7 @@ class Dispatcher:
     def _build_question(self, _: Params, caller: Caller) -> JsonValue:
         """Return which tasks of a session wait for its user, for its agent; None: none does."""
         if caller.session_key is None:
-            raise InvalidArguments("question takes a session_key.")
+            raise InvalidArguments("question takes a session_key; give one and call again.")
         return {
             "text": gateway_reports.describe_waiting_tasks(
                 self._context, caller.session_key, caller.host
@@ -367,7 +367,7 @@ class Dispatcher:
     def _check_last_words(self, params: Params, caller: Caller) -> JsonValue:
         """Return why a session's last reply is not proved; None if it may be sent."""
         if caller.session_key is None:
-            raise InvalidArguments("finalize takes a session_key.")
+            raise InvalidArguments("finalize takes a session_key; give one and call again.")
         answer, owner = _read_text(params, "said") or "", caller.owner
         found = None
         if owner is not None and self._settings.hold_back:

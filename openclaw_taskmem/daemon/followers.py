@@ -98,7 +98,7 @@ class Followers:
         if isinstance(seen, int) and not self._context.stopping.is_set():
             await self._changes.wait_beyond(seen, _LONG_POLL_SECONDS)
         if self._context.stopping.is_set():
-            raise DaemonUnavailable("The daemon is stopping; nobody watches then.")
+            raise DaemonUnavailable("The daemon is stopping; try again in a moment.")
         count = self._changes.count
         found = await self._apart(views.list_waits, self._context, {**params, "all": True})
         return {"seen": count, "waits": found}
@@ -137,7 +137,7 @@ class Followers:
                 for each in waiting:
                     each.cancel()
         if self._context.stopping.is_set():
-            raise DaemonUnavailable("The daemon is stopping; nobody watches then.")
+            raise DaemonUnavailable("The daemon is stopping; try again in a moment.")
         return {"seen": self._list_counts()}
 
     def format_counts(self) -> str:

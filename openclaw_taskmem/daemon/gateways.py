@@ -325,7 +325,7 @@ class Gateways:
         self._forget_still_running(connection)
         for session, reports in event.at_work.items():
             self.note_still_running(connection, session, reports)
-        log.info("a gateway has come, start %s", presence.boot)
+        log.info("gateway connected, start %s", presence.boot)
         others = {each.boot for each in self.presences} - {presence.boot}
         await self._apart(gateway_reports.handle_gateway_start, self._context, presence, others)
         self._free()

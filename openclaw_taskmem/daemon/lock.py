@@ -38,7 +38,7 @@ class LockHolder(NamedTuple):
     written_at: float = 0.0
     """When the file was last written, in epoch seconds."""
     process: str | None = None
-    """As `processes.identify_process` returns it; None: not in the file."""
+    """As `identify_process` returns it; None: not in the file."""
 
 
 class LockHeld(Exception):

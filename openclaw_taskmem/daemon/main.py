@@ -352,15 +352,15 @@ async def _watch_home_files(
     while True:
         await clock.sleep(LOOK_SECONDS)
         if not lock.is_in_place:
-            log.warning("%s is gone or another's; this daemon ends", settings.home.folder)
+            log.warning("%s is gone or another's; stopping", settings.home.folder)
             stop.set()
             return
         if _identify_database_files(settings) != opened:
-            log.warning("the database was replaced or removed; this daemon ends")
+            log.warning("the database was replaced or removed; stopping")
             stop.set()
             return
         if not server.is_in_place:
-            log.warning("%s is gone; it is made anew", settings.home.socket)
+            log.warning("%s is gone; creating it again", settings.home.socket)
             await server.open(settings.home.socket)
         logfile.rotate_log(settings.home.log)
 
@@ -380,7 +380,7 @@ async def _stop_when_idle(
         if seconds > 0:
             await clock.sleep(seconds)
         elif await loops.is_idle() and not server.connection_count:
-            log.info("nobody needs this daemon any more")
+            log.info("idle; stopping")
             stop.set()
             return
         else:

@@ -178,7 +178,7 @@ class Notifier:
             late = [e for e in left if now - max(since, e.read) >= patience]
             for event, _, _ in late:
                 log.warning(
-                    "event %d (%s) was not told to %s in %s, and is given up",
+                    "event %d (%s) could not be sent to %s in %s; giving up",
                     event.event_id,
                     event.kind,
                     session,
@@ -225,8 +225,8 @@ class Notifier:
         stops = event.kind == events.TURN_STOPPED
         if stops and first.age < 0:
             log.info(
-                "the clock went back since event %d: whose turn it is to stop is "
-                "not known, and none in %s is",
+                "the clock went back since event %d, so which turn it stops is unknown; no turn "
+                "in %s is stopped",
                 event.event_id,
                 session,
             )

@@ -307,7 +307,9 @@ class PersonCalls:
             begun = self._doctor.begin(proof=params.get("action") == _LOOK_WITH_PROOF)
             return {"id": given, "message": BEGUN_REPLY if begun else BUSY_REPLY}
         if not given.strip():
-            raise InvalidArguments("That names no task and no wait, so nothing was changed.")
+            raise InvalidArguments(
+                "That names no task and no wait, so nothing was changed; give the id of one."
+            )
         lookup.guard_home(self._context, given)
         if params.get("action") == _CANCEL_WAIT:
             return {"id": given, "message": user_actions.cancel_wait(self._context, given, words)}

@@ -121,7 +121,7 @@ class PluginLoop:
         if running:
             _, pending = await asyncio.wait(running, timeout=CLEAN_UP_SECONDS)
             if pending:
-                log.warning("%s does not end, and is left", self._thread.name)
+                log.warning("%s does not end; going on without", self._thread.name)
         # One iteration for done callbacks, and one to post their results.
         await asyncio.sleep(0)
         await asyncio.sleep(0)

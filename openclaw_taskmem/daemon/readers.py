@@ -144,7 +144,7 @@ class _ReaderUsageCounter:
             try:
                 await self._apart(context.commit, Change(bookmarks=marks))
             except Exception:
-                log.exception("what readers were asked could not be written down")
+                log.exception("could not save how often readers were asked")
 
 
 # --- readers, asked as one -----------------------------------------------------------------

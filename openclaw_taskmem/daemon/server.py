@@ -65,7 +65,7 @@ class RelayExits:
                     await self._apart(requeue)
                     return
             except Exception:
-                log.exception("what %s held could not be queued", process)
+                log.exception("could not requeue the runs of process %s", process)
 
 
 # --- the socket ----------------------------------------------------------------------------
@@ -344,18 +344,18 @@ class SocketServer:
             return _encode_document({"id": number, "error": error.to_json()})
         except Exception:  # noqa: BLE001 - told, and logged
             return _encode_document(
-                {"id": number, "error": _log_unexpected_error("the call").to_json()}
+                {"id": number, "error": _log_unexpected_error(method).to_json()}
             )
 
 
 _MALFORMED_CALL_ERROR: Final = {
     "error": "invalid_arguments",
-    "message": "A call is one JSON object a line, with id, method and params, and "
-    "not nested without end.",
+    "message": "A call is one JSON object a line, with id, method and params; correct it "
+    "or, if it is nested too deeply, flatten it.",
 }
 _OTHER_VERSION: Final = (
-    "This daemon speaks another protocol than the command that called it; restart "
-    "it with: taskmem daemon stop."
+    "This daemon speaks another protocol than the command that called it; run: "
+    "taskmem daemon restart."
 )
 
 
@@ -363,10 +363,11 @@ class _Unforeseen(TaskmemError):
     """An unexpected error inside the daemon."""
 
 
-def _log_unexpected_error(doing: str) -> _Unforeseen:
-    log.exception("%s failed", doing)  # noqa: LOG004 - callers handle one
+def _log_unexpected_error(call: str) -> _Unforeseen:
+    """Log the error being handled, and return the answer to the call of that tool or method."""
+    log.exception("%s failed", call)  # noqa: LOG004 - callers handle one
     return _Unforeseen(
-        f"{doing} failed inside the daemon, and its log says how; look whether it "
+        f"{call} failed inside the daemon, and its log says how; look whether it "
         "was done (task_list) before calling again."
     )
 
@@ -389,7 +390,7 @@ async def _identify_peer(peer: socket.socket) -> str | None:
     if sys.platform == "linux":
         return processes.identify_process(_read_peer_credentials(peer)[0])
     if sys.platform == "darwin":
-        # This runs `ps`, so call it off the event loop.
+        # This asks the system about a process, so call it off the event loop.
         return await asyncio.to_thread(processes.identify_process, read_peer_pid(peer))
     return None
 

@@ -228,7 +228,9 @@ class Watcher:
             return
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             self._blame(self._watch, "wait_sensor", error)
-            log.warning("%s is only polled from now on", self.target)
+            log.warning(
+                "the sensor of %s failed to wait for a change; polling from now on", self.target
+            )
             await asyncio.Event().wait()
 
     async def _poll(self) -> bool:
@@ -328,7 +330,9 @@ class Watchers:
         sensors: Sequence[object] = await self._apart(self._plugin_host.find_sensors, target)
         sensor = next((each for each in sensors if isinstance(each, Feed)), None)
         if sensor is None:
-            raise NoProvider(f"Nothing here takes the output of {target}.")
+            raise NoProvider(
+                f"Nothing here takes the output of {target}; install a plug-in that does."
+            )
         try:
             await self._plugin_loops.get_loop(sensor).call(lambda: sensor.feed(target, output))
         except OSError as error:
@@ -394,7 +398,9 @@ class Watchers:
             except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
                 self._plugin_host.record_failure(sensor, "wait_sensor", error)
                 reason = str(error) or "no answer"
-                failed = NoProvider(f"{target} cannot be watched now ({reason}).")
+                failed = NoProvider(
+                    f"{target} cannot be watched now ({reason}); see taskmem plugins."
+                )
                 failed.__cause__ = error
         if failed is not None:
             raise failed

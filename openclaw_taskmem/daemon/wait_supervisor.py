@@ -317,7 +317,7 @@ class WaitSupervisor:
                 raise
             except Exception:
                 failures += 1
-                log.exception("the store cannot tell of waits; it is asked again")
+                log.exception("could not read the waits; retrying")
             await self._clock.sleep(compute_retry_delay(failures))
 
     def _note_changed(self, ids: Iterable[str]) -> None:

@@ -54,7 +54,7 @@ class RoutingTransport:
         try:
             return transport.reaches(host, session_key)
         except Exception:
-            log.exception("%s failed to say whom it reaches", transport.name)
+            log.exception("%s failed to answer whether it reaches a session", transport.name)
             return False
 
     async def deliver(self, wake: Wake) -> WakeReceipt:

@@ -237,10 +237,12 @@ class TargetPreview(Value):
 
 
 class WaitWatcher(Protocol):
-    """Watches targets; called from the threads of calls."""
+    """Watches targets. Each method says on which thread it may be called."""
 
     def preview_target(self, target: Target, condition: Condition) -> TargetPreview:
         """Check that a target exists and that a judge can decide the condition.
+
+        For the threads of calls: it blocks until the event loop has answered.
 
         Raises:
             TargetNotFound: It does not exist; the text names targets that do.
@@ -253,6 +255,8 @@ class WaitWatcher(Protocol):
     def find_target_end(self, target: Target) -> str:
         """Return the place after everything that is on a target now.
 
+        For the threads of calls, as `preview_target`.
+
         Raises:
             TargetNotFound: It has ended, and nothing more will come.
             TaskmemError: As for `preview_target`.
@@ -260,15 +264,18 @@ class WaitWatcher(Protocol):
         ...
 
     def list_seconds_left(self) -> Mapping[tuple[str, int], float]:
-        """Return the seconds left of each watched wait and its round, by the monotonic clock."""
+        """Return the seconds left of each watched wait and its round, by the monotonic clock.
+
+        For the event loop alone, which opens and ends the watches.
+        """
         ...
 
     def read_observation(self, wait_id: str) -> str | None:
-        """Return the last observation of a watched wait; None: nothing yet."""
+        """Return the last observation of a watched wait; None: nothing yet. For any thread."""
         ...
 
     def read_tail(self, wait_id: str) -> str | None:
-        """Return the last lines on the target of a watched wait; None: it has no text."""
+        """Return the last lines on the target of a watched wait; None: no text. For any thread."""
         ...
 
 

@@ -270,7 +270,7 @@ def call_hooks_for_events(context: Context) -> int:
             except (StoreBusy, StoreFull, StoreUnavailable):
                 raise
             except (TaskmemError, ValueError):
-                log.exception("nobody was told of event %d", event.event_id)
+                log.exception("could not call the hooks for event %d", event.event_id)
         position = event.event_id
     _save_hooks_position(context, position)
     return len(fresh)

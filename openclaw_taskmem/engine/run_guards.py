@@ -303,7 +303,11 @@ def make_resume_wake(
 
 
 def renew_lease(context: Context, task_id: str, caller: Caller, token: int | None) -> None:
-    """Renew the lease of a run whose owner has called, unless it was renewed a moment ago."""
+    """Renew the lease of a run whose owner has called, unless it was renewed a moment ago.
+
+    Most calls renew nothing, so the first look takes no lock of the task. `Context.update` looks
+    again, as another thread may have renewed the lease in between.
+    """
     running = RunQuery(states=(RunState.RUNNING,), task_id=task_id, limit=1)
     read = partial(context.store.find_runs, running)
 

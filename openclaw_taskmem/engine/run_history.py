@@ -262,11 +262,11 @@ def render_packet(
         built = (packet.build_packet if plain else context.plugin_host.build_resume_packet)(known)
         fitted = _fit_scrubbed(built)
         if not packet.is_small_enough(fitted):
-            log.warning("a plug-in's packet is too large; the core's goes out")
+            log.warning("a plug-in's packet is too large; sending the core's")
             fitted = _fit_scrubbed(packet.build_packet(known))
         return packet.encode_packet(fitted, marker), fitted.model_dump(mode="json")
     except Exception:
-        log.exception("no packet for %s; the minimal text goes out", facts.task.task_id)
+        log.exception("no packet for %s; sending the minimal text", facts.task.task_id)
         return packet.build_minimal_packet(facts.task, verdict, wake_id, marker), None
 
 

@@ -99,7 +99,7 @@ def sweep_lapsed_runs(context: Context, gateways: Sequence[GatewayPresence]) -> 
                     Change(runs=(apply_events(run, LeaseSet(lease_until=later), now=now).run,))
                 )
         except Exception:
-            log.exception("%s could not be looked at; the others are", run.run_id)
+            log.exception("could not check %s; going on with the other runs", run.run_id)
     if reset:
         log.warning(
             "[Stale Cleanup] %d runs looked at, %d reset to queued: %s",

@@ -49,7 +49,7 @@ def sweep_due_tasks(context: Context) -> int:
         except (StoreBusy, StoreFull, StoreUnavailable):
             raise
         except Exception:
-            log.exception("%s could not be looked at; the others are", task_id)
+            log.exception("could not check %s; going on with the other tasks", task_id)
     return len(due)
 
 

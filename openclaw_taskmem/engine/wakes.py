@@ -68,7 +68,7 @@ def claim_deliveries(
         context.commit(callers.keep_wakes([wake for wake in due if not _is_reached(context, wake)]))
     except Conflict:
         # One was fetched or superseded meanwhile: the next pass looks again.
-        log.debug("what cannot be delivered is looked at again")
+        log.debug("another writer was first; the next pass looks at the undelivered wakes again")
     sessions: defaultdict[str | None, list[Wake]] = defaultdict(list)
     for wake in due:
         if _is_reached(context, wake) and holds(wake.session_key) is None:

@@ -184,7 +184,9 @@ def _clean_value(value: object, depth: int) -> JsonValue:
         return [_clean_value(item, depth - 1) for item in items]
     if value is None or isinstance(value, (bool, int, float)):
         return value
-    raise InvalidArguments(f"{type(value).__name__} is no JSON. Nothing was written.")
+    raise InvalidArguments(
+        f"{type(value).__name__} is no JSON; send a value that JSON has. Nothing was written."
+    )
 
 
 def _count_masks(value: JsonValue) -> int:

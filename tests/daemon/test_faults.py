@@ -181,7 +181,7 @@ def test_a_lock_that_falls_into_a_start_only_delays_it(start, home):
     old = "SELECT count(*) FROM tasks WHERE stuck_due_at = ?"
     daemon.restart(TASKMEM_STUCK_THRESHOLD_SECONDS="70000")
     with lock_database(home):
-        assert daemon.log.wait_for("it is repeated")
+        assert daemon.log.wait_for("could not reschedule tasks; retrying")
         assert rows(home, old, due) > [(0,)]
         assert daemon.ask("status")["running"] is True
     until(lambda: rows(home, old, due) == [(0,)], "all are looked at")

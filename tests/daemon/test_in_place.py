@@ -52,7 +52,7 @@ def test_what_is_answered_is_in_the_database_that_is_there(daemon, by: str):
         daemon.register("Lost")
 
     assert daemon.wait() == 0
-    assert "replaced or removed; this daemon ends" in daemon.log.text
+    assert "replaced or removed; stopping" in daemon.log.text
     daemon.restart()
     daemon.register("Found")
     found = [name for (name,) in rows(daemon.home, "SELECT name FROM tasks ORDER BY 1")]

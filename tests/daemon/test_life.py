@@ -285,7 +285,7 @@ def test_a_daemon_that_nobody_needs_ends_by_itself(start):
     task_id = daemon.register()
     daemon.call("task_update", task_id=task_id, status="completed")
     assert daemon.wait() == 0
-    assert "nobody needs this daemon" in daemon.log.text
+    assert "idle; stopping" in daemon.log.text
     assert not daemon.home.socket.exists()
 
 

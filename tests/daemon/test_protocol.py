@@ -27,7 +27,7 @@ def test_client_of_another_protocol_is_refused_with_a_sentence(daemon, opening):
         connection.sendall(json.dumps(opening).encode() + b"\n")
         refusal = json.loads(read_next_line(connection))
         assert refusal["error"] == "protocol"
-        assert "taskmem daemon stop" in refusal["message"]
+        assert "taskmem daemon restart" in refusal["message"]
         assert connection.recv(1) == b""
 
 

@@ -90,7 +90,7 @@ async def test_what_cannot_be_written_is_tried_again(caplog):
     processes.ended, store.busy = {"1:1"}, True
     relays.watch_process("1:1")
     await world.clock.advance(0)
-    assert "what 1:1 held could not be queued" in caplog.text
+    assert "could not requeue the runs of process 1:1" in caplog.text
 
     await world.clock.advance(RESTS[1])
 

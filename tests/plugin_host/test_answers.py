@@ -360,7 +360,7 @@ def test_one_that_does_not_select_reaches_all():
 
 def test_one_that_fails_to_say_reaches_nobody(caplog):
     assert not RoutingTransport(Selective()).reaches(None, None)
-    assert "plain failed to say whom it reaches" in caplog.text
+    assert "plain failed to answer whether it reaches a session" in caplog.text
 
 
 def test_a_judge_that_is_late_is_told_apart_from_none(hanging_hook):
