@@ -17,12 +17,12 @@ from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.tasks import ledger
-from openclaw_taskmem.domain.tasks.ledger import (
+from openclaw_taskmem.domain.tasks.ledger import CheckedClaim
+from openclaw_taskmem.domain.tasks.path_mentions import find_names
+from openclaw_taskmem.domain.tasks.required_artifacts import (
     COMMAND_KIND,
-    CheckedClaim,
     RequiredArtifact,
     find_artifact_fault,
-    find_names,
     list_required_artifacts,
 )
 from openclaw_taskmem.domain.text.texts import (
@@ -177,7 +177,7 @@ def verify_required(context: Context, sought: RequiredSet, *, asks: bool = True)
     partly = any(folder.path in whys for folder in sought.folders)
     nothing = not (entries or partly) and bool(run or sought.folders)
     refusal = evidence.find_refusal(task, checked, nowhere, claims=nothing)
-    asks = asks and refusal is not None and refusal.doubt == ledger.CLAIMS
+    asks = asks and refusal is not None and refusal.doubt == evidence.Doubt.CLAIMS
     return CheckResult(
         sought=sought,
         checked=checked,
@@ -348,14 +348,14 @@ def check_first_answer(context: Context, session_key: str, answer: str) -> None:
     if run is None:
         return
     task = context.store.read_task(run.task_id).task
-    if ledger.ANSWER in task.doubts:
+    if evidence.Doubt.ANSWER in task.doubts:
         return
     paths = [each.path for each in context.store.read_records(LedgerEntry, task.task_id)]
     nowhere = _find_missing_names(context, task, run, answer, paths)
     new = {what: ledger.NOWHERE_SENTENCE for what in nowhere if what not in paths}
 
     def notify(facts: TaskFacts, now: datetime) -> Decision[None]:
-        doubts = (*facts.task.doubts, ledger.ANSWER)
+        doubts = (*facts.task.doubts, evidence.Doubt.ANSWER)
         entries = ledger.build_unverified_entries(run.task_id, run.run_id, new, now)
         whole = facts.model_copy(update={"run": run})
         user_notices = evidence.build_user_notices(whole, entries, {}, now)

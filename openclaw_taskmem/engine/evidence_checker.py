@@ -13,8 +13,9 @@ from typing import Final
 from openclaw_taskmem.domain.changes import evidence
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.tasks import ledger
-from openclaw_taskmem.domain.tasks.ledger import CheckedClaim, FileTimes, RequiredArtifact
+from openclaw_taskmem.domain.tasks import ledger, path_mentions, required_artifacts
+from openclaw_taskmem.domain.tasks.ledger import CheckedClaim, FileTimes
+from openclaw_taskmem.domain.tasks.required_artifacts import RequiredArtifact
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.ledger import (
     SLACK,
@@ -122,7 +123,7 @@ class EvidenceChecker:
         names, by_command = self._read_agent_names(words, claimed), {path for path, *_ in named}
         for path, entry in entries.items():
             own = not entry.nearby or path in by_command or self._is_made_by_call(entry)
-            if own or not names.isdisjoint(ledger.list_tails(path, self.places)):
+            if own or not names.isdisjoint(path_mentions.list_tails(path, self.places)):
                 # The latest call that had begun has probably made the change.
                 before = [call_id for at, call_id, _ in self._calls if at <= entry.at]
                 call_id = entry.call_id or next(reversed(before), None)
@@ -149,8 +150,8 @@ class EvidenceChecker:
     def _read_agent_names(self, words: str, claimed: Iterable[str]) -> frozenset[str]:
         messages = self._context.store.read_records(Message, self._task.task_id, _SEARCHED_MESSAGES)
         texts = (each.content for each in messages if each.role is Role.AGENT)
-        found = ledger.find_names(*self._task.plan, *texts, words).here
-        names = (each for name in found for each in ledger.list_readings(name))
+        found = path_mentions.find_names(*self._task.plan, *texts, words).here
+        names = (each for name in found for each in path_mentions.list_readings(name))
         up = self._folder or ""
         spelt = (os.path.join(up, e) if e.startswith("..") else e for e in (*names, *claimed))
         return frozenset(os.path.normpath(os.path.expanduser(each)) for each in spelt)
@@ -291,7 +292,7 @@ class EvidenceChecker:
         """Return the path of a file that is named without its folder; the name if none exists."""
         if name.startswith("~/"):
             return os.path.expanduser(name)
-        ends = ledger.list_path_ends(name)
+        ends = path_mentions.list_path_ends(name)
         made = (path for path in entries if path.endswith(ends))
         there = (os.path.join(folder, name) for folder in self.places)
         return next((p for p in (*made, *there) if os.path.lexists(p)), name)
@@ -299,8 +300,8 @@ class EvidenceChecker:
     def _check_thing(self, thing: RequiredArtifact, doubt: str | None = None) -> CheckedClaim:
         """Check an artifact; `doubt`: why it is not checked; None: it is."""
         now = self._context.clock.now()
-        claim = ledger.make_claim(thing, self._task, self._folder, self._roots, now)
-        if thing.kind == ledger.ELSEWHERE_KIND:
+        claim = required_artifacts.make_claim(thing, self._task, self._folder, self._roots, now)
+        if thing.kind == required_artifacts.ELSEWHERE_KIND:
             doubt = ELSEWHERE_TEXT
         elif doubt is None and now > self._until:
             doubt = _LATE_TEXT
@@ -337,7 +338,9 @@ class EvidenceChecker:
 
     def _explain_missing_name(self, name: str, entries: set[str]) -> str | None:
         """Return why a name cannot be verified; None: it is found, or is no path."""
-        whys = [self._explain_missing_path(each, entries) for each in ledger.list_readings(name)]
+        whys = [
+            self._explain_missing_path(each, entries) for each in path_mentions.list_readings(name)
+        ]
         unsure = (why for why in whys if why != ledger.NOWHERE_SENTENCE)
         return None if None in whys else next(unsure, ledger.NOWHERE_SENTENCE)
 
@@ -350,7 +353,7 @@ class EvidenceChecker:
                 return None
             if not self._may_look(name):
                 return _FOREIGN_TEXT if "." in os.path.basename(name) else None
-        ends = ledger.list_path_ends(name)
+        ends = path_mentions.list_path_ends(name)
         places = (os.path.join(folder, name) for folder in self.places)
         if any(map(os.path.lexists, places)) or any(p.endswith(ends) for p in entries):
             return None
@@ -372,7 +375,7 @@ class EvidenceChecker:
     @cached_property
     def _command_names(self) -> frozenset[str]:
         """The names in commands that succeeded, such as a file on another machine."""
-        found = ledger.find_names(*checkpoints.read_successes(self._checkpoints))
+        found = path_mentions.find_names(*checkpoints.read_successes(self._checkpoints))
         return frozenset((*found.here, *found.elsewhere))
 
 

@@ -19,13 +19,8 @@ from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain.effects.side_effects import split_script
 from openclaw_taskmem.domain.tasks import ledger
-from openclaw_taskmem.domain.tasks.ledger import (
-    FileTimes,
-    FileTouch,
-    FolderListing,
-    find_names,
-    split_words,
-)
+from openclaw_taskmem.domain.tasks.ledger import FileTimes, FileTouch, FolderListing
+from openclaw_taskmem.domain.tasks.path_mentions import find_names, split_words
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.engine.context import Context, Decision
 from taskmem_hookspecs import Change, FileChange, LedgerEntry, Run, TaskFacts, Value, WorkFolder

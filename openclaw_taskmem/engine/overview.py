@@ -18,7 +18,7 @@ from openclaw_taskmem.domain.reader_budget import (
     sum_usage,
 )
 from openclaw_taskmem.domain.runs.current_run import OPEN_STATES
-from openclaw_taskmem.domain.tasks.ledger import Proof, list_proofs
+from openclaw_taskmem.domain.tasks.proofs import Proof, list_proofs
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.views import overview
 from openclaw_taskmem.domain.views.overview import Section, TaskLine, TaskNews

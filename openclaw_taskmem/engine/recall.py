@@ -12,7 +12,7 @@ from typing import Final, cast
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import rights
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
-from openclaw_taskmem.domain.tasks.ledger import summarize_proofs
+from openclaw_taskmem.domain.tasks.proofs import summarize_proofs
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.text.texts import to_plain_line
 from openclaw_taskmem.domain.views.recollections import (

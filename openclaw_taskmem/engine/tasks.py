@@ -30,7 +30,10 @@ from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.domain.runs.machine import RunTransition
 from openclaw_taskmem.domain.tasks import ledger as ledger_lines
 from openclaw_taskmem.domain.tasks import lifecycle, thread
-from openclaw_taskmem.domain.tasks.ledger import find_artifact_fault, list_required_artifacts
+from openclaw_taskmem.domain.tasks.required_artifacts import (
+    find_artifact_fault,
+    list_required_artifacts,
+)
 from openclaw_taskmem.domain.tasks.thread import SearchResult
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.engine import evidence, ledger, run_handoff

@@ -12,7 +12,7 @@ import stat
 from contextlib import ExitStack, suppress
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.domain.tasks.ledger import Proof, ProofStanding
+from openclaw_taskmem.domain.tasks.proofs import Proof, ProofStanding
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import format_size
 from taskmem_hookspecs import InvalidArguments

@@ -22,7 +22,7 @@ from markupsafe import Markup
 from openclaw_taskmem.domain import reader_budget
 from openclaw_taskmem.domain.conditions.targets import describe_target, describe_wait
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
-from openclaw_taskmem.domain.tasks.ledger import ProofStanding, list_proofs
+from openclaw_taskmem.domain.tasks.proofs import ProofStanding, list_proofs
 from openclaw_taskmem.domain.text.texts import (
     escape_hidden,
     format_clock,

@@ -29,7 +29,7 @@ from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import AGENT, USER
 from openclaw_taskmem.domain.conditions.conditions import MAX_SIDES
 from openclaw_taskmem.domain.conditions.targets import is_queue
-from openclaw_taskmem.domain.tasks import ledger, lifecycle
+from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts
 from openclaw_taskmem.domain.text.redaction import MASK, scrub_json
 from openclaw_taskmem.domain.text.texts import require_visible_text
 from openclaw_taskmem.domain.views.user_actions import LONGEST_ANSWER
@@ -278,7 +278,7 @@ def _refuse_reserved_keys(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _is_named(item: JsonValue) -> bool:
-    return bool(ledger.read_metadata_artifacts({lifecycle.ARTIFACTS: [item]}))
+    return bool(required_artifacts.read_metadata_artifacts({lifecycle.ARTIFACTS: [item]}))
 
 
 def _require_named(item: JsonValue) -> JsonValue:

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.policies import describe_dropped
 from openclaw_taskmem.domain.runs.current_run import OPEN_STATES
 from openclaw_taskmem.domain.tasks import ledger
-from openclaw_taskmem.domain.tasks.ledger import list_proofs
+from openclaw_taskmem.domain.tasks.proofs import list_proofs
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import format_iso_millis, to_epoch
 from openclaw_taskmem.domain.views import timeline

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.tasks.ledger import Proof, ProofStanding
+from openclaw_taskmem.domain.tasks.proofs import Proof, ProofStanding
 from openclaw_taskmem.pages.made_files import (
     LARGEST_FILE_BYTES,
     SHOWN_CHARS,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import Final
 
 from pydantic import JsonValue
@@ -114,11 +115,23 @@ def record_findings(
     return Change(artifacts=tuple(rows), events=(log,) if checked else ())
 
 
+class Doubt(StrEnum):
+    """Entry of a task's `doubts`: why it was refused, or that its answer was checked."""
+
+    ARTIFACTS = "artifacts"
+    """A required artifact is not proved."""
+    NAMES = "names"
+    """Files that the plan or the message names were found nowhere."""
+    CLAIMS = "claims"
+    """Something is said to be made, and nothing was seen to be written."""
+    ANSWER = "answer"
+    """The first answer after the completion was checked."""
+
+
 class Refusal(Value):
     """Why a task is not completed."""
 
-    doubt: str
-    """Its kind, as in a task's `doubts`."""
+    doubt: Doubt
     sentence: str
     missing: str
     """The missing proof, in sentences for the user."""
@@ -141,8 +154,8 @@ def find_refusal(
     open_ = [each for each in checked if _is_refused(each)]
     if open_:
         reason = f"this is not proved: {_describe_missing(open_)} {_describe_cures(open_)}"
-        return _build_refusal(task, ledger.ARTIFACTS, reason, _describe_missing(open_))
-    if nowhere and ledger.NAMES not in task.doubts:
+        return _build_refusal(task, Doubt.ARTIFACTS, reason, _describe_missing(open_))
+    if nowhere and Doubt.NAMES not in task.doubts:
         reason = (
             f"{_describe_names(nowhere, 'its plan or your message')}, and found nowhere: not "
             "among what was seen to be made, and not in the folders of this work. If "
@@ -150,8 +163,8 @@ def find_refusal(
             f"not, or if it cannot be seen from here, leave it. {_ASKED_ONCE_SENTENCE}"
         )
         missing = f"{_list_names(nowhere)} found nowhere."
-        return _build_refusal(task, ledger.NAMES, reason, missing)
-    if claims and ledger.CLAIMS not in task.doubts:
+        return _build_refusal(task, Doubt.NAMES, reason, missing)
+    if claims and Doubt.CLAIMS not in task.doubts:
         reason = (
             "its plan or your message says that something was made, and no tool was "
             "seen to write anything. Write it now, or give its whole path in "
@@ -159,11 +172,11 @@ def find_refusal(
             f"one for which nothing was written. {_ASKED_ONCE_SENTENCE}"
         )
         missing = "Nothing was seen to be written so far."
-        return _build_refusal(task, ledger.CLAIMS, reason, missing)
+        return _build_refusal(task, Doubt.CLAIMS, reason, missing)
     return None
 
 
-def _build_refusal(task: Task, doubt: str, reason: str, missing: str) -> Refusal:
+def _build_refusal(task: Task, doubt: Doubt, reason: str, missing: str) -> Refusal:
     sentence = f"{task.task_id} is not completed yet, for {reason}"
     return Refusal(doubt=doubt, sentence=sentence, missing=missing)
 

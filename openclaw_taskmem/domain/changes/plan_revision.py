@@ -16,7 +16,11 @@ from openclaw_taskmem.domain.changes.task_runs import note_call
 from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.machine import PlanReplaced, apply_events
-from openclaw_taskmem.domain.tasks import ledger, lifecycle, plan
+from openclaw_taskmem.domain.tasks import lifecycle, plan
+from openclaw_taskmem.domain.tasks.required_artifacts import (
+    find_artifact_fault,
+    list_required_artifacts,
+)
 from openclaw_taskmem.domain.wakes import outbox
 from taskmem_hookspecs import (
     Author,
@@ -86,7 +90,7 @@ def revise_plan(
     if artifacts is not None:
         fault = lifecycle.find_metadata_fault(task.metadata)
         first_fault = (
-            ledger.find_artifact_fault(ledger.list_required_artifacts(task))
+            find_artifact_fault(list_required_artifacts(task))
             if fault is None
             else f"metadata {fault}."
         )

@@ -22,13 +22,13 @@ from openclaw_taskmem.domain.effects.side_effects import is_shell
 from openclaw_taskmem.domain.reader_budget import ReaderUsage, describe_usage
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
-from openclaw_taskmem.domain.tasks.ledger import (
+from openclaw_taskmem.domain.tasks.plan import compute_progress
+from openclaw_taskmem.domain.tasks.proofs import (
     MOST_NAMED,
     Proof,
     describe_checks,
     summarize_proofs,
 )
-from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import (
     clip,
     clip_step,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.tasks.ledger import find_names, list_readings
+from openclaw_taskmem.domain.tasks.path_mentions import find_names, list_readings
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.tasks import ledger
-from openclaw_taskmem.domain.tasks.ledger import RequiredArtifact
+from openclaw_taskmem.domain.tasks.required_artifacts import (
+    ELSEWHERE_KIND,
+    MOST_ARTIFACTS,
+    RequiredArtifact,
+    find_artifact_fault,
+    list_required_artifacts,
+    read_metadata_artifacts,
+)
 from taskmem_hookspecs import Task
 from taskmem_hookspecs.testing import a_task
 
@@ -23,12 +29,12 @@ def task_with_files(*paths: str) -> Task:
 
 
 def subjects(task: Task, *given: str) -> list[str]:
-    return [each.subject for each in ledger.list_required_artifacts(task, given)]
+    return [each.subject for each in list_required_artifacts(task, given)]
 
 
 def require_checksum(checksum: object) -> list[RequiredArtifact]:
     made = {"path": "/a/b.txt", "checksum": checksum}
-    return [*ledger.read_metadata_artifacts({"artifacts": [made]})]
+    return [*read_metadata_artifacts({"artifacts": [made]})]
 
 
 # --- how much -------------------------------------------------------------------
@@ -41,16 +47,16 @@ def test_artifacts_of_the_task_come_before_those_of_the_caller() -> None:
 
 
 def test_every_file_that_is_named_is_wanted() -> None:
-    paths = files(ledger.MOST_ARTIFACTS)
-    wanted = ledger.list_required_artifacts(task_with_files(*paths))
+    paths = files(MOST_ARTIFACTS)
+    wanted = list_required_artifacts(task_with_files(*paths))
 
     assert tuple(each.subject for each in wanted) == paths
-    assert ledger.find_artifact_fault(wanted) is None
+    assert find_artifact_fault(wanted) is None
 
 
 def test_too_many_artifacts_are_a_fault_that_says_what_to_do() -> None:
-    fault = ledger.find_artifact_fault(
-        ledger.list_required_artifacts(task_with_files(*files(ledger.MOST_ARTIFACTS)), ["/a/b.txt"])
+    fault = find_artifact_fault(
+        list_required_artifacts(task_with_files(*files(MOST_ARTIFACTS)), ["/a/b.txt"])
     )
 
     assert fault is not None
@@ -70,7 +76,7 @@ def test_too_many_artifacts_are_a_fault_that_says_what_to_do() -> None:
 def test_a_file_may_be_named_by_its_url(key: str | None, subject: str, path: str) -> None:
     made: JsonValue = subject if key is None else {key: subject}
 
-    [thing] = ledger.read_metadata_artifacts({"artifacts": [made]})
+    [thing] = read_metadata_artifacts({"artifacts": [made]})
 
     assert (thing.kind, thing.subject) == ("file", path)
 
@@ -118,18 +124,18 @@ def test_a_path_that_ends_alike_elsewhere_stands_for_nothing(planned: str, given
 def test_what_has_a_host_or_a_scheme_is_elsewhere(key: str | None, subject: str) -> None:
     made: JsonValue = subject if key is None else {key: subject}
 
-    [thing] = ledger.read_metadata_artifacts({"artifacts": [made]})
+    [thing] = read_metadata_artifacts({"artifacts": [made]})
 
-    assert (thing.kind, thing.subject) == (ledger.ELSEWHERE_KIND, subject)
+    assert (thing.kind, thing.subject) == (ELSEWHERE_KIND, subject)
 
 
 def test_given_full_path_replaces_the_matching_path_of_the_task() -> None:
     task = a_task(
         plan=("Look at it",), metadata={"artifacts": [{"path": "out/report.md", "checksum": SUM}]}
     )
-    (found,) = ledger.list_required_artifacts(task, given=["/srv/job/out/report.md"])[:1]
+    (found,) = list_required_artifacts(task, given=["/srv/job/out/report.md"])[:1]
 
     assert (found.subject, found.checksum) == ("/srv/job/out/report.md", SUM)
-    assert ledger.list_required_artifacts(task, given=["/srv/job/report.md"])[0].subject == (
+    assert list_required_artifacts(task, given=["/srv/job/report.md"])[0].subject == (
         "out/report.md"
     )

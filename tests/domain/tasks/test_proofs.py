@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.tasks.ledger import describe_checks, list_proofs, summarize_proofs
+from openclaw_taskmem.domain.tasks.proofs import describe_checks, list_proofs, summarize_proofs
 from taskmem_hookspecs import Artifact, LedgerEntry
 from taskmem_hookspecs.testing import DAWN
 
