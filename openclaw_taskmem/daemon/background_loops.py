@@ -43,6 +43,28 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import Conflict
 
+log = logging.getLogger(__name__)
+
+_REPEAT_DELAY: Final = timedelta(seconds=0.5)
+"""Delay before a pass that left something due is repeated."""
+TROUBLE: Final = timedelta(seconds=5)
+"""Delay before a failed pass is repeated; doubled with each failure."""
+_MOST_TROUBLE: Final = timedelta(seconds=20)
+DROP_SECONDS: Final = 3_600.0
+"""Interval between two deletions of expired rows."""
+DROP_ON_SECONDS: Final = 60.0
+"""The same while there are more rows than one deletion takes."""
+SURE_SECONDS: Final = 300.0
+"""How long the clock must run without a jump before ended rows are deleted for their age; a wrong
+clock is often corrected soon after start."""
+SWEEP_SECONDS: Final = 120.0
+"""Maximum interval between two checks for expired leases.
+
+Source: docs/origins.md, "Claims and leases".
+"""
+_SAVE_TRIES: Final = 7
+"""Tries to save the outcome of a delivery, 1 s apart, then 2 s, 4 s and so on."""
+
 
 class WakeableTimer:
     """Lets one loop sleep until an instant, and others wake it earlier.
@@ -153,32 +175,6 @@ class _GracePeriod:
             return timedelta(seconds=seconds)
         self._lost = 0.0
         return timedelta()
-
-
-# --- the loops -----------------------------------------------------------------------------
-
-
-log = logging.getLogger(__name__)
-
-_REPEAT_DELAY: Final = timedelta(seconds=0.5)
-"""Delay before a pass that left something due is repeated."""
-TROUBLE: Final = timedelta(seconds=5)
-"""Delay before a failed pass is repeated; doubled with each failure."""
-_MOST_TROUBLE: Final = timedelta(seconds=20)
-DROP_SECONDS: Final = 3_600.0
-"""Interval between two deletions of expired rows."""
-DROP_ON_SECONDS: Final = 60.0
-"""The same while there are more rows than one deletion takes."""
-SURE_SECONDS: Final = 300.0
-"""How long the clock must run without a jump before ended rows are deleted for their age; a wrong
-clock is often corrected soon after start."""
-SWEEP_SECONDS: Final = 120.0
-"""Maximum interval between two checks for expired leases.
-
-Source: docs/origins.md, "Claims and leases".
-"""
-_SAVE_TRIES: Final = 7
-"""Tries to save the outcome of a delivery, 1 s apart, then 2 s, 4 s and so on."""
 
 
 class BackgroundLoops:

@@ -34,8 +34,17 @@ from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.tool import Answer, Tool, add_targets
 from taskmem_hookspecs import InvalidArguments, Output, Owner, Target, TaskmemError
 
+T = TypeVar("T")
+
 _LARGEST_STATUS: Final = 65_535
 """Maximum exit status on any system."""
+Params = Mapping[str, object]
+LOOK_THREADS = 32
+"""Threads for calls that look at targets, files or URLs, and may take long."""
+LOOKS_OF_CALLER = 8
+CALL_THREADS = 8
+"""Threads for all other calls; more would only wait for the single writer."""
+_THREADS_OF_CALLER = 4
 
 
 def parse_feed(params: Mapping[str, object]) -> tuple[Target, Output]:
@@ -73,20 +82,6 @@ def _decode_bytes(text: object, data: object) -> bytes:
     if text is None and data is None:
         return b""
     raise InvalidArguments("feed takes text, or data in base64.")
-
-
-# --- calls ---------------------------------------------------------------------------------
-
-
-T = TypeVar("T")
-Params = Mapping[str, object]
-
-LOOK_THREADS = 32
-"""Threads for calls that look at targets, files or URLs, and may take long."""
-LOOKS_OF_CALLER = 8
-CALL_THREADS = 8
-"""Threads for all other calls; more would only wait for the single writer."""
-_THREADS_OF_CALLER = 4
 
 
 class RelayHost(NamedTuple):

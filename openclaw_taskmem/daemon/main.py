@@ -46,12 +46,22 @@ from openclaw_taskmem.home import build_own_command
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import Clock
 
+log = logging.getLogger(__name__)
+
 MOST_DESCRIPTORS: Final = 4096
 """Number of open files that the daemon requests from the system."""
 MOST_ARENAS: Final = 2
 """Pools in which glibc's threads allocate; by default each thread of the daemon has its own."""
 _ARENA_MAX: Final = -8
 """Number of that limit in `mallopt(3)`."""
+_LOOP_THREADS = 4
+"""Threads for background passes and deliveries, separate from those for calls."""
+LOOK_SECONDS = 2.0
+"""Interval of the checks that the home still exists and how long its log is."""
+_CATCH_UP_SECONDS = 3.0
+"""Maximum time for which preloading modules waits until every open wait was looked at."""
+_LAST_CALLS_SECONDS = 5.0
+"""Time limit for running calls when the daemon stops."""
 
 
 def raise_descriptor_limit() -> int:
@@ -80,21 +90,6 @@ def limit_malloc_arenas(environ: Mapping[str, str]) -> None:
         return
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(_ARENA_MAX, MOST_ARENAS)
-
-
-# --- the daemon ----------------------------------------------------------------------------
-
-
-log = logging.getLogger(__name__)
-
-_LOOP_THREADS = 4
-"""Threads for background passes and deliveries, separate from those for calls."""
-LOOK_SECONDS = 2.0
-"""Interval of the checks that the home still exists and how long its log is."""
-_CATCH_UP_SECONDS = 3.0
-"""Maximum time for which preloading modules waits until every open wait was looked at."""
-_LAST_CALLS_SECONDS = 5.0
-"""Time limit for running calls when the daemon stops."""
 
 
 def run_daemon(environ: MutableMapping[str, str], lock: Lock) -> None:

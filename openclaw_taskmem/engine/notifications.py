@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.views import overview
+from openclaw_taskmem.domain.views import cards
 from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
 from openclaw_taskmem.engine import runs
@@ -196,7 +196,7 @@ def build_session_view(context: Context, entries: Sequence[Event]) -> SessionVie
     )
     return SessionView(
         session_key=session,
-        card=overview.build_card(facts, facts.run or find_last_run(context, shown)),
+        card=cards.build_card(facts, facts.run or find_last_run(context, shown)),
         questions=tuple(each for each in candidates if each is not None),
         newest_event=newest[-1].event_id if newest else 0,
     )

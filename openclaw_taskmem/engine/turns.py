@@ -68,8 +68,18 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import RunNotFound
 
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
 REPORTED_BOOKMARK: Final = "gateway_reported"
 _MOST_STOPPED: Final = 100
+_NewFolders = tuple[WorkFolder, ...]
+"""Folders that a task begins to use."""
+_NO_FOLDERS: Final[_NewFolders] = ()
+_NEWEST_WAKES: Final = 20
+"""Newest wakes of a task that are searched for the one that delivered an answer."""
+_MOST_SESSIONS: Final = 1_000
+"""Sessions whose first calls are kept in memory; the end of a turn may never be reported."""
 
 
 class EventCursor(Value):
@@ -107,20 +117,6 @@ def _make_cursor_bookmark(context: Context, done: EventCursor) -> Bookmark:
 def _read_cursors(context: Context) -> list[EventCursor]:
     lines = (context.store.read_bookmark(REPORTED_BOOKMARK) or "").splitlines()
     return [EventCursor.model_validate_json(line) for line in lines]
-
-
-# --- turns and calls -----------------------------------------------------------------------
-
-
-T = TypeVar("T")
-_NewFolders = tuple[WorkFolder, ...]
-"""Folders that a task begins to use."""
-_NO_FOLDERS: Final[_NewFolders] = ()
-
-log = logging.getLogger(__name__)
-
-_NEWEST_WAKES: Final = 20
-"""Newest wakes of a task that are searched for the one that delivered an answer."""
 
 
 class ReportContext(Value):
@@ -579,10 +575,6 @@ def _give_turn(
 
 
 # --- implicit tasks ------------------------------------------------------------------------
-
-
-_MOST_SESSIONS: Final = 1_000
-"""Sessions whose first calls are kept in memory; the end of a turn may never be reported."""
 
 
 def end_left_tasks(context: Context, report: ReportContext, origin: Origin) -> None:

@@ -69,6 +69,9 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import NoProvider, SettingsInvalid
 from taskmem_hookspecs.specs import PROJECT
 
+T = TypeVar("T")
+P = ParamSpec("P")
+
 log = logging.getLogger(__name__)
 
 LOAD_SECONDS: Final = 10.0
@@ -76,6 +79,16 @@ LOAD_SECONDS: Final = 10.0
 OUR_DISTRIBUTION: Final = "openclaw-taskmem"
 """The distribution of the core and the built-in plug-ins."""
 _ERROR_CHARACTERS: Final = 500
+MOST_STRIKES: Final = 3
+"""Failures in a row after which a hook no longer calls a plug-in."""
+STORE_SECONDS: Final = 120.0
+"""Seconds in which a store must open; this includes a migration."""
+_LARGEST_JPEG: Final = 2 * 1024 * 1024
+"""Bytes of a picture, at most."""
+_TARGET_FORM: Final = re.compile(r"([a-z_][a-z0-9_]*):\S.{0,200}")
+_NAMES: Final[type[Sequence[str]]] = Sequence
+_CHECKS: Final[type[Sequence[DoctorCheck]]] = Sequence
+_READER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 @dataclass(slots=True)
@@ -260,24 +273,6 @@ def list_hook_names() -> list[str]:
 
 def _is_spec(item: object) -> bool:
     return hasattr(item, f"{PROJECT}_spec")
-
-
-# --- the host ------------------------------------------------------------------------------
-
-
-T = TypeVar("T")
-P = ParamSpec("P")
-
-MOST_STRIKES: Final = 3
-"""Failures in a row after which a hook no longer calls a plug-in."""
-STORE_SECONDS: Final = 120.0
-"""Seconds in which a store must open; this includes a migration."""
-_LARGEST_JPEG: Final = 2 * 1024 * 1024
-"""Bytes of a picture, at most."""
-_TARGET_FORM: Final = re.compile(r"([a-z_][a-z0-9_]*):\S.{0,200}")
-_NAMES: Final[type[Sequence[str]]] = Sequence
-_CHECKS: Final[type[Sequence[DoctorCheck]]] = Sequence
-_READER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 class Judges(NamedTuple):

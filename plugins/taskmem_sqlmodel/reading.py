@@ -65,6 +65,9 @@ from taskmem_sqlmodel.tables import (
     InstantText,
 )
 
+log = logging.getLogger(__name__)
+ValueT = TypeVar("ValueT")
+
 _TABLES = Base.metadata.tables
 TASKS: Final = _TABLES["tasks"]
 MESSAGES: Final = _TABLES["task_messages"]
@@ -471,9 +474,6 @@ def read_counts(connection: sa.Connection) -> Counts:
         runs={state: runs[state] for state in RunState},
     )
 
-
-log = logging.getLogger(__name__)
-ValueT = TypeVar("ValueT")
 
 _SEE_DOCTOR: Final = "`taskmem doctor` tells what to do"
 _ROWS_AT_ONCE: Final = 500

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.views import overview
+from openclaw_taskmem.domain.views import cards
 from taskmem_hookspecs import RunState, StepState, TaskFacts, TaskStatus, WaitStatus
 from taskmem_hookspecs.testing import a_task, a_wait
 from tests.support.owners import a_changed_run
@@ -19,7 +19,7 @@ PLAN = ("Build the image", "Push it", "Verify the site")
 
 def draw_task_card(run: dict[str, Any] | None = None, waits: Any = (), **task: Any) -> Any:
     facts = TaskFacts(task=a_task(**{"plan": PLAN, **task}), waits=tuple(waits))
-    return overview.build_card(facts, None if run is None else a_changed_run(**run))
+    return cards.build_card(facts, None if run is None else a_changed_run(**run))
 
 
 def states(card: Any) -> list[StepState]:
