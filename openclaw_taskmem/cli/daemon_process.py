@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 
 from openclaw_taskmem.daemon.home_exchange import is_unfinished
 from openclaw_taskmem.daemon.lock import Lock, LockHeld, LockHolder, find_holder
-from openclaw_taskmem.daemon.processes import is_alive
+from openclaw_taskmem.daemon.processes import is_alive, read_process_age
 from openclaw_taskmem.home import Home
 
 STARTING_SECONDS: Final = 15.0
@@ -72,8 +72,6 @@ def _check_presence_once(home: Home) -> _DaemonPresence:
     held, now = find_holder(home.lock), time.time()  # noqa: TID251 - as files are dated
     if held is None or held.pid is None:
         return classify_presence(held, None, now)
-    from openclaw_taskmem.daemon.processes import is_alive, read_process_age
-
     here = held.process is None or is_alive(held.process) is not False
     return classify_presence(held, read_process_age(held.pid) if here else None, now)
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from openclaw_taskmem.daemon.notifier import VIEW_DELAY, Notifier
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
@@ -319,32 +319,29 @@ class BackgroundLoops:
     async def _check_clock(self) -> None:
         """Handle a jump of the wall clock: no task was silent while the machine slept."""
         async with self._minding:
-            await self._handle_clock_jump()
-
-    async def _handle_clock_jump(self) -> None:
-        now = self._read_clocks()
-        jumped = measure_jump(self._seen, now)
-        self._seen = now
-        self._went_back |= jumped < 0
-        self._jumped |= jumped != 0
-        if jumped:
-            self._drop_ended_at = max(self._drop_ended_at, now.monotonic + SURE_SECONDS)
-        if jumped > 0:
-            log.info("the clock went on by %.0f s", jumped)
-            self._extend_grace(jumped)
-        elif jumped < 0:
-            log.info("the clock went back by %.0f s; rescheduling tasks", -jumped)
-        # If the store is busy, the next pass tries again.
-        if self._jumped:
-            context = self._context
-            await self._apart(
-                waits.set_deadlines, context, context.wait_watcher.list_seconds_left()
-            )
-            self._jumped = False
-        if self._went_back:
-            await self._apart(lambda: run_recovery.reschedule_tasks(self._context, force=True))
-            self._outbox.wake(now.wall)
-            self._went_back = False
+            now = self._read_clocks()
+            jumped = measure_jump(self._seen, now)
+            self._seen = now
+            self._went_back |= jumped < 0
+            self._jumped |= jumped != 0
+            if jumped:
+                self._drop_ended_at = max(self._drop_ended_at, now.monotonic + SURE_SECONDS)
+            if jumped > 0:
+                log.info("the clock went on by %.0f s", jumped)
+                self._extend_grace(jumped)
+            elif jumped < 0:
+                log.info("the clock went back by %.0f s; rescheduling tasks", -jumped)
+            # If the store is busy, the next pass tries again.
+            if self._jumped:
+                context = self._context
+                await self._apart(
+                    waits.set_deadlines, context, context.wait_watcher.list_seconds_left()
+                )
+                self._jumped = False
+            if self._went_back:
+                await self._apart(lambda: run_recovery.reschedule_tasks(self._context, force=True))
+                self._outbox.wake(now.wall)
+                self._went_back = False
 
     def _extend_grace(self, lost: float) -> None:
         """Delay stuck alerts and lease expiry by the seconds in which nothing could be heard."""
@@ -419,7 +416,7 @@ class BackgroundLoops:
         failed = partial(wakes.settle_failed, context, delivery)
         try:
             async with asyncio.timeout(limit):
-                answer = await transport.deliver(delivery.message)
+                answer = cast("object", await transport.deliver(delivery.message))  # a plug-in's
         except WakeRefused as error:
             return partial(wakes.settle_refused, context, delivery, str(error))
         except WakeUndelivered as error:
@@ -429,14 +426,13 @@ class BackgroundLoops:
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             reason = f"{transport.name} failed: {type(error).__name__}: {error}"
             return partial(failed, reason)
-        receipt = _parse_receipt(answer)
-        if receipt is None:
+        if not isinstance(answer, WakeReceipt):
             # It did not raise, so the message was sent; sending it again for lack
             # of a receipt would only wake the agent twice.
             log.warning("%s answered without a receipt", transport.name)
             return partial(wakes.settle_delivered, context, delivery, transport.name)
-        took = receipt.transport or transport.name
-        return partial(wakes.settle_delivered, context, delivery, took, receipt.note)
+        took = answer.transport or transport.name
+        return partial(wakes.settle_delivered, context, delivery, took, answer.note)
 
     async def _save_outcome(self, delivery: Delivery, outcome: Callable[[], None]) -> None:
         """Save the outcome of a delivery, with several tries if the store fails."""
@@ -525,7 +521,3 @@ def is_anything_open(context: Context) -> bool:
         or waits.list_watched_waits(context)
         or recall.list_activity(context)
     )
-
-
-def _parse_receipt(answer: object) -> WakeReceipt | None:
-    return answer if isinstance(answer, WakeReceipt) else None

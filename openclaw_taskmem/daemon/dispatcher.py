@@ -113,7 +113,7 @@ class Dispatcher:
         `delivery_status` is added to the answer of `status`.
         """
         self._delivery_status = delivery_status or {}
-        self._list_readers = readers.build_view if readers else list[JsonValue]
+        self._list_readers: Callable[[], list[JsonValue]] = readers.build_view if readers else list
         self._context, self._supervisor = context, supervisor
         self._settings = settings
         self.apart = ThreadPool(CALL_THREADS, "call", _THREADS_OF_CALLER)

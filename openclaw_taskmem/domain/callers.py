@@ -282,7 +282,8 @@ def find_unreached(
         why = f"its wake is not delivered: {error}"
         return Unreached(why=why, cure="How to repair that says: taskmem doctor")
     if wake.state is WakeState.REFUSED:
-        return Unreached(why=f"its wake was refused{error and f': {error}'}", cure=tell)
+        reason = f": {error}" if error else ""
+        return Unreached(why=f"its wake was refused{reason}", cure=tell)
     if wake.state is WakeState.UNANSWERED:
         return Unreached(why="its agent was woken, and did nothing", cure=tell)
     return None

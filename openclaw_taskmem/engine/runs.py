@@ -126,10 +126,10 @@ def find_claimable(context: Context, role: str) -> Task | None:
     for run in _list_queue(context, role):
         with suppress(TaskNotFound):
             facts = context.store.read_task(run.task_id)
-            same = facts.run is not None and facts.run.run_id == run.run_id
-            queued = same and facts.run is not None and facts.run.state
             if (
-                queued is RunState.QUEUED
+                facts.run is not None
+                and facts.run.run_id == run.run_id
+                and facts.run.state is RunState.QUEUED
                 and facts.task.status is TaskStatus.ACTIVE
                 and not _has_own_session(context, facts, now)
             ):

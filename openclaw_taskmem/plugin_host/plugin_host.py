@@ -268,11 +268,7 @@ def _describe_hooks(known: Sequence[str]) -> str:
 
 def list_hook_names() -> list[str]:
     """Return the names of all hooks."""
-    return [name for name, item in vars(specs).items() if _is_spec(item)]
-
-
-def _is_spec(item: object) -> bool:
-    return hasattr(item, f"{PROJECT}_spec")
+    return [name for name, item in vars(specs).items() if hasattr(item, f"{PROJECT}_spec")]
 
 
 class Judges(NamedTuple):

@@ -421,10 +421,11 @@ def fill_form(form: type[Form], arguments: dict[str, JsonValue]) -> Form:
 def _format_error(item: ErrorDetails) -> str:
     """Say what is wrong with one argument, as a person would."""
     kind, given, limits = item["type"], item["input"], item.get("ctx", {})
+    least = limits.get("min_length", 1)
     fault = {
         "missing": "is missing",
         "extra_forbidden": "is not an argument of this tool",
-        "too_short": _format_too_short(limits.get("min_length", 1)),
+        "too_short": "must not be empty" if least == 1 else f"must have at least {least} entries",
         "greater_than_equal": f"must be at least {_format_number(limits.get('ge'))}",
         "less_than_equal": f"must be at most {_format_number(limits.get('le'))}",
         "greater_than": f"must be more than {_format_number(limits.get('gt'))}",
@@ -441,10 +442,6 @@ def _format_error(item: ErrorDetails) -> str:
     if fault is None:
         fault = str(item["msg"]).removeprefix("Value error, ")
     return f"{_format_location(item)} {fault}".strip()
-
-
-def _format_too_short(least: int) -> str:
-    return "must not be empty" if least == 1 else f"must have at least {least} entries"
 
 
 def _format_number(limit: object) -> str:

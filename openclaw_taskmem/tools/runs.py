@@ -292,7 +292,7 @@ def task_claim(context: Context, form: forms.TaskClaim, caller: Caller) -> Answe
         "message": (
             f"Yours, with token {run.token}: give it with what you write. Each call "
             f"on it renews your claim for {context.policies.runs.lease_seconds:g} s. "
-            f"{gone and f'{gone} '}"
+            f"{f'{gone} ' if gone else ''}"
             f"{task_update.describe_handoff_notes(task, left)}"
         ),
     }

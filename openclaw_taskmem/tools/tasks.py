@@ -361,7 +361,7 @@ def task_list(context: Context, form: forms.TaskList, caller: Caller) -> Answer:
     kind = "" if word == "all" else f"{word if status is None else status} "
     start = "" if word in besides[1:] else " Start one with task_register."
     ask = "Ask for one with task_update and a query."
-    more = "; a larger limit may show others" * (len(found) == form.limit)
+    more = "; a larger limit may show others" if len(found) == form.limit else ""
     if caller.is_user:
         start, ask = "", "See one with: taskmem show ID"
     return {

@@ -14,7 +14,6 @@ import pytest
 from openclaw_taskmem.cli import client as link_module
 from openclaw_taskmem.cli import daemon_process as start_module
 from openclaw_taskmem.cli.client import MAX_LINE, LinkError, connect, connect_or_start
-from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.daemon.lock import Lock, find_holder
 from openclaw_taskmem.home import Home
 from tests.cli import fake_daemon
@@ -359,7 +358,7 @@ def test_reach_starts_a_daemon_after_losing_to_an_ending_one(
 )
 def test_who_holds_the_home_and_never_answers_is_named(home, monkeypatch, age, said):
     monkeypatch.setattr(start_module, "_START_SECONDS", 0.05)
-    monkeypatch.setattr(processes, "read_process_age", lambda _: age)
+    monkeypatch.setattr(start_module, "read_process_age", lambda _: age)
     home.prepare()
     held = Lock(home.lock)
     with pytest.raises(LinkError, match=said) as raised:

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from openclaw_taskmem import __version__, settings_report
 from openclaw_taskmem.cli import daemon_process, doctor, doctor_rows
 from openclaw_taskmem.config import list_defaults
-from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.daemon.home_exchange import RESTORE
 from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.domain.text.texts import format_count
@@ -202,7 +201,7 @@ def test_a_daemon_of_another_version_is_to_be_restarted(home, daemon):
 @pytest.mark.parametrize(("age", "advised"), [(1, False), (1000, True)], ids=["starts", "hangs"])
 def test_only_one_that_had_its_time_to_start_may_be_killed(home, monkeypatch, age, advised):
     monkeypatch.setattr(daemon_process, "_START_SECONDS", 0.05)
-    monkeypatch.setattr(processes, "read_process_age", lambda _: age)
+    monkeypatch.setattr(daemon_process, "read_process_age", lambda _: age)
     home.prepare()
     held = Lock(home.lock)
     link, row = doctor_rows.check_daemon(home, {})

@@ -442,7 +442,7 @@ def _suggest_end(facts: ResumeFacts) -> str:
 
 def encode_packet(packet: ResumePacket, marker: str = MARKER) -> str:
     """Write the wake's text: the marker and the packet's JSON, on one line."""
-    return f"{marker} {_dump_packet(packet)}"
+    return f"{marker} {_dump_safe_json(_to_fields(packet))}"
 
 
 def append_words(text: str, words: str, *, asked: bool) -> str:
@@ -572,10 +572,6 @@ def fit_packet(packet: ResumePacket, limit: int = LIMIT) -> ResumePacket:
             return packet
         packet = smaller(packet)
     return packet
-
-
-def _dump_packet(packet: ResumePacket) -> str:
-    return _dump_safe_json(_to_fields(packet))
 
 
 def _to_fields(packet: ResumePacket) -> dict[str, JsonValue]:

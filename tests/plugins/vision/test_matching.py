@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from io import BytesIO
 
 import pytest
@@ -342,14 +341,13 @@ def test_plain_text_is_one_line_and_stays_as_it_is(shown):
     assert "\n" not in to_plain_text(shown)
 
 
-def test_a_full_screen_of_text_is_compared_at_once():
+@pytest.mark.timeout(60)  # what takes more than its length's time never ends
+def test_long_texts_take_no_longer_than_others():
     many = [text(f"Part {number} done") for number in range(20)]
     finder = Finder(make_condition(*many))
-    texts = ["Part 1 Part 2 done " * 1_000, "done-" * 6_000, '"text": ' * 4_000]
-    started = time.process_time()
+    texts = ["Part 1 Part 2 done " * 10_000, "done-" * 60_000, '"text": ' * 40_000]
     for shown in texts:
         finder.find(OcrPage(shown, ""))
-    assert time.process_time() - started < 5
 
 
 # --- painted ----------------------------------------------------------------------
