@@ -13,14 +13,15 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-_PATH_BYTES = 107 if sys.platform == "linux" else 103
+_PATH_BYTES: Final = 107 if sys.platform == "linux" else 103
 """Bytes of the longest path of a Unix socket, without the system's NUL."""
-_PLUGIN_NAME_BYTES = 8
+_PLUGIN_NAME_BYTES: Final = 8
 """Bytes by which the name of a plug-in's socket beside ours may be longer."""
 
-_SOCKET = "daemon.sock"
+_SOCKET: Final = "daemon.sock"
+"""Name of the daemon's socket in the home."""
 
 
 class HomeRefused(Exception):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pydantic import JsonValue
 
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+"""Where a word begins inside a name in CamelCase."""
 
 
 class TaskmemError(Exception):

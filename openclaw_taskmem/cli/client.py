@@ -22,8 +22,9 @@ MAX_LINE: Final = 1024 * 1024
 
 _Face = Literal["mcp", "client"]
 
-_PROTOCOL = 1
-_OPENING_SECONDS = 15.0
+_PROTOCOL: Final = 1
+"""Version of the opening; the daemon refuses others."""
+_OPENING_SECONDS: Final = 15.0
 """Seconds in which a daemon must answer the opening: as long as it may take to start."""
 
 

@@ -109,11 +109,14 @@ def explain_presence(found: _DaemonPresence, home: Home) -> str:
 # --- starting -----------------------------------------------------------------
 
 
-_START_SECONDS = 20.0
-_RACE_SECONDS = 2.0
-_ROOM_BYTES = 256 * 1024
+_START_SECONDS: Final = 20.0
+"""Seconds in which a daemon that was started must answer."""
+_RACE_SECONDS: Final = 2.0
+"""Seconds in which another daemon must answer after ours has ended: ours lost the race."""
+_ROOM_BYTES: Final = 256 * 1024
 """With less disk space than this, a daemon that ended without a message had a full disk."""
-_DAEMON = (sys.executable, "-m", "openclaw_taskmem", "daemon")
+_DAEMON: Final = (sys.executable, "-m", "openclaw_taskmem", "daemon")
+"""Command that starts a daemon."""
 
 
 class DaemonStart:

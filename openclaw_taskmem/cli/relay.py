@@ -24,7 +24,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from openclaw_taskmem.cli.client import (
     MAX_LINE,
@@ -39,21 +39,29 @@ from openclaw_taskmem.home import Home, locate_home
 Id = int | float | str
 
 
-_HEAD = 4096
-_TAIL = 256
-_SMALL_BYTES = 16 * 1024
-_INVALID_REQUEST = -32600
-_SERVER_ERROR = -32000
-_ID = rb'("(?:[^"\\]|\\.)*"|-?\d{1,18})'
+_HEAD: Final = 4096
+"""Bytes of the beginning that are kept of a line that is too long."""
+_TAIL: Final = 256
+"""Bytes of its end that are kept, and in which a message's id is looked for."""
+_SMALL_BYTES: Final = 16 * 1024
+"""Longest message that is parsed whatever its field order."""
+_INVALID_REQUEST: Final = -32600
+"""JSON-RPC's code for a message that is no valid request."""
+_SERVER_ERROR: Final = -32000
+"""JSON-RPC's first code that servers may use for errors of their own."""
+_ID: Final = rb'("(?:[^"\\]|\\.)*"|-?\d{1,18})'
+"""Pattern of a message's id, a string or an integer."""
 # Field orders of the official SDKs: Python's puts the id first, TypeScript's the
 # method first and the id last.
-_LEADING_ID = re.compile(
+_LEADING_ID: Final = re.compile(
     rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*'
     + _ID
     + rb'\s*,\s*(?:"method"\s*:\s*"([^"\\]*)"|"(?:result|error)"\s*:)'
 )
-_METHOD = re.compile(rb'\s*\{\s*"method"\s*:\s*"([^"\\]*)"')
-_TRAILING_ID = re.compile(rb'[{,]\s*"id"\s*:\s*' + _ID + rb"\s*\}\s*\Z")
+_METHOD: Final = re.compile(rb'\s*\{\s*"method"\s*:\s*"([^"\\]*)"')
+"""Pattern of a message that begins with its method."""
+_TRAILING_ID: Final = re.compile(rb'[{,]\s*"id"\s*:\s*' + _ID + rb"\s*\}\s*\Z")
+"""Pattern of a message that ends with its id."""
 
 
 class TruncatedLine(bytes):
@@ -221,28 +229,38 @@ def _decode_method(method: bytes | None) -> str | None:
 # --- the relay ----------------------------------------------------------------
 
 
-_CHUNK = 64 * 1024
-_QUEUE_BYTES = 1024 * 1024
-_DRAIN_SECONDS = 10.0
-_RETRY_SECONDS = 3.0
-_SPREAD_SECONDS = 0.3
+_CHUNK: Final = 64 * 1024
+"""Bytes that are read at once."""
+_QUEUE_BYTES: Final = 1024 * 1024
+"""Bytes that may wait for the daemon, or for the host, before no more is read."""
+_DRAIN_SECONDS: Final = 10.0
+"""Seconds in which calls may still end after the host has closed its side."""
+_RETRY_SECONDS: Final = 3.0
+"""Seconds after a failed start within which no daemon is started."""
+_SPREAD_SECONDS: Final = 0.3
 """Seconds over which a home's relays spread their restarts, so that one daemon starts."""
-_SPREAD_RELAYS = 16
-_LONGEST_REST = 60.0
-_YOUNG_SECONDS = 10.0
+_SPREAD_RELAYS: Final = 16
+"""Instants within these seconds among which relays are spread."""
+_LONGEST_REST: Final = 60.0
+"""Seconds, at most, between two restarts of a daemon that is repeatedly killed."""
+_YOUNG_SECONDS: Final = 10.0
 """A daemon that is repeatedly killed before this age is restarted after growing pauses."""
-_MOST_LOSSES = 2
-_TOO_LONG = f"The call is more than {MAX_LINE >> 20} MiB and was not done; shorten it."
-_MAYBE_DONE = LinkError(
+_MOST_LOSSES: Final = 2
+"""Daemons that may end before one takes a message; then it is refused."""
+_TOO_LONG: Final = f"The call is more than {MAX_LINE >> 20} MiB and was not done; shorten it."
+"""Answer to a call that is longer than the daemon takes."""
+_MAYBE_DONE: Final = LinkError(
     "daemon_unavailable",
     "The daemon ended while this call was running; it may or may not have been done. "
     "Look with task_list or task_update(query) before repeating it.",
 )
-_NOT_DONE = LinkError(
+"""Answer to a call that the daemon had taken when it ended."""
+_NOT_DONE: Final = LinkError(
     "daemon_unavailable",
     f"The daemon ended {_MOST_LOSSES + 1} times before it took this, which was not done. "
     "Look at `taskmem status` and at the daemon's log.",
 )
+"""Answer to a call that no daemon took."""
 
 
 def run_relay(environ: Mapping[str, str]) -> int:

@@ -9,12 +9,13 @@ import secrets
 import shlex
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from openclaw_taskmem.home import sync_folder
 from taskmem_hookspecs.errors import SettingsInvalid
 
-_MACHINE = Path("/etc/machine-id")
+_MACHINE: Final = Path("/etc/machine-id")
+"""File with the machine's id."""
 
 
 class _HomeIdentity(NamedTuple):

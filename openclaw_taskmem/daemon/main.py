@@ -54,13 +54,13 @@ MOST_ARENAS: Final = 2
 """Pools in which glibc's threads allocate; by default each thread of the daemon has its own."""
 _ARENA_MAX: Final = -8
 """Number of that limit in `mallopt(3)`."""
-_LOOP_THREADS = 4
+_LOOP_THREADS: Final = 4
 """Threads for background passes and deliveries, separate from those for calls."""
-LOOK_SECONDS = 2.0
+LOOK_SECONDS: Final = 2.0
 """Interval of the checks that the home still exists and how long its log is."""
-_CATCH_UP_SECONDS = 3.0
+_CATCH_UP_SECONDS: Final = 3.0
 """Maximum time for which preloading modules waits until every open wait was looked at."""
-_LAST_CALLS_SECONDS = 5.0
+_LAST_CALLS_SECONDS: Final = 5.0
 """Time limit for running calls when the daemon stops."""
 
 

@@ -520,7 +520,8 @@ def _claim_task_run(
 # --- steps ---------------------------------------------------------------------------------
 
 
-NOTHING_WRITTEN = "nothing was written"
+NOTHING_WRITTEN: Final = "nothing was written"
+"""End of a refusal of a step that left everything as it was."""
 
 
 class StepResult(Value):

@@ -68,7 +68,8 @@ from taskmem_sqlmodel.tables import (
 log = logging.getLogger(__name__)
 ValueT = TypeVar("ValueT")
 
-_TABLES = Base.metadata.tables
+_TABLES: Final = Base.metadata.tables
+"""The tables of the models by their names."""
 TASKS: Final = _TABLES["tasks"]
 MESSAGES: Final = _TABLES["task_messages"]
 REVISIONS: Final = _TABLES["task_plan_revisions"]

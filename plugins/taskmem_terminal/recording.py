@@ -78,11 +78,14 @@ SHELL_CARRIERS: Final = frozenset(
 
 BELL: Final = ".doorbell"
 """Name of the FIFO, in the folder of recordings, by which recorders announce news."""
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+"""Valid names of recordings."""
 UNSEEN_END: Final = "nobody saw its command end"
 """Phrase for a command whose recorder is gone: it may still run."""
-_OUTPUT = "output."
-_SEGMENT = re.compile(r"output\.([0-9]{1,20})")
+_OUTPUT: Final = "output."
+"""Beginning of the names of segments."""
+_SEGMENT: Final = re.compile(r"output\.([0-9]{1,20})")
+"""Names of segments, with their numbers."""
 
 
 class NameTaken(Exception):

@@ -55,7 +55,7 @@ _BY_AGENT: Final = "Moved to the background."
 _BY_USER: Final = "Moved to the background by the user."
 _REASON_BYTES: Final = 280
 """Longest excerpt, in the line for the user, of the reason for which an agent gave up."""
-_REVIEWABLE_STATES = (RunState.QUEUED, RunState.RUNNING)
+_REVIEWABLE_STATES: Final = (RunState.QUEUED, RunState.RUNNING)
 """States from which an attached task goes to review, unless another owner holds it. A task without
 a run goes too."""
 

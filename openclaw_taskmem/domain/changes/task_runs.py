@@ -108,12 +108,17 @@ def note_call(run: Run, caller: Caller, token: int | None, now: datetime, policy
 # --- calls on a task ----------------------------------------------------------
 
 
-_ATTACHED_KEY = "attached_task_ids"
+_ATTACHED_KEY: Final = "attached_task_ids"
 """Metadata key that names the tasks that go to review with a task."""
-SAID_BYTES = 280
+SAID_BYTES: Final = 280
 """Longest excerpt, in the line for the user, of an agent's message that ends a task."""
-_RESTING_STATES = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
-_MILESTONES = {TaskStatus.COMPLETED: Milestone.COMPLETED, TaskStatus.FAILED: Milestone.FAILED}
+_RESTING_STATES: Final = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
+"""States of a resting run, which its agent may take up."""
+_MILESTONES: Final = {
+    TaskStatus.COMPLETED: Milestone.COMPLETED,
+    TaskStatus.FAILED: Milestone.FAILED,
+}
+"""Milestone of each status whose entry is one."""
 
 
 def begin_for_caller(

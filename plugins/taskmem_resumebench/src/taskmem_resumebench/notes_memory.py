@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-NOTES = Path("NOTES.md")
+NOTES: Final = Path("NOTES.md")
+"""The agent's notes, in its folder."""
 
 
 def _take_event(event: dict[str, Any], notes: str) -> str:
