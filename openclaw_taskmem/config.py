@@ -11,19 +11,20 @@ import difflib
 import re
 import tempfile
 import tomllib
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
 from openclaw_taskmem.domain.policies import (
-    MIB,
     KeepPolicy,
     OutboxPolicy,
     RunPolicy,
     StuckPolicy,
 )
+from openclaw_taskmem.domain.text.texts import MIB
+from openclaw_taskmem.domain.wakes.notices import Notify
 from openclaw_taskmem.home import Home, HomeRefused, find_home
 from taskmem_hookspecs.errors import SettingsInvalid
 
@@ -65,9 +66,11 @@ CALLER_IDENTITY: Final = frozenset({"host", "session_key"})
 """Settings that are only in the environment: who calls."""
 PER_CALLER_SETTINGS: Final = frozenset({"tools"})
 """Settings that each caller makes for itself."""
-_WORDS: Final = {
-    "tools": ("default", "runs", "all"),
-    "notify": ("milestones", "important", "off"),
+TOOL_PROFILES: Final = ("default", "runs", "all")
+"""The sets of tools that can be offered."""
+_WORDS: Final[Mapping[str, Sequence[str]]] = {
+    "tools": TOOL_PROFILES,
+    "notify": tuple(Notify),
     "evidence_urls": ("all", "public", "none"),
     "openclaw_cli_text": ("auto", "full", "brief"),
     "sandbox_looks": ("workspace", "none", "all"),

@@ -15,6 +15,7 @@ import click
 from openclaw_taskmem import __version__
 from openclaw_taskmem.cli.client import LinkError
 from openclaw_taskmem.cli.command_output import YES_OPTION, fail, get_now
+from openclaw_taskmem.domain.text.texts import MIB
 from openclaw_taskmem.home import Home, find_home, sync_folder
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from openclaw_taskmem.plugin_host.plugin_host import PluginHost
     from taskmem_hookspecs import Checkup, DoctorRow, TaskStore
 
-_MIB: Final = 1024 * 1024
 _MOST_TRIES: Final = 5
 """How often a daemon is stopped that a client started again at once."""
 _PATIENCE: Final = 600.0
@@ -80,7 +80,7 @@ def backup(file: Path) -> None:
             fail(f"{file} is there already; name a file that is not.")
         _keep_name(file)
     click.echo(
-        f"Backed up {home.folder} to {file} ({file.stat().st_size / _MIB:,.1f} MiB): tasks, waits, "
+        f"Backed up {home.folder} to {file} ({file.stat().st_size / MIB:,.1f} MiB): tasks, waits, "
         "wakes, pictures of waits and settings, but not what taskmem record recorded.\n"
         f"Put it back with: taskmem restore {file}"
     )

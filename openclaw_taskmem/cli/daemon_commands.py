@@ -24,14 +24,13 @@ from openclaw_taskmem.cli.command_output import (
     fail,
     print_json,
 )
-from openclaw_taskmem.domain.text.texts import to_one_line, to_printable
+from openclaw_taskmem.domain.text.texts import MIB, to_one_line, to_printable
 from openclaw_taskmem.home import find_home
 
 # --- its status ----------------------------------------------------------------------------
 
 
 _THOUSAND: Final = 1000
-_MIB: Final = 1024 * 1024
 _FEW_TOKENS: Final = 100
 """Counts of tokens below this are printed exactly."""
 _CENT_TENTH: Final = 0.001
@@ -75,8 +74,8 @@ def _format_cost(dollars: float | None) -> str:
 
 def _describe_retention(keeps: Mapping[str, Any]) -> str:
     """Say how large the database is, and how long ended rows are kept."""
-    taken, most = keeps["bytes"], keeps["most_bytes"] / _MIB
-    now = "" if taken is None else f"{taken / _MIB:,.1f} MiB, "
+    taken, most = keeps["bytes"], keeps["most_bytes"] / MIB
+    now = "" if taken is None else f"{taken / MIB:,.1f} MiB, "
     bound = "shared by homes" if keeps.get("shared") else f"at most {most:,.0f} MiB"
     dropped = keeps.get("dropped")
     return (

@@ -24,7 +24,9 @@ from openclaw_taskmem.cli.command_output import write_install_command
 from openclaw_taskmem.config import FILE_FIRST, PREFIX, Settings, load_settings
 from openclaw_taskmem.daemon.home_exchange import RESTORE
 from openclaw_taskmem.domain.callers import ANY_TRANSPORT
-from openclaw_taskmem.domain.policies import KeepPolicy, describe_full, describe_shared
+from openclaw_taskmem.domain.policies import KeepPolicy
+from openclaw_taskmem.domain.retention import describe_full, describe_shared
+from openclaw_taskmem.domain.text.texts import MIB
 from openclaw_taskmem.home import Home, HomeRefused
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from openclaw_taskmem.plugin_host.plugin_host import OUR_DISTRIBUTION, Plugin, PluginHost
@@ -55,7 +57,6 @@ _NO_START: Final = "No daemon would start from this shell. The one that runs is 
 _NO_DAEMON: Final = "Until it answers, no task is kept, no wait is watched, and no agent is woken."
 _RESTART: Final = "Run: taskmem daemon restart"
 _THEN_RESTART: Final = "then run: taskmem daemon restart"
-MIB: Final = 1024 * 1024
 _LARGE_HOME_BYTES: Final = 2048 * MIB
 """Bytes above which a home is large, without what was recorded of the screen."""
 _SCARCE_BYTES: Final = 1024 * MIB
@@ -85,7 +86,7 @@ _SIZE_CURES: Final = {
     "pictures of waits": f"Set TASKMEM_PICTURE_DAYS lower, {_THEN_RESTART}",
     "set aside by restore": "Remove the folders replaced-… in it that you no longer need.",
     "unpacked by restore": "If no taskmem restore runs, one was killed, and the next start of the "
-    "daemon removes what it left. Run: taskmem daemon restart",
+    f"daemon removes what it left. {_RESTART}",
 }
 
 
@@ -227,7 +228,7 @@ def check_transport(
         try:
             name = plugin_host.find_wake_transport(wanted, setting).name
         except TaskmemError as error:
-            cure = f"Mend {setting}, then run: taskmem daemon restart."
+            cure = f"Mend {setting}, {_THEN_RESTART}."
             return None, build_fail_row("transport", str(error), cure, "No agent is woken.")
     how = "" if name == wanted else f" as {name}"
     return name, _build_ok_row("transport", f"The transport of wakes is {wanted}{how}.")
@@ -251,7 +252,7 @@ def check_differences(
                 f"{cure[0].lower()}{cure[1:]}"
             )
         if not name.startswith(PREFIX):
-            cure = "Run: taskmem daemon restart"
+            cure = _RESTART
         yield build_warn_row(f"settings.{name}", sentence, cure)
 
 
@@ -479,10 +480,10 @@ def _build_home_size_row(
 ) -> DoctorRow:
     """Return the row on a home of such a size; it warns if that, or what is free, is a trouble."""
     largest = sorted(sizes, key=lambda part: -sizes[part])
-    parts = [f"{part} {_format_size(sizes[part])}" for part in largest if sizes[part] >= MIB]
+    parts = [f"{part} {_format_mib(sizes[part])}" for part in largest if sizes[part] >= MIB]
     listed = f" ({', '.join(parts)})" if parts else ""
     detail = (
-        f"The home takes {_format_size(sum(sizes.values()))}{listed}, and {_format_size(free)} are "
+        f"The home takes {_format_mib(sum(sizes.values()))}{listed}, and {_format_mib(free)} are "
         "free on its disk."
     )
     own = [part for part in largest if part != _RECORDINGS]
@@ -496,5 +497,5 @@ def _build_home_size_row(
     return _build_ok_row("kept.home", detail)
 
 
-def _format_size(size: int) -> str:
+def _format_mib(size: int) -> str:
     return f"{size / MIB:,.0f} MiB"

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from pydantic import JsonValue
 
 from openclaw_taskmem import __version__
-from openclaw_taskmem.config import Settings
+from openclaw_taskmem.config import TOOL_PROFILES, Settings
 from openclaw_taskmem.daemon import gateway_events
 from openclaw_taskmem.daemon.followers import Followers
 from openclaw_taskmem.daemon.gateways import Gateways
@@ -39,12 +39,14 @@ T = TypeVar("T")
 _LARGEST_STATUS: Final = 65_535
 """Maximum exit status on any system."""
 Params = Mapping[str, object]
-LOOK_THREADS = 32
+LOOK_THREADS: Final = 32
 """Threads for calls that look at targets, files or URLs, and may take long."""
-LOOKS_OF_CALLER = 8
-CALL_THREADS = 8
+LOOKS_OF_CALLER: Final = 8
+"""Most threads for looks that one caller uses at once."""
+CALL_THREADS: Final = 8
 """Threads for all other calls; more would only wait for the single writer."""
-_THREADS_OF_CALLER = 4
+_THREADS_OF_CALLER: Final = 4
+"""Most threads for other calls that one caller uses at once."""
 
 
 def parse_feed(params: Mapping[str, object]) -> tuple[Target, Output]:
@@ -377,7 +379,7 @@ class Dispatcher:
         ]
 
     def _select_tools(self, profile: object) -> tuple[Tool, ...]:
-        known = profile if profile in catalog.PROFILES else self._settings.tools
+        known = profile if profile in TOOL_PROFILES else self._settings.tools
         recalls = bool(self._context.recall_sources)
         return add_targets(self._context, catalog.list_offered(str(known), recalls=recalls))
 

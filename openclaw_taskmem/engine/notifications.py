@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.runs.current_run import WAITING_STATES
 from openclaw_taskmem.domain.views import cards
 from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
@@ -32,7 +33,6 @@ from taskmem_hookspecs import (
     Run,
     RunNotFound,
     RunQuery,
-    RunState,
     SessionView,
     StoreBusy,
     StoreFull,
@@ -59,7 +59,6 @@ class NotificationKind(StrEnum):
     VIEWS = "shown"
 
 
-_WAITING_STATES: Final = tuple(state for state in RunState if state.is_waiting)
 _KINDS: Final[Mapping[NotificationKind, frozenset[str]]] = {
     NotificationKind.LINES: events.LINE_KINDS - {events.TURN_STOPPED},
     NotificationKind.STOPS: frozenset({events.TURN_STOPPED}),
@@ -188,7 +187,7 @@ def build_session_view(context: Context, entries: Sequence[Event]) -> SessionVie
     newest = context.store.find_events(EventQuery(limit=1))
     shown = next(_list_open_tasks(context, session), task_id)
     facts = context.store.read_task(shown)
-    waiting = context.store.find_runs(RunQuery(states=_WAITING_STATES, limit=_MOST_ROWS))
+    waiting = context.store.find_runs(RunQuery(states=WAITING_STATES, limit=_MOST_ROWS))
     candidates = (
         runs.find_question(context, run)
         for run in waiting

@@ -17,7 +17,8 @@ from openclaw_taskmem.domain.reader_budget import (
     load_waits,
     sum_usage,
 )
-from openclaw_taskmem.domain.runs.current_run import OPEN_STATES
+from openclaw_taskmem.domain.runs.current_run import OPEN_STATES, WAITING_STATES
+from openclaw_taskmem.domain.tasks.lifecycle import OPEN_STATUSES
 from openclaw_taskmem.domain.tasks.proofs import Proof, list_proofs
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.views import overview
@@ -67,8 +68,6 @@ _NEWEST_EVENTS: Final = 20
 """Log entries of a task among which its completion is looked for."""
 _NEWEST_MESSAGES: Final = 4
 """Messages of a task in which its agent's last words are looked for."""
-_OPEN_STATUSES: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
-_WAITING_STATES: Final = tuple(state for state in RunState if state.is_waiting)
 _SEARCHED_EVENTS: Final = 200
 """Log entries of a task in which the reason of a refused completion is looked for."""
 
@@ -132,14 +131,14 @@ def list_lines(
         implicit: True for implicit tasks instead.
     """
     now, store = context.clock.now(), context.store
-    waiting = RunQuery(states=_WAITING_STATES, implicit=implicit, limit=limit)
+    waiting = RunQuery(states=WAITING_STATES, implicit=implicit, limit=limit)
     named = dict.fromkeys(run.task_id for run in store.find_runs(waiting))
-    for status in (None,) if ended_too else (*_OPEN_STATUSES, TaskStatus.FAILED):
+    for status in (None,) if ended_too else (*OPEN_STATUSES, TaskStatus.FAILED):
         query = TaskQuery(status=status, limit=limit, implicit=implicit)
         named |= dict.fromkeys(
             task.task_id
             for task in store.find_tasks(query)
-            if ended_too or task.status in _OPEN_STATUSES or task.updated_at >= now - _FAILED_AGE
+            if ended_too or task.status in OPEN_STATUSES or task.updated_at >= now - _FAILED_AGE
         )
     facts = [found for found in map(context.find_task, named) if found is not None]
     facts.sort(key=lambda each: each.task.updated_at, reverse=True)
@@ -181,7 +180,7 @@ def _iterate_tasks(context: Context, now: datetime) -> Iterator[TaskFacts]:
     named = dict.fromkeys(
         run.task_id
         # Those that wait for the user are read first: others may be newer, and too many.
-        for states in (_WAITING_STATES, OPEN_STATES)
+        for states in (WAITING_STATES, OPEN_STATES)
         for run in store.find_runs(RunQuery(states=states, implicit=False, limit=MOST_OPEN_ROWS))
     )
     for wait in store.find_waits(WaitQuery(status=WaitStatus.WATCHING, limit=MOST_OPEN_ROWS)):

@@ -7,7 +7,12 @@ from collections import Counter
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain import policies
+from openclaw_taskmem.domain.retention import (
+    describe_dropped,
+    describe_full,
+    find_age_cutoff,
+    find_size_cutoff,
+)
 from openclaw_taskmem.engine import notifications
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import Change
@@ -57,7 +62,7 @@ class _RetentionPass:
 
     def drop_old(self) -> bool:
         """Drop rows that are too old; return whether time was up first."""
-        cut = policies.find_age_cutoff(self._now, self._context.policies.retention)
+        cut = find_age_cutoff(self._now, self._context.policies.retention)
         while self._drop_rows(cut, OLD_ROWS):
             if self._is_over():
                 return True
@@ -76,13 +81,13 @@ class _RetentionPass:
             if storage.shared:
                 storage.full = False
                 return False
-            cut = policies.find_size_cutoff(self._now, storage.taken, keep)
+            cut = find_size_cutoff(self._now, storage.taken, keep)
             if cut is None:
                 storage.full = False
                 return False
             if not self._drop_rows(cut, _BATCH_ROWS):
                 if not storage.full:
-                    log.warning("%s", policies.describe_full(storage.taken, keep))
+                    log.warning("%s", describe_full(storage.taken, keep))
                 storage.full = True
                 return False
             if self._is_over():
@@ -93,7 +98,7 @@ class _RetentionPass:
         """Log what was dropped."""
         if self._dropped:
             self._context.live.storage.dropped += self._dropped
-            summary = policies.describe_dropped(self._dropped)
+            summary = describe_dropped(self._dropped)
             log.info("dropped of what had ended: %s", summary)
 
     def _drop_rows(self, before: datetime, most: int) -> bool:

@@ -15,6 +15,7 @@ from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import OPEN_STATES, RunReason
 from openclaw_taskmem.domain.runs.machine import RunTransition, UserHeard, apply_events, begin_run
 from openclaw_taskmem.domain.tasks import lifecycle, thread
+from openclaw_taskmem.domain.tasks.lifecycle import OPEN_STATUSES
 from openclaw_taskmem.engine import run_history, run_recovery
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_history import find_last_run, find_last_runs
@@ -43,7 +44,6 @@ AWAY_TEXT: Final = (
 MOST_RUNS: Final = 10_000
 SEARCHED_ROWS: Final = 50
 """Tasks of a session, newest first, that are searched for one it can go on with."""
-_OPEN_STATUSES: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
 _RENEWALS_PER_LEASE: Final = 10
 """How often per lease a call that changes nothing may renew it."""
 
@@ -88,7 +88,7 @@ def list_own_tasks(
     context: Context,
     session: str,
     host: str | None,
-    statuses: Iterable[TaskStatus] = _OPEN_STATUSES,
+    statuses: Iterable[TaskStatus] = OPEN_STATUSES,
     *,
     implicit: bool | None = False,
 ) -> Iterator[Task]:

@@ -21,9 +21,6 @@ from taskmem_hookspecs.errors import TaskmemError
 
 log = logging.getLogger(__name__)
 
-PROFILES: Final = ("default", "runs", "all")
-"""The sets of tools that can be offered."""
-
 
 def answer_call(context: Context, name: str, given: Mapping[str, object], caller: Caller) -> Answer:
     """Call a tool and return its answer; renew the lease of the caller's run.

@@ -11,7 +11,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import callers
-from openclaw_taskmem.domain.policies import describe_dropped
+from openclaw_taskmem.domain.retention import describe_dropped
 from openclaw_taskmem.domain.runs.current_run import OPEN_STATES
 from openclaw_taskmem.domain.tasks import ledger
 from openclaw_taskmem.domain.tasks.proofs import list_proofs

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.policies import KEPT_AT_LEAST, KeepPolicy
+from openclaw_taskmem.domain.policies import KeepPolicy
+from openclaw_taskmem.domain.retention import KEPT_AT_LEAST
 from openclaw_taskmem.engine import notifications, retention
 from openclaw_taskmem.tools.views import summarize_store
 from taskmem_hookspecs import Bookmark, Change, EventQuery, TaskStatus, WaitStatus, WakeState

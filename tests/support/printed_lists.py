@@ -14,6 +14,7 @@ from unittest.mock import patch
 import click
 
 from openclaw_taskmem.cli import doctor, doctor_rows, list_commands, task_text
+from openclaw_taskmem.domain.text.texts import MIB
 from openclaw_taskmem.home import locate_home
 from taskmem_hookspecs import DoctorRow, DoctorState
 
@@ -213,8 +214,8 @@ CHECKS = [
     ),
     doctor_rows._build_home_size_row(
         locate_home({"TASKMEM_HOME": "/home/user/.taskmem"}),
-        {"database": 2100 * doctor_rows.MIB, "logs": 9 * doctor_rows.MIB, "pictures of waits": 40},
-        64_000 * doctor_rows.MIB,
+        {"database": 2100 * MIB, "logs": 9 * MIB, "pictures of waits": 40},
+        64_000 * MIB,
     ),
     DoctorRow(id="openclaw.tools", state=DoctorState.WARN, detail="\x1b[31mOne is hidden."),
 ]

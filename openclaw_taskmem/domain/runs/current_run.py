@@ -251,6 +251,7 @@ def describe_owner(owner: Owner | None) -> str:
 
 
 OPEN_STATES: Final = tuple(state for state in RunState if not state.terminal)
+WAITING_STATES: Final = tuple(state for state in RunState if state.is_waiting)
 
 
 class RunReason(StrEnum):

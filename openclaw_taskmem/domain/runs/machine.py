@@ -71,9 +71,7 @@ def set_fields(run: Run, fields: Fields) -> Run:
 LAST_WORDS_BYTES: Final = 1000
 """Longest excerpt of an agent's last words in a turn."""
 
-_OPEN_STATES: Final = frozenset(
-    {RunState.QUEUED, RunState.RUNNING, RunState.BLOCKED, RunState.REVIEW}
-)
+_OPEN_STATES: Final = frozenset(current_run.OPEN_STATES)
 _ANY_STATE: Final = frozenset(RunState)
 _COUNTERS: Final = {"tries": 0, "provider_failures": 0}
 """Failure counters, reset when a turn ends in order, steps are done or somebody resumes the run."""

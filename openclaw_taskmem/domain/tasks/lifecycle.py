@@ -24,6 +24,7 @@ from taskmem_hookspecs.errors import InvalidArguments, NotAllowed
 # --- metadata -----------------------------------------------------------------
 
 
+OPEN_STATUSES: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
 ARTIFACTS: Final = "artifacts"
 """Key that names what a task makes."""
 MOST_BYTES: Final = 65_536

@@ -278,6 +278,10 @@ def format_checksum(sha256: str) -> str:
     return f"sha256 {sha256[:_CHECKSUM_CHARS]}"
 
 
+MIB: Final = 1024 * 1024
+"""Bytes of a mebibyte."""
+
+
 def format_size(size: int) -> str:
     """Format a number of bytes briefly: `33 bytes`, `14 KB`, `2.5 MB`."""
     if size < _KILO:

@@ -17,6 +17,7 @@ from openclaw_taskmem.domain.callers import Unreached
 from openclaw_taskmem.domain.conditions.targets import describe_target
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
+from openclaw_taskmem.domain.tasks.lifecycle import OPEN_STATUSES
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import (
     clip,
@@ -244,7 +245,6 @@ NAMED_BYTES: Final = 60
 """Longest excerpt of words that match no task."""
 ASKED_BYTES: Final = 200
 """Longest excerpt of a task's question or failure in the list."""
-_OPEN_STATUSES: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
 _WORD: Final = re.compile(r"\S+")
 _NUMBER: Final = re.compile(r"#?(\d{1,3})\.?")
 _ID_PREFIX: Final = len("task_") + 1
@@ -259,8 +259,8 @@ class Command(StrEnum):
 
 
 _TAKEN_STATUSES: Final = {
-    Command.RESUME: (*_OPEN_STATUSES, TaskStatus.FAILED, TaskStatus.CANCELLED),
-    Command.CANCEL: _OPEN_STATUSES,
+    Command.RESUME: (*OPEN_STATUSES, TaskStatus.FAILED, TaskStatus.CANCELLED),
+    Command.CANCEL: OPEN_STATUSES,
 }
 """Statuses from which a task can be resumed or cancelled."""
 _NOTHING_SENTENCES: Final = {
@@ -402,7 +402,7 @@ def _list_resumable(may: Sequence[ListedTask]) -> Sequence[ListedTask]:
 
     Open tasks at rest, else open tasks at work, else failed ones, else cancelled ones.
     """
-    open_ = [each for each in may if each.task.status in _OPEN_STATUSES]
+    open_ = [each for each in may if each.task.status in OPEN_STATUSES]
     rest = [e for e in open_ if e.run is None or not current_run.is_at_work(e.run)]
     return rest or open_ or _drop_cancelled(may) or may
 

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from itertools import filterfalse
 from typing import Final
 
-from openclaw_taskmem.domain import events, policies
+from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import OWED_STATES, GatewayPresence, is_kept
 from openclaw_taskmem.domain.policies import OutboxPolicy
 from openclaw_taskmem.domain.text.texts import clip, to_plain_line
@@ -374,9 +374,14 @@ def record_delivery_failure(
     log = tuple(
         _build_event(events.WAKE_FAILED, wake, now, error=error)
         for wake in due_again
-        if policies.is_worth_logging(wake.attempts)
+        if _is_worth_logging(wake.attempts)
     )
     return Change(wakes=due_again, events=log)
+
+
+def _is_worth_logging(attempts: int) -> bool:
+    """True for the 1st, 2nd, 4th, 8th … failed attempt, so that the log stays short."""
+    return attempts & (attempts - 1) == 0
 
 
 def record_refusal(current: Sequence[Wake], error: str, now: datetime) -> Change:

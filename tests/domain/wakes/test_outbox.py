@@ -270,3 +270,8 @@ def test_messages_of_just_a_minute_ago_do_not_count() -> None:
     before = (NOW - outbox.MINUTE,) * POLICY.per_minute
 
     assert claim(stuck_wake(), sent=before).delivery is not None
+
+
+def test_first_failure_and_each_doubling_of_tries_is_news() -> None:
+    told = [tries for tries in range(1, 100_000) if outbox._is_worth_logging(tries)]
+    assert told == [2**n for n in range(17)]
