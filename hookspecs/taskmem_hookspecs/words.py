@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import pairwise
 from typing import Final
 
 MOST_WORDS: Final = 32
 """How many words of a question are searched for, the first."""
 
-_ENGLISH_WORDS: Final = """
+_ENGLISH_GRAMMAR: Final = """
 a an the this that these those there here it its is are was were be been being am do does did done
 doing have has had having can could may might must shall should will would i me my mine we us our
 you your he him his she her they them their who whom whose which what when where why how and or but
 nor not no if then than so as of at by for from in into on onto to up out off over under with
 without about again s t d ll re ve m just also any some
-all already currently earlier far find found get give go going happen happened last latest left let
-many more much need next now number please recent remaining remains remind right said say show
-stand state status step steps still summarize summary task tell things thing use used while yet
 """
-_OTHER_WORDS: Final = """
+_OTHER_GRAMMAR: Final = """
 der die das den dem des ein eine einen einem einer und oder aber nicht ich du er sie es wir ihr mein
 meine meinen war waren ist sind habe hat haben hatte wie wo was wann warum wer zu zum zur im am auf
 für mit von vom bei nach aus
@@ -35,11 +32,17 @@ as avoir fait comment où quand pourquoi que qui quoi dans sur pour avec par en 
 el los las una unos unas del y o pero yo mi mis tu su sus es son era fue he ha hay hice cómo como
 dónde donde cuándo cuando qué quién por para con sin sobre lo se
 """
-ENGLISH_COMMON_WORDS: Final = frozenset(_ENGLISH_WORDS.split())
-"""Words that say nothing of what is searched for: grammar, in English, and what questions about a
-task have in common."""
-COMMON_WORDS: Final = ENGLISH_COMMON_WORDS.union(_OTHER_WORDS.split())
-"""The same, with the grammar of German, French and Spanish."""
+_TASK_WORDS: Final = """
+all already currently earlier far find found get give go going happen happened last latest left let
+many more much need next now number please recent remaining remains remind right said say show
+stand state status step steps still summarize summary task tell things thing use used while yet
+"""
+GRAMMAR_WORDS: Final = frozenset((_ENGLISH_GRAMMAR + _OTHER_GRAMMAR).split())
+"""Words that say nothing of what is searched for: English, German, French and Spanish grammar."""
+ENGLISH_COMMON_WORDS: Final = frozenset((_ENGLISH_GRAMMAR + _TASK_WORDS).split())
+"""Grammar in English, and the words that questions about a task have in common."""
+COMMON_WORDS: Final = GRAMMAR_WORDS | ENGLISH_COMMON_WORDS
+"""Grammar in all four languages, and the words that questions about a task have in common."""
 _ENDINGS: Final = re.compile(
     r"(?<=[a-z]{4})(?:i?ations?|ments?|ings?|edly|ers?|e[ds]|ly|e)$|(?<=[a-z]{3})(?:ies|s)$"
 )
@@ -53,13 +56,13 @@ _UNSPACED_LETTER: Final = re.compile(
 """Letters of writing that has no spaces between words."""
 
 
-def extract_words(query: str) -> list[str]:
+def extract_words(query: str, common: Container[str] = COMMON_WORDS) -> list[str]:
     """Return the words of a question in order, each once, in lower case, without common ones.
 
     There are at most `MOST_WORDS`. A question of nothing but common words has none, nor has one
     without a letter or digit.
     """
-    words = dict.fromkeys(word for word in split_words(query) if word not in COMMON_WORDS)
+    words = dict.fromkeys(word for word in split_words(query) if word not in common)
     return [*words][:MOST_WORDS]
 
 

@@ -23,6 +23,7 @@ from taskmem_hookspecs import (
     TextPlace,
     TextQuery,
 )
+from taskmem_hookspecs.match_confidence import ConfidenceModel, rank_by_strength
 from taskmem_hookspecs.words import (
     MOST_WORDS,
     build_part_patterns,
@@ -32,7 +33,6 @@ from taskmem_hookspecs.words import (
     join_neighbours,
     split_words,
 )
-from taskmem_recall.match_confidence import ConfidenceModel, rank_by_strength
 
 COMPARED_TASKS: Final = 12
 """Least number of tasks whose texts are read and compared, the best by their words."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from taskmem_hookspecs import Clock, Recollection
+from taskmem_hookspecs.match_confidence import ConfidenceModel, rank_by_strength
 from taskmem_hookspecs.words import MOST_WORDS, extract_words, split_words
-from taskmem_recall.match_confidence import ConfidenceModel, rank_by_strength
 
 if TYPE_CHECKING:
     import httpx

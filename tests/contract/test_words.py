@@ -3,6 +3,7 @@
 import pytest
 
 from taskmem_hookspecs.words import (
+    GRAMMAR_WORDS,
     MOST_WORDS,
     build_part_patterns,
     build_pattern,
@@ -31,6 +32,12 @@ from taskmem_hookspecs.words import (
 )
 def test_words_of_a_question_are_those_that_say_something(query, words):
     assert extract_words(query) == words
+
+
+def test_words_that_questions_about_tasks_share_count_elsewhere():
+    question = "What was the last step of the login?"
+    assert extract_words(question) == ["login"]
+    assert extract_words(question, GRAMMAR_WORDS) == ["last", "step", "login"]
 
 
 def test_of_a_long_question_the_first_words_are_taken():

@@ -3,118 +3,22 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import chain, pairwise
-from typing import Final, Protocol, TypeVar
+from itertools import chain
+from typing import Final, Protocol
 
 from taskmem_hookspecs import Clock, Recollection
+from taskmem_hookspecs.match_confidence import ConfidenceModel, rank_by_strength
+from taskmem_hookspecs.words import (
+    GRAMMAR_WORDS,
+    MOST_WORDS,
+    extract_words,
+    join_neighbours,
+    split_words,
+)
 from taskmem_recorder.store import SEGMENT_GAP, Moment, RecordingStore, ScoredMoment
-
-_MOST_WORDS: Final = 32
-"""How many words of a question are searched for, the first."""
-
-_GRAMMAR: Final = """
-a an the this that these those there here it its is are was were be been being am do does did done
-doing have has had having can could may might must shall should will would i me my mine we us our
-you your he him his she her they them their who whom whose which what when where why how and or but
-nor not no if then than so as of at by for from in into on onto to up out off over under with
-without about again s t d ll re ve m just also any some
-der die das den dem des ein eine einen einem einer und oder aber nicht ich du er sie es wir ihr mein
-meine meinen war waren ist sind habe hat haben hatte wie wo was wann warum wer zu zum zur im am auf
-für mit von vom bei nach aus
-le la les un une des du de et ou mais je tu il elle nous vous ils elles mon ma mes est sont était ai
-as avoir fait comment où quand pourquoi que qui quoi dans sur pour avec par en au aux
-el los las una unos unas del y o pero yo mi mis tu su sus es son era fue he ha hay hice cómo como
-dónde donde cuándo cuando qué quién por para con sin sobre lo se
-"""
-_GRAMMAR_WORDS: Final = frozenset(_GRAMMAR.split())
-"""Words that say nothing about what is searched for, in English, German, French and Spanish."""
-
-
-def extract_words(query: str) -> Sequence[str]:
-    """Return the words of a question in order, each once, in lower case, without grammar.
-
-    A question of nothing but grammar keeps it. There are at most `_MOST_WORDS`; a question without
-    a letter or digit has none.
-    """
-    words = split_words(query)
-    return (list(dict.fromkeys(word for word in words if word not in _GRAMMAR_WORDS)) or words)[
-        :_MOST_WORDS
-    ]
-
-
-def split_words(text: str) -> list[str]:
-    """Return the runs of letters and digits of a text, in lower case."""
-    composed = unicodedata.normalize("NFC", text).casefold()
-    return "".join(letter if letter.isalnum() else " " for letter in composed).split()
-
-
-def join_neighbours(words: Sequence[str]) -> list[str]:
-    """Return neighbouring words written as one, such as `webhook` for `web hook`."""
-    return [one + other for one, other in pairwise(words)]
-
-
-_T = TypeVar("_T")
-
-_MOST_LEAD: Final = 0.5
-"""Greatest value of a lead, either way: a strength of 1.65 times the other's."""
-_LEAD_ALONE: Final = 0.2
-"""Lead of a match where nothing else matches at all."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ConfidenceModel:
-    """Constants of the confidence, each fitted to labelled questions."""
-
-    base: float
-    coverage: float
-    lead: float
-
-    def estimate(self, coverage: float, strength: float, best_other: float) -> float:
-        """Return how likely a match is what was asked for, from 0 to 1.
-
-        It is high for a match that has most words of the question and is clearly better than all
-        others: a logistic function of both.
-
-        Args:
-            coverage: Share of the question's words that it has, by how rare they are.
-            strength: What it is ranked by; 0: it has no word as the user wrote it.
-            best_other: The greatest strength of all others; 0: there is no other.
-        """
-        lead = _LEAD_ALONE
-        if best_other:
-            most = math.exp(_MOST_LEAD)
-            lead = math.log(min(max(strength / best_other, 1 / most), most))
-        return 1 / (1 + math.exp(-(self.base + self.coverage * coverage + self.lead * lead)))
-
-
-def weigh_words(counts: Mapping[str, int], total: int) -> dict[str, float]:
-    """Return what each word is worth: much if few of the `total` texts have it."""
-    return {word: math.log1p(total / (count + 0.5)) for word, count in counts.items()}
-
-
-def _rank_by_strength(
-    matches: Iterable[tuple[_T, float, float]], model: _ConfidenceModel
-) -> list[tuple[_T, float]]:
-    """Return matches with their confidence, strongest first; it never rises from one to the next.
-
-    Args:
-        matches: Each with its coverage and its strength, as in `_ConfidenceModel.estimate`.
-        model: What the confidence is estimated by.
-    """
-    strongest = sorted(matches, key=lambda item: item[2], reverse=True)
-    best, second = ([item[2] for item in strongest] + [0.0, 0.0])[:2]
-    ranked: list[tuple[_T, float]] = []
-    confidence = 1.0
-    for match, coverage, strength in strongest:
-        other = best if ranked else second
-        confidence = min(confidence, model.estimate(coverage, strength, other))
-        ranked.append((match, confidence))
-    return ranked
-
 
 _HALF_LIFE: Final = timedelta(days=30)
 """Age at which a match counts half, where `recency_bias` is 1."""
@@ -136,7 +40,7 @@ _TITLE_LETTERS: Final = 12
 _LAST_SHOWN: Final = timedelta(seconds=5)
 """How long the last moment of a segment is taken to have been shown."""
 
-_CONFIDENCE_MODEL: Final = _ConfidenceModel(base=-5.0, coverage=6.1, lead=7.6)
+_CONFIDENCE_MODEL: Final = ConfidenceModel(base=-5.0, coverage=6.1, lead=7.6)
 """Fitted to one half of 374 questions about 300 episodes, alone and among 100,000 moments, a fifth
 of them about what was never shown (`bench/screen_history.py`); measured on the other half.
 """
@@ -221,6 +125,11 @@ def drop_covered(matches: Sequence[tuple[Match, float]]) -> list[tuple[Match, fl
     return kept
 
 
+def weigh_words(counts: Mapping[str, int], total: int) -> dict[str, float]:
+    """Return what each word is worth: much if few of the `total` texts have it."""
+    return {word: math.log1p(total / (count + 0.5)) for word, count in counts.items()}
+
+
 def measure_coverage(words: Mapping[str, float], present: Iterable[str]) -> float:
     """Return the share of the words that are present, by their weights."""
     return sum(words[word] for word in present) / (sum(words.values()) or 1.0)
@@ -245,7 +154,7 @@ def rank_matches(
         recency = weigh_recency(match.moments[-1].at, now, recency_bias)
         return match.score * match.coverage**2 * recency
 
-    return _rank_by_strength(
+    return rank_by_strength(
         ((match, match.coverage, measure_strength(match)) for match in matches), _CONFIDENCE_MODEL
     )
 
@@ -402,7 +311,7 @@ def search_screen(
     store: RecordingStore, now: datetime, query: str, limit: int, recency_bias: float
 ) -> list[Recollection]:
     """Return at most `limit` matches of a question, best first; `recency_bias` is from 0 to 1."""
-    words = extract_words(query)
+    words = extract_words(query, GRAMMAR_WORDS) or split_words(query)[:MOST_WORDS]
     total, counted = store.count_moments([*words, *join_neighbours(words)])
     moments = store.search(counted, _RANKED_MOMENTS)
     if not moments:

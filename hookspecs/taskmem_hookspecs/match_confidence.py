@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
-MOST_LEAD: Final = 0.5
+_MOST_LEAD: Final = 0.5
 """Greatest value of a lead, either way: a strength of 1.65 times the other's."""
-LEAD_ALONE: Final = 0.2
+_LEAD_ALONE: Final = 0.2
 """Lead of a match where nothing else matches at all."""
 
 
@@ -34,16 +34,16 @@ class ConfidenceModel:
             strength: What it is ranked by; 0: it has no word as the user wrote it.
             best_other: The greatest strength of all others; 0: there is no other.
         """
-        lead = LEAD_ALONE
+        lead = _LEAD_ALONE
         if best_other:
-            most = math.exp(MOST_LEAD)
+            most = math.exp(_MOST_LEAD)
             lead = math.log(min(max(strength / best_other, 1 / most), most))
         return 1 / (1 + math.exp(-(self.base + self.coverage * coverage + self.lead * lead)))
 
 
 def rank_by_strength(
-    matches: Iterable[tuple[T, float, float]], model: ConfidenceModel
-) -> list[tuple[T, float]]:
+    matches: Iterable[tuple[_T, float, float]], model: ConfidenceModel
+) -> list[tuple[_T, float]]:
     """Return matches with their confidence, strongest first; it never rises from one to the next.
 
     Args:
@@ -52,7 +52,7 @@ def rank_by_strength(
     """
     strongest = sorted(matches, key=lambda item: item[2], reverse=True)
     best, second = ([item[2] for item in strongest] + [0.0, 0.0])[:2]
-    ranked: list[tuple[T, float]] = []
+    ranked: list[tuple[_T, float]] = []
     confidence = 1.0
     for match, coverage, strength in strongest:
         other = best if ranked else second
