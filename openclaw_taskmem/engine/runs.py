@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.domain.callers import AGENT, Caller, find_role_fault
+from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.changes import (
     continuation,
     plan_revision,
@@ -95,26 +95,6 @@ def list_awaited(context: Context) -> Mapping[str, Run]:
         limit *= 4
     waiting = [run for run in found if current_run.find_awaited(run, context.sessions)]
     return {run.task_id: run for run in sorted(waiting, key=lambda r: r.changed_at)}
-
-
-def find_role(context: Context, name: str) -> str:
-    """Return the role that a name means: the name in lower case, without spaces around it.
-
-    Older homes may have runs of roles with other characters; those are found by their exact names.
-
-    Raises:
-        InvalidArguments: It is no role.
-    """
-    role = name.strip().lower()
-    fault = find_role_fault(role)
-    if fault is not None or role != name:
-        query = RunQuery(states=current_run.OPEN_STATES, limit=READ_RUNS)
-        found = context.store.whole.find_runs(query)
-        if any(run.role == name for run in found):
-            return name
-    if fault is not None:
-        raise InvalidArguments(f"role {fault}. Nothing was claimed.")
-    return role
 
 
 def find_claimable(context: Context, role: str) -> Task | None:

@@ -670,7 +670,8 @@ class TaskClaim(Form):
 
     task_id: Annotated[Id | None, Field(description="Left out: the next in the queue.")] = None
     role: Annotated[
-        str, AfterValidator(refuse_user_role), Field(description="As what you claim.")
+        Annotated[RoleName, AfterValidator(refuse_user_role)],
+        Field(description="As what you claim."),
     ] = AGENT
     attach: Annotated[
         list[Id] | None, Field(max_length=50, description="Tasks to review together with it.")

@@ -280,8 +280,9 @@ def task_cancel(context: Context, form: forms.TaskCancel, caller: Caller) -> Ans
 
 def task_claim(context: Context, form: forms.TaskClaim, caller: Caller) -> Answer:
     """Claim a run."""
-    attach, role = form.attach or (), runs.find_role(context, form.role)
-    task, run, left, gone = runs.claim_run(context, form.task_id, role, attach, caller)
+    task, run, left, gone = runs.claim_run(
+        context, form.task_id, form.role, form.attach or (), caller
+    )
     return {
         "task_id": task.task_id,
         "name": task.name,

@@ -138,23 +138,6 @@ def test_unclaimed_task_of_a_role_is_notified_like_a_handoff(world: World) -> No
     )
 
 
-@pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("role", ["QA Lead", "Prüfer", "DEV"])
-def test_a_role_of_an_older_home_is_claimed_by_its_exact_name(
-    world: World, role: str, named: bool
-) -> None:
-    task = queue(world)
-    run = world.store.read_task(task).run
-    assert run is not None
-    world.store.commit(Change(runs=(run.model_copy(update={"role": role}),)))
-    given = {"task_id": task} if named else {}
-
-    claimed = world.call("task_claim", worker("1"), role=role, **given)
-
-    assert claimed["task_id"] == task
-    world.call("task_update", worker("1"), task_id=task, completed_steps=[1])
-
-
 @pytest.mark.parametrize("tool", ["task_register", "task_claim"])
 @pytest.mark.parametrize("role", ["", "the writer", "r" * 65, "writer\u200b"])
 def test_what_is_no_role_is_refused(world: World, tool: str, role: str) -> None:

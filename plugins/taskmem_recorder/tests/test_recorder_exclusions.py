@@ -79,4 +79,4 @@ def test_an_open_window_in_dark_mode_is_recorded(room) -> None:
     with open_windows(room.screen, "--force-dark-mode") as browser:
         room.switch_on()
         browser.open_page("Harvest", "The invoices were harvested")
-        room.await_moment("Harvest - Chromium", "harvested")
+        assert room.await_moment("Harvest - Chromium", "harvested").page == "Harvest"

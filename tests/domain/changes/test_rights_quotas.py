@@ -37,6 +37,10 @@ def test_agents_add_no_words_to_a_task_that_is_full(caller: Caller) -> None:
 def test_a_full_task_takes_any_status_and_marks(status: TaskStatus) -> None:
     rights.guard_message_count(FULL, UpdateRequest(status=status, caller=AGENT))
     rights.guard_message_count(FULL, UpdateRequest(completed_steps=(1,), caller=AGENT))
+    with pytest.raises(LimitReached):
+        rights.guard_message_count(
+            FULL, UpdateRequest(completed_steps=(1,), message="At it.", caller=AGENT)
+        )
 
 
 @pytest.mark.parametrize("status", [s for s in TaskStatus if s.terminal])
@@ -50,6 +54,8 @@ def test_a_full_task_takes_the_words_that_end_it(status: TaskStatus) -> None:
 
 def test_a_full_task_takes_a_persons_words() -> None:
     rights.guard_message_count(FULL, UpdateRequest(message="Go on.", caller=PERSON))
+    with pytest.raises(LimitReached):
+        rights.guard_message_count(FULL, UpdateRequest(message="Go on.", caller=AGENT))
 
 
 def test_quota_joins_agents_of_a_host_but_not_of_a_gateway() -> None:

@@ -61,6 +61,7 @@ FOR_OTHERS: Final = a_run(role="builder")
 )
 def test_who_may_write_for_a_run(run: Run | None, caller: Caller, token: int | None) -> None:
     current_run.guard_write(run, caller, token, "nothing was written")
+    assert run is None or current_run.can_write(run, caller, token)
 
 
 @pytest.mark.parametrize(

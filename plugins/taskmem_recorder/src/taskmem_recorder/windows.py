@@ -281,7 +281,7 @@ def is_excluded_time(now: datetime, exclusions: Iterable[Exclusion]) -> bool:
         if each.kind is ExclusionKind.TIME:
             try:
                 start, end = parse_hours(each.what)
-            except ValueError:  # no hours that an earlier version took, such as 20:00-20:00
+            except ValueError:  # the file was edited by hand
                 return True
             inside = start <= at < end if start < end else at >= start or at < end
             if inside:
