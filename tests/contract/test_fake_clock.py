@@ -130,3 +130,27 @@ async def test_who_gave_up_sleeping_is_passed_over(clock, start_sleeper, wake_lo
     gone.cancel()
     await clock.advance(30)
     assert (wake_log, clock.sleepers) == ([("there", 20)], 0)
+
+
+async def test_who_needs_many_turns_sleeps_before_time_passes(clock, wake_log):
+    async def start_late():
+        for _ in range(60):
+            await asyncio.sleep(0)
+        await clock.sleep(10)
+        wake_log.append(clock.monotonic())
+
+    late = asyncio.create_task(start_late())
+    await clock.advance(minutes=1)
+    await late
+    assert wake_log == [10]
+
+
+async def test_a_task_that_never_waits_is_told(clock):
+    async def spin():
+        for _ in range(5000):
+            await asyncio.sleep(0)
+
+    spinning = asyncio.create_task(spin())
+    with pytest.raises(AssertionError, match="still to run"):
+        await clock.advance(1)
+    spinning.cancel()

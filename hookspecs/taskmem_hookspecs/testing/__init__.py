@@ -23,7 +23,7 @@ import itertools
 import json
 import typing
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from types import UnionType
@@ -109,6 +109,13 @@ DAWN = datetime(2026, 2, 16, 6, 0, tzinfo=UTC)
 """Default start of a `FakeClock`."""
 
 
+_LEAST_TURNS: Final = 25
+"""Turns of the event loop that other tasks get before time passes, even if none is ready: what
+threads have done comes with one."""
+_MOST_TURNS: Final = 1000
+"""Turns after which a task that is still ready is one that never waits."""
+
+
 class FakeClock:
     """Implements `Clock`; time passes only in `advance` and `tick`."""
 
@@ -164,8 +171,20 @@ class FakeClock:
         self.tick(end - self._monotonic)
 
     async def _settle(self) -> None:
-        for _ in range(25):
+        """Let all tasks go on until each waits for something.
+
+        Raises:
+            AssertionError: Some task never waits, so no moment is the next.
+        """
+        ready: Sized = getattr(asyncio.get_running_loop(), "_ready", ())
+        for turn in range(_MOST_TURNS):
             await asyncio.sleep(0)
+            if turn >= _LEAST_TURNS and not ready:
+                return
+        raise AssertionError(
+            f"{len(ready)} callbacks are still to run after {_MOST_TURNS} turns of the loop; "
+            "a task must wait for something before the clock is advanced."
+        )
 
 
 # --- a reader --------------------------------------------------------------
