@@ -28,7 +28,8 @@ from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide, compute_retry_delay
 from openclaw_taskmem.domain.errors import LookFailed
 from openclaw_taskmem.engine import waits
-from openclaw_taskmem.engine.context import Context, TargetPreview
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.wait_watcher import TargetPreview
 from openclaw_taskmem.plugin_host.plugin_host import Judges, PluginHost
 from taskmem_hookspecs import (
     Clock,

@@ -13,34 +13,32 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import callers, events
-from openclaw_taskmem.domain.callers import RunningWork, SessionKeys
+from openclaw_taskmem.domain.callers import SessionKeys
 from openclaw_taskmem.domain.changes import rights, stuck
-from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
 from openclaw_taskmem.domain.changes.waits import cancel_open_waits
 from openclaw_taskmem.domain.conditions.targets import LookPolicy
-from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide
 from openclaw_taskmem.domain.policies import KeepPolicy, OutboxPolicy, RunPolicy, StuckPolicy
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes.notices import Notify
+from openclaw_taskmem.engine.live_state import LiveState
+from openclaw_taskmem.engine.wait_watcher import NoWatcher, WaitWatcher
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import (
     Bookmark,
     Change,
     Clock,
-    Condition,
     DroppedRows,
     Maker,
     Message,
@@ -49,7 +47,6 @@ from taskmem_hookspecs import (
     RunQuery,
     RunState,
     StoreSize,
-    Target,
     Task,
     TaskFacts,
     TaskQuery,
@@ -57,13 +54,15 @@ from taskmem_hookspecs import (
     TaskStore,
     TextMatches,
     TextQuery,
-    Value,
     Wait,
     WaitQuery,
     Wake,
     WakeQuery,
 )
-from taskmem_hookspecs.errors import Conflict, NoProvider, TaskNotFound
+from taskmem_hookspecs.errors import Conflict, TaskNotFound
+
+T = TypeVar("T")
+Facts = TypeVar("Facts")
 
 # --- the store as one home sees it ----------------------------------------------------------
 
@@ -220,154 +219,9 @@ class ScopedStore:
         return query.model_copy(update={"home": scope})
 
 
-# --- watching targets ----------------------------------------------------------------------
-
-
-class TargetPreview(Value):
-    """A target as it is before a wait on it is opened, and who can judge the condition."""
-
-    start: str
-    """The place at which a wait opened now starts to read."""
-    tail: str | None = None
-    """The last text on the target; None: it has no text."""
-    note: str | None = None
-    """A sentence about the target for the waiting agent; None: nothing to add."""
-    understood: tuple[UnderstoodSide, ...] = ()
-    """How each side of the condition was parsed, and who judges it."""
-
-
-class WaitWatcher(Protocol):
-    """Watches targets. Each method says on which thread it may be called."""
-
-    def preview_target(self, target: Target, condition: Condition) -> TargetPreview:
-        """Check that a target exists and that a judge can decide the condition.
-
-        For the threads of calls: it blocks until the event loop has answered.
-
-        Raises:
-            TargetNotFound: It does not exist; the text names targets that do.
-            InvalidArguments: No target of its kind can have such a name.
-            NoProvider: No sensor here can watch such a target.
-            ConditionUnclear: No judge can decide it; the text says what would help.
-        """
-        ...
-
-    def find_target_end(self, target: Target) -> str:
-        """Return the place after everything that is on a target now.
-
-        For the threads of calls, as `preview_target`.
-
-        Raises:
-            TargetNotFound: It has ended, and nothing more will come.
-            TaskmemError: As for `preview_target`.
-        """
-        ...
-
-    def list_seconds_left(self) -> Mapping[tuple[str, int], float]:
-        """Return the seconds left of each watched wait and its round, by the monotonic clock.
-
-        For the event loop alone, which opens and ends the watches.
-        """
-        ...
-
-    def read_observation(self, wait_id: str) -> str | None:
-        """Return the last observation of a watched wait; None: nothing yet. For any thread."""
-        ...
-
-    def read_tail(self, wait_id: str) -> str | None:
-        """Return the last lines on the target of a watched wait; None: no text. For any thread."""
-        ...
-
-
-class _NoWatcher:
-    """The `WaitWatcher` when no daemon runs."""
-
-    def preview_target(self, target: Target, condition: Condition) -> TargetPreview:
-        """Refuse: without a daemon nobody would watch the target."""
-        del condition
-        raise NoProvider(f"Nobody watches {target} here; start a daemon.")
-
-    def find_target_end(self, target: Target) -> str:
-        """Refuse: without a daemon nobody watches the target."""
-        raise NoProvider(f"Nobody watches {target} here; start a daemon.")
-
-    def list_seconds_left(self) -> Mapping[tuple[str, int], float]:
-        """Return nothing: no wait is watched."""
-        return {}
-
-    def read_observation(self, wait_id: str) -> str | None:
-        """Return None: no wait is watched."""
-        del wait_id
-        return None
-
-    def read_tail(self, wait_id: str) -> str | None:
-        """Return None: no wait is watched."""
-        del wait_id
-        return None
-
-
-# --- live state ----------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class StorageUse:
-    """The size of the database when it was last measured."""
-
-    taken: int | None = None
-    """Bytes that the database takes; None: not measured yet."""
-    full: bool = False
-    """True if it is too large and nothing more may be dropped."""
-    shared: bool = False
-    """True if other homes have rows in it; then nothing is dropped to make room."""
-    dropped: Counter[str] = field(default_factory=Counter[str])
-    """Rows of each kind dropped since the daemon started."""
-
-
-@dataclass(frozen=True, slots=True)
-class LiveState:
-    """The tables that use cases keep between calls, in the memory of one daemon."""
-
-    used_folders: set[tuple[str, str, bool]] = field(default_factory=set[tuple[str, str, bool]])
-    """Folders already stored: task, path, and whether a command may have changed files in it.
-
-    `engine/ledger.py` keeps it.
-    """
-    named_files: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """By call: the files that its command names and that existed before it.
-
-    `engine/ledger.py` keeps it.
-    """
-    running_work: dict[str, tuple[RunningWork, ...]] = field(
-        default_factory=dict[str, tuple[RunningWork, ...]]
-    )
-    """By session: what its gateway last reported as running for it.
-
-    The daemon's `Gateways` keep it, and drop it when the gateway disconnects.
-    """
-    gateway_starts: dict[str, datetime] = field(default_factory=dict[str, datetime])
-    """By host: when its gateway last started. `engine/gateway_reports.py` keeps it."""
-    uncovered_calls: dict[tuple[str | None, str], tuple[UncoveredCallEntry, ...]] = field(
-        default_factory=dict[tuple[str | None, str], tuple[UncoveredCallEntry, ...]]
-    )
-    """By gateway and session: the first calls of a user's turn that works on no task.
-
-    `engine/turns.py` keeps it.
-    """
-    shown_messages: dict[str, int] = field(default_factory=dict[str, int])
-    """By run: id of the last user message that an answer showed to the run's owner.
-
-    It counts as heard once the owner calls again, since an answer may be lost on its way.
-    `engine/run_handoff.py` keeps it.
-    """
-    storage: StorageUse = field(default_factory=StorageUse)
-    """The size of the database. `engine/retention.py` keeps it."""
-
-
 # --- the context ---------------------------------------------------------------------------
 
 
-T = TypeVar("T")
-Facts = TypeVar("Facts")
 Decision = tuple[Change, T]
 """The change to commit, and the result for the caller."""
 MOST_TRIES: Final = 8
@@ -491,7 +345,7 @@ class Context:
     is_alive: Callable[[str], bool | None] = _return_unknown
     """Tells whether a process is alive, by its identity; None: unknown."""
     new_id: Callable[[str, datetime], str] = new_id
-    wait_watcher: WaitWatcher = field(default_factory=_NoWatcher)
+    wait_watcher: WaitWatcher = field(default_factory=NoWatcher)
     recall_sources: Sequence[RecallSource] = ()
     """The sources of recorded history."""
     ask_reader: Callable[[str, str, Mapping[str, JsonValue]], ReaderAnswer | None] = _read_nothing

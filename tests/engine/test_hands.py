@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.errors import Fenced, RunHeld, RunNotReady
 from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.engine import gateway_reports, notifications, run_recovery, turns
-from openclaw_taskmem.engine.context import LiveState
+from openclaw_taskmem.engine.live_state import LiveState
 from openclaw_taskmem.engine.notifications import NotificationKind
 from openclaw_taskmem.engine.runs import find_question
 from openclaw_taskmem.tools import runs

@@ -16,14 +16,9 @@ from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.wakes.outbox import Delivery
 from openclaw_taskmem.engine import stuck, waits, wakes
-from openclaw_taskmem.engine.context import (
-    Context,
-    Policies,
-    ScopedStore,
-    TargetPreview,
-    WaitWatcher,
-)
+from openclaw_taskmem.engine.context import Context, Policies, ScopedStore
 from openclaw_taskmem.engine.recall import StoredHistory
+from openclaw_taskmem.engine.wait_watcher import TargetPreview, WaitWatcher
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import (

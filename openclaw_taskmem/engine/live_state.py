@@ -1,0 +1,64 @@
+"""Hold what use cases keep between calls, in the memory of one daemon."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from openclaw_taskmem.domain.callers import RunningWork
+from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
+
+
+@dataclass(slots=True)
+class StorageUse:
+    """The size of the database when it was last measured."""
+
+    taken: int | None = None
+    """Bytes that the database takes; None: not measured yet."""
+    full: bool = False
+    """True if it is too large and nothing more may be dropped."""
+    shared: bool = False
+    """True if other homes have rows in it; then nothing is dropped to make room."""
+    dropped: Counter[str] = field(default_factory=Counter[str])
+    """Rows of each kind dropped since the daemon started."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveState:
+    """The tables that use cases keep between calls, in the memory of one daemon."""
+
+    used_folders: set[tuple[str, str, bool]] = field(default_factory=set[tuple[str, str, bool]])
+    """Folders already stored: task, path, and whether a command may have changed files in it.
+
+    `engine/ledger.py` keeps it.
+    """
+    named_files: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """By call: the files that its command names and that existed before it.
+
+    `engine/ledger.py` keeps it.
+    """
+    running_work: dict[str, tuple[RunningWork, ...]] = field(
+        default_factory=dict[str, tuple[RunningWork, ...]]
+    )
+    """By session: what its gateway last reported as running for it.
+
+    The daemon's `Gateways` keep it, and drop it when the gateway disconnects.
+    """
+    gateway_starts: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    """By host: when its gateway last started. `engine/gateway_reports.py` keeps it."""
+    uncovered_calls: dict[tuple[str | None, str], tuple[UncoveredCallEntry, ...]] = field(
+        default_factory=dict[tuple[str | None, str], tuple[UncoveredCallEntry, ...]]
+    )
+    """By gateway and session: the first calls of a user's turn that works on no task.
+
+    `engine/turns.py` keeps it.
+    """
+    shown_messages: dict[str, int] = field(default_factory=dict[str, int])
+    """By run: id of the last user message that an answer showed to the run's owner.
+
+    It counts as heard once the owner calls again, since an answer may be lost on its way.
+    `engine/run_handoff.py` keeps it.
+    """
+    storage: StorageUse = field(default_factory=StorageUse)
+    """The size of the database. `engine/retention.py` keeps it."""
