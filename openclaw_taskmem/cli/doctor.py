@@ -50,7 +50,7 @@ _LATE_SUBJECTS: Final = {
     "daemon.answers": "Answers of the daemon",
     "settings.": "Settings that the daemon has otherwise",
 }
-"""The same for rows that come later, by the beginning of their ids."""
+"""Subjects of the rows that come later, by the beginning of their ids."""
 _STATES: Final = {
     DoctorState.OK: "ok",
     DoctorState.OFF: "off",

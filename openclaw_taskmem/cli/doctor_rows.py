@@ -56,7 +56,8 @@ _NO_HOME: Final = "No daemon starts, so no task is kept, and no agent is woken."
 _NO_START: Final = "No daemon would start from this shell. The one that runs is not affected."
 _NO_DAEMON: Final = "Until it answers, no task is kept, no wait is watched, and no agent is woken."
 _RESTART: Final = "Run: taskmem daemon restart"
-_THEN_RESTART: Final = "then run: taskmem daemon restart"
+_RESTART_CLAUSE: Final = "run: taskmem daemon restart"
+_THEN_RESTART: Final = f"then {_RESTART_CLAUSE}"
 _LARGE_HOME_BYTES: Final = 2048 * MIB
 """Bytes above which a home is large, without what was recorded of the screen."""
 _SCARCE_BYTES: Final = 1024 * MIB
@@ -244,12 +245,13 @@ def check_differences(
     if status is None:
         return
     for name, sentence in find_differences(status, settings, environ):
-        cure = f"Put the value that is meant into {settings.home.config}. {_RESTART}"
-        if name not in FILE_FIRST:
+        advice = f"the value that is meant into {settings.home.config}. {_RESTART}"
+        if name in FILE_FIRST:
+            cure = f"Put {advice}"
+        else:
             cure = (
                 f"Take {name} out of the environment of each host and shell that sets "
-                "it, for that goes before the file, and start those anew. Then: "
-                f"{cure[0].lower()}{cure[1:]}"
+                f"it, for that goes before the file, and start those anew. Then: put {advice}"
             )
         if not name.startswith(PREFIX):
             cure = _RESTART
@@ -275,8 +277,10 @@ def check_plugins(plugins: Sequence[Document]) -> Iterator[DoctorRow]:
             ailing += 1
             ours = str(plugin.get("distribution")).startswith(f"{OUR_DISTRIBUTION} ")
             slow = ours and TookTooLong.__name__ in error
-            advice = "The machine was slow then; if it is so again" if slow else "Tell its author"
-            cure = f"{advice}{',' if slow else ';'} {_RESTART[0].lower()}{_RESTART[1:]}"
+            if slow:
+                cure = f"The machine was slow then; if it is so again, {_RESTART_CLAUSE}"
+            else:
+                cure = f"Tell its author; {_RESTART_CLAUSE}"
             yield build_warn_row(row, f"It has failed; {error}.", cure)
     names = [str(each["name"]) for each in plugins if each["state"] == "on"]
     off = [str(each["name"]) for each in plugins if each["state"] == "off"]
@@ -329,7 +333,7 @@ def check_readers(readers: Sequence[Document]) -> Iterator[DoctorRow]:
         yield _build_off_row(
             "readers",
             "Nobody reads what rules cannot judge, so waits in free English are "
-            "refused; the forms of docs/conditions.md need nobody.",
+            'refused; a form such as "text" appears, exits, or quiet for 30 s needs nobody.',
         )
 
 

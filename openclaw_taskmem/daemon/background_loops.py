@@ -53,7 +53,7 @@ _MOST_TROUBLE: Final = timedelta(seconds=20)
 DROP_SECONDS: Final = 3_600.0
 """Interval between two deletions of expired rows."""
 DROP_ON_SECONDS: Final = 60.0
-"""The same while there are more rows than one deletion takes."""
+"""Interval between two deletions while there are more expired rows than one of them takes."""
 SURE_SECONDS: Final = 300.0
 """How long the clock must run without a jump before ended rows are deleted for their age; a wrong
 clock is often corrected soon after start."""

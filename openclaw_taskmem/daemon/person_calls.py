@@ -211,7 +211,7 @@ _CANCEL_WAIT: Final = "cancel_wait"
 LOOK: Final = "look"
 """Have the doctor look at every link."""
 _LOOK_WITH_PROOF: Final = "prove"
-"""The same, with a wake as proof."""
+"""Have the doctor look at every link, with a wake as proof."""
 BEGUN_REPLY: Final = "The doctor looks at every link."
 BUSY_REPLY: Final = "The doctor is looking already. Ask again when its report is here."
 

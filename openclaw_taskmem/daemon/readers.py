@@ -168,7 +168,7 @@ ASK_SECONDS: Final = 10.0
 """How long a use case waits for an answer."""
 _CURE: Final = (
     "See that its provider is there and takes the key; it is asked again by itself. "
-    "Until it answers, give wake_when in the forms of docs/conditions.md"
+    'Until it answers, give wake_when in a form such as "text" appears, exits, or quiet for 30 s'
 )
 """Advice for the user while a reader fails."""
 _NOT_LOOKED_AT: Final = ReaderStatus(readiness=Readiness.AWAY, detail="")

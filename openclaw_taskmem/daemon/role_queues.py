@@ -27,7 +27,7 @@ from taskmem_hookspecs import (
 ALONE_SECONDS: Final = 60.0
 """Maximum interval between two reads of a queue without a signal."""
 SHARED_SECONDS: Final = 5.0
-"""The same if other daemons write to the database."""
+"""Maximum interval between two reads of a queue if other daemons write to the database."""
 _PLACE: Final = "now"
 """The only place of a queue: all queued runs count, whenever they came."""
 

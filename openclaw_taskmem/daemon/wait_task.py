@@ -39,7 +39,7 @@ _LAST_LOOK_SECONDS: Final = 0.4
 """Time limit at the deadline for each of: a look in progress, the last look, and the reading of
 what the target showed before."""
 _LATE_LOOK_SECONDS: Final = 5.0
-"""The same for a look in progress if the deadline passed before the wait could be watched."""
+"""Time limit for a look in progress if the deadline passed before the wait could be watched."""
 
 _SLOW_LOOK: Final = timedelta(seconds=1)
 """How long before the deadline a look must have begun to count as one that sees nothing."""

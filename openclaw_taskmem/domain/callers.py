@@ -132,7 +132,7 @@ STDOUT: Final = "stdout"
 MCP: Final = "mcp"
 """Host of an agent whose MCP client gave no name; else the prefix of that name."""
 SHELL: Final = "shell"
-"""The same for an agent that runs a command in its host's shell."""
+"""Host of an agent that runs a command in its host's shell, or the prefix of its host's name."""
 NAME_LENGTH: Final = 64
 """Most characters of such a name."""
 OWED_STATES: Final = (WakeState.DUE, WakeState.SENT)

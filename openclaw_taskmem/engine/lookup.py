@@ -50,11 +50,11 @@ from taskmem_hookspecs import (
 _SHORTEST_END: Final = 4
 """Characters of the shortest end of an id that counts."""
 _SHOWN_END: Final = 7
-"""The same in lists and refusals."""
+"""Characters of the shortest end of an id that lists and refusals show."""
 ID_CANDIDATES: Final = 1_000
 """Newest waits, and wakes, among which a part of an id is looked for."""
 ALL_ID_CANDIDATES: Final = 100_000
-"""The same, if nothing is found among these."""
+"""Newest waits, and wakes, that are searched if no id among `ID_CANDIDATES` fits."""
 _NAMED_TASKS: Final = 50
 """Tasks with the words in their name, latest first, that are considered."""
 _LISTED_TASKS: Final = 5

@@ -19,7 +19,7 @@ from taskmem_hookspecs import Checkup, DoctorCheck, DoctorRow, DoctorState
 CHECK_SECONDS: Final = 30.0
 """Seconds that a check may take until its next row."""
 COSTLY_SECONDS: Final = 90.0
-"""The same for a check that costs something, such as a model's turn."""
+"""Seconds until the next row of a check that costs something, such as a model's turn."""
 _TIDY_SECONDS: Final = 15.0
 """Seconds that a cancelled check may take to clean up."""
 MOST_ROWS: Final = 200

@@ -400,7 +400,7 @@ class JudgementScheduler:
         self._judged: Thumbnail | None = None
         """The target as it was last judged as a whole, or is being judged."""
         self._judged_before: Thumbnail | None = None
-        """The same before the current judgement."""
+        """The target as it was judged as a whole before the current judgement."""
         self._judged_number: int | None = None
         """The last look judged as a whole without result; None: there was none."""
 

@@ -43,7 +43,7 @@ RESERVED_QUESTIONS: Final = 3
 _QUIET_SECONDS: Final = 6.0
 """Minimum silence of the output before a question. Seconds."""
 _LONGEST_QUIET: Final = 15.0
-"""The same for output with regular pauses, such as a line every 7 s. Seconds."""
+"""Minimum silence of output with regular pauses, such as a line every 7 s. Seconds."""
 _BEAT_SECONDS: Final = 30.0
 """Additional delay for output that never falls silent. Seconds."""
 _REST_GROWTH: Final = 8.0

@@ -75,6 +75,11 @@ def test_a_row_names_the_files_that_its_example_touches(change: dict[str, Any]) 
     }
 
 
+def test_no_row_names_a_file_twice() -> None:
+    twice = {row: files for row, files in read_rows().items() if len(files) > len({*files})}
+    assert twice == {}
+
+
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change["to"][:40])
 def test_the_place_to_edit_is_in_each_other_file(change: dict[str, Any]) -> None:
     places = change["at"].items()

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import ast
+import re
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from openclaw_taskmem.config import list_variables
 from tests.structure.names import PRODUCT, ROOT, is_lone_participle, list_faults, list_file_faults
 
 ALL = (*PRODUCT, "tests", "bench")
 LONGEST_TEST_NAME = 60
+QUOTED_NAME = re.compile(r"`([A-Za-z]+_\w+|_\w+|[A-Z]{2,}|[A-Z]\w*[a-z]\w*)`")
+"""A name that a docstring quotes, and that looks like one of code: no lone word of prose."""
+OTHER_NAMES = {
+    "PR_SET_PDEATHSIG",
+    "TASKMEM_X_Y",
+    "limit_concurrency",
+    "task_1kjkb3q000bgeqtr",
+    "task_not_found",
+    "x_y",
+}
+"""Examples, and names of libraries and of the system, which docstrings quote."""
+STATEMENT_STARTS = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
+"""Tokens after which a string stands alone."""
 
 
 class Statement(NamedTuple):
@@ -113,3 +130,40 @@ def test_constants_and_locals_are_nouns() -> None:
 )
 def test_a_riddle_is_recognised(code: str, faults: list[str]) -> None:
     assert [*list_file_faults(ast.parse(code))] == faults
+
+
+# --- names in docstrings ----------------------------------------------------------
+
+
+@cache
+def list_code_names() -> frozenset[str]:
+    """Return the words of the product's code without comments and docstrings."""
+    words = list_variables()
+    for path in (path for root in PRODUCT for path in (ROOT / root).rglob("*")):
+        if path.suffix == ".js":
+            words |= {*re.findall(r"\w+", path.read_text("utf-8"))}
+        elif path.suffix == ".py":
+            words |= {path.stem, *path.parent.parts, *read_python_names(path)}
+    return frozenset(words)
+
+
+def read_python_names(path: Path) -> Iterator[str]:
+    """Yield the names in a file, and the words of its strings, without those that stand alone."""
+    alone = True
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type == tokenize.NAME or (token.type == tokenize.STRING and not alone):
+                yield from re.findall(r"\w+", token.string)
+            if token.type not in (tokenize.COMMENT, tokenize.NL):
+                alone = token.type in STATEMENT_STARTS
+
+
+def test_the_names_in_docstrings_exist() -> None:
+    known = list_code_names() | OTHER_NAMES
+    gone = {
+        f"{text.at}: {name}"
+        for text in pick_product_statements(ast.Constant)
+        for name in QUOTED_NAME.findall(text.words)
+        if name not in known
+    }
+    assert gone == set()

@@ -198,7 +198,7 @@ def build_user_handoff(
 
     `attached` maps a new run id to an attached task and its previous run (None: none). The id is
     used if the task has no open run. An attached task goes along if it has no run, or a run of the
-    same owner in a state of `REVIEWED`.
+    same owner in one of `_REVIEWABLE_STATES`.
     """
     asked = [
         _hand_attached_task(other, run, new, last, now) for new, (other, last) in attached.items()

@@ -112,7 +112,7 @@ _NOTE_BYTES: Final = 300
 def describe_owner_gone(why: str | None, messages: Sequence[Message]) -> str:
     """Tell the agent that claims a run why the last owner is gone, with the last note.
 
-    `why` is one of the keys of `LEFT`; `messages` are the task's newest, oldest first.
+    `why` is one of the keys of `LEFT_SENTENCES`; `messages` are the task's newest, oldest first.
     """
     gone = LEFT_SENTENCES[why]
     spoken = [message for message in messages if message.role is not Role.SYSTEM]

@@ -68,20 +68,18 @@ class ActCondition(StrEnum):
     GONE = "once its agent is gone"
 
 
-_Y, _N, _F, _I = ActCondition.YES, ActCondition.NO, ActCondition.FREE, ActCondition.IDLE
-_E, _G = ActCondition.ENDED, ActCondition.GONE
 TABLE: Final[Mapping[Act, Mapping[Tie, ActCondition]]] = {
-    act: dict(zip(Tie, row, strict=True))
+    act: dict(zip(Tie, (ActCondition[name] for name in row.split()), strict=True))
     for act, row in {
-        Act.LIST: (_Y, _Y, _Y, _Y, _Y, _Y, _N),
-        Act.READ: (_Y, _Y, _Y, _Y, _Y, _N, _N),
-        Act.SAY: (_Y, _Y, _Y, _Y, _Y, _N, _N),
-        Act.WRITE: (_Y, _Y, _F, _N, _E, _N, _N),
-        Act.WAIT: (_Y, _Y, _Y, _G, _N, _N, _N),
-        Act.CLAIM: (_F, _Y, _F, _G, _F, _Y, _G),
-        Act.TAKE_UP: (_Y, _Y, _F, _G, _E, _G, _G),
-        Act.CANCEL: (_Y, _Y, _Y, _G, _I, _N, _N),
-        Act.RESET: (_Y, _Y, _Y, _G, _I, _N, _G),
+        Act.LIST: "YES YES YES YES YES YES NO",
+        Act.READ: "YES YES YES YES YES NO NO",
+        Act.SAY: "YES YES YES YES YES NO NO",
+        Act.WRITE: "YES YES FREE NO ENDED NO NO",
+        Act.WAIT: "YES YES YES GONE NO NO NO",
+        Act.CLAIM: "FREE YES FREE GONE FREE YES GONE",
+        Act.TAKE_UP: "YES YES FREE GONE ENDED GONE GONE",
+        Act.CANCEL: "YES YES YES GONE IDLE NO NO",
+        Act.RESET: "YES YES YES GONE IDLE NO GONE",
     }.items()
 }
 """The acts that each tie to a task allows."""

@@ -291,7 +291,7 @@ class UpdateResult(Value):
     ledger: tuple[LedgerEntry, ...] | None = None
     """The things that the task made, if the update completes it; None: it does not."""
     made: str = ""
-    """The same in a sentence or two."""
+    """The things that the task made, in a sentence or two; empty: none are told."""
 
 
 def apply_update(

@@ -213,7 +213,7 @@ class SandboxLooks(StrEnum):
     NONE = "none"
     """Only what its session runs."""
     ALL = "all"
-    """The same as any agent."""
+    """All that an agent outside a sandbox may look at."""
 
 
 class LookPolicy(Value):

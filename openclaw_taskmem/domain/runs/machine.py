@@ -8,8 +8,7 @@
 
 A run that has ended never changes its state; it takes only events that every state allows, such as
 `OwnerSeen`. Reopening its task begins a new run. Each change of state and each claim adds an entry
-to the event log. `run_events` has the events, `run_claims` decides who
-may claim a run and write for it.
+to the event log. `current_run` decides who may claim a run and write for it.
 
 [1] For a few seconds after a gateway's start it has one, for the gateway's own recovery.
 [2] None between turns: the owner is not expected to report.

@@ -97,7 +97,7 @@ class NoticeKind(StrEnum):
     STEP = "step"
     """Steps of the plan are done."""
     PROGRESS = "progress"
-    """The same, of a run in the background."""
+    """Steps of the plan are done by a run in the background."""
     WAITING = "waiting"
     """A wait begins."""
     WORDS = "words"

@@ -130,14 +130,14 @@ async def _check_version(
         )
         return (warn if found else fail)("version", sentence, cure)
     output = await _run_openclaw(program, ("--version",), environ)
-    number = re.search(r"\b(\d{4})\.(\d+)(?:\.\d+)?\b", output or "")
+    number = re.search(r"\b(\d{4})\.(\d+)(?:\.(\d+))?\b", output or "")
     if number is None:
         return warn(
             "version",
             f"{program} does not tell its version.",
             f"See what this says: {program} --version",
         )
-    if (int(number[1]), int(number[2])) < OLDEST_VERSION:
+    if tuple(map(int, number.groups(default=0))) < OLDEST_VERSION:
         return fail(
             "version", f"OpenClaw is {number[0]}, and the plug-in needs {oldest} or newer.", _UPDATE
         )

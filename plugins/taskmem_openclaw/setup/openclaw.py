@@ -36,8 +36,8 @@ from taskmem_openclaw.setup.config_edits import (
 from taskmem_openclaw.setup.config_edits import Path as Keys
 from taskmem_setup import write_file
 
-OLDEST_VERSION: Final = (2026, 9)
-"""The first version whose plug-in interface has everything that the plug-in uses."""
+OLDEST_VERSION: Final = (2026, 9, 6)
+"""The version with which the plug-in is tested; an older one may lack what it uses."""
 CALL_SECONDS: Final = 300.0
 """Time limit of one call, after which it is killed. Seconds."""
 
@@ -236,7 +236,7 @@ def find_openclaw(environ: Mapping[str, str], home: Path) -> OpenClaw:
             f"{_format_output_tail(answer.output)}). Set TASKMEM_OPENCLAW_BIN to "
             "OpenClaw's command."
         )
-    if (int(found[1]), int(found[2])) < OLDEST_VERSION:
+    if tuple(map(int, found.groups())) < OLDEST_VERSION:
         oldest = ".".join(map(str, OLDEST_VERSION))
         raise OpenClawSetupFailed(
             f"OpenClaw {found[0]} is too old; update it to {oldest} or newer and run this again."

@@ -29,13 +29,13 @@ _TABLES: Final = {
 _TIMES: Final = "The run took "
 """Begins the line with the times of the run, and with the wakes of silent agents."""
 _GOALS_TITLE: Final = "| asked | goal | last run |"
-_README_TITLE: Final = "| memory | success | with 3 kills | doubled |"
+_README_TITLE: Final = "| memory | every step | 3 kills | doubled |"
 _README_NAMES: Final = {
-    "packet": "`packet`: Task memory",
-    "notes_before_and_after": "`notes_before_and_after` each call",
-    "openclaw_recovery": "`openclaw_recovery`, a model",
-    "notes/careful": "`notes/careful`: looks first",
-    "notes": "`notes` after each step",
+    "packet": "Task memory",
+    "notes_before_and_after": "notes before and after each call",
+    "openclaw_recovery": "OpenClaw's recovery, modelled: 3 at most",
+    "notes": "notes after each step",
+    "notes/careful": "those, and looks first",
 }
 _FORMS: Final = {
     **dict.fromkeys(("success", "step_accuracy", "resume_rate"), ".1%"),

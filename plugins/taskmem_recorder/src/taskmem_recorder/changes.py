@@ -30,7 +30,7 @@ _STEP: Final = [255 if level > _LEAST_DIFFERENCE else 0 for level in range(256)]
 STILL_SECONDS: Final = 0.7
 """How long a change must stand still. Seconds."""
 NEAR_STILL_SECONDS: Final = 2.0
-"""The same near something that moves, where text is typed or a bar grows. Seconds."""
+"""How long a change must stand still near what moves, such as a growing bar. Seconds."""
 MOST_PATIENCE: Final = 4.0
 """Maximum time that a change may move before a picture. Seconds."""
 PICTURE_GAP: Final = 2.0
@@ -53,8 +53,8 @@ _LEAST_REST: Final = 0.5
 """How long a busy block must stand still at least to have come to rest. Seconds."""
 _REST_GAPS: Final = 1.25
 _SLOW_REST_GAPS: Final = 2.2
-"""The same, as a multiple of its longest gap between changes: a short one, or one above
-`_SLOW_GAP`, since a tick of a clock may be too small to be detected."""
+"""How long it must stand still, as a multiple of its longest gap between changes: a short one, or
+one above `_SLOW_GAP`, since a tick of a clock may be too small to be detected."""
 _SLOW_GAP: Final = 0.9
 _LONGEST_GAP: Final = 2.0
 """Longer gaps are not part of a rhythm. Seconds."""

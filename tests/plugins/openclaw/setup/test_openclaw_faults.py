@@ -86,7 +86,7 @@ def test_where_there_never_was_an_openclaw_nothing_is_left(set_up_openclaw, monk
 @pytest.mark.parametrize(
     ("out", "status", "word"),
     [
-        ("OpenClaw 2026.8.31 (abc)", 0, "2026.8.31 is too old; update it to 2026.9"),
+        ("OpenClaw 2026.9.5 (abc)", 0, "2026.9.5 is too old; update it to 2026.9.6"),
         ("something else", 0, "told no version"),
         ("node: not found", 127, "(status 127: node: not found)"),
     ],
