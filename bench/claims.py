@@ -385,14 +385,14 @@ class Claimer:
         return run
 
     def _write(self, run: Run, status: TaskStatus | None = None) -> None:
-        wish = UpdateRequest(
+        request = UpdateRequest(
             message=SAID.format(run.token),
             status=status,
             completed_steps=(1,),
             token=run.token,
             caller=self._caller,
         )
-        tasks.write_update(self._context, run.task_id, wish)
+        tasks.write_update(self._context, run.task_id, request)
 
     def _hand_back(self, run: Run) -> None:
         run_handoff.hand_off_task(

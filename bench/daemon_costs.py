@@ -1,4 +1,4 @@
-"""Costs of a daemon: starts of its faces, idling, and a pass that finds stuck tasks."""
+"""Costs of a daemon: starts of its clients, idling, and a pass that finds stuck tasks."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def make_home() -> Iterator[Home]:
 
 
 def build_environment(home: Home) -> dict[str, str]:
-    """Return the environment of a daemon and its faces: nobody's settings but ours."""
+    """Return the environment of a daemon and its clients: nobody's settings but ours."""
     # What pip installs is compiled once, so what is measured may be, too.
     foreign = ("TASKMEM_", "OPENCLAW_", "PYTHONDONTWRITEBYTECODE")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}

@@ -91,28 +91,28 @@ class Machine:
         home, mark = self.homes[host], f"mark {number}."
         log = home.folder.parent / f"{number % 10}.log"
         log.touch()
-        wish: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "target": f"pty:file:{log}",
             "wake_when": f'"{mark}" appears',
             "timeout": SECONDS * 2,
         }
         if self.chance.random() < 0.3 and home.folder in self.tasks:
-            wish["task_id"] = self.chance.choice(self.tasks[home.folder])
+            arguments["task_id"] = self.chance.choice(self.tasks[home.folder])
         if host == "openclaw":
             session = self.chance.choice(SESSIONS)
-            if "task_id" in wish:
+            if "task_id" in arguments:
                 # A session may not wait for a task that another one holds.
-                wish["task_id"] = self.tasks[home.folder][SESSIONS.index(session)]
-            answer = self._call(session, "smart_wait", **wish)
+                arguments["task_id"] = self.tasks[home.folder][SESSIONS.index(session)]
+            answer = self._call(session, "smart_wait", **arguments)
         else:
             session = None
             if self.chance.random() < 0.3:
-                wish["session_key"] = self.chance.choice([*SESSIONS, "main"])
-            failed, answer = self._relays[host].call("smart_wait", wish)
+                arguments["session_key"] = self.chance.choice([*SESSIONS, "main"])
+            failed, answer = self._relays[host].call("smart_wait", arguments)
             if failed and answer["error"] == "not_allowed":
                 for others in ("session_key", "task_id"):
-                    wish.pop(others, None)
-                failed, answer = self._relays[host].call("smart_wait", wish)
+                    arguments.pop(others, None)
+                failed, answer = self._relays[host].call("smart_wait", arguments)
             if failed:
                 raise SystemExit(answer["message"])
         self.asked.append(AskedWait(answer["wait_id"], home, mark, session))

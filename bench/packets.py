@@ -54,7 +54,7 @@ def resume_packet() -> Iterator[Figure]:
     yield millis("resume packet from 10,000 messages", times, 10)
     yield amount("its size", sizes, "KiB", packet.LIMIT / 1024)
     yield millis("a whole alert: found, packed, durable", alerts)
-    with open_talk(thread.READ, LONGEST) as (store, task_id):
+    with open_talk(thread.MOST_READ_MESSAGES, LONGEST) as (store, task_id):
         times, sizes = _time_packets(store, plugin_host, task_id, LONG)
     yield millis("resume packet from messages of 64 KiB, the longest there are", times)
     yield amount("its size", sizes, "KiB", packet.LIMIT / 1024)
@@ -136,7 +136,7 @@ def _make_packer(store: TaskStore, plugin_host: PluginHost, task_id: str) -> Cal
             ResumeFacts(
                 task=facts.task,
                 waits=facts.waits,
-                messages=tuple(store.read_records(Message, task_id, thread.READ)),
+                messages=tuple(store.read_records(Message, task_id, thread.MOST_READ_MESSAGES)),
                 verdict=verdict,
                 wake_id="wake_06dq3z8v1h2k9f",
                 now=now,

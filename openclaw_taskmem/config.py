@@ -45,7 +45,7 @@ _COUNTS: Final = {
 They are validated here, because a plug-in would notice only when it first needs one, maybe hours
 after the start.
 """
-_FROM_ONE: Final = frozenset({"max_rounds", "step_tools", "keep_mb"})
+_POSITIVE_COUNTS: Final = frozenset({"max_rounds", "step_tools", "keep_mb"})
 """Whole numbers for which 0 would fail every task, or allow no call or row."""
 PLUGIN_SETTINGS: Final = frozenset(_COUNTS) | {
     "openclaw_bin",
@@ -56,9 +56,9 @@ PLUGIN_SETTINGS: Final = frozenset(_COUNTS) | {
     "tmux_socket",
 }
 """Settings of the built-in plug-ins, which read them from the environment."""
-_OF_HOME: Final = ("wake_transport", "notify", "openclaw_bin")
+_DELIVERY_SETTINGS: Final = ("wake_transport", "notify", "openclaw_bin")
 """Settings of delivery: one daemon serves all hosts, whichever has started it."""
-FILE_FIRST: Final = frozenset(f"{PREFIX}{name.upper()}" for name in _OF_HOME)
+FILE_FIRST: Final = frozenset(f"{PREFIX}{name.upper()}" for name in _DELIVERY_SETTINGS)
 """The variables of these settings."""
 DEFAULT_READERS: Final = ("gemini", "host")
 """Readers of the built-in plug-ins, which the setting names by default."""
@@ -274,9 +274,9 @@ def read_settings(environ: MutableMapping[str, str]) -> tuple[Settings, Mapping[
             text = environ.get(variable, "").strip()
             if not text:
                 from_file[variable] = f"{name} in {home.config}"
-            if name in _OF_HOME and text not in ("", value):
+            if name in _DELIVERY_SETTINGS and text not in ("", value):
                 odd.append(f"{variable}={text} does not count: {home.config} has one.")
-            environ[variable] = value if name in _OF_HOME else text or value
+            environ[variable] = value if name in _DELIVERY_SETTINGS else text or value
     values = _move_to_policies(_parse_settings(environ, known, from_file, wrong))
     for name, least in _COUNTS.items():
         variable = f"{PREFIX}{name.upper()}"
@@ -356,7 +356,7 @@ def _parse_setting(name: str, raw: str, default: object) -> object:
     if isinstance(default, bool):
         return _parse_switch(variable, raw)
     if isinstance(default, int):
-        least = 1 if name in _FROM_ONE else 0
+        least = 1 if name in _POSITIVE_COUNTS else 0
         if not _WHOLE_NUMBER.fullmatch(raw) or int(raw) < least:
             takes = f"it takes a whole number from {least} to 999,999,999, for example {default}."
             raise SettingsInvalid(f"{variable} is {raw!r}; {takes}")

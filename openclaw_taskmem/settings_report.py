@@ -22,21 +22,21 @@ from openclaw_taskmem.config import (
 from openclaw_taskmem.domain.text.redaction import scrub
 from taskmem_hookspecs.errors import SettingsInvalid
 
-_OF_OPENCLAW: Final = (
+_OPENCLAW_VARIABLES: Final = (
     "OPENCLAW_HOME",
     "OPENCLAW_STATE_DIR",
     "OPENCLAW_CONFIG_PATH",
     "OPENCLAW_GATEWAY_PORT",
 )
 """OpenClaw's own variables, by which the built-in plug-ins locate it."""
-_OPENCLAW_LOCATORS: Final = frozenset({f"{PREFIX}OPENCLAW_BIN", *_OF_OPENCLAW})
+_OPENCLAW_LOCATORS: Final = frozenset({f"{PREFIX}OPENCLAW_BIN", *_OPENCLAW_VARIABLES})
 """Variables that count only while no gateway of OpenClaw is connected."""
 _KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 """Variables that may contain a key for Gemini."""
 _NAME_LIKENESS: Final = 0.85
 """How alike a misspelt name is to the one that is meant, from 0 to 1."""
 _DEFAULT_SOURCE: Final = "default"
-_OF_PLUGINS: Final = {
+_PLUGIN_DEFAULTS: Final = {
     f"{PREFIX}GEMINI_CALLS_PER_DAY": "1000",
     f"{PREFIX}GEMINI_MODEL": "gemini-3.5-flash-lite",
     f"{PREFIX}HOST_CALLS_PER_DAY": "200",
@@ -60,7 +60,7 @@ def list_changed_settings(settings: Settings, environ: Mapping[str, str]) -> dic
         for name, value in list_values(settings).items()
         if name not in PER_CALLER_SETTINGS and value != defaults[name]
     }
-    others = (*(f"{PREFIX}{name.upper()}" for name in PLUGIN_SETTINGS), *_OF_OPENCLAW)
+    others = (*(f"{PREFIX}{name.upper()}" for name in PLUGIN_SETTINGS), *_OPENCLAW_VARIABLES)
     chosen |= {name: environ[name].strip() for name in others if environ.get(name)}
     chosen |= {name: "set" for name in _KEYS if environ.get(name, "").strip()}
     return {name: scrub(value) for name, value in chosen.items() if value}
@@ -156,7 +156,7 @@ def read_settings_list(environ: Mapping[str, str]) -> dict[str, Any]:
         f"{PREFIX}DATABASE_URL": settings.database,
         # OpenClaw's plug-in reads this one itself; without it, what was chosen in set-up counts.
         f"{PREFIX}HOLD_BACK": "as chosen in set-up",
-        **_OF_PLUGINS,
+        **_PLUGIN_DEFAULTS,
     }
     values |= {name: each for name, each in defaults.items() if not read.get(name, "").strip()}
     values |= list_changed_settings(settings, read) | {name: read[name] for name in wrong}

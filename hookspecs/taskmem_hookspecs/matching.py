@@ -164,7 +164,7 @@ _LINK_BEHIND: Final = re.compile(
     rf"(?:{_NUMBER}|(?P<nothing>(?:nan|inf|null|none)\b))?",
     re.IGNORECASE,
 )
-_NUMBER_BEFORE: Final = re.compile(
+_LEADING_NUMBER: Final = re.compile(
     rf"(?<![\w.,:/$-])({_DIGITS})(?:(?: (?:out )?of | ?/ ?){_DIGITS})?"
     r"(?:%| ?[KMGTP]?i?B)?[ \t]{1,40}[\"'`(\[]?$",
     re.IGNORECASE,
@@ -198,7 +198,7 @@ def _find_number_between(before: str, behind: str) -> float | None:
     if follows["bound"]:
         return _read_number(number)
     last = before.rstrip(" \t\"'`([")[-1:]
-    leads = _NUMBER_BEFORE.search(before) if last.isdigit() or last in "%Bb" else None
+    leads = _LEADING_NUMBER.search(before) if last.isdigit() or last in "%Bb" else None
     if leads is None or follows["joined"]:
         return _read_number(number)
     if number is None or follows["parted"]:

@@ -44,7 +44,7 @@ _SECRET_PATHS: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_OF_HOME: Final = re.compile(
+_HOME_SECRETS: Final = re.compile(
     r"/(?:config\.toml\Z|home\.id\Z|(?:terminals|pictures|recordings|recall|setup)/)"
 )
 """Secret paths within the state folder; recordings are watched by their names."""
@@ -87,4 +87,4 @@ def is_hidden(path: str, home: str | None = None) -> bool:
     if not home or not _is_within(path, home):
         return False
     below = path[len(resolve_links(home).rstrip("/")) :]
-    return _OF_HOME.match(below.casefold()) is not None
+    return _HOME_SECRETS.match(below.casefold()) is not None

@@ -20,7 +20,7 @@ from openclaw_taskmem.home import Home, HomeRefused
 MAX_LINE: Final = 1024 * 1024
 """Bytes of the longest line sent to the daemon, with its newline."""
 
-_Face = Literal["mcp", "client"]
+_ClientKind = Literal["mcp", "client"]
 
 _PROTOCOL: Final = 1
 """Version of the opening; the daemon refuses others."""
@@ -56,7 +56,7 @@ class _DaemonAbsent(Exception):
 class Link:
     """One open connection, for one thread; a context manager that closes it."""
 
-    def __init__(self, sock: socket.socket, face: _Face) -> None:
+    def __init__(self, sock: socket.socket, client_kind: _ClientKind) -> None:
         """Open the conversation.
 
         Raises:
@@ -71,7 +71,7 @@ class Link:
         """Bytes received after the last line that was read."""
         self._last_id = 0
         _check_peer(sock)
-        answer = self._open(face)
+        answer = self._open(client_kind)
         self.pid: Final = int(answer["pid"])
         """The daemon's process id."""
         self.version: Final = str(answer["version"])
@@ -128,13 +128,13 @@ class Link:
             raise _build_refusal_error(refusal)
         return answer.get("result")
 
-    def _open(self, face: _Face) -> dict[str, Any]:
+    def _open(self, client_kind: _ClientKind) -> dict[str, Any]:
         try:
             due = _now() + _OPENING_SECONDS
             self._wait_at_most(due)
             opening = {
                 "taskmem": _PROTOCOL,
-                "face": face,
+                "face": client_kind,
                 "folder": _find_working_folder(),
                 "tools": os.environ.get("TASKMEM_TOOLS"),
             }
@@ -188,26 +188,26 @@ class Link:
             raise TimeoutError
 
 
-def connect(home: Home, face: _Face = "client") -> Link:
+def connect(home: Home, client_kind: _ClientKind = "client") -> Link:
     """Connect to the running daemon; start none.
 
-    `face`: the protocol, `client` for `Link.call`, `mcp` for raw MCP.
+    `client_kind`: the protocol, `client` for `Link.call`, `mcp` for raw MCP.
 
     Raises:
         LinkError: `daemon_unavailable` if none answers; else its own refusal.
     """
     try:
-        return _open_link(home, face)
+        return _open_link(home, client_kind)
     except _DaemonAbsent as error:
         raise _build_unanswered_error(home, error.words) from None
 
 
-def _open_link(home: Home, face: _Face) -> Link:
+def _open_link(home: Home, client_kind: _ClientKind) -> Link:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.settimeout(_OPENING_SECONDS)
         sock.connect(os.fspath(home.socket))
-        return Link(sock, face)
+        return Link(sock, client_kind)
     except PermissionError:
         sock.close()
         raise _build_absence_error(
@@ -225,7 +225,7 @@ def _open_link(home: Home, face: _Face) -> Link:
 def connect_or_start(
     home: Home,
     environ: Mapping[str, str],
-    face: _Face = "client",
+    client_kind: _ClientKind = "client",
     command: Sequence[str] | None = None,
 ) -> Link:
     """Connect to the daemon; wait for one that is starting or ending; start one if there is none.
@@ -243,18 +243,18 @@ def connect_or_start(
     """
     try:
         home.require_own()
-        return _open_link(home, face)
+        return _open_link(home, client_kind)
     except HomeRefused as error:
         raise LinkError(error.name, str(error)) from error
     except _DaemonAbsent:
         from openclaw_taskmem.cli.daemon_process import DaemonStart
     try:
         start = DaemonStart(home, environ, command)
-        if face == "client" and sys.stderr.isatty():
+        if client_kind == "client" and sys.stderr.isatty():
             print("The daemon starts …", file=sys.stderr)  # noqa: T201 - a person waits for it
         for _ in start.iterate_attempts():
             with suppress(_DaemonAbsent):
-                link = _open_link(home, face)
+                link = _open_link(home, client_kind)
                 link.waited = True
                 return link
     except HomeRefused as error:

@@ -15,7 +15,7 @@ from openclaw_taskmem import __version__
 from openclaw_taskmem.cli import backup_commands, daemon_commands, list_commands, task_commands
 from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.cli.command_output import (
-    AS_JSON,
+    JSON_OPTION,
     call_daemon,
     exit_on_signals,
     fail,
@@ -251,7 +251,7 @@ class _ErrorReportingGroup(click.Group):
     invoke_without_command=True,
 )
 @click.version_option(__version__, "-V", "--version", prog_name="taskmem")
-@AS_JSON
+@JSON_OPTION
 @click.pass_context
 def cli(context: click.Context, *, as_json: bool) -> None:
     """Memory, patience and proof for AI agents that work for hours.

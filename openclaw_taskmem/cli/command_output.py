@@ -95,9 +95,9 @@ def explain_agents_shell(environ: Mapping[str, str]) -> str | None:
 # --- what commands share -------------------------------------------------------------------
 
 
-AS_JSON: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+JSON_OPTION: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 YES_OPTION: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask once more.")
-ENDED_TOO: Final = click.option("--all", "ended_too", is_flag=True, help="Include ended ones.")
+ENDED_OPTION: Final = click.option("--all", "ended_too", is_flag=True, help="Include ended ones.")
 _ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 

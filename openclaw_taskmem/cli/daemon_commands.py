@@ -18,7 +18,7 @@ import click
 
 from openclaw_taskmem.cli.client import LinkError, connect, connect_or_start
 from openclaw_taskmem.cli.command_output import (
-    AS_JSON,
+    JSON_OPTION,
     build_tool_call,
     call_daemon,
     fail,
@@ -290,7 +290,7 @@ def _print_settings(found: Mapping[str, Any]) -> None:
 
 
 @click.command()
-@AS_JSON
+@JSON_OPTION
 def settings(*, as_json: bool) -> None:
     """Show every setting, its value, and where that is from."""
     from openclaw_taskmem.settings_report import read_settings_list
@@ -313,7 +313,7 @@ def mcp() -> None:
 
 
 @click.command()
-@AS_JSON
+@JSON_OPTION
 def status(*, as_json: bool) -> None:
     """Show whether a daemon runs, and what it serves; start none."""
     home = find_home(os.environ)
@@ -367,7 +367,7 @@ def call(tool: str, arguments: str) -> None:
 
 
 @click.command()
-@AS_JSON
+@JSON_OPTION
 def tools(*, as_json: bool) -> None:
     """List the tools that an agent may call; --json adds their schemas."""
     found = call_daemon("tools", profile=os.environ.get("TASKMEM_TOOLS"))
@@ -383,7 +383,7 @@ def tools(*, as_json: bool) -> None:
 
 
 @click.command()
-@AS_JSON
+@JSON_OPTION
 def plugins(*, as_json: bool) -> None:
     """List plug-ins, with the state of each."""
     found = call_daemon("plugins")
@@ -412,7 +412,7 @@ def plugins(*, as_json: bool) -> None:
 
 
 @click.command()
-@AS_JSON
+@JSON_OPTION
 @click.option("--no-proof", is_flag=True, help="Send no wake, so no model is asked.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what is well, too.")
 def doctor(*, as_json: bool, no_proof: bool, verbose: bool) -> None:

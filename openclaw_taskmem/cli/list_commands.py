@@ -12,8 +12,8 @@ import click
 
 from openclaw_taskmem.cli.client import connect_or_start
 from openclaw_taskmem.cli.command_output import (
-    AS_JSON,
-    ENDED_TOO,
+    ENDED_OPTION,
+    JSON_OPTION,
     call_daemon,
     find_reference,
     get_now,
@@ -56,8 +56,8 @@ def _list_rows(name: str, *, as_json: bool, ended_too: bool, limit: int) -> None
 
 
 @click.command()
-@AS_JSON
-@ENDED_TOO
+@JSON_OPTION
+@ENDED_OPTION
 @LIMIT
 @click.option("--follow", "follows", is_flag=True, help="Print changes as they happen.")
 def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
@@ -102,8 +102,8 @@ def wait(*, wait_id: str) -> None:
 
 
 @click.command()
-@AS_JSON
-@ENDED_TOO
+@JSON_OPTION
+@ENDED_OPTION
 @LIMIT
 def wakes(*, as_json: bool, ended_too: bool, limit: int) -> None:
     """List wakes that are due, or sent and not yet acknowledged."""
@@ -130,8 +130,8 @@ def _format_wake(wake: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - J
 
 
 @click.command()
-@AS_JSON
-@ENDED_TOO
+@JSON_OPTION
+@ENDED_OPTION
 @LIMIT
 def runs(*, as_json: bool, ended_too: bool, limit: int) -> None:
     """List runs: who works on which task."""
@@ -154,7 +154,7 @@ def _format_run(run: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSO
 
 @click.command()
 @click.argument("task", required=False)
-@AS_JSON
+@JSON_OPTION
 @LIMIT
 def events(*, task: str | None, as_json: bool, limit: int) -> None:
     """Show the event log, newest last; with TASK, what happened to that one."""

@@ -230,8 +230,8 @@ class PageServer:
         given = await self._read_form(request)
         if given is None:
             return JSONResponse({"message": "That is too long; shorten it."}, 413)
-        wish = {name: given[name] for name in FIELDS if name in given}
-        found = await self._call("act", **wish)
+        fields = {name: given[name] for name in FIELDS if name in given}
+        found = await self._call("act", **fields)
         return JSONResponse({"message": found["message"]})
 
     async def _read_form(self, request: Request) -> dict[str, str] | None:

@@ -241,7 +241,7 @@ _SPREAD_SECONDS: Final = 0.3
 """Seconds over which a home's relays spread their restarts, so that one daemon starts."""
 _SPREAD_RELAYS: Final = 16
 """Instants within these seconds among which relays are spread."""
-_LONGEST_REST: Final = 60.0
+_LONGEST_RETRY_DELAY: Final = 60.0
 """Seconds, at most, between two restarts of a daemon that is repeatedly killed."""
 _YOUNG_SECONDS: Final = 10.0
 """A daemon that is repeatedly killed before this age is restarted after growing pauses."""
@@ -515,12 +515,12 @@ class Relay:
         """Return the seconds until the next restart.
 
         The first is a fraction of `_SPREAD_SECONDS` that depends on the process; then the pause
-        doubles each time, up to `_LONGEST_REST`.
+        doubles each time, up to `_LONGEST_RETRY_DELAY`.
         """
         tries, self._revivals = self._revivals, self._revivals + 1
         if not tries:
             return _SPREAD_SECONDS * (os.getpid() % _SPREAD_RELAYS) / _SPREAD_RELAYS
-        return min(_RETRY_SECONDS * (1 << (tries - 1)), _LONGEST_REST)
+        return min(_RETRY_SECONDS * (1 << (tries - 1)), _LONGEST_RETRY_DELAY)
 
     def _attach_daemon(self, link: Link) -> None:
         self._revive_at = None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from openclaw_taskmem.cli.command_output import (
-    AS_JSON,
-    ENDED_TOO,
+    ENDED_OPTION,
+    JSON_OPTION,
     YES_OPTION,
     call_daemon,
     fail,
@@ -118,8 +118,8 @@ def ui(*, no_open: bool) -> None:
 
 
 @click.command(name="list")
-@AS_JSON
-@ENDED_TOO
+@JSON_OPTION
+@ENDED_OPTION
 @click.option("--implicit", is_flag=True, help="List only those that the daemon opened itself.")
 @click.option("--limit", default=100, show_default=True, help="Maximum number of rows.")
 def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None:
@@ -157,7 +157,7 @@ def iterate_thread(task_id: str, found: Any) -> Iterator[list[Any]]:  # noqa: AN
 
 @click.command()
 @click.argument("what", metavar="TASK|WAIT|WAKE", shell_complete=_complete_tasks)
-@AS_JSON
+@JSON_OPTION
 @click.option("--all", "whole", is_flag=True, help="Show the whole thread and all wakes of a task.")
 @click.option("--pictures", is_flag=True, help="Print where a wait's pictures are.")
 def show(*, what: str, as_json: bool, whole: bool, pictures: bool) -> None:

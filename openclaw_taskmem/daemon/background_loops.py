@@ -184,7 +184,7 @@ class BackgroundLoops:
         self,
         context: Context,
         transport: WakeTransport,
-        apart: OffLoopCaller,
+        run_in_thread: OffLoopCaller,
         *,
         longest: float,
         holds: Callable[[], wakes.Holds] = lambda: wakes.hold_nothing,
@@ -199,31 +199,34 @@ class BackgroundLoops:
         """
         self._context = context
         self._transport = transport
-        self._apart = apart
+        self._run_in_thread = run_in_thread
         self._holds = holds
         self._gateways = gateways
         self._longest = timedelta(seconds=longest)
-        self._stuck = WakeableTimer(context.clock, longest)
-        self._outbox = WakeableTimer(context.clock, longest)
-        self._tell = WakeableTimer(context.clock, longest)
-        self._leases = WakeableTimer(context.clock, SWEEP_SECONDS)
+        self._stuck_timer = WakeableTimer(context.clock, longest)
+        self._outbox_timer = WakeableTimer(context.clock, longest)
+        self._hook_timer = WakeableTimer(context.clock, longest)
+        self._lease_timer = WakeableTimer(context.clock, SWEEP_SECONDS)
         self._notifiers = {
-            kind: (WakeableTimer(context.clock, longest), Notifier(context, host, apart, kind))
+            kind: (
+                WakeableTimer(context.clock, longest),
+                Notifier(context, host, run_in_thread, kind),
+            )
             for kind in NotificationKind
         }
-        self._finding = asyncio.Lock()
+        self._sweep_lock = asyncio.Lock()
         """Held while stuck tasks and interrupted runs are found, so that the wakes of one session
         go out together."""
         self._deliveries: dict[asyncio.Task[None], str | None] = {}
         """Deliveries in progress, with their sessions."""
-        self._on_the_way: set[asyncio.Task[None]] = set()
+        self._unanswered_deliveries: set[asyncio.Task[None]] = set()
         """Deliveries that the transport has not answered yet."""
         self._stopping = False
-        self._seen = self._read_clocks()
-        self._minding = asyncio.Lock()
+        self._clock_readings = self._read_clocks()
+        self._clock_lock = asyncio.Lock()
         """Held while a clock jump is handled, so that only one pass handles it."""
-        self._silence = _GracePeriod(context.clock, context.policies.stuck.threshold_seconds)
-        self._trust = _GracePeriod(context.clock, context.policies.runs.lease_seconds)
+        self._stuck_grace = _GracePeriod(context.clock, context.policies.stuck.threshold_seconds)
+        self._lease_grace = _GracePeriod(context.clock, context.policies.runs.lease_seconds)
         self._drop_days_at = float("-inf")
         self._drop_ended_at = context.clock.monotonic() + SURE_SECONDS
         """When to delete old checkpoints, and ended rows, by the monotonic clock."""
@@ -233,13 +236,13 @@ class BackgroundLoops:
     def wake_loops(self, due: DueWork) -> None:
         """Wake the loops for what a commit made due; for any thread."""
         if due.stuck_at is not None:
-            self._stuck.wake(due.stuck_at)
+            self._stuck_timer.wake(due.stuck_at)
         if due.wake_at is not None:
-            self._outbox.wake(due.wake_at)
+            self._outbox_timer.wake(due.wake_at)
         if due.lapse_at is not None:
-            self._leases.wake(due.lapse_at)
+            self._lease_timer.wake(due.lapse_at)
         if due.hooks_due:
-            self._tell.wake(self._context.clock.now())
+            self._hook_timer.wake(self._context.clock.now())
         if due.lines_due:
             self._wake_notifiers(NotificationKind.LINES, NotificationKind.STOPS)
         if due.views_due:
@@ -247,7 +250,7 @@ class BackgroundLoops:
 
     def recheck_holds(self) -> None:
         """Check again which sessions may be disturbed; called on the event loop."""
-        self._outbox.wake(self._context.clock.now())
+        self._outbox_timer.wake(self._context.clock.now())
         self._wake_notifiers(*NotificationKind)
 
     def _wake_notifiers(self, *kinds: NotificationKind, rest: timedelta = timedelta()) -> None:
@@ -261,10 +264,10 @@ class BackgroundLoops:
             await self._context.clock.sleep(TROUBLE.total_seconds())
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._run_forever(self._stuck, self._run_stuck_pass))
-                group.create_task(self._run_forever(self._outbox, self._run_outbox_pass))
-                group.create_task(self._run_forever(self._tell, self._run_hook_pass))
-                group.create_task(self._run_forever(self._leases, self._run_leases_pass))
+                group.create_task(self._run_forever(self._stuck_timer, self._run_stuck_pass))
+                group.create_task(self._run_forever(self._outbox_timer, self._run_outbox_pass))
+                group.create_task(self._run_forever(self._hook_timer, self._run_hook_pass))
+                group.create_task(self._run_forever(self._lease_timer, self._run_leases_pass))
                 for alarm, notifier in self._notifiers.values():
                     group.create_task(self._run_forever(alarm, notifier.run_pass))
         finally:
@@ -277,7 +280,7 @@ class BackgroundLoops:
                 run_recovery.release_startup_wakes,
                 run_recovery.requeue_abandoned,
             ):
-                await self._apart(mend, self._context)
+                await self._run_in_thread(mend, self._context)
         except Exception:
             log.exception("could not reschedule tasks; retrying")
             return False
@@ -291,7 +294,7 @@ class BackgroundLoops:
         while True:
             alarm.reset()
             try:
-                await self._apart(self._context.store.look_for_others)
+                await self._run_in_thread(self._context.store.look_for_others)
                 due = await one_pass()
                 trouble = TROUBLE
             except Exception as error:
@@ -307,21 +310,21 @@ class BackgroundLoops:
 
     async def _run_stuck_pass(self) -> datetime | None:
         await self._check_clock()
-        if held := self._silence.read_remaining():
+        if held := self._stuck_grace.read_remaining():
             return self._context.clock.now() + held
-        async with self._finding:
-            looked = await self._apart(stuck.sweep_due_tasks, self._context)
+        async with self._sweep_lock:
+            looked = await self._run_in_thread(stuck.sweep_due_tasks, self._context)
         if looked == stuck.BATCH:
             return self._context.clock.now()
-        due = await self._apart(stuck.find_next_due, self._context)
+        due = await self._run_in_thread(stuck.find_next_due, self._context)
         return self._delay_due(due, _REPEAT_DELAY if looked else timedelta())
 
     async def _check_clock(self) -> None:
         """Handle a jump of the wall clock: no task was silent while the machine slept."""
-        async with self._minding:
+        async with self._clock_lock:
             now = self._read_clocks()
-            jumped = measure_jump(self._seen, now)
-            self._seen = now
+            jumped = measure_jump(self._clock_readings, now)
+            self._clock_readings = now
             self._went_back |= jumped < 0
             self._jumped |= jumped != 0
             if jumped:
@@ -334,20 +337,22 @@ class BackgroundLoops:
             # If the store is busy, the next pass tries again.
             if self._jumped:
                 context = self._context
-                await self._apart(
+                await self._run_in_thread(
                     waits.set_deadlines, context, context.wait_watcher.list_seconds_left()
                 )
                 self._jumped = False
             if self._went_back:
-                await self._apart(lambda: run_recovery.reschedule_tasks(self._context, force=True))
-                self._outbox.wake(now.wall)
+                await self._run_in_thread(
+                    lambda: run_recovery.reschedule_tasks(self._context, force=True)
+                )
+                self._outbox_timer.wake(now.wall)
                 self._went_back = False
 
     def _extend_grace(self, lost: float) -> None:
         """Delay stuck alerts and lease expiry by the seconds in which nothing could be heard."""
-        if self._silence.extend(lost):
+        if self._stuck_grace.extend(lost):
             log.info("no reports for %.1f s; delaying stuck alerts", lost)
-        self._trust.extend(lost)
+        self._lease_grace.extend(lost)
 
     def _read_clocks(self) -> ClockReading:
         return ClockReading(self._context.clock.now(), self._context.clock.monotonic())
@@ -359,8 +364,8 @@ class BackgroundLoops:
     # --- outbox -------------------------------------------------------------
 
     async def _run_outbox_pass(self) -> datetime | None:
-        async with self._finding:
-            claimed = await self._apart(
+        async with self._sweep_lock:
+            claimed = await self._run_in_thread(
                 wakes.claim_deliveries,
                 self._context,
                 self._build_hold_finder(),
@@ -370,7 +375,7 @@ class BackgroundLoops:
             task = asyncio.create_task(self._deliver(delivery))
             self._deliveries[task] = delivery.message.session_key
             task.add_done_callback(self._finish_delivery)
-        due = await self._apart(
+        due = await self._run_in_thread(
             wakes.find_next_due, self._context, self._build_hold_finder(), self._longest
         )
         return self._delay_due(due, _REPEAT_DELAY)
@@ -385,7 +390,7 @@ class BackgroundLoops:
         def find_hold(session_key: str | None) -> Hold | None:
             if session_key in on_the_way:
                 return Hold(why="a message is on its way")
-            if of_agents[find_agent(session_key)] >= wakes.AT_ONCE_OF_AGENT:
+            if of_agents[find_agent(session_key)] >= wakes.MOST_AGENT_DELIVERIES:
                 return Hold(why="messages to other sessions of its agent go first")
             return holds(session_key)
 
@@ -393,20 +398,20 @@ class BackgroundLoops:
 
     def _finish_delivery(self, task: asyncio.Task[None]) -> None:
         del self._deliveries[task]
-        self._outbox.wake(self._context.clock.now())
+        self._outbox_timer.wake(self._context.clock.now())
 
     async def _deliver(self, delivery: Delivery) -> None:
         """Hand one message to the transport, and save the outcome."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
-        self._on_the_way.add(task)
+        self._unanswered_deliveries.add(task)
         try:
             outcome = await self._send_to_transport(delivery)
         except asyncio.CancelledError:
             reason = "the daemon stopped while it was being delivered"
             outcome = partial(wakes.settle_failed, self._context, delivery, reason)
         finally:
-            self._on_the_way.discard(task)
+            self._unanswered_deliveries.discard(task)
         await self._save_outcome(delivery, outcome)
 
     async def _send_to_transport(self, delivery: Delivery) -> Callable[[], None]:
@@ -438,7 +443,7 @@ class BackgroundLoops:
         """Save the outcome of a delivery, with several tries if the store fails."""
         for attempt in range(_SAVE_TRIES):
             try:
-                return await self._apart(outcome)
+                return await self._run_in_thread(outcome)
             except Conflict:
                 log.info("saving the outcome of %s again", delivery.message.key)
             except Exception:
@@ -450,30 +455,30 @@ class BackgroundLoops:
     async def _stop_deliveries(self) -> None:
         """Cancel deliveries that the transport has not answered; let the others be saved."""
         self._stopping = True
-        for task in self._on_the_way:
+        for task in self._unanswered_deliveries:
             task.cancel()
         await asyncio.gather(*self._deliveries, return_exceptions=True)
 
     # --- tell ---------------------------------------------------------------
 
     async def _run_hook_pass(self) -> datetime | None:
-        count = await self._apart(notifications.call_hooks_for_events, self._context)
+        count = await self._run_in_thread(notifications.call_hooks_for_events, self._context)
         return self._context.clock.now() if count == notifications.BATCH else None
 
     # --- leases -------------------------------------------------------------
 
     async def _run_leases_pass(self) -> datetime | None:
         await self._check_clock()
-        if held := self._trust.read_remaining():
+        if held := self._lease_grace.read_remaining():
             return self._context.clock.now() + held
-        async with self._finding:
-            looked = await self._apart(
+        async with self._sweep_lock:
+            looked = await self._run_in_thread(
                 run_recovery.sweep_lapsed_runs, self._context, self._gateways()
             )
         drop_at = await self._drop_expired()
         if looked == run_recovery.BATCH:
             return self._context.clock.now()
-        due = await self._apart(run_recovery.find_next_lapse, self._context)
+        due = await self._run_in_thread(run_recovery.find_next_lapse, self._context)
         due = self._delay_due(due, _REPEAT_DELAY if looked else timedelta())
         return min(due, drop_at) if due else drop_at
 
@@ -496,7 +501,7 @@ class BackgroundLoops:
     async def _try_to_drop(self, drop: Callable[[Context], bool | None]) -> bool:
         """Delete some rows; return True if more are left."""
         try:
-            return await self._apart(drop, self._context) is True
+            return await self._run_in_thread(drop, self._context) is True
         except Exception:
             log.exception("could not delete expired rows")
             return False
@@ -505,7 +510,7 @@ class BackgroundLoops:
 
     async def is_idle(self) -> bool:
         """Return True if no wake is being delivered, and nothing is open."""
-        is_open = await self._apart(is_anything_open, self._context)
+        is_open = await self._run_in_thread(is_anything_open, self._context)
         return not self._deliveries and not is_open
 
 

@@ -118,11 +118,11 @@ class Dispatcher:
         self._list_readers: Callable[[], list[JsonValue]] = readers.build_view if readers else list
         self._context, self._supervisor = context, supervisor
         self._settings = settings
-        self.apart = ThreadPool(CALL_THREADS, "call", _THREADS_OF_CALLER)
+        self.call_threads = ThreadPool(CALL_THREADS, "call", _THREADS_OF_CALLER)
         """Threads on which most calls run."""
-        self._looking = ThreadPool(LOOK_THREADS, "look", LOOKS_OF_CALLER)
-        self._followers = Followers(context, supervisor.changes, self.apart)
-        self.gateways = Gateways(context, self.apart, free)
+        self._look_threads = ThreadPool(LOOK_THREADS, "look", LOOKS_OF_CALLER)
+        self._followers = Followers(context, supervisor.changes, self.call_threads)
+        self.gateways = Gateways(context, self.call_threads, free)
         self._for_person = PersonCalls(
             context, settings, self._build_status, self._list_readers, self._followers.note_commit
         )
@@ -162,8 +162,8 @@ class Dispatcher:
     async def close(self) -> None:
         """Let running calls end; accept no others."""
         self._for_person.close()
-        await self.apart.close()
-        await self._looking.close()
+        await self.call_threads.close()
+        await self._look_threads.close()
         await self._pages.close()
 
     async def answer(self, method: str, params: Params, process: str | None = None) -> JsonValue:
@@ -225,7 +225,7 @@ class Dispatcher:
 
     async def list_tools(self, profile: object = None) -> tuple[Tool, ...]:
         """Return the tools of a profile; of an unknown profile, those of the settings."""
-        return await self.apart(self._select_tools, profile)
+        return await self.call_threads(self._select_tools, profile)
 
     async def call_tool(
         self, name: str, given: dict[str, Any], host: RelayHost | None = None
@@ -256,9 +256,9 @@ class Dispatcher:
 
         The sentence may contain names of files, sessions or windows that others chose.
         """
-        apart = self._looking if looks else self.apart
+        run_in_thread = self._look_threads if looks else self.call_threads
         try:
-            return await apart.call_for(caller, call, *values)
+            return await run_in_thread.call_for(caller, call, *values)
         except TaskmemError as error:
             error.args = (to_plain_line(str(error)),)
             raise

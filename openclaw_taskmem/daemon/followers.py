@@ -76,10 +76,12 @@ class Followers:
     instead of being cut off.
     """
 
-    def __init__(self, context: Context, changes: ChangeCounter, apart: OffLoopCaller) -> None:
+    def __init__(
+        self, context: Context, changes: ChangeCounter, run_in_thread: OffLoopCaller
+    ) -> None:
         self._context = context
         self._changes = changes
-        self._apart = apart
+        self._run_in_thread = run_in_thread
         self._commits = ChangeCounter()
         self._counting = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -100,7 +102,7 @@ class Followers:
         if self._context.stopping.is_set():
             raise DaemonUnavailable("The daemon is stopping; try again in a moment.")
         count = self._changes.count
-        found = await self._apart(views.list_waits, self._context, {**params, "all": True})
+        found = await self._run_in_thread(views.list_waits, self._context, {**params, "all": True})
         return {"seen": count, "waits": found}
 
     def note_commit(self) -> None:
@@ -162,7 +164,7 @@ class Followers:
             while True:
                 # A change from here on causes another read.
                 changed.clear()
-                ended = await self._apart(waits.fetch_end, self._context, wait_id)
+                ended = await self._run_in_thread(waits.fetch_end, self._context, wait_id)
                 if ended is not None:
                     break
                 if self._context.stopping.is_set():

@@ -73,7 +73,7 @@ def _check_key(key: str) -> str:
     return key
 
 
-Kept = Annotated[str, AfterValidator(_check_key)]
+IndexedKey = Annotated[str, AfterValidator(_check_key)]
 """A key that the store indexes, such as a session key."""
 _ReportedText = Annotated[str, BeforeValidator(_clip_text)]
 Words = Annotated[str, BeforeValidator(_replace_surrogates)]
@@ -132,8 +132,8 @@ class GatewayStopped(_Event):
 class SessionActivity(_Event):
     """An event that shows a session at work."""
 
-    session_key: Kept
-    agent_id: Kept | None = None
+    session_key: IndexedKey
+    agent_id: IndexedKey | None = None
     folder: Key | None = None
     """Working directory of the agent."""
     fingerprint: Key | None = None

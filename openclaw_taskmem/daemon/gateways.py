@@ -67,19 +67,21 @@ class Gateways:
     Lives on the event loop; changes to the store run on threads.
     """
 
-    def __init__(self, context: Context, apart: OffLoopCaller, free: Callable[[], None]) -> None:
+    def __init__(
+        self, context: Context, run_in_thread: OffLoopCaller, free: Callable[[], None]
+    ) -> None:
         self._context = context
-        self._apart = apart
+        self._run_in_thread = run_in_thread
         self._free = free
-        self._known: dict[object, GatewayPresence] = {}
-        self._seen: dict[object, Counter[str]] = {}
+        self._presences: dict[object, GatewayPresence] = {}
+        self._event_counts: dict[object, Counter[str]] = {}
         self._still_running: dict[object, dict[str, tuple[RunningWork, ...]]] = {}
         """Commands and sub-agents that each gateway has reported, by session."""
-        self._done: dict[str, EventCursor] = {}
+        self._cursors: dict[str, EventCursor] = {}
         """The last event handled of each of the latest gateway starts."""
-        self._unsure: set[str] = set()
+        self._uncertain_boots: set[str] = set()
         """Starts with a failed event, which may have been committed all the same."""
-        self._in_order = asyncio.Lock()
+        self._report_lock = asyncio.Lock()
         """Held while a report is handled, so that a repeated one waits for the first."""
 
     async def take_report(self, connection: object, params: Mapping[str, object]) -> JsonValue:
@@ -92,7 +94,7 @@ class Gateways:
         """
         stop: list[JsonValue] = []
         events = parse_report(params)
-        async with self._in_order:
+        async with self._report_lock:
             for event in events:
                 goes_on = await self._take_new_event(connection, event)
                 if not goes_on and isinstance(event, TurnStarted):
@@ -101,7 +103,7 @@ class Gateways:
 
     async def _take_new_event(self, connection: object, event: Event) -> bool:
         """Handle an event unless it was handled before; return False if its turn must stop."""
-        presence = self._known.get(connection)
+        presence = self._presences.get(connection)
         if presence is None or event.number is None:
             return await self._take_unless_refused(connection, event, None)
         done = await self._read_cursor(presence.boot)
@@ -111,27 +113,27 @@ class Gateways:
         try:
             goes_on = await self._take_unless_refused(connection, event, done)
         except BaseException:
-            self._unsure.add(presence.boot)
+            self._uncertain_boots.add(presence.boot)
             raise
         self._remember_cursor(done if goes_on else done.add_stopped_turn())
         return goes_on
 
     def _remember_cursor(self, done: EventCursor) -> None:
         """Remember the last handled event of a start; forget all but the latest starts."""
-        self._done.pop(done.boot, None)
-        self._done[done.boot] = done
-        for boot in [*self._done][:-MOST_BOOTS]:
-            del self._done[boot]
-            self._unsure.discard(boot)
+        self._cursors.pop(done.boot, None)
+        self._cursors[done.boot] = done
+        for boot in [*self._cursors][:-MOST_BOOTS]:
+            del self._cursors[boot]
+            self._uncertain_boots.discard(boot)
 
     async def _read_cursor(self, boot: str) -> EventCursor:
         """Return the last handled event of a gateway start."""
-        if boot not in self._done or boot in self._unsure:
-            cursor = await self._apart(read_cursor, self._context, boot)
-            here = self._done.get(boot, cursor)
+        if boot not in self._cursors or boot in self._uncertain_boots:
+            cursor = await self._run_in_thread(read_cursor, self._context, boot)
+            here = self._cursors.get(boot, cursor)
             self._remember_cursor(max(here, cursor, key=lambda each: each.number))
-            self._unsure.discard(boot)
-        return self._done[boot]
+            self._uncertain_boots.discard(boot)
+        return self._cursors[boot]
 
     async def _take_unless_refused(
         self, connection: object, event: Event, done: EventCursor | None
@@ -151,7 +153,7 @@ class Gateways:
 
     async def _take_event(self, connection: object, event: Event, done: EventCursor | None) -> bool:
         """Handle an event; return False if its turn must stop."""
-        self._seen.setdefault(connection, Counter())[event.kind] += 1
+        self._event_counts.setdefault(connection, Counter())[event.kind] += 1
         match event:
             case OtherEvent():
                 pass
@@ -164,7 +166,7 @@ class Gateways:
             case TurnNotStarted():
                 await self._acknowledge_deliveries(event, event.error)
             case QuestionAnswered():
-                await self._apart(
+                await self._run_in_thread(
                     gateway_reports.take_answer, self._context, event.key, event.answer
                 )
             case TurnEndReport():
@@ -184,7 +186,7 @@ class Gateways:
         self, connection: object, session_key: str | None, agent_id: str | None
     ) -> Owner | None:
         """Return the owner as which a gateway's agent claims runs; None if it is unknown."""
-        presence = self._known.get(connection)
+        presence = self._presences.get(connection)
         if presence is None or session_key is None:
             return None
         session = session_key.lower()
@@ -201,32 +203,32 @@ class Gateways:
 
     def find_host(self, connection: object) -> str:
         """Return the host of a gateway's agents, as in `Wake.host`."""
-        presence = self._known.get(connection)
+        presence = self._presences.get(connection)
         return presence.host if presence else GATEWAY
 
     def is_in_turn(self, connection: object, session_key: str | None) -> bool:
         """Return True if a turn of the session runs, or if that is unknown."""
-        presence = self._known.get(connection)
+        presence = self._presences.get(connection)
         if presence is None or session_key is None:
             return True
         return session_key.lower() in presence.running
 
     def find_turn_start(self, connection: object, session_key: str | None) -> datetime | None:
         """Return when the session's running turn began; None if none is known."""
-        presence = self._known.get(connection)
+        presence = self._presences.get(connection)
         return presence.running.get((session_key or "").lower()) if presence else None
 
     @property
     def presences(self) -> Sequence[GatewayPresence]:
         """The connected gateways; safe in any thread."""
-        return tuple(self._known.values())
+        return tuple(self._presences.values())
 
     async def _record_work(self, connection: object, event: Work, done: EventCursor | None) -> bool:
         """Apply an event to its session's run, on a thread; return False if its turn must stop."""
         owner = self.find_owner(connection, event.session_key, event.agent_id)
         if owner is None:
             return True
-        presence, session = self._known[connection], event.session_key.lower()
+        presence, session = self._presences[connection], event.session_key.lower()
         if isinstance(event, TurnEndReport):
             # No event reports the end of a sub-agent between two turns.
             commands = [each for each in event.at_work if each.kind == "command"]
@@ -244,7 +246,7 @@ class Gateways:
             fingerprint=event.fingerprint,
             reported=done,
         )
-        return await self._apart(apply_work, self._context, report, event)
+        return await self._run_in_thread(apply_work, self._context, report, event)
 
     def note_still_running(
         self,
@@ -253,7 +255,7 @@ class Gateways:
         reports: Sequence[RunningWorkReport],
     ) -> None:
         """Remember the commands and sub-agents that a gateway runs for a session."""
-        if connection not in self._known:
+        if connection not in self._presences:
             return
         session, now = session_key.lower(), self._context.clock.now()
         running = tuple(
@@ -284,8 +286,8 @@ class Gateways:
     def forget_gateway(self, connection: object) -> None:
         """Forget a gateway whose connection has closed."""
         self._forget_still_running(connection)
-        self._seen.pop(connection, None)
-        if self._known.pop(connection, None) is not None:
+        self._event_counts.pop(connection, None)
+        if self._presences.pop(connection, None) is not None:
             self._free()
 
     def build_hold_finder(self) -> Callable[[str | None], Hold | None]:
@@ -304,9 +306,9 @@ class Gateways:
                 "started_at": format_iso_millis(each.started_at),
                 "main_session": each.main_session,
                 "running": [*sorted(each.running)],
-                "reported": {**self._seen.get(connection, Counter())},
+                "reported": {**self._event_counts.get(connection, Counter())},
             }
-            for connection, each in tuple(self._known.items())
+            for connection, each in tuple(self._presences.items())
         ]
 
     async def _register_gateway(self, connection: object, event: GatewayStarted) -> None:
@@ -321,13 +323,15 @@ class Gateways:
             main_session=event.main,
             fingerprints=event.fingerprints,
         ).with_running(event.running, self._context.clock.now())
-        self._known[connection] = presence
+        self._presences[connection] = presence
         self._forget_still_running(connection)
         for session, reports in event.at_work.items():
             self.note_still_running(connection, session, reports)
         log.info("gateway connected, start %s", presence.boot)
         others = {each.boot for each in self.presences} - {presence.boot}
-        await self._apart(gateway_reports.handle_gateway_start, self._context, presence, others)
+        await self._run_in_thread(
+            gateway_reports.handle_gateway_start, self._context, presence, others
+        )
         self._free()
 
     async def _acknowledge_deliveries(
@@ -337,12 +341,12 @@ class Gateways:
     ) -> None:
         if event.deliveries:
             settle, deliveries = gateway_reports.settle_turn_wakes, frozenset(event.deliveries)
-            await self._apart(settle, self._context, event.session_key, deliveries, error)
+            await self._run_in_thread(settle, self._context, event.session_key, deliveries, error)
 
     def _update_running(self, connection: object, running: Sequence[str]) -> None:
-        presence = self._known.get(connection)
+        presence = self._presences.get(connection)
         if presence is None:
             return
-        self._known[connection] = presence.with_running(running, self._context.clock.now())
+        self._presences[connection] = presence.with_running(running, self._context.clock.now())
         if presence.running.keys() - set(running):
             self._free()

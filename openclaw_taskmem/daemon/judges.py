@@ -17,7 +17,7 @@ from openclaw_taskmem.daemon.plugin_loops import PluginCallCancelled, PluginLoop
 from openclaw_taskmem.daemon.readers import JUDGED_WAIT
 from openclaw_taskmem.daemon.snapshots import SeenPicture, find_seen_picture
 from openclaw_taskmem.domain.conditions.conditions import FORMS, parse_condition
-from openclaw_taskmem.domain.conditions.targets import BUILT_IN
+from openclaw_taskmem.domain.conditions.targets import BUILT_IN_SCHEMES
 from openclaw_taskmem.domain.conditions.verdicts import (
     JudgeReply,
     WaitFinding,
@@ -315,7 +315,7 @@ def refuse_unjudged(
         ConditionUnclear: A side has no judge.
     """
     unread = find_unjudged(condition, judges)
-    if not unread or target.scheme in BUILT_IN:
+    if not unread or target.scheme in BUILT_IN_SCHEMES:
         return
     advice = plugin_host.collect_judges(target, condition, reader).advice
     reasons = " ".join(reason for reason in advice if reason != describe_no_judge(target))

@@ -30,7 +30,7 @@ from openclaw_taskmem.daemon.plugin_loops import PluginLoops, run_sources
 from openclaw_taskmem.daemon.processes import is_alive
 from openclaw_taskmem.daemon.readers import Readers, choose_readers
 from openclaw_taskmem.daemon.role_queues import Queues
-from openclaw_taskmem.daemon.server import MOST_FACES, RelayExits, SocketServer
+from openclaw_taskmem.daemon.server import MOST_CONNECTIONS, RelayExits, SocketServer
 from openclaw_taskmem.daemon.snapshots import SnapshotStore
 from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, ThreadPool
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
@@ -101,19 +101,19 @@ def run_daemon(environ: MutableMapping[str, str], lock: Lock) -> None:
     logfile.set_up_logging()
     limit_malloc_arenas(environ)
     # Reserve half of them for files that the daemon itself opens.
-    faces = min(MOST_FACES, raise_descriptor_limit() // 2)
+    most_connections = min(MOST_CONNECTIONS, raise_descriptor_limit() // 2)
     settings = load_settings(environ)
     for warning in settings.warnings:
         log.warning("%s", warning)
-    asyncio.run(_serve_one_home(settings, SystemClock(), lock, faces))
+    asyncio.run(_serve_one_home(settings, SystemClock(), lock, most_connections))
 
 
 async def _serve_one_home(
-    settings: Settings, clock: Clock, lock: Lock, faces: int = MOST_FACES
+    settings: Settings, clock: Clock, lock: Lock, most_connections: int = MOST_CONNECTIONS
 ) -> None:
     """Serve one home until a signal comes, it was idle for long enough, or its files are replaced.
 
-    This process holds `lock`, the home's; `faces`: maximum number of connections.
+    This process holds `lock`, the home's; `most_connections` may be open at once.
 
     Raises:
         NoProvider: There is no wake transport at all.
@@ -185,7 +185,7 @@ async def _serve_one_home(
     dispatcher = Dispatcher(context, settings, supervisor, free, readers, delivery_status=delivery)
     passes = ThreadPool(_LOOP_THREADS, "loops")
     relay_exits = RelayExits(context, passes)
-    server = SocketServer(dispatcher, relay_exits.watch_process, faces)
+    server = SocketServer(dispatcher, relay_exits.watch_process, most_connections)
     loops = BackgroundLoops(
         context,
         transport,

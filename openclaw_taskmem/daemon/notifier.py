@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 
 _FIRST_REST: Final = timedelta(seconds=2)
 """Delay before the first retry; doubled with each failure."""
-LONGEST_REST: Final = timedelta(seconds=60)
-GIVE_UP_AFTER: Final[Mapping[NotificationKind, timedelta]] = {
+_LONGEST_NOTICE_REST: Final = timedelta(seconds=60)
+RETRY_PERIODS: Final[Mapping[NotificationKind, timedelta]] = {
     NotificationKind.LINES: timedelta(hours=24),
     NotificationKind.STOPS: timedelta(minutes=15),
     NotificationKind.VIEWS: timedelta(hours=24),
@@ -66,25 +66,25 @@ class Notifier:
         self,
         context: Context,
         host: AgentHost | None,
-        apart: OffLoopCaller,
+        run_in_thread: OffLoopCaller,
         outgoing: NotificationKind,
     ) -> None:
         """Create a notifier; without a host, every event counts as delivered."""
         self._context = context
         self._host = host
-        self._apart = apart
+        self._run_in_thread = run_in_thread
         self._outgoing = outgoing
         self._rest = _FIRST_REST
         self._pending: dict[str | None, list[_PendingEntry]] = {}
         """Undelivered entries by session."""
-        self._since: dict[str | None, float] = {}
+        self._failing_since: dict[str | None, float] = {}
         """When deliveries to a session began to fail, by the monotonic clock."""
-        self._tried: dict[str | None, int] = {}
+        self._failed_counts: dict[str | None, int] = {}
         """Number of entries in a session's message that failed. It is sent again unchanged, because
         the first try may still arrive."""
         self._delivered_spans: list[tuple[int, int]] = []
         """First and last event ids of messages delivered after the saved place."""
-        self._small: dict[str | None, float] = {}
+        self._notice_times: dict[str | None, float] = {}
         """When each session last got a notice of what a card would show, by the monotonic clock."""
         self._read = self._saved = -1
         """Event up to which the log was read, and the saved place; -1: unknown."""
@@ -99,7 +99,7 @@ class Notifier:
         while ready:
             counts = [self._count_next_entries(session) for session in ready]
             messages = [self._pending[s][:n] for s, n in zip(ready, counts, strict=True)]
-            self._tried.update(zip(ready, counts, strict=True))
+            self._failed_counts.update(zip(ready, counts, strict=True))
             outcomes = await asyncio.gather(*map(self._deliver_message, messages))
             failed = failed or not all(outcomes)
             ready = [
@@ -112,7 +112,7 @@ class Notifier:
         await self._save_bookmark()
         now = self._context.clock.now()
         if failed:
-            rest, self._rest = self._rest, min(self._rest * 2, LONGEST_REST)
+            rest, self._rest = self._rest, min(self._rest * 2, _LONGEST_NOTICE_REST)
         else:
             rest, self._rest = timedelta(), _FIRST_REST
         waits = [timedelta(seconds=max(self._compute_wait(s), 0)) for s in self._pending]
@@ -124,13 +124,13 @@ class Notifier:
             return 1
         if self._outgoing is NotificationKind.VIEWS:
             return len(self._pending[session])
-        if session in self._tried:
-            return self._tried[session]
+        if session in self._failed_counts:
+            return self._failed_counts[session]
         return notices.find_next_message([each.event for each in self._pending[session]])[0]
 
     def _compute_wait(self, session: str | None) -> float:
         """Return the seconds for which a session's next message waits for more entries."""
-        if self._outgoing is NotificationKind.STOPS or session in self._tried:
+        if self._outgoing is NotificationKind.STOPS or session in self._failed_counts:
             return 0
         first, *_ = pending = self._pending[session]
         age = self._compute_age(first)
@@ -148,11 +148,11 @@ class Notifier:
     async def _read_log(self) -> bool:
         """Read further events; return False if there are none."""
         if self._read < 0:
-            self._read = await self._apart(
+            self._read = await self._run_in_thread(
                 notifications.read_position, self._context, self._outgoing
             )
             self._saved = self._read
-        fresh, place = await self._apart(
+        fresh, place = await self._run_in_thread(
             notifications.find_due_events, self._context, self._outgoing, self._read
         )
         now, read = self._context.clock.now(), self._context.clock.monotonic()
@@ -167,14 +167,14 @@ class Notifier:
         now = self._context.clock.monotonic()
         left = self._pending[session]
         if count:
-            self._since.pop(session, None)
-            self._tried.pop(session, None)
+            self._failing_since.pop(session, None)
+            self._failed_counts.pop(session, None)
             span = left[0].event.event_id, left[count - 1].event.event_id
             self._delivered_spans.append(span)
             left = left[count:]
         else:
-            since = self._since.setdefault(session, now)
-            patience = GIVE_UP_AFTER[self._outgoing].total_seconds()
+            since = self._failing_since.setdefault(session, now)
+            patience = RETRY_PERIODS[self._outgoing].total_seconds()
             late = [e for e in left if now - max(since, e.read) >= patience]
             for event, _, _ in late:
                 log.warning(
@@ -182,16 +182,16 @@ class Notifier:
                     event.event_id,
                     event.kind,
                     session,
-                    GIVE_UP_AFTER[self._outgoing],
+                    RETRY_PERIODS[self._outgoing],
                 )
             if late:
-                self._tried.pop(session, None)
+                self._failed_counts.pop(session, None)
             left = [e for e in left if e not in late]
         if left:
             self._pending[session] = left
         else:
             del self._pending[session]
-            self._since.pop(session, None)
+            self._failing_since.pop(session, None)
         return bool(count and left)
 
     async def _save_bookmark(self) -> None:
@@ -209,7 +209,9 @@ class Notifier:
                 place = first - 1
         self._delivered_spans = [span for span in self._delivered_spans if span[1] > place]
         if place != self._saved:
-            await self._apart(notifications.save_position, self._context, self._outgoing, place)
+            await self._run_in_thread(
+                notifications.save_position, self._context, self._outgoing, place
+            )
             self._saved = place
 
     async def _deliver_message(self, message: Sequence[_PendingEntry]) -> bool:
@@ -237,7 +239,7 @@ class Notifier:
                 if stops:
                     await self._host.stop(str(session), age)
                 elif self._outgoing is NotificationKind.VIEWS:
-                    view = await self._apart(
+                    view = await self._run_in_thread(
                         notifications.build_session_view, self._context, entries
                     )
                     await self._host.show(view)
@@ -257,14 +259,16 @@ class Notifier:
     ) -> None:
         """Send a notice to a session; send what a card would show at most once a minute."""
         now = self._context.clock.monotonic()
-        last = self._small.get(session)
+        last = self._notice_times.get(session)
         often = notices.SMALL_EVERY.total_seconds()
-        notice = await self._apart(notifications.build_session_notice, self._context, entries)
+        notice = await self._run_in_thread(
+            notifications.build_session_notice, self._context, entries
+        )
         if last is not None and now - last < often:
             notice = notice.model_copy(update={"without_card": ""})
         if not (notice.text or notice.without_card):
             return
         await host.say(notice)
         if notice.without_card:
-            fresh = {s: at for s, at in self._small.items() if now - at < often}
-            self._small = {**fresh, session: now}
+            fresh = {s: at for s, at in self._notice_times.items() if now - at < often}
+            self._notice_times = {**fresh, session: now}

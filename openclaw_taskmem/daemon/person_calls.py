@@ -57,12 +57,12 @@ class DoctorRuns:
         self._lock = threading.Lock()
         self._running = False
         self._process: subprocess.Popen[bytes] | None = None
-        self._known: Mapping[str, Any] | None = None
+        self._report: Mapping[str, Any] | None = None
         """The last report; None: there is none yet."""
 
     def list_known_rows(self) -> Sequence[Mapping[str, Any]]:
         """Return the rows of the last report, also while the doctor looks again; empty: none."""
-        rows = self._known
+        rows = self._report
         return () if rows is None else rows["rows"]
 
     def read_report(self) -> Mapping[str, Any] | None:
@@ -71,7 +71,7 @@ class DoctorRuns:
         None: the doctor looks.
         """
         with self._lock:
-            report = None if self._running else self._known
+            report = None if self._running else self._report
         if report is None:
             self.begin(proof=False)
         return report
@@ -110,7 +110,7 @@ class DoctorRuns:
         except (OSError, ValueError, KeyError):
             report = _build_failure("It did not report.")
         with self._lock:
-            self._running, self._known = False, report
+            self._running, self._report = False, report
         self._note_change()
 
 

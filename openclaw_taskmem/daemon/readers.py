@@ -70,7 +70,7 @@ class _ReaderUsageCounter:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._apart = ThreadPool(1, "spending")
+        self._spending_thread = ThreadPool(1, "spending")
         self._context: Context | None = None
         self._days: Days = {}
         self._waits: UsageOfWaits = {}
@@ -85,7 +85,7 @@ class _ReaderUsageCounter:
 
     async def close(self) -> None:
         """Wait for the writes in progress."""
-        await self._apart.close()
+        await self._spending_thread.close()
 
     def get_usage(self, reader: Reader) -> ReaderUsage:
         """Return a reader's use today."""
@@ -142,7 +142,7 @@ class _ReaderUsageCounter:
                 context.store.make_bookmark(WAITS_BOOKMARK, dump_waits(self._waits)),
             )
             try:
-                await self._apart(context.commit, Change(bookmarks=marks))
+                await self._spending_thread(context.commit, Change(bookmarks=marks))
             except Exception:
                 log.exception("could not save how often readers were asked")
 
@@ -150,7 +150,7 @@ class _ReaderUsageCounter:
 # --- readers, asked as one -----------------------------------------------------------------
 
 
-AT_ONCE: Final = 4
+MOST_CONCURRENT_QUESTIONS: Final = 4
 """Maximum number of questions that one reader answers at once."""
 _MOST_QUEUED: Final = 1000
 """Maximum number of questions that wait for one reader; the next is refused."""
@@ -171,7 +171,7 @@ _CURE: Final = (
     'Until it answers, give wake_when in a form such as "text" appears, exits, or quiet for 30 s'
 )
 """Advice for the user while a reader fails."""
-_NOT_LOOKED_AT: Final = ReaderStatus(readiness=Readiness.AWAY, detail="")
+_INITIAL_STATUS: Final = ReaderStatus(readiness=Readiness.AWAY, detail="")
 
 
 @dataclass(slots=True)
@@ -179,9 +179,11 @@ class _ReaderState:
     """A reader and its state."""
 
     reader: Reader
-    status: ReaderStatus = _NOT_LOOKED_AT
+    status: ReaderStatus = _INITIAL_STATUS
     """Its last status, which each offer of the readers refreshes."""
-    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    turns: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(MOST_CONCURRENT_QUESTIONS)
+    )
     """First come, first served."""
     queued: int = 0
     failures: int = 0

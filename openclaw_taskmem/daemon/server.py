@@ -37,9 +37,9 @@ RESTS: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 class RelayExits:
     """Checks whether disconnected relays have ended."""
 
-    def __init__(self, context: Context, apart: OffLoopCaller) -> None:
+    def __init__(self, context: Context, run_in_thread: OffLoopCaller) -> None:
         self._context = context
-        self._apart = apart
+        self._run_in_thread = run_in_thread
         self._looks: set[asyncio.Task[None]] = set()
 
     def watch_process(self, process: str | None) -> None:
@@ -61,8 +61,8 @@ class RelayExits:
         for rest in RESTS:
             await self._context.clock.sleep(rest)
             try:
-                if await self._apart(self._context.is_alive, process) is False:
-                    await self._apart(requeue)
+                if await self._run_in_thread(self._context.is_alive, process) is False:
+                    await self._run_in_thread(requeue)
                     return
             except Exception:
                 log.exception("could not requeue the runs of process %s", process)
@@ -83,12 +83,12 @@ _WAITING_METHODS: Final = ("wait", "follow", "changes")
 since a longer one would delay others."""
 _OPENING_SECONDS: Final = 10.0
 """Time limit for the first line of a connection."""
-MOST_FACES: Final = 512
+MOST_CONNECTIONS: Final = 512
 """Maximum number of connections."""
-RESERVED_FACES: Final = 16
+RESERVED_CONNECTIONS: Final = 16
 """Connections of these that are reserved for commands, so that a person can inspect and stop the
 daemon."""
-_CALLS_AT_ONCE: Final = 64
+_MOST_CONCURRENT_CALLS: Final = 64
 """Maximum number of calls of one client that run or wait; the rest is not read yet."""
 _SOL_LOCAL: Final = 0
 _LOCAL_PEERPID: Final = 2
@@ -102,15 +102,15 @@ class SocketServer:
         self,
         dispatcher: Dispatcher,
         on_relay_exit: Callable[[str | None], None],
-        most: int = MOST_FACES,
+        most_connections: int = MOST_CONNECTIONS,
     ) -> None:
         """Create a server.
 
-        `on_relay_exit` is called with the process of a relay that has disconnected; `most`: maximum
-        number of connections.
+        `on_relay_exit` is called with the process of a relay that has disconnected.
+        `most_connections`: how many may be open at once.
         """
         self._dispatcher = dispatcher
-        self._most = most
+        self._most_connections = most_connections
         self._on_relay_exit = on_relay_exit
         self._large = asyncio.Semaphore(1)
         self._visits: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
@@ -181,7 +181,7 @@ class SocketServer:
     ) -> None:
         visit = asyncio.current_task()
         assert visit is not None  # noqa: S101 - a coroutine runs in a task
-        if len(self._visits) >= self._most:
+        if len(self._visits) >= self._most_connections:
             # Refuse before reading the first line: silent ones use a descriptor too.
             _send_document(writer, self._build_full_refusal())
             writer.close()
@@ -209,18 +209,21 @@ class SocketServer:
         try:
             async with asyncio.timeout(_OPENING_SECONDS):
                 opening = json.loads(await reader.readline())
-            face = opening["face"] if opening["taskmem"] == PROTOCOL else None
+            client_kind = opening["face"] if opening["taskmem"] == PROTOCOL else None
             folder, profile = opening.get("folder"), opening.get("tools")
         except (ValueError, TypeError, KeyError, RecursionError, TimeoutError):
-            face = folder = profile = None
-        if face not in ("mcp", "client", "gateway"):
+            client_kind = folder = profile = None
+        if client_kind not in ("mcp", "client", "gateway"):
             _send_document(writer, _build_refusal("protocol", _OTHER_VERSION))
             return
-        if face != "client" and len(self._visits) > self._most - RESERVED_FACES:
+        if (
+            client_kind != "client"
+            and len(self._visits) > self._most_connections - RESERVED_CONNECTIONS
+        ):
             _send_document(writer, self._build_full_refusal())
             return
         _send_document(writer, {"taskmem": PROTOCOL, "pid": os.getpid(), "version": __version__})
-        if face == "mcp":
+        if client_kind == "mcp":
             self.wants_mcp.set()
             process = await _identify_peer(writer.get_extra_info("socket"))
             host = RelayHost(process, folder if isinstance(folder, str) else None)
@@ -234,7 +237,7 @@ class SocketServer:
                 await mcp.serve_host(reader, writer, call, tools)
             finally:
                 self._on_relay_exit(process)
-        elif face == "client":
+        elif client_kind == "client":
             process = await _identify_peer(writer.get_extra_info("socket"))
             answer = partial(self._dispatcher.answer, process=process)
             await self._serve_calls(reader, writer, answer)
@@ -274,7 +277,7 @@ class SocketServer:
     async def _serve_calls(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: _AnswerCall
     ) -> None:
-        slots, large = asyncio.Semaphore(_CALLS_AT_ONCE), asyncio.Semaphore(1)
+        slots, large = asyncio.Semaphore(_MOST_CONCURRENT_CALLS), asyncio.Semaphore(1)
         running: set[asyncio.Task[None]] = set()
         while True:
             await slots.acquire()
@@ -339,7 +342,7 @@ class SocketServer:
             if not result:
                 return _encode_document(document)
             # It may be long, so encode it off the event loop.
-            return await self._dispatcher.apart(_encode_document, document)
+            return await self._dispatcher.call_threads(_encode_document, document)
         except TaskmemError as error:
             return _encode_document({"id": number, "error": error.to_json()})
         except Exception:  # noqa: BLE001 - told, and logged

@@ -305,28 +305,28 @@ class SnapshotQueue:
         snapshot_store: SnapshotStore | None,
         plugin_host: PluginHost,
         clock: Clock,
-        apart: OffLoopCaller,
+        run_in_thread: OffLoopCaller,
     ) -> None:
         """Create a queue.
 
-        Without a store, nothing is stored. Pictures are encoded and written on the threads of
-        `apart`.
+        Without a store, nothing is stored. Pictures are encoded and written by
+        `run_in_thread`.
         """
         self.clock: Final = clock
         self._snapshot_store = snapshot_store
         self._plugin_host = plugin_host
-        self._apart = apart
+        self._run_in_thread = run_in_thread
         self._due: dict[tuple[str, SnapshotMoment], tuple[WaitSnapshots, SeenPicture]] = {}
         """Queued pictures in order; only the newest for each moment of a wait."""
-        self._stirred = asyncio.Event()
-        self._turn = asyncio.Lock()
+        self._queue_event = asyncio.Event()
+        self._store_lock = asyncio.Lock()
         """Held while the store of snapshots is changed."""
 
     def put(self, snapshots: WaitSnapshots, moment: SnapshotMoment, taken: SeenPicture) -> None:
         """Queue a picture."""
         if self._snapshot_store is not None and self._snapshot_store.is_enabled:
             self._due[snapshots.wait_id, moment] = (snapshots, taken)
-            self._stirred.set()
+            self._queue_event.set()
 
     async def run(self, context: Context) -> None:
         """Write queued pictures and prune the store, until cancelled."""
@@ -338,13 +338,15 @@ class SnapshotQueue:
 
     async def _save_all(self, snapshot_store: SnapshotStore) -> None:
         while True:
-            await self._stirred.wait()
-            self._stirred.clear()
+            await self._queue_event.wait()
+            self._queue_event.clear()
             while self._due:
                 _, moment = key = next(iter(self._due))
                 snapshots, taken = self._due.pop(key)
-                async with self._turn:
-                    await self._apart(self._save_snapshot, snapshot_store, snapshots, moment, taken)
+                async with self._store_lock:
+                    await self._run_in_thread(
+                        self._save_snapshot, snapshot_store, snapshots, moment, taken
+                    )
 
     def _save_snapshot(
         self,
@@ -386,8 +388,8 @@ class SnapshotQueue:
 
         while True:
             try:
-                async with self._turn:
-                    await self._apart(snapshot_store.prune, find, context.clock.now())
+                async with self._store_lock:
+                    await self._run_in_thread(snapshot_store.prune, find, context.clock.now())
             except Exception as error:  # noqa: BLE001 - the next hour may do better
                 log.warning("old pictures could not be removed: %s", error)
             await self.clock.sleep(_PRUNE_SECONDS)

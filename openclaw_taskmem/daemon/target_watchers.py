@@ -285,14 +285,14 @@ class Watchers:
         plugin_host: PluginHost,
         clock: Clock,
         plugin_loops: PluginLoops,
-        apart: OffLoopCaller,
+        run_in_thread: OffLoopCaller,
         queues: Sensor | None,
     ) -> None:
         self._plugin_host = plugin_host
         self._queues = queues
         self._clock = clock
         self._plugin_loops = plugin_loops
-        self._apart = apart
+        self._run_in_thread = run_in_thread
         self._loop = asyncio.get_running_loop()
         self._opening: dict[Target, asyncio.Task[Watcher]] = {}
         self._watchers: dict[Target, Watcher] = {}
@@ -327,7 +327,9 @@ class Watchers:
         Raises:
             NoProvider: No plug-in takes the output of such a target.
         """
-        sensors: Sequence[object] = await self._apart(self._plugin_host.find_sensors, target)
+        sensors: Sequence[object] = await self._run_in_thread(
+            self._plugin_host.find_sensors, target
+        )
         sensor = next((each for each in sensors if isinstance(each, Feed)), None)
         if sensor is None:
             raise NoProvider(
@@ -375,9 +377,9 @@ class Watchers:
         if target.scheme == QUEUE_SCHEME and self._queues is not None:
             sensors = (self._queues,)
         else:
-            sensors = await self._apart(self._plugin_host.find_sensors, target)
+            sensors = await self._run_in_thread(self._plugin_host.find_sensors, target)
         if not sensors:
-            forms = await self._apart(self._plugin_host.list_target_forms)
+            forms = await self._run_in_thread(self._plugin_host.list_target_forms)
             added = f": {'; '.join(forms)}" if forms else ""
             raise NoProvider(
                 f"Nothing here can watch {target.scheme}; install a plug-in that does. "

@@ -87,18 +87,20 @@ class WaitSupervisor:
         self._clock = clock
         self._judge_seconds = judge_seconds
         self._loop = asyncio.get_running_loop()
-        self._apart = ThreadPool(_WATCH_THREADS, "watch")
+        self._run_in_thread = ThreadPool(_WATCH_THREADS, "watch")
         self._plugin_loops = plugin_loops or PluginLoops()
         self._readers = readers
         self._queues = queues
-        self._watchers = Watchers(plugin_host, clock, self._plugin_loops, self._apart, queues)
-        self._snapshots = SnapshotQueue(snapshot_store, plugin_host, clock, self._apart)
+        self._watchers = Watchers(
+            plugin_host, clock, self._plugin_loops, self._run_in_thread, queues
+        )
+        self._snapshots = SnapshotQueue(snapshot_store, plugin_host, clock, self._run_in_thread)
         self._wait_tasks: dict[str, tuple[WaitTask, asyncio.Task[None]]] = {}
         self._answers: set[asyncio.Task[Any]] = set()
         self._changed: dict[str, None] = {}
         """Ids of waits whose rows must be read again, in order."""
-        self._stirred = asyncio.Event()
-        self._taken_up = asyncio.Event()
+        self._change_event = asyncio.Event()
+        self._loaded_event = asyncio.Event()
         self.changes = ChangeCounter()
         """Signals every change of a wait and of its last observation."""
 
@@ -178,7 +180,7 @@ class WaitSupervisor:
 
     async def _check_target(self, target: Target, condition: Condition) -> TargetPreview:
         try:
-            understood = await self._apart(self._assign_judges, target, condition)
+            understood = await self._run_in_thread(self._assign_judges, target, condition)
         except ConditionUnclear:
             # If such a target cannot be watched at all, say that: no form would help.
             try:
@@ -267,7 +269,7 @@ class WaitSupervisor:
         """Watch all open waits until cancelled."""
         for wait in await self._retry_until_done(partial(waits.list_watched_waits, context)):
             self._sync_wait(context, wait, resumed=True)
-        self._taken_up.set()
+        self._loaded_event.set()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_changes(context))
             group.create_task(self._snapshots.run(context))
@@ -282,8 +284,8 @@ class WaitSupervisor:
 
     async def _follow_changes(self, context: Context) -> None:
         while True:
-            await self._stirred.wait()
-            self._stirred.clear()
+            await self._change_event.wait()
+            self._change_event.clear()
             ids, self._changed = [*self._changed], {}
             for wait in await self._retry_until_done(partial(_read_waits, context, ids)):
                 self._sync_wait(context, wait)
@@ -291,7 +293,7 @@ class WaitSupervisor:
 
     async def wait_until_caught_up(self) -> None:
         """Return once every wait that was open at the start has been looked at."""
-        await self._taken_up.wait()
+        await self._loaded_event.wait()
         wait_tasks = [wait_task for wait_task, _ in self._wait_tasks.values()]
         await asyncio.gather(*(wait_task.looked.wait() for wait_task in wait_tasks))
 
@@ -306,14 +308,14 @@ class WaitSupervisor:
         await self._watchers.close()
         await asyncio.to_thread(self._plugin_loops.close)
         # Let commits in progress end.
-        await self._apart.close()
+        await self._run_in_thread.close()
 
     async def _retry_until_done(self, call: Callable[[], T]) -> T:
         """Call the store until it succeeds or raises WaitNotFound, and return the result."""
         failures = 0
         while True:
             try:
-                return await self._apart(call)
+                return await self._run_in_thread(call)
             except WaitNotFound:
                 raise
             except Exception:
@@ -323,7 +325,7 @@ class WaitSupervisor:
 
     def _note_changed(self, ids: Iterable[str]) -> None:
         self._changed.update(dict.fromkeys(ids))
-        self._stirred.set()
+        self._change_event.set()
 
     def _sync_wait(self, context: Context, wait: Wait, *, resumed: bool = False) -> None:
         """Start, update or stop the task of a wait as its row says.
@@ -351,7 +353,7 @@ class WaitSupervisor:
             target, condition = targets.find_target(wait), parse_condition(wait.wake_when)
 
             async def find_judges() -> Judges:
-                return (await self._apart(self._find_judges, target, condition))[0]
+                return (await self._run_in_thread(self._find_judges, target, condition))[0]
 
             return JudgePanel(
                 condition,
@@ -370,7 +372,7 @@ class WaitSupervisor:
             watcher=watcher,
             panel=panel,
             snapshots=snapshots,
-            tell=self.changes.notify,
+            notify_change=self.changes.notify,
         )
 
     def _drop_wait(self, wait: Wait) -> None:

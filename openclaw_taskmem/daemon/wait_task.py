@@ -63,12 +63,12 @@ class WaitTask:
         watcher: Callable[[], Awaitable[Watcher]],
         panel: Callable[[str], Awaitable[JudgePanel]],
         snapshots: WaitSnapshots,
-        tell: Callable[[], None],
+        notify_change: Callable[[], None],
     ) -> None:
         """Create the task of a wait.
 
-        `watcher` finds that of its target, `panel` creates judges who read from a place, and `tell`
-        is called when `observation` changes.
+        `watcher` finds that of its target, `panel` creates judges who read from a place, and
+        `notify_change` is called when `observation` changes.
         """
         self.wait = wait
         self.watcher: Watcher | None = None
@@ -88,7 +88,7 @@ class WaitTask:
         self._began_at = clock.now()
         self._find_watcher = watcher
         self._make_panel = panel
-        self._tell = tell
+        self._notify_change = notify_change
         self._panel: JudgePanel | None = None
         self._changed: asyncio.Event | None = None
         """Set when there is more than the last look saw; None: not watched."""
@@ -271,4 +271,4 @@ class WaitTask:
         if observation != self.observation:
             self.observation = observation
             self.snapshots.observe(self.rests_on)
-            self._tell()
+            self._notify_change()

@@ -145,7 +145,7 @@ EXITS: Final = {
 }
 """Exit codes of `taskmem wait`, by how the wait ended."""
 
-SETTLING_TIME: Final = timedelta(minutes=1)
+UNREACHED_DELAY: Final = timedelta(minutes=1)
 """How long a wake may be kept, or fail, before its agent counts as one that cannot be woken."""
 _ERROR_BYTES: Final = 200
 """Longest excerpt of why a wake was not delivered."""
@@ -275,7 +275,7 @@ def find_unreached(
     if not reached:
         why = f"nothing here can wake {client}" if client else "no agent is known that can be woken"
         return Unreached(why=why, cure=tell)
-    if wake is None or now - wake.created_at < SETTLING_TIME:
+    if wake is None or now - wake.created_at < UNREACHED_DELAY:
         return None
     error = clip(to_plain_line(wake.last_error or "").rstrip("."), _ERROR_BYTES)
     if wake.state is WakeState.DUE and error:

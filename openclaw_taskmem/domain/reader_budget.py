@@ -24,7 +24,7 @@ WAITS_BOOKMARK: Final = "readers_of_waits"
 """Name of the bookmark with the usage for waits."""
 WAITS_KEPT: Final = 200
 """Number of waits whose usage is kept: those that were asked about last."""
-LONGEST_REST: Final = 3600.0
+_LONGEST_BUDGET_REST: Final = 3600.0
 """Longest rest of a reader at its limit, in seconds: clocks may be set."""
 
 
@@ -168,7 +168,7 @@ def refuse_over_limit(
         return None
     variable = f"TASKMEM_{name.upper().replace('-', '_')}_CALLS_PER_DAY"
     ends = datetime.combine(_to_day(now) + timedelta(days=1), time(), UTC)
-    rest = min((ends - now).total_seconds(), LONGEST_REST)
+    rest = min((ends - now).total_seconds(), _LONGEST_BUDGET_REST)
     if limit == 0:
         return f"{name} is never asked, because {variable} is 0.", rest
     kept = spent.asked < limit

@@ -71,7 +71,7 @@ class RequiredSet(Value):
 
     task: Task
     run: Run | None
-    things: tuple[RequiredArtifact, ...]
+    artifacts: tuple[RequiredArtifact, ...]
     """The required artifacts."""
     message: str
     """The message of the call."""
@@ -88,7 +88,7 @@ class RequiredSet(Value):
 class CheckResult(Value):
     """The result of checking a required set."""
 
-    sought: RequiredSet
+    required: RequiredSet
     checked: tuple[CheckedClaim, ...]
     """The required artifacts, checked."""
     files: tuple[CheckedClaim, ...]
@@ -103,11 +103,11 @@ class CheckResult(Value):
     """True if nothing was made, though a reader says that plan or message claim it."""
     at: Instant
 
-    def is_current_for(self, sought: RequiredSet, now: datetime) -> bool:
+    def is_current_for(self, required: RequiredSet, now: datetime) -> bool:
         """Tell whether the result is fresh, and another set requires the same checks."""
-        fields = ("things", "message", "entries", "folder", "boxed", "hidden")
-        same = all(getattr(self.sought, each) == getattr(sought, each) for each in fields)
-        same_plan = self.sought.task.plan == sought.task.plan
+        fields = ("artifacts", "message", "entries", "folder", "boxed", "hidden")
+        same = all(getattr(self.required, each) == getattr(required, each) for each in fields)
+        same_plan = self.required.task.plan == required.task.plan
         return same and same_plan and abs(now - self.at) <= _CHECK_LIFETIME
 
 
@@ -120,8 +120,8 @@ def build_required_set(
         InvalidArguments: An artifact cannot be checked.
     """
     task, run = facts.task, facts.run
-    things = list_required_artifacts(task, given)
-    fault = find_artifact_fault(things)
+    artifacts = list_required_artifacts(task, given)
+    fault = find_artifact_fault(artifacts)
     if fault is not None:
         raise InvalidArguments(f"{task.task_id} is not completed. {fault}")
     boxed = targets.is_sandboxed(caller, context.policies.looks)
@@ -130,7 +130,7 @@ def build_required_set(
     return RequiredSet(
         task=task,
         run=run,
-        things=things,
+        artifacts=artifacts,
         message=message,
         entries=tuple(context.store.read_records(LedgerEntry, task.task_id)),
         folders=tuple(context.store.read_records(WorkFolder, task.task_id)),
@@ -138,29 +138,29 @@ def build_required_set(
         boxed=boxed,
         hidden=tuple(
             each
-            for each in things
+            for each in artifacts
             if each.kind == COMMAND_KIND
             and targets.is_command_hidden(each.subject, caller, context.policies.looks)
         ),
     )
 
 
-def verify_required(context: Context, sought: RequiredSet, *, asks: bool = True) -> CheckResult:
+def verify_required(context: Context, required: RequiredSet, *, asks: bool = True) -> CheckResult:
     """Check the required artifacts, the ledger's files and the names in plan and message.
 
     This may take long, so do not call it with the task locked. `asks`: a reader may be asked
     whether plan and message claim that something was made.
     """
-    task, run = sought.task, sought.run
-    boxed = sought.boxed
-    looker = EvidenceChecker(context, task, run, sought.folders, sought.folder, boxed=boxed)
-    claimed = (thing.subject for thing in sought.things)
-    found = looker.find_entries(sought.entries, sought.message, claimed)
+    task, run = required.task, required.run
+    boxed = required.boxed
+    looker = EvidenceChecker(context, task, run, required.folders, required.folder, boxed=boxed)
+    claimed = (thing.subject for thing in required.artifacts)
+    found = looker.find_entries(required.entries, required.message, claimed)
     checked = tuple(
-        looker.check(thing, found, hidden=thing in sought.hidden) for thing in sought.things
+        looker.check(thing, found, hidden=thing in required.hidden) for thing in required.artifacts
     )
     entries = looker.add_proved_files(checked, looker.judge(found))
-    named = find_names(*task.plan, sought.message)
+    named = find_names(*task.plan, required.message)
     whys = {
         **looker.explain_missing_names(named.here, entries),
         **dict.fromkeys(named.elsewhere, ELSEWHERE_TEXT),
@@ -174,12 +174,12 @@ def verify_required(context: Context, sought: RequiredSet, *, asks: bool = True)
     doubtful = {path: why for path, why in whys.items() if path not in entries}
     now = context.clock.now()
     nowhere = tuple(n for n in named.here if whys.get(n) == ledger.NOWHERE_SENTENCE)
-    partly = any(folder.path in whys for folder in sought.folders)
-    nothing = not (entries or partly) and bool(run or sought.folders)
+    partly = any(folder.path in whys for folder in required.folders)
+    nothing = not (entries or partly) and bool(run or required.folders)
     refusal = evidence.find_refusal(task, checked, nowhere, claims=nothing)
     asks = asks and refusal is not None and refusal.doubt == evidence.Doubt.CLAIMS
     return CheckResult(
-        sought=sought,
+        required=required,
         checked=checked,
         files=tuple(looker.files),
         entries=(
@@ -188,7 +188,7 @@ def verify_required(context: Context, sought: RequiredSet, *, asks: bool = True)
         ),
         nowhere=nowhere,
         passed=looker.unsearched_folders,
-        claims=asks and _claims_anything(context, task, sought.message),
+        claims=asks and _claims_anything(context, task, required.message),
         at=context.clock.now(),
     )
 
@@ -204,47 +204,47 @@ def _claims_anything(context: Context, task: Task, message: str) -> bool:
     return answer is not None and evidence.affirms_claim(answer.fields)
 
 
-def describe_nothing_made(seen: CheckResult) -> str:
+def describe_nothing_made(check: CheckResult) -> str:
     """Return the sentence that nothing was made.
 
     Empty: something was, a used folder could not be searched completely, or there is neither a run
     nor a folder by which to tell.
     """
-    folders = {each.path for each in seen.sought.folders}
-    made = [each for each in seen.entries if each.change or each.path in folders]
-    proved = any(each.is_proved for each in seen.checked)
-    if made or proved or not (seen.sought.run or folders):
+    folders = {each.path for each in check.required.folders}
+    made = [each for each in check.entries if each.change or each.path in folders]
+    proved = any(each.is_proved for each in check.checked)
+    if made or proved or not (check.required.run or folders):
         return ""
-    looked = None if current_run.has_visible_calls(seen.sought.run) else sorted(folders)
-    return ledger.format_nothing_made(seen.passed, str(Path.home()), looked)
+    looked = None if current_run.has_visible_calls(check.required.run) else sorted(folders)
+    return ledger.format_nothing_made(check.passed, str(Path.home()), looked)
 
 
 def build_check_outcome(
-    context: Context, facts: TaskFacts, seen: CheckResult, acceptance: Acceptance | None = None
+    context: Context, facts: TaskFacts, check: CheckResult, acceptance: Acceptance | None = None
 ) -> tuple[Change, Refusal | None]:
     """Return the change that records a check, and the refusal of the completion.
 
     No refusal (None): the task may be completed. A person's acceptance overrides it.
     """
     now, task = context.clock.now(), facts.task
-    refusal = evidence.find_refusal(task, seen.checked, seen.nowhere, claims=seen.claims)
+    refusal = evidence.find_refusal(task, check.checked, check.nowhere, claims=check.claims)
     record = evidence.record_findings(
-        facts, (*seen.checked, *seen.files), lambda: context.new_id("artifact", now), now
+        facts, (*check.checked, *check.files), lambda: context.new_id("artifact", now), now
     )
     if refusal is not None and acceptance is None:
         # The agent is asked about unfound names; users are not notified of them yet.
-        entries = tuple(ledger.list_made(seen.entries))
+        entries = tuple(ledger.list_made(check.entries))
         refused = evidence.build_refusal_event(facts, refusal, now)
         told = evidence.build_refusal_notice(facts, refusal, now)
         events = (*record.events, refused, *told)
         return record.model_copy(update={"ledger": entries, "events": events}), refusal
-    folders = seen.sought.folders
-    places = _build_shown_prefixes(seen.sought.folder)
-    told = evidence.build_user_notices(facts, seen.entries, places, now)
+    folders = check.required.folders
+    places = _build_shown_prefixes(check.required.folder)
+    told = evidence.build_user_notices(facts, check.entries, places, now)
     if acceptance is not None:
         told = (evidence.build_acceptance_event(facts, acceptance, now), *told)
     over = tuple(each.model_copy(update={"files": None}) for each in folders)
-    more = {"ledger": seen.entries, "folders": over, "events": (*record.events, *told)}
+    more = {"ledger": check.entries, "folders": over, "events": (*record.events, *told)}
     return record.model_copy(update=more), None
 
 
@@ -283,24 +283,24 @@ def check_for_review(context: Context, task_id: str, caller: Caller) -> None:
     Nothing is recorded if it is not in review any more.
     """
     facts = context.store.read_task(task_id)
-    sought = build_required_set(context, facts, "", (), caller)
-    seen = verify_required(context, sought, asks=False)
+    required = build_required_set(context, facts, "", (), caller)
+    check = verify_required(context, required, asks=False)
 
     def record(now_facts: TaskFacts, now: datetime) -> Decision[None]:
         if now_facts.run is None or now_facts.run.state is not RunState.REVIEW:
             return Change(), None
-        return build_check_record(context, now_facts, seen, now), None
+        return build_check_record(context, now_facts, check, now), None
 
     context.update_task(task_id, record)
 
 
 def build_check_record(
-    context: Context, facts: TaskFacts, seen: CheckResult, now: datetime
+    context: Context, facts: TaskFacts, check: CheckResult, now: datetime
 ) -> Change:
     """Return the change that records what was checked of a task that goes on."""
-    checked = (*seen.checked, *seen.files)
+    checked = (*check.checked, *check.files)
     record = evidence.record_findings(facts, checked, lambda: context.new_id("artifact", now), now)
-    return record.model_copy(update={"ledger": seen.entries})
+    return record.model_copy(update={"ledger": check.entries})
 
 
 # --- after the completion ---------------------------------------------------
@@ -432,7 +432,7 @@ def find_replaced_files(facts: TaskFacts, check: CheckResult) -> NotAllowed | No
 
     It names them, and says how to look again. None: all are as they were shown.
     """
-    shown = {each.path: each for each in ledger.list_made(check.sought.entries) if each.sha256}
+    shown = {each.path: each for each in ledger.list_made(check.required.entries) if each.sha256}
     current = [each for each in check.entries if each.path in shown]
     replaced = [each for each in current if not _is_confirmed(shown[each.path], each)]
     if not replaced:

@@ -84,7 +84,7 @@ def _record_answer(
 
 
 BOOT: Final = "gateway_boot"
-SAID_BYTES: Final = 300
+_FAILURE_BYTES: Final = 300
 """Bytes stored of the reason why a turn failed."""
 
 
@@ -103,7 +103,7 @@ def handle_gateway_start(
     known = (context.store.read_bookmark(BOOT) or "").splitlines()
     if presence.boot in known:
         return
-    due = presence.started_at + outbox.SETTLING_TIME
+    due = presence.started_at + outbox.GATEWAY_RECOVERY_TIME
     open_wakes = run_recovery.find_owed_wakes(context, *OWED_STATES)
     sent = [
         wake
@@ -123,7 +123,7 @@ def handle_gateway_start(
     run_recovery.give_gateway_runs_recovery_time(context, presence, others)
     # Notices are committed with the bookmark, so a repeat sends them only once.
     boots = "\n".join([*known, presence.boot][-callers.MOST_BOOTS :])
-    mark = context.store.make_bookmark(BOOT, boots)
+    bookmark = context.store.make_bookmark(BOOT, boots)
     waiting = run_recovery.find_gateway_runs(context, (RunState.BLOCKED, RunState.REVIEW))
     for run in waiting:
         turns.remind_of_answer(context, run)
@@ -131,7 +131,7 @@ def handle_gateway_start(
         *run_recovery.build_waiting_notices(context),
         *_build_lost_questions(context, waiting),
     )
-    context.commit(Change(events=reminders, bookmarks=(mark,)))
+    context.commit(Change(events=reminders, bookmarks=(bookmark,)))
 
 
 def settle_turn_wakes(
@@ -144,7 +144,7 @@ def settle_turn_wakes(
     open_wakes = run_recovery.find_owed_wakes(context, *OWED_STATES)
     carried = [wake for wake in open_wakes if wake.delivery_id in deliveries]
     if error is not None:
-        failure = texts.clip(texts.to_plain_line(error), SAID_BYTES)
+        failure = texts.clip(texts.to_plain_line(error), _FAILURE_BYTES)
         why = f"its turn failed: {failure}"
         _update_by_subject(
             context,

@@ -102,8 +102,8 @@ def find_due_events(
 
 def save_position(context: Context, outgoing: NotificationKind, upto: int) -> None:
     """Store that all events up to an id are done."""
-    mark = Bookmark(name=_format_bookmark_name(context, outgoing), value=str(upto))
-    context.commit(Change(bookmarks=(mark,)))
+    bookmark = Bookmark(name=_format_bookmark_name(context, outgoing), value=str(upto))
+    context.commit(Change(bookmarks=(bookmark,)))
 
 
 def _list_view_changes(context: Context, fresh: Sequence[Event]) -> Iterator[Event]:
@@ -282,8 +282,8 @@ def find_hooks_position(context: Context) -> int | None:
 
 
 def _save_hooks_position(context: Context, place: int) -> None:
-    mark = context.store.make_bookmark(HOOKS_BOOKMARK, str(place))
-    context.commit(Change(bookmarks=(mark,)))
+    bookmark = context.store.make_bookmark(HOOKS_BOOKMARK, str(place))
+    context.commit(Change(bookmarks=(bookmark,)))
 
 
 def _call_hook(context: Context, event: Event) -> None:

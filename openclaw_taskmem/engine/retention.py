@@ -109,8 +109,8 @@ class _RetentionPass:
         self._dropped.update(dropped.rows)
         if dropped.rows.get("events"):
             thinned = max(dropped.last_event, read_thinned(self._context))
-            mark = self._context.store.make_bookmark(_THINNED_BOOKMARK, str(thinned))
-            self._context.commit(Change(bookmarks=(mark,)))
+            bookmark = self._context.store.make_bookmark(_THINNED_BOOKMARK, str(thinned))
+            self._context.commit(Change(bookmarks=(bookmark,)))
         return bool(dropped.rows)
 
     def _is_over(self) -> bool:

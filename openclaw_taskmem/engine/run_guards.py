@@ -34,7 +34,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import RunNotFound
 
-GO_ON: Final = "You are to go on with this task now."
+RESUME_REASON: Final = "You are to go on with this task now."
 """The reason that a packet gives to an agent that takes a task up."""
 AWAY_TEXT: Final = (
     "This task goes on in the background, in a session of its own, which is told so. "
@@ -100,24 +100,24 @@ def list_own_tasks(
 
 
 def require_own_run(
-    context: Context, facts: TaskFacts, caller: Caller, wish: str, token: int | None = None
+    context: Context, facts: TaskFacts, caller: Caller, consequence: str, token: int | None = None
 ) -> Run:
     """Return the open run of a task; refuse a caller who may not write for that run.
 
-    `wish` says in a refusal what was not done.
+    `consequence` says in a refusal what was not done.
 
     Raises:
         TaskEnded: The task has ended.
         RunNotFound: The task has no open run.
         TaskmemError: What `guard_task` and `current_run.guard_write` refuse.
     """
-    guard_task(context, Act.WRITE, facts, caller, token=token, wish=wish)
-    lifecycle.require_open(facts.task, wish)
+    guard_task(context, Act.WRITE, facts, caller, token=token, consequence=consequence)
+    lifecycle.require_open(facts.task, consequence)
     if facts.run is None:
         raise RunNotFound(
             f"{facts.task.task_id} has no run, so nobody holds it; claim it with task_claim first."
         )
-    current_run.guard_write(facts.run, caller, token, wish)
+    current_run.guard_write(facts.run, caller, token, consequence)
     return facts.run
 
 
@@ -139,7 +139,7 @@ def guard_task(
     caller: Caller,
     *,
     token: int | None = None,
-    wish: str = "nothing was written",
+    consequence: str = "nothing was written",
 ) -> TaskFacts:
     """Refuse an act on a task that the caller has no right to. Source: docs/who-may-do-what.md.
 
@@ -158,7 +158,7 @@ def guard_task(
         return facts
     # Who held the last run may do all, but few calls need it to be read.
     held = _add_last_run(context, facts, held)
-    tie = rights.guard_act(act, here, task, held, sessions, token=token, wish=wish)
+    tie = rights.guard_act(act, here, task, held, sessions, token=token, consequence=consequence)
     if tie is not Tie.REGISTRAR:
         return facts
     own = (
@@ -276,7 +276,7 @@ def _begin_run_for_last_role(context: Context, task: Task, now: datetime) -> Run
     last = find_last_run(context, task.task_id)
     if last is None or context.sessions.is_own(last.session_key):
         return None
-    messages = context.store.read_records(Message, task.task_id, thread.READ)
+    messages = context.store.read_records(Message, task.task_id, thread.MOST_READ_MESSAGES)
     heard = max(last.dialogue.heard_until, handoff.find_completion_id(messages))
     return task_runs.queue_for_role(
         task,
@@ -298,7 +298,7 @@ def make_resume_wake(
     if not context.sessions.is_own(run.session_key):
         return None
     wake_id = context.new_id("wake", now)
-    text = run_history.render_resume_text(context, facts, wake_id, GO_ON, answer=answer)
+    text = run_history.render_resume_text(context, facts, wake_id, RESUME_REASON, answer=answer)
     return continuation.make_wake(run, wake_id, text, now)
 
 

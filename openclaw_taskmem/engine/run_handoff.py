@@ -19,7 +19,7 @@ from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine import evidence, run_history
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import (
-    GO_ON,
+    RESUME_REASON,
     guard_task,
     list_background_runs,
     make_resume_wake,
@@ -65,7 +65,9 @@ def move_to_background(
             run,
             list_background_runs(context),
             wake_id=wake_id,
-            text=run_history.render_resume_text(context, facts, wake_id, GO_ON, background=sent),
+            text=run_history.render_resume_text(
+                context, facts, wake_id, RESUME_REASON, background=sent
+            ),
             moved=moved,
             now=now,
             policy=context.policies.runs,
@@ -292,7 +294,7 @@ def reset_run(context: Context, task_id: str, caller: Caller) -> tuple[Run, Owne
         change = handoff.build_run_reset(
             facts,
             wake_id=wake_id,
-            text=run_history.render_resume_text(context, facts, wake_id, GO_ON),
+            text=run_history.render_resume_text(context, facts, wake_id, RESUME_REASON),
             turn=find_turn_session(context, run),
             sessions=context.sessions,
             now=now,

@@ -113,7 +113,7 @@ def read_past_work(context: Context, task_id: str) -> PastWork:
 
 def read_history(context: Context, run: Run) -> History | None:
     """Return the history in a run's checkpoints; None: none of it can be trusted."""
-    rows = context.store.read_records(Checkpoint, run.run_id, checkpoints.READ)
+    rows = context.store.read_records(Checkpoint, run.run_id, checkpoints.MOST_READ_CHECKPOINTS)
     found = checkpoints.parse_history(rows)
     if rows and (found is None or found.corrupt):
         log.warning("checkpoints of %s are damaged; what is whole is used", run.run_id)
@@ -242,7 +242,9 @@ def render_packet(
     raises: there is always a text. Source: docs/origins.md, "The resume packet".
     """
     try:
-        messages = tuple(context.store.read_records(Message, facts.task.task_id, thread.READ))
+        messages = tuple(
+            context.store.read_records(Message, facts.task.task_id, thread.MOST_READ_MESSAGES)
+        )
         if words and words not in (each.content for each in messages[-2:]):
             answer = lifecycle.build_answer_message(facts.task, words, context.clock.now())
             messages = (*messages, answer)

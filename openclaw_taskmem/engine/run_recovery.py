@@ -56,7 +56,7 @@ from taskmem_hookspecs.roles import FOREVER
 
 log = logging.getLogger(__name__)
 
-ABANDONED_AFTER: Final = timedelta(minutes=10)
+ABANDONED_AGE: Final = timedelta(minutes=10)
 """How long after its lease expires another home's run may be recovered here."""
 _UNREADABLE_DELAY: Final = timedelta(hours=1)
 """When to look again at a run whose task cannot be read."""
@@ -173,7 +173,7 @@ def describe_last_holder(context: Context, run: Run) -> str:
     """Tell the new owner of a run who abandoned it; empty: nobody did."""
     if run.why not in recovery.LEFT_SENTENCES:
         return ""
-    messages = context.store.read_records(Message, run.task_id, thread.READ)
+    messages = context.store.read_records(Message, run.task_id, thread.MOST_READ_MESSAGES)
     return recovery.describe_owner_gone(run.why, messages)
 
 
@@ -206,7 +206,7 @@ def _log_reset(run: Run, why: RunReason | None) -> None:
 def _find_lapsed_runs(context: Context) -> Sequence[Run]:
     """Return the runs whose lease has expired.
 
-    Other homes' runs are included once they are overdue by `ABANDONED_AFTER`: then that home's
+    Other homes' runs are included once they are overdue by `ABANDONED_AGE`: then that home's
     daemon must be gone, and a requeued run can be claimed from anywhere.
     """
     now = context.clock.now()
@@ -214,7 +214,7 @@ def _find_lapsed_runs(context: Context) -> Sequence[Run]:
     if not context.store.is_shared or len(own) == BATCH:
         return own
     own_ids = {run.run_id for run in own}
-    query = RunQuery(lapsed_by=now - ABANDONED_AFTER, limit=BATCH - len(own))
+    query = RunQuery(lapsed_by=now - ABANDONED_AGE, limit=BATCH - len(own))
     others = context.store.whole.find_runs(query)
     return [*own, *(run for run in others if run.run_id not in own_ids)]
 

@@ -45,7 +45,7 @@ from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.lookup import find_own_task
 from openclaw_taskmem.engine.run_guards import (
     AWAY_TEXT,
-    GO_ON,
+    RESUME_REASON,
     begin_caller_run,
     begin_session_run,
     guard_reopen,
@@ -219,7 +219,7 @@ def resume_task(
     if _is_parent_session(facts.run, caller):
         return (facts.task, facts.run, packet.build_away_reminder(facts.task, wake_id, AWAY_TEXT))
     text = run_history.render_resume_text(
-        context, facts, wake_id, GO_ON, answer=answer, asked=asked
+        context, facts, wake_id, RESUME_REASON, answer=answer, asked=asked
     )
     return facts.task, facts.run, text
 
@@ -251,7 +251,7 @@ def take_up_task(
     """
     wanted = task_id or find_own_task(context, caller)
     before = context.store.read_task(wanted)
-    guard_task(context, Act.TAKE_UP, before, caller, wish=_NOT_TAKEN)
+    guard_task(context, Act.TAKE_UP, before, caller, consequence=_NOT_TAKEN)
     answer = task_runs.attribute_answer(answer, before.run, caller)
     run_recovery.requeue_abandoned(context, task_id=wanted)
 
@@ -259,7 +259,7 @@ def take_up_task(
         if guard is not None:
             guard(facts)
         has_question = facts.run is not None and current_run.can_take_answer(facts.run)
-        guard_task(context, Act.TAKE_UP, facts, caller, wish=_NOT_TAKEN)
+        guard_task(context, Act.TAKE_UP, facts, caller, consequence=_NOT_TAKEN)
         guard_reopen(context, facts.task, caller)
         task_runs.guard_review(facts.run, caller, answer)
         if questions.awaits_answer(facts.run, caller, answer, context.sessions):
@@ -528,7 +528,7 @@ class StepOutcome(Value):
 
 
 def record_step_outcome(
-    context: Context, task_id: str, wish: StepOutcome, caller: Caller
+    context: Context, task_id: str, request: StepOutcome, caller: Caller
 ) -> StepResult:
     """Record a step as done or failed, or grant it more calls.
 
@@ -538,38 +538,38 @@ def record_step_outcome(
         LimitReached: The thread is full.
     """
     facts = context.store.read_task(task_id)
-    require_own_run(context, facts, caller, NOTHING_WRITTEN, wish.token)
-    current = compute_progress(facts.task).current if wish.step is None else wish.step - 1
+    require_own_run(context, facts, caller, NOTHING_WRITTEN, request.token)
+    current = compute_progress(facts.task).current if request.step is None else request.step - 1
     if current is None or not 0 <= current < len(facts.task.plan):
         raise InvalidArguments(
             f"The plan of {task_id} has no such step; it has steps 1 to "
             f"{len(facts.task.plan)}. Nothing was written."
         )
-    if wish.outcome == "done":
+    if request.outcome == "done":
         update = UpdateRequest(
-            message=wish.note, completed_steps=(current + 1,), token=wish.token, caller=caller
+            message=request.note, completed_steps=(current + 1,), token=request.token, caller=caller
         )
         updated = tasks.write_update(context, task_id, update)
         return StepResult(task=updated.task, unheard=updated.unheard)
-    if wish.outcome == "failed":
+    if request.outcome == "failed":
         rights.guard_words(facts.task, caller)
-        task, left_out = _record_failed_step(context, facts, current, wish, caller)
+        task, left_out = _record_failed_step(context, facts, current, request, caller)
         return StepResult(task=task, left_out=tuple(left_out))
-    return StepResult(task=_grant_more_calls(context, task_id, wish, caller))
+    return StepResult(task=_grant_more_calls(context, task_id, request, caller))
 
 
-def _grant_more_calls(context: Context, task_id: str, wish: StepOutcome, caller: Caller) -> Task:
+def _grant_more_calls(context: Context, task_id: str, request: StepOutcome, caller: Caller) -> Task:
     """Grant the current step of a segmented task its further calls, once."""
 
     def grant(facts: TaskFacts, now: datetime) -> Decision[Task]:
-        run = require_own_run(context, facts, caller, NOTHING_WRITTEN, wish.token)
+        run = require_own_run(context, facts, caller, NOTHING_WRITTEN, request.token)
         if not run.budget.segmented or caller.gateway_owner is None:
             raise InvalidArguments(
                 "This step may call as many tools as it takes: nobody counts them. "
                 "Nothing was written."
             )
         current = compute_progress(facts.task).current
-        if current is None or wish.step not in (None, current + 1):
+        if current is None or request.step not in (None, current + 1):
             raise InvalidArguments(
                 "Only the step that is worked on has more calls, and that is "
                 f"{'none' if current is None else current + 1}. Nothing was written."
@@ -581,38 +581,38 @@ def _grant_more_calls(context: Context, task_id: str, wish: StepOutcome, caller:
                 "end it as done or failed. Nothing was written."
             )
         given = apply_events(run, StepGivenMore(step=current), now=now).run
-        seen = task_runs.note_call(given, caller, wish.token, now, context.policies.runs)
+        seen = task_runs.note_call(given, caller, request.token, now, context.policies.runs)
         return Change(runs=(seen,)), facts.task
 
     return context.update_task(task_id, grant)
 
 
 def _record_failed_step(
-    context: Context, facts: TaskFacts, current: int, wish: StepOutcome, caller: Caller
+    context: Context, facts: TaskFacts, current: int, request: StepOutcome, caller: Caller
 ) -> tuple[Task, Sequence[str]]:
     """Mark a step as failed, or replace it and those after it by the remaining steps if given."""
     task_id = facts.task.task_id
-    note = wish.note or "No reason was given."
+    note = request.note or "No reason was given."
     sentence = f"Step {current + 1} could not be done. {note}"
 
     def mark(again: TaskFacts, now: datetime) -> Decision[tuple[Task, Sequence[str]]]:
-        run = require_own_run(context, again, caller, NOTHING_WRITTEN, wish.token)
-        seen = task_runs.note_call(run, caller, wish.token, now, context.policies.runs)
+        run = require_own_run(context, again, caller, NOTHING_WRITTEN, request.token)
+        seen = task_runs.note_call(run, caller, request.token, now, context.policies.runs)
         marked = apply_events(seen, StepFailed(index=current), now=now).run
         task, entry = lifecycle.add_lifecycle_message(again.task, sentence, now)
         return Change(tasks=(task,), messages=(entry,), runs=(marked,)), (task, ())
 
     def replan(again: TaskFacts, now: datetime) -> Decision[tuple[Task, Sequence[str]]]:
-        require_own_run(context, again, caller, NOTHING_WRITTEN, wish.token)
+        require_own_run(context, again, caller, NOTHING_WRITTEN, request.token)
         change, revised = plan_revision.revise_plan(
             again,
-            (*again.task.plan[:current], *wish.remaining),
+            (*again.task.plan[:current], *request.remaining),
             sentence,
             now,
             caller=caller,
-            token=wish.token,
+            token=request.token,
             policy=context.policies.runs,
         )
         return change, (revised.task, revised.left_out)
 
-    return context.update_task(task_id, replan if wish.remaining else mark)
+    return context.update_task(task_id, replan if request.remaining else mark)

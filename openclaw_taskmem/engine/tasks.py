@@ -200,7 +200,7 @@ def write_update(
         if isinstance(outcome, UpdateResult):
             if outcome.sent_back:
                 run_handoff.note_heard(context, task_id, request.message, request.caller)
-            if outcome.ledger is not None and check is not None and check.sought.folders:
+            if outcome.ledger is not None and check is not None and check.required.folders:
                 late = partial(evidence.add_late_entries, context, task_id)
                 context.run_later(evidence.LATE_LOOK_DELAY_SECONDS, late)
             return outcome
@@ -355,7 +355,7 @@ def answer_query(
         for pattern, match in matches.items()
     }
     found = thread.search_thread(question, len(plan), messages, places)
-    newest, now = tuple(messages[-thread.READ :]), context.clock.now()
+    newest, now = tuple(messages[-thread.MOST_READ_MESSAGES :]), context.clock.now()
     known = QueryFacts(task=facts.task, waits=facts.waits, messages=newest, now=now)
     return QueryAnswer(
         task=facts.task,
@@ -419,7 +419,7 @@ def revise_task_plan(
 
     def revise(facts: TaskFacts, now: datetime) -> Decision[RevisionResult]:
         consequence = "its plan stays as it is"
-        guard_task(context, Act.WRITE, facts, caller, token=token, wish=consequence)
+        guard_task(context, Act.WRITE, facts, caller, token=token, consequence=consequence)
         rights.guard_words(facts.task, caller, "end it as it is")
         return plan_revision.revise_plan(
             facts,

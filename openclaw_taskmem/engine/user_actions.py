@@ -85,10 +85,10 @@ def act_on_task(context: Context, task_id: str, request: ActRequest) -> str:
     def write(
         status: TaskStatus, acceptance: Acceptance | None = None, *, reviewed: bool = False
     ) -> None:
-        wish = UpdateRequest(
+        update = UpdateRequest(
             message=words, status=status, acceptance=acceptance, reviewed=reviewed, caller=person
         )
-        tasks.write_update(context, task_id, wish, guard)
+        tasks.write_update(context, task_id, update, guard)
 
     match action:
         case UserAction.ANSWER | UserAction.SEND_BACK | UserAction.RESUME:
@@ -260,8 +260,8 @@ def _number_tasks(
             order = [*dict.fromkeys(order if anew else (*former, *order))]
             if anew or order != former:
                 newest = dict([*lists.items(), (session, order)][-MOST_LISTED:])
-                mark = context.store.make_bookmark(LISTED_BOOKMARK, json.dumps(newest))
-                context.commit(Change(bookmarks=(mark,)))
+                bookmark = context.store.make_bookmark(LISTED_BOOKMARK, json.dumps(newest))
+                context.commit(Change(bookmarks=(bookmark,)))
     return [
         named[task_id].model_copy(update={"number": number})
         for number, task_id in enumerate(order, 1)

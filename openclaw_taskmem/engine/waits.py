@@ -51,7 +51,7 @@ class ArmedWait(Value):
     """A wait that has just been opened or rearmed."""
 
     wait: Wait
-    sighting: TargetPreview
+    preview: TargetPreview
     was: Wait | None = None
     """The wait before it was rearmed; None: it is new."""
     reached: bool = True
@@ -91,7 +91,7 @@ def open_wait(
         _require_open_task(context, task_id, caller)
     parsed = _confine_target(context, targets.parse_target(target), caller)
     targets.guard_queue_wait(parsed, caller)
-    sighting = context.wait_watcher.preview_target(parsed, condition)
+    preview = context.wait_watcher.preview_target(parsed, condition)
 
     def arm(facts: TaskFacts | None, now: datetime) -> Decision[ArmedWait]:
         wait = Wait(
@@ -107,14 +107,14 @@ def open_wait(
             armed_at=now,
             changed_at=now,
             deadline_at=now + timedelta(seconds=timeout_seconds),
-            start=sighting.start,
+            start=preview.start,
             within=parsed.within,
         )
         change = waits.start_wait(
-            wait, facts, caller, context.sessions, now, understood=sighting.understood
+            wait, facts, caller, context.sessions, now, understood=preview.understood
         )
         reached = _is_reached(context, WaitFacts(wait=wait, task=facts))
-        return change, ArmedWait(wait=wait, sighting=sighting, reached=reached)
+        return change, ArmedWait(wait=wait, preview=preview, reached=reached)
 
     def read_task_facts() -> TaskFacts | None:
         return _require_open_task(context, task_id, caller) if task_id else None
@@ -122,7 +122,7 @@ def open_wait(
     return context.update(task_id or "", read_task_facts, arm)
 
 
-def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller) -> ArmedWait:
+def rearm_wait(context: Context, wait_id: str, request: Refinement, caller: Caller) -> ArmedWait:
     """Arm a wait again, whether it has ended or not.
 
     Raises:
@@ -142,36 +142,36 @@ def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller)
     target = targets.confine_to_kept_folders(
         confined, before.within, caller, context.policies.looks
     )
-    condition = parse_condition(wish.wake_when or before.wake_when)
-    sighting = context.wait_watcher.preview_target(target, condition)
+    condition = parse_condition(request.wake_when or before.wake_when)
+    preview = context.wait_watcher.preview_target(target, condition)
     behind = (
         context.wait_watcher.find_target_end(target)
-        if waits.needs_end_position(before, wish)
+        if waits.needs_end_position(before, request)
         else None
     )
 
     def rearm(facts: WaitFacts, now: datetime) -> Decision[ArmedWait]:
         _guard_wait(context, facts.wait, caller)
         ours = context.store.serves(facts.wait.home)
-        position = waits.find_restart_position(facts.wait, wish, behind) if ours else behind
-        start = position or sighting.start
+        position = waits.find_restart_position(facts.wait, request, behind) if ours else behind
+        start = position or preview.start
         wished = facts.wait.model_copy(update={"within": target.within})
         facts = facts.model_copy(update={"wait": wished})
         home = context.store.home
         change = waits.rearm_wait(
             facts,
-            wish,
+            request,
             caller,
             start=start,
             home=home,
             sessions=context.sessions,
             now=now,
-            understood=sighting.understood,
+            understood=preview.understood,
         )
         (wait,) = change.waits
         return change, ArmedWait(
             wait=wait,
-            sighting=sighting,
+            preview=preview,
             was=facts.wait,
             reached=_is_reached(context, facts.model_copy(update={"wait": wait})),
         )

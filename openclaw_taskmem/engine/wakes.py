@@ -38,9 +38,9 @@ from taskmem_hookspecs.roles import FOREVER
 log = logging.getLogger(__name__)
 BATCH: Final = 500
 """Due wakes that one pass reads; more only if the sessions of all of them are on hold."""
-AT_ONCE: Final = 4
+MOST_DELIVERIES: Final = 4
 """Messages in delivery at the same time; each may be a process that uses a core."""
-AT_ONCE_OF_AGENT: Final = 3
+MOST_AGENT_DELIVERIES: Final = 3
 """How many of these one agent may have, so that others get a place."""
 
 
@@ -79,9 +79,9 @@ def claim_deliveries(
     messages = [own for each in sessions.values() for own in _split_by_host(context, each)]
     for wakes in messages:
         key = wakes[0].session_key
-        if under_way.total() >= AT_ONCE:
+        if under_way.total() >= MOST_DELIVERIES:
             break
-        if under_way[context.sessions.find_agent(key)] >= AT_ONCE_OF_AGENT:
+        if under_way[context.sessions.find_agent(key)] >= MOST_AGENT_DELIVERIES:
             continue
         try:
             delivery = _claim_delivery(context, key, wakes, now)
@@ -312,7 +312,7 @@ def _read_stuck_tasks(context: Context, wakes: Iterable[Wake]) -> dict[str, Task
 # --- whether an agent can be woken ---------------------------------------------------------
 
 
-LOOKED_AT: Final = 500
+MOST_COUNTED_TASKS: Final = 500
 """How many of the active tasks, the newest, are looked at."""
 
 
@@ -341,7 +341,7 @@ def count_hostless(context: Context) -> int:
 
     Only the newest are looked at.
     """
-    query = TaskQuery(status=TaskStatus.ACTIVE, limit=LOOKED_AT, implicit=False)
+    query = TaskQuery(status=TaskStatus.ACTIVE, limit=MOST_COUNTED_TASKS, implicit=False)
     found = context.store.find_tasks(query)
     hostless = all(
         not callers.is_named_host(task.host) and not context.reaches(task.host, task.session_key)
@@ -349,4 +349,8 @@ def count_hostless(context: Context) -> int:
     )
     if not hostless:
         return 0
-    return len(found) if len(found) < LOOKED_AT else context.store.count().tasks[TaskStatus.ACTIVE]
+    return (
+        len(found)
+        if len(found) < MOST_COUNTED_TASKS
+        else context.store.count().tasks[TaskStatus.ACTIVE]
+    )

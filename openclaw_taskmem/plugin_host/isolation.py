@@ -74,7 +74,7 @@ class _Worker:
     def _run_jobs(self) -> None:
         while (job := self._next_job()) is not None:
             _run_call(*job)
-            threading.current_thread().name = "apart"
+            threading.current_thread().name = "idle"
             with _turn:
                 _idle.append(self)
 

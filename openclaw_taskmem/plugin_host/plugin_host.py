@@ -86,8 +86,9 @@ STORE_SECONDS: Final = 120.0
 _LARGEST_JPEG: Final = 2 * 1024 * 1024
 """Bytes of a picture, at most."""
 _TARGET_FORM: Final = re.compile(r"([a-z_][a-z0-9_]*):\S.{0,200}")
-_NAMES: Final[type[Sequence[str]]] = Sequence
-_CHECKS: Final[type[Sequence[DoctorCheck]]] = Sequence
+_NAMES_TYPE: Final[type[Sequence[str]]] = Sequence
+_CHECKS_TYPE: Final[type[Sequence[DoctorCheck]]] = Sequence
+"""The types that such answers must have; `_are_names` and `_are_checks` look at what is in them."""
 _READER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
@@ -367,7 +368,7 @@ class PluginHost:
         lent = facts.model_copy(deep=True)
         try:
             answer = self._run_with_timeout(
-                hook, self._seconds, lambda: _refuse_promise(call(facts=lent))
+                hook, self._seconds, lambda: _refuse_awaitable(call(facts=lent))
             )
             return _require_packet(answer, facts)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
@@ -422,7 +423,7 @@ class PluginHost:
         """
         for found in self._find_wake_transports(name):
             return found
-        answers = self._iterate_answers("wake_transport_names", _NAMES, _are_names)
+        answers = self._iterate_answers("wake_transport_names", _NAMES_TYPE, _are_names)
         plugins = (plugin.name for plugin in self._list_active())
         probes = dict.fromkeys((ANY_TRANSPORT, *chain.from_iterable(answers), *plugins))
         known = {found.name for probe in probes for found in self._find_wake_transports(probe)}
@@ -458,7 +459,7 @@ class PluginHost:
 
     def list_target_forms(self) -> Sequence[str]:
         """Return a line for each form of target that plug-ins add."""
-        return (*chain(*self._iterate_answers("wait_target_forms", _NAMES, _are_forms)),)
+        return (*chain(*self._iterate_answers("wait_target_forms", _NAMES_TYPE, _are_forms)),)
 
     def collect_judges(
         self,
@@ -543,7 +544,7 @@ class PluginHost:
             (plugin.name, check)
             for plugin in self._list_answering(hook)
             for checks in self._ask_plugin(
-                plugin, hook, _CHECKS, {}, fits=_are_checks, seconds=seconds
+                plugin, hook, _CHECKS_TYPE, {}, fits=_are_checks, seconds=seconds
             )
             for check in checks
         ]
@@ -562,7 +563,7 @@ class PluginHost:
             return self._run_with_timeout(
                 f"{name}.{doing}",
                 self._seconds,
-                lambda: _refuse_promise(call(*values, **named)),
+                lambda: _refuse_awaitable(call(*values, **named)),
             )
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             log.warning("%s failed; %s: %s", name, doing, format_error(error))
@@ -633,7 +634,7 @@ class PluginHost:
         def call() -> Sequence[object]:
             answer: Any = caller(**values)
             answers: Iterable[object] = [answer] if one else answer or ()
-            return [_refuse_promise(each) for each in answers if each is not None]
+            return [_refuse_awaitable(each) for each in answers if each is not None]
 
         return call
 
@@ -659,12 +660,12 @@ def _verify(verifier: EvidenceVerifier, claim: Claim) -> Finding:
 # --- what plug-ins answer ------------------------------------------------------------------
 
 
-def _refuse_promise(answer: T) -> T:
+def _refuse_awaitable(answer: T) -> T:
     """Return an answer; refuse a coroutine, generator or other awaitable."""
-    promise: object = answer
-    if isinstance(promise, Coroutine | Generator):
-        promise.close()
-    if isinstance(promise, Awaitable | Generator | AsyncGenerator):
+    value: object = answer
+    if isinstance(value, Coroutine | Generator):
+        value.close()
+    if isinstance(value, Awaitable | Generator | AsyncGenerator):
         kind = type(answer).__name__
         raise TypeError(f"answered a {kind}; it must be a plain function, not async")
     return answer
@@ -681,7 +682,7 @@ def _require_packet(answer: object, facts: ResumeFacts) -> ResumePacket:
 
 
 def _require_jpeg(answer: object) -> bytes:
-    answer = _refuse_promise(answer)
+    answer = _refuse_awaitable(answer)
     if not isinstance(answer, bytes) or not answer.startswith(b"\xff\xd8"):
         raise TypeError(f"answered {type(answer).__name__}, which is no JPEG")
     if len(answer) > _LARGEST_JPEG:
@@ -690,7 +691,7 @@ def _require_jpeg(answer: object) -> bytes:
 
 
 def _read_session_names(host: NamingHost) -> SessionNames:
-    return require_value(_refuse_promise(host.describe_sessions()), SessionNames)
+    return require_value(_refuse_awaitable(host.describe_sessions()), SessionNames)
 
 
 def _has_name(part: WakeTransport | Judge | DoctorCheck) -> bool:
@@ -718,7 +719,7 @@ def _are_forms(lines: Sequence[str]) -> bool:
 
 def _is_form(line: str) -> bool:
     found = _TARGET_FORM.fullmatch(line)
-    return found is not None and line.isprintable() and found[1] not in targets.BUILT_IN
+    return found is not None and line.isprintable() and found[1] not in targets.BUILT_IN_SCHEMES
 
 
 def _are_checks(answers: Sequence[object]) -> bool:

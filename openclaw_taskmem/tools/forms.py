@@ -197,7 +197,7 @@ def _count_masks(value: JsonValue) -> int:
 
 
 NAME_CHARS: Final = 200
-MOST_STEPS: Final = 200
+MOST_PLAN_STEPS: Final = 200
 STEP_CHARS: Final = 500
 MOST_LISTED: Final = 100
 MOST_FAULTS: Final = 3
@@ -211,16 +211,16 @@ def _require_small(text: str) -> str:
     return text
 
 
-Filled = Annotated[str, AfterValidator(require_visible_text)]
+NonBlankText = Annotated[str, AfterValidator(require_visible_text)]
 """A text that is not blank."""
-Stripped = Annotated[Filled, AfterValidator(str.strip)]
-Text = Annotated[Filled, AfterValidator(_require_small)]
-Name = Annotated[Stripped, Field(max_length=NAME_CHARS)]
-StepText = Annotated[Stripped, Field(max_length=STEP_CHARS)]
-Plan = Annotated[list[StepText], Field(min_length=1, max_length=MOST_STEPS)]
-Id = Annotated[Filled, Field(max_length=200)]
-Numbers = Annotated[list[int], Field(max_length=MOST_STEPS)]
-Subjects = Annotated[list[Annotated[Filled, Field(max_length=4096)]], Field(max_length=50)]
+StrippedText = Annotated[NonBlankText, AfterValidator(str.strip)]
+Text = Annotated[NonBlankText, AfterValidator(_require_small)]
+Name = Annotated[StrippedText, Field(max_length=NAME_CHARS)]
+StepText = Annotated[StrippedText, Field(max_length=STEP_CHARS)]
+Plan = Annotated[list[StepText], Field(min_length=1, max_length=MOST_PLAN_STEPS)]
+Id = Annotated[NonBlankText, Field(max_length=200)]
+Numbers = Annotated[list[int], Field(max_length=MOST_PLAN_STEPS)]
+Subjects = Annotated[list[Annotated[NonBlankText, Field(max_length=4096)]], Field(max_length=50)]
 
 
 def _require_distinct(options: list[str]) -> list[str]:
@@ -230,7 +230,7 @@ def _require_distinct(options: list[str]) -> list[str]:
 
 
 Options = Annotated[
-    list[Annotated[Filled, Field(max_length=80)]],
+    list[Annotated[NonBlankText, Field(max_length=80)]],
     Field(min_length=2, max_length=4),
     AfterValidator(_require_distinct),
 ]
@@ -525,8 +525,8 @@ CONDITION_CHARS: Final = 2000
 LONGEST_WAIT: Final = 30 * 86_400
 """Seconds that a wait may last, and that may lie between two looks, at most."""
 
-TargetText = Annotated[Filled, Field(max_length=5000)]
-Condition = Annotated[Stripped, Field(max_length=CONDITION_CHARS)]
+TargetText = Annotated[NonBlankText, Field(max_length=5000)]
+Condition = Annotated[StrippedText, Field(max_length=CONDITION_CHARS)]
 Signals = Annotated[
     list[dict[str, JsonValue]],
     Field(min_length=1, max_length=MAX_SIDES),

@@ -55,7 +55,7 @@ def task_status(context: Context, form: forms.TaskStatusForm, caller: Caller) ->
             "message": "Older calls, the newest first.",
         }
     current = compute_progress(task).current
-    newest = context.store.read_records(Message, task.task_id, thread.READ)
+    newest = context.store.read_records(Message, task.task_id, thread.MOST_READ_MESSAGES)
     since = (run.started_at if run else None) or task.created_at
     ended = (run.ended_at if run else None) or standing.now
     elapsed = max((ended - since).total_seconds(), 0.0)
@@ -216,14 +216,14 @@ def task_resume(context: Context, form: forms.TaskResume, caller: Caller) -> Ans
 
 def task_step_done(context: Context, form: forms.TaskStepDone, caller: Caller) -> Answer:
     """Record the outcome of a step, or grant it more calls."""
-    wish = runs.StepOutcome(
+    request = runs.StepOutcome(
         step=form.step,
         outcome=form.outcome,
         note=form.note,
         remaining=tuple(form.remaining or ()),
         token=form.token,
     )
-    over = runs.record_step_outcome(context, form.task_id, wish, caller)
+    over = runs.record_step_outcome(context, form.task_id, request, caller)
     task = over.task
     bonus = context.policies.runs.step_bonus
     sentence = {

@@ -71,9 +71,9 @@ def parse_position(after: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def cut_page(asked: QueryAnswer, query: str, start: int) -> Answer:
+def cut_page(answer: QueryAnswer, query: str, start: int) -> Answer:
     """Return the entries from `start` on that fit, and how to get the next."""
-    found = asked.found
+    found = answer.found
     parts = _split_text(found.messages[0].content, _PART) if found.alone else []
     total = len(parts) or len(found.messages)
     most = PAGE_MESSAGES
@@ -88,21 +88,21 @@ def cut_page(asked: QueryAnswer, query: str, start: int) -> Answer:
             entry = _show_message(found.messages[place], found.question.words)
             if "part" in entry:
                 number = found.messages[place].message_id
-                entry["whole"] = _build_arguments(asked, f"message {number}")
+                entry["whole"] = _build_arguments(answer, f"message {number}")
         room -= len(json.dumps(entry, ensure_ascii=False).encode()) + 2
         if room < 0 and shown:
             break
         shown.append(entry)
     end = start + len(shown)
     left = max(0, total - end)
-    after = f"{asked.until}.{end}"
-    more: Answer = {"left": left, "arguments": _build_arguments(asked, query, after=after)}
+    after = f"{answer.until}.{end}"
+    more: Answer = {"left": left, "arguments": _build_arguments(answer, query, after=after)}
     return {"messages": [*shown], "more": more if left else None}
 
 
-def describe_page(asked: QueryAnswer, page: Answer) -> str:
+def describe_page(answer: QueryAnswer, page: Answer) -> str:
     """Say what a page shows and how to go on."""
-    found = asked.found
+    found = answer.found
     if found.matches:
         sentence = f"Messages that match: {found.matches}, the best first."
     elif found.question.words and found.messages:
@@ -113,8 +113,8 @@ def describe_page(asked: QueryAnswer, page: Answer) -> str:
     return f"{sentence} {more}".strip()
 
 
-def _build_arguments(asked: QueryAnswer, query: str, **more: str) -> Answer:
-    return {"task_id": asked.task.task_id, "query": query, **more}
+def _build_arguments(answer: QueryAnswer, query: str, **more: str) -> Answer:
+    return {"task_id": answer.task.task_id, "query": query, **more}
 
 
 def _show_message(message: Message, words: tuple[str, ...]) -> Answer:
@@ -200,7 +200,7 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
 def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Answer | RunlessAnswer:
     """Report progress on a task, or answer a query about it."""
     status = None if form.status is None else lifecycle.parse_status(form.status)
-    wish = UpdateRequest(
+    request = UpdateRequest(
         message=form.message,
         status=status,
         completed_steps=tuple(form.completed_steps or ()),
@@ -215,8 +215,8 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
     answer: Answer = {"task_id": form.task_id}
     sentences: list[str] = []
     runless = False
-    if wish.has_changes:
-        updated = tasks.write_update(context, form.task_id, wish)
+    if request.has_changes:
+        updated = tasks.write_update(context, form.task_id, request)
         task, runless = updated.task, updated.run is None
         answer |= {
             "message_count": task.message_count,
@@ -227,8 +227,8 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
             answer |= runs.show_words([each.content for each in updated.unheard], form.task_id)
         if updated.ledger is not None:
             answer |= ledger.describe_ledger(updated.ledger, ledger.MOST_ENTRIES)
-        sentences.append(_describe_update(updated, wish))
-        if wish.ask is not None and task.status is TaskStatus.ACTIVE:
+        sentences.append(_describe_update(updated, request))
+        if request.ask is not None and task.status is TaskStatus.ACTIVE:
             sentences.append(_describe_asked(context, task))
         if updated.hint is not None:
             answer["hint"] = updated.hint
@@ -236,23 +236,24 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
         if form.query is None:
             answer["plan_progress"] = describe_progress(task)
     if form.query is not None:
-        asked = tasks.answer_query(context, form.task_id, form.query, caller, until)
-        task, newest = asked.task, asked.newest
+        query_answer = tasks.answer_query(context, form.task_id, form.query, caller, until)
+        task, newest = query_answer.task, query_answer.newest
         answer |= {
             "status": task.status,
-            "summary": asked.summary,
+            "summary": query_answer.summary,
             "plan_progress": describe_progress(task),
             "last_update": format_iso(task.updated_at),
             "plan": list(task.plan),
             "metadata": dict(task.metadata),
-            **cut_page(asked, form.query, start),
+            **cut_page(query_answer, form.query, start),
         }
         sentences.append(
             "That is where the task stands."
             if sentences
-            else "That is where the task stands. " + describe_next_step(task, newest, asked.run)
+            else "That is where the task stands. "
+            + describe_next_step(task, newest, query_answer.run)
         )
-        sentences.append(describe_page(asked, answer))
+        sentences.append(describe_page(query_answer, answer))
     answer["message"] = " ".join(sentences).strip()
     return RunlessAnswer(answer) if runless else answer
 
@@ -274,13 +275,13 @@ def _is_completion(given: Mapping[str, object]) -> bool:
     return status is TaskStatus.COMPLETED
 
 
-def _describe_update(updated: UpdateResult, wish: UpdateRequest) -> str:
+def _describe_update(updated: UpdateResult, request: UpdateRequest) -> str:
     """Say what an update has changed, and what the caller does next."""
-    task, coming = updated.task, _describe_next(updated, wish)
+    task, coming = updated.task, _describe_next(updated, request)
     lines: list[str] = []
-    if wish.message is not None:
+    if request.message is not None:
         lines.append("Noted.")
-    if wish.artifacts and updated.ledger is None:
+    if request.artifacts and updated.ledger is None:
         lines.append(_ARTIFACTS)
     if updated.marked:
         done = len(task.done)
@@ -304,13 +305,13 @@ def _describe_update(updated: UpdateResult, wish: UpdateRequest) -> str:
     return " ".join(filter(None, (*lines, coming)))
 
 
-def _describe_next(updated: UpdateResult, wish: UpdateRequest) -> str:
+def _describe_next(updated: UpdateResult, request: UpdateRequest) -> str:
     """Tell the caller what comes next; empty: nothing for them to do."""
     if updated.review:
         return updated.review
     if updated.unheard:
-        return describe_unheard(ends=wish.status is TaskStatus.COMPLETED)
-    goes_on = updated.may_go_on and wish.ask is None
+        return describe_unheard(ends=request.status is TaskStatus.COMPLETED)
+    goes_on = updated.may_go_on and request.ask is None
     return describe_next_step(updated.task, run=updated.run) if goes_on else ""
 
 

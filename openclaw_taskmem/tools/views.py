@@ -82,7 +82,7 @@ DEFAULT_ROWS: Final = 1000
 MOST_ROWS: Final = 1_000_000
 """Rows that a list may be asked for."""
 
-Kept = Callable[[Wait], View]
+WaitExtras = Callable[[Wait], View]
 """Returns the fields of a wait that are not in its row, such as its pictures."""
 
 
@@ -131,7 +131,7 @@ def count_unsent(context: Context) -> int:
 
 
 def show_by_id(
-    context: Context, any_id: str, kept: Kept | None = None, before: int | None = None
+    context: Context, any_id: str, extras: WaitExtras | None = None, before: int | None = None
 ) -> View:
     """Return a task or a wait with all that belongs to it, or a wake.
 
@@ -141,7 +141,7 @@ def show_by_id(
     Args:
         context: The context of the use case.
         any_id: The id of a task, wait or wake.
-        kept: Returns further fields of a wait; None: there are none.
+        extras: Returns further fields of a wait; None: there are none.
         before: The message before which the page ends; None: the newest page.
 
     Raises:
@@ -152,7 +152,7 @@ def show_by_id(
     if any_id.startswith("wake_"):
         return _show_wake(context, any_id)
     if any_id.startswith("wait_"):
-        return _show_wait(context, any_id, kept)
+        return _show_wait(context, any_id, extras)
     if before is not None:
         return _read_page(context, any_id, before)
     return _show_task(context, any_id)
@@ -164,11 +164,11 @@ def _show_wake(context: Context, wake_id: str) -> View:
     raise InvalidArguments(f"There is no wake {wake_id}; see taskmem wakes --all.")
 
 
-def _show_wait(context: Context, wait_id: str, kept: Kept | None) -> View:
+def _show_wait(context: Context, wait_id: str, extras: WaitExtras | None) -> View:
     wait = context.store.read_wait(wait_id)
     return {
         **_format_wait(context, wait),
-        **(kept(wait) if kept else {}),
+        **(extras(wait) if extras else {}),
         "history": [
             {**_format_event(event), "lines": list(timeline.tell_event_lines(event))}
             for event in context.store.find_events(EventQuery(wait_id=wait_id, limit=DEFAULT_ROWS))

@@ -55,12 +55,12 @@ def smart_wait(context: Context, form: forms.SmartWait, caller: Caller) -> Answe
 def wait_update(context: Context, form: forms.WaitUpdate, caller: Caller) -> Answer:
     """Arm a wait again and say how it had ended."""
     asked = form.wake_when is not None or form.signals is not None
-    wish = Refinement(
+    request = Refinement(
         wake_when=_read_condition(form).sentence if asked else None,
         timeout_seconds=form.timeout,
         note=form.message,
     )
-    armed = waits.rearm_wait(context, form.wait_id, wish, caller)
+    armed = waits.rearm_wait(context, form.wait_id, request, caller)
     wait = armed.wait
     return _build_armed_answer(
         context,
@@ -124,7 +124,7 @@ def _read_condition(form: forms.SmartWait | forms.WaitUpdate) -> Condition:
 
 
 def _list_understood(armed: ArmedWait) -> JsonValue:
-    return [each.model_dump(mode="json") for each in armed.sighting.understood]
+    return [each.model_dump(mode="json") for each in armed.preview.understood]
 
 
 def _format_condition(wait: Wait) -> str:
@@ -146,13 +146,13 @@ def _format_end(wait: Wait) -> str:
 
 def _describe_target(armed: ArmedWait) -> str:
     """Return the note on a target and its last lines."""
-    sighting = armed.sighting
-    sentences = [clip(to_plain_line(scrub(sighting.note)), _NOTE_BYTES)] if sighting.note else []
-    if sighting.tail is None:
+    preview = armed.preview
+    sentences = [clip(to_plain_line(scrub(preview.note)), _NOTE_BYTES)] if preview.note else []
+    if preview.tail is None:
         return " ".join(sentences)
     lines = [
         clip(to_plain_line(line), _LINE_BYTES)
-        for line in scrub_cut(sighting.tail).splitlines()
+        for line in scrub_cut(preview.tail).splitlines()
         if line.strip()
     ]
     if lines:

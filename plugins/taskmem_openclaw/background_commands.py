@@ -23,7 +23,7 @@ GLANCE_SECONDS: Final = 2.0
 """Time between two looks at a watched command. Seconds."""
 ASK_SECONDS: Final = 5.0
 """Time limit of one request to the gateway. Seconds."""
-_MOST_NAMED: Final = 8
+_MOST_NAMED_COMMANDS: Final = 8
 _TAIL_LINES: Final = 80
 _PROBE: Final = 256
 """Characters used to align old and new text after the gateway dropped the beginning."""
@@ -38,7 +38,7 @@ _RESTART_LOSS: Final = (
     "The gateway was restarted, and its commands end with it; how this one ended is not known."
 )
 _FORGOTTEN_END: Final = "It has ended; OpenClaw does not know any more how."
-_GATEWAY_AWAY: Final = "OpenClaw's gateway is away, so that its commands cannot be seen."
+_AWAY_GATEWAY_NOTE: Final = "OpenClaw's gateway is away, so that its commands cannot be seen."
 
 
 class _ExecEnd(NamedTuple):
@@ -74,7 +74,7 @@ class ExecSensor:
             seen = await _fetch_exec(path, target.name, 0)
         except plugin_socket.PluginNotListening:
             wanted = configuration.may_want_plugin(self._environ)
-            raise TargetNotFound(_GATEWAY_AWAY if wanted else "", sure=not wanted) from None
+            raise TargetNotFound(_AWAY_GATEWAY_NOTE if wanted else "", sure=not wanted) from None
         except plugin_socket.PluginRequestFailed as error:
             sentence = f"OpenClaw's commands cannot be seen ({error})."
             raise TargetNotFound(sentence, sure=False) from None
@@ -130,7 +130,11 @@ class _ExecWatch:
             changed_at=changed_at,
             text=text,
             tail=tail,
-            note=_GATEWAY_AWAY if self._away else None if self._text.is_shown else _TEXT_REFUSAL,
+            note=_AWAY_GATEWAY_NOTE
+            if self._away
+            else None
+            if self._text.is_shown
+            else _TEXT_REFUSAL,
             exit_status=ending and ending.status,
             gone=ending and ending.sentence,
         )
@@ -300,8 +304,8 @@ def _describe_running(seen: Mapping[str, Any]) -> str:
     names = [f"pty:{each}" for each in cast("list[object]", found or [])]
     if not names:
         return ""
-    more = len(names) - _MOST_NAMED
-    named = f"{', '.join(names[:_MOST_NAMED])}{f' and {more} more' if more > 0 else ''}"
+    more = len(names) - _MOST_NAMED_COMMANDS
+    named = f"{', '.join(names[:_MOST_NAMED_COMMANDS])}{f' and {more} more' if more > 0 else ''}"
     return f"OpenClaw runs {named} in the background."
 
 

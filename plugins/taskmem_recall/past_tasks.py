@@ -60,7 +60,7 @@ _MOST_RECENCY: Final = 0.6
 """Greatest share that recency counts, at `recency_bias` 1; it grows by the square of that."""
 _LONGEST_PASSAGE: Final = 320
 """Characters of a passage in an answer."""
-_MOST_STEPS: Final = 20
+_MOST_RECALLED_STEPS: Final = 20
 MODEL: Final = ConfidenceModel(base=-2.1, coverage=4.5, lead=10.9)
 """Taken over from an earlier index of the same texts, and measured anew with 600 questions over
 20,000 tasks, a sixth of them without an answer (`bench/recall_tasks.py`)."""
@@ -338,7 +338,7 @@ def _build_recollection(
         duration_seconds=max((task.updated_at - task.created_at).total_seconds(), 0),
         confidence=round(confidence, 3),
         summary=f"{task.name}: {passage}" if passage else task.name,
-        steps=tuple(step.text for step in task.steps if step.done)[:_MOST_STEPS],
+        steps=tuple(step.text for step in task.steps if step.done)[:_MOST_RECALLED_STEPS],
         source="tasks",
         task_id=task.task_id,
         message_id=None if message is None else message.message_id,

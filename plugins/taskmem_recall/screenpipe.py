@@ -44,7 +44,7 @@ _HALF_LIFE: Final = timedelta(days=30)
 """Age at which an episode counts half, where `recency_bias` is 1."""
 _LEAST_RECENCY: Final = 1e-9
 """Least recency of an episode, so that the best of old ones is found."""
-_MOST_STEPS: Final = 12
+_MOST_EPISODE_STEPS: Final = 12
 _MOST_QUOTED: Final = 3
 """Titles of a summary, and lines of a step, that are quoted."""
 _LONGEST_QUOTE: Final = 120
@@ -384,9 +384,9 @@ def _list_steps(episode: _Episode) -> tuple[str, ...]:
             news.append(f"and {len(lines) - _MOST_QUOTED} more lines")
         if news:
             steps.append(f"{each.at:%H:%M:%S} " + ", ".join(news))
-    if len(steps) > _MOST_STEPS:
-        rest = len(steps) - _MOST_STEPS + 1
-        steps[_MOST_STEPS - 1 :] = [f"{rest} more steps, which screenpipe shows"]
+    if len(steps) > _MOST_EPISODE_STEPS:
+        rest = len(steps) - _MOST_EPISODE_STEPS + 1
+        steps[_MOST_EPISODE_STEPS - 1 :] = [f"{rest} more steps, which screenpipe shows"]
     return tuple(steps)
 
 

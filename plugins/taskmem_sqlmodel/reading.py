@@ -477,7 +477,7 @@ def read_counts(connection: sa.Connection) -> Counts:
 
 
 _SEE_DOCTOR: Final = "`taskmem doctor` tells what to do"
-_ROWS_AT_ONCE: Final = 500
+_MOST_BATCH_ROWS: Final = 500
 _MOST_BROKEN: Final = 1_000
 """How many broken rows end a scan."""
 _ROW_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
@@ -651,7 +651,7 @@ class _RowScan(NamedTuple):
 def find_broken_rows(connection: sa.Connection, over: Callable[[], bool]) -> _RowScan:
     """Scan all rows until `over()` is true, and describe the broken ones."""
     _allow_any_text(connection)
-    lent = connection.execution_options(yield_per=_ROWS_AT_ONCE)
+    lent = connection.execution_options(yield_per=_MOST_BATCH_ROWS)
     broken: list[str] = []
     for kind in ROW_KINDS:
         with lent.execute(ROW_QUERIES[kind.table]) as every:

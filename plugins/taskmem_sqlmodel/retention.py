@@ -21,13 +21,13 @@ from taskmem_sqlmodel.reading import (
 )
 from taskmem_sqlmodel.tables import Base, CodePointText, InstantText
 
-_ROWS_AT_ONCE: Final = 500
+_MOST_BATCH_ROWS: Final = 500
 """Rows deleted in one transaction; it bounds how long other writers wait."""
 _EVENTS_PER_PAGE: Final = 2_000
 """Event-log entries read in one page."""
 SPARE: Final = 4
 """A SQLite file may keep one page in so many free, for later rows."""
-PAGES_AT_ONCE: Final = 500
+MOST_FREED_PAGES: Final = 500
 """Pages released in one transaction; moving them takes as long as writing them."""
 _MOST_RELEASES: Final = 32
 """Transactions of one call that release pages."""
@@ -195,8 +195,8 @@ class RetentionMixin:
                 keys = _choose_keys(reader, table, {**given, "after": after})
             if table is EVENTS and keys:
                 ((last,),) = keys[-1:]
-            for start in range(0, len(keys), _ROWS_AT_ONCE):
-                some = {**given, "keys": keys[start : start + _ROWS_AT_ONCE]}
+            for start in range(0, len(keys), _MOST_BATCH_ROWS):
+                some = {**given, "keys": keys[start : start + _MOST_BATCH_ROWS]}
                 with self._database.write() as writer:
                     gone = writer.execute(_DELETIONS[table], some).rowcount
                 dropped[table.name] = dropped.get(table.name, 0) + gone
@@ -239,7 +239,7 @@ class RetentionMixin:
 
 def count_excess_pages(pages: int, free: int) -> int:
     """Return how many of the free pages one transaction releases."""
-    return max(0, min(free - pages // SPARE, PAGES_AT_ONCE))
+    return max(0, min(free - pages // SPARE, MOST_FREED_PAGES))
 
 
 def _read_pragma(connection: sa.Connection, name: str) -> int:

@@ -246,7 +246,7 @@ _PRINT_BYTES: Final = 64
 _MOST_OPEN_FILES: Final = 4
 """How many files stay open: the current one, and rotated ones that waits have not read yet."""
 _MOST_NAMES: Final = 5
-_OF_A_FILE: Final = ReadOptions()
+_FILE_OPTIONS: Final = ReadOptions()
 
 _Inode = tuple[int, int]
 
@@ -345,7 +345,7 @@ class FileWatch:
         if file is None:
             raise TargetGone(self._removal_reason)
         seen = _Snapshot(file)
-        tail = await file.reader.read_tail(seen, StreamPosition(0, 0), _OF_A_FILE)
+        tail = await file.reader.read_tail(seen, StreamPosition(0, 0), _FILE_OPTIONS)
         return Frame(
             seen_at=datetime.now(UTC),
             place=str(_make_position(file, StreamPosition(seen.end, seen.end))),
@@ -370,12 +370,12 @@ class FileWatch:
                 seen_at=seen_at, place=place, text="", tail="", gone=self._find_removal_reason(now)
             )
         seen = _Snapshot(file)
-        page = file.reader.read_page(seen, position, _OF_A_FILE)
+        page = file.reader.read_page(seen, position, _FILE_OPTIONS)
         # If the file was rewritten since the wait began, all of it counts.
         shown, same = began.position.shown, began.inode == file.inode
         same = same and seen.end >= shown and file.compute_fingerprint(shown) == began.fingerprint
         first = began.position if same else StreamPosition(0, 0)
-        tail = await file.reader.read_tail(seen, first, _OF_A_FILE)
+        tail = await file.reader.read_tail(seen, first, _FILE_OPTIONS)
         more = page.more
         next_ = _make_position(file, page.next)
         if now is not None and not more and file is not now:

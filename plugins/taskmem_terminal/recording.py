@@ -34,8 +34,8 @@ KEPT_FED: Final = 200
 """How many pushed recordings without a known end and without a wait are retained."""
 KEPT_BYTES: Final = 256 << 20
 """Maximum size of both together. Bytes."""
-KEPT_FOR: Final = timedelta(days=7)
-FED_AFTER: Final = timedelta(days=1)
+RECORDING_LIFETIME: Final = timedelta(days=7)
+FED_LIFETIME: Final = timedelta(days=1)
 """Time without pushed output after which `prune_recordings` treats a recording as ended."""
 COLUMNS, ROWS = 80, 24
 """The size of a terminal that nobody looks at."""
@@ -76,7 +76,7 @@ SHELL_CARRIERS: Final = frozenset(
 )
 """Programs that may contain a shell about which nothing is known."""
 
-BELL: Final = ".doorbell"
+FIFO_NAME: Final = ".doorbell"
 """Name of the FIFO, in the folder of recordings, by which recorders announce news."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 """Valid names of recordings."""
@@ -356,11 +356,11 @@ def prune_recordings(root: Path, watched: Collection[str] | None = None) -> None
         touched = Recording(root, name).changed_at()
         last = touched.timestamp() if touched else made
         # The source of pushed output may be gone: only the age shows it.
-        fed = running and last >= (now_ - FED_AFTER).timestamp()
+        fed = running and last >= (now_ - FED_LIFETIME).timestamp()
         held = running and Recording(root, name).is_recorder_alive()
         if not (held or (fed and watched is None) or name in (watched or ())):
             loose.append((max(made, last), last, fed, folder))
-    oldest = (now_ - KEPT_FOR).timestamp()
+    oldest = (now_ - RECORDING_LIFETIME).timestamp()
     most, counts, taken = {False: KEPT_ENDED, True: KEPT_FED}, [0, 0], 0
     for _, last, fed, folder in sorted(loose, reverse=True):
         counts[fed] += 1

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from taskmem_hookspecs import Frame, TargetGone, TargetNotFound
 from taskmem_terminal.frames import OutputPage, OutputReader, ReadOptions, StreamPosition, Tail
 from taskmem_terminal.recording import (
-    BELL,
+    FIFO_NAME,
     UNSEEN_END,
     Recording,
     RecordingMetadata,
@@ -45,17 +45,17 @@ class FifoListener:
             OSError: The FIFO cannot be created.
         """
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = root / BELL
+        path = root / FIFO_NAME
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISFIFO(path.lstat().st_mode):
                 path.unlink()
         with contextlib.suppress(FileExistsError):
             os.mkfifo(path, 0o600)
         # Opened for writing too: without a writer, reads would return end of file.
-        self._bell = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
+        self._fifo = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
         self._cut = b""
         self._listeners: dict[str, list[Callable[[], None]]] = defaultdict(list)
-        asyncio.get_running_loop().add_reader(self._bell, self._read_fifo)
+        asyncio.get_running_loop().add_reader(self._fifo, self._read_fifo)
 
     def listen(self, name: str, listener: Callable[[], None]) -> None:
         """Call `listener` for each signal of this recording."""
@@ -79,7 +79,7 @@ class FifoListener:
 
     def _read_fifo(self) -> None:
         try:
-            fresh = os.read(self._bell, _GULP_BYTES)
+            fresh = os.read(self._fifo, _GULP_BYTES)
         except OSError:
             return
         *names, self._cut = (self._cut + fresh).split(b"\n")
@@ -146,7 +146,7 @@ class RecordingWatch:
     """`Watch` on one recording."""
 
     def __init__(
-        self, root: Path, name: str, bell: FifoListener, *, names_others: bool = True
+        self, root: Path, name: str, listener: FifoListener, *, names_others: bool = True
     ) -> None:
         """Start to watch a recording; if it is missing, the error may name others.
 
@@ -163,8 +163,8 @@ class RecordingWatch:
         self._id = about.id
         self._reader = OutputReader()
         self._changed = asyncio.Event()
-        self._bell = bell
-        bell.listen(name, self._changed.set)
+        self._listener = listener
+        listener.listen(name, self._changed.set)
         self._recorder = ProcessExitWatcher(self._changed.set)
         if about.recorder is not None:
             self._recorder.watch_process(about.recorder)
@@ -234,7 +234,7 @@ class RecordingWatch:
     async def close(self) -> None:
         """Stop listening."""
         with contextlib.suppress(KeyError, ValueError):
-            self._bell.forget(self._recording.name, self._changed.set)
+            self._listener.forget(self._recording.name, self._changed.set)
         self._recorder.close()
 
     def _read_metadata(self) -> RecordingMetadata:

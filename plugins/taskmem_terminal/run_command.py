@@ -39,8 +39,8 @@ from typing import Any, Final
 import click
 
 from taskmem_terminal.recording import (
-    BELL,
     COLUMNS,
+    FIFO_NAME,
     ROWS,
     NameTaken,
     Recorder,
@@ -130,12 +130,12 @@ class _SessionRecorder:
 def notify_daemon(root: Path, name: str) -> None:
     """Announce news of a recording; never blocks, never fails."""
     with contextlib.suppress(OSError):
-        bell = os.open(root / BELL, os.O_WRONLY | os.O_NONBLOCK)
+        fifo = os.open(root / FIFO_NAME, os.O_WRONLY | os.O_NONBLOCK)
         try:
-            if stat.S_ISFIFO(os.fstat(bell).st_mode):
-                os.write(bell, f"{name}\n".encode())
+            if stat.S_ISFIFO(os.fstat(fifo).st_mode):
+                os.write(fifo, f"{name}\n".encode())
         finally:
-            os.close(bell)
+            os.close(fifo)
 
 
 # --- the session --------------------------------------------------------------
@@ -150,9 +150,9 @@ _DRAIN_SECONDS: Final = 0.2
 """How long to wait for more output of an ended command. Seconds."""
 _DRAINED_SECONDS: Final = 1.0
 """How long to read the output of an ended command in total. Seconds."""
-_PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_FORWARDED_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _HEARD_SIGNALS: Final = (
-    *_PASSED_ON,
+    *_FORWARDED_SIGNALS,
     signal.SIGCHLD,
     signal.SIGWINCH,
     signal.SIGTSTP,

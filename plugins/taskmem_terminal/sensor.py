@@ -41,7 +41,7 @@ class TerminalSensor:
     """Watches recordings, tmux panes and growing files, and stores pushed output."""
 
     def __init__(self) -> None:
-        self._bell: FifoListener | None = None
+        self._listener: FifoListener | None = None
         self._folders: FileChangeNotifier | None = None
         self._tmux: Tmux | None = None
         self._turn = asyncio.Lock()
@@ -91,8 +91,8 @@ class TerminalSensor:
             finally:
                 # Close it, because another piece may never come.
                 recorder.close()
-        if self._bell is not None:
-            self._bell.notify_listeners(target.name)
+        if self._listener is not None:
+            self._listener.notify_listeners(target.name)
         # The piece is stored: an error from here on must not cause it to be pushed again.
         try:
             await self._make_room(target.name, len(output.data))
@@ -105,7 +105,7 @@ class TerminalSensor:
         settled = time.monotonic() >= self._settled_at
         if settled and self._pushed >= ROOM_BYTES:
             self._pushed = 0
-            watched = self._bell.watched_names if self._bell else frozenset[str]()
+            watched = self._listener.watched_names if self._listener else frozenset[str]()
             # Under the lock, so that no piece is written to a recording that is being deleted.
             async with self._turn:
                 await asyncio.to_thread(make_room, get_recordings_folder(), {*watched, name})
@@ -120,9 +120,9 @@ class TerminalSensor:
         """
         from taskmem_terminal.recording_watch import FifoListener, RecordingWatch
 
-        self._bell = self._bell or FifoListener(get_recordings_folder())
-        name, bell, rang = target.name, self._bell, asyncio.Event()
-        bell.listen(name, rang.set)
+        self._listener = self._listener or FifoListener(get_recordings_folder())
+        name, listener, rang = target.name, self._listener, asyncio.Event()
+        listener.listen(name, rang.set)
         try:
             async with asyncio.timeout(BEGIN_SECONDS):
                 while not _is_recent(Recording(get_recordings_folder(), name)):
@@ -131,9 +131,9 @@ class TerminalSensor:
         except TimeoutError:
             pass
         finally:
-            bell.forget(name, rang.set)
+            listener.forget(name, rang.set)
         names_others = target.within is None
-        return RecordingWatch(get_recordings_folder(), name, bell, names_others=names_others)
+        return RecordingWatch(get_recordings_folder(), name, listener, names_others=names_others)
 
     def _open_recorder(self, name: str, *, ending: bool) -> Recorder | None:
         """Return the recorder of a target; None: it has ended, and its end was pushed again."""

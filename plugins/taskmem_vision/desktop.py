@@ -18,7 +18,7 @@ SOCKETS: Final = "/tmp/.X11-unix"  # noqa: S108 - that is where X servers listen
 _DISPLAY_VARIABLE: Final = "TASKMEM_DISPLAY"
 HIDDEN_WINDOW: Final = "The window is minimised or on another desktop; it cannot be seen."
 
-_MOST_NAMED: Final = 5
+_MOST_NAMED_WINDOWS: Final = 5
 """How many displays or windows a sentence names."""
 _SOCKET: Final = re.compile(r"X(\d+)")
 SCREEN_INSTEAD: Final = "Wait on the whole screen instead: target screen."
@@ -116,7 +116,9 @@ def _find_x11_display(environ: Mapping[str, str], sockets: Iterable[str]) -> Des
         raise NoProvider(_NO_WAYLAND)
     if numbers:
         first, *_ = there = [f":{each}" for each in sorted(numbers, key=int)]
-        named = ", ".join(there[:_MOST_NAMED]) + (" …" if len(there) > _MOST_NAMED else "")
+        named = ", ".join(there[:_MOST_NAMED_WINDOWS]) + (
+            " …" if len(there) > _MOST_NAMED_WINDOWS else ""
+        )
         raise NoProvider(
             f"Several displays are here ({named}), and none is named: set {_DISPLAY_VARIABLE} "
             f"to one of them, such as {first}, and restart the daemon."
@@ -222,8 +224,8 @@ def _describe_windows(windows: Sequence[Window]) -> str:
 
 
 def _list_windows(windows: Sequence[Window]) -> str:
-    named = ", ".join(map(describe_window, windows[:_MOST_NAMED]))
-    more = len(windows) - _MOST_NAMED
+    named = ", ".join(map(describe_window, windows[:_MOST_NAMED_WINDOWS]))
+    more = len(windows) - _MOST_NAMED_WINDOWS
     return f"{named} and {more} more" if more > 0 else named
 
 

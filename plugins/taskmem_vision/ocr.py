@@ -130,7 +130,7 @@ def _format_line(line: list[Word]) -> str:
     return " ".join(word.text for word in line)
 
 
-_SAID_BYTES: Final = 4_096
+_ERROR_BYTES: Final = 4_096
 _PIECE: Final = 1 << 16
 
 
@@ -182,7 +182,7 @@ async def _run_program(
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(write_input(pipes[0]))
             output = tasks.create_task(read_output(pipes[1], most_bytes + 1))
-            errors = tasks.create_task(read_output(pipes[2], _SAID_BYTES))
+            errors = tasks.create_task(read_output(pipes[2], _ERROR_BYTES))
         status = await process.wait()
         is_over = True
         return _Printed(status, output.result(), errors.result())

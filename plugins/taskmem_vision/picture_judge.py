@@ -237,7 +237,7 @@ CONFIRM_SECONDS: Final = 1.0
 
 Also the stillness from which a question mentions it. Seconds.
 """
-_LONGEST_REST: Final = 30.0
+_LONGEST_FAILURE_REST: Final = 30.0
 """Longest pause after failures, which doubles from 1 s. Seconds."""
 _SOONEST_HINT: Final = 5.0
 """Minimum delay of a look that the model asks for. Seconds."""
@@ -439,7 +439,7 @@ class PictureJudge:
     ) -> None:
         """Put the shots back, and pause the model."""
         self._failures += 1
-        rest = min(2.0 ** min(self._failures - 1, 10), _LONGEST_REST)
+        rest = min(2.0 ** min(self._failures - 1, 10), _LONGEST_FAILURE_REST)
         if isinstance(trouble, PromptInjectionSuspected) and not self._swayed:
             self._swayed, rest = True, 0.0
         elif isinstance(trouble, NoAnswer) and not self._alone:

@@ -48,7 +48,7 @@ _BEAT_SECONDS: Final = 30.0
 """Additional delay for output that never falls silent. Seconds."""
 _REST_GROWTH: Final = 8.0
 """New output is asked about again after this many times the elapsed time."""
-_LONGEST_REST: Final = 640.0
+_LONGEST_QUESTION_REST: Final = 640.0
 """Maximum time between two questions about new output. Seconds."""
 _CONFIRM_SECONDS: Final = 1.0
 """Time after which a yes is confirmed without new output. Seconds."""
@@ -227,7 +227,7 @@ class QuestionPacer:
 
     def _compute_due_at(self) -> float:
         """Return from when on new output is worth a question: at growing intervals."""
-        rest = min(_REST_GROWTH * self._asked_at, _LONGEST_REST)
+        rest = min(_REST_GROWTH * self._asked_at, _LONGEST_QUESTION_REST)
         return self._asked_at + max(_QUIET_SECONDS, rest)
 
     def _has_elapsed(self, seconds: float) -> bool:
@@ -242,7 +242,7 @@ class QuestionPacer:
 
     def _compute_wish_seconds(self) -> float:
         """Return how long after the last question the reader gets another look."""
-        longest = min(max(_BEAT_SECONDS, self._asked_at), _LONGEST_REST)
+        longest = min(max(_BEAT_SECONDS, self._asked_at), _LONGEST_QUESTION_REST)
         least = max(self._wanted or 0.0, _SOONEST_WISH, self._asked_at / _ELAPSED_DIVISOR)
         return min(least, longest)
 

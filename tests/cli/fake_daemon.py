@@ -31,7 +31,7 @@ def line_of(document):
 
 
 class Connection:
-    """One face that is connected."""
+    """One client that is connected."""
 
     def __init__(self, daemon, sock):
         self._daemon = daemon

@@ -67,7 +67,7 @@ def test_call_sends_method_and_params_and_returns_the_result(home, daemon):
     assert fake.next_heard() == {"id": 1, "method": "status", "params": {"all": True}}
 
 
-def test_the_opening_says_which_face_it_is(home, daemon, monkeypatch):
+def test_the_opening_says_which_kind_of_client_it_is(home, daemon, monkeypatch):
     monkeypatch.setenv("TASKMEM_TOOLS", "runs")
     fake = daemon()
     with connect(home), connect(home, "mcp"):
@@ -159,10 +159,10 @@ def test_an_answer_may_be_long_and_come_in_pieces(home, daemon):
         assert link.call("show", {}) == "ä" * 500_000
 
 
-# Whom a face speaks with.
+# Whom a client speaks with.
 
 
-def test_without_a_daemon_a_face_says_how_to_start_one(home):
+def test_without_a_daemon_a_client_says_how_to_start_one(home):
     with pytest.raises(LinkError, match="taskmem daemon --detach") as raised:
         connect(home)
     assert raised.value.name == "daemon_unavailable"
@@ -229,12 +229,14 @@ def test_a_daemon_is_started_when_none_runs(home, stand_in, piped_stdin):
         }
 
 
-@pytest.mark.parametrize("face", ["client", "mcp"])
-def test_who_waits_at_a_terminal_hears_once_of_the_start(home, stand_in, monkeypatch, capsys, face):
+@pytest.mark.parametrize("client_kind", ["client", "mcp"])
+def test_who_waits_at_a_terminal_hears_once_of_the_start(
+    home, stand_in, monkeypatch, capsys, client_kind
+):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     for _ in range(2):
-        connect_or_start(home, environ(), face, STAND_IN).close()
-    said = "The daemon starts …\n" if face == "client" else ""
+        connect_or_start(home, environ(), client_kind, STAND_IN).close()
+    said = "The daemon starts …\n" if client_kind == "client" else ""
     assert capsys.readouterr() == ("", said)
 
 
@@ -245,7 +247,7 @@ def test_a_socket_that_nobody_listens_on_is_as_good_as_none(home, daemon, stand_
         assert link.pid != os.getpid()
 
 
-def test_many_faces_that_start_at_once_meet_at_one_daemon(home, stand_in):
+def test_many_clients_that_start_at_once_meet_at_one_daemon(home, stand_in):
     together = threading.Barrier(8)
 
     def go(_):

@@ -50,7 +50,7 @@ async def run_loops(
     holds: Callable[[], wakes.Holds] = lambda: wakes.hold_nothing,
     *,
     gateways: Callable[[], Sequence[GatewayPresence]] = tuple,
-    apart: OffLoopCaller = inline,
+    run_in_thread: OffLoopCaller = inline,
     host: AgentHost | None = None,
 ) -> AsyncIterator[BackgroundLoops]:
     """Run the loops, told of the world's commits as the daemon's are."""
@@ -65,7 +65,7 @@ async def run_loops(
         BackgroundLoops(
             world.context,
             transport,
-            apart,
+            run_in_thread,
             longest=longest,
             holds=holds,
             gateways=gateways,

@@ -236,7 +236,7 @@ async def test_finalize_runs_in_looking_pool_and_budget_does_not(
         return {}
 
     with monkeypatch.context() as patch:
-        patch.setattr(dispatcher._looking, "call_for", look_apart)
+        patch.setattr(dispatcher._look_threads, "call_for", look_apart)
         await ask(dispatcher, "finalize", session_key=MAIN, said="It is deployed.")
         assert await ask(dispatcher, "budget", session_key=MAIN) == {"budget": None}
 

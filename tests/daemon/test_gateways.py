@@ -11,7 +11,7 @@ import pytest
 
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
+from openclaw_taskmem.domain.wakes.outbox import GATEWAY_RECOVERY_TIME
 from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.engine.gateway_reports import BOOT
 from taskmem_hookspecs import (
@@ -31,7 +31,7 @@ from tests.support.gateways import MAIN, OTHER
 from tests.support.sessions import Session
 from tests.support.world import PERSON, PLAN, World
 
-OLD = SETTLING_TIME.total_seconds() * 1000
+OLD = GATEWAY_RECOVERY_TIME.total_seconds() * 1000
 FIRST, SECOND = object(), object()
 
 
@@ -122,7 +122,7 @@ async def test_a_gateway_is_as_old_as_it_says_whatever_its_clock_says(
 
     found = gateways.build_hold_finder()(OTHER)
     assert found is not None
-    assert found.until == DAWN + SETTLING_TIME - timedelta(seconds=4)
+    assert found.until == DAWN + GATEWAY_RECOVERY_TIME - timedelta(seconds=4)
     world.clock.tick(8)
     assert not is_held(gateways, OTHER)
 

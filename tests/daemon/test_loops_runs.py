@@ -48,7 +48,7 @@ async def test_interrupted_tasks_of_one_session_go_on_by_one_message() -> None:
         world.clock.tick(1)
     presence = session.restarts("boot_2")
     gateway = Gateway(world.clock)
-    async with run_loops(world, gateway, gateways=lambda: (presence,), apart=sweep_in_two):
+    async with run_loops(world, gateway, gateways=lambda: (presence,), run_in_thread=sweep_in_two):
         for _ in range(20):
             await world.clock.advance(1)
 

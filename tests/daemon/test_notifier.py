@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_taskmem.daemon.notifier import GIVE_UP_AFTER, VIEW_DELAY, Notifier
+from openclaw_taskmem.daemon.notifier import RETRY_PERIODS, VIEW_DELAY, Notifier
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.wakes.notices import COALESCING_TIME
@@ -39,7 +39,7 @@ DEV = "agent:dev:main"
 ACCEPTED = "accepted, 4 steps."
 BEGUN = "accepted and started, 4 steps."
 ABOUT = ["x", "question", "step"]
-LATE = GIVE_UP_AFTER[NotificationKind.LINES].total_seconds()
+LATE = RETRY_PERIODS[NotificationKind.LINES].total_seconds()
 
 
 class Host:

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.daemon.readers import AT_ONCE, REFUSED_SECONDS
+from openclaw_taskmem.daemon.readers import MOST_CONCURRENT_QUESTIONS, REFUSED_SECONDS
 from openclaw_taskmem.engine.context import ReaderAnswer
 from taskmem_hookspecs import (
     JudgeUnavailable,
@@ -325,7 +325,7 @@ async def test_readers_answer_many_questions_in_order_a_few_at_once():
         running += 1
         most = max(most, running)
         order.append(int(question.parts[0]))
-        if running == AT_ONCE:
+        if running == MOST_CONCURRENT_QUESTIONS:
             all_run.set()
         await all_run.wait()
         await asyncio.sleep(0)
@@ -336,14 +336,14 @@ async def test_readers_answer_many_questions_in_order_a_few_at_once():
         asked = (readers.read(a_question(str(n))) for n in range(200))
         found = await asyncio.gather(*asked)
     assert len(found) == 200
-    assert most == AT_ONCE
+    assert most == MOST_CONCURRENT_QUESTIONS
     assert order == sorted(order)
 
 
 async def test_who_waits_too_long_for_a_turn_is_told_and_rests_nobody():
     reader = ScriptedReader(lambda _: asyncio.sleep(0.35, {"met": "no"}))
     async with join_readers(reader, seconds=0.5) as readers:
-        asked = (readers.read(a_question(str(n))) for n in range(3 * AT_ONCE))
+        asked = (readers.read(a_question(str(n))) for n in range(3 * MOST_CONCURRENT_QUESTIONS))
         found = await asyncio.gather(*asked, return_exceptions=True)
         late = [each for each in found if isinstance(each, ReaderUnavailable)]
         assert {str(each) for each in late} == {"scripted is busy with other questions."}

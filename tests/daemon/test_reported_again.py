@@ -14,7 +14,7 @@ from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.domain.callers import MOST_BOOTS
 from openclaw_taskmem.domain.errors import RunHeld
-from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
+from openclaw_taskmem.domain.wakes.outbox import GATEWAY_RECOVERY_TIME
 from openclaw_taskmem.engine.context import MOST_TRIES
 from openclaw_taskmem.engine.turns import REPORTED_BOOKMARK
 from taskmem_hookspecs import (
@@ -37,7 +37,7 @@ from tests.support.rows import read_bookmark
 from tests.support.sessions import MAIN, Session
 from tests.support.world import World
 
-OLD = SETTLING_TIME.total_seconds() * 1000
+OLD = GATEWAY_RECOVERY_TIME.total_seconds() * 1000
 
 
 class Busy(MemoryStore):
@@ -64,16 +64,16 @@ class Busy(MemoryStore):
 class Plugin:
     """The plug-in of one start of a gateway: it numbers what it tells."""
 
-    def __init__(self, world: World, boot: str = "boot_1", apart: OffLoopCaller = inline):
+    def __init__(self, world: World, boot: str = "boot_1", run_in_thread: OffLoopCaller = inline):
         self._world = world
         self.boot = boot
-        self._apart = apart
+        self._run_in_thread = run_in_thread
         self._number = 0
         self.daemon_is_killed()
 
     def daemon_is_killed(self) -> None:
         """Let another daemon take over: it knows what the store says."""
-        self._gateways = Gateways(self._world.context, self._apart, lambda: None)
+        self._gateways = Gateways(self._world.context, self._run_in_thread, lambda: None)
         self._greeted = False
 
     def starts_anew(self, boot: str) -> None:
@@ -83,7 +83,7 @@ class Plugin:
 
     def list_known_starts(self) -> Collection[str]:
         """The starts of which the daemon knows how far they are done."""
-        return self._gateways._done
+        return self._gateways._cursors
 
     def says(self, kind: str, **more: Any) -> dict[str, Any]:
         self._number += 1
@@ -256,7 +256,7 @@ async def test_a_report_that_comes_again_waits_for_the_first(session: Session, t
         await asyncio.sleep(0)
         return call(*values)
 
-    plugin = Plugin(session.world, apart=slowly)
+    plugin = Plugin(session.world, run_in_thread=slowly)
     await plugin.tells()
     told = a_turn(plugin)
 

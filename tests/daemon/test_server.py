@@ -176,36 +176,38 @@ async def test_only_a_failure_before_the_daemon_ends_is_logged(
     writer.close()
 
 
-async def test_more_faces_than_are_taken_are_told_and_a_command_is_not(home: Home) -> None:
+async def test_too_many_clients_are_told_and_a_command_is_not(home: Home) -> None:
     home.prepare()
-    most = server.RESERVED_FACES + 2
+    most = server.RESERVED_CONNECTIONS + 2
     dispatcher = create_autospec(Dispatcher, instance=True)
     entrance = server.SocketServer(dispatcher, lambda _: None, most)
     await entrance.open(home.socket)
 
-    async def open_face(face: str) -> tuple[dict[str, object], asyncio.StreamWriter]:
+    async def open_client_of_kind(
+        client_kind: str,
+    ) -> tuple[dict[str, object], asyncio.StreamWriter]:
         reader, writer = await asyncio.open_unix_connection(home.socket)
-        writer.write(json.dumps({"taskmem": 1, "face": face}).encode() + b"\n")
+        writer.write(json.dumps({"taskmem": 1, "face": client_kind}).encode() + b"\n")
         return json.loads(await reader.readline()), writer
 
-    relays = [await open_face("mcp") for _ in range(3)]
-    commands = [await open_face("client") for _ in range(server.RESERVED_FACES + 1)]
+    relays = [await open_client_of_kind("mcp") for _ in range(3)]
+    commands = [await open_client_of_kind("client") for _ in range(server.RESERVED_CONNECTIONS + 1)]
 
     assert ["error" in said for said, _ in relays] == [False, False, True]
     assert relays[-1][0]["error"] == "too_many_connections"
     refused = ["error" in said for said, _ in commands]
-    assert refused == [*[False] * server.RESERVED_FACES, True]
+    assert refused == [*[False] * server.RESERVED_CONNECTIONS, True]
     for _, writer in relays + commands:
         writer.close()
     await entrance.close(0)
 
 
 async def open_client(
-    home: Home, face: str = "client"
+    home: Home, client_kind: str = "client"
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Open a command's connection, or that of another face."""
+    """Open a command's connection, or that of another kind of client."""
     reader, writer = await asyncio.open_unix_connection(home.socket)
-    opening = {"taskmem": 1, "face": face}
+    opening = {"taskmem": 1, "face": client_kind}
     writer.write(json.dumps(opening).encode() + b"\n")
     assert b"pid" in await reader.readline()
     return reader, writer
@@ -236,16 +238,16 @@ def line_of(size: int, method: str = "m") -> bytes:
     return json.dumps({"id": 1, "method": method, "params": params}).encode()
 
 
-@pytest.mark.parametrize("face", ["client", "gateway"])
+@pytest.mark.parametrize("client_kind", ["client", "gateway"])
 async def test_a_call_that_is_too_long_is_refused_and_the_next_is_not(
-    home: Home, face: str
+    home: Home, client_kind: str
 ) -> None:
     home.prepare()
     dispatcher = create_autospec(Dispatcher, instance=True)
     dispatcher.answer.return_value = dispatcher.answer_gateway.return_value = None
     entrance = server.SocketServer(dispatcher, lambda _: None)
     await entrance.open(home.socket)
-    reader, writer = await open_client(home, face)
+    reader, writer = await open_client(home, client_kind)
 
     writer.write(line_of(MOST_BYTES) + b"\n" + line_of(10) + b"\n")
 

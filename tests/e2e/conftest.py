@@ -49,8 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def openclaw() -> OpenClaw:
     """OpenClaw, fetched if need be; a reason to skip where that cannot be."""
-    wish = os.environ.get("TASKMEM_E2E")
-    if wish == "off":
+    choice = os.environ.get("TASKMEM_E2E")
+    if choice == "off":
         pytest.skip("TASKMEM_E2E=off")
     try:
         return obtain(cache_folder())

@@ -84,12 +84,13 @@ async def ask_for_waits(client: Client, log: Path, story: Story) -> list[Any]:
     task = {"name": "Theirs", "plan": ["Wait"]}
     task_id = parse_result(await client.call_tool("task_register", task))["task_id"]
     for session in (story.session, MAIN_SESSION):
-        wish = wait_for(log, session_key=session)
-        refused = parse_result(await client.call_tool("smart_wait", wish))
+        arguments = wait_for(log, session_key=session)
+        refused = parse_result(await client.call_tool("smart_wait", arguments))
         assert refused["error"] == "not_allowed"
-    wishes = [{}, {"session_key": "main"}, {"task_id": task_id}]
+    choices = [{}, {"session_key": "main"}, {"task_id": task_id}]
     return [
-        parse_result(await client.call_tool("smart_wait", wait_for(log, **wish))) for wish in wishes
+        parse_result(await client.call_tool("smart_wait", wait_for(log, **arguments)))
+        for arguments in choices
     ]
 
 

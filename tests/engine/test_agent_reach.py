@@ -160,7 +160,7 @@ def test_a_known_host_is_no_home_without_hosts(world: World) -> None:
 def test_hostless_tasks_are_counted_beyond_those_looked_at(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wakes, "LOOKED_AT", 2)
+    monkeypatch.setattr(wakes, "MOST_COUNTED_TASKS", 2)
     for _ in range(3):
         register(world, SCRIPT)
     assert count_hostless(world.context) == 3

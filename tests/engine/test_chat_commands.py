@@ -353,8 +353,8 @@ def test_idle_background_task_is_not_reported_as_worked_on(session: Session) -> 
 
 def test_what_waits_in_the_background_is_said_to_wait(session: Session) -> None:
     task, away = move_to_background(session)
-    wish = {"target": "pty:build", "wake_when": '"done" appears', "timeout": 300}
-    away.call("smart_wait", task_id=task, **wish)
+    arguments = {"target": "pty:build", "wake_when": '"done" appears', "timeout": 300}
+    away.call("smart_wait", task_id=task, **arguments)
     away.ends()
 
     assert says(session, "resume", "eu-west").text.endswith(
@@ -398,8 +398,8 @@ def test_an_agent_reopens_what_it_has_cancelled_itself(session: Session) -> None
 
 def test_a_chat_reads_when_a_wait_begins_and_when_it_begins_anew(session: Session) -> None:
     task = session.takes_up()
-    wish = {"target": "pty:build", "wake_when": '"done" appears', "timeout": 300}
-    wait = session.call("smart_wait", task_id=task, **wish)["wait_id"]
+    arguments = {"target": "pty:build", "wake_when": '"done" appears', "timeout": 300}
+    wait = session.call("smart_wait", task_id=task, **arguments)["wait_id"]
     line = 'build: waiting, up to 5 min, until "done" appears.'
     assert session.lines[-1] == line
 

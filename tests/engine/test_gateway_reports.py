@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.callers import GatewayPresence
-from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME, STARTING_TIME, Delivery
+from openclaw_taskmem.domain.wakes.outbox import GATEWAY_RECOVERY_TIME, STARTING_TIME, Delivery
 from openclaw_taskmem.engine import gateway_reports, wakes
 from taskmem_hookspecs import Change, EventQuery, StoreBusy, Wake, WakeState
 from tests.support.gateways import MAIN, OTHER
@@ -76,10 +76,10 @@ def test_gateway_restart_makes_sent_wakes_due_after_it_settles(world: World) -> 
 
     for wake in world.wakes():
         assert wake.state is WakeState.DUE
-        assert wake.due_at == presence.started_at + SETTLING_TIME
+        assert wake.due_at == presence.started_at + GATEWAY_RECOVERY_TIME
         assert wake.last_error == "the gateway was restarted before a turn took it"
     assert kinds(world).count("wake_lost") == 2
-    world.clock.tick(SETTLING_TIME.total_seconds())
+    world.clock.tick(GATEWAY_RECOVERY_TIME.total_seconds())
     assert len(send(world)) == 2
     assert {(wake.sends, wake.last_error) for wake in world.wakes()} == {(2, None)}
 
@@ -96,7 +96,7 @@ def test_wake_retried_for_lack_of_a_gateway_is_due_at_its_start(world: World) ->
     presence = start(world)
 
     due = {wake.session_key: wake.due_at for wake in world.wakes()}
-    assert due[tired.message.session_key] == presence.started_at + SETTLING_TIME
+    assert due[tired.message.session_key] == presence.started_at + GATEWAY_RECOVERY_TIME
     assert due[fresh.message.session_key] == world.clock.now() + timedelta(seconds=4)
     assert {wake.last_error for wake in world.wakes()} == {"gateway down"}
 
@@ -108,7 +108,7 @@ def test_wake_a_starting_gateway_does_not_take_rests_briefly(world: World) -> No
     world.context.commit(Change(wakes=(tired,)))
     presence = start(world)
     rests: list[float] = []
-    for age in (SETTLING_TIME, STARTING_TIME - timedelta(seconds=6), STARTING_TIME):
+    for age in (GATEWAY_RECOVERY_TIME, STARTING_TIME - timedelta(seconds=6), STARTING_TIME):
         world.clock.tick((presence.started_at + age - world.clock.now()).total_seconds())
         [delivery] = world.claim()
         wakes.settle_failed(world.context, delivery, "no turn could be started")

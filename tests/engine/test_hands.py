@@ -423,7 +423,7 @@ def test_reading_user_words_does_not_read_the_agents_messages(
     world.call(call, worker("1"), task_id=task, **said)
 
     assert rows
-    assert sum(rows) <= 2 * thread.READ
+    assert sum(rows) <= 2 * thread.MOST_READ_MESSAGES
 
 
 def test_what_its_holder_did_not_hear_comes_with_the_next_claim() -> None:

@@ -349,7 +349,7 @@ def test_lease_is_swept_by_its_own_home_while_its_daemon_lives(here: Homely, the
 
     assert run_recovery.sweep_lapsed_runs(there.world.context, ()) == 0
     assert here.run(task).state is RunState.RUNNING
-    here.world.clock.tick(run_recovery.ABANDONED_AFTER.total_seconds())
+    here.world.clock.tick(run_recovery.ABANDONED_AGE.total_seconds())
     assert run_recovery.sweep_lapsed_runs(there.world.context, ()) == 1
     assert here.run(task).state is RunState.QUEUED
 
@@ -575,7 +575,7 @@ def test_nobody_looks_here_for_a_process_of_another_home(
     )
     task = here.world.register()
     here.world.call("task_claim", caller_of_process(here, "412:1203"), task_id=task)
-    here.world.clock.tick(LEASE + 1 + run_recovery.ABANDONED_AFTER.total_seconds())
+    here.world.clock.tick(LEASE + 1 + run_recovery.ABANDONED_AGE.total_seconds())
 
     assert run_recovery.sweep_lapsed_runs(there.world.context, ()) == 1
 

@@ -571,8 +571,8 @@ def test_a_person_accepts_what_was_refused(session: Session) -> None:
     with pytest.raises(EvidenceMissing):
         complete(session, task)
     context = session.world.context
-    wish = ActRequest(action=UserAction.ACCEPT, words="I have it on paper.", process="7:1")
-    user_actions.act_on_task(context, task, wish)
+    request = ActRequest(action=UserAction.ACCEPT, words="I have it on paper.", process="7:1")
+    user_actions.act_on_task(context, task, request)
     assert session.world.task(task).status == "completed"
     said = "Deploy: completed; nothing was written. I have it on paper."
     assert session.lines[-1] == said
@@ -583,14 +583,14 @@ def test_a_person_accepts_what_was_refused(session: Session) -> None:
         "refused_for": ["artifacts"],
     }
     with pytest.raises(NotAllowed, match="is completed now, so you cannot accept it"):
-        user_actions.act_on_task(context, task, wish)
+        user_actions.act_on_task(context, task, request)
 
 
 def test_only_what_was_refused_is_accepted(session: Session) -> None:
     task = session.register()
-    wish = ActRequest(action=UserAction.ACCEPT)
+    request = ActRequest(action=UserAction.ACCEPT)
     with pytest.raises(NotAllowed, match="you cannot accept it; you can: pause, cancel"):
-        user_actions.act_on_task(session.world.context, task, wish)
+        user_actions.act_on_task(session.world.context, task, request)
 
 
 # --- a person reviews -------------------------------------------------------------
@@ -605,8 +605,8 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def approve(session: Session, task: str, files_id: str | None) -> str:
-    wish = ActRequest(action=UserAction.APPROVE, files_id=files_id)
-    return user_actions.act_on_task(session.world.context, task, wish)
+    request = ActRequest(action=UserAction.APPROVE, files_id=files_id)
+    return user_actions.act_on_task(session.world.context, task, request)
 
 
 def hand_to_user(session: Session, file: Path) -> tuple[str, str | None]:

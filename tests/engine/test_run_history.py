@@ -9,7 +9,7 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.continuation import Origin
-from openclaw_taskmem.domain.effects.checkpoints import READ
+from openclaw_taskmem.domain.effects.checkpoints import MOST_READ_CHECKPOINTS
 from openclaw_taskmem.domain.runs.machine import LAST_WORDS_BYTES
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
 from openclaw_taskmem.domain.text.texts import count_json_bytes
@@ -48,7 +48,7 @@ def abouts(answer: dict[str, Any]) -> list[str]:
 def test_a_payment_is_known_after_any_number_of_reads(session: Session) -> None:
     task = session.takes_up()
     session.does(PAY)
-    for number in range(READ):
+    for number in range(MOST_READ_CHECKPOINTS):
         session.does(f"cat {number}.txt")
 
     told, found = packet(session, task), status(session)
@@ -61,7 +61,7 @@ def test_a_payment_is_known_after_any_number_of_reads(session: Session) -> None:
 def test_what_went_out_stands_before_what_was_written(session: Session) -> None:
     task = session.takes_up()
     session.does("git push")
-    for number in range(READ):
+    for number in range(MOST_READ_CHECKPOINTS):
         session.does(f"/home/me/projects/site/pages/{number}.md", tool="write")
         session.does(f"./step {number} --with --many --options --of --its --own")
 
@@ -69,11 +69,11 @@ def test_what_went_out_stands_before_what_was_written(session: Session) -> None:
 
     assert told["do_not_redo"][:2] == [
         "exec: git push",
-        f"write: /home/me/projects/site/pages/{READ - 1}.md",
+        f"write: /home/me/projects/site/pages/{MOST_READ_CHECKPOINTS - 1}.md",
     ]
-    assert told["past_more"] == 2 * READ + 1 - len(told["do_not_redo"])
+    assert told["past_more"] == 2 * MOST_READ_CHECKPOINTS + 1 - len(told["do_not_redo"])
     assert found["do_not_redo"][:2] == told["do_not_redo"][:2]
-    assert found["past_more"] == 2 * READ + 1 - len(found["do_not_redo"])
+    assert found["past_more"] == 2 * MOST_READ_CHECKPOINTS + 1 - len(found["do_not_redo"])
 
 
 def test_a_command_that_was_seen_to_change_files_wrote(session: Session, tmp_path: Any) -> None:
@@ -90,7 +90,7 @@ def test_a_call_that_was_cut_is_asked_about_however_long_ago(session: Session, c
     task = session.takes_up()
     session.calls(cut)
     session.calls("cat a.txt")
-    for number in range(READ):
+    for number in range(MOST_READ_CHECKPOINTS):
         session.does(f"cat {number}.txt")
 
     assert packet(session, task)["unknown_outcome"] == [f"exec: {cut}"]
@@ -106,7 +106,7 @@ def test_a_call_whose_end_was_not_read_is_not_called_cut(
     session.takes_up()
     change = FileTouch(path=str(tmp_path / "a.md"), change=FileChange.CHANGED)
     session.does("./make", deed=FileActivity(touched=(change,), command=True))
-    for number in range(READ):
+    for number in range(MOST_READ_CHECKPOINTS):
         session.does(f"{number}.md", tool="write")
 
     assert status(session)["unknown_outcome"] == []
@@ -132,14 +132,14 @@ def test_more_effects_than_are_read_are_counted(
 ) -> None:
     monkeypatch.setattr(run_history, "READ_EFFECTS", 4)
     session.takes_up()
-    for number in range(READ):
+    for number in range(MOST_READ_CHECKPOINTS):
         session.does(f"git push origin {number}")
 
     found = status(session)
 
-    known = READ // 2
+    known = MOST_READ_CHECKPOINTS // 2
     assert len(found["do_not_redo"]) == known
-    assert found["past_more"] == READ - known
+    assert found["past_more"] == MOST_READ_CHECKPOINTS - known
 
 
 # --- pages ----------------------------------------------------------------------
@@ -272,7 +272,7 @@ def test_run_keeps_the_words_of_its_question_not_later_ones(session: Session) ->
 def test_what_was_said_is_known_after_any_number_of_calls(session: Session) -> None:
     task = session.takes_up()
     session.does("echo 0", said=(ConversationMessage(role="user", text="Please bake."),))
-    for number in range(READ):
+    for number in range(MOST_READ_CHECKPOINTS):
         session.does(f"echo {number}")
 
     spoken = [{"role": "user", "text": "Please bake."}]

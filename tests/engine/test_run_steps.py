@@ -80,12 +80,12 @@ def test_nobody_asks_for_more_calls_where_none_are_counted(session: Session) -> 
     relay = Caller(process="1:1", owner=Owner(role="agent", process="1:1"))
     segmented = session.world.register(caller=relay, segmented=True)
     session.world.call("task_claim", relay, task_id=segmented)
-    wish, said = {"outcome": "more_tools"}, "nobody counts them"
+    arguments, said = {"outcome": "more_tools"}, "nobody counts them"
 
     with pytest.raises(InvalidArguments, match=said):
-        session.world.call("task_step_done", relay, task_id=segmented, **wish)
+        session.world.call("task_step_done", relay, task_id=segmented, **arguments)
     with pytest.raises(InvalidArguments, match=said):
-        session.call("task_step_done", task_id=session.register(), **wish)
+        session.call("task_step_done", task_id=session.register(), **arguments)
 
 
 def spend_step(session: Session) -> str:

@@ -8,7 +8,7 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.changes.questions import (
     ACCEPT_BUTTON,
-    LEAVE_IT,
+    LEAVE_OPTION,
     RESUME,
     SEND_BACK_BUTTON,
 )
@@ -143,7 +143,7 @@ def test_interrupted_task_is_asked_about_with_resume_options(session: Session) -
     found = question(session)
     assert found.header == "Resume?"
     assert found.text.startswith("Deploy: it was interrupted 2 hours ago.")
-    assert found.options == (RESUME, LEAVE_IT)
+    assert found.options == (RESUME, LEAVE_OPTION)
 
 
 def test_a_review_is_asked_with_its_note_and_options(session: Session) -> None:
@@ -418,7 +418,7 @@ def test_a_new_question_is_another_one(session: Session) -> None:
     [
         (RESUME, RunState.QUEUED, 1),
         ("No, call it off.", RunState.BLOCKED, 1),
-        (LEAVE_IT, RunState.BLOCKED, 0),
+        (LEAVE_OPTION, RunState.BLOCKED, 0),
     ],
 )
 def test_only_the_button_lets_an_interrupted_task_go_on(
@@ -485,7 +485,7 @@ def test_a_question_keeps_its_options_in_a_long_log(session: Session) -> None:
 
 def test_an_answered_question_stays_so_in_a_long_log(session: Session) -> None:
     task = interrupt_task(session)
-    gateway_reports.take_answer(session.world.context, question(session).key, LEAVE_IT)
+    gateway_reports.take_answer(session.world.context, question(session).key, LEAVE_OPTION)
     fill_log(session, task)
 
     assert runs.find_question(session.world.context, session.run(task)) is None
@@ -494,7 +494,7 @@ def test_an_answered_question_stays_so_in_a_long_log(session: Session) -> None:
 def test_a_clock_set_back_reopens_no_question(session: Session) -> None:
     task = interrupt_task(session)
     session.world.clock.jump(-HOUR)
-    gateway_reports.take_answer(session.world.context, question(session).key, LEAVE_IT)
+    gateway_reports.take_answer(session.world.context, question(session).key, LEAVE_OPTION)
 
     assert runs.find_question(session.world.context, session.run(task)) is None
 

@@ -8,14 +8,14 @@ import pytest
 
 from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.wakes import outbox
-from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
+from openclaw_taskmem.domain.wakes.outbox import GATEWAY_RECOVERY_TIME
 from taskmem_hookspecs import Change, RunState, Wake, WakeCause, WakeQuery, WakeState
 from taskmem_hookspecs.testing import a_wake
 from tests.support.sessions import Session
 from tests.support.world import World
 
 DAY = 86_400
-SETTLED = SETTLING_TIME.total_seconds() + 1
+SETTLED = GATEWAY_RECOVERY_TIME.total_seconds() + 1
 """Seconds until a session that starts anew in a test has settled."""
 
 

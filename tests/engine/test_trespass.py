@@ -155,7 +155,7 @@ class Trespasser:
 
     def calls(self) -> dict[str, Any] | str:
         """Make one call, and return what it answers."""
-        tool, given = self.dice.choice([*self._wishes()])
+        tool, given = self.dice.choice([*self._calls()])
         if self.dice.random() < 0.2:
             given["session_key"] = self.of.caller.session_key
         if "token" in given and self.dice.random() < 0.5:
@@ -178,7 +178,7 @@ class Trespasser:
         words = f"{task} {self.by.word}"
         return str(user_actions.run_command(context, command, words, caller))
 
-    def _wishes(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _calls(self) -> Iterator[tuple[str, dict[str, Any]]]:
         dice, word = self.dice, self.by.word
         task, wait = dice.choice(self.of.tasks), dice.choice(self.of.waits)
         own = dice.choice(self.by.tasks)

@@ -94,16 +94,16 @@ class DaemonHome:
         given = {"tool": "task_register", "arguments": arguments, "session_key": "agent:main:main"}
         return str(self.call("gateway", "call", given)["task_id"])
 
-    def call(self, face: str, method: str, params: object) -> Any:
+    def call(self, client_kind: str, method: str, params: object) -> Any:
         """Return the result of a call, or its error."""
         self._number += 1
         line = json.dumps({"id": self._number, "method": method, "params": params})
-        answer = json.loads(self.send(face, line.encode()) or b"{}")
+        answer = json.loads(self.send(client_kind, line.encode()) or b"{}")
         if method not in WITHOUT_END and answer.get("id") != self._number:
             raise Defect(f"{method} {params} was answered by {answer}")
         return answer.get("result", answer.get("error"))
 
-    def send(self, face: str, line: bytes) -> bytes:
+    def send(self, client_kind: str, line: bytes) -> bytes:
         """Send a line to the daemon; return the line that answers it, empty if it waits.
 
         Raises:
@@ -115,7 +115,7 @@ class DaemonHome:
         self._left -= 1
         dispatcher: Any = play.daemon.dispatcher
         answering = dispatcher.answer
-        if face == "gateway":
+        if client_kind == "gateway":
             answering = partial(dispatcher.answer_gateway, play.gateways[0].connection)
         making: Any = self._server._answer_line(line, answers, answering, ())  # type: ignore[arg-type]
         with play.loop.enter_loop():

@@ -82,9 +82,9 @@ def call_methods(data: bytes) -> None:
     choose = BytesRandom(data)
     HOME.prepare()
     while not choose.is_used_up:
-        face = choose.choice(("gateway", "client"))
-        method, params = fuzz.make_method_call(choose, face, HOME.ids)
-        HOME.call(face, method, params)
+        client_kind = choose.choice(("gateway", "client"))
+        method, params = fuzz.make_method_call(choose, client_kind, HOME.ids)
+        HOME.call(client_kind, method, params)
 
 
 def send_lines(data: bytes) -> None:

@@ -142,15 +142,15 @@ def test_a_field_of_a_form_does_not_name_the_call(client: Keyed) -> None:
         assert (answer.status_code, "task_none" in answer.text) == (409, True)
 
 
-@pytest.mark.parametrize("face", ["client", "gateway"])
+@pytest.mark.parametrize("client_kind", ["client", "gateway"])
 def test_who_accepted_is_looked_up_and_not_believed(
-    showcase: Showcase, face: Literal["client", "gateway"]
+    showcase: Showcase, client_kind: Literal["client", "gateway"]
 ) -> None:
     missing = {"artifacts": [str(showcase.folder / "missing.md")]}
-    task = showcase.daemon.register(f"By post, {face}", metadata=missing)
+    task = showcase.daemon.register(f"By post, {client_kind}", metadata=missing)
     with pytest.raises(LinkError, match="is not completed yet"):
         showcase.daemon.call("task_update", task_id=task, status="completed")
-    with connect(showcase.daemon.home, face) as link:
+    with connect(showcase.daemon.home, client_kind) as link:
         link.call("act", {"id": task, "action": "accept", "process": "1:1"}, PATIENCE)
     events = showcase.daemon.ask("events", task_id=task)
     [accepted] = [each for each in events if "accepted" in each["kind"] and each["task_id"] == task]

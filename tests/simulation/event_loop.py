@@ -24,7 +24,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 DAWN: Final = datetime(2026, 2, 16, 6, 0, tzinfo=UTC)
 TICKS: Final = 64
 """Instants of a second, each a whole number of microseconds: sums of times are exact."""
-MOST_STEPS: Final = 200_000
+MOST_LOOP_STEPS: Final = 200_000
 """Steps without any time passing after which the loop is said to spin."""
 THREADS: Final = 32
 """Threads of the loop's default pool."""
@@ -272,8 +272,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def run_ready(self) -> None:
         """Run until everything waits for time to pass."""
         with self.enter_loop():
-            if self._run_up_to(MOST_STEPS):
-                raise LoopSpins(f"it does not rest within {MOST_STEPS} steps")
+            if self._run_up_to(MOST_LOOP_STEPS):
+                raise LoopSpins(f"it does not rest within {MOST_LOOP_STEPS} steps")
 
     def advance(self, seconds: float, more: float = 0.0) -> None:
         """Let time pass, and run what it makes due; then some more that runs nothing yet."""

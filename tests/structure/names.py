@@ -52,6 +52,10 @@ is leave listens loads needs paints prove reaches says see sends settles shows s
 takes tells
 """)
 """Adverbs, pronouns, prepositions, and verbs that are no nouns."""
+FIRST_WORDS = split_words("as at by for from go in of on to with")
+"""Words with which no noun of several words begins: `OF_HOME`."""
+LAST_WORDS = split_words("after at away back before of on once out to too")
+"""Words with which none ends: `LOOKED_AT`."""
 RIDDLES = ("It ", "Of ", "That ", "What ", "Whether ")
 """Beginnings of docstrings that do not say who does what."""
 
@@ -64,12 +68,16 @@ def is_lone_participle(name: str) -> bool:
 
 
 def is_thing(name: str, value: ast.expr) -> bool:
-    """Tell whether a constant is named as a thing; a name of several words is.
+    """Tell whether a constant is named as a thing.
 
+    Of a name of several words, only the first and the last are looked at.
     The plural alone is no name for a number: it may be a limit, an interval or a size.
     """
     word = name.strip("_").lower()
-    if "_" in word or len(word) == 1 or word in NOUNS:
+    if "_" in word:
+        first, *_, last = word.split("_")
+        return first not in FIRST_WORDS and last not in LAST_WORDS
+    if len(word) == 1 or word in NOUNS:
         return True
     if is_lone_participle(word) or word.endswith("est") or word.startswith("un"):
         return False

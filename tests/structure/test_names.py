@@ -115,6 +115,9 @@ def test_constants_and_locals_are_nouns() -> None:
     [
         ("MOST = 5", ["MOST"]),
         ("MOST_STEPS = 5", []),
+        ("AT_ONCE = 5", ["AT_ONCE"]),
+        ("LOOKED_AT = 5", ["LOOKED_AT"]),
+        ("_OF_HOME = ()", ["_OF_HOME"]),
         ("_SHOWN: Final = frozenset()", ["_SHOWN"]),
         ("SECONDS = 4 * 60", ["SECONDS"]),
         ("ROWS = 100", ["ROWS"]),

@@ -109,7 +109,7 @@ def test_firstresult_hooks_say_that_they_stop_at_a_result() -> None:
 
 
 @pytest.mark.parametrize("words", [["--help"], ["status"], ["mcp", "--help"]])
-def test_a_face_starts_without_the_heavy_libraries(words: list[str], tmp_path: Path) -> None:
+def test_a_command_starts_without_the_heavy_libraries(words: list[str], tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "openclaw_taskmem", *words],
         capture_output=True,

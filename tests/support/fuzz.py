@@ -40,7 +40,7 @@ PER_CONNECTION: Final = 40
 
 
 def send_fuzz(daemon: Daemon, seed: int, calls: int) -> int:
-    """Send calls over connections of each face; return how many were answered.
+    """Send calls over connections of each kind; return how many were answered.
 
     Raises:
         AssertionError: One was not.
@@ -49,22 +49,22 @@ def send_fuzz(daemon: Daemon, seed: int, calls: int) -> int:
     ids = [daemon.register(f"Task {number}") for number in range(3)] + ["task_none"]
     answered = 0
     while answered < calls:
-        face = rng.choice(("client", "client", "gateway", "mcp"))
+        client_kind = rng.choice(("client", "client", "gateway", "mcp"))
         lines = [
-            json.dumps({**_call(rng, face, ids), **_envelope(rng, face, number)})
+            json.dumps({**_call(rng, client_kind, ids), **_envelope(rng, client_kind, number)})
             for number in range(PER_CONNECTION)
         ]
-        answered += _send(daemon, face, lines)
+        answered += _send(daemon, client_kind, lines)
     return answered
 
 
-def _send(daemon: Daemon, face: str, lines: list[str]) -> int:
+def _send(daemon: Daemon, client_kind: str, lines: list[str]) -> int:
     end = daemon.raw()
     with end, end.makefile("rb") as heard:
-        opening = {"taskmem": 1, "face": face}
+        opening = {"taskmem": 1, "face": client_kind}
         end.sendall(json.dumps(opening).encode() + b"\n")
         assert b"pid" in heard.readline()
-        if face == "mcp":
+        if client_kind == "mcp":
             end.sendall(json.dumps(_HELLO).encode() + b"\n")
             assert b"serverInfo" in heard.readline()
         end.sendall("".join(f"{line}\n" for line in lines).encode())
@@ -88,29 +88,31 @@ _HELLO: Final = {
 }
 
 
-def _envelope(rng: random.Random, face: str, number: int) -> dict[str, Any]:
-    return {"id": number} if face != "mcp" else {"jsonrpc": "2.0", "id": number}
+def _envelope(rng: random.Random, client_kind: str, number: int) -> dict[str, Any]:
+    return {"id": number} if client_kind != "mcp" else {"jsonrpc": "2.0", "id": number}
 
 
-def _call(rng: random.Random, face: str, ids: list[str]) -> dict[str, Any]:
+def _call(rng: random.Random, client_kind: str, ids: list[str]) -> dict[str, Any]:
     """Return the method and params of a call."""
-    if face == "mcp":
+    if client_kind == "mcp":
         name, arguments = make_tool_call(rng, ids)
         return {"method": "tools/call", "params": {"name": name, "arguments": arguments}}
     if rng.random() < 0.5:
         name, arguments = make_tool_call(rng, ids)
         called = {"tool": name, "arguments": arguments}
         return {"method": "call", "params": {**_fields(rng, ids), **called}}
-    if face == "gateway" and rng.random() < 0.5:
+    if client_kind == "gateway" and rng.random() < 0.5:
         events = [make_event(rng, ids) for _ in range(rng.randint(0, 4))]
         return {"method": "report", "params": {"events": events}}
-    method, params = make_method_call(rng, face, ids)
+    method, params = make_method_call(rng, client_kind, ids)
     return {"method": method, "params": params}
 
 
-def make_method_call(rng: random.Random, face: str, ids: list[str]) -> tuple[str, dict[str, Any]]:
+def make_method_call(
+    rng: random.Random, client_kind: str, ids: list[str]
+) -> tuple[str, dict[str, Any]]:
     """Return a method of the socket other than a call of a tool or a report, and its params."""
-    methods = OF_GATEWAYS if face == "gateway" else (*VIEWS, *OTHERS)
+    methods = OF_GATEWAYS if client_kind == "gateway" else (*VIEWS, *OTHERS)
     return rng.choice(methods), _fields(rng, ids)
 
 

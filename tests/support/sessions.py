@@ -13,7 +13,7 @@ from openclaw_taskmem.domain.callers import Caller, GatewayPresence
 from openclaw_taskmem.domain.changes.continuation import Origin, Turn
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry, digest_text
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
-from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
+from openclaw_taskmem.domain.wakes.outbox import GATEWAY_RECOVERY_TIME
 from openclaw_taskmem.engine import gateway_reports, run_recovery, turns
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.turns import ReportContext
@@ -197,7 +197,7 @@ class Session:
 
     def settles(self, presence: GatewayPresence) -> None:
         """Let the time pass that a gateway's own recovery has."""
-        self.world.clock.tick((SETTLING_TIME + timedelta(seconds=1)).total_seconds())
+        self.world.clock.tick((GATEWAY_RECOVERY_TIME + timedelta(seconds=1)).total_seconds())
         run_recovery.sweep_lapsed_runs(self.world.context, (presence,))
 
     @property

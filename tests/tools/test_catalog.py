@@ -387,9 +387,9 @@ def test_half_a_character_in_a_tools_name_is_refused(world: World) -> None:
 def test_artifacts_that_do_not_count_are_said_to_be_left_out(given: dict[str, str]) -> None:
     world = World()
     task = world.register()
-    wish = {"message": "Built it", "artifacts": ["/srv/app/report.md"]}
+    arguments = {"message": "Built it", "artifacts": ["/srv/app/report.md"]}
 
-    answer = world.call("task_update", task_id=task, **wish, **given)
+    answer = world.call("task_update", task_id=task, **arguments, **given)
 
     left_out = 'artifacts were left out: they count with status "completed" only'
     assert left_out in answer["message"]
@@ -399,9 +399,9 @@ def test_artifacts_that_do_not_count_are_said_to_be_left_out(given: dict[str, st
 def test_who_asks_after_the_last_step_is_not_told_to_complete(session: str | None) -> None:
     world = World()
     task = world.register(plan=["Build it"], session_key=session)
-    wish = {"completed_steps": [1], "ask": "Is it good?"}
+    arguments = {"completed_steps": [1], "ask": "Is it good?"}
 
-    answer = world.call("task_update", task_id=task, **wish)
+    answer = world.call("task_update", task_id=task, **arguments)
 
     assert 'set status "completed"' not in answer["message"]
     assert "your question" in answer["message"]

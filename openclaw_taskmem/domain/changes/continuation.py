@@ -21,7 +21,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import OWED_STATES
-from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
+from openclaw_taskmem.domain.changes.stuck import RESUME_HOLD
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs import current_run
@@ -397,7 +397,7 @@ def find_open_task(tasks: Iterable[Task], session_key: str, since: datetime | No
 
 LONGEST_AWAIT: Final = timedelta(hours=1)
 """How long an agent may wait for its gateway's work before it is reminded."""
-SAID_BYTES: Final = 200
+_CAUSE_BYTES: Final = 200
 """Longest excerpt of a provider's error."""
 _REFUSED_BYTES: Final = 120
 """Longest excerpt of it if the user must act, so that there is room for what to do."""
@@ -577,7 +577,7 @@ def _judge_failure(
         # The provider refused the user's own message, and the user sees that.
         return RestRun(run=run, keep=True)
     task = facts.task
-    error = clip(to_plain_line(turn.error or ""), SAID_BYTES)
+    error = clip(to_plain_line(turn.error or ""), _CAUSE_BYTES)
     run = apply_events(run, ProviderFailed(), now=now).run
     failures = run.limits.provider_failures
     if trouble is ProviderFailureKind.CREDENTIALS:
@@ -680,7 +680,7 @@ def _build_run_change(
         held: Until when no stuck alert is sent; None: no hold. A wake's due time sets it.
     """
     if wake is not None and wake.due_at:
-        held = wake.due_at + HOLD_FOR_GO_ON
+        held = wake.due_at + RESUME_HOLD
     gone = () if keep else supersede_open_wakes(facts)
     after = task or facts.task
     if not keep and after.held_until != held:
@@ -711,7 +711,7 @@ def notify_awaited_end(
     known = name in (*commands, *_list_names(awaited, "scheduled"))
     if run is None or not known or has_wake_on_its_way(facts, now):
         return Change()
-    ended = clip(to_plain_line(f"{name}: {how}"), SAID_BYTES)
+    ended = clip(to_plain_line(f"{name}: {how}"), _CAUSE_BYTES)
     text = remind_of_end(facts.task, f"What ran has ended ({ended}).")
     return _resume_now(facts, run, wake_id, text, now)
 
@@ -726,7 +726,7 @@ def notify_gateway_restart(
     run, gone = facts.run, _list_names(read_awaited(facts, newest), "commands")
     if run is None or not gone:
         return Change()
-    what = clip(to_plain_line("; ".join(gone)), SAID_BYTES)
+    what = clip(to_plain_line("; ".join(gone)), _CAUSE_BYTES)
     before = f"The gateway restarted, which ended what ran in the background ({what})."
     text = remind_of_end(facts.task, before)
     return _resume_now(facts, run, wake_id, text, now)

@@ -38,7 +38,7 @@ from taskmem_hookspecs import (
     Verdict,
 )
 
-MOST_NAMED: Final = 3
+_MOST_NAMED_ARTIFACTS: Final = 3
 """Most artifacts that a refusal names."""
 _MOST_LOGGED: Final = 100
 """Most artifacts that one log entry names."""
@@ -197,8 +197,14 @@ def _describe_names(names: Sequence[str], where: str) -> str:
 
 
 def _list_names(names: Sequence[str]) -> str:
-    shown = ", ".join(quote_line(to_plain_line(name), 160) for name in names[:MOST_NAMED])
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    shown = ", ".join(
+        quote_line(to_plain_line(name), 160) for name in names[:_MOST_NAMED_ARTIFACTS]
+    )
+    more = (
+        f" and {len(names) - _MOST_NAMED_ARTIFACTS} more"
+        if len(names) > _MOST_NAMED_ARTIFACTS
+        else ""
+    )
     return f"{shown}{more} {'is' if len(names) == 1 else 'are'}"
 
 
@@ -286,11 +292,11 @@ def _describe_missing(open_: Sequence[CheckedClaim]) -> str:
     """Say what is not proved, each artifact and each reason once."""
     distinct = {(each.claim.kind, each.claim.subject): each for each in open_}
     why: dict[str, list[str]] = {}
-    for each in [*distinct.values()][:MOST_NAMED]:
+    for each in [*distinct.values()][:_MOST_NAMED_ARTIFACTS]:
         names = why.setdefault(to_plain_line(each.finding.detail), [])
         names.append(to_plain_line(each.claim.subject))
     sentences = " ".join(_explain_missing(names, detail) for detail, names in why.items())
-    more = len(distinct) - MOST_NAMED
+    more = len(distinct) - _MOST_NAMED_ARTIFACTS
     rest = f" And {format_count(more, 'thing')} more." if more > 0 else ""
     return f"{sentences}{rest}"
 

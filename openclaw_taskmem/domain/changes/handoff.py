@@ -11,7 +11,7 @@ from typing import Final
 
 from openclaw_taskmem.domain.callers import Caller, SessionKeys
 from openclaw_taskmem.domain.changes import continuation
-from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
+from openclaw_taskmem.domain.changes.stuck import RESUME_HOLD
 from openclaw_taskmem.domain.errors import LimitReached, RunNotReady
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs import current_run
@@ -51,8 +51,8 @@ from taskmem_hookspecs import (
 
 NOTE_BYTES: Final = 600
 """Longest excerpt of the note with which a task is sent to the background."""
-_BY_AGENT: Final = "Moved to the background."
-_BY_USER: Final = "Moved to the background by the user."
+_AGENT_MOVE_NOTE: Final = "Moved to the background."
+_USER_MOVE_NOTE: Final = "Moved to the background by the user."
 _REASON_BYTES: Final = 280
 """Longest excerpt, in the line for the user, of the reason for which an agent gave up."""
 _REVIEWABLE_STATES: Final = (RunState.QUEUED, RunState.RUNNING)
@@ -108,7 +108,7 @@ def build_background_move(
     queued = apply_events(run, SentToBackground(session_key=away), ToldToGoOn(), now=now)
     there = queued.run
     task, message = lifecycle.add_lifecycle_message(facts.task, moved, now)
-    task = task.model_copy(update={"session_key": away, "held_until": now + HOLD_FOR_GO_ON})
+    task = task.model_copy(update={"session_key": away, "held_until": now + RESUME_HOLD})
     gone = continuation.supersede_open_wakes(facts)
     return Change(
         tasks=(task,),
@@ -121,7 +121,7 @@ def build_background_move(
 
 def format_background_note(caller: Caller, note: str) -> str:
     """Write the thread's entry for a task that is sent to the background."""
-    return f"{_BY_USER if caller.person else _BY_AGENT} {note}".rstrip()
+    return f"{_USER_MOVE_NOTE if caller.person else _AGENT_MOVE_NOTE} {note}".rstrip()
 
 
 def describe_background(
@@ -133,10 +133,10 @@ def describe_background(
     oldest first.
     """
     log = [m.content for m in messages if m.msg_type is MessageType.LIFECYCLE]
-    entries = [entry for entry in log if entry.startswith((_BY_AGENT, _BY_USER))]
-    entry = entries[-1] if entries else _BY_AGENT
-    sender = "The user" if entry.startswith(_BY_USER) else "Its agent"
-    note = entry.removeprefix(_BY_USER).removeprefix(_BY_AGENT).strip()
+    entries = [entry for entry in log if entry.startswith((_AGENT_MOVE_NOTE, _USER_MOVE_NOTE))]
+    entry = entries[-1] if entries else _AGENT_MOVE_NOTE
+    sender = "The user" if entry.startswith(_USER_MOVE_NOTE) else "Its agent"
+    note = entry.removeprefix(_USER_MOVE_NOTE).removeprefix(_AGENT_MOVE_NOTE).strip()
     words = f" with the words {quote_line(to_plain_line(note), NOTE_BYTES)}" if note else ""
     rest = sessions.find_rest(told_session)
     chat = "main chat" if rest == "main" else f"chat {rest.replace(':', ' ')}"

@@ -26,7 +26,7 @@ from openclaw_taskmem.domain.wakes.notices import NoticeKind
 from taskmem_hookspecs import Change, Event, Run, RunState, Task, TaskFacts, UserQuestion, Wake
 
 RESUME: Final = "Resume"
-LEAVE_IT: Final = "Leave it"
+LEAVE_OPTION: Final = "Leave it"
 ACCEPT_BUTTON: Final = "Accept"
 SEND_BACK_BUTTON: Final = "Send back"
 _ANSWER_BYTES: Final = 4_000
@@ -63,7 +63,7 @@ def build_user_question(
     since = [event for event in since if event.run_id == run.run_id]
     lines = (str(e.data.get("line")) for e in since if e.data.get("about") in _TOLD_SUBJECTS)
     text = next(lines, f"{notices.format_task_name(task)} waits for you.")
-    options: tuple[str, ...] = (RESUME, LEAVE_IT)
+    options: tuple[str, ...] = (RESUME, LEAVE_OPTION)
     if run.state is RunState.REVIEW:
         options = (ACCEPT_BUTTON, SEND_BACK_BUTTON)
     elif run.why == RunReason.QUESTION:
@@ -99,7 +99,7 @@ def _find_options(since: Sequence[Event]) -> tuple[str, ...]:
 def parse_resume_answer(run: Run, answer: str) -> bool | None:
     """Return whether an answer resumes an interrupted run; None: its agent must judge it."""
     if run.state is RunState.BLOCKED and run.why in _INTERRUPTION_REASONS:
-        return {RESUME: True, LEAVE_IT: False}.get(answer)
+        return {RESUME: True, LEAVE_OPTION: False}.get(answer)
     return None
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.changes.continuation import Fail
-from openclaw_taskmem.domain.changes.stuck import HOLD_FOR_GO_ON
+from openclaw_taskmem.domain.changes.stuck import RESUME_HOLD
 from openclaw_taskmem.domain.policies import OutboxPolicy, RunPolicy
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
@@ -37,7 +37,7 @@ from openclaw_taskmem.domain.text.texts import (
 )
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
-from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
+from openclaw_taskmem.domain.wakes.outbox import GATEWAY_RECOVERY_TIME
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -267,7 +267,7 @@ def _resume_run(facts: TaskFacts, run: Run, wake_id: str, text: str, now: dateti
     again = moved.run
     notice = build_resumed_notice(facts.task, again, now)
     gone = continuation.supersede_open_wakes(facts)
-    task = facts.task.model_copy(update={"held_until": now + HOLD_FOR_GO_ON})
+    task = facts.task.model_copy(update={"held_until": now + RESUME_HOLD})
     return Change(
         tasks=(task,),
         runs=(again,),
@@ -312,7 +312,7 @@ def set_restart_lease(run: Run, boot: str, started_at: datetime, now: datetime) 
         return None
     if run.owner is not None and run.owner.boot in (None, boot):
         return None
-    due = started_at + SETTLING_TIME
+    due = started_at + GATEWAY_RECOVERY_TIME
     if run.lease_until is not None and run.lease_until <= due:
         return None
     return apply_events(run, LeaseSet(lease_until=due), now=now).run

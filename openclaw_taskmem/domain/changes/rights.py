@@ -154,11 +154,11 @@ def guard_act(
     sessions: SessionKeys,
     *,
     token: int | None = None,
-    wish: str = "nothing was written",
+    consequence: str = "nothing was written",
 ) -> Tie:
     """Return a caller's tie to a task; refuse an act that the table does not allow.
 
-    `wish` says what is not done then, for the error.
+    `consequence` says what is not done then, for the error.
 
     Raises:
         Fenced: To write, a token of an older claim or of none was given.
@@ -171,7 +171,7 @@ def guard_act(
     waits = held.run is not None and held.run.state.is_waiting
     without_token = token is None and (waits or tie is Tie.HOST)
     if act is Act.WRITE and not without_token:
-        current_run.guard_write(held.run, caller, token, wish)
+        current_run.guard_write(held.run, caller, token, consequence)
     refusal = f"{task.task_id} {_describe_owner(caller, task, held.run)}, so you may not {act}"
     held_by = act is Act.TAKE_UP or (act is Act.WRITE and without_token)
     error = RunHeld if held_by else NotAllowed
@@ -396,7 +396,7 @@ def guard_words(task: Task, caller: Caller, way: str = "leave your words out") -
         )
 
 
-def guard_message_count(task: Task, wish: UpdateRequest) -> None:
+def guard_message_count(task: Task, request: UpdateRequest) -> None:
     """Refuse an update with a message to a task that is full, unless it ends the task.
 
     Raises:
@@ -404,6 +404,6 @@ def guard_message_count(task: Task, wish: UpdateRequest) -> None:
     """
     if task.message_count < MOST_MESSAGES:
         return
-    ends = wish.status is not None and wish.status.terminal and not task.status.terminal
-    if (wish.message is not None or wish.ask is not None) and not ends:
-        guard_words(task, wish.caller)
+    ends = request.status is not None and request.status.terminal and not task.status.terminal
+    if (request.message is not None or request.ask is not None) and not ends:
+        guard_words(task, request.caller)

@@ -40,7 +40,7 @@ from taskmem_hookspecs import (
 
 _HELD_FOR_USER: Final = timedelta(minutes=5)
 """How long an alert is held back at a time while its task waits for the user."""
-HOLD_FOR_GO_ON: Final = timedelta(seconds=60)
+RESUME_HOLD: Final = timedelta(seconds=60)
 """How long an alert is held back at a time while its task's run is told to go on."""
 _DAY: Final = 86_400.0
 _FAILED_STATES: Final = frozenset({WaitStatus.TIMEOUT, WaitStatus.ERROR})
@@ -128,7 +128,7 @@ def suppress_alert(
     run = facts.run
     if run is not None and current_run.is_at_work(run) and run.limits.turn_began_at is not None:
         # While its gateway is connected, an expired lease is renewed.
-        renewed = (run.lease_until or now) + HOLD_FOR_GO_ON
+        renewed = (run.lease_until or now) + RESUME_HOLD
         until = min(renewed, run.limits.turn_began_at + LONGEST_TURN)
         if now < until:
             return facts.task.model_copy(update={"held_until": until})
@@ -139,7 +139,7 @@ def suppress_alert(
             return facts.task.model_copy(update={"held_until": silent})
     if not outbox.has_live_continuation(facts.wakes, now, policy):
         return None
-    return facts.task.model_copy(update={"held_until": now + HOLD_FOR_GO_ON})
+    return facts.task.model_copy(update={"held_until": now + RESUME_HOLD})
 
 
 def restore_last_alert(task: Task, wakes: Sequence[Wake], now: datetime) -> Task | None:

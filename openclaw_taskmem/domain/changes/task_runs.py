@@ -110,7 +110,7 @@ def note_call(run: Run, caller: Caller, token: int | None, now: datetime, policy
 
 _ATTACHED_KEY: Final = "attached_task_ids"
 """Metadata key that names the tasks that go to review with a task."""
-SAID_BYTES: Final = 280
+_AGENT_WORDS_BYTES: Final = 280
 """Longest excerpt, in the line for the user, of an agent's message that ends a task."""
 _RESTING_STATES: Final = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
 """States of a resting run, which its agent may take up."""
@@ -242,7 +242,7 @@ def apply_call(
     if after.state.terminal and task.status in _MILESTONES:
         words = call.said
         if words and not caller.person:
-            words = f"its agent says: {quote_line(words, SAID_BYTES)}"
+            words = f"its agent says: {quote_line(words, _AGENT_WORDS_BYTES)}"
         user_events = (notices.build_milestone(_MILESTONES[task.status], task, after, now, words),)
     elif call.marked and (after.told_session is not None or not after.state.terminal):
         user_events = (notices.build_steps_done(task, after, call.marked, now),)

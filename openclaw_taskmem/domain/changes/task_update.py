@@ -54,7 +54,7 @@ from taskmem_hookspecs import (
 
 
 _WENT_WRONG: Final = (WaitStatus.ERROR, WaitStatus.TIMEOUT)
-_MOST_NAMED: Final = 6
+_MOST_NAMED_STEPS: Final = 6
 """Most steps to name; further ones are counted."""
 
 
@@ -130,8 +130,8 @@ def _describe_status(task: Task) -> list[str]:
 def _describe_steps(task: Task, indices: Collection[int]) -> str:
     noun = "step" if len(indices) == 1 else "steps"
     chosen = sorted(indices)
-    names = ", ".join(clip_step(task.plan[i]) for i in chosen[:_MOST_NAMED])
-    more = len(chosen) - _MOST_NAMED
+    names = ", ".join(clip_step(task.plan[i]) for i in chosen[:_MOST_NAMED_STEPS])
+    more = len(chosen) - _MOST_NAMED_STEPS
     rest = f", and {more} more" if more > 0 else ""
     return f"{noun} {format_step_numbers(chosen)} ({names}{rest})"
 
@@ -141,7 +141,7 @@ def _describe_asked_steps(task: Task, question: ThreadQuery) -> list[str]:
     return [
         f"Step {step + 1}, {quote_step(task.plan[step])}, is "
         f"{'done' if step in task.done else 'not done'}."
-        for step in asked[:_MOST_NAMED]
+        for step in asked[:_MOST_NAMED_STEPS]
     ]
 
 
@@ -296,7 +296,7 @@ class UpdateResult(Value):
 
 def apply_update(
     facts: TaskFacts,
-    wish: UpdateRequest,
+    request: UpdateRequest,
     now: datetime,
     *,
     sessions: SessionKeys,
@@ -316,29 +316,29 @@ def apply_update(
         RunHeld: More than a message is asked for, and the caller may not write for the run.
         RunNotReady: A status or a question is given in a review before the user said anything.
     """
-    before, caller = facts.task, wish.caller
-    changes = wish.has_changes
-    counts, resting = _guard_caller(facts, wish)
+    before, caller = facts.task, request.caller
+    changes = request.has_changes
+    counts, resting = _guard_caller(facts, request)
     by_user = caller.is_user
     message_marks = StepMarks()
-    if wish.message is not None and not resting:
-        message_marks = step_phrases.parse_step_marks(wish.message, before.plan)
+    if request.message is not None and not resting:
+        message_marks = step_phrases.parse_step_marks(request.message, before.plan)
     task, moved = before, None
-    if wish.status is not None:
-        task, moved = lifecycle.change_status(before, wish.status, now)
+    if request.status is not None:
+        task, moved = lifecycle.change_status(before, request.status, now)
     wakes: tuple[Wake, ...] = ()
     if facts.wakes:
         acts = caller.acts_as(before.session_key, before.home)
         wakes = outbox.settle_answered(facts.wakes, acts=acts, moved=changes, now=now)
-    if wish.ask is not None:
+    if request.ask is not None:
         _guard_ask(task)
-    done, reopened = _read_explicit_marks(before, wish, resting=resting)
-    marked = _find_marked_steps(message_marks, before, wish) - reopened
+    done, reopened = _read_explicit_marks(before, request, resting=resting)
+    marked = _find_marked_steps(message_marks, before, request) - reopened
     if counts:
         done |= marked
         reopened |= message_marks.reopened - done
     marks = (before.done | done) - reopened
-    added = (wish.message is not None) + (wish.ask is not None) + (moved is not None)
+    added = (request.message is not None) + (request.ask is not None) + (moved is not None)
     fields: dict[str, object] = {"done": marks, "message_count": before.message_count + added}
     if counts and not resting:
         fields |= _find_wake_recipient(before, caller)
@@ -350,29 +350,29 @@ def apply_update(
         marked=marks - before.done,
         unmarked=before.done - marks,
         passed_over=marked - marks,
-        hint=_build_hint(before, task, wish, message_marks) if counts and not resting else None,
+        hint=_build_hint(before, task, request, message_marks) if counts and not resting else None,
         was=before.status,
     )
     worked = Change()
     if changes and facts.run is not None:
-        worked = _apply_to_run(facts, updated, wish, now, policy=policy, sessions=sessions)
-    elif changes and (by_user or caller.owner is not None or wish.ask is not None):
-        worked = _begin_run(task, wish, begin, now)
+        worked = _apply_to_run(facts, updated, request, now, policy=policy, sessions=sessions)
+    elif changes and (by_user or caller.owner is not None or request.ask is not None):
+        worked = _begin_run(task, request, begin, now)
     waited = facts.run is not None and facts.run.state.is_waiting
     queued = any(run.state is RunState.QUEUED for run in worked.runs)
     sent_back = by_user and waited and queued
     run = next(iter(worked.runs), facts.run)
-    may_go_on = run is None or current_run.can_write(run, caller, wish.token)
+    may_go_on = run is None or current_run.can_write(run, caller, request.token)
     updated = updated.model_copy(
         update={
             "sent_back": sent_back,
-            "review": _describe_review(run, wish, sent_back=sent_back) if by_user else "",
+            "review": _describe_review(run, request, sent_back=sent_back) if by_user else "",
             "run": run,
             "may_go_on": may_go_on,
         }
     )
     settled = {wake.wake_id for wake in wakes}
-    own, log = _build_log(updated, wish, now, by_user=by_user) if changes else ((), ())
+    own, log = _build_log(updated, request, now, by_user=by_user) if changes else ((), ())
     messages = own if moved is None else (*own, moved)
     return (
         Change(
@@ -390,25 +390,25 @@ def apply_update(
     )
 
 
-def _guard_caller(facts: TaskFacts, wish: UpdateRequest) -> tuple[bool, bool]:
+def _guard_caller(facts: TaskFacts, request: UpdateRequest) -> tuple[bool, bool]:
     """Refuse what the caller may not do to the run.
 
     Return whether the caller may write for it, and whether the task has ended and stays so.
     """
     before = facts.task
-    resting = before.status.terminal and wish.status in (None, before.status)
+    resting = before.status.terminal and request.status in (None, before.status)
     counts = True  # nobody holds a task without a run
-    if facts.run is not None or wish.token is not None:
+    if facts.run is not None or request.token is not None:
         counts = current_run.guard_call(
             before.task_id,
             facts.run,
-            wish.caller,
-            wish.token,
-            writes=wish.has_writes,
+            request.caller,
+            request.token,
+            writes=request.has_writes,
             needs_open_run=not resting,
         )
-    if wish.status is not None or wish.ask is not None:
-        task_runs.guard_review(facts.run, wish.caller)
+    if request.status is not None or request.ask is not None:
+        task_runs.guard_review(facts.run, request.caller)
     return counts, resting
 
 
@@ -422,9 +422,9 @@ def _guard_ask(task: Task) -> None:
         )
 
 
-def _describe_review(run: Run | None, wish: UpdateRequest, *, sent_back: bool) -> str:
+def _describe_review(run: Run | None, request: UpdateRequest, *, sent_back: bool) -> str:
     """Tell a user what happens to the review that they wrote to; empty: nothing."""
-    if sent_back and wish.message is not None:
+    if sent_back and request.message is not None:
         return "Whoever goes on with it is told your words."
     if run is not None and run.state is RunState.REVIEW:
         return (
@@ -437,7 +437,7 @@ def _describe_review(run: Run | None, wish: UpdateRequest, *, sent_back: bool) -
 def _apply_to_run(
     facts: TaskFacts,
     updated: UpdateResult,
-    wish: UpdateRequest,
+    request: UpdateRequest,
     now: datetime,
     *,
     policy: RunPolicy,
@@ -445,22 +445,22 @@ def _apply_to_run(
 ) -> Change:
     """Apply an update to the task's run."""
     call = task_runs.RunCall(
-        caller=wish.caller,
-        token=wish.token,
+        caller=request.caller,
+        token=request.token,
         marked=updated.marked,
-        sets_status=wish.status is not None,
+        sets_status=request.status is not None,
         changes_marks=bool(updated.marked | updated.unmarked),
-        ask=wish.ask if updated.task.status is TaskStatus.ACTIVE else None,
-        options=wish.ask_options,
-        said=wish.message,
+        ask=request.ask if updated.task.status is TaskStatus.ACTIVE else None,
+        options=request.ask_options,
+        said=request.message,
     )
     return task_runs.apply_call(facts, updated.task, call, now, policy=policy, sessions=sessions)
 
 
-def _begin_run(task: Task, wish: UpdateRequest, begin: Begin, now: datetime) -> Change:
+def _begin_run(task: Task, request: UpdateRequest, begin: Begin, now: datetime) -> Change:
     moved = begin(task) if task.status is TaskStatus.ACTIVE else None
-    if moved is not None and wish.ask is not None:
-        moved = task_runs.ask_user(task, moved, wish.ask, wish.ask_options, now)
+    if moved is not None and request.ask is not None:
+        moved = task_runs.ask_user(task, moved, request.ask, request.ask_options, now)
     if moved is None:
         return Change()
     return Change(runs=(moved.run,), events=moved.events)
@@ -477,7 +477,7 @@ def _find_wake_recipient(task: Task, caller: Caller) -> dict[str, str | None]:
 
 
 def _read_explicit_marks(
-    task: Task, wish: UpdateRequest, *, resting: bool
+    task: Task, request: UpdateRequest, *, resting: bool
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Return the steps that an update names as done, and as no longer done, from 0.
 
@@ -485,31 +485,31 @@ def _read_explicit_marks(
         InvalidArguments: The plan does not have one of them, or one is both.
         TaskEnded: The task has ended and stays so (`resting`).
     """
-    both = set(wish.completed_steps) & set(wish.reopened_steps)
+    both = set(request.completed_steps) & set(request.reopened_steps)
     if both:
         raise InvalidArguments(
             f"Step {min(both)} cannot be both completed and reopened; name it once."
         )
-    for number in (*wish.completed_steps, *wish.reopened_steps):
+    for number in (*request.completed_steps, *request.reopened_steps):
         if not 1 <= number <= len(task.plan):
             raise InvalidArguments(
                 f"There is no step {number}: the plan of {task.task_id} has steps "
                 f"1 to {len(task.plan)}. Nothing was written."
             )
-    if resting and (wish.completed_steps or wish.reopened_steps):
+    if resting and (request.completed_steps or request.reopened_steps):
         lifecycle.require_open(task, "its steps keep their marks")
-    completed = frozenset(number - 1 for number in wish.completed_steps)
-    return completed, frozenset(number - 1 for number in wish.reopened_steps)
+    completed = frozenset(number - 1 for number in request.completed_steps)
+    return completed, frozenset(number - 1 for number in request.reopened_steps)
 
 
-def _find_marked_steps(marks: StepMarks, task: Task, wish: UpdateRequest) -> frozenset[int]:
+def _find_marked_steps(marks: StepMarks, task: Task, request: UpdateRequest) -> frozenset[int]:
     """Return the steps that a message marks; "All done" at a completion: all not denied."""
-    if marks.all_done and wish.status is TaskStatus.COMPLETED:
+    if marks.all_done and request.status is TaskStatus.COMPLETED:
         return frozenset(range(len(task.plan))) - marks.denied
     return marks.done
 
 
-def _build_hint(before: Task, after: Task, wish: UpdateRequest, marks: StepMarks) -> str | None:
+def _build_hint(before: Task, after: Task, request: UpdateRequest, marks: StepMarks) -> str | None:
     """Say how to mark steps if the task is completed with open ones, or the message suggests it."""
     still_open = [step for step in range(len(after.plan)) if step not in after.done]
     if after.status is TaskStatus.COMPLETED and still_open:
@@ -518,7 +518,7 @@ def _build_hint(before: Task, after: Task, wish: UpdateRequest, marks: StepMarks
             'task_update with status: "active" and completed_steps: '
             f'{_format_numbers(still_open)}, and then with status: "completed".'
         )
-    changed = after.done != before.done or wish.completed_steps or wish.reopened_steps
+    changed = after.done != before.done or request.completed_steps or request.reopened_steps
     if after.status is not TaskStatus.ACTIVE or changed:
         return None
     denied = sorted(marks.denied & after.done)
@@ -531,7 +531,7 @@ def _build_hint(before: Task, after: Task, wish: UpdateRequest, marks: StepMarks
     if (
         not still_open
         or (marks.named and not meant)
-        or not sounds_like_progress(wish.message or "")
+        or not sounds_like_progress(request.message or "")
     ):
         return None
     meant = meant or still_open[:1]
@@ -547,17 +547,17 @@ def _format_numbers(steps: Collection[int]) -> str:
 
 
 def _build_log(
-    updated: UpdateResult, wish: UpdateRequest, now: datetime, *, by_user: bool
+    updated: UpdateResult, request: UpdateRequest, now: datetime, *, by_user: bool
 ) -> tuple[tuple[Message, ...], tuple[Event, ...]]:
     """Return the messages that an update adds by its own words, and its events."""
     task = updated.task
     changed_marks = updated.marked or updated.unmarked
     words: list[tuple[Role, MessageType, str]] = []
-    if wish.message is not None:
+    if request.message is not None:
         kind = MessageType.PROGRESS if changed_marks else MessageType.TEXT
-        words.append((Role.USER if by_user else Role.AGENT, kind, wish.message))
-    if wish.ask is not None:
-        words.append((Role.AGENT, MessageType.TEXT, f"Asked the user: {wish.ask}"))
+        words.append((Role.USER if by_user else Role.AGENT, kind, request.message))
+    if request.ask is not None:
+        words.append((Role.AGENT, MessageType.TEXT, f"Asked the user: {request.ask}"))
     messages = tuple(
         Message(task_id=task.task_id, role=role, msg_type=kind, content=content, created_at=now)
         for role, kind, content in words
@@ -571,5 +571,5 @@ def _build_log(
     update = Event(at=now, kind=events.TASK_UPDATED, task_id=task.task_id, data=data)
     if not has_moved:
         return messages, (update,)
-    log = lifecycle.build_status_events(updated.was, task, now, by=wish.caller)
+    log = lifecycle.build_status_events(updated.was, task, now, by=request.caller)
     return messages, (update, *log)

@@ -146,7 +146,7 @@ def start_wait(
 
 def rearm_wait(
     facts: WaitFacts,
-    wish: Refinement,
+    request: Refinement,
     caller: Caller,
     *,
     start: str | None,
@@ -165,12 +165,12 @@ def rearm_wait(
     """
     before = facts.wait
     require_open(facts.task)
-    timeout = wish.timeout_seconds or before.timeout_seconds
+    timeout = request.timeout_seconds or before.timeout_seconds
     wait = before.model_copy(
         update={
             **_find_asker(before, caller),
             "status": WaitStatus.WATCHING,
-            "wake_when": wish.wake_when or before.wake_when,
+            "wake_when": request.wake_when or before.wake_when,
             "timeout_seconds": timeout,
             "armed_at": now,
             "changed_at": now,
@@ -190,7 +190,7 @@ def rearm_wait(
         round=wait.round,
         wake_when=wait.wake_when,
         timeout=timeout,
-        note=wish.note,
+        note=request.note,
         understood=verdicts.log_sides(understood),
     )
     return Change(
@@ -216,16 +216,16 @@ def _find_asker(wait: Wait, caller: Caller) -> dict[str, str | None]:
     return {"session_key": caller.session_key, "host": caller.host}
 
 
-def needs_end_position(wait: Wait, wish: Refinement) -> bool:
+def needs_end_position(wait: Wait, request: Refinement) -> bool:
     """True if a wait that is armed again reads from the end of its target.
 
     It does if it resolved and the condition is the same: what resolved it would resolve it again at
     once. For other positions see `find_restart_position`.
     """
-    return _is_same_condition(wait, wish) and wait.status is WaitStatus.RESOLVED
+    return _is_same_condition(wait, request) and wait.status is WaitStatus.RESOLVED
 
 
-def find_restart_position(wait: Wait, wish: Refinement, behind: str | None) -> str | None:
+def find_restart_position(wait: Wait, request: Refinement, behind: str | None) -> str | None:
     """Return the `start` of a wait that is armed again.
 
     With a new condition it reads from where the wait began. `behind` is the end of the target, for
@@ -235,7 +235,7 @@ def find_restart_position(wait: Wait, wish: Refinement, behind: str | None) -> s
         return behind
     begin, _, reads_from = wait.start.partition(_POSITION_SEPARATOR)
     reads_from = behind or reads_from
-    if not reads_from or not _is_same_condition(wait, wish):
+    if not reads_from or not _is_same_condition(wait, request):
         return begin
     return f"{begin}{_POSITION_SEPARATOR}{reads_from}"
 
@@ -245,8 +245,8 @@ def find_reading_position(wait: Wait) -> str | None:
     return wait.start.rpartition(_POSITION_SEPARATOR)[2] if wait.start else None
 
 
-def _is_same_condition(wait: Wait, wish: Refinement) -> bool:
-    return wish.wake_when in (None, wait.wake_when)
+def _is_same_condition(wait: Wait, request: Refinement) -> bool:
+    return request.wake_when in (None, wait.wake_when)
 
 
 def close_wait(facts: WaitFacts, outcome: WaitOutcome, *, wake_id: str, now: datetime) -> Change:

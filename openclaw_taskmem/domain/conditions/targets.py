@@ -51,7 +51,7 @@ _TASK_NAME_BYTES: Final = 200
 _LONGEST_NAME: Final = 4096
 """Most bytes of a target's name; no path is longer."""
 
-BUILT_IN: Final = frozenset(("pty", "window", "screen", QUEUE_SCHEME))
+BUILT_IN_SCHEMES: Final = frozenset(("pty", "window", "screen", QUEUE_SCHEME))
 """Schemes that the core and the built-in plug-ins watch and judge.
 
 Of any other, the refusal of a condition lists the forms that are judged, and a plug-in may describe

@@ -33,7 +33,7 @@ _SEEN_BYTES: Final = 3000
 """Longest excerpt of an observation; with its frame, a wake stays within 4 KB."""
 LINE_BYTES: Final = 200
 """Longest excerpt of the target's last line."""
-LONGEST_REST: Final = 30.0
+_LONGEST_JUDGE_REST: Final = 30.0
 """Longest rest of a failing judge in seconds; it is asked again after 1, 2, 4 … up to this."""
 
 
@@ -246,7 +246,7 @@ def suggest_form(words: str) -> str:
 
 def compute_retry_delay(failures: int) -> float:
     """Return for how many seconds a judge rests after so many consecutive failures."""
-    return min(2.0 ** min(failures - 1, 10), LONGEST_REST)
+    return min(2.0 ** min(failures - 1, 10), _LONGEST_JUDGE_REST)
 
 
 def combine_replies(replies: Sequence[JudgeReply]) -> WaitFinding:

@@ -27,11 +27,11 @@ ABOUT_BYTES: Final = 240
 """Longest excerpt of a call's subject, such as its command."""
 OUTCOME_BYTES: Final = 240
 """Longest excerpt of a call's result."""
-SAID_BYTES: Final = 400
+MESSAGE_BYTES: Final = 400
 """Longest excerpt of a message of the conversation."""
 MOST_MESSAGES: Final = 8
 """Messages of the conversation that are read back."""
-READ: Final = 60
+MOST_READ_CHECKPOINTS: Final = 60
 """Newest checkpoints that are all read back; of older ones, only those with effects."""
 RECENT_CALLS: Final = 200
 """Earlier calls that a new one is compared with. Their digests are in the run's row, which every
@@ -316,7 +316,7 @@ def _shorten_entry(entry: CallStartEntry | CallEndEntry) -> CallStartEntry | Cal
     if isinstance(short, CallStartEntry):
         return short
     messages = tuple(
-        each.model_copy(update={"text": clip(each.text, SAID_BYTES)})
+        each.model_copy(update={"text": clip(each.text, MESSAGE_BYTES)})
         for each in short.said[-MOST_MESSAGES:]
     )
     outcome = clip(short.outcome, OUTCOME_BYTES)

@@ -78,10 +78,10 @@ def can_write(run: Run | None, caller: Caller, token: int | None) -> bool:
     return is_owned_by(run, caller.owner)
 
 
-def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -> None:
+def guard_write(run: Run | None, caller: Caller, token: int | None, consequence: str) -> None:
     """Refuse a write for a run by a caller who may not.
 
-    `wish` says what is not done then.
+    `consequence` says what is not done then.
 
     Raises:
         Fenced: The token is of an older claim, of one that has ended, or of none.
@@ -91,33 +91,34 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
         return
     if token is not None and token == run.token and run.owner is None:
         raise Fenced(
-            f"Your claim of {run.run_id} has ended, so {wish}; {_describe_lost_claim(run, caller)}."
+            f"Your claim of {run.run_id} has ended, so {consequence}; "
+            f"{_describe_lost_claim(run, caller)}."
         )
     if token == run.token:
         raise RunHeld(
-            f"{run.run_id} is held by {describe_owner(run.owner)}, so {wish}; leave it to "
+            f"{run.run_id} is held by {describe_owner(run.owner)}, so {consequence}; leave it to "
             "that one, for a token counts only from who claimed it."
         )
     if token is not None and not 0 < token <= run.token:
         raise Fenced(
             f"The token {token} is unknown for {run.run_id} of {run.task_id}, so "
-            f"{wish}; {_describe_way_to_continue(run, caller)}."
+            f"{consequence}; {_describe_way_to_continue(run, caller)}."
         )
     if token is not None:
         raise Fenced(
             f"The token of {run.run_id} is {run.token}, and yours is {token}, so "
-            f"{wish}; {_describe_lost_claim(run, caller)}."
+            f"{consequence}; {_describe_lost_claim(run, caller)}."
         )
     if run.state.is_waiting:
-        raise RunHeld(f"{_describe_waiting_run(run)}, so {wish}; {_describe_takeover(run)}.")
+        raise RunHeld(f"{_describe_waiting_run(run)}, so {consequence}; {_describe_takeover(run)}.")
     if run.state is RunState.QUEUED:
         raise RunHeld(
-            f"{run.run_id} is queued for the role {run.role}, so {wish}; "
+            f"{run.run_id} is queued for the role {run.role}, so {consequence}; "
             f"{describe_claim(run)} if that is yours, or leave it to who does."
         )
     way = ", or give the token of your claim" if _may_give_token(run, caller) else ""
     raise RunHeld(
-        f"{run.run_id} is held by {describe_owner(run.owner)}, so {wish}; leave it to that "
+        f"{run.run_id} is held by {describe_owner(run.owner)}, so {consequence}; leave it to that "
         f"one{way}."
     )
 
@@ -149,7 +150,7 @@ def guard_call(
     return can_write(run, caller, token)
 
 
-def guard_token(task_id: str, run: Run | None, token: int | None, wish: str) -> None:
+def guard_token(task_id: str, run: Run | None, token: int | None, consequence: str) -> None:
     """Refuse a token for a task that has no open run any more.
 
     Raises:
@@ -157,7 +158,7 @@ def guard_token(task_id: str, run: Run | None, token: int | None, wish: str) -> 
     """
     if run is None and token is not None:
         raise Fenced(
-            f"{task_id} has no run by now, so no claim of it holds, and {wish}; read "
+            f"{task_id} has no run by now, so no claim of it holds, and {consequence}; read "
             "what became of it with task_status before you claim it again."
         )
 
@@ -416,7 +417,7 @@ def is_left_behind(run: Run, now: datetime, policy: RunPolicy) -> bool:
 # --- budgets of steps ---------------------------------------------------------
 
 
-MOST_STEPS: Final = 10
+_MOST_SEGMENT_STEPS: Final = 10
 """Most steps of a segmented plan."""
 
 
@@ -448,7 +449,7 @@ def cap_plan(plan: tuple[str, ...], done: int = 0) -> tuple[tuple[str, ...], int
 
     The first `done` steps are done and do not count.
     """
-    kept = plan[: done + MOST_STEPS]
+    kept = plan[: done + _MOST_SEGMENT_STEPS]
     return kept, len(plan) - len(kept)
 
 

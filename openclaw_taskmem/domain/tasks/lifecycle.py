@@ -269,8 +269,8 @@ def build_answer_message(task: Task, answer: str, now: datetime) -> Message:
     )
 
 
-def require_open(task: Task, wish: str) -> None:
-    """Refuse `wish` for a task that has ended.
+def require_open(task: Task, consequence: str) -> None:
+    """Refuse `consequence` for a task that has ended.
 
     Raises:
         TaskEnded: It has ended; the sentence says how to reopen it.
@@ -278,7 +278,7 @@ def require_open(task: Task, wish: str) -> None:
     if task.status.terminal:
         whose = ", which only the user does where they cancelled it"
         raise TaskEnded(
-            f"{task.task_id} is {task.status}, so {wish}; call task_update with "
+            f"{task.task_id} is {task.status}, so {consequence}; call task_update with "
             'status "active" first if the work goes on'
             f"{whose if task.status is TaskStatus.CANCELLED else ''}."
         )

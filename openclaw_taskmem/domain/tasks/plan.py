@@ -156,8 +156,8 @@ def identify_step(text: str) -> tuple[str, ...]:
 def _fold_text(text: str) -> str:
     if text.isascii():
         return " ".join(text.casefold().split())
-    apart = "".join(
+    tagged = "".join(
         f"^{char}" if unicodedata.decomposition(char).startswith(_TAGS) else char for char in text
     )
-    folded = unicodedata.normalize("NFKC", apart).casefold()
+    folded = unicodedata.normalize("NFKC", tagged).casefold()
     return " ".join(folded.replace("’", "'").split())

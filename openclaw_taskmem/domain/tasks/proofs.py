@@ -27,7 +27,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.model import Instant
 
-MOST_NAMED: Final = 3
+MOST_NAMED_PROOFS: Final = 3
 """Most things that a summary names."""
 _MEANWHILE_SENTENCE: Final = (
     "{} in a folder of the task; no call of its agent was seen to do that, nor did it name the file"
@@ -82,12 +82,12 @@ _REMOVALS: Final = (
     (FileChange.CREATED, LedgerVerdict.ABSENT),
 )
 """Removed, and made and removed again."""
-_OF_ARTIFACT: Final = {
+_ARTIFACT_STANDINGS: Final = {
     Verdict.VERIFIED: ProofStanding.CHECKED,
     Verdict.REFUTED: ProofStanding.REFUTED,
     Verdict.UNPROVEN: ProofStanding.CLAIMED,
 }
-_NOT_LOOKED_AT: Final = (ProofStanding.CLAIMED, ProofStanding.UNCHECKED, ProofStanding.NEARBY)
+_UNSEEN_STANDINGS: Final = (ProofStanding.CLAIMED, ProofStanding.UNCHECKED, ProofStanding.NEARBY)
 _CHANGES: Final = {
     FileChange.CREATED: "exists, created during the task",
     FileChange.CHANGED: "exists, changed during the task",
@@ -112,8 +112,10 @@ def list_proofs(entries: Iterable[LedgerEntry], artifacts: Iterable[Artifact]) -
 def describe_checks(proofs: Sequence[Proof]) -> str:
     """Say what exactly was checked, for the first things; empty: nothing was."""
     checked = [each for each in proofs if each.standing is ProofStanding.CHECKED]
-    descriptions = [_describe_check(each) for each in checked[:MOST_NAMED]]
-    more = f"and {len(checked) - MOST_NAMED} more" if len(checked) > MOST_NAMED else ""
+    descriptions = [_describe_check(each) for each in checked[:MOST_NAMED_PROOFS]]
+    more = (
+        f"and {len(checked) - MOST_NAMED_PROOFS} more" if len(checked) > MOST_NAMED_PROOFS else ""
+    )
     return "; ".join(filter(None, (*descriptions, more)))
 
 
@@ -167,7 +169,7 @@ def _build_entry_proof(entry: LedgerEntry, finding: Artifact | None) -> Proof:
         tested = f"{entry.change or 'named'} by a tool; it is tested when the task is completed"
     else:
         tested = entry.why or str(entry.verdict)
-    looked = standing not in _NOT_LOOKED_AT
+    looked = standing not in _UNSEEN_STANDINGS
     return Proof(
         what=entry.path,
         standing=standing,
@@ -187,7 +189,7 @@ def _find_standing(entry: LedgerEntry) -> ProofStanding:
 
 
 def _build_artifact_proof(made: Artifact) -> Proof:
-    standing = _OF_ARTIFACT[made.verdict]
+    standing = _ARTIFACT_STANDINGS[made.verdict]
     return Proof(
         what=made.subject,
         standing=standing,
@@ -200,7 +202,7 @@ def _build_artifact_proof(made: Artifact) -> Proof:
 
 
 def _join_proofs(proofs: Sequence[Proof]) -> str:
-    return join_names([*map(_name_briefly, proofs)], MOST_NAMED)
+    return join_names([*map(_name_briefly, proofs)], MOST_NAMED_PROOFS)
 
 
 def _name_briefly(proof: Proof) -> str:

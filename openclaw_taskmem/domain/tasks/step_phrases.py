@@ -111,7 +111,7 @@ _LEADING_MARK: Final = re.compile(
     re.IGNORECASE,
 )
 _SKIPPED_WORDS: Final = _DONE_WORDS | EMPTY_WORDS
-_DONE_ALONE: Final = [[word] for word in _DONE_WORDS]
+_DONE_WORD_LISTS: Final = [[word] for word in _DONE_WORDS]
 _BULLET: Final = re.compile(r"^(?:[-*+•#]+\s+|\d{1,3}[.)]\s+)+")
 
 
@@ -334,7 +334,7 @@ def _find_own_words(
         while words and words[-1].lower() in _SKIPPED_WORDS:
             called |= words.pop().lower() in _DONE_WORDS
         after = _WORD.findall(_CLAUSE.split(rest)[0].lower()) if rest else []
-        if [word for word in after if word not in EMPTY_WORDS] in _DONE_ALONE:
+        if [word for word in after if word not in EMPTY_WORDS] in _DONE_WORD_LISTS:
             called, after = True, []
         text_of_step = " ".join(words)
         if not called or _REFERENCE.fullmatch(text_of_step.lower()):

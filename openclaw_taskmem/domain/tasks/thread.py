@@ -25,7 +25,7 @@ from taskmem_hookspecs.words import (
     split_words,
 )
 
-READ: Final = 60
+MOST_READ_MESSAGES: Final = 60
 """Newest messages to choose from."""
 MOST_CHOSEN: Final = 5
 """Most messages to choose."""
@@ -164,7 +164,7 @@ _GAP: Final = re.compile(r"[\s\"`“”«»,;!?()\[\]{}<>|…–—]+|['’]s\b"
 """Signs that part the words of a question; others join them, as in `v1.2.3` or `src/main.py`."""
 _PLAN: Final = re.compile(r"\b(?:plan(?:ned)?|checklist|revis\w+)\b")
 _WAITS: Final = re.compile(r"\bwait(?:s|ed|ing)?\b")
-_BY_NUMBER: Final = re.compile(r"\s*(?:message|#)\s*#?([0-9]{1,12})\s*", re.IGNORECASE)
+_MESSAGE_NUMBER: Final = re.compile(r"\s*(?:message|#)\s*#?([0-9]{1,12})\s*", re.IGNORECASE)
 
 
 class ThreadQuery(Value):
@@ -209,7 +209,7 @@ def parse_query(query: str, plan: Sequence[str]) -> ThreadQuery:
     steps = find_step_numbers(query[:_NAMING_CHARS], len(plan))
     trouble = _TROUBLE_QUESTION.search(lowered) is not None
     of_steps = [pattern for step in sorted(steps) for pattern in _build_patterns(plan[step])]
-    number = _BY_NUMBER.fullmatch(query)
+    number = _MESSAGE_NUMBER.fullmatch(query)
     return ThreadQuery(
         words=patterns,
         patterns=tuple(
@@ -243,7 +243,7 @@ def search_thread(
             return SearchResult(messages=(message,), matches=1, question=question, alone=True)
     scores = _score_messages(question, steps, messages, found)
     matching = sorted(scores, key=lambda place: (-scores[place], -place))
-    telling = choose_meaningful(messages[-READ:], _MEANINGFUL_LIMIT)
+    telling = choose_meaningful(messages[-MOST_READ_MESSAGES:], _MEANINGFUL_LIMIT)
     by_id = {message.message_id: message for message in messages}
     ordered = dict.fromkeys(
         (

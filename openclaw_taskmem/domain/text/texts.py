@@ -197,8 +197,8 @@ def _to_ascii_letters(each: str) -> str:
         return " "
     if _is_invisible(each):
         return ""
-    apart = LOOKALIKES.get(each) or "".join(map(_find_lookalike, normalize("NFKD", each)))
-    seen = "".join(c for c in apart if not category(c).startswith("M"))
+    letters = LOOKALIKES.get(each) or "".join(map(_find_lookalike, normalize("NFKD", each)))
+    seen = "".join(c for c in letters if not category(c).startswith("M"))
     if category(each) == "Ps" and seen not in ("(", "{", "\u201a", "\u201e"):
         return "["
     return seen

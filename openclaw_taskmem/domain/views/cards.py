@@ -37,7 +37,7 @@ MOST_STEPS: Final = 50
 Source: https://github.com/openclaw/openclaw/blob/main/docs/tools/progress-card.md.
 """
 STEP_BYTES: Final = 300
-_STEPS_BEFORE: Final = 5
+_EARLIER_STEPS: Final = 5
 """Steps shown before the current one if there are too many."""
 _CARD_WAITS: Final = 3
 _CARD_WAIT_BYTES: Final = 160
@@ -73,7 +73,7 @@ def _list_card_steps(task: Task, run: Run | None) -> tuple[int, Sequence[CardSte
     current = compute_progress(task).current
     works = task.status is TaskStatus.ACTIVE and not (run and run.state.is_waiting)
     place = current if current is not None else len(task.plan)
-    first = max(0, min(place - _STEPS_BEFORE, len(task.plan) - MOST_STEPS))
+    first = max(0, min(place - _EARLIER_STEPS, len(task.plan) - MOST_STEPS))
 
     def state(step: int) -> StepState:
         if step in task.done:

@@ -20,7 +20,7 @@ from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.tasks.proofs import (
-    MOST_NAMED,
+    MOST_NAMED_PROOFS,
     Proof,
     describe_checks,
     summarize_proofs,
@@ -47,7 +47,7 @@ from taskmem_hookspecs.model import Instant
 # --- what an agent does now ---------------------------------------------------
 
 
-SAID_BYTES: Final = 160
+_EXCERPT_BYTES: Final = 160
 """Longest excerpt of a call or message in a line."""
 
 
@@ -74,7 +74,7 @@ def _name_call(call: PastCall) -> str:
 
 def _quote_words(words: Message) -> str:
     """Quote the beginning of a message on one line."""
-    return f"“{clip(to_plain_line(words.content), SAID_BYTES)}”"
+    return f"“{clip(to_plain_line(words.content), _EXCERPT_BYTES)}”"
 
 
 # --- the overview -------------------------------------------------------------
@@ -228,7 +228,7 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
         made=made,
         checked=checked,
         judged=_name_judge(news) if checked else "",
-        files=tuple(each for each in news.proofs or () if each.is_checked_file)[:MOST_NAMED],
+        files=tuple(each for each in news.proofs or () if each.is_checked_file)[:MOST_NAMED_PROOFS],
         unproved=unproved,
         standing=str(task.status if task.status.terminal else standing.section).replace("_", " "),
         since=standing.since,
@@ -270,7 +270,7 @@ def _find_activity(news: TaskNews) -> Activity | None:
     call = next(reversed(running or news.calls), None)
     if call is not None:
         return Activity(
-            what=clip(_name_call(call), SAID_BYTES),
+            what=clip(_name_call(call), _EXCERPT_BYTES),
             at=call.at,
             running=bool(running),
             failed=call.ok is False,
@@ -376,7 +376,7 @@ def _judge_unreached(news: TaskNews, now: datetime) -> _Standing | None:
     kept = next((w for w in news.facts.wakes if callers.is_kept(w)), None)
     queued = run is not None and run.state is RunState.QUEUED
     since = kept.created_at if kept else run.changed_at if run and queued else None
-    if news.unreached is None or since is None or now - since < callers.SETTLING_TIME:
+    if news.unreached is None or since is None or now - since < callers.UNREACHED_DELAY:
         return None
     return _describe_unreached("waits for its agent", news.unreached, since)
 
@@ -418,7 +418,7 @@ def _describe_need(news: TaskNews) -> str:
         asked = news.question or run.dialogue.question or ""
         return f"asks: {to_plain_line(asked)}"
     if run.state is RunState.REVIEW:
-        note = clip(to_plain_line(news.note), SAID_BYTES)
+        note = clip(to_plain_line(news.note), _EXCERPT_BYTES)
         return f"is to be reviewed: {note}" if note else "is to be reviewed"
     return f"waits for {current_run.describe_need(run) or 'your word'}"
 

@@ -269,7 +269,7 @@ _NOTHING_SENTENCES: Final = {
 }
 
 _TOO_LONG: Final = f"An answer can have {LONGEST_ANSWER:,} characters at most; nothing was done."
-_NOT_IT: Final = {
+_REFUSALS: Final = {
     Command.RESUME: "It cannot be resumed.",
     Command.CANCEL: "It cannot be cancelled.",
 }
@@ -337,7 +337,7 @@ def choose_task(
         return _choose_answered(may, command, words, asking, now)
     taken = [each for each in found if each in may]
     if not taken:
-        return TaskChoice(reply=f"{describe_listed(found, now)}\n{_NOT_IT[command]}")
+        return TaskChoice(reply=f"{describe_listed(found, now)}\n{_REFUSALS[command]}")
     return _choose_only(_drop_cancelled(taken) or taken, command, rest, now)
 
 

@@ -487,7 +487,7 @@ def _build_event(kind: str, wake: Wake, at: datetime, **data: str) -> Event:
 # --- wakes that are held ------------------------------------------------------
 
 
-SETTLING_TIME: Final = timedelta(seconds=12)
+GATEWAY_RECOVERY_TIME: Final = timedelta(seconds=12)
 """How long a gateway that has just started is left to its own recovery."""
 LONGEST_TURN: Final = timedelta(hours=1)
 """Age at which a turn whose end was not reported no longer holds wakes back. If it still runs, the
@@ -510,7 +510,7 @@ def find_hold(
     Without a connected gateway there is no hold. A clock that is set back ends a hold.
     """
     for gateway in gateways:
-        settled = gateway.started_at + SETTLING_TIME
+        settled = gateway.started_at + GATEWAY_RECOVERY_TIME
         if gateway.started_at <= now < settled:
             why = "the gateway has just started, and resumes its own turns first"
             return Hold(why=why, until=settled)

@@ -332,7 +332,7 @@ _MOST_SPOKEN: Final = 3
 """Most messages of the conversation in a packet."""
 MOST_RUNNING: Final = 8
 """Most running commands and sub-agents in a packet."""
-MOST_NAMED: Final = 10
+MOST_STUCK_TASKS: Final = 10
 """Most other stuck tasks in a packet."""
 
 _OPTIONAL_FIELDS: Final = (
@@ -508,12 +508,12 @@ def add_other_tasks(text: str, others: Sequence[str]) -> str:
         return text
     if packet is None:
         return _add_to_damaged_text(text, named)
-    more = len(named) - MOST_NAMED
+    more = len(named) - MOST_STUCK_TASKS
     return encode_packet(
         fit_packet(
             packet.model_copy(
                 update={
-                    "also_stuck": tuple(named[:MOST_NAMED]),
+                    "also_stuck": tuple(named[:MOST_STUCK_TASKS]),
                     "also_stuck_more": more if more > 0 else None,
                 }
             )
@@ -524,7 +524,7 @@ def add_other_tasks(text: str, others: Sequence[str]) -> str:
 def _add_to_damaged_text(text: str, named: Sequence[AlsoStuck]) -> str:
     """Add other tasks to a text that is no whole packet, such as a minimal one."""
     fields = json.loads(text[len(MARKER) :])
-    for count in range(min(len(named), MOST_NAMED), -1, -1):
+    for count in range(min(len(named), MOST_STUCK_TASKS), -1, -1):
         shown = [
             {
                 "task_id": other.task_id,

@@ -181,12 +181,12 @@
       }
       return act(reply.dataset, words, button);
     }
-    const wish = { ...button.dataset }; // while the dialog is open, the button may become another
-    if (!wish.action) return;
+    const data = { ...button.dataset }; // while the dialog is open, the button may become another
+    if (!data.action) return;
     const typed = button.closest(".actions")?.querySelector(".reply input")?.value.trim();
     const unsent = typed ? ` What you wrote (“${typed}”) is not sent.` : "";
-    if (wish.ask && !(await confirmAct(wish.title, wish.ask + unsent, button.textContent))) return;
-    await act(wish, "", button);
+    if (data.ask && !(await confirmAct(data.title, data.ask + unsent, button.textContent))) return;
+    await act(data, "", button);
   });
 
   /** Open the chat of a session, where the page is a tab of the host's own interface. */

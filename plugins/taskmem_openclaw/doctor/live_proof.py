@@ -35,7 +35,7 @@ MESSAGE: Final = (
     "answer OK, and nothing else. When a line says that a wait has ended, answer OK "
     "again, without any tool."
 )
-_BY_PLUGIN: Final = "openclaw-plugin"
+_PLUGIN_TRANSPORT: Final = "openclaw-plugin"
 _TOOLS_CURE: Final = "See whether the agent is offered the tools, then run this again."
 _MODEL: Final = "See that the agent answers when you talk to it: openclaw logs"
 _MAIN: Final = re.compile(r"agent:[^:]{1,100}:[^:]{1,100}\Z")
@@ -90,8 +90,8 @@ class WakeProof:
             left = await _await_despite_cancel(trial.clean_up())
         config = configuration.read_config(self._environ) or {}
         state = configuration.find_state_folder(self._environ)
-        wishes = package_files.build_desired_state(config, "", state)
-        granted = "conversation" not in plan.find_plugin_faults(config, wishes)[0]
+        desired = package_files.build_desired_state(config, "", state)
+        granted = "conversation" not in plan.find_plugin_faults(config, desired)[0]
         for row in _check_hooks(trial.seen, granted=granted):
             yield row
         if left:
@@ -234,7 +234,7 @@ def _build_arrival_row(wake: Mapping[str, Any]) -> DoctorRow:
     sentence = (
         f"A wake went out by {way} after {sent} ms and a turn took it after {taken} ms{note}."
     )
-    return ok("wake", sentence) if way == _BY_PLUGIN else warn("wake", sentence, RELOAD)
+    return ok("wake", sentence) if way == _PLUGIN_TRANSPORT else warn("wake", sentence, RELOAD)
 
 
 def _measure_delay(wake: Mapping[str, Any], key: str) -> int:

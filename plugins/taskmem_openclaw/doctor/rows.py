@@ -95,8 +95,8 @@ class OpenClawCheck:
             plugins = await _read_included_plugins(program, self._environ)
             config = config if plugins is None else {**config, "plugins": plugins}
         state, bundle = configuration.find_state_folder(self._environ), False
-        wishes = package_files.build_desired_state(config, "", state)
-        for row in _check_configured_links(config, state, wishes):
+        desired = package_files.build_desired_state(config, "", state)
+        for row in _check_configured_links(config, state, desired):
             bundle = bundle or row.id == "openclaw.bundle"
             yield row
         asking = GatewayProbe(config, gateways, self._environ, self._transport)
@@ -424,7 +424,7 @@ def _is_absent(environ: Mapping[str, str]) -> bool:
 
 
 def _check_configured_links(
-    config: Mapping[str, Any], state: Path, wishes: plan.DesiredState
+    config: Mapping[str, Any], state: Path, desired: plan.DesiredState
 ) -> Iterator[DoctorRow]:
     """Yield a row for each link that the configuration decides: well if set-up changes nothing.
 
@@ -436,7 +436,7 @@ def _check_configured_links(
         else:
             yield fail("plugin", "The plug-in is not installed.", SETUP)
         return
-    faults, notes = plan.find_plugin_faults(config, wishes)
+    faults, notes = plan.find_plugin_faults(config, desired)
     found = "Past tasks are found by memory_recall, and by memory_search."
     owner = package_files.find_recall_owner(config, state)
     places = ("plugin-skills", "skills", "workspace/skills")
@@ -444,9 +444,9 @@ def _check_configured_links(
     comes = "comes with the agent's next turn"
     fine = {
         "plugin": "The plug-in is installed, enabled and allowed.",
-        "folder": f"OpenClaw loads the plug-in from {wishes.folder}.",
-        "command": f"The plug-in starts {' '.join(wishes.command)}.",
-        "home": f"The plug-in's home is this one, {wishes.home}.",
+        "folder": f"OpenClaw loads the plug-in from {desired.folder}.",
+        "command": f"The plug-in starts {' '.join(desired.command)}.",
+        "home": f"The plug-in's home is this one, {desired.home}.",
         "conversation": "A task's packet comes back by itself.",
         "tools": "No tool policy hides the tools.",
         "doubled": "The tools are there once.",

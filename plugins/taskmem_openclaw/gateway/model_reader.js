@@ -1,7 +1,7 @@
 // Ask the user's own model what a text or a picture shows: outside any turn, with OpenClaw's
 // provider and key, and without tools.
 const CALLS_PER_DAY = 200; // default limit
-const AT_ONCE = 8; // the daemon sends four; further ones that it gave up may still run
+const MOST_QUESTIONS = 8; // the daemon sends four; further ones that it gave up may still run
 const TOKENS = 1_024; // limit of an answer; a ruling takes some sixty
 const LONGEST_ANSWER = 16_000; // characters
 const LONGEST_TEXT = 100_000; // characters of all texts of a question
@@ -209,7 +209,7 @@ export class ModelReader {
       const setting = `plugins.entries.${this.id}.config.modelCallsPerDay`;
       return `it was asked as often as one day allows (${setting} is ${limit})`;
     }
-    if (this.#running >= AT_ONCE) return `${AT_ONCE} questions are being answered`;
+    if (this.#running >= MOST_QUESTIONS) return `${MOST_QUESTIONS} questions are being answered`;
     return undefined;
   }
 

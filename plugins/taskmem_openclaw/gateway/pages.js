@@ -128,12 +128,12 @@ async function act(here, request) {
       return { status: 413, type: "text/plain", body: "That is too long; shorten it." };
   }
   const form = new URLSearchParams(text);
-  const wish = Object.fromEntries(
+  const fields = Object.fromEntries(
     ["id", "action", "words", "question_id", "files_id"]
       .filter((name) => form.has(name))
       .map((name) => [name, form.get(name)]),
   );
-  const { message } = await here.daemon.call("act", wish, ACT_MS);
+  const { message } = await here.daemon.call("act", fields, ACT_MS);
   return asJson({ message });
 }
 

@@ -534,14 +534,14 @@ def is_unfinished(move: SetupPlan) -> bool:
 
 
 def plan_removal(
-    host: OpenClaw, record: SetupRecord, now: Document, wishes: plan.DesiredState
+    host: OpenClaw, record: SetupRecord, now: Document, desired: plan.DesiredState
 ) -> SetupPlan:
     """Plan the removal of every trace."""
-    wanted = plan.remove_traces(now, wishes, record.bundle_lists)
+    wanted = plan.remove_traces(now, desired, record.bundle_lists)
     there = {name: find_value(now, (*_ENTRIES, name)) for name in _NAMES}
     # Uninstalling leaves a mark, which is no trace.
     gone = {name for name in there if there[name] and not is_same_json(there[name], _MARK)}
-    if plan.list_plugin_paths(now, wishes):
+    if plan.list_plugin_paths(now, desired):
         gone.add(plan.PLUGIN)
     return SetupPlan(host, record, now, wanted, uninstall=tuple(sorted(gone)))
 

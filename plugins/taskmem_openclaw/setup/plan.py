@@ -177,7 +177,7 @@ BUNDLE_TOOLS: Final = "bundle-mcp"
 """OpenClaw's word for the tools of all bundles."""
 
 ENTRY: Final = ("plugins", "entries", PLUGIN)
-HOLD_BACK: Final = (*ENTRY, "config", "holdBack")
+HOLD_BACK_PATH: Final = (*ENTRY, "config", "holdBack")
 COMMAND: Final = (*ENTRY, "config", "command")
 HOME: Final = (*ENTRY, "config", "home")
 _RECORD: Final = (*ENTRY, "config", "recordCommands")
@@ -231,7 +231,7 @@ class _ConfigPlan:
     """Sentences on changes that only the operator can make."""
 
 
-def plan_plugin(config: Mapping[str, Any], wishes: DesiredState) -> _ConfigPlan:
+def plan_plugin(config: Mapping[str, Any], desired: DesiredState) -> _ConfigPlan:
     """Plan the native plug-in.
 
     Raises:
@@ -240,12 +240,12 @@ def plan_plugin(config: Mapping[str, Any], wishes: DesiredState) -> _ConfigPlan:
     _require_allowed(config, PLUGIN)
     if find_value(config, ("plugins", "entries", BUNDLE, "enabled")) is True:
         raise _build_refusal("MCP bundle", "plug-in")
-    changes, notes = _list_plugin_changes(config, wishes)
+    changes, notes = _list_plugin_changes(config, desired)
     return _ConfigPlan(_drop_done_changes(config, changes), notes)
 
 
 def find_plugin_faults(
-    config: Mapping[str, Any], wishes: DesiredState
+    config: Mapping[str, Any], desired: DesiredState
 ) -> tuple[Mapping[str, Fault], Sequence[str]]:
     """Return the faults of an installed native plug-in, by the doctor's rows; and notes on tools.
 
@@ -263,34 +263,34 @@ def find_plugin_faults(
         )
         cure = f"Run: {_format_config_command(_INJECTION)}"
         faults.append(Fault("conversation", detail, cure, breaks=False))
-    changes, notes = _list_plugin_changes(config, wishes)
+    changes, notes = _list_plugin_changes(config, desired)
     faults += [
         edit.fault
         for change in changes
         for edit in change.edits
         if edit.fault and not is_same_json(apply_edit(config, edit), config)
     ]
-    if wishes.copied:
-        detail = f"There is another plug-in in {wishes.copied}."
+    if desired.copied:
+        detail = f"There is another plug-in in {desired.copied}."
         faults.append(Fault("folder", detail, breaks=False))
     if find_value(config, _SKILL_ENTRY) is False:
         cure = f"Run: {_format_config_command(_SKILL_ENTRY)}"
         faults.append(Fault("skill", f"The skill {SKILL} is switched off.", cure, breaks=False))
-    elif not wishes.has_skill:
+    elif not desired.has_skill:
         missing = f"The skill {SKILL} is missing."
         faults.append(Fault("skill", missing, "Reinstall openclaw-taskmem."))
     return {fault.row: fault for fault in reversed(faults)}, notes
 
 
 def _list_plugin_changes(
-    config: Mapping[str, Any], wishes: DesiredState
+    config: Mapping[str, Any], desired: DesiredState
 ) -> tuple[list[ConfigChange], list[str]]:
     """Return all that the native plug-in wants, also what is there; and notes for the operator."""
-    tools = _ToolGroup(PLUGIN, wishes.tools, wishes.profiles)
+    tools = _ToolGroup(PLUGIN, desired.tools, desired.profiles)
     seen, notes = _plan_tool_visibility(config, tools)
     access = _build_access_change(config)
     changes = [
-        _build_plugin_change(config, wishes),
+        _build_plugin_change(config, desired),
         *_build_allow_change(config, PLUGIN),
         access,
         *_build_model_change(config),
@@ -302,24 +302,24 @@ def _list_plugin_changes(
     return changes, notes
 
 
-def plan_bundle(config: Mapping[str, Any], wishes: DesiredState) -> _ConfigPlan:
+def plan_bundle(config: Mapping[str, Any], desired: DesiredState) -> _ConfigPlan:
     """Plan the MCP bundle, which needs no native plug-in.
 
     Raises:
         SetupRefused: The configuration forbids it, or the plug-in is installed.
     """
     _require_allowed(config, BUNDLE)
-    if list_plugin_paths(config, wishes):
+    if list_plugin_paths(config, desired):
         raise _build_refusal("plug-in", "MCP bundle")
-    names = frozenset(f"{SERVER}__{tool}" for tool in wishes.tools)
+    names = frozenset(f"{SERVER}__{tool}" for tool in desired.tools)
     tools = _ToolGroup(BUNDLE_TOOLS, names, frozenset(("coding", "messaging")))
     seen, notes = _plan_tool_visibility(config, tools)
-    wanted = [_build_bundle_change(config, wishes), *_build_allow_change(config, BUNDLE)]
+    wanted = [_build_bundle_change(config, desired), *_build_allow_change(config, BUNDLE)]
     return _ConfigPlan(_drop_done_changes(config, [*wanted, *seen]), notes)
 
 
 def remove_traces(
-    config: Mapping[str, Any], wishes: DesiredState, bundle_lists: Iterable[Path]
+    config: Mapping[str, Any], desired: DesiredState, bundle_lists: Iterable[Path]
 ) -> Document:
     """Return the configuration without any trace of ours.
 
@@ -335,7 +335,7 @@ def remove_traces(
         result = remove_path(result, ("plugins", "entries", name))
     for name in list_own_servers(config):
         result = remove_path(result, ("mcp", "servers", name))
-    result = _drop_words(result, LOAD, list_plugin_paths(config, wishes), [])
+    result = _drop_words(result, LOAD, list_plugin_paths(config, desired), [])
     result = _drop_words(result, ALLOW_LIST, (PLUGIN, BUNDLE), None)
     ours = {*bundle_lists}
     # The general lists last, since what an agent had inherited is compared with them.
@@ -367,9 +367,9 @@ def _drop_words(
     return apply_edit(config, ValueEdit(path, rest))
 
 
-def list_plugin_paths(config: Mapping[str, Any], wishes: DesiredState) -> list[str]:
+def list_plugin_paths(config: Mapping[str, Any], desired: DesiredState) -> list[str]:
     """Return the load paths that belong to the plug-in, including the desired one."""
-    known = wishes.stale | {wishes.folder}
+    known = desired.stale | {desired.folder}
     return [each for each in to_list(find_value(config, LOAD)) if each in known]
 
 
@@ -413,9 +413,9 @@ def _build_refusal(there: str, wanted: str) -> SetupRefused:
     return SetupRefused(f"{sentence}; {cure}.", Fault("plugin", f"{sentence}.", cure))
 
 
-def _build_plugin_change(config: Mapping[str, Any], wishes: DesiredState) -> ConfigChange:
-    linked = list_plugin_paths(config, wishes)
-    stale = tuple(each for each in linked if each != wishes.folder)
+def _build_plugin_change(config: Mapping[str, Any], desired: DesiredState) -> ConfigChange:
+    linked = list_plugin_paths(config, desired)
+    stale = tuple(each for each in linked if each != desired.folder)
     entry = to_object(find_value(config, ENTRY))
     disabled = Fault(
         "plugin", "The plug-in is switched off.", f"Run: openclaw plugins enable {PLUGIN}"
@@ -425,7 +425,7 @@ def _build_plugin_change(config: Mapping[str, Any], wishes: DesiredState) -> Con
         "the agent the tools, and wakes a way in"
         + ("; its link still points to where it was before" if stale else ""),
         (
-            ListEdit(LOAD, (wishes.folder,), stale, _find_folder_fault(linked, stale, wishes)),
+            ListEdit(LOAD, (desired.folder,), stale, _find_folder_fault(linked, stale, desired)),
             ValueEdit(
                 (*ENTRY, "enabled"),
                 value=True,
@@ -433,10 +433,10 @@ def _build_plugin_change(config: Mapping[str, Any], wishes: DesiredState) -> Con
             ),
             ValueEdit(
                 COMMAND,
-                list(wishes.command),
-                _find_command_fault(config, wishes),
+                list(desired.command),
+                _find_command_fault(config, desired),
             ),
-            ValueEdit(HOME, wishes.home, _find_home_fault(config, wishes)),
+            ValueEdit(HOME, desired.home, _find_home_fault(config, desired)),
         ),
         leaves="what a wait in plain English, or on a screen, looks at, to your "
         "agent's own model, which judges it",
@@ -445,44 +445,44 @@ def _build_plugin_change(config: Mapping[str, Any], wishes: DesiredState) -> Con
 
 
 def _find_folder_fault(
-    linked: Sequence[str], stale: Sequence[str], wishes: DesiredState
+    linked: Sequence[str], stale: Sequence[str], desired: DesiredState
 ) -> Fault | None:
-    others = [*stale, *([wishes.copied] if wishes.copied else [])]
+    others = [*stale, *([desired.copied] if desired.copied else [])]
     if not others:
         return None
-    if wishes.folder in linked:
+    if desired.folder in linked:
         return Fault("folder", f"There is another plug-in in {others[0]}.", breaks=False)
-    ours = f"this installation's is in {wishes.folder}"
+    ours = f"this installation's is in {desired.folder}"
     return Fault("folder", f"OpenClaw loads the plug-in from {others[0]}, and {ours}.")
 
 
-def _find_command_fault(config: Mapping[str, Any], wishes: DesiredState) -> Fault:
+def _find_command_fault(config: Mapping[str, Any], desired: DesiredState) -> Fault:
     words = " ".join(map(str, to_list(find_value(config, COMMAND))))
     if not words:
         unset = "The plug-in looks for taskmem on the gateway's PATH."
         return Fault("command", unset, breaks=False)
-    if wishes.is_command_gone:
+    if desired.is_command_gone:
         return Fault("command", f"The plug-in starts {words.split()[0]}, and it is gone.")
-    other = f"The plug-in starts {words}, and this is {' '.join(wishes.command)}."
+    other = f"The plug-in starts {words}, and this is {' '.join(desired.command)}."
     return Fault("command", other, breaks=False)
 
 
-def _find_home_fault(config: Mapping[str, Any], wishes: DesiredState) -> Fault | None:
-    theirs = find_value(config, HOME) or wishes.default_home
-    if theirs in ("", wishes.home):
+def _find_home_fault(config: Mapping[str, Any], desired: DesiredState) -> Fault | None:
+    theirs = find_value(config, HOME) or desired.default_home
+    if theirs in ("", desired.home):
         return None
     return Fault(
         "home",
-        f"The plug-in's home is {theirs}, and this one is {wishes.home}: they share no task.",
+        f"The plug-in's home is {theirs}, and this one is {desired.home}: they share no task.",
         f"{SETUP} (or set TASKMEM_HOME={theirs} here)",
     )
 
 
-def _build_bundle_change(config: Mapping[str, Any], wishes: DesiredState) -> ConfigChange:
+def _build_bundle_change(config: Mapping[str, Any], desired: DesiredState) -> ConfigChange:
     server = {
-        "command": wishes.command[0],
-        "args": [*wishes.command[1:], "mcp"],
-        "env": {"TASKMEM_HOME": wishes.home, "TASKMEM_TOOLS": TOOLS},
+        "command": desired.command[0],
+        "args": [*desired.command[1:], "mcp"],
+        "env": {"TASKMEM_HOME": desired.home, "TASKMEM_TOOLS": TOOLS},
     }
     own = [] if list_own_servers(config) else [ValueEdit(("mcp", "servers", SERVER), server)]
     return ConfigChange(
@@ -570,10 +570,10 @@ def _build_hold_back_change(access: ConfigChange) -> ConfigChange:
         "an answer that names a file that is found nowhere a second try before you see "
         "it, in a turn that works on a task and has changed nothing; for that, no "
         "answer of any session streams: each arrives at once, at its end",
-        (ValueEdit(HOLD_BACK, value=True),),
+        (ValueEdit(HOLD_BACK_PATH, value=True),),
         without="where the answer after a completed task names such a file, the next line says so",
         needs=access,
-        by_hand=_format_config_command(HOLD_BACK),
+        by_hand=_format_config_command(HOLD_BACK_PATH),
     )
 
 

@@ -59,8 +59,8 @@ def set_up(choice: SetupChoice) -> None:
                 f"{host.home} is the home of another OpenClaw ({other}), and two "
                 "cannot share one; set TASKMEM_HOME to another folder for this one."
             )
-        wishes = _build_wishes(now, record)
-        planned = (plan.plan_bundle if choice.bundle else plan.plan_plugin)(now, wishes)
+        desired = _build_desired_state(now, record)
+        planned = (plan.plan_bundle if choice.bundle else plan.plan_plugin)(now, desired)
         asked = _choose_changes(now, planned.changes, choice)
         reads = record.gemini or bool(_choose_changes(now, _offer_gemini(record, choice), choice))
         what = package_files.find_bundle() if choice.bundle else package_files.find_plugin()
@@ -107,8 +107,8 @@ def remove_setup(*, dry_run: bool) -> None:
     """Remove every trace except the data."""
     with _explain_errors():
         host, record, now = _find_openclaw(takes_out=True)
-        wishes = _build_wishes(now, record)
-        move = apply.plan_removal(host, record, now, wishes)
+        desired = _build_desired_state(now, record)
+        move = apply.plan_removal(host, record, now, desired)
         copies = package_files.find_skill_copies(host.config, now)
         _note_left(move)
         if dry_run:
@@ -147,7 +147,7 @@ def _find_openclaw(*, takes_out: bool = False) -> tuple[openclaw.OpenClaw, Setup
     return host, apply.load_record(host.home, host.config), host.read()
 
 
-def _build_wishes(now: Document, record: SetupRecord) -> plan.DesiredState:
+def _build_desired_state(now: Document, record: SetupRecord) -> plan.DesiredState:
     state = configuration.find_state_folder(os.environ)
     return package_files.build_desired_state(now, record.folder, state)
 

@@ -33,7 +33,7 @@ _FIRST_PERSON: Final = 501 if sys.platform == "darwin" else 1000
 """Lowest user id of a person; lower ids are services."""
 _NOBODY_ID: Final = 65_534
 
-_SAID_BYTES: Final = 600
+_OUTPUT_BYTES: Final = 600
 _GULP_BYTES: Final = 65_536
 _FINAL_REFUSALS: Final = ("cannot target a subagent session", "agent is unavailable")
 """Gateway messages after which a retry is useless."""
@@ -137,7 +137,7 @@ class _OutputTail:
     def _read(self) -> None:
         with contextlib.suppress(BlockingIOError):
             fresh = os.read(self._source, _GULP_BYTES)
-            self._kept = (self._kept + fresh)[-_SAID_BYTES:]
+            self._kept = (self._kept + fresh)[-_OUTPUT_BYTES:]
 
 
 def _has_others(accounts: Iterable[pwd.struct_passwd], user: int) -> bool:

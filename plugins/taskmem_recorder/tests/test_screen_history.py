@@ -12,7 +12,7 @@ from taskmem_recorder.history import (
     _CONFIDENCE_MODEL,
     _HALF_LIFE,
     _LONGEST_LINE,
-    _MOST_STEPS,
+    _MOST_EPISODE_STEPS,
     Match,
     ScreenHistory,
     drop_covered,
@@ -160,8 +160,8 @@ def test_lines_with_words_of_the_question_come_first_in_a_step():
 def test_what_is_left_out_of_the_steps_is_counted():
     moments = [build_moment(number, page=f"page {number}") for number in range(30)]
     steps = list_steps(moments)
-    assert len(steps) == _MOST_STEPS
-    assert steps[-1] == f"{30 - _MOST_STEPS + 1} more steps, which taskmem open shows"
+    assert len(steps) == _MOST_EPISODE_STEPS
+    assert steps[-1] == f"{30 - _MOST_EPISODE_STEPS + 1} more steps, which taskmem open shows"
     assert summarize_moments(moments).endswith("“page 2”, and 27 more")
 
 

@@ -118,7 +118,7 @@ def test_a_busy_endpoint_is_asked_again_when_it_says() -> None:
     stand_in = StandIn(BUSY, answer(None, 503), answer(None, 429, **{"Retry-After": "9999"}), FINE)
 
     assert stand_in.ask()["content"] == "fine"
-    assert stand_in.rests == [7, 2, models.LONGEST_REST]
+    assert stand_in.rests == [7, 2, models.LONGEST_MODEL_REST]
 
 
 @pytest.mark.parametrize(

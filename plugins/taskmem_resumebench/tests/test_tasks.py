@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from taskmem_resumebench.tasks import (
     FEWEST_STEPS,
-    MOST_STEPS,
+    MOST_TASK_STEPS,
     GeneratedTask,
     Kind,
     generate_tasks,
@@ -36,7 +36,7 @@ def test_a_seed_gives_the_same_tasks_again() -> None:
 def test_the_revised_plan_asks_for_what_is_needed(seed: int) -> None:
     (task,) = generate_tasks(seed, 1)
 
-    assert FEWEST_STEPS <= len(task.plan) <= MOST_STEPS
+    assert FEWEST_STEPS <= len(task.plan) <= MOST_TASK_STEPS
     assert task.revision is not None
     assert follow(task, task.revision.plan) == [*task.needed]
     assert task.revision.cancelled not in task.needed
@@ -64,7 +64,7 @@ def test_each_task_pays_once_and_loses_one_answer(seed: int) -> None:
 def test_tasks_differ_in_size_kind_and_lost_calls() -> None:
     tasks = generate_tasks(1, 100)
 
-    assert {len(task.plan) for task in tasks} >= {FEWEST_STEPS, MOST_STEPS}
+    assert {len(task.plan) for task in tasks} >= {FEWEST_STEPS, MOST_TASK_STEPS}
     kinds = {call.kind for task in tasks for call in task.needed}
     assert kinds == {*Kind} - {Kind.REPLY}
     assert {task.unknown.happens for task in tasks} == {True, False}

@@ -292,7 +292,7 @@ def test_no_name_or_step_can_make_the_text_huge() -> None:
 def test_no_alert_comes_while_the_agent_is_told_to_go_on() -> None:
     change = change_after_turn(facts(a_leased_run(news=News.CALL)))
 
-    assert change.tasks[0].held_until == NOW + stuck.HOLD_FOR_GO_ON
+    assert change.tasks[0].held_until == NOW + stuck.RESUME_HOLD
     assert change.tasks[0].updated_at == DAWN
 
 
@@ -490,7 +490,7 @@ def test_no_alert_comes_while_a_provider_is_left_to_rest() -> None:
     (wake,) = change.wakes
 
     assert wake.due_at is not None
-    assert change.tasks[0].held_until == wake.due_at + stuck.HOLD_FOR_GO_ON
+    assert change.tasks[0].held_until == wake.due_at + stuck.RESUME_HOLD
 
 
 def test_repeated_provider_failures_fail_the_run_and_are_told() -> None:

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.changes.recovery import LapseAction, LapseVerdict, 
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import RunClaimed, apply_events, set_fields
-from openclaw_taskmem.domain.wakes.outbox import SETTLING_TIME
+from openclaw_taskmem.domain.wakes.outbox import GATEWAY_RECOVERY_TIME
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -290,7 +290,7 @@ def test_a_session_that_is_resumed_is_told_and_so_is_the_user(run: Run) -> None:
     assert (wake.key, wake.cause) == ("run:run_1:1", WakeCause.RUN)
     assert (wake.session_key, wake.run_id) == ("agent:main:main", "run_1")
     assert (wake.text, wake.due_at) == ("[task_resume] {}", NOW)
-    assert change.tasks[0].held_until == NOW + stuck.HOLD_FOR_GO_ON
+    assert change.tasks[0].held_until == NOW + stuck.RESUME_HOLD
     assert line(change) == "Deploy the site: resuming after an interruption."
 
 
@@ -407,7 +407,7 @@ def test_whatever_is_seen_a_lapsed_run_lapses_no_more(**drawn: Any) -> None:
 # --- a gateway that starts anew -------------------------------------------------
 
 STARTED: Final = NOW
-TIME: Final = STARTED + SETTLING_TIME
+TIME: Final = STARTED + GATEWAY_RECOVERY_TIME
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,14 @@ FULL = a_task(message_count=rights.MOST_MESSAGES)
 @pytest.mark.parametrize("caller", [AGENT, ITS_SHELL])
 def test_agents_add_no_words_to_a_task_that_is_full(caller: Caller) -> None:
     room = FULL.model_copy(update={"message_count": rights.MOST_MESSAGES - 1})
-    for wish in (
+    for request in (
         UpdateRequest(message="At it.", caller=caller),
         UpdateRequest(ask="Red or blue?", caller=caller),
         UpdateRequest(message="Rest.", status=TaskStatus.PAUSED, caller=caller),
     ):
-        rights.guard_message_count(room, wish)
+        rights.guard_message_count(room, request)
         with pytest.raises(LimitReached, match=r"200,000; leave .* task_register"):
-            rights.guard_message_count(FULL, wish)
+            rights.guard_message_count(FULL, request)
 
 
 @pytest.mark.parametrize("status", TaskStatus)
@@ -45,11 +45,11 @@ def test_a_full_task_takes_any_status_and_marks(status: TaskStatus) -> None:
 
 @pytest.mark.parametrize("status", [s for s in TaskStatus if s.terminal])
 def test_a_full_task_takes_the_words_that_end_it(status: TaskStatus) -> None:
-    wish = UpdateRequest(message="Over.", status=status, caller=AGENT)
-    rights.guard_message_count(FULL, wish)
+    request = UpdateRequest(message="Over.", status=status, caller=AGENT)
+    rights.guard_message_count(FULL, request)
     over = FULL.model_copy(update={"status": status})
     with pytest.raises(LimitReached):
-        rights.guard_message_count(over, wish)
+        rights.guard_message_count(over, request)
 
 
 def test_a_full_task_takes_a_persons_words() -> None:

@@ -210,7 +210,7 @@ TOO_LATE: dict[str, dict[str, Any]] = {
 def test_an_alert_rests_while_the_word_to_go_on_may_yet_arrive(name: str) -> None:
     rests = stuck.suppress_alert(facts_with_resume_wake(**MAY_ARRIVE[name]), LATER, PATIENT, 300.0)
 
-    assert rests == a_task(held_until=LATER + stuck.HOLD_FOR_GO_ON)
+    assert rests == a_task(held_until=LATER + stuck.RESUME_HOLD)
 
 
 @pytest.mark.parametrize("name", TOO_LATE)

@@ -31,8 +31,8 @@ HOLDER = Owner(role="builder", process="7:9")
 HELD = TaskFacts(task=a_task(), run=a_run(state=RunState.RUNNING, owner=HOLDER, token=2))
 
 
-def change_after(wish: UpdateRequest, **task: object) -> Change:
-    return apply_update(TaskFacts(task=a_task(**task)), wish, NOW, sessions=SESSIONS)[0]
+def change_after(request: UpdateRequest, **task: object) -> Change:
+    return apply_update(TaskFacts(task=a_task(**task)), request, NOW, sessions=SESSIONS)[0]
 
 
 def test_a_message_is_kept_and_touches_the_task() -> None:
@@ -75,9 +75,9 @@ def test_only_the_user_sends_back_what_waits_for_them(
     at_work = state is RunState.RUNNING
     status = TaskStatus.ACTIVE if at_work else TaskStatus.PAUSED
     facts = TaskFacts(task=a_task(status=status), run=a_run(state=state, owner=HOLDER, token=2))
-    wish = UpdateRequest(status=TaskStatus.ACTIVE, caller=Caller(person=True, host=host))
+    request = UpdateRequest(status=TaskStatus.ACTIVE, caller=Caller(person=True, host=host))
 
-    assert apply_update(facts, wish, NOW, sessions=SESSIONS)[1].sent_back is sent_back
+    assert apply_update(facts, request, NOW, sessions=SESSIONS)[1].sent_back is sent_back
 
 
 def test_a_message_that_marks_a_step_is_progress() -> None:
@@ -87,8 +87,10 @@ def test_a_message_that_marks_a_step_is_progress() -> None:
     assert change.tasks[0].done == {1}
 
 
-def hint(wish: UpdateRequest, **task: object) -> str:
-    return apply_update(TaskFacts(task=a_task(**task)), wish, NOW, sessions=SESSIONS)[1].hint or ""
+def hint(request: UpdateRequest, **task: object) -> str:
+    return (
+        apply_update(TaskFacts(task=a_task(**task)), request, NOW, sessions=SESSIONS)[1].hint or ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,15 +143,15 @@ def test_all_done_marks_every_step_of_a_task_that_completes() -> None:
     assert not hint(done)
     assert change_after(UpdateRequest(message=done.message)).tasks[0].done == set()
     but = "All done\nStep 2 failed"
-    wish = UpdateRequest(message=but, status=TaskStatus.COMPLETED)
-    assert change_after(wish).tasks[0].done == {0, 2}
+    request = UpdateRequest(message=but, status=TaskStatus.COMPLETED)
+    assert change_after(request).tasks[0].done == {0, 2}
 
 
 def test_completed_in_other_words_leaves_steps_open_and_says_so() -> None:
-    wish = UpdateRequest(message="The site is live", status=TaskStatus.COMPLETED)
+    request = UpdateRequest(message="The site is live", status=TaskStatus.COMPLETED)
 
-    assert change_after(wish, done=[0]).tasks[0].done == {0}
-    assert "completed_steps: [2, 3]" in hint(wish, done=[0])
+    assert change_after(request, done=[0]).tasks[0].done == {0}
+    assert "completed_steps: [2, 3]" in hint(request, done=[0])
 
 
 def test_a_message_takes_a_mark_back() -> None:
@@ -170,17 +172,17 @@ def test_message_by_a_non_holder_is_kept_and_marks_no_step() -> None:
 
 
 def test_a_message_by_the_holder_of_the_run_marks_its_step() -> None:
-    wish = UpdateRequest(message="Step 2 done", caller=Caller(owner=HOLDER))
+    request = UpdateRequest(message="Step 2 done", caller=Caller(owner=HOLDER))
 
-    assert apply_update(HELD, wish, NOW, sessions=SESSIONS)[1].marked == {1}
+    assert apply_update(HELD, request, NOW, sessions=SESSIONS)[1].marked == {1}
 
 
 def test_a_message_with_the_token_of_an_older_claim_is_refused() -> None:
-    wish = UpdateRequest(message="Step 2 done", token=1, caller=Caller(owner=HOLDER))
+    request = UpdateRequest(message="Step 2 done", token=1, caller=Caller(owner=HOLDER))
 
     with pytest.raises(Fenced, match="is 2, and yours is 1"):
-        apply_update(HELD, wish, NOW, sessions=SESSIONS)
-    assert apply_update(HELD, wish.model_copy(update={"token": 2}), NOW, sessions=SESSIONS)[
+        apply_update(HELD, request, NOW, sessions=SESSIONS)
+    assert apply_update(HELD, request.model_copy(update={"token": 2}), NOW, sessions=SESSIONS)[
         1
     ].marked == {1}
 
@@ -231,13 +233,13 @@ ENDS = [status for status in TaskStatus if status.terminal]
 def test_an_ended_task_does_not_end_otherwise_nor_pause(
     ended: TaskStatus, wanted: TaskStatus
 ) -> None:
-    wish = UpdateRequest(status=wanted, message="Done.")
+    request = UpdateRequest(status=wanted, message="Done.")
     if wanted is ended:
-        assert change_after(wish, status=ended).tasks[0].status is ended
+        assert change_after(request, status=ended).tasks[0].status is ended
         return
 
     with pytest.raises(TaskEnded) as refused:
-        change_after(wish, status=ended)
+        change_after(request, status=ended)
 
     users = ", which only the user does where they cancelled it"
     assert str(refused.value) == (
@@ -248,9 +250,9 @@ def test_an_ended_task_does_not_end_otherwise_nor_pause(
 
 
 def test_active_reopens_an_ended_task_and_says_so_in_the_thread() -> None:
-    wish = UpdateRequest(status=TaskStatus.ACTIVE, message="Step 1 done")
+    request = UpdateRequest(status=TaskStatus.ACTIVE, message="Step 1 done")
 
-    change = change_after(wish, status=TaskStatus.FAILED)
+    change = change_after(request, status=TaskStatus.FAILED)
 
     assert change.tasks[0].status == "active"
     assert change.tasks[0].done == {0}
@@ -449,24 +451,26 @@ def test_no_turn_ends_the_review_that_it_asked_for(began: int, status: TaskStatu
     run = a_run(state=RunState.REVIEW, owner=REVIEWER, changed_at=DAWN)
     facts = TaskFacts(task=a_task(status=TaskStatus.PAUSED), run=run)
     caller = Caller(owner=REVIEWER, turn_since=DAWN + timedelta(seconds=began))
-    wish = UpdateRequest(status=status, caller=caller)
+    request = UpdateRequest(status=status, caller=caller)
     if began < 0:
         with pytest.raises(RunNotReady, match="end your turn now"):
-            apply_update(facts, wish, NOW, sessions=SESSIONS)
+            apply_update(facts, request, NOW, sessions=SESSIONS)
         return
-    assert apply_update(facts, wish, NOW, sessions=SESSIONS)[0].runs[0].state is not RunState.REVIEW
+    assert (
+        apply_update(facts, request, NOW, sessions=SESSIONS)[0].runs[0].state is not RunState.REVIEW
+    )
 
 
-@pytest.mark.parametrize("wish", [{"status": each} for each in TaskStatus] + [ASKS])
-def test_no_agent_without_a_gateway_ends_a_review(wish: dict[str, Any]) -> None:
+@pytest.mark.parametrize("fields", [{"status": each} for each in TaskStatus] + [ASKS])
+def test_no_agent_without_a_gateway_ends_a_review(fields: dict[str, Any]) -> None:
     facts = TaskFacts(
         task=a_task(status=TaskStatus.PAUSED), run=a_run(state=RunState.REVIEW, owner=HOLDER)
     )
     agent = Caller(owner=HOLDER, host="mcp:claude-code")
 
     with pytest.raises(RunNotReady, match="with taskmem approve or send-back; or, once they"):
-        apply_update(facts, UpdateRequest(**wish, caller=agent), NOW, sessions=SESSIONS)
+        apply_update(facts, UpdateRequest(**fields, caller=agent), NOW, sessions=SESSIONS)
 
     # The user does, and a message ends nothing.
-    apply_update(facts, UpdateRequest(**wish, caller=Caller(person=True)), NOW, sessions=SESSIONS)
+    apply_update(facts, UpdateRequest(**fields, caller=Caller(person=True)), NOW, sessions=SESSIONS)
     apply_update(facts, UpdateRequest(message="Please look.", caller=agent), NOW, sessions=SESSIONS)

@@ -129,10 +129,10 @@ def test_cancelling_an_ended_wait_only_answers_its_wake() -> None:
 # --- armed again --------------------------------------------------------------
 
 
-def rearm_with(wait: Wait, facts: TaskFacts | None = None, **wish: Any) -> Change:
+def rearm_with(wait: Wait, facts: TaskFacts | None = None, **request: Any) -> Change:
     return waits.rearm_wait(
         WaitFacts(wait=wait, task=facts),
-        Refinement(**wish),
+        Refinement(**request),
         AGENT,
         start="7",
         home="home_1",

@@ -117,7 +117,7 @@ def test_what_is_kept_of_a_call_is_cut_to_its_size(huge: str) -> None:
     assert count_json_bytes(kept["about"]) <= checkpoints.ABOUT_BYTES
     assert count_json_bytes(kept["outcome"]) <= checkpoints.OUTCOME_BYTES
     assert [each["text"].split()[0] for each in kept["said"]] == [str(n) for n in range(12, 20)]
-    assert all(count_json_bytes(each["text"]) <= checkpoints.SAID_BYTES for each in kept["said"])
+    assert all(count_json_bytes(each["text"]) <= checkpoints.MESSAGE_BYTES for each in kept["said"])
     (begun,) = write_checkpoints(a_call_start(about=huge))
     assert count_json_bytes(json.loads(begun.body)["about"]) <= checkpoints.ABOUT_BYTES
 

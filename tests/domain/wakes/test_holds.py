@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.domain.changes.continuation import find_open_task
-from openclaw_taskmem.domain.wakes.outbox import LONGEST_TURN, SETTLING_TIME, find_hold
+from openclaw_taskmem.domain.wakes.outbox import GATEWAY_RECOVERY_TIME, LONGEST_TURN, find_hold
 from taskmem_hookspecs import Task, TaskStatus
 from taskmem_hookspecs.testing import DAWN, a_task
 from tests.support.gateways import MAIN, OTHER
 
-SETTLED = DAWN + SETTLING_TIME
+SETTLED = DAWN + GATEWAY_RECOVERY_TIME
 MILLI = timedelta(milliseconds=1)
 
 
@@ -50,7 +50,7 @@ def test_running_turn_holds_its_session_but_not_forever() -> None:
 
 
 def test_a_turn_that_goes_on_is_as_old_as_it_was() -> None:
-    later = DAWN + SETTLING_TIME
+    later = DAWN + GATEWAY_RECOVERY_TIME
     gateway = a_gateway(OTHER).with_running([MAIN, OTHER], later)
 
     assert gateway.running == {MAIN: later, OTHER: DAWN}

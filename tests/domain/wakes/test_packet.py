@@ -182,7 +182,7 @@ def test_the_worst_of_everything_at_once_still_fits() -> None:
 
     assert len(text.encode()) <= packet.LIMIT + len("[task_stuck_resume] ")
     fields = body(text)
-    assert len(fields["also_stuck"]) == packet.MOST_NAMED
+    assert len(fields["also_stuck"]) == packet.MOST_STUCK_TASKS
     assert [other["task_id"] for other in fields["also_stuck"]][-1] == f"task_{9:016}"
     assert fields["also_stuck_more"] == 4
 
@@ -534,7 +534,7 @@ def test_worst_past_beside_the_worst_of_everything_still_fits() -> None:
     text = packet.add_other_tasks(packet.encode_packet(packet.fit_packet(built)), [other] * 14)
 
     assert len(text.encode()) <= packet.LIMIT + len("[task_stuck_resume] ")
-    assert len(body(text)["also_stuck"]) == packet.MOST_NAMED
+    assert len(body(text)["also_stuck"]) == packet.MOST_STUCK_TASKS
 
 
 # --- what must be known to go on --------------------------------------------------

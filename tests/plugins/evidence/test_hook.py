@@ -11,10 +11,10 @@ from taskmem_evidence.urls import UrlVerifier
 from taskmem_hookspecs.testing import check_plugin
 from taskmem_terminal.command_evidence import CommandVerifier
 
-BUILT_IN = [("evidence", taskmem_evidence.hooks), ("terminal", taskmem_terminal.hooks)]
+BUILT_IN_SCHEMES = [("evidence", taskmem_evidence.hooks), ("terminal", taskmem_terminal.hooks)]
 
 
-@pytest.mark.parametrize("module", [module for _, module in BUILT_IN])
+@pytest.mark.parametrize("module", [module for _, module in BUILT_IN_SCHEMES])
 def test_the_plugins_fit_their_hooks(module):
     check_plugin(module)
 
@@ -24,13 +24,13 @@ def test_the_plugins_fit_their_hooks(module):
     [("file", FileVerifier), ("url", UrlVerifier), ("command", CommandVerifier)],
 )
 def test_each_kind_has_one_verifier(kind, verifier):
-    (found,) = PluginHost(entries=(), extra=BUILT_IN).find_verifiers(kind)
+    (found,) = PluginHost(entries=(), extra=BUILT_IN_SCHEMES).find_verifiers(kind)
     assert type(found) is verifier
 
 
 @pytest.mark.parametrize("kind", ["", "File", "window", "files"])
 def test_a_kind_that_nobody_looks_at_has_none(kind):
-    assert PluginHost(entries=(), extra=BUILT_IN).find_verifiers(kind) == ()
+    assert PluginHost(entries=(), extra=BUILT_IN_SCHEMES).find_verifiers(kind) == ()
 
 
 def test_the_plugin_loads_nothing_heavy_before_it_is_asked():

@@ -90,16 +90,16 @@ def facts(config, state):
     return Facts(config=config, state=state)
 
 
-def check_links(facts, **wishes):
-    """The rows of a configuration; `wishes` differ from those of this installation."""
+def check_links(facts, **desired):
+    """The rows of a configuration; `desired` differ from those of this installation."""
     found = package_files.build_desired_state(facts.config, "", facts.state)
-    found = replace(found, **wishes)
+    found = replace(found, **desired)
     return [*openclaw_rows._check_configured_links(facts.config, facts.state, found)]
 
 
-def look_at(name, facts, **wishes):
+def look_at(name, facts, **desired):
     """One of these rows."""
-    [row] = [row for row in check_links(facts, **wishes) if row.id == f"openclaw.{name}"]
+    [row] = [row for row in check_links(facts, **desired) if row.id == f"openclaw.{name}"]
     return row
 
 

@@ -372,6 +372,6 @@ def test_proof_says_nothing_of_hooks_if_it_saw_no_session():
 def test_what_the_operator_allows_is_read_from_the_configuration(granted, may, tmp_path):
     entry = {"hooks": granted}
     config = {"plugins": {"entries": {"taskmem": entry}}}
-    wishes = package_files.build_desired_state(config, "", tmp_path)
-    faults, _ = plan.find_plugin_faults(config, wishes)
+    desired = package_files.build_desired_state(config, "", tmp_path)
+    faults, _ = plan.find_plugin_faults(config, desired)
     assert ("conversation" not in faults) is may

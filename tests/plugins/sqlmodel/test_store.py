@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from taskmem_hookspecs import Change
 from taskmem_hookspecs.testing import DAWN, an_event
 from taskmem_sqlmodel.hooks import task_store
-from taskmem_sqlmodel.retention import PAGES_AT_ONCE, SPARE, count_excess_pages
+from taskmem_sqlmodel.retention import MOST_FREED_PAGES, SPARE, count_excess_pages
 from tests.support.store_suite import StoreSuite
 
 
@@ -45,6 +45,6 @@ def test_a_file_is_shortened_when_much_of_it_was_dropped(tmp_path):
 def test_a_quarter_of_a_file_stays_free_and_little_goes_at_once(pages, share):
     free = int(pages * share)
     gone = count_excess_pages(pages, free)
-    assert 0 <= gone <= min(free, PAGES_AT_ONCE)
+    assert 0 <= gone <= min(free, MOST_FREED_PAGES)
     assert gone == 0 or free - gone >= pages // SPARE
     assert gone > 0 or free <= pages // SPARE

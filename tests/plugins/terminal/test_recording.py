@@ -142,7 +142,7 @@ def test_prune_removes_excess_and_old_recordings_but_no_live_one(root, monkeypat
     names = {name for name, _ in list_recordings(root)}
     assert names == {"runs", "ended2", "ended3"}
     assert not [*root.glob(".new-*"), *root.glob(".old-*")]
-    monkeypatch.setattr(recording, "KEPT_FOR", timedelta(seconds=-5))
+    monkeypatch.setattr(recording, "RECORDING_LIFETIME", timedelta(seconds=-5))
     prune_recordings(root)
     assert {name for name, _ in list_recordings(root)} == {"runs"}
     runs.close()
@@ -197,7 +197,7 @@ def test_prune_removes_large_ended_recordings_but_no_live_one(root, monkeypatch,
 
 def test_stale_fed_recording_ends_when_a_new_recording_begins(root, monkeypatch):
     monkeypatch.setattr(recording, "KEPT_ENDED", 2)
-    day = recording.FED_AFTER.total_seconds()
+    day = recording.FED_LIFETIME.total_seconds()
     for n in range(6):
         recorder = Recorder.claim(root, f"fed{n}", build_metadata([], fed=True))
         recorder.write(b"x")

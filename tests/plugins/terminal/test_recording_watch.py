@@ -21,7 +21,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.testing import SensorSuite
 from taskmem_terminal.recording import (
-    BELL,
+    FIFO_NAME,
     Recorder,
     Recording,
     Segments,
@@ -422,8 +422,8 @@ async def test_waits_are_told_of_a_piece_before_room_is_made(monkeypatch):
     monkeypatch.setattr("taskmem_terminal.sensor.ROOM_BYTES", 1)
     monkeypatch.setattr("taskmem_terminal.sensor.SETTLE_SECONDS", 0.0)
     sensor = TerminalSensor()
-    bell = sensor._bell = FifoListener(get_recordings_folder())
-    monkeypatch.setattr(bell, "notify_listeners", lambda _: told.append("told"))
+    listener = sensor._listener = FifoListener(get_recordings_folder())
+    monkeypatch.setattr(listener, "notify_listeners", lambda _: told.append("told"))
     monkeypatch.setattr("taskmem_terminal.sensor.make_room", lambda *_: told.append("room"))
     await sensor.feed(FED, Output(data=b"one\r\n"))
     assert told == ["told", "room"]
@@ -479,20 +479,20 @@ async def test_nothing_is_pushed_into_a_command_that_taskmem_records():
     recorder.close()
 
 
-# --- the doorbell -------------------------------------------------------------
+# --- the named pipe -----------------------------------------------------------
 
 
 async def test_the_doorbell_tells_who_listens_and_nobody_else():
-    bell = FifoListener(get_recordings_folder())
+    listener = FifoListener(get_recordings_folder())
     heard = asyncio.Event()
-    bell.listen("job", heard.set)
-    bell.listen("other", lambda: pytest.fail("it rang for somebody else"))
+    listener.listen("job", heard.set)
+    listener.listen("other", lambda: pytest.fail("it was for somebody else"))
     notify_daemon(get_recordings_folder(), "nobody")
     notify_daemon(get_recordings_folder(), "job")
     async with asyncio.timeout(PATIENCE):
         await heard.wait()
-    # At its end, for the last who rang has gone, it would keep the loop awake.
-    assert select.select([bell._bell], [], [], 0)[0] == []
+    # At its end, for the last writer has gone, it would keep the loop awake.
+    assert select.select([listener._fifo], [], [], 0)[0] == []
 
 
 @pytest.mark.parametrize("left", ["file", "link"])
@@ -501,12 +501,12 @@ async def test_what_a_backup_left_for_the_doorbell_is_replaced(left: str):
     other = get_recordings_folder() / "other"
     other.write_text("mine")
     if left == "file":
-        (get_recordings_folder() / BELL).write_text("")
+        (get_recordings_folder() / FIFO_NAME).write_text("")
     else:
-        (get_recordings_folder() / BELL).symlink_to(other)
-    bell = FifoListener(get_recordings_folder())
+        (get_recordings_folder() / FIFO_NAME).symlink_to(other)
+    listener = FifoListener(get_recordings_folder())
     heard = asyncio.Event()
-    bell.listen("job", heard.set)
+    listener.listen("job", heard.set)
     notify_daemon(get_recordings_folder(), "job")
     async with asyncio.timeout(PATIENCE):
         await heard.wait()
@@ -514,9 +514,9 @@ async def test_what_a_backup_left_for_the_doorbell_is_replaced(left: str):
 
 
 async def test_a_doorbell_that_nobody_answers_holds_up_nobody():
-    bell = FifoListener(get_recordings_folder())
+    listener = FifoListener(get_recordings_folder())
     heard = asyncio.Event()
-    bell.listen("job", heard.set)
+    listener.listen("job", heard.set)
     for _ in range(20_000):  # more than a FIFO holds
         notify_daemon(get_recordings_folder(), "job")
     async with asyncio.timeout(PATIENCE):

@@ -13,7 +13,7 @@ from typing import Final
 
 _SOCKETS: Final = Path("/tmp/.X11-unix")  # noqa: S108 - that is where X servers listen
 _SOCKET_NAME: Final = re.compile(r"X(\d+)")
-_MOST_NAMED: Final = 5
+_MOST_NAMED_DISPLAYS: Final = 5
 """How many displays a sentence names."""
 DISPLAY_VARIABLE: Final = "TASKMEM_DISPLAY"
 ONLY_X11: Final = (
@@ -66,9 +66,10 @@ def find_display(environ: Mapping[str, str], terminal: str | None = None) -> str
                 "run: taskmem daemon restart."
             )
         case _:
-            more = " …" if len(displays) > _MOST_NAMED else ""
+            named = ", ".join(displays[:_MOST_NAMED_DISPLAYS])
+            more = " …" if len(displays) > _MOST_NAMED_DISPLAYS else ""
             raise DisplayLost(
-                f"Several displays are here ({', '.join(displays[:_MOST_NAMED])}{more}), and none "
+                f"Several displays are here ({named}{more}), and none "
                 f"is named: set {DISPLAY_VARIABLE} to one of them, such as {displays[0]}, and "
                 "restart the daemon."
             )

@@ -29,7 +29,7 @@ _LEAST_SHARE_OF_BEST: Final = 0.25
 _LEAST_SHARE_AROUND: Final = 0.5
 """Share of a match's words that a moment beside it needs to be shown with it."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_MOST_STEPS: Final = 12
+_MOST_EPISODE_STEPS: Final = 12
 _MOST_LINES: Final = 3
 """Lines of text in one step."""
 _LONGEST_LINE: Final = 120
@@ -223,9 +223,9 @@ def list_steps(moments: Sequence[Moment], words: Sequence[str] = ()) -> tuple[st
                 news.append(f"and {len(lines) - _MOST_LINES} more lines")
         if news:
             steps.append(f"{moment.at:%H:%M:%S} " + ", ".join(news))
-    if len(steps) > _MOST_STEPS:
-        rest = len(steps) - _MOST_STEPS + 1
-        steps[_MOST_STEPS - 1 :] = [f"{rest} more steps, which taskmem open shows"]
+    if len(steps) > _MOST_EPISODE_STEPS:
+        rest = len(steps) - _MOST_EPISODE_STEPS + 1
+        steps[_MOST_EPISODE_STEPS - 1 :] = [f"{rest} more steps, which taskmem open shows"]
     return tuple(steps)
 
 

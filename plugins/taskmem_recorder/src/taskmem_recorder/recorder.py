@@ -47,7 +47,7 @@ _SMALL_CHANGE: Final = 0.05
 """Part of the screen below which a change without new text is not kept."""
 _PRIVATE_WINDOWS: Final = "TASKMEM_PRIVATE_WINDOWS"
 """Setting with parts of titles that are left out, separated by commas."""
-_DISPLAY_BACK: Final = "It goes on when the display is back."
+_DISPLAY_RETURN_NOTE: Final = "It goes on when the display is back."
 _DAYS_VARIABLE: Final = "TASKMEM_RECORD_DAYS"
 _MB_VARIABLE: Final = "TASKMEM_RECORD_MB"
 MOST_DAYS: Final = 30
@@ -168,7 +168,7 @@ class ScreenRecorder:
             try:
                 find_display(self._environ, state.display)
             except DisplayLost as gone:
-                self._rest = Rest(str(gone).rstrip("."), _DISPLAY_BACK)
+                self._rest = Rest(str(gone).rstrip("."), _DISPLAY_RETURN_NOTE)
         return self._rest
 
     # --- recording ------------------------------------------------------------
@@ -184,7 +184,7 @@ class ScreenRecorder:
             self._save_report(state)
             await self._follow_screen(screen, state)
         except DisplayLost as gone:
-            self._note_trouble(str(gone), _DISPLAY_BACK)
+            self._note_trouble(str(gone), _DISPLAY_RETURN_NOTE)
         except StoreFull as error:
             self._note_trouble(str(error), "Make room, or use: taskmem record forget")
         except JudgeUnavailable as error:

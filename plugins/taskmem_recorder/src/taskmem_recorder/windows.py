@@ -329,10 +329,10 @@ _PRIVATE_BROWSERS: Final = (
     "onionbrowser",
 )
 """Browsers all of whose windows are private."""
-_OF_FIREFOX: Final = (
+_FIREFOX_CLASSES: Final = (
     "firefox firefox-esr navigator librewolf waterfox floorp icecat zen zen-browser"
 )
-_FIREFOX: Final = frozenset(_OF_FIREFOX.split())
+_FIREFOX: Final = frozenset(_FIREFOX_CLASSES.split())
 _BRANDS: Final = (
     "firefox",
     "firefox esr",

@@ -27,7 +27,7 @@ from taskmem_resumebench.report import (
     read_checkpoint_sizes,
 )
 from taskmem_resumebench.servers import LoopbackServer
-from taskmem_resumebench.tasks import FEWEST_STEPS, MOST_STEPS, GeneratedTask, generate_tasks
+from taskmem_resumebench.tasks import FEWEST_STEPS, MOST_TASK_STEPS, GeneratedTask, generate_tasks
 from taskmem_resumebench.trials import BenchCondition, KillPlan, Lane, Mind, Trial, open_lane
 from taskmem_resumebench.wake_sample import AGENTS_OF_A_KIND, measure_wakes
 
@@ -39,8 +39,8 @@ _MOST_KILLS: Final = 3
 Source: docs/origins.md, "A benchmark of resuming".
 """
 _GOAL_STEPS: Final = (5, 10)
-KILLED_ONCE: Final = BenchCondition("packet", kills=KillPlan(most=1))
-_KILLED_THRICE: Final = BenchCondition("packet", kills=KillPlan(most=_MOST_KILLS))
+ONE_KILL: Final = BenchCondition("packet", kills=KillPlan(most=1))
+_THREE_KILLS: Final = BenchCondition("packet", kills=KillPlan(most=_MOST_KILLS))
 _COMPARED_AGENTS: Final = ("amnesiac", "careful")
 """The agents whose memories are compared: one looks where it is told to, one in any case."""
 _USER_MEMORY: Final = "memory"
@@ -64,7 +64,7 @@ class Size(NamedTuple):
     """Tasks of five steps, and of ten."""
     daemon_kills: int
     """One in so many interruptions kills the daemon, too."""
-    most_steps: int = MOST_STEPS
+    most_steps: int = MOST_TASK_STEPS
     """Steps of a task, at most."""
 
 
@@ -150,7 +150,7 @@ def run_bench(
             for each in trials
         }
     once, (killed,) = (
-        [trial.outcome for trial in goals[each]] for each in (KILLED_ONCE, _KILLED_THRICE)
+        [trial.outcome for trial in goals[each]] for each in (ONE_KILL, _THREE_KILLS)
     )
 
     def describe(conditions: Sequence[tuple[BenchCondition, int]]) -> dict[str, JsonValue]:
@@ -192,7 +192,7 @@ def _list_goal_work(seed: int, count: int) -> list[Work]:
         for steps in _GOAL_STEPS
         for task in generate_tasks(seed, count, [steps], revises=False)
     ]
-    return [*((KILLED_ONCE, task) for task in tasks), (_KILLED_THRICE, eight)]
+    return [*((ONE_KILL, task) for task in tasks), (_THREE_KILLS, eight)]
 
 
 class Runner(Protocol):

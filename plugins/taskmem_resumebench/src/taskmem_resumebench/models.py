@@ -18,7 +18,7 @@ from taskmem_resumebench.agents import Decision, Deed, Knowledge
 from taskmem_resumebench.tasks import GeneratedTask, read_step
 
 MOST_TRIES: Final = 5
-LONGEST_REST: Final = 60.0
+LONGEST_MODEL_REST: Final = 60.0
 """Seconds to the next try, whatever the endpoint names."""
 _MOST_BYTES: Final = 1 << 20
 _MOST_SECONDS: Final = 120.0
@@ -92,7 +92,7 @@ class ChatEndpoint(NamedTuple):
                 why = str(busy)
                 named = 2.0**number if busy.seconds is None else busy.seconds
                 if number < MOST_TRIES - 1:
-                    self.rest(min(max(named, 0.0), LONGEST_REST))
+                    self.rest(min(max(named, 0.0), LONGEST_MODEL_REST))
         raise EndpointFailed(f"{self.url} was asked {MOST_TRIES} times: {why}.")
 
     def _ask_once(self, body: bytes) -> dict[str, Any]:

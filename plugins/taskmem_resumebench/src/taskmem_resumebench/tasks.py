@@ -17,7 +17,7 @@ CUT: Final = "…"
 GATE: Final = "gate.txt"
 """The file that a step with a choice looks at."""
 FEWEST_STEPS: Final = 5
-MOST_STEPS: Final = 30
+MOST_TASK_STEPS: Final = 30
 """Steps of a task."""
 REPORT: Final = "report.txt"
 """The file that the last step of each task makes."""
@@ -207,7 +207,7 @@ class GeneratedTask(NamedTuple):
 def generate_tasks(
     seed: int,
     count: int,
-    steps: Sequence[int] = range(FEWEST_STEPS, MOST_STEPS + 1),
+    steps: Sequence[int] = range(FEWEST_STEPS, MOST_TASK_STEPS + 1),
     *,
     revises: bool = True,
 ) -> tuple[GeneratedTask, ...]:

@@ -18,7 +18,7 @@ from taskmem_resumebench.servers import LoopbackServer
 from taskmem_resumebench.tasks import GATE, Call, GeneratedTask, Kind, format_step
 
 _IDENTITY: Final = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
-_MOST_NAMED: Final = 4
+_MOST_NAMED_STEPS: Final = 4
 """Most effects of a kind that a fault names."""
 
 
@@ -157,5 +157,5 @@ def _describe_fault(there: Mapping[Call, int], needed: set[Call]) -> str:
 
 def _list_calls(calls: Sequence[Call]) -> str:
     steps = sorted(map(format_step, calls))
-    more = f" and {len(steps) - _MOST_NAMED} more" if len(steps) > _MOST_NAMED else ""
-    return ", ".join(steps[:_MOST_NAMED]) + more
+    more = f" and {len(steps) - _MOST_NAMED_STEPS} more" if len(steps) > _MOST_NAMED_STEPS else ""
+    return ", ".join(steps[:_MOST_NAMED_STEPS]) + more

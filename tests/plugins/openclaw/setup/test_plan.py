@@ -14,7 +14,7 @@ from taskmem_openclaw.setup.config_edits import (
 )
 
 TOOLS = frozenset(("task_register", "smart_wait"))
-WISHES = plan.DesiredState(
+DESIRED = plan.DesiredState(
     folder="/new/gateway",
     command=("/bin/taskmem",),
     home="/data",
@@ -37,20 +37,20 @@ ENTRY = {
 SERVER = {"command": "/bin/taskmem", "args": ["mcp"], "env": {"KEY": "secret"}}
 
 
-def config_after(config, wishes=WISHES, *, everything=True):
+def config_after(config, desired=DESIRED, *, everything=True):
     """The configuration after a set-up."""
-    changes = permissions(config, wishes)
+    changes = permissions(config, desired)
     return apply_changes(config, [each for each in changes if each.needed or everything])
 
 
-def permissions(config, wishes=WISHES):
+def permissions(config, desired=DESIRED):
     """What `--yes` means."""
-    return [each for each in plan.plan_plugin(config, wishes).changes if not each.by_hand]
+    return [each for each in plan.plan_plugin(config, desired).changes if not each.by_hand]
 
 
-def offers(config, wishes=WISHES):
+def offers(config, desired=DESIRED):
     """What is offered beside the access to conversations."""
-    changes = permissions(config, wishes)
+    changes = permissions(config, desired)
     return [each.what for each in changes if not each.needed][1:]
 
 
@@ -75,7 +75,7 @@ def test_what_is_not_needed_is_left_to_the_operator():
 )
 def test_a_matter_of_taste_is_offered_until_it_is_chosen(setting, takes):
     def list_offers(config):
-        found = plan.plan_plugin(config, WISHES).changes
+        found = plan.plan_plugin(config, DESIRED).changes
         return [each for each in found if each.by_hand and takes in each.gives]
 
     (offer,) = list_offers({})
@@ -149,7 +149,7 @@ def test_a_list_of_plugins_is_extended_and_never_made(allow, after):
 )
 def test_what_the_operator_has_ruled_out_is_refused(plugins, word):
     with pytest.raises(plan.SetupRefused, match=word):
-        plan.plan_plugin({"plugins": plugins}, WISHES)
+        plan.plan_plugin({"plugins": plugins}, DESIRED)
 
 
 def test_a_refused_access_is_offered_as_one():
@@ -240,7 +240,7 @@ def test_an_agent_with_an_exception_of_its_own_needs_ours_in_it():
     ],
 )
 def test_what_only_a_person_can_change_is_noted_and_left(config, word):
-    planned = plan.plan_plugin(config, WISHES)
+    planned = plan.plan_plugin(config, DESIRED)
     assert [word in note for note in planned.notes] == [True]
     after = apply_changes(config, planned.changes)
     assert {key: after[key] for key in config} == config
@@ -304,14 +304,14 @@ def test_any_other_server_is_left_alone(server):
 def test_the_plugin_and_the_bundle_exclude_each_other():
     bundle = {"plugins": {"entries": {"taskmem-mcp": {"enabled": True}}}}
     with pytest.raises(plan.SetupRefused, match="--remove first"):
-        plan.plan_plugin(bundle, WISHES)
+        plan.plan_plugin(bundle, DESIRED)
     with pytest.raises(plan.SetupRefused, match="--remove first"):
-        plan.plan_bundle(config_after({}), WISHES)
+        plan.plan_bundle(config_after({}), DESIRED)
 
 
 def test_the_bundle_says_where_this_installation_is():
     config = {}
-    after = apply_changes(config, plan.plan_bundle(config, WISHES).changes)
+    after = apply_changes(config, plan.plan_bundle(config, DESIRED).changes)
     assert after == {
         "plugins": {"entries": {"taskmem-mcp": {"enabled": True}}},
         "mcp": {
@@ -328,7 +328,7 @@ def test_the_bundle_says_where_this_installation_is():
 
 def test_the_bundle_leaves_a_server_of_ours_as_it_is():
     config = {"mcp": {"servers": {"mine": SERVER}}}
-    after = apply_changes(config, plan.plan_bundle(config, WISHES).changes)
+    after = apply_changes(config, plan.plan_bundle(config, DESIRED).changes)
     assert after["mcp"] == config["mcp"]
 
 
@@ -396,7 +396,7 @@ def test_setting_up_twice_is_as_if_once(config, everything):
 
 @given(CONFIGS)
 def test_of_all_that_may_be_refused_it_is_said_what_that_takes(config):
-    changes = plan.plan_plugin(config, WISHES).changes
+    changes = plan.plan_plugin(config, DESIRED).changes
     assert all(each.gives for each in changes)
     assert all(each.without for each in changes if not each.needed)
 
@@ -420,20 +420,20 @@ def test_nothing_else_is_ever_touched(config):
 
 @given(CONFIGS)
 def test_no_trace_is_left_when_all_is_taken_out(config):
-    left = plan.remove_traces(config_after(config), WISHES, ())
+    left = plan.remove_traces(config_after(config), DESIRED, ())
     assert "taskmem" not in str(find_value(left, ("plugins", "entries")) or "")
-    assert plan.list_plugin_paths(left, WISHES) == []
+    assert plan.list_plugin_paths(left, DESIRED) == []
     assert plan.list_own_servers(left) == []
     for path in plan.list_scopes(left):
         for key in ("allow", "alsoAllow"):
             assert "taskmem" not in (find_value(left, (*path, key)) or [])
     assert left["gateway"] == config["gateway"]
-    assert is_same_json(plan.remove_traces(left, WISHES, ()), left)
+    assert is_same_json(plan.remove_traces(left, DESIRED, ()), left)
 
 
 def test_an_emptied_list_of_what_is_allowed_stays_a_list():
     config = {"tools": {"allow": ["taskmem"]}, "plugins": {"allow": ["taskmem"]}}
-    assert plan.remove_traces(config, WISHES, ()) == {
+    assert plan.remove_traces(config, DESIRED, ()) == {
         "tools": {"allow": []},
         "plugins": {"allow": []},
     }

@@ -1,4 +1,4 @@
-"""The face of a gateway, through the socket of a real daemon."""
+"""Calls of a gateway, through the socket of a real daemon."""
 
 from __future__ import annotations
 
