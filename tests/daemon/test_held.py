@@ -112,7 +112,7 @@ def test_what_was_answered_while_the_home_was_moved_is_in_it(daemon):
     assert daemon.wait() == 0
     assert all(refusal.endswith(".") for refusal in agents.refusals)
     assert "Traceback" not in daemon.log.text
-    assert f"{daemon.home.folder} is gone or another's; this" in daemon.log.text
+    assert f"{daemon.home.folder} is gone or another's; stopping" in daemon.log.text
     successor = Daemon(find_home({"TASKMEM_HOME": str(moved)}))
     try:
         successor.wait_until_it_serves()

@@ -120,7 +120,7 @@ def test_lock_at_a_wait_timeout_delays_it_and_stops_no_other(daemon, log):
     control = watch(daemon, log, "CONTROL")
     bad = watch(daemon, log, "NEVER", timeout=1)
     with lock_database(daemon.home):
-        assert daemon.log.wait_for("it is asked again")
+        assert daemon.log.wait_for("could not read the waits; retrying")
         log.append("CONTROL")
         assert row(daemon, bad)["status"] == "watching"
         assert row(daemon, control)["status"] == "watching"
