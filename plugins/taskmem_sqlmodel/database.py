@@ -61,7 +61,7 @@ class Database:
     _idle: deque[sa.Connection] = field(default_factory=deque[sa.Connection], init=False)
     """Reading connections that nobody uses now."""
     _writer: sa.Connection | None = field(default=None, init=False)
-    """The connection of `write`; None: the next write opens it."""
+    """The connection of `lend_writer`; None: the next write opens it."""
     _one_writer: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class Database:
         """`sqlite` or `postgresql`."""
 
     @contextmanager
-    def read(self) -> Generator[sa.Connection]:
+    def lend_reader(self) -> Generator[sa.Connection]:
         """Lend a reading connection; all statements of the block see one snapshot.
 
         After an error it is closed, not lent again.
@@ -98,7 +98,7 @@ class Database:
             self._idle.append(connection)
 
     @contextmanager
-    def write(self) -> Generator[sa.Connection]:
+    def lend_writer(self) -> Generator[sa.Connection]:
         """Lend the writing connection inside a transaction; one write of this process runs at once.
 
         The database's files are checked before and after.

@@ -191,13 +191,13 @@ class RetentionMixin:
         dropped: dict[str, int] = {}
         last = after
         for table, _, _ in _OLD_ROWS:
-            with self._database.read() as reader:
+            with self._database.lend_reader() as reader:
                 keys = _choose_keys(reader, table, {**given, "after": after})
             if table is EVENTS and keys:
                 ((last,),) = keys[-1:]
             for start in range(0, len(keys), _MOST_BATCH_ROWS):
                 some = {**given, "keys": keys[start : start + _MOST_BATCH_ROWS]}
-                with self._database.write() as writer:
+                with self._database.lend_writer() as writer:
                     gone = writer.execute(_DELETIONS[table], some).rowcount
                 dropped[table.name] = dropped.get(table.name, 0) + gone
         self._release_pages()
@@ -209,20 +209,20 @@ class RetentionMixin:
         if self._database.dialect != "sqlite":
             return
         for _ in range(_MOST_RELEASES):
-            with self._database.read() as reader:
+            with self._database.lend_reader() as reader:
                 many = count_excess_pages(
                     _read_pragma(reader, "page_count"), _read_pragma(reader, "freelist_count")
                 )
             if not many:
                 return
-            with self._database.write() as writer:
+            with self._database.lend_writer() as writer:
                 # Each page is a step; `execute` would make only the first. It has a transaction of
                 # its own.
                 writer.connection.cursor().executescript(f"PRAGMA incremental_vacuum({many})")
 
     def measure(self, home: str | None = None) -> StoreSize:
         """Return the bytes in use without free pages, and whether other homes have rows."""
-        with self._database.read() as reader:
+        with self._database.lend_reader() as reader:
             shared = home is not None and reader.execute(_OTHER_HOMES, {"home": home})
             return StoreSize(
                 bytes=self._count_bytes(reader), shared=bool(shared and shared.scalar_one())

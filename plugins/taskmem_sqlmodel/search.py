@@ -35,12 +35,12 @@ def _build_text(table: str, alias: str = "") -> str:
     return _OTHER_TEXTS[table].format(row=alias and f"{alias}.")
 
 
-# --- making it ---------------------------------------------------------------
+# --- making the index ---------------------------------------------------------
 
 _BUILDING_BYTES: Final = 8 << 20
-"""Memory in which FTS5 gathers words while the index is made, which halves the time of that."""
+"""Memory in which FTS5 gathers words while the index is made; less takes twice as long."""
 _WRITING_BYTES: Final = 1 << 20
-"""Memory for that at a commit: what FTS5 takes by itself."""
+"""Memory in which FTS5 gathers the words of a commit: its own default."""
 _TASK_NUMBER: Final = "(SELECT id FROM task_texts WHERE task_id = row.task_id AND part = 'task')"
 _TEXT_NAMES: Final = {
     "tasks": "'task'",
@@ -59,7 +59,7 @@ def _build_home(alias: str) -> str:
 
 
 def _copy_rows(source: str, target: str, columns: str, condition: str = "true") -> tuple[str, str]:
-    """Return the statements that copy the rows that a table has, and those that it will get."""
+    """Return a statement that copies a table's rows, and a trigger that copies each new row."""
     copy = f"INSERT INTO {target} SELECT {columns} FROM {source} AS row WHERE {condition}"
     return copy, (
         f"CREATE TRIGGER {source}_copied AFTER INSERT ON {source} "
@@ -72,15 +72,15 @@ class _WordTable(NamedTuple):
 
     name: str
     texts: str
-    """The table of the texts."""
+    """The table with the texts."""
     column: str
-    """The column of the texts there."""
+    """The column of `texts` with the texts."""
     places: str
     """The table, named `p`, that has their places in few bytes."""
     task: str
-    """The number there of a text's task: that of the task's own text in `task_texts`."""
+    """The expression, in `places`, of the number of a text's task: its row in `task_texts`."""
     message: str
-    """The id there of a text's message."""
+    """The expression, in `places`, of the id of a text's message."""
 
 
 _MESSAGE_WORDS: Final = _WordTable(

@@ -102,7 +102,7 @@ class SqlStore(RetentionMixin):
         """Return a task with its waits, open wakes, open run and artifacts."""
         named = {"task_id": task_id}
         related: dict[str, list[tables.Row]] = {}
-        with self._database.read() as connection:
+        with self._database.lend_reader() as connection:
             row = {}
             for found in fetch_rows(connection, reading.TASK_BY_ID, named):
                 row = dict(found)
@@ -190,7 +190,7 @@ class SqlStore(RetentionMixin):
 
     def find_texts(self, query: TextQuery) -> Mapping[str, TextMatches]:
         """Return for each pattern of a query the texts that have it."""
-        with self._database.read() as connection:
+        with self._database.lend_reader() as connection:
             return {
                 pattern: search.find_matches(connection, pattern, query)
                 for pattern in query.patterns
@@ -198,7 +198,7 @@ class SqlStore(RetentionMixin):
 
     def count(self) -> Counts:
         """Return the number of tasks, waits, wakes and runs by state."""
-        with self._database.read() as connection:
+        with self._database.lend_reader() as connection:
             return reading.read_counts(connection)
 
     def count_open(
@@ -211,7 +211,7 @@ class SqlStore(RetentionMixin):
         if by.agent is not None:
             # The semicolon is the character after the colon.
             named |= {"agent": by.agent, "first": f"{by.agent}:", "past": f"{by.agent};"}
-        with self._database.read() as connection:
+        with self._database.lend_reader() as connection:
             return int(connection.execute(statement, named).scalar_one())
 
     def commit(self, change: Change) -> None:
@@ -223,7 +223,7 @@ class SqlStore(RetentionMixin):
         self._database.close()
 
     def _read(self, statement: sa.Executable, **named: Any) -> Sequence[tables.Row]:  # noqa: ANN401 - what SQLAlchemy takes
-        with self._database.read() as connection:
+        with self._database.lend_reader() as connection:
             return fetch_rows(connection, statement, named)
 
     def _read_all(
@@ -255,7 +255,7 @@ class SqlStore(RetentionMixin):
                 "The database is on a PostgreSQL server: back it up with `pg_dump --format=custom "
                 "--file=FILE DATABASE`, and put it back with `pg_restore` while no daemon uses it."
             )
-        with self._database.read() as connection, closing(sqlite3.connect(file)) as copy:
+        with self._database.lend_reader() as connection, closing(sqlite3.connect(file)) as copy:
             # The driver's connection is inside the snapshot; all pages are one step.
             cast("sqlite3.Connection", connection.connection.driver_connection).backup(copy)
 
@@ -322,9 +322,9 @@ class GroupCommit:
             For each change why it was refused; None: it is durable.
 
         Raises:
-            StoreBusy, StoreFull, StoreUnavailable: As for `Database.write`.
+            StoreBusy, StoreFull, StoreUnavailable: As for `Database.lend_writer`.
         """
-        with self._database.write() as connection:
+        with self._database.lend_writer() as connection:
             if len(changes) == 1:
                 _run_writes(connection, changes[0])
                 return [None]

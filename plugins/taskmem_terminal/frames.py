@@ -83,8 +83,8 @@ class TypedLineDetector:
         self.typing_state = typing_state
         self._interactive = interactive
 
-    def read(self, raw: bytes, shown: list[str]) -> bool:
-        """Return whether a line was typed, given its bytes and its rendered lines."""
+    def is_typed(self, raw: bytes, shown: list[str]) -> bool:
+        """Return whether the next line was typed, given its bytes and its rendered lines."""
         typing_state = self.typing_state
         typed = TypingState.CURSOR in typing_state
         if b"\x1b" in raw:
@@ -296,8 +296,8 @@ class OutputReader:
         begin = max(start.at, stream.begin, end - PAINTED_BYTES, painting.at or 0)
         await painting.paint(stream.read(begin, end - begin), end)
         lines = painting.read_lines()
-        typist = TypedLineDetector(TypingState.NOTHING, interactive=manner.interactive)
-        typed = [line for line in lines if typist.read(line.encode(), [line])]
+        detector = TypedLineDetector(TypingState.NOTHING, interactive=manner.interactive)
+        typed = [line for line in lines if detector.is_typed(line.encode(), [line])]
         return Tail("\n".join(lines), tuple(dict.fromkeys(typed)))
 
 
@@ -308,7 +308,7 @@ class _Lines:
         self, raw: list[bytes], position: StreamPosition, manner: ReadOptions, mark: int = -1
     ) -> None:
         """Read lines that begin at a position; `mark` is an offset into them."""
-        typist = TypedLineDetector(position.typing_state, interactive=manner.interactive)
+        detector = TypedLineDetector(position.typing_state, interactive=manner.interactive)
         self.shown: list[str] = []
         self.echoes: dict[str, None] = {}
         self.typing_state_at_mark = position.typing_state
@@ -318,12 +318,12 @@ class _Lines:
         raw = [b" " * position.column + raw[0], *raw[1:]]
         for line, size, seen in zip(raw, ends, render_lines(raw, manner.columns), strict=True):
             if at == mark:
-                self.typing_state_at_mark = typist.typing_state
-            if typist.read(line, seen):
+                self.typing_state_at_mark = detector.typing_state
+            if detector.is_typed(line, seen):
                 self.echoes.update(dict.fromkeys(one for one in seen if one))
             self.shown += seen
             at += size
-        self.typing_state = typist.typing_state
+        self.typing_state = detector.typing_state
         """Typing state at the end."""
 
 

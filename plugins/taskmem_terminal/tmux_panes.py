@@ -349,8 +349,8 @@ class Scrollback:
             for row, line in zip(self._rows, self.lines, strict=True)
             if row >= self._pane.history
         ]
-        typist = TypedLineDetector(TypingState.NOTHING, interactive=True)
-        return "\n".join(x for x in lines if not typist.read(x.encode(), [x]))
+        detector = TypedLineDetector(TypingState.NOTHING, interactive=True)
+        return "\n".join(x for x in lines if not detector.is_typed(x.encode(), [x]))
 
     def get_cursor_line(self) -> str:
         """Return the text before the cursor on its line."""

@@ -11,6 +11,7 @@ import asyncio
 import errno
 import socket
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -101,7 +102,7 @@ class LookThrottle:
             await asyncio.sleep(left)
 
 
-class _PictureWatch:
+class _PictureWatch(ABC):
     """`Watch` without `wait_for_change`, which subclasses add; it has one place."""
 
     def __init__(self, note: str | None) -> None:
@@ -136,15 +137,15 @@ class _PictureWatch:
 
     async def close(self) -> None:
         """Close the connection to the display."""
-        self._hang_up()
+        self._disconnect()
 
+    @abstractmethod
     async def _refresh_look(self) -> str | None:
         """Look if something may be new; return why nothing can be seen."""
-        raise NotImplementedError
 
-    def _hang_up(self) -> None:
+    @abstractmethod
+    def _disconnect(self) -> None:
         """Close the connection to the display, if it is open."""
-        raise NotImplementedError
 
     @property
     def _text(self) -> str | None:
@@ -185,7 +186,7 @@ class _ScreenWatch(_PictureWatch):
             self._listen()
             self._capture()
         except BaseException:
-            self._hang_up()
+            self._disconnect()
             raise
 
     async def wait_for_change(self) -> None:
@@ -210,7 +211,7 @@ class _ScreenWatch(_PictureWatch):
         except DisplayGone as gone:
             why = f"The screen cannot be seen just now: {gone}"
             self._look = None
-            self._hang_up()
+            self._disconnect()
             self._throttle.record_look()
         # Events that arrived with the replies do not make the socket readable, so read them now.
         self._loop.call_soon(self._handle_readable)
@@ -259,7 +260,7 @@ class _ScreenWatch(_PictureWatch):
         try:
             self._process_events()
         except DisplayGone:
-            self._hang_up()
+            self._disconnect()
 
     def _process_events(self) -> None:
         if self._display is not None and self._display.read_events() != DisplayEvents():
@@ -267,7 +268,7 @@ class _ScreenWatch(_PictureWatch):
             # Read more in a later iteration, so that a flood of events does not block the loop.
             self._loop.call_soon(self._handle_readable)
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._display is not None:
             self._loop.remove_reader(self._display.handle)
             self._display.close()
@@ -444,9 +445,9 @@ class _WindowWatch(_PictureWatch):
         self._gone = f"The window{called} {how}."
         self._look = None
         self._throttle.note_event()
-        self._hang_up()
+        self._disconnect()
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._listening:
             self._listening = False
             self._loop.remove_reader(self._display.handle)

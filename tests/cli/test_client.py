@@ -236,8 +236,8 @@ def test_who_waits_at_a_terminal_hears_once_of_the_start(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     for _ in range(2):
         connect_or_start(home, environ(), client_kind, STAND_IN).close()
-    said = "The daemon starts …\n" if client_kind == "client" else ""
-    assert capsys.readouterr() == ("", said)
+    notice = "The daemon starts …\n" if client_kind == "client" else ""
+    assert capsys.readouterr() == ("", notice)
 
 
 def test_a_socket_that_nobody_listens_on_is_as_good_as_none(home, daemon, stand_in):

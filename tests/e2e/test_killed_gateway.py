@@ -97,8 +97,8 @@ def test_task_waits_for_a_sub_agent_continued_after_a_kill(
 
 def go_on_below(request: ModelRequest) -> Reply:
     """Tell the sub-agent, which is known from the conversation, to go on."""
-    said = "\n".join(map(text_of, request.messages))
-    child = CHILD.findall(said)[0]
+    conversation = "\n".join(map(text_of, request.messages))
+    child = CHILD.findall(conversation)[0]
     given = {"sessionKey": child, "message": "Go on.", "timeoutSeconds": 0}
     return [use("sessions_send", **given)]
 

@@ -65,12 +65,12 @@ def test_too_long_segmented_plan_is_cut_with_a_warning(session: Session) -> None
 
 def test_caller_without_gateway_is_told_segmented_limits_nothing(session: Session) -> None:
     given = {"name": "Deploy", "plan": PLAN, "segmented": True}
-    said = "segmented limits no calls here: OpenClaw's gateway counts them, and only"
+    sentence = "segmented limits no calls here: OpenClaw's gateway counts them, and only"
     relay = Caller(process="1:1", owner=Owner(role="agent", process="1:1"))
 
     for caller in (relay, PERSON, AGENT):
         answer = session.world.call("task_register", caller, **given)
-        assert said in answer["message"]
+        assert sentence in answer["message"]
     assert "segmented" not in session.call("task_register", **given)["message"]
     flat = session.world.call("task_register", relay, **{**given, "segmented": False})
     assert "segmented" not in flat["message"]
@@ -80,11 +80,11 @@ def test_nobody_asks_for_more_calls_where_none_are_counted(session: Session) -> 
     relay = Caller(process="1:1", owner=Owner(role="agent", process="1:1"))
     segmented = session.world.register(caller=relay, segmented=True)
     session.world.call("task_claim", relay, task_id=segmented)
-    arguments, said = {"outcome": "more_tools"}, "nobody counts them"
+    arguments, sentence = {"outcome": "more_tools"}, "nobody counts them"
 
-    with pytest.raises(InvalidArguments, match=said):
+    with pytest.raises(InvalidArguments, match=sentence):
         session.world.call("task_step_done", relay, task_id=segmented, **arguments)
-    with pytest.raises(InvalidArguments, match=said):
+    with pytest.raises(InvalidArguments, match=sentence):
         session.call("task_step_done", task_id=session.register(), **arguments)
 
 

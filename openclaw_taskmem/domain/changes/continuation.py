@@ -429,7 +429,7 @@ class Fail(Value):
 
     run: Run
     why: RunReason
-    said: str
+    sentence: str
 
 
 class GoOn(Value):
@@ -516,7 +516,7 @@ def _judge_round(
         return RestRun(run=run)
     over = _find_limit(run, policy)
     if over is not None and not (turn.awaited_work and over[0] is RunReason.STALLED):
-        return Fail(run=run, why=over[0], said=over[1])
+        return Fail(run=run, why=over[0], sentence=over[1])
     if turn.awaited_work:
         return _await_gateway_work(facts, run, turn, now, policy)
     if not policy.carry_on or run.session_key is None or has_wake_on_its_way(facts, now):
@@ -587,7 +587,7 @@ def _judge_failure(
     if trouble is ProviderFailureKind.REFUSED or failures > policy.provider_retries:
         times = format_count(failures, "time")
         words = f"the model's provider failed {times}: {error}."
-        return Fail(run=run, why=RunReason.PROVIDER, said=words)
+        return Fail(run=run, why=RunReason.PROVIDER, sentence=words)
     if not policy.carry_on or run.session_key is None:
         return RestRun(run=run)
     seconds = policy.provider_rest_seconds * 4 ** (failures - 1)
@@ -603,12 +603,12 @@ def fail_run(facts: TaskFacts, course: Fail, now: datetime) -> Change:
     """Build the change that fails a run and its task and notifies the user."""
     task, _ = lifecycle.change_status(facts.task, TaskStatus.FAILED, now)
     moved = apply_events(course.run, RunFailed(why=course.why), now=now)
-    content = f"Failed ({course.why}): {course.said}"
+    content = f"Failed ({course.why}): {course.sentence}"
     task, message = lifecycle.add_lifecycle_message(task, content, now)
     # The user says /resume in the chat that gets the run's notices.
     session = course.run.told_session or task.session_key
     task = task.model_copy(update={"session_key": session})
-    sentences = f"{course.said} {notices.format_resume_command(task, course.run)} tries again."
+    sentences = f"{course.sentence} {notices.format_resume_command(task, course.run)} tries again."
     milestone = notices.build_milestone(Milestone.FAILED, task, moved.run, now, sentences)
     log = lifecycle.build_status_events(
         facts.task.status, task, now, run_id=moved.run.run_id, why=course.why

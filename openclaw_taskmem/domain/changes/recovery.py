@@ -251,7 +251,7 @@ def apply_lapse(
             times = format_count(run.limits.tries, "time")
             sentence = f"it was interrupted again after it was resumed {times}."
             return continuation.fail_run(
-                facts, Fail(run=run, why=RunReason.INTERRUPTED, said=sentence), now
+                facts, Fail(run=run, why=RunReason.INTERRUPTED, sentence=sentence), now
             )
 
 

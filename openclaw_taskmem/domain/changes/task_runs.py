@@ -199,7 +199,7 @@ class RunCall(Value):
     """Question to the user; None: none."""
     options: tuple[str, ...] = ()
     """Answers that the user may choose."""
-    said: str | None = None
+    message: str | None = None
     """The call's message; None: none."""
 
 
@@ -240,7 +240,7 @@ def apply_call(
             settle if after.state is RunState.RUNNING else continuation.supersede_open_wakes(facts)
         )
     if after.state.terminal and task.status in _MILESTONES:
-        words = call.said
+        words = call.message
         if words and not caller.person:
             words = f"its agent says: {quote_line(words, _AGENT_WORDS_BYTES)}"
         user_events = (notices.build_milestone(_MILESTONES[task.status], task, after, now, words),)

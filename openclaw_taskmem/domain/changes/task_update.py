@@ -452,7 +452,7 @@ def _apply_to_run(
         changes_marks=bool(updated.marked | updated.unmarked),
         ask=request.ask if updated.task.status is TaskStatus.ACTIVE else None,
         options=request.ask_options,
-        said=request.message,
+        message=request.message,
     )
     return task_runs.apply_call(facts, updated.task, call, now, policy=policy, sessions=sessions)
 
