@@ -30,7 +30,7 @@ import os
 import re
 import shutil
 import signal
-from asyncio.subprocess import PIPE
+from asyncio.subprocess import PIPE, Process
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -153,14 +153,18 @@ async def _run_program(
     Raises:
         OSError: It cannot be started.
     """
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environ, start_new_session=True
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environ, start_new_session=True
+        )
     )
+    try:
+        # A start that is cancelled would kill the program alone, not what it has started.
+        process = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await _kill_group(await starting)
+        raise
     is_over = False
-
-    def kill() -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
 
     async def write_input(pipe: asyncio.StreamWriter) -> None:
         # It may end before it has read everything; its status says why.
@@ -174,7 +178,7 @@ async def _run_program(
         while piece := await pipe.read(_PIECE):
             kept += piece[: max(0, most - len(kept))]
             if pipe is process.stdout and len(kept) > most_bytes:
-                kill()
+                _signal_group(process)
         return bytes(kept)
 
     try:
@@ -188,8 +192,17 @@ async def _run_program(
         return _Printed(status, output.result(), errors.result())
     finally:
         if not is_over:
-            kill()
-            await process.wait()
+            await _kill_group(process)
+
+
+def _signal_group(process: Process) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _kill_group(process: Process) -> None:
+    _signal_group(process)
+    await process.wait()
 
 
 _LIMIT_SECONDS: Final = 20.0

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shutil
-import signal
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from taskmem_openclaw.setup import package_files, plan
 from taskmem_openclaw.setup.config_edits import SETUP
 from taskmem_openclaw.setup.openclaw import OLDEST_VERSION
 from taskmem_openclaw.transports import OPENCLAW_TRANSPORTS
+from taskmem_openclaw.transports.cli import kill_process, start_process
 from taskmem_openclaw.transports.webhook import find_stranger
 
 if TYPE_CHECKING:
@@ -177,15 +178,7 @@ async def _run_openclaw(
 ) -> str | None:
     """Return the output of OpenClaw's command; None: it failed or timed out."""
     try:
-        process = await asyncio.create_subprocess_exec(
-            program,
-            *arguments,
-            env=configuration.build_environment(environ),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        process = await start_process((program, *arguments), environ, stdout=PIPE)
     except OSError:
         return None
     try:
@@ -194,9 +187,7 @@ async def _run_openclaw(
     except TimeoutError:
         return None
     finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        await kill_process(process)
     return output.decode(errors="replace") if process.returncode == 0 else None
 
 

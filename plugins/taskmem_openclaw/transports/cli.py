@@ -14,8 +14,8 @@ import os
 import pwd
 import signal
 import sys
-from asyncio.subprocess import Process
-from collections.abc import Callable, Iterable, Mapping
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
@@ -82,7 +82,9 @@ class OpenClawCli(ReachMixin):
     async def _run(self, arguments: list[str]) -> tuple[int, str]:
         with _OutputTail() as output:
             try:
-                process = await _start_process(arguments, output.sink)
+                process = await start_process(
+                    arguments, os.environ, stdout=output.sink, stderr=output.sink
+                )
             except OSError as error:
                 raise WakeUndelivered(
                     f"{self._binary} cannot be started ({error.strerror}); install "
@@ -102,7 +104,7 @@ class OpenClawCli(ReachMixin):
                     "was ended. See that the gateway runs."
                 ) from None
             finally:
-                await _kill_process(process)
+                await kill_process(process)
             return status, str(output)
 
 
@@ -188,15 +190,22 @@ def _build_command(binary: str, wake: Wake, *, brief: bool = False) -> list[str]
     return arguments
 
 
-async def _start_process(arguments: list[str], sink: int) -> Process:
-    """Start a command; if cancelled meanwhile, kill its process group."""
+async def start_process(
+    arguments: Sequence[str], environ: Mapping[str, str], *, stdout: int, stderr: int = DEVNULL
+) -> Process:
+    """Start OpenClaw's command in a group of its own; if cancelled meanwhile, kill the group.
+
+    Raises:
+        OSError: It cannot be started.
+        ValueError: An argument has a zero byte.
+    """
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(
             *arguments,
-            env=configuration.build_environment(os.environ),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=sink,
-            stderr=sink,
+            env=configuration.build_environment(environ),
+            stdin=DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
             start_new_session=True,
         )
     )
@@ -204,11 +213,11 @@ async def _start_process(arguments: list[str], sink: int) -> Process:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
         with contextlib.suppress(OSError, ValueError):
-            await _kill_process(await starting)
+            await kill_process(await starting)
         raise
 
 
-async def _kill_process(process: Process) -> None:
+async def kill_process(process: Process) -> None:
     """Kill a command and every process left in its group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

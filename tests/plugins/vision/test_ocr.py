@@ -214,6 +214,29 @@ async def test_one_that_is_no_longer_wanted_is_killed(program, tmp_path):
     until(lambda: not is_running(own), "it ends")
 
 
+async def test_cancelled_while_it_starts_it_is_killed_with_all_it_started(
+    program, tmp_path, monkeypatch
+):
+    start, cancelled = asyncio.create_subprocess_exec, asyncio.Event()
+
+    async def start_slowly(*arguments, **settings):
+        process = await start(*arguments, **settings)
+        await cancelled.wait()
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_slowly)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reading = asyncio.create_task(program(f"sleep 600 & echo $! >'{fifo}'; wait").read(png()))
+    child = (await asyncio.to_thread(fifo.read_text)).strip()
+    reading.cancel()
+    await asyncio.sleep(0)
+    cancelled.set()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    until(lambda: not is_running(child), "it ends")
+
+
 async def test_one_that_fails_is_told_of_with_its_own_words(program):
     said = await trouble(program("echo noise >&2; echo 'no eng\033[1m data' >&2; exit 1"))
     assert "status 1 (no eng [1m data)" in said
