@@ -214,9 +214,7 @@ async def test_one_that_is_no_longer_wanted_is_killed(program, tmp_path):
     until(lambda: not is_running(own), "it ends")
 
 
-async def test_cancelled_while_it_starts_it_is_killed_with_all_it_started(
-    program, tmp_path, monkeypatch
-):
+async def test_a_start_that_is_cancelled_leaves_no_child(program, tmp_path, monkeypatch):
     start, cancelled = asyncio.create_subprocess_exec, asyncio.Event()
 
     async def start_slowly(*arguments, **settings):
