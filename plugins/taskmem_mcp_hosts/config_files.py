@@ -62,7 +62,9 @@ class ClaudeJson:
             )
         except (ValueError, RecursionError) as error:
             raise Unreadable(str(error)) from error
-        return (after.replace("\n", "\r\n") if "\r\n" in text else after) + end
+        # Half a surrogate pair, which no file can hold, is written as the escape that it was.
+        after = after.encode(errors="backslashreplace").decode()
+        return after.replace("\n", _find_line_end(text)) + end
 
 
 class Toml:
@@ -91,6 +93,10 @@ class Toml:
 
 
 Format = ClaudeJson | Toml
+
+
+def _find_line_end(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _require_utf8(text: str) -> None:
@@ -123,18 +129,19 @@ def _set_entry(document: Document, path: Keys, entry: Document | None) -> Docume
 def _set_table(text: str, path: Keys, entry: Document | None) -> str:
     """Replace or append the entry's table in a TOML text; None: remove it.
 
-    A new table goes to the end, where it separates nothing from its comment.
+    A new table goes to the end, where it separates nothing from its comment, after an empty line,
+    which goes with it.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
     from tomlkit.items import InlineTable, Table, Whitespace
 
     outer, name = path
-    table = ""
+    table, line_end = "", _find_line_end(text)
     if entry is not None:
         parent = tomlkit.table(is_super_table=True)
         parent.append(name, entry)
-        table = tomlkit.document().append(outer, parent).as_string()
+        table = tomlkit.document().append(outer, parent).as_string().replace("\n", line_end)
     try:
         document: Any = tomlkit.parse(text)
         found = [
@@ -153,14 +160,20 @@ def _set_table(text: str, path: Keys, entry: Document | None) -> str:
             if entry is not None:
                 document[outer][name] = tomlkit.inline_table()
                 document[outer][name].update(entry)
+            elif inline and not document[outer]:
+                document.pop(outer)
             table = ""
         left = cast("str", document.as_string())
     except (TOMLKitError, TypeError, ValueError) as error:
         raise Unreadable(str(error)) from error
+    if entry is None and not text.endswith(line_end * 2):
+        while left.endswith(line_end * 2):
+            left = left.removesuffix(line_end)
     if not table or not left:
         return left + table
-    gap = "\n\n" if not left.endswith("\n") else "\n"
-    return left + ("" if left.endswith("\n\n") else gap) + table
+    if not left.endswith(line_end):
+        left += line_end
+    return left + ("" if left.endswith(line_end * 2) else line_end) + table
 
 
 def _format_loose_end(table: Any) -> str:  # noqa: ANN401 - tomlkit's own

@@ -49,13 +49,15 @@ def codex(project: Path | None, **ways: bool) -> None:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-def skill(folder: Path) -> None:
+@click.argument("folder", type=click.Path(file_okay=False))
+def skill(folder: str) -> None:
     """Write the skill into FOLDER, for any other host."""
     from taskmem_mcp_hosts import hosts
 
+    if not folder:
+        raise click.UsageError("FOLDER is empty; name the host's folder of skills, or . for here.")
     with _explain_errors():
-        place = hosts.load_skill(folder)
+        place = hosts.load_skill(Path(folder))
         if place.in_place:
             click.echo("Everything is in place; nothing was changed.")
             return

@@ -65,6 +65,7 @@ def test_order_and_indent_of_a_json_text_stay():
         ('{"mcpServers": {"taskmem": 1, "b": 2}}', '{"mcpServers": {"b": 2}}'),
         ('{"a": 1}', '{"a": 1}'),
         ('{"a": "ü\u2028"}\n', '{"a": "ü\u2028"}\n'),
+        (r'{"a": "ü\ud800"}', r'{"a": "ü\ud800"}'),
     ],
 )
 def test_an_entry_goes_with_what_is_empty_by_that(text, after):
@@ -101,16 +102,19 @@ TOMLS = [
 ]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("text", TOMLS)
-def test_any_toml_takes_a_table_and_gives_it_back(text):
+def test_any_toml_takes_a_table_and_gives_it_back(text, end):
+    text = text.replace("\n", end)
     before = tomllib.loads(text)
     there = Toml().put(text, TABLE, ENTRY)
     servers = {**before.get("mcp_servers", {}), "taskmem": ENTRY}
     assert tomllib.loads(there) == {**before, "mcp_servers": servers}
     assert there.startswith(text)
     assert Toml().put(there, TABLE, ENTRY) == there
-    back = Toml().put(there, TABLE, None)
-    assert back.strip() == text.strip()
+    assert there.count("\n") == there.count(end if end in text else "\n")
+    whole = text if text.endswith("\n") or not text else f"{text}\n"
+    assert Toml().put(there, TABLE, None) == whole
 
 
 def test_a_table_that_is_there_is_changed_where_it_is():
@@ -141,6 +145,7 @@ def test_a_comment_after_a_table_stays_when_the_table_goes(text, left):
 @pytest.mark.parametrize(
     "text",
     [
+        "mcp_servers = { taskmem = { command = 'x' } }\n",
         "mcp_servers = { other = { command = 'x' } }  # mine\n",
         "mcp_servers = { taskmem = { command = 'x' }, other = {} }\n",
         "[mcp_servers]\ntaskmem = { command = 'x' }\nother = { command = 'y' }\n",
@@ -152,7 +157,7 @@ def test_tables_without_a_header_are_changed_too(text):
     there = tomllib.loads(Toml().put(text, TABLE, ENTRY))
     assert there == {**before, "mcp_servers": {**others, "taskmem": ENTRY}}
     left = tomllib.loads(Toml().put(text, TABLE, None))
-    assert left.pop("mcp_servers", {}) == others
+    assert left.pop("mcp_servers", None) == (others or None)
     assert left == {k: v for k, v in before.items() if k != "mcp_servers"}
 
 

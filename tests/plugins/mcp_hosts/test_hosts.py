@@ -359,6 +359,12 @@ def test_the_skill_goes_into_any_folder(setup, tmp_path):
     assert "Everything is in place" in setup("skill", str(folder)).text
 
 
+def test_the_skill_never_goes_into_a_folder_without_a_name(setup, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "FOLDER is empty" in setup("skill", "").text
+    assert not (tmp_path / "task-memory").exists()
+
+
 def test_who_takes_the_skill_alone_is_told_its_tools(setup, tmp_path):
     assert "TASKMEM_TOOLS=runs" in setup("skill", str(tmp_path)).text
 
