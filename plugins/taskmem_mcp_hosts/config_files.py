@@ -167,13 +167,17 @@ def _set_table(text: str, path: Keys, entry: Document | None) -> str:
     except (TOMLKitError, TypeError, ValueError) as error:
         raise Unreadable(str(error)) from error
     if entry is None and not text.endswith(line_end * 2):
-        while left.endswith(line_end * 2):
-            left = left.removesuffix(line_end)
-    if not table or not left:
-        return left + table
-    if not left.endswith(line_end):
-        left += line_end
-    return left + ("" if left.endswith(line_end * 2) else line_end) + table
+        return f"{left.rstrip()}{line_end}" if left.endswith(line_end * 2) else left
+    return _append(left, table, line_end)
+
+
+def _append(text: str, table: str, line_end: str) -> str:
+    """Return the text with the table, if there is one, after an empty line."""
+    if not table or not text:
+        return text + table
+    if not text.endswith(line_end):
+        text += line_end
+    return text + ("" if text.endswith(line_end * 2) else line_end) + table
 
 
 def _format_loose_end(table: Any) -> str:  # noqa: ANN401 - tomlkit's own
