@@ -343,7 +343,7 @@ class _WindowWatch(_PictureWatch):
         except NotViewable as hidden:
             self._look, why = None, str(hidden)
         except TargetGone:
-            self._lose_window("was closed")
+            self._lose_closed_window()
         except DisplayGone:
             self._lose_window("went away with its display", known=False)
         if self._is_private:
@@ -416,7 +416,7 @@ class _WindowWatch(_PictureWatch):
             self._lose_window("went away with its display", known=False)
             return
         if self._window.id in x_events.closed:
-            self._lose_window("was closed")
+            self._lose_closed_window()
         elif x_events != DisplayEvents():
             stale = x_events.changed or bool(x_events.closed)
             self._family_is_stale = self._family_is_stale or stale
@@ -438,6 +438,15 @@ class _WindowWatch(_PictureWatch):
         for each in self._family:
             with suppress(TargetGone):
                 self._display.watch_window(each.id)
+
+    def _lose_closed_window(self) -> None:
+        """Note that the window was closed, or that its display, which ends it first, has gone."""
+        try:
+            self._display.read_box(self._display.root)
+        except DisplayGone:
+            self._lose_window("went away with its display", known=False)
+        else:
+            self._lose_window("was closed")
 
     def _lose_window(self, how: str, *, known: bool = True) -> None:
         self._known = known

@@ -11,6 +11,7 @@ import pytest
 from xcffib.xproto import WindowClass
 
 from taskmem_hookspecs import TargetGone, TargetNotFound
+from taskmem_vision.x11 import DisplayGone, X11Display
 from tests.plugins.vision.papers import (
     BLUE,
     GREEN,
@@ -74,6 +75,21 @@ async def test_the_server_killed_it_is_told_at_once():
             assert frame.gone.endswith("went away with its display.")
             # Unknown, so that nobody takes it for a window that closed.
             assert frame.text is None
+
+
+async def test_a_server_that_ends_its_windows_first_closed_none(screen, papers, monkeypatch):
+    window = papers.open("Ending")
+    async with watch_target(screen, "window:Ending") as watch:
+        await watch.here()
+
+        def is_gone(self, number):
+            raise DisplayGone("The display is gone.")
+
+        monkeypatch.setattr(X11Display, "read_box", is_gone)
+        papers.shut(window)
+        frame = await await_frame(watch, lambda frame: frame.gone)
+        assert frame.gone.endswith("went away with its display.")
+        assert frame.text is None
 
 
 async def test_a_window_that_closes_right_after_it_was_chosen_is_gone(screen, papers, monkeypatch):
