@@ -13,6 +13,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+import psutil
+
 from taskmem_resumebench.daemon import kill_group
 from taskmem_resumebench.openclaw_gateway import (
     find_free_port,
@@ -30,6 +32,9 @@ MAIN_SESSION = "agent:main:main"
 
 PAGES = {"AGENTS.md", "BOOTSTRAP.md", "IDENTITY.md", "SOUL.md", "USER.md"}
 """What OpenClaw makes in a workspace once: it makes none anew for a gateway that runs."""
+
+SHELLS = {"bash", "dash", "sh"}
+"""The programs that OpenClaw runs an agent's commands in."""
 
 READY_LIMIT = 240
 """Seconds; on an idle machine the gateway is ready after about 15."""
@@ -95,6 +100,14 @@ class Gateway:
         """Tell it to stop in order."""
         assert self._process is not None
         self._process.terminate()
+
+    def end_commands(self) -> None:
+        """End the commands that its agents have left running: an ordered stop waits for them."""
+        assert self._process is not None
+        for each in psutil.Process(self._process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if each.name() in SHELLS:
+                    each.kill()
 
     def ends(self, limit: float = STOP_LIMIT) -> int:
         """Its exit status, once it has ended; one that lives on is killed and fails."""

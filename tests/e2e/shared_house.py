@@ -313,6 +313,7 @@ class SharedGateway:
 
     def _renew(self, used: House, settings: Mapping[str, str]) -> tuple[House, Scripts]:
         gateway, model, taskmem = used.gateway, used.model, used.taskmem
+        gateway.end_commands()
         # A turn of the module before may still end: it meets no script, and its own daemon.
         scripts = model.decide = Scripts()
         before = used.taskmem = replace(taskmem)
