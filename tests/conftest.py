@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -82,6 +83,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _isolate_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whatever a test forgets to say, it never touches the user's own home."""
     monkeypatch.setenv("TASKMEM_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def delayed_start(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """An event that asyncio awaits after it has started a program, before it returns it."""
+    start, event = asyncio.create_subprocess_exec, asyncio.Event()
+
+    async def start_slowly(*arguments: Any, **settings: Any) -> asyncio.subprocess.Process:
+        process = await start(*arguments, **settings)
+        await event.wait()
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_slowly)
+    return event
 
 
 @pytest.fixture

@@ -129,8 +129,8 @@ def _set_entry(document: Document, path: Keys, entry: Document | None) -> Docume
 def _set_table(text: str, path: Keys, entry: Document | None) -> str:
     """Replace or append the entry's table in a TOML text; None: remove it.
 
-    A new table goes to the end, where it separates nothing from its comment, after an empty line,
-    which goes with it.
+    A new table goes to the end, after an empty line, so that no comment is parted from what it
+    describes. The empty line is removed with the table.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError

@@ -343,22 +343,16 @@ async def test_a_delivery_that_is_cancelled_leaves_nothing_running(openclaw, tmp
         assert await asyncio.to_thread(words, reader) == ""
 
 
-async def test_delivery_cancelled_while_starting_leaves_no_process(openclaw, tmp_path, monkeypatch):
-    start, cancelled = asyncio.create_subprocess_exec, asyncio.Event()
-
-    async def start_slowly(*arguments, **settings):
-        process = await start(*arguments, **settings)
-        await cancelled.wait()
-        return process
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_slowly)
+async def test_delivery_cancelled_while_starting_leaves_no_process(
+    openclaw, tmp_path, delayed_start
+):
     with alive(tmp_path) as reader:
         transport = openclaw(leaving_script(tmp_path, "sleep 600"))
         delivery = asyncio.create_task(transport.deliver(a_wake()))
         assert await asyncio.to_thread(words, reader, 2) == "onon"
         delivery.cancel()
         await asyncio.sleep(0)
-        cancelled.set()
+        delayed_start.set()
         with pytest.raises(asyncio.CancelledError):
             await delivery
         assert await asyncio.to_thread(words, reader) == ""

@@ -214,22 +214,14 @@ async def test_one_that_is_no_longer_wanted_is_killed(program, tmp_path):
     until(lambda: not is_running(own), "it ends")
 
 
-async def test_a_start_that_is_cancelled_leaves_no_child(program, tmp_path, monkeypatch):
-    start, cancelled = asyncio.create_subprocess_exec, asyncio.Event()
-
-    async def start_slowly(*arguments, **settings):
-        process = await start(*arguments, **settings)
-        await cancelled.wait()
-        return process
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_slowly)
+async def test_a_start_that_is_cancelled_leaves_no_child(program, tmp_path, delayed_start):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     reading = asyncio.create_task(program(f"sleep 600 & echo $! >'{fifo}'; wait").read(png()))
     child = (await asyncio.to_thread(fifo.read_text)).strip()
     reading.cancel()
     await asyncio.sleep(0)
-    cancelled.set()
+    delayed_start.set()
     with pytest.raises(asyncio.CancelledError):
         await reading
     until(lambda: not is_running(child), "it ends")
