@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
+from signal import SIGSEGV
 from typing import Any
 
 import psutil
@@ -77,7 +78,32 @@ class Gateway:
         return self.room.root / "gateway.out"
 
     def start(self, ready: Callable[[], bool] | None = None) -> None:
-        """Start it, and return when it is ready for turns, or for what is given."""
+        """Start it, and return when it is ready for turns, or for what is given.
+
+        One that crashes while it starts is started once more, as a service manager does.
+
+        Source: https://github.com/openclaw/openclaw/issues/109831
+        """
+        probe = ready or (lambda: is_ready(self.port))
+
+        crashes = 0
+
+        def is_up() -> bool:
+            nonlocal crashes
+            assert self._process is not None
+            status = self._process.poll()
+            if status == -SIGSEGV and not crashes:
+                crashes += 1
+                self.kill()
+                self._launch()
+                return False
+            assert status is None, f"the gateway ended with status {status}\n{self.report()}"
+            return probe()
+
+        self._launch()
+        until(is_up, "the gateway is ready", READY_LIMIT, shown=self.report)
+
+    def _launch(self) -> None:
         with self.output.open("ab") as output:
             self._process = subprocess.Popen(
                 [str(self.room.openclaw), "gateway", "run"],
@@ -88,8 +114,6 @@ class Gateway:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        probe = ready or self._ready
-        until(probe, "the gateway is ready", READY_LIMIT, shown=self.report)
 
     @property
     def has_ended(self) -> bool:
@@ -216,12 +240,6 @@ class Gateway:
         """Whether something listens on its port."""
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
-
-    def _ready(self) -> bool:
-        assert self._process is not None
-        status = self._process.poll()
-        assert status is None, f"the gateway ended with status {status}"
-        return is_ready(self.port)
 
     def _config(self) -> dict[str, Any]:
         """What a user's configuration would hold, and no more."""
