@@ -277,10 +277,14 @@ export class SessionReports {
     };
   }
 
+  /** Return whether OpenClaw resumed a session's turn. */
+  isResumed(session) {
+    return this.#getTurn(session).origin === "recovery";
+  }
+
   /** Return whether OpenClaw resumed a session's turn and that has called no tool yet. */
   isResuming(session) {
-    const { origin, calls } = this.#getTurn(session);
-    return origin === "recovery" && calls === 0;
+    return this.isResumed(session) && this.#getTurn(session).calls === 0;
   }
 
   /** Return the running sub-agents of a session and of its sub-agents, each with its start. */

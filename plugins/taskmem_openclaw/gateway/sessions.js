@@ -309,6 +309,9 @@ export class Sessions {
       !this.running.includes(session)
     )
       return { recovers: session };
+    // A turn that the gateway has just resumed takes the run over, and the daemon withdraws the
+    // packet; a second turn with it would do everything again.
+    if (PACKET.test(text) && this.#hasJustResumed(session)) return { recovers: session };
     if (mayBeAbandoned(entry) && !this.running.includes(session)) {
       // Until it is recovered, the gateway lets no turn begin in it but one of a person.
       const asked = await request("sessions.recover", { key: session }).catch(() => undefined);
@@ -353,6 +356,11 @@ export class Sessions {
     this.#addPending(session, key, { delivery, since, text, line, injections });
     if (injections.length > 0) return { turn: await this.#startAnyTurn(session, key, line) };
     return { turn: await this.#startTurnWithText(session, key, line, lacking) };
+  }
+
+  #hasJustResumed(session) {
+    const began = this.findRunStart(session);
+    return readClock() - began < RECOVERY_MS && this.reports.isResumed(session);
   }
 
   /** Put a text before the session's next turn; returns false if the operator forbids it. */

@@ -3,12 +3,14 @@ import { beforeEach, mock, test } from "node:test";
 import { gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
 const { Sessions } = await load("sessions.js");
-let house, told, sessions, shown;
+const PACKET = '[task_resume] {"v":1}';
+let house, told, sessions, shown, resumed;
 
 function move_in(options) {
   house = gateway(options);
   told = [];
   shown = [];
+  resumed = false;
   sdk.callGatewayTool = async (_, __, { sessionKey, message }) => {
     if (!house.sessions.has(sessionKey)) throw new Error("session not found");
     shown.push(message);
@@ -16,6 +18,7 @@ function move_in(options) {
   const reports = {
     beginTurn: (session_key) => ({ session_key }),
     endTurn: (session_key) => ({ session_key, calls: 2 }),
+    isResumed: () => resumed,
   };
   sessions = new Sessions({
     api: house.api,
@@ -363,6 +366,28 @@ for (const left of [
     house.begin("recovery");
     assert.deepEqual(await wake(), { turn: "ordinary" });
   });
+
+for (const [what, text, isResumed, answer] of [
+  ["a packet awaits what a turn that was just resumed takes over", PACKET, true, "recovers"],
+  ["a wake of a wait comes after a turn that was just resumed", "the line", true, "turn"],
+  ["a packet comes after any other turn that runs", PACKET, false, "turn"],
+])
+  test(what, async () => {
+    house.begin("r1");
+    resumed = isResumed;
+    assert.deepEqual(Object.keys(await wake({ text })), [answer]);
+  });
+
+test("a turn that was resumed long ago holds no packet up", async () => {
+  let now = 0;
+  mock.method(performance, "now", () => now);
+  move_in();
+  house.begin("r1");
+  resumed = true;
+  now = 30_000;
+  assert.deepEqual(await wake({ text: PACKET }), { turn: "ordinary" });
+  mock.restoreAll();
+});
 
 for (const [what, left] of [
   ["that somebody stopped", { status: "killed", abortedLastRun: true }],
