@@ -100,6 +100,8 @@ class ScriptedModel(BackgroundServer):
     errors: list[Exception] = field(default_factory=list)
     most: int = MOST_REQUESTS
     """Requests after which the script is going round in circles."""
+    is_stranger: Callable[[ModelRequest], bool] = lambda _: False
+    """Whether a request is none of the test's: it gets no answer, and is not kept."""
 
     def __post_init__(self) -> None:
         self._news = Condition()
@@ -140,6 +142,8 @@ class ScriptedModel(BackgroundServer):
             body=body,
             key=key,
         )
+        if self.is_stranger(request):
+            return next(self._numbers), "NO_REPLY"
         with self._news:
             number = next(self._numbers)
             self.requests.append(request)

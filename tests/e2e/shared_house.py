@@ -286,6 +286,8 @@ class SharedGateway:
         self._stack = ExitStack()
         self._house: House | None = None
         self._config: dict[str, Any] = {}
+        self._before: set[str] = set()
+        """Sessions of modules before: what ends there later is nothing to the next."""
         self.is_spoiled = False
         """Whether a test has failed with it: the next module gets another."""
 
@@ -309,12 +311,17 @@ class SharedGateway:
     def close(self) -> None:
         """End it; none that runs is fine."""
         self._house, self.is_spoiled = None, False
+        self._before.clear()
         self._stack.close()
 
     def _renew(self, used: House, settings: Mapping[str, str]) -> tuple[House, Scripts]:
         gateway, model, taskmem = used.gateway, used.model, used.taskmem
         gateway.end_commands()
         # A turn of the module before may still end: it meets no script, and its own daemon.
+        with gateway.rpc() as rpc:
+            listed = rpc.call("sessions.list", limit=1000)["sessions"]
+        self._before |= {each["key"] for each in listed} - {MAIN_SESSION}
+        model.is_stranger = lambda request: session_of(request) in self._before
         scripts = model.decide = Scripts()
         before = used.taskmem = replace(taskmem)
         room = replace(taskmem.room, number=taskmem.room.number + 1)
