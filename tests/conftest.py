@@ -73,10 +73,16 @@ def pytest_runtest_makereport(
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes long; begin with what takes longest of the rest.
 
-    So no worker has it left when others end.
+    So no worker has it left when others end. The packages of their own have long modules.
     """
     long_tests.leave_out_long(config, items)
-    items.sort(key=lambda item: [not item.get_closest_marker(m) for m in ("e2e", "crash")])
+    packages = config.rootpath / "plugins"
+    items.sort(
+        key=lambda item: (
+            *(not item.get_closest_marker(mark) for mark in ("e2e", "crash")),
+            not item.path.is_relative_to(packages),
+        )
+    )
 
 
 @pytest.fixture(autouse=True)
