@@ -23,6 +23,8 @@ from taskmem_hookspecs import TaskmemError
 
 _ESCAPED_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+_ODD_ARGUMENTS: Final = re.compile(r'"arguments"\s*:\s*[^\s{n]')
+"""Finds a line whose arguments may be neither an object nor null."""
 _TEXT_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
 """Also matches a string without an end, so that its quotes do not begin other strings."""
 MOST_BYTES: Final = 1024 * 1024
@@ -108,7 +110,24 @@ class _LinesOut:
 
 
 def _fit_for_parser(line: bytes) -> str:
-    return _replace_surrogates(_cut_deep_nesting(line.decode(errors="replace")))
+    text = _replace_surrogates(_cut_deep_nesting(line.decode(errors="replace")))
+    return _wrap_odd_arguments(text) if _ODD_ARGUMENTS.search(text) else text
+
+
+def _wrap_odd_arguments(line: str) -> str:
+    """Put arguments that are no object into one, as the SDK refuses the call without a word.
+
+    Source: https://github.com/PrefectHQ/fastmcp/issues/932
+    """
+    try:
+        call = json.loads(line)
+        given = call["params"]["arguments"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return line
+    if given is None or isinstance(given, dict):
+        return line
+    call["params"]["arguments"] = {"arguments": given}
+    return json.dumps(call) + "\n"
 
 
 def _replace_surrogates(line: str) -> str:

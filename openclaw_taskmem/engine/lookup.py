@@ -97,6 +97,32 @@ def find_by_words(context: Context, words: str, kinds: Sequence[str] = ("task",)
     )
 
 
+def find_named(context: Context, kind: str, name: str) -> str:
+    """Return the id of the one task or wait that an agent's words surely mean.
+
+    They are the beginning or end of an id, or a whole name: of the one task that has it, or of the
+    one that is open. Words that mean nothing are returned as they are.
+
+    Raises:
+        InvalidArguments: They mean several; the text lists them.
+    """
+    words = to_one_line(name)
+    if not words or _has_row(context, kind, words):
+        return name
+    found = _find_among(context, words, (kind,), ID_CANDIDATES, whole=True)
+    return name if found is None else found.id
+
+
+def _has_row(context: Context, kind: str, any_id: str) -> bool:
+    """Tell whether a task or wait has exactly that id, in this home or another."""
+    try:
+        return bool(
+            context.store.read_wait(any_id) if kind == "wait" else context.store.read_task(any_id)
+        )
+    except (TaskNotFound, WaitNotFound):
+        return False
+
+
 def _find_whole_id(context: Context, words: str, kinds: Sequence[str]) -> Found | None:
     """Return what has exactly that id, however old; None: nothing has.
 
@@ -110,10 +136,7 @@ def _find_whole_id(context: Context, words: str, kinds: Sequence[str]) -> Found 
     if kind == "wake":
         is_there = bool(store.find_wakes(WakeQuery(wake_ids=(words,), limit=1)))
     else:
-        try:
-            is_there = bool(store.read_wait(words) if kind == "wait" else store.read_task(words))
-        except (TaskNotFound, WaitNotFound):
-            is_there = False
+        is_there = _has_row(context, kind, words)
     return Found(kind, words) if is_there else None
 
 
@@ -124,10 +147,12 @@ def _find_among(
     most: int,
     *,
     implicit: bool | None = False,
+    whole: bool = False,
 ) -> Found | None:
     """Return the one that words mean, among so many newest waits and wakes; None: there is none.
 
-    `implicit`: None to look among implicit tasks, too.
+    `implicit`: None to look among implicit tasks, too. With `whole`, a part of a name is no name,
+    and of tasks with one name the open one is meant.
 
     Raises:
         InvalidArguments: They may mean several; the text lists them.
@@ -152,8 +177,12 @@ def _find_among(
         lambda each: not words.isdecimal() and names.get(each.id, "").startswith(wanted),
         lambda each: not words.isdecimal() and wanted in names.get(each.id, ""),
     )
-    for match in matches:
+    ended = {task.task_id for task in tasks if task.status.terminal}
+    for match in matches[:2] if whole else matches:
         found = [each for each in ids if match(each)]
+        still_open = [each for each in found if each.id not in ended]
+        if whole and len(still_open) == 1:
+            return still_open[0]
         if len(found) == 1:
             return found[0]
         if found:

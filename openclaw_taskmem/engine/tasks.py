@@ -69,11 +69,12 @@ def register_new_task(
     caller: Caller,
     segmented: bool = False,
     role: str | None = None,
+    done: frozenset[int] = frozenset(),
 ) -> Task:
     """Register an active task and return it; a gateway's agent begins a run of it.
 
     With a `role`, its run is queued for that role instead, and the caller must claim it like
-    anybody else.
+    anybody else. `done`: steps that are done from the start, from 0.
 
     Raises:
         InvalidArguments: It requires an artifact that could never be proved.
@@ -82,7 +83,15 @@ def register_new_task(
     _guard_more_tasks(context, caller)
     folders = [caller.folder] if caller.folder else []
     build = partial(
-        _build_registration, context, name, plan, metadata, caller, segmented=segmented, role=role
+        _build_registration,
+        context,
+        name,
+        plan,
+        metadata,
+        caller,
+        segmented=segmented,
+        role=role,
+        done=done,
     )
 
     def register(
@@ -114,6 +123,7 @@ def _build_registration(
     *,
     segmented: bool,
     role: str | None,
+    done: frozenset[int],
     covered: tuple[TaskFacts, Run] | None,
     now: datetime,
 ) -> Change:
@@ -126,6 +136,7 @@ def _build_registration(
             metadata=metadata,
             caller=caller,
             segmented=segmented,
+            done=done,
             now=now,
         )
     change = lifecycle.build_task(
@@ -137,6 +148,7 @@ def _build_registration(
         host=caller.host,
         now=now,
         request=caller.request,
+        done=done,
     )
     (task,) = change.tasks
     run_id = context.new_id("run", now)
@@ -403,10 +415,13 @@ def revise_task_plan(
     artifacts: Sequence[JsonValue] | None,
     token: int | None,
     caller: Caller,
+    done: frozenset[int] = frozenset(),
+    reopened: frozenset[int] = frozenset(),
 ) -> RevisionResult:
     """Replace a task's plan; return the task and what became of its marks.
 
-    `artifacts` replaces the artifacts in the task's metadata; None: those stay.
+    `artifacts` replaces the artifacts in the task's metadata; None: those stay. `done` and
+    `reopened`: steps of the new plan, from 0, whose marks the caller says.
 
     Raises:
         InvalidArguments: An artifact could never be proved.
@@ -430,6 +445,8 @@ def revise_task_plan(
             artifacts=artifacts,
             token=token,
             policy=context.policies.runs,
+            done=done,
+            reopened=reopened,
         )
 
     return context.update_task(task_id, revise)

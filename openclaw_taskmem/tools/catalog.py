@@ -7,30 +7,36 @@ docs/origins.md, "Tools and their answers".
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Final, cast
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final, NamedTuple, cast
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import UnknownTool
+from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import format_count, quote_line
+from openclaw_taskmem.engine import lookup
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_guards import renew_lease
 from openclaw_taskmem.tools import forms, recall, runs, tasks, waits
+from openclaw_taskmem.tools.arguments import has_surrogate, read_arguments
 from openclaw_taskmem.tools.tool import Answer, RunlessAnswer, Tool
+from taskmem_hookspecs import InvalidArguments
 from taskmem_hookspecs.errors import TaskmemError
 
 log = logging.getLogger(__name__)
 
 
-def answer_call(context: Context, name: str, given: Mapping[str, object], caller: Caller) -> Answer:
+def answer_call(context: Context, name: str, given: object, caller: Caller) -> Answer:
     """Call a tool and return its answer; renew the lease of the caller's run.
 
     Raises:
         TaskmemError: The call was refused; the text says why and what to do.
     """
     tool = find_tool(name)
-    safe, removed = forms.prepare_arguments(given, tool.input_schema)
-    form = forms.fill_form(tool.form, safe)
+    read = read_arguments(given, forms.list_arguments(tool.form), _HomeLookup(context, caller))
+    form = forms.fill_form(tool.form, read.arguments)
     if form.session_key:
         named = context.sessions.to_canonical(form.session_key)
         reached = context.reaches(caller.host, named)
@@ -42,12 +48,40 @@ def answer_call(context: Context, name: str, given: Mapping[str, object], caller
         if not isinstance(answered, RunlessAnswer):
             _renew_caller_lease(context, form, answered, caller)
     answer = answered.answer if isinstance(answered, RunlessAnswer) else answered
-    if removed:
-        answer["message"] = (
-            f"{answer['message']} {format_count(removed, 'secret')} in the text "
-            f"{'was' if removed == 1 else 'were'} replaced before anything was stored."
+    sentences = [str(answer["message"])]
+    if read.masked:
+        sentences.append(
+            f"{format_count(read.masked, 'secret')} in the text "
+            f"{'was' if read.masked == 1 else 'were'} replaced before anything was stored."
         )
+    if read.notes:
+        sentences.append(scrub(f"Read {'; '.join(dict.fromkeys(read.notes))}."))
+    answer["message"] = " ".join(sentences)
     return answer
+
+
+class _HomeLookup(NamedTuple):
+    """Finds tasks, waits and steps that a call names by words."""
+
+    context: Context
+    caller: Caller
+
+    def find_id(self, kind: str, name: str) -> str:
+        """Return the id of the one task or wait that a shortened id or a name means.
+
+        Raises:
+            TaskNotFound: None is meant.
+            InvalidArguments: Several are, and the text lists them.
+        """
+        return lookup.find_named(self.context, kind, name)
+
+    def read_plan(self, task_id: str) -> Sequence[str]:
+        """Return a task's steps.
+
+        Raises:
+            TaskNotFound: No task has that id.
+        """
+        return self.context.store.read_task(task_id).task.plan
 
 
 def _renew_caller_lease(context: Context, form: forms.Form, answer: Answer, caller: Caller) -> None:
@@ -81,23 +115,46 @@ def list_offered(profile: str, *, recalls: bool) -> tuple[Tool, ...]:
 def needs_outside_look(name: str, given: object = None) -> bool:
     """Tell whether a call looks at targets or artifacts; False for an unknown tool."""
     named = cast("Mapping[str, object]", given if isinstance(given, Mapping) else {})
-    tool = _TOOLS_BY_NAME.get(name)
+    tool = _TOOLS_BY_NAME.get(name) or _TOOLS_BY_NAME.get(_strip_name(name))
     return tool is not None and tool.looks(named)
 
 
 def find_tool(name: str) -> Tool:
-    """Return the tool with a name.
+    """Return the tool with a name, which may be written as hosts and models write it.
+
+    "mcp__taskmem__task_update", "functions.task-update" and "taskUpdate" are `task_update`.
 
     Raises:
-        TaskmemError: There is none, and the text lists the tools; or it is no name.
+        TaskmemError: There is none, and the text lists the tools, the most alike first; or it is
+            no name.
     """
-    if tool := _TOOLS_BY_NAME.get(name):
+    if tool := _TOOLS_BY_NAME.get(name) or _TOOLS_BY_NAME.get(_strip_name(name)):
         return tool
-    forms.check_tool_name(name)
-    known = ", ".join(tool.name for tool in TOOLS)
-    raise UnknownTool(f"There is no tool {quote_line(name, 80)}; the tools are: {known}.")
+    if has_surrogate(name):
+        raise InvalidArguments(
+            "The tool's name holds half a character (a lone surrogate); give the name "
+            "as the list of tools has it."
+        )
+    by_words = {_sort_words(tool.name): tool.name for tool in TOOLS}
+    wanted = _sort_words(_strip_name(name.partition("(")[0]))
+    alike = [by_words[words] for words in get_close_matches(wanted, by_words, n=1)]
+    listed = ", ".join(dict.fromkeys((*alike, *by_words.values())))
+    raise UnknownTool(f"There is no tool {quote_line(name, 80)}; the tools are: {listed}.")
 
 
+def _strip_name(name: str) -> str:
+    """Return a tool's name in our own letters, without what hosts put before it."""
+    words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+", name.strip())
+    start = next((n for n, word in enumerate(words) if not _HOST_WORD.fullmatch(word.lower())), 0)
+    return "_".join(words[start:]).lower()
+
+
+def _sort_words(name: str) -> str:
+    return "_".join(sorted(name.split("_")))
+
+
+_HOST_WORD: Final = re.compile(r"mcp[0-9]*|taskmem|openclaw|functions?|tools?|default|api")
+"""Words that hosts put before a tool's name."""
 _DEFAULT: Final = (*tasks.TOOLS, *waits.TOOLS)
 TOOLS: Final = (*_DEFAULT, recall.TOOL, *runs.TOOLS)
 _TOOLS_BY_NAME: Final = {tool.name: tool for tool in TOOLS}

@@ -1,13 +1,11 @@
-"""Clean the arguments of a tool call, and fill the tool's form with them.
+"""The form of each tool: its arguments, their limits, and the JSON schema that is made of it.
 
-Each tool's JSON schema is built from its form. Limits: name 200 characters, 200 steps of 500,
+Limits: name 200 characters, 200 steps of 500,
 message and metadata 64 KiB.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import NoneType
@@ -30,167 +28,14 @@ from openclaw_taskmem.domain.callers import AGENT, USER
 from openclaw_taskmem.domain.conditions.conditions import MAX_SIDES
 from openclaw_taskmem.domain.conditions.targets import is_queue
 from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts
-from openclaw_taskmem.domain.text.redaction import MASK, scrub_json
 from openclaw_taskmem.domain.text.texts import require_visible_text
 from openclaw_taskmem.domain.views.user_actions import LONGEST_ANSWER
+from openclaw_taskmem.tools.arguments import NOTHING_WRITTEN
 from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
-
-MOST_CHARS: Final = 65_536
-"""Characters of one text, at most; the forms' own limits, in bytes, are lower."""
-DEPTH: Final = 32
-"""Levels of nesting, at most."""
-MOST_VALUES: Final = 40_000
-"""Values in one call, at most; metadata of the largest size has fewer."""
-
-_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
 class ReservedKey(InvalidArguments):
     """Metadata would overwrite one of the task's own keys."""
-
-
-def prepare_arguments(
-    arguments: Mapping[str, object], schema: Mapping[str, JsonValue]
-) -> tuple[dict[str, JsonValue], int]:
-    """Mask credentials in arguments; return the arguments and the number of credentials.
-
-    Lone surrogates are replaced by U+FFFD. A text is converted if the `schema` asks for another
-    type, such as a number.
-
-    Raises:
-        InvalidArguments: They are nested too deeply, too many, or no JSON, or a text is too long or
-            contains NUL.
-    """
-    _check_value_count(arguments)
-    given = cast("dict[str, JsonValue]", _clean_value(dict(arguments), DEPTH))
-    kinds = cast("Mapping[str, Mapping[str, JsonValue]]", schema["properties"])
-    fitted: dict[str, JsonValue] = {
-        name: _fit_value(value, kinds[name]) if name in kinds else value
-        for name, value in given.items()
-    }
-    clean = given if fitted == given else _clean_value(fitted, DEPTH)
-    safe = scrub_json(clean)
-    assert isinstance(safe, dict)  # noqa: S101 - a mapping stays one
-    return safe, 0 if safe == clean else max(0, _count_masks(safe) - _count_masks(clean))
-
-
-def check_tool_name(name: str) -> None:
-    """Refuse a tool name that contains a lone surrogate.
-
-    Raises:
-        InvalidArguments: It contains one.
-    """
-    if _SURROGATE.search(name):
-        raise InvalidArguments(
-            "The tool's name holds half a character (a lone surrogate); give the name "
-            "as the list of tools has it."
-        )
-
-
-def _check_value_count(arguments: Mapping[str, object]) -> None:
-    """Refuse a call with too many values, before time is spent on each.
-
-    Raises:
-        InvalidArguments: There are too many.
-    """
-    left, seen = [*arguments.values()], 0
-    while left:
-        value, seen = left.pop(), seen + 1
-        if isinstance(value, dict):
-            left += cast("dict[str, object]", value).values()
-        elif isinstance(value, list):
-            left += cast("list[object]", value)
-        if seen + len(left) > MOST_VALUES:
-            raise InvalidArguments(
-                f"The arguments have more than {MOST_VALUES:,} values; put them into a "
-                "file and name the file. Nothing was written."
-            )
-
-
-_NUMBER: Final = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
-_ENTRY: Final = re.compile(r"^(?:[-*•]\s+|\[ \]\s+|[0-9]{1,3}[.)]\s+)+")
-
-
-def _fit_value(value: JsonValue, asked: Mapping[str, JsonValue]) -> JsonValue:
-    """Convert a text to the type that a schema asks for.
-
-    `"5"` becomes a number, `"true"` a boolean, and a text of JSON a list or an object. A list of
-    texts may also be one text with an entry per line, or with numbered entries. What does not fit
-    is left for the form to refuse.
-    """
-    kind = asked.get("type")
-    text = value.strip() if isinstance(value, str) else ""
-    if kind == "array":
-        items = cast("Mapping[str, JsonValue]", asked.get("items") or {})
-        value = _split_entries(text, items.get("type")) or value
-        if isinstance(value, list):
-            return [_fit_value(item, items) for item in value]
-        return value
-    if kind in ("integer", "number") and _NUMBER.fullmatch(text):
-        whole = float(text).is_integer() and kind == "integer"
-        return int(float(text)) if whole else float(text)
-    if kind == "boolean" and text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    read = _read_json(text) if kind == "object" else None
-    return read if isinstance(read, dict) else value
-
-
-def _read_json(text: str) -> JsonValue:
-    try:
-        return cast("JsonValue", json.loads(text)) if text[:1] in "[{" else None
-    except (ValueError, RecursionError):
-        return None
-
-
-def _split_entries(text: str, kind: JsonValue) -> list[JsonValue]:
-    """Split a list that was written as one text into its entries."""
-    read = _read_json(text)
-    if isinstance(read, list):
-        return read
-    if kind == "integer":
-        return [entry for entry in re.split(r"[\s,]+", text) if entry]
-    if "\n" not in text and text.startswith(("1. ", "1) ")):
-        text = re.sub(r"[,;]?\s+(?=[0-9]{1,3}[.)]\s)", "\n", text)
-    lines = [line.strip() for line in text.splitlines()]
-    return [_ENTRY.sub("", line) or line for line in lines if line]
-
-
-def _clean_value(value: object, depth: int) -> JsonValue:
-    if isinstance(value, str):
-        if len(value) > MOST_CHARS:
-            raise InvalidArguments(
-                f"A text has {len(value):,} characters, and no argument takes that "
-                "many; shorten it, or put the long part into a file and name the "
-                "file. Nothing was written."
-            )
-        if "\x00" in value:
-            raise InvalidArguments(
-                "A text holds a NUL character; remove it and call again. Nothing was written."
-            )
-        return _SURROGATE.sub("\ufffd", value)
-    if depth == 0:
-        raise InvalidArguments(
-            f"The arguments are nested more than {DEPTH} levels deep; flatten them. "
-            "Nothing was written."
-        )
-    if isinstance(value, dict):
-        entries = cast("dict[str, object]", value)
-        return {
-            str(_clean_value(key, depth - 1)): _clean_value(item, depth - 1)
-            for key, item in entries.items()
-        }
-    if isinstance(value, list):
-        items = cast("list[object]", value)
-        return [_clean_value(item, depth - 1) for item in items]
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    raise InvalidArguments(
-        f"{type(value).__name__} is no JSON; send a value that JSON has. Nothing was written."
-    )
-
-
-def _count_masks(value: JsonValue) -> int:
-    return json.dumps(value).count(MASK)
 
 
 # --- forms of tasks ------------------------------------------------------------------------
@@ -202,7 +47,6 @@ STEP_CHARS: Final = 500
 MOST_LISTED: Final = 100
 MOST_FAULTS: Final = 3
 """Faults that one refusal names."""
-NOTHING_WRITTEN: Final = "Nothing was written."
 
 
 def _require_small(text: str) -> str:
@@ -253,6 +97,10 @@ def refuse_user_role(role: str) -> str:
 
 RoleName = Annotated[str, AfterValidator(_parse_role)]
 Token = Annotated[int | None, Field(description="Of your claim, if you made one.")]
+_HIDING_KEY: Final = "unlisted"
+"""In a field's schema: it is taken, but no schema lists it."""
+Marks = Annotated[Numbers | None, Field(json_schema_extra={_HIDING_KEY: True})]
+"""Steps of a plan that its own objects mark, from 1."""
 
 
 _NAMELESS_ARTIFACT: Final = (
@@ -290,9 +138,19 @@ def _require_named(item: JsonValue) -> JsonValue:
 Artifact = Annotated[
     JsonValue,
     AfterValidator(_require_named),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]}),
+    WithJsonSchema({"type": "string"}),
 ]
-Metadata = Annotated[dict[str, JsonValue], AfterValidator(_refuse_reserved_keys)]
+"""A path, URL or command; also an object with a path and a checksum."""
+Metadata = Annotated[
+    dict[str, JsonValue],
+    AfterValidator(_refuse_reserved_keys),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "properties": {"artifacts": {"type": "array", "items": {"type": "string"}}},
+        }
+    ),
+]
 
 
 class Form(BaseModel):
@@ -319,6 +177,7 @@ class TaskRegister(Form):
         Annotated[RoleName, AfterValidator(refuse_user_role)] | None,
         Field(description="Queue it for this role."),
     ] = None
+    completed_steps: Marks = None
 
 
 class TaskUpdate(Form):
@@ -384,21 +243,25 @@ class TaskPlanUpdate(Form):
         list[Artifact] | None, Field(description="Replaces metadata.artifacts; [] withdraws all.")
     ] = None
     token: Token = None
+    completed_steps: Marks = None
+    reopened_steps: Marks = None
 
 
 class TaskList(Form):
     """Arguments of `task_list`."""
 
     status: Annotated[str, Field(description="A status, all, implicit or waiting.")] = "active"
-    limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = 10
+    limit: Annotated[int, Field(ge=1, le=MOST_LISTED, description="1 to 100; else 10.")] = 10
 
 
 class MemoryRecall(Form):
     """Arguments of `memory_recall`."""
 
     query: Annotated[Text, Field(description='"how to add an SSH key on GitHub"')]
-    limit: Annotated[int, Field(ge=1, le=20)] = 3
-    recency_bias: Annotated[float, Field(ge=0, le=1, description="1: prefer the newest.")] = 0.5
+    limit: Annotated[int, Field(ge=1, le=20, description="1 to 20; else 3.")] = 3
+    recency_bias: Annotated[float, Field(ge=0, le=1, description="0 to 1: prefer the newest.")] = (
+        0.5
+    )
 
 
 def fill_form(form: type[Form], arguments: dict[str, JsonValue]) -> Form:
@@ -474,16 +337,46 @@ _GIVEN_TYPES: Final[Mapping[type, str]] = {
 
 
 @cache
-def build_schema(form: type[Form]) -> dict[str, JsonValue]:
-    """Return a form's JSON schema, small: schemas are read in every session.
+def list_arguments(form: type[Form]) -> dict[str, JsonValue]:
+    """Return the JSON schema of all arguments that a form takes, to read calls by.
 
     It is made once, and all callers share it: nobody may change it.
     """
-    made = form.model_json_schema()
-    compact = _compact_schema(made)
-    assert isinstance(compact, dict)  # noqa: S101 - a schema is an object
-    compact.pop("description", None)
-    return compact
+    return cast("dict[str, JsonValue]", _compact_schema(form.model_json_schema()))
+
+
+@cache
+def build_schema(form: type[Form]) -> dict[str, JsonValue]:
+    """Return the JSON schema of a form as hosts are given it.
+
+    It is small, since each session reads it, and has only what every provider takes: types, names,
+    descriptions, choices. Limits and defaults are told in words, and checked by the form.
+    Source: docs/tools.md, "Schemas".
+
+    It is made once, and all callers share it: nobody may change it.
+    """
+    made = list_arguments(form)
+    fields = cast("dict[str, dict[str, JsonValue]]", made["properties"])
+    listed: JsonValue = {
+        name: _keep_common_keywords(field)
+        for name, field in fields.items()
+        if _HIDING_KEY not in field
+    }
+    required = {"required": made["required"]} if "required" in made else {}
+    return {"type": "object", "properties": listed, **required}
+
+
+_COMMON_KEYWORDS: Final = ("type", "description", "enum", "items", "properties", "required")
+
+
+def _keep_common_keywords(field: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    kept = {word: field[word] for word in _COMMON_KEYWORDS if word in field}
+    if "items" in kept:
+        kept["items"] = _keep_common_keywords(cast("dict[str, JsonValue]", kept["items"]))
+    if "properties" in kept:
+        within = cast("dict[str, dict[str, JsonValue]]", kept["properties"])
+        kept["properties"] = {name: _keep_common_keywords(field) for name, field in within.items()}
+    return kept
 
 
 def add_to_description(
@@ -525,12 +418,26 @@ CONDITION_CHARS: Final = 2000
 LONGEST_WAIT: Final = 30 * 86_400
 """Seconds that a wait may last, and that may lie between two looks, at most."""
 
+_SIGNAL_FIELDS: Final[dict[str, JsonValue]] = {
+    "text": {"type": "string"},
+    "gone": {"type": "boolean"},
+    "regex": {"type": "string"},
+    "exit": {"type": "string"},
+    "prompt": {"type": "boolean"},
+    "asks": {"type": "string"},
+    "quiet": {"type": "number"},
+    "percent": {"type": "number"},
+    "number": {"type": "string"},
+    "op": {"type": "string"},
+    "value": {"type": "number"},
+}
+
 TargetText = Annotated[NonBlankText, Field(max_length=5000)]
 Condition = Annotated[StrippedText, Field(max_length=CONDITION_CHARS)]
 Signals = Annotated[
     list[dict[str, JsonValue]],
     Field(min_length=1, max_length=MAX_SIDES),
-    WithJsonSchema({"type": "array", "items": {"type": "object"}}),
+    WithJsonSchema({"type": "array", "items": {"type": "object", "properties": _SIGNAL_FIELDS}}),
 ]
 FORMS_HELP: Final = (
     '"text" appears (put it in double quotes) or "text" is gone (seen before, not now) '
@@ -565,9 +472,11 @@ class SmartWait(Form):
             '{"number","op","value"}'
         ),
     ] = None
-    timeout: Annotated[Seconds, Field(description="Seconds.")] = 300
+    timeout: Annotated[Seconds, Field(description="Seconds; else 300.")] = 300
     task_id: Annotated[Id | None, Field(description="The task it is for.")] = None
-    poll_interval: Annotated[Seconds, Field(description="Longest seconds between looks.")] = 2.0
+    poll_interval: Annotated[
+        Seconds, Field(description="Longest seconds between looks; else 2.")
+    ] = 2.0
 
     @model_validator(mode="after")
     def _require_one_condition(self) -> SmartWait:

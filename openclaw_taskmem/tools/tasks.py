@@ -171,6 +171,7 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
         caller=caller,
         segmented=form.segmented,
         role=form.role,
+        done=_to_marks(form.completed_steps, plan_),
     )
     unlimited = ""
     if form.segmented and caller.gateway_owner is None and form.role is None:
@@ -195,6 +196,17 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
             f"{_describe_queue(context, task, form.role)}"
         ),
     }
+
+
+def _to_marks(numbers: Sequence[int] | None, plan: Sequence[str]) -> frozenset[int]:
+    """Return steps, numbered from 1, as marks, counted from 0; what a cut has left out is none.
+
+    Raises:
+        InvalidArguments: A number is below 1.
+    """
+    if any(number < 1 for number in numbers or ()):
+        raise InvalidArguments("Steps are numbered from 1. Nothing was written.")
+    return frozenset(number - 1 for number in numbers or () if number <= len(plan))
 
 
 def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Answer | RunlessAnswer:
@@ -325,6 +337,8 @@ def task_plan_update(context: Context, form: forms.TaskPlanUpdate, caller: Calle
         artifacts=form.artifacts,
         token=form.token,
         caller=caller,
+        done=_to_marks(form.completed_steps, form.new_plan),
+        reopened=_to_marks(form.reopened_steps, form.new_plan),
     )
     task, remap = revised.task, revised.remap
     answer = f"Plan revised: {format_count(len(task.plan), 'step')}"

@@ -284,7 +284,7 @@ def test_what_was_said_is_shown_whole_and_below_its_author(home: Path) -> None:
         (["call", "task_list", "{nonsense"], "no JSON"),
         (["call", "task_list", "[]"], "JSON object"),
         (["call", "task_forget"], "There is no tool"),
-        (["call", "task_list", '{"limit": 0}'], "limit must be at least 1"),
+        (["call", "task_list", '{"limit": -1}'], "limit must be at least 1"),
         (["show", "task_none"], 'No task or wait or wake is called "task_none"'),
         (["events", "--limit", "0"], "limit must be a whole number from 1"),
     ],

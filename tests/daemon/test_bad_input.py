@@ -63,7 +63,6 @@ REFUSED = {
     "register: nothing": ("task_register", {}),
     "register: blank name": register(name=" \t\n"),
     "register: name too long": register(name="x" * 201),
-    "register: name a number": register(name=5),
     "register: NUL in the name": register(name="De\x00ploy"),
     "register: empty plan": register(plan=[]),
     "register: plan a number": register(plan=5),
@@ -81,29 +80,24 @@ REFUSED = {
         metadata={"own": 1, "last_wait_state": None, "active_wait_ids": None}
     ),
     "register: an unknown argument": register(priority="high"),
-    "register: blank session": register(session_key=" "),
     "register: many faults": register(name="", plan=["", " "], priority=1, due=2),
     # task_update
     "update: only the id": update(),
     "update: no id": ("task_update", {"message": "Done."}),
     "update: blank id": update(task_id=" ", message="Done."),
     "update: unknown id": update(task_id="task_nobody", message="Done."),
-    "update: id a number": update(task_id=1, message="Done."),
     "update: id too long": update(task_id="x" * 201, message="Done."),
     "update: blank message": update(message=" "),
     "update: message of 900 KB": update(message=HUGE),
     "update: message an object": update(message={"text": "Done."}),
     "update: blank query": update(query="\n"),
-    "update: query a list": update(query=["where?"]),
     "update: unknown status": update(status="odd"),
     "update: blank status": update(status=" "),
     "update: empty status": update(status=""),
     "update: status too long": update(status="active" * 1000),
     "update: bad status, good message": update(status="stuck", message="Done."),
-    "update: steps a number": update(completed_steps=1),
     "update: steps of booleans": update(completed_steps=[True]),
     "update: steps of texts": update(completed_steps=["one"]),
-    "update: steps of fractions": update(completed_steps=[1.0]),
     "update: no steps": update(completed_steps=[]),
     "update: step 0": update(completed_steps=[0]),
     "update: step below 0": update(reopened_steps=[-1]),
@@ -123,13 +117,11 @@ REFUSED = {
     "revise: nothing": ("task_plan_update", {}),
     "revise: blank reason": revise(reason=""),
     "revise: empty plan": revise(new_plan=[]),
-    "revise: plan an object": revise(new_plan={}),
     "revise: unknown id": revise(task_id="task_nobody"),
     "revise: an ended task": revise(task_id="ENDED"),
     "revise: an unknown argument": revise(author="user"),
     # task_list
     "list: unknown status": ("task_list", {"status": "open"}),
-    "list: limit 0": ("task_list", {"limit": 0}),
     "list: limit too large": ("task_list", {"limit": 101}),
     "list: limit a boolean": ("task_list", {"limit": True}),
     "list: limit a fraction": ("task_list", {"limit": 1.5}),
@@ -137,7 +129,6 @@ REFUSED = {
     # memory_recall
     "recall: nothing": ("memory_recall", {}),
     "recall: blank query": recall(query=" "),
-    "recall: limit 0": recall(limit=0),
     "recall: limit too large": recall(limit=21),
     "recall: bias NaN": recall(recency_bias=NAN),
     "recall: bias below 0": recall(recency_bias=-0.1),
@@ -159,38 +150,31 @@ REFUSED = {
     "wait: condition null": wait(wake_when=None),
     "wait: condition too long": wait(wake_when=f'"{"x" * 2000}" appears'),
     "wait: condition that text cannot settle": wait(wake_when="the button turns green"),
-    "wait: timeout 0": wait(timeout=0),
     "wait: timeout NaN": wait(timeout=NAN),
     "wait: timeout infinite": wait(timeout=float("inf")),
     "wait: timeout of more than 30 days": wait(timeout=30 * DAY + 1),
     "wait: timeout a boolean": wait(timeout=True),
     "wait: timeout a text": wait(timeout="a minute"),
-    "wait: interval 0": wait(poll_interval=0),
     "wait: interval of more than 30 days": wait(poll_interval=30 * DAY + 1),
     "wait: interval a text": wait(poll_interval="often"),
     "wait: unknown task": wait(task_id="task_nobody"),
     "wait: an ended task": wait(task_id="ENDED"),
-    "wait: blank task": wait(task_id=" "),
     "wait: an unknown argument": wait(wake_on=READY),
     "wait: many faults": wait(target="", wake_when="", timeout=0, poll_interval=0),
     # wait_update
     "rearm: no id": ("wait_update", {"timeout": 60}),
     "rearm: blank id": rearm(wait_id=" "),
     "rearm: unknown id": rearm(wait_id="wait_nobody"),
-    "rearm: blank condition": rearm(wake_when=" "),
     "rearm: condition that text cannot settle": rearm(wake_when="it looks better"),
-    "rearm: timeout 0": rearm(timeout=0),
     "rearm: timeout NaN": rearm(timeout=NAN),
     "rearm: timeout absurd": rearm(timeout=1e12),
-    "rearm: bad timeout, good condition": rearm(timeout=0, wake_when=READY),
-    "rearm: blank message": rearm(message=""),
     "rearm: a wait of an ended task": rearm(wait_id="LATE"),
+    "rearm: bad timeout, good condition": rearm(timeout=-1, wake_when=READY),
     "rearm: another target": rearm(target="screen"),
     # wait_cancel
     "cancel: nothing": ("wait_cancel", {}),
     "cancel: blank id": cancel(wait_id=""),
     "cancel: unknown id": cancel(wait_id="wait_nobody"),
-    "cancel: blank reason": cancel(reason=" "),
     "cancel: an unknown argument": cancel(why="No longer needed."),
 }
 
@@ -304,9 +288,9 @@ def test_arguments_that_are_no_object_are_refused(daemon, link, lines, arguments
     with pytest.raises(LinkError, match="an object") as refused:
         link.call("call", {"tool": "task_list", "arguments": arguments}, PATIENCE)
     assert refused.value.name == "invalid_arguments"
-    answer = lines.ask("tools/call", name="task_list", arguments=arguments)
-    # To MCP no arguments are as good as an empty object.
-    assert ("error" in answer) == (arguments is not None)
+    failed, _ = lines.call("task_list", arguments)
+    # To MCP no arguments, and a text of an object, are as good as the object.
+    assert failed == (arguments not in (None, "{}"))
     assert contents(daemon.home) == before
     assert lines.call("task_list", {})[0] is False
 

@@ -132,7 +132,8 @@ def test_what_was_seen_counts_only_for_a_moment(
     store.clock, store.delays = FakeClock(), []
     world = World(store, store.clock, plugins=[("witness", witness)])
     task = world.register(metadata=WRITE)
-    store.delays = [0.0, waited]
+    # Its id, which is short here, is looked up first.
+    store.delays = [0.0, 0.0, waited]
 
     assert complete(world, task) is TaskStatus.COMPLETED
     assert len(witness.seen) == looks

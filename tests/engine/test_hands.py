@@ -73,7 +73,7 @@ def test_who_claims_what_was_handed_on_is_given_the_note() -> None:
     assert "Read the note of who handed it to you." in answer["message"]
 
 
-@pytest.mark.parametrize("role", ["user\u200b", "dev\u202e", "a\nb", "\x1b[31m", "", "r" * 65])
+@pytest.mark.parametrize("role", ["user\u200b", "dev\u202e", "a\nb", "\x1b[31m", "r" * 65])
 def test_a_role_that_looks_like_another_is_none(session: Session, role: str) -> None:
     task = session.works()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.config import list_defaults, list_variables
 from openclaw_taskmem.tools.catalog import TOOLS
+from openclaw_taskmem.tools.forms import list_arguments
 from taskmem_hookspecs.errors import TaskmemError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -211,10 +212,10 @@ def test_the_page_of_tools_has_each_argument(tool) -> None:
     said = {
         row[0].strip("`"): row[1] for row in tables(sections()[tool.name]) if row[0].startswith("`")
     }
-    schema = tool.input_schema
+    schema, taken = tool.input_schema, list_arguments(tool.form)["properties"]
     wanted = {
-        name: "required" if name in schema.get("required", []) else _default(field.get("default"))
-        for name, field in schema["properties"].items()
+        name: "required" if name in schema.get("required", []) else _default(taken[name])
+        for name in schema["properties"]
     }
     assert said == wanted
 
@@ -224,7 +225,8 @@ def list_errors(base: type[TaskmemError]) -> list[type[TaskmemError]]:
     return [base, *(each for sub in base.__subclasses__() for each in list_errors(sub))]
 
 
-def _default(value: object) -> str:
+def _default(field: Mapping[str, object]) -> str:
+    value = field.get("default")
     return "" if value is None else str(value).lower()
 
 

@@ -1,44 +1,167 @@
-"""Which texts are read as the numbers, lists and objects that they hold."""
+"""How the arguments of a call are read: what has one meaning is taken, what has two is refused."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from openclaw_taskmem.tools import catalog, forms
-from taskmem_hookspecs import InvalidArguments
+from openclaw_taskmem.tools.arguments import CallArguments, read_arguments
+from taskmem_hookspecs import InvalidArguments, TaskNotFound
+from tests.support.long_tests import choose_count
+from tests.support.world import World
+
+TASK = "task_1kjkb3q000bgeqtr"
+OTHER = "task_1kjkb3q000bgeqts"
+WAIT = "wait_1kjkb3q000bgeqtr"
+PLAN = ("Build the image", "Push it", "Deploy", "Announce it", "Tidy up")
+NAMES = {"Deploy site": TASK, "1kjkb3q000bg": TASK, "geqtr": TASK}
 
 
-def prepare(tool: str, **given: object) -> dict[str, Any]:
-    safe, _ = forms.prepare_arguments(given, catalog.find_tool(tool).input_schema)
-    return safe
+class Home:
+    """A home with two tasks and a wait."""
+
+    def find_id(self, kind: str, name: str) -> str:
+        if kind == "task" and name in NAMES:
+            return NAMES[name]
+        return name
+
+    def read_plan(self, task_id: str) -> Sequence[str]:
+        if task_id not in (TASK, OTHER):
+            raise TaskNotFound(f"There is no task {task_id}")
+        return PLAN
+
+
+def read(tool: str, given: object) -> CallArguments:
+    return read_arguments(given, forms.list_arguments(catalog.find_tool(tool).form), Home())
+
+
+def take(tool: str, /, **given: object) -> dict[str, Any]:
+    return read(tool, given).arguments
+
+
+# --- values of another type ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("tool", "name", "given", "taken"),
     [
         ("smart_wait", "timeout", "300", 300),
+        ("smart_wait", "timeout", 60.0, 60),
         ("smart_wait", "poll_interval", " 0.5 ", 0.5),
         ("task_list", "limit", "5", 5),
         ("task_list", "limit", "5.0", 5),
+        ("task_list", "limit", 5.0, 5),
         ("task_list", "limit", "-1", -1),
-        ("task_update", "completed_steps", ["1", 2], [1, 2]),
-        ("task_update", "completed_steps", "[1, 2]", [1, 2]),
-        ("task_update", "completed_steps", "1, 2", [1, 2]),
+        ("task_list", "limit", [5], 5),
         ("task_update", "token", "7", 7),
+        ("task_update", "message", 300, "300"),
+        ("task_update", "message", ["Built."], "Built."),
         ("task_register", "segmented", "True", True),
+        ("task_register", "segmented", 1, True),
+        ("task_register", "segmented", "no", False),
         ("task_register", "metadata", '{"repo": "x"}', {"repo": "x"}),
+        ("task_update", "artifacts", "out/a.txt", ["out/a.txt"]),
+        ("task_update", "artifacts", [{"path": "out/a.txt"}], ["out/a.txt"]),
+        ("task_update", "ask_options", [{"label": "Yes"}, {"label": "No"}], ["Yes", "No"]),
+        ("task_step_done", "outcome", "Completed", "done"),
+        ("task_step_done", "outcome", "more tools", "more_tools"),
+        ("smart_wait", "signals", {"exit": 0.0}, [{"exit": 0}]),
+        ("smart_wait", "signals", '[{"percent": "80"}]', [{"percent": 80}]),
+        ("smart_wait", "signals", [{"exit": "0", "text": None}], [{"exit": 0}]),
     ],
 )
-def test_a_text_is_taken_for_what_it_holds(
+def test_a_value_is_taken_in_the_type_that_is_asked(
     tool: str, name: str, given: object, taken: object
 ) -> None:
-    assert prepare(tool, **{name: given}) == {name: taken}
+    assert take(tool, **{name: given}) == {name: taken}
+
+
+@pytest.mark.parametrize("empty", [None, "", " ", "null", "None", [], "undefined"])
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [
+        ("task_register", "role"),
+        ("task_register", "metadata"),
+        ("task_update", "status"),
+        ("task_update", "completed_steps"),
+        ("task_update", "token"),
+        ("smart_wait", "timeout"),
+        ("task_status", "task_id"),
+    ],
+)
+def test_an_empty_value_is_left_out(tool: str, name: str, empty: object) -> None:
+    assert take(tool, **{name: empty}) == {}
+
+
+def test_a_required_text_stays_empty_and_null_is_missing() -> None:
+    assert take("task_register", name="", plan=["a"]) == {"name": "", "plan": ["a"]}
+    assert take("task_register", name=None, plan=["a"]) == {"plan": ["a"]}
+
+
+def test_words_for_nothing_in_prose_are_words() -> None:
+    assert take("task_update", task_id=TASK, message="none")["message"] == "none"
+
+
+def test_an_empty_list_of_artifacts_withdraws_them() -> None:
+    assert take("task_plan_update", artifacts=[]) == {"artifacts": []}
+
+
+def test_a_zero_that_means_nothing_is_left_out_and_told() -> None:
+    found = read("smart_wait", {"target": "screen", "timeout": 0, "poll_interval": "0"})
+
+    assert found.arguments == {"target": "screen"}
+    assert found.notes == ("timeout 0 as left out", "poll_interval 0 as left out")
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("tool", "name", "given"),
+    [
+        ("task_update", "query", "[1]"),
+        ("task_list", "limit", "1e3"),
+        ("task_list", "limit", "9" * 30),
+        ("task_list", "limit", 2.5),
+        ("task_list", "limit", True),
+        ("task_list", "unknown", "1"),
+        ("smart_wait", "timeout", "soon"),
+        ("task_register", "segmented", "perhaps"),
+        ("task_register", "metadata", "repo: x"),
+    ],
+)
+def test_what_does_not_fit_is_left_for_the_form(tool: str, name: str, given: object) -> None:
+    assert take(tool, **{name: given}) == {name: given}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("5m", 300),
+        ("5 min", 300),
+        ("90 seconds", 90),
+        ("1h30m", 5_400),
+        ("1 hour and 30 minutes", 5_400),
+        ("2 days", 172_800),
+        ("PT5M", 300),
+        ("1500ms", 1.5),
+    ],
+)
+def test_a_duration_is_read_as_seconds_and_told(text: str, seconds: float) -> None:
+    found = read("smart_wait", {"timeout": text})
+
+    assert found.arguments == {"timeout": seconds}
+    assert found.notes == (f'timeout "{text}" as {seconds:,} s',)
+
+
+# --- plans and steps -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "plan",
     [
         "Build v1.2\nPush it",
         "1. Build v1.2\n2. Push it\n",
@@ -46,42 +169,304 @@ def test_a_text_is_taken_for_what_it_holds(
         "1. Build v1.2, 2. Push it",
         "1) Build v1.2 2) Push it",
         '["Build v1.2", "Push it"]',
+        {"steps": ["Build v1.2", "Push it"]},
+        [{"step": "Build v1.2", "status": "pending"}, {"step": "Push it"}],
+        [{"id": 1, "title": "Build v1.2"}, {"id": 2, "title": "Push it"}],
+        [{"content": "Build v1.2", "activeForm": "Building"}, "Push it"],
     ],
 )
-def test_a_plan_in_one_text_is_a_list_of_steps(text: str) -> None:
-    assert prepare("task_register", plan=text) == {"plan": ["Build v1.2", "Push it"]}
+def test_a_plan_in_another_shape_is_a_list_of_steps(plan: object) -> None:
+    assert take("task_register", plan=plan) == {"plan": ["Build v1.2", "Push it"]}
+
+
+def test_statuses_of_another_hosts_plan_are_taken_over(world: World) -> None:
+    plan = [
+        {"content": "Build", "status": "completed", "activeForm": "Building"},
+        {"content": "Push", "status": "in_progress", "activeForm": "Pushing"},
+    ]
+    task = world.call("task_register", name="Deploy", plan=plan)["task_id"]
+    assert world.task(task).done == {0}
+
+    plan = [{"step": "Build", "status": "pending"}, {"step": "Push", "status": "completed"}]
+    world.call("task_plan_update", task_id=task, new_plan=plan, reason="Built in vain.")
+    assert world.task(task).done == {1}
 
 
 @pytest.mark.parametrize(
-    ("tool", "name", "given"),
+    ("given", "taken"),
     [
-        ("task_update", "message", "300"),
-        ("task_update", "task_id", "5"),
-        ("task_update", "query", "[1]"),
-        ("task_update", "completed_steps", ["one"]),
-        ("task_list", "limit", "1e3"),
-        ("task_list", "limit", "9" * 30),
-        ("task_list", "unknown", "1"),
+        (1, [1]),
+        (["1", 2], [1, 2]),
+        ([1.0], [1]),
+        ("[1, 2]", [1, 2]),
+        ("1, 2", [1, 2]),
+        ("1 and 2", [1, 2]),
+        ("1-3", [1, 2, 3]),
+        ("steps 2 to 3", [2, 3]),
+        ("step 1", [1]),
+        (["Step 1", "#2", "3."], [1, 2, 3]),
+        ([{"step": 2, "status": "done"}], [2]),
+        (["Push it", "**Deploy**"], [2, 3]),
+        ("2. Push it", [2]),
     ],
 )
-def test_what_is_no_number_or_asked_as_text_stays(tool: str, name: str, given: object) -> None:
-    assert prepare(tool, **{name: given}) == {name: given}
+def test_steps_are_taken_by_number_or_words(given: object, taken: list[int]) -> None:
+    assert take("task_update", task_id=TASK, completed_steps=given) == {
+        "task_id": TASK,
+        "completed_steps": taken,
+    }
+
+
+def test_a_step_that_is_none_is_refused_with_the_steps() -> None:
+    with pytest.raises(InvalidArguments, match=r'"Paint it" is no step of the plan.*2 "Push it"'):
+        take("task_update", task_id=TASK, completed_steps=["Paint it"])
+
+
+# --- ids -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        f" {TASK}\n",
+        f"`{TASK}`",
+        f'"{TASK}"',
+        f"{TASK}.",
+        f"<{TASK}>",
+        TASK.upper(),
+        TASK.removeprefix("task_"),
+        f"{TASK}</arg_value>",
+        *NAMES,
+    ],
+)
+def test_an_id_that_means_one_task_is_that_task(spelling: str) -> None:
+    assert take("task_update", task_id=spelling) == {"task_id": TASK}
+
+
+def test_a_name_means_the_open_one_of_its_tasks(world: World) -> None:
+    old, new = (world.call("task_register", name="Nightly", plan=["a"])["task_id"] for _ in "ab")
+    with pytest.raises(InvalidArguments, match="may mean"):
+        world.call("task_update", task_id="nightly", query="where am I?")
+
+    world.call("task_update", task_id=old, status="cancelled")
+    answer = world.call("task_update", task_id="Nightly", query="where am I?")
+
+    assert answer["task_id"] == new
+    assert f'Read task_id "Nightly" as {new}.' in answer["message"]
+
+
+# --- the whole call ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        json.dumps({"task_id": TASK, "message": "Built."}),
+        f'"task_id": "{TASK}", "message": "Built."',
+        {f'"task_id": "{TASK}", "message": "Built."': ""},
+        {"arguments": {"task_id": TASK, "message": "Built."}},
+        {"params": json.dumps({"task_id": TASK, "message": "Built."})},
+        {"taskId": TASK, "Message": "Built."},
+        {"task-id": TASK, "message": "Built.", "extra": None},
+        {"task_id": f"{TASK}</arg_value>", "message": "Built.</parameter>\n</invoke>"},
+    ],
+)
+def test_arguments_in_another_wrapping_are_the_calls_own(given: object) -> None:
+    assert read("task_update", given).arguments == {"task_id": TASK, "message": "Built."}
+
+
+@pytest.mark.parametrize("given", [5, None, ["a"], "hello", True])
+def test_what_is_no_object_is_refused_with_an_example(given: object) -> None:
+    with pytest.raises(InvalidArguments, match=r'must be an object, such as {"task_id"'):
+        read("task_update", given)
+
+
+def test_an_argument_with_two_values_is_refused() -> None:
+    with pytest.raises(InvalidArguments, match="task_id is given twice"):
+        take("task_update", task_id=TASK, taskId=OTHER)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The page says <div>ready</div> </parameter> is in the docs",
+        "It is wrapped in <parameter>x</parameter>",
+    ],
+)
+def test_markup_that_a_text_is_about_stays(text: str) -> None:
+    assert take("task_update", message=text) == {"message": text}
 
 
 @pytest.mark.parametrize("many", [[0] * 40_001, [[0] * 20_000] * 3, {"a": [{}] * 40_000}])
 def test_more_values_than_any_call_has_are_refused(many: object) -> None:
     with pytest.raises(InvalidArguments, match="more than 40,000 values"):
-        prepare("task_register", metadata=many)
+        take("task_register", metadata=many)
 
 
 def test_json_in_a_text_is_cleaned_like_the_rest() -> None:
-    safe, removed = forms.prepare_arguments(
-        {"metadata": '{"token": "ghp_' + "a1B2" * 9 + '"}'},
-        catalog.find_tool("task_register").input_schema,
-    )
-    assert removed == 1
-    assert "ghp_" not in str(safe)
+    found = read("task_register", {"metadata": '{"token": "ghp_' + "a1B2" * 9 + '"}'})
+    assert found.masked == 1
+    assert "ghp_" not in str(found.arguments)
 
     nested = '{"a":' * 60 + "1" + "}" * 60
     with pytest.raises(InvalidArguments, match="nested"):
-        prepare("task_register", metadata=nested)
+        take("task_register", metadata=nested)
+
+
+# --- by generation: all forgivable spellings of a valid call mean the same -------------------
+
+
+Spell = Callable[[Any], st.SearchStrategy[Any]]
+
+WORDS = st.sampled_from(["Build it", "out/report.md is made", "Done by 5 pm", "none of it", "0"])
+CALLS: Final = {
+    "task_register": st.fixed_dictionaries(
+        {"name": WORDS, "plan": st.lists(st.sampled_from(PLAN), min_size=1, unique=True)},
+        optional={"segmented": st.booleans(), "metadata": st.just({"repo": "x", "n": 1.0})},
+    ),
+    "task_update": st.fixed_dictionaries(
+        {"task_id": st.just(TASK), "message": WORDS, "ask": WORDS},
+        optional={
+            "completed_steps": st.lists(st.integers(1, 5), min_size=1, unique=True),
+            "reopened_steps": st.lists(st.integers(1, 5), min_size=1, unique=True),
+            "status": st.sampled_from(["active", "completed", "paused"]),
+            "artifacts": st.just(["out/a.txt"]),
+            "ask_options": st.just(["Yes", "No"]),
+            "token": st.integers(1, 99),
+        },
+    ),
+    "task_list": st.fixed_dictionaries(
+        {}, optional={"status": st.just("all"), "limit": st.integers(1, 100)}
+    ),
+    "smart_wait": st.fixed_dictionaries(
+        {"target": st.just("pty:build"), "wake_when": st.just('"done" appears')},
+        optional={
+            "timeout": st.integers(1, 9_000),
+            "poll_interval": st.sampled_from([0.5, 2, 30]),
+            "task_id": st.just(TASK),
+        },
+    ),
+    "wait_update": st.fixed_dictionaries(
+        {"wait_id": st.just(WAIT)}, optional={"timeout": st.integers(1, 9_000)}
+    ),
+    "memory_recall": st.fixed_dictionaries(
+        {"query": WORDS}, optional={"limit": st.integers(1, 20), "recency_bias": st.just(0.5)}
+    ),
+    "task_step_done": st.fixed_dictionaries(
+        {"task_id": st.just(TASK)},
+        optional={"step": st.integers(1, 5), "outcome": st.sampled_from(["done", "more_tools"])},
+    ),
+}
+
+
+def spell_id(value: str) -> st.SearchStrategy[Any]:
+    bare = value.partition("_")[2]
+    return st.sampled_from([value, f" {value}\n", f"`{value}`", value.upper(), bare, f"'{value}'."])
+
+
+def spell_number(value: float) -> st.SearchStrategy[Any]:
+    return st.sampled_from([value, float(value), str(value), f" {float(value)} ", [value]])
+
+
+def spell_duration(value: float) -> st.SearchStrategy[Any]:
+    return spell_number(value) | st.sampled_from([f"{value}s", f"{value} seconds", f"{value} sec"])
+
+
+def spell_step(number: int) -> st.SearchStrategy[Any]:
+    words = [f"step {number}", f"#{number}", f"{number}.", PLAN[number - 1]]
+    return spell_number(number).filter(lambda value: value != [number]) | st.sampled_from(words)
+
+
+def spell_steps(value: list[int]) -> st.SearchStrategy[Any]:
+    entries = st.tuples(*map(spell_step, value)).map(list)
+    texts = st.sampled_from([json.dumps(value), ", ".join(map(str, value))])
+    return entries | texts | (st.just(value[0]) if len(value) == 1 else st.nothing())
+
+
+def spell_plan(value: list[str]) -> st.SearchStrategy[Any]:
+    shapes: list[Any] = [
+        value,
+        json.dumps(value),
+        "\n".join(value),
+        "\n".join(f"{n}. {step}" for n, step in enumerate(value, 1)),
+        {"steps": value},
+        *([{key: step, "priority": "high"} for step in value] for key in ("step", "content")),
+    ]
+    return st.sampled_from(shapes)
+
+
+def spell_texts(value: list[str]) -> st.SearchStrategy[Any]:
+    shapes: list[Any] = [value, json.dumps(value), *(value if len(value) == 1 else ())]
+    return st.sampled_from(shapes)
+
+
+def spell_boolean(value: bool) -> st.SearchStrategy[Any]:
+    return st.sampled_from([value, str(value), str(value).lower(), int(value), float(value)])
+
+
+def spell_object(value: dict[str, Any]) -> st.SearchStrategy[Any]:
+    return st.sampled_from([value, json.dumps(value)])
+
+
+def spell_choice(value: str) -> st.SearchStrategy[Any]:
+    return st.sampled_from([value, f" {value} ", f"`{value}`"])
+
+
+SPELLINGS: Final[dict[str, Spell]] = {
+    "task_id": spell_id,
+    "wait_id": spell_id,
+    "plan": spell_plan,
+    "artifacts": spell_texts,
+    "ask_options": spell_texts,
+    "completed_steps": spell_steps,
+    "reopened_steps": spell_steps,
+    "step": spell_step,
+    "limit": spell_number,
+    "token": spell_number,
+    "recency_bias": spell_number,
+    "timeout": spell_duration,
+    "poll_interval": spell_duration,
+    "segmented": spell_boolean,
+    "metadata": spell_object,
+    "status": spell_choice,
+    "outcome": spell_choice,
+}
+
+
+def spell_name(name: str) -> st.SearchStrategy[str]:
+    first, *rest = name.split("_")
+    camel = first + "".join(word.capitalize() for word in rest)
+    return st.sampled_from([name, name, camel, name.replace("_", "-"), name.upper()])
+
+
+@st.composite
+def spelled_calls(draw: st.DrawFn) -> tuple[str, dict[str, Any], Any]:
+    """A tool, a valid call of it, and the same call as a model might spell it."""
+    tool = draw(st.sampled_from(sorted(CALLS)))
+    valid = draw(CALLS[tool])
+    spelled: dict[str, Any] = {}
+    for name, value in valid.items():
+        spell = SPELLINGS.get(name, st.just)
+        spelled[draw(spell_name(name))] = draw(spell(value))
+    known = forms.list_arguments(catalog.find_tool(tool).form)
+    assert isinstance(known["properties"], dict)
+    for name in known["properties"].keys() - valid.keys():
+        empty: list[Any] = [None, ""] if name == "artifacts" else [None, "", []]
+        if draw(st.booleans()):
+            spelled[name] = draw(st.sampled_from(empty))
+    whole = draw(
+        st.sampled_from([spelled, spelled, spelled, json.dumps(spelled), {"arguments": spelled}])
+    )
+    return tool, valid, whole
+
+
+@settings(max_examples=choose_count("TASKMEM_SPELLINGS", 400, 20_000))
+@given(spelled_calls())
+def test_every_spelling_of_a_valid_call_means_the_same(
+    call: tuple[str, dict[str, Any], Any],
+) -> None:
+    tool, valid, spelled = call
+    form = catalog.find_tool(tool).form
+    wanted = forms.fill_form(form, read(tool, valid).arguments)
+
+    assert forms.fill_form(form, read(tool, spelled).arguments) == wanted

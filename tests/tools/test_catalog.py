@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,35 @@ def test_the_schemas_of_all_tools(json_snapshot: Any) -> None:
         tool.name: {"description": tool.description, "inputSchema": tool.input_schema}
         for tool in catalog.TOOLS
     } == json_snapshot
+
+
+COMMON = {"type", "description", "enum", "items", "properties", "required"}
+"""What Gemini's and OpenAI's strict modes, Moonshot and Bedrock all take.
+
+Sources: https://github.com/MoonshotAI/kimi-cli/issues/1595,
+https://github.com/MarkusPfundstein/mcp-obsidian/issues/21,
+https://github.com/software-mansion/argent/issues/773,
+https://platform.openai.com/docs/guides/structured-outputs
+"""
+
+
+def test_schemas_hold_what_every_provider_takes() -> None:
+    def check(node: dict[str, Any]) -> None:
+        assert node.keys() <= COMMON, node
+        assert isinstance(node["type"], str)
+        assert (node["type"] == "array") is ("items" in node)
+        assert (node["type"] == "object") is bool(node.get("properties"))
+        assert set(node.get("required", ())) <= node.get("properties", {}).keys()
+        for within in (*node.get("properties", {}).values(), node.get("items")):
+            if within is not None:
+                check(within)
+
+    for tool in catalog.TOOLS:
+        schema: Any = tool.input_schema
+        assert schema["type"] == "object"
+        assert re.fullmatch(r"[a-z][a-z_]{1,40}", tool.name)
+        assert tool.description
+        check(schema)
 
 
 def test_what_a_host_reads_in_every_session_stays_small() -> None:
@@ -227,12 +257,9 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("task_register", {"name": "n", "plan": ["a", " "]}),
     ("task_register", {"name": "n", "plan": " "}),
     ("task_register", {"name": "\u200b", "plan": ["\ufeff"]}),
-    ("task_register", {"name": "n", "plan": ["a", 2]}),
     ("task_register", {"name": "n", "plan": ["a"] * 201}),
     ("task_register", {"name": "n", "plan": ["a" * 501]}),
-    ("task_register", {"name": 5, "plan": ["a"]}),
     ("task_register", {"name": "a\x00b", "plan": ["a"]}),
-    ("task_register", {"name": "n", "plan": ["a"], "metadata": []}),
     *(
         ("task_register", {"name": "n", "plan": ["a"], "metadata": {"artifacts": named}})
         for named in ([{"file": "/w/x"}], [["/w/x"]], [5], {"a": 1}, [""], 7)
@@ -240,18 +267,16 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("task_register", {"name": "n", "plan": ["a"], "metadata": {"x": "y" * 65_536}}),
     ("task_register", {"name": "n", "plan": ["a"], "metadata": {"x": float("nan")}}),
     ("task_register", {"name": "n", "plan": ["a"], "bogus": 1}),
-    ("task_register", {"name": "n", "plan": ["a"], "session_key": ""}),
     ("task_update", {"task_id": "TASK"}),
     ("task_update", {"task_id": "TASK", "message": ""}),
+    ("task_update", {"task_id": "TASK", "message": ["a", "b"]}),
     ("task_update", {"task_id": "TASK", "message": "é" * 32_769}),
-    ("task_update", {"task_id": "TASK", "message": ["a"]}),
     ("task_update", {"task_id": "TASK", "query": "\t"}),
     ("task_update", {"task_id": "TASK", "status": "bogus"}),
     ("task_update", {"task_id": "TASK", "status": ""}),
     ("task_update", {"task_id": "TASK", "completed_steps": [0]}),
     ("task_update", {"task_id": "TASK", "completed_steps": [True]}),
     ("task_update", {"task_id": "TASK", "completed_steps": ["one"]}),
-    ("task_update", {"task_id": "TASK", "completed_steps": 1}),
     ("task_update", {"task_id": "TASK", "message": "x", "reopened_steps": [5]}),
     ("task_update", {"message": "x"}),
     ("task_update", {"task_id": "task_none", "message": "x"}),
@@ -261,7 +286,6 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("task_plan_update", {"task_id": "TASK", "new_plan": ["a"], "reason": " "}),
     ("task_plan_update", {"task_id": "task_none", "new_plan": ["a"], "reason": "r"}),
     ("task_list", {"status": "bogus"}),
-    ("task_list", {"limit": 0}),
     ("task_list", {"limit": -1}),
     ("task_list", {"limit": 101}),
     ("task_list", {"limit": 2.5}),
@@ -271,7 +295,6 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("memory_recall", {"query": " "}),
     ("memory_recall", {"query": "x", "recency_bias": 1.5}),
     ("memory_recall", {"query": "x", "recency_bias": float("nan")}),
-    ("memory_recall", {"query": "x", "limit": 0}),
     ("task_forget", {}),
 ]
 
@@ -417,3 +440,29 @@ def test_a_task_that_has_ended_asks_nothing(status: str) -> None:
         world.call("task_update", task_id=task, ask="Which browser?")
 
     assert "Which browser?" not in str(world.store.read_records(Message, task))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "task-list",
+        "taskList",
+        "TASK_LIST",
+        "task_list ",
+        "mcp__taskmem__task_list",
+        "mcp_taskmem_task_list",
+        "mcp0_task_list",
+        "taskmem.task_list",
+        "functions.task_list",
+        "default_api:task_list",
+        "openclaw:taskmem:task_list",
+    ],
+)
+def test_a_tools_name_may_be_written_as_hosts_do(world: World, name: str) -> None:
+    assert world.call(name)["tasks"] == []
+
+
+@pytest.mark.parametrize("name", ["update_task", "task_update(task_id='T')", "delete_task_update"])
+def test_the_tool_that_is_most_alike_is_named_first(world: World, name: str) -> None:
+    with pytest.raises(UnknownTool, match=r"the tools are: task_(plan_)?update"):
+        world.call(name)

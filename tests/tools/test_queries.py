@@ -160,7 +160,7 @@ def test_a_message_is_found_by_its_number(world: World) -> None:
     assert len(ask(world, task, "message 4711")["messages"]) == 8
 
 
-@pytest.mark.parametrize("after", ["", "x", "1", "1.2.3", "-1.2", "9" * 99])
+@pytest.mark.parametrize("after", ["x", "1", "1.2.3", "-1.2", "9" * 99])
 def test_a_place_that_nobody_gave_is_refused(world: World, after: str) -> None:
     task = world.register()
     with pytest.raises(InvalidArguments, match="after"):

@@ -171,6 +171,7 @@ def register_task(
     metadata: Mapping[str, JsonValue],
     caller: Caller,
     segmented: bool,
+    done: frozenset[int] = frozenset(),
     now: datetime,
 ) -> Change:
     """Build the change that turns an implicit task into the one that its agent registers.
@@ -182,7 +183,7 @@ def register_task(
         update={
             "name": name,
             "plan": plan,
-            "done": frozenset(),
+            "done": done,
             "metadata": metadata,
             "session_key": caller.session_key,
             "host": caller.host,

@@ -54,10 +54,13 @@ def revise_plan(
     artifacts: Sequence[JsonValue] | None = None,
     token: int | None = None,
     policy: RunPolicy = RUN_POLICY,
+    done: frozenset[int] = frozenset(),
+    reopened: frozenset[int] = frozenset(),
 ) -> tuple[Change, RevisionResult]:
     """Build the change that revises a plan: the task, the revision, a message, the marks.
 
-    `artifacts` replaces the metadata's artifacts; None: they stay.
+    `artifacts` replaces the metadata's artifacts; None: they stay. `done` and `reopened` are steps
+    of the new plan, from 0, whose marks the caller says; the others keep theirs.
 
     Raises:
         InvalidArguments: The artifacts are too many or too long, or cannot be verified.
@@ -76,6 +79,8 @@ def revise_plan(
         new_plan, _ = current_run.cap_plan(whole, over)
         left_out = whole[len(new_plan) :]
     remap = plan.remap_marks(before.plan, before.done, new_plan)
+    marks = (remap.done | {step for step in done if step < len(new_plan)}) - reopened
+    remap = remap.model_copy(update={"done": marks})
     keys, renamed = before.metadata, ""
     if artifacts is not None:
         keys, renamed = lifecycle.replace_artifacts(keys, artifacts)

@@ -111,17 +111,19 @@ def build_task(
     host: str | None = None,
     request: str | None = None,
     implicit: bool = False,
+    done: frozenset[int] = frozenset(),
 ) -> Change:
     """Build the change that registers an active task.
 
     `host` is where the task's agent runs, as in `Wake.host`. `request` is the user's request in
-    their words; None: not known.
+    their words; None: not known. `done`: steps that are done from the start, from 0.
     """
     task = Task(
         task_id=task_id,
         name=name,
         status=TaskStatus.ACTIVE,
         plan=plan,
+        done=done,
         metadata=metadata,
         session_key=session_key,
         host=host,

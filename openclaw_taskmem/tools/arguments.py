@@ -1,0 +1,651 @@
+"""Read the arguments of a tool call as models and hosts send them.
+
+What has one meaning is taken; the answer says how it was read wherever more than the JSON type was
+changed. What has two meanings is refused, with both. Limits come first: nothing is read of a call
+that is too deep, too long, or too large. Source: docs/tools.md, "How arguments are read".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple, Protocol, cast
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain.tasks.plan import identify_step
+from openclaw_taskmem.domain.text.redaction import MASK, scrub_json
+from openclaw_taskmem.domain.text.texts import clip, quote_line
+from taskmem_hookspecs import InvalidArguments
+
+MOST_CHARS: Final = 65_536
+"""Characters of one text, at most; the forms' own limits, in bytes, are lower."""
+DEPTH: Final = 32
+"""Levels of nesting, at most."""
+MOST_VALUES: Final = 40_000
+"""Values in one call, at most; metadata of the largest size has fewer."""
+NOTHING_WRITTEN: Final = "Nothing was written."
+
+Schema = Mapping[str, JsonValue]
+
+
+class Lookup(Protocol):
+    """Finds the tasks, waits and steps of the home that a call names."""
+
+    def find_id(self, kind: str, name: str) -> str:
+        """Return the id of the one task or wait (`kind`) that a shortened id or a name means.
+
+        Raises:
+            TaskmemError: None or several are meant; the text lists them.
+        """
+        ...
+
+    def read_plan(self, task_id: str) -> Sequence[str]:
+        """Return a task's steps.
+
+        Raises:
+            TaskmemError: There is no such task.
+        """
+        ...
+
+
+class CallArguments(NamedTuple):
+    """The arguments of a call as they were read."""
+
+    arguments: dict[str, JsonValue]
+    notes: tuple[str, ...]
+    """How arguments were read, where more than the JSON type was changed."""
+    masked: int
+    """Credentials that were masked."""
+
+
+def read_arguments(given: object, schema: Schema, lookup: Lookup) -> CallArguments:
+    """Return the arguments of a call as the tool's form takes them.
+
+    Lone surrogates are replaced by U+FFFD, and credentials by a mask. A value that fits in no way
+    is left as it is, for the form to refuse.
+
+    Raises:
+        InvalidArguments: They are no object, too deep, too many or no JSON; a text is too long or
+            holds NUL; or an argument has two meanings.
+        TaskmemError: A task or wait is named by words that mean none or several.
+    """
+    known = cast("Mapping[str, Schema]", schema["properties"])
+    notes: list[str] = []
+    _check_value_count(given)
+    opened = _clean_value(_unwrap(_clean_value(given, DEPTH), known, notes), DEPTH)
+    if not isinstance(opened, dict):
+        raise InvalidArguments(
+            f"The arguments must be an object, such as {_show_example(schema)}. {NOTHING_WRITTEN}"
+        )
+    named = _name_arguments(opened, known, notes)
+    required = cast("list[str]", schema.get("required") or [])
+    fitted: dict[str, JsonValue] = {}
+    for name, value in named.items():
+        read = _read_argument(name, value, known[name], notes) if name in known else value
+        if read is not _ABSENCE or (name in required and value is not None):
+            fitted[name] = value if read is _ABSENCE else cast("JsonValue", read)
+    _take_statuses(fitted, named, known)
+    # JSON in a text, which is read by now, has its own depth and surrogates.
+    clean = _clean_value(fitted, DEPTH)
+    safe = cast("dict[str, JsonValue]", scrub_json(clean))
+    masked = 0 if safe == clean else max(0, _count_masks(safe) - _count_masks(clean))
+    _resolve_names(safe, known, lookup, notes)
+    return CallArguments(safe, tuple(notes), masked)
+
+
+# --- limits --------------------------------------------------------------------------------
+
+
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+
+
+def has_surrogate(text: str) -> bool:
+    """Tell whether a text holds half a character (a lone surrogate)."""
+    return _SURROGATE.search(text) is not None
+
+
+def _check_value_count(given: object) -> None:
+    """Refuse a call with too many values, before time is spent on each.
+
+    Raises:
+        InvalidArguments: There are too many.
+    """
+    left, seen = [given], 0
+    while left:
+        value, seen = left.pop(), seen + 1
+        if isinstance(value, dict):
+            left += cast("dict[str, object]", value).values()
+        elif isinstance(value, list):
+            left += cast("list[object]", value)
+        if seen + len(left) > MOST_VALUES + 1:
+            raise InvalidArguments(
+                f"The arguments have more than {MOST_VALUES:,} values; put them into a "
+                f"file and name the file. {NOTHING_WRITTEN}"
+            )
+
+
+def _clean_value(value: object, depth: int) -> JsonValue:
+    if isinstance(value, str):
+        if len(value) > MOST_CHARS:
+            raise InvalidArguments(
+                f"A text has {len(value):,} characters, and no argument takes that "
+                "many; shorten it, or put the long part into a file and name the "
+                f"file. {NOTHING_WRITTEN}"
+            )
+        if "\x00" in value:
+            raise InvalidArguments(
+                f"A text holds a NUL character; remove it and call again. {NOTHING_WRITTEN}"
+            )
+        return _SURROGATE.sub("\ufffd", value)
+    if depth < 0:
+        raise InvalidArguments(
+            f"The arguments are nested more than {DEPTH} levels deep; flatten them. "
+            f"{NOTHING_WRITTEN}"
+        )
+    if isinstance(value, dict):
+        entries = cast("dict[str, object]", value)
+        return {
+            str(_clean_value(key, depth - 1)): _clean_value(item, depth - 1)
+            for key, item in entries.items()
+        }
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        return [_clean_value(item, depth - 1) for item in items]
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    raise InvalidArguments(
+        f"{type(value).__name__} is no JSON; send a value that JSON has. {NOTHING_WRITTEN}"
+    )
+
+
+def _count_masks(value: JsonValue) -> int:
+    return json.dumps(value).count(MASK)
+
+
+# --- the whole call ------------------------------------------------------------------------
+
+
+_WRAPPERS: Final = frozenset(("arguments", "args", "params", "parameters", "input", "kwargs"))
+"""Names that hosts and models put around the arguments."""
+
+
+def _unwrap(given: JsonValue, known: Mapping[str, Schema], notes: list[str]) -> JsonValue:
+    """Return the object of arguments: it may be a text of JSON, or lie within another object."""
+    read = _parse_object(given) if isinstance(given, str) else given
+    if isinstance(read, dict) and len(read) == 1:
+        [(name, value)] = read.items()
+        within: JsonValue = None
+        if name not in known and name.lower() in _WRAPPERS:
+            within = _parse_object(value) if isinstance(value, str) else value
+        elif name not in known and value in (None, "", {}):
+            within = _parse_object(name)
+        if isinstance(within, dict):
+            notes.append(f"the arguments within {quote_line(name, 40)} as the call's own")
+            return within
+    return given if read is None else read
+
+
+def _parse_object(text: str) -> JsonValue:
+    """Return the object of a text of JSON, with or without its outer braces; None: it has none."""
+    for attempt in (text, f"{{{text}}}"):
+        with suppress(ValueError, RecursionError):
+            read = json.loads(attempt)
+            if isinstance(read, dict):
+                return cast("JsonValue", read)
+    return None
+
+
+def _show_example(schema: Schema) -> str:
+    required = cast(
+        "list[str]", schema.get("required") or list(cast("Schema", schema["properties"]))
+    )
+    return json.dumps(dict.fromkeys(required[:2], "…"), ensure_ascii=False)
+
+
+def _name_arguments(
+    given: Mapping[str, JsonValue], known: Mapping[str, Schema], notes: list[str]
+) -> dict[str, JsonValue]:
+    """Return the arguments under the names that the tool has: `taskId` is `task_id`.
+
+    Raises:
+        InvalidArguments: One is given twice, with two values.
+    """
+    spellings = {_fold_name(name): name for name in known}
+    named: dict[str, JsonValue] = {}
+    for name, value in given.items():
+        own = name if name in known else spellings.get(_fold_name(name), name)
+        if own in named and named[own] != value:
+            raise InvalidArguments(
+                f"{own} is given twice, with two values; give it once. {NOTHING_WRITTEN}"
+            )
+        if own != name:
+            notes.append(f"{quote_line(name, 40)} as {own}")
+        if own in known or not (value is None or value == ""):
+            named[own] = value
+        else:
+            notes.append(f"{quote_line(name, 40)}, which is empty, as left out")
+    return named
+
+
+def _fold_name(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).lower()
+
+
+# --- one argument --------------------------------------------------------------------------
+
+
+_ABSENCE: Final = object()
+"""Stands for an argument that counts as left out."""
+_NO_VALUES: Final = frozenset(("", "null", "none", "undefined", "nil", "n/a"))
+"""Words for no value, where no prose is asked."""
+_PROSE: Final = frozenset(
+    ("message", "query", "ask", "reason", "note", "answer", "name", "wake_when", "target")
+)
+"""Arguments in whose text every word counts."""
+_DURATIONS: Final = frozenset(("timeout", "poll_interval"))
+"""Arguments in seconds."""
+_WHOLE_NUMBERS: Final = frozenset(("limit", "token", *_DURATIONS))
+"""Numbers of which 0 means none."""
+_IDS: Final = {"task_id": "task", "wait_id": "wait", "attach": "task"}
+_STEPS: Final = frozenset(("completed_steps", "reopened_steps", "step"))
+
+
+def _read_argument(name: str, value: JsonValue, asked: Schema, notes: list[str]) -> object:
+    """Return an argument as its type asks, or `_ABSENCE`."""
+    if isinstance(value, str):
+        value = _cut_markup(name, value, notes)
+    if _is_no_value(name, value):
+        return _ABSENCE
+    if name in _WHOLE_NUMBERS and _parse_number(value) == 0:
+        notes.append(f"{name} 0 as left out")
+        return _ABSENCE
+    if name in _DURATIONS and isinstance(value, str):
+        return _read_duration(name, value, notes)
+    if name in _STEPS:
+        return _read_steps(value, many=asked.get("type") == "array")
+    return _fit_value(name, value, asked, notes)
+
+
+def _is_no_value(name: str, value: JsonValue) -> bool:
+    if isinstance(value, str):
+        return not value.strip() if name in _PROSE else value.strip().lower() in _NO_VALUES
+    # An empty list of artifacts withdraws them all.
+    return value is None or (value == [] and name != "artifacts")
+
+
+_MARKUP: Final = re.compile(
+    r"(?:\s*</?(arg_value|arg_key|parameter|invoke|function|tool_call|argument)[^<>]{0,40}>)+\s*\Z"
+)
+"""Signs of a model's own call format at the end of a value."""
+
+
+def _cut_markup(name: str, value: str, notes: list[str]) -> str:
+    found = _MARKUP.search(value)
+    if found is None or f"<{found[1]}" in value[: found.start()]:
+        return value  # a text about such signs opens what it closes
+    bare = value[: found.start()]
+    notes.append(f"{name} without {quote_line(value[len(bare) :].strip(), 40)} at its end")
+    return bare
+
+
+def _fit_value(name: str, value: JsonValue, asked: Schema, notes: list[str]) -> JsonValue:
+    """Convert a value to the type that a schema asks for."""
+    fit = _FITS.get(str(asked.get("type")))
+    return value if fit is None else fit(name, value, asked, notes)
+
+
+def _fit_text(name: str, value: JsonValue, asked: Schema, _notes: list[str]) -> JsonValue:
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, dict):
+        value = _find_text(name, value) or value
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and name != "artifacts":
+        value = _format_number(value)
+    if name == "exit" and (status := _parse_number(value)) is not None:
+        return int(status)  # a signal's exit is a word, or a status
+    if not isinstance(value, str) or name in _PROSE:
+        return value
+    if name in _IDS:
+        return _bare_id(value, _IDS[name])
+    if name in ("status", "role", "to", "outcome"):
+        value = value.strip().strip(_QUOTES).strip()
+        options = cast("list[str]", asked.get("enum") or [])
+        return _find_option(value, options) or value
+    return value
+
+
+_QUOTES: Final = "\"'`“”‘’.,;"
+_OPTION_WORDS: Final = {
+    "complete": "done",
+    "completed": "done",
+    "finished": "done",
+    "success": "done",
+    "succeeded": "done",
+    "fail": "failed",
+    "failure": "failed",
+    "error": "failed",
+}
+
+
+def _find_option(value: str, options: Sequence[str]) -> str | None:
+    word = re.sub(r"[\s-]+", "_", value.lower())
+    word = _OPTION_WORDS.get(word, word)
+    return word if word in options else None
+
+
+_MOST_WHOLE: Final = 10**15
+_NUMBER: Final = re.compile(r"[-+]?[0-9]{1,15}(?:\.[0-9]{0,15})?")
+
+
+def _parse_number(value: JsonValue) -> float | None:
+    """Return the number that a value is or writes; None: it is none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return value
+    text = value.strip() if isinstance(value, str) else ""
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def _fit_number(name: str, value: JsonValue, asked: Schema, notes: list[str]) -> JsonValue:
+    if isinstance(value, list) and len(value) == 1:
+        return _fit_number(name, value[0], asked, notes)
+    number = _parse_number(value)
+    if number is None:
+        return value
+    if _is_whole(number):
+        return int(number)
+    return number if asked.get("type") == "number" or isinstance(value, str) else value
+
+
+def _is_whole(number: float) -> bool:
+    """Tell whether a number is whole, and exact if it is a float."""
+    return isinstance(number, int) or (number.is_integer() and abs(number) < _MOST_WHOLE)
+
+
+def _format_number(value: float) -> str:
+    return str(int(value) if _is_whole(value) else value)
+
+
+_BOOLEANS: Final[Mapping[object, bool]] = {
+    **dict.fromkeys(("true", "yes", "on", "1", 1), True),
+    **dict.fromkeys(("false", "no", "off", "0", 0), False),
+}
+
+
+def _fit_boolean(_name: str, value: JsonValue, _asked: Schema, _notes: list[str]) -> JsonValue:
+    if isinstance(value, (list, dict)):
+        return value
+    found = value.strip().lower() if isinstance(value, str) else value
+    return _BOOLEANS.get(found, value)
+
+
+def _fit_object(name: str, value: JsonValue, asked: Schema, notes: list[str]) -> JsonValue:
+    read = _parse_object(value) if isinstance(value, str) else value
+    if not isinstance(read, dict):
+        return value
+    fields = cast("Mapping[str, Schema]", asked.get("properties") or {})
+    if name == "metadata":
+        return read
+    return {
+        key: _fit_value(key, item, fields[key], notes) if key in fields else item
+        for key, item in read.items()
+        if item is not None
+    }
+
+
+# --- lists ---------------------------------------------------------------------------------
+
+
+_ENTRY: Final = re.compile(r"^(?:[-*•]\s+|\[[ xX]?\]\s+|[0-9]{1,3}[.)]\s+)+")
+_TEXT_KEYS: Final = {
+    "plan": ("step", "content", "title", "name", "task", "text", "description", "subject"),
+    "artifacts": ("path", "file", "file_path", "url", "uri", "name"),
+    "ask_options": ("label", "text", "title", "value", "option", "name"),
+}
+"""The keys that hold the text of an entry which is an object, by argument; the first counts."""
+_ARTIFACT_KEYS: Final = frozenset((*_TEXT_KEYS["artifacts"], "type", "kind", "description"))
+_PLANS: Final = {"plan": "plan", "new_plan": "plan", "remaining": "plan"}
+
+
+def _find_text(name: str, entry: Mapping[str, JsonValue]) -> str | None:
+    """Return the text of an object that stands where a text belongs; None: it has none."""
+    if name == "artifacts" and not entry.keys() <= _ARTIFACT_KEYS:
+        return None  # such as a checksum, which is checked, too
+    for key in _TEXT_KEYS.get(_PLANS.get(name, name), ()):
+        text = entry.get(key)
+        if isinstance(text, str) and text.strip():
+            return text
+    return None
+
+
+def _fit_list(name: str, value: JsonValue, asked: Schema, notes: list[str]) -> JsonValue:
+    """Return a list: one value is a list of it, and so is what lies in a text or an object."""
+    items = cast("Schema", asked.get("items") or {})
+    if isinstance(value, dict):
+        within = [each for each in value.values() if isinstance(each, list)]
+        value = within[0] if len(value) == 1 and within else [value]
+    elif isinstance(value, str):
+        value = _split_entries(value, items.get("type"))
+    elif isinstance(value, (int, float)) and items.get("type") != "string":
+        value = [value]
+    if not isinstance(value, list):
+        return value
+    return [_fit_value(name, item, items, notes) for item in value]
+
+
+def _split_entries(text: str, kind: JsonValue) -> list[JsonValue]:
+    """Split a list that was written as one text into its entries."""
+    bare = text.strip()
+    with suppress(ValueError, RecursionError):
+        read = json.loads(bare) if bare[:1] in "[{" else None
+        if read is not None:
+            return cast("list[JsonValue]", read if isinstance(read, list) else [read])
+    if kind == "object":
+        return [text]
+    if "\n" not in bare and bare.startswith(("1. ", "1) ")):
+        bare = re.sub(r"[,;]?\s+(?=[0-9]{1,3}[.)]\s)", "\n", bare)
+    lines = [line.strip() for line in bare.splitlines()]
+    return [_ENTRY.sub("", line) or line for line in lines if line]
+
+
+_FITS: Final[Mapping[str, Callable[[str, JsonValue, Schema, list[str]], JsonValue]]] = {
+    "string": _fit_text,
+    "integer": _fit_number,
+    "number": _fit_number,
+    "boolean": _fit_boolean,
+    "object": _fit_object,
+    "array": _fit_list,
+}
+
+
+# --- plans with statuses -------------------------------------------------------------------
+
+
+_DONE_WORDS: Final = frozenset(
+    ("completed", "complete", "done", "finished", "success", "succeeded")
+)
+_STATUS_KEYS: Final = ("status", "state", "done", "completed")
+
+
+def _take_statuses(
+    fitted: dict[str, JsonValue], given: Mapping[str, JsonValue], known: Mapping[str, Schema]
+) -> None:
+    """Take over which steps of a plan of objects are done, as other hosts' plans say it.
+
+    A step that is said not to be done loses its mark, where there was one.
+    """
+    name = next((each for each in ("plan", "new_plan") if each in known), None)
+    if name is None:
+        return
+    entries = _list_objects(given.get(name))
+    told = {number: done for number, done in entries if done is not None}
+    for argument, wanted in (("completed_steps", True), ("reopened_steps", False)):
+        numbers = [number for number, done in told.items() if done is wanted]
+        if numbers and argument not in fitted and (wanted or name == "new_plan"):
+            fitted[argument] = cast("JsonValue", numbers)
+
+
+def _list_objects(plan: JsonValue) -> Iterator[tuple[int, bool | None]]:
+    """Yield each entry of a plan that is an object: its number, and whether it is done."""
+    if isinstance(plan, str):
+        with suppress(ValueError, RecursionError):
+            plan = json.loads(plan)
+    if isinstance(plan, dict):
+        plan = next((each for each in plan.values() if isinstance(each, list)), None)
+    for number, entry in enumerate(plan if isinstance(plan, list) else (), start=1):
+        if isinstance(entry, dict):
+            status = next((entry[key] for key in _STATUS_KEYS if key in entry), None)
+            is_done = status if isinstance(status, bool) else str(status).lower() in _DONE_WORDS
+            yield number, None if status is None else is_done
+
+
+# --- durations, steps and ids --------------------------------------------------------------
+
+
+_UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_UNIT_WORDS: Final = {
+    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), "ms"),
+    **dict.fromkeys(("", "s", "sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), "m"),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), "h"),
+    **dict.fromkeys(("d", "day", "days"), "d"),
+}
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)[\s,]*(?:and\s+)?")
+
+
+def _read_duration(name: str, text: str, notes: list[str]) -> JsonValue:
+    """Return the seconds of a duration: `300`, `5m`, `1 h 30 min`, `PT5M`."""
+    number = _parse_number(text)
+    if number is not None:
+        return _fit_number(name, text, {"type": "number"}, notes)
+    bare = re.sub(r"^p(?:t|(?=[0-9]))", "", text.strip().strip(_QUOTES).lower())
+    parts = [(amount, _UNIT_WORDS.get(unit)) for amount, unit in _DURATION.findall(bare)]
+    rest = _DURATION.sub("", bare)
+    if rest or not parts or not all(unit for _, unit in parts):
+        return text
+    total = sum(float(amount) * _UNITS[cast("str", unit)] for amount, unit in parts)
+    seconds = int(total) if float(total).is_integer() else total
+    notes.append(f"{name} {quote_line(text, 40)} as {seconds:,} s")
+    return seconds
+
+
+_STEP_NUMBER: Final = re.compile(
+    r"(?:steps?\s*)?(?:no\.?\s*|number\s*)?#?\s*([0-9]{1,6})(?:\.0*)?[.):]?"
+)
+_STEP_RANGE: Final = re.compile(
+    r"(?:steps?\s*)?#?([0-9]{1,3})\s*(?:-|–|to|through)\s*#?([0-9]{1,3})"
+)
+
+
+def _read_steps(value: JsonValue, *, many: bool) -> JsonValue:
+    """Return the numbers of steps; words that name a step stay, for `_resolve_names`."""
+    if isinstance(value, str) and value.strip()[:1] == "[":
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    listed = value if isinstance(value, list) else [value]
+    steps = [step for each in listed for step in _read_step(each)]
+    if many:
+        return cast("JsonValue", steps)
+    return steps[0] if len(steps) == 1 else value
+
+
+def _read_step(value: JsonValue) -> Iterator[JsonValue]:
+    if isinstance(value, dict):
+        value = next(
+            (value[key] for key in ("step", "number", "index", "id") if key in value), value
+        )
+    number = _parse_number(value)
+    if number is not None and _is_whole(number):
+        yield int(number)
+        return
+    if not isinstance(value, str):
+        yield value
+        return
+    text = value.strip().strip("`*").strip()
+    parts = re.split(r"\s*(?:,|;|&|\band\b)\s*", text.lower())
+    numbers = [_parse_step_numbers(part) for part in parts if part]
+    if numbers and all(numbers):
+        yield from (number for listed in numbers for number in listed)
+    else:
+        yield text
+
+
+def _parse_step_numbers(text: str) -> list[int]:
+    """Return the numbers that a text writes: `step 2`, `#2`, `2.`, `1-3`; none: it writes none."""
+    if found := _STEP_NUMBER.fullmatch(text):
+        return [int(found[1])]
+    if found := _STEP_RANGE.fullmatch(text):
+        return [*range(int(found[1]), int(found[2]) + 1)]
+    return []
+
+
+_ID: Final = re.compile(r"(task|wait)_[0-9a-z]{16}")
+_BARE_ID: Final = re.compile(r"[0-9a-z]{16}")
+
+
+def _bare_id(text: str, kind: str) -> str:
+    """Return an id without what is written around it, in its own letters."""
+    bare = text.strip().strip(_QUOTES + "<>()[]#:").strip()
+    small = bare.lower()
+    if _ID.fullmatch(small):
+        return small
+    return f"{kind}_{small}" if _BARE_ID.fullmatch(small) else bare
+
+
+def _resolve_names(
+    arguments: dict[str, JsonValue],
+    known: Mapping[str, Schema],
+    lookup: Lookup,
+    notes: list[str],
+) -> None:
+    """Put ids for names and shortened ids, and numbers for steps that are named by their words."""
+    for name, kind in _IDS.items():
+        value = arguments.get(name)
+        if name not in known or value is None:
+            continue
+        listed = value if isinstance(value, list) else [value]
+        read: list[JsonValue] = [_find_id(each, name, kind, lookup, notes) for each in listed]
+        arguments[name] = read if isinstance(value, list) else read[0]
+    task_id = arguments.get("task_id")
+    for name in _STEPS & known.keys() & arguments.keys():
+        value = arguments[name]
+        entries = value if isinstance(value, list) else [value]
+        if not any(isinstance(each, str) for each in entries) or not isinstance(task_id, str):
+            continue
+        plan = lookup.read_plan(task_id)
+        steps: list[JsonValue] = [_find_step(each, name, plan, notes) for each in entries]
+        arguments[name] = steps if isinstance(value, list) else steps[0]
+
+
+def _find_id(value: JsonValue, name: str, kind: str, lookup: Lookup, notes: list[str]) -> JsonValue:
+    if not isinstance(value, str) or _ID.fullmatch(value) or not value:
+        return value
+    found = lookup.find_id(kind, value)
+    if found != value:
+        notes.append(f"{name} {quote_line(value, 80)} as {found}")
+    return found
+
+
+def _find_step(value: JsonValue, name: str, plan: Sequence[str], notes: list[str]) -> JsonValue:
+    """Return the number of the step that a text names by its words.
+
+    Raises:
+        InvalidArguments: It names none, or several.
+    """
+    if not isinstance(value, str):
+        return value
+    wanted = identify_step(value)
+    found = [number for number, step in enumerate(plan, 1) if identify_step(step) == wanted]
+    if len(found) == 1:
+        notes.append(f"{name} {quote_line(value, 80)} as {found[0]}")
+        return found[0]
+    steps = "; ".join(f"{number} {quote_line(step, 60)}" for number, step in enumerate(plan, 1))
+    which = f"means {len(found)} steps" if found else "is no step of the plan"
+    raise InvalidArguments(
+        f"{name} {quote_line(value, 80)} {which}; give its number: {clip(steps, 1_000)}. "
+        f"{NOTHING_WRITTEN}"
+    )
