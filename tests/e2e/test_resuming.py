@@ -29,20 +29,39 @@ def shell(command: str) -> Call:
 Line = Reply | Callable[[ModelRequest], Reply]
 
 
+SKIPPED = "Skipped to process an incoming message"
+"""What OpenClaw answers for a call that it did not make, as a message came meanwhile."""
+
+
+def was_skipped(request: ModelRequest) -> bool:
+    """Whether a call of the last reply was not made."""
+    for message in reversed(request.messages):
+        if message["role"] == "assistant":
+            return False
+        if message["role"] == "tool" and SKIPPED in text_of(message):
+            return True
+    return False
+
+
 class Lines:
-    """A script that says its lines in order, whoever asks."""
+    """A script that says its lines in order, whoever asks; a call that was not made once more."""
 
     def __init__(self, *lines: Line) -> None:
         self.left = list(lines)
         self.heard: list[ModelRequest] = []
+        self._reply: Reply = "NO_REPLY"
 
     def __call__(self, request: ModelRequest) -> Reply:
         """The next line."""
         self.heard.append(request)
+        if was_skipped(request):
+            return self._reply
         if not self.left:
             return "NO_REPLY"
         line = self.left.pop(0)
-        return line(request) if callable(line) else [line] if isinstance(line, Call) else line
+        made = line(request) if callable(line) else line
+        self._reply = [made] if isinstance(made, Call) else made
+        return self._reply
 
     @property
     def answers(self) -> list[str]:
@@ -88,7 +107,7 @@ class Cutter:
                 made = " ".join(self.packets[-1].get("do_not_redo", ()))
                 base = sum(f"file{n}." in made for n in range(1, self.files + 1))
                 since, seen = 0, True
-            since += message["role"] == "tool" and CUT not in text
+            since += message["role"] == "tool" and CUT not in text and SKIPPED not in text
         return base + since, base + since == -1 and not seen
 
     def make(self, number: int) -> str:
