@@ -1,7 +1,7 @@
 """Read the arguments of a tool call as models and hosts send them.
 
-What has one meaning is taken; the answer says how it was read wherever more than the JSON type was
-changed. What has two meanings is refused, with both. Limits come first: nothing is read of a call
+What has one meaning is taken; the answer says how it was read where words were, or something was
+left out. What has two meanings is refused, with both. Limits come first: nothing is read of a call
 that is too deep, too long, or too large. Source: docs/tools.md, "How arguments are read".
 """
 
@@ -37,16 +37,18 @@ class Lookup(Protocol):
     def find_id(self, kind: str, name: str) -> str:
         """Return the id of the one task or wait (`kind`) that a shortened id or a name means.
 
+        A name that means none is returned as it is.
+
         Raises:
-            TaskmemError: None or several are meant; the text lists them.
+            TaskmemError: Several are meant; the text lists them.
         """
         ...
 
-    def read_plan(self, task_id: str) -> Sequence[str]:
-        """Return a task's steps.
+    def read_plan(self, task_id: str, session_key: str | None) -> Sequence[str]:
+        """Return a task's steps, for a caller who may have named a session.
 
         Raises:
-            TaskmemError: There is no such task.
+            TaskmemError: There is no such task, or the caller may not read it.
         """
         ...
 
@@ -56,7 +58,7 @@ class CallArguments(NamedTuple):
 
     arguments: dict[str, JsonValue]
     notes: tuple[str, ...]
-    """How arguments were read, where more than the JSON type was changed."""
+    """How arguments were read, such as `timeout "5m" as 300 s`; a change of type alone is none."""
     masked: int
     """Credentials that were masked."""
 
@@ -70,7 +72,8 @@ def read_arguments(given: object, schema: Schema, lookup: Lookup) -> CallArgumen
     Raises:
         InvalidArguments: They are no object, too deep, too many or no JSON; a text is too long or
             holds NUL; or an argument has two meanings.
-        TaskmemError: A task or wait is named by words that mean none or several.
+        TaskmemError: A task or wait is named by words that mean several, or a step of a task that
+            the caller may not read by its words.
     """
     known = cast("Mapping[str, Schema]", schema["properties"])
     notes: list[str] = []
@@ -87,7 +90,7 @@ def read_arguments(given: object, schema: Schema, lookup: Lookup) -> CallArgumen
         read = _read_argument(name, value, known[name], notes) if name in known else value
         if read is not _ABSENCE or (name in required and value is not None):
             fitted[name] = value if read is _ABSENCE else cast("JsonValue", read)
-    _take_statuses(fitted, named, known)
+    _take_statuses(fitted, named, known, notes)
     # JSON in a text, which is read by now, has its own depth and surrogates.
     clean = _clean_value(fitted, DEPTH)
     safe = cast("dict[str, JsonValue]", scrub_json(clean))
@@ -247,7 +250,7 @@ _PROSE: Final = frozenset(
 """Arguments in whose text every word counts."""
 _DURATIONS: Final = frozenset(("timeout", "poll_interval"))
 """Arguments in seconds."""
-_WHOLE_NUMBERS: Final = frozenset(("limit", "token", *_DURATIONS))
+_POSITIVE_NUMBERS: Final = frozenset(("limit", "token", *_DURATIONS))
 """Numbers of which 0 means none."""
 _IDS: Final = {"task_id": "task", "wait_id": "wait", "attach": "task"}
 _STEPS: Final = frozenset(("completed_steps", "reopened_steps", "step"))
@@ -259,7 +262,7 @@ def _read_argument(name: str, value: JsonValue, asked: Schema, notes: list[str])
         value = _cut_markup(name, value, notes)
     if _is_no_value(name, value):
         return _ABSENCE
-    if name in _WHOLE_NUMBERS and _parse_number(value) == 0:
+    if name in _POSITIVE_NUMBERS and _parse_number(value) == 0:
         notes.append(f"{name} 0 as left out")
         return _ABSENCE
     if name in _DURATIONS and isinstance(value, str):
@@ -277,17 +280,25 @@ def _is_no_value(name: str, value: JsonValue) -> bool:
 
 
 _MARKUP: Final = re.compile(
-    r"(?:\s*</?(arg_value|arg_key|parameter|invoke|function|tool_call|argument)[^<>]{0,40}>)+\s*\Z"
+    r"</?(arg_value|arg_key|parameter|invoke|function|tool_call|argument)[^<>]{0,40}>"
 )
-"""Signs of a model's own call format at the end of a value."""
+"""A sign of a model's own call format."""
 
 
 def _cut_markup(name: str, value: str, notes: list[str]) -> str:
-    found = _MARKUP.search(value)
-    if found is None or f"<{found[1]}" in value[: found.start()]:
-        return value  # a text about such signs opens what it closes
-    bare = value[: found.start()]
-    notes.append(f"{name} without {quote_line(value[len(bare) :].strip(), 40)} at its end")
+    """Return a text without signs of a call format at its end.
+
+    A text about such signs, which opens what it closes, stays.
+    """
+    bare = value.rstrip()
+    while bare.endswith(">") and (sign := _MARKUP.fullmatch(bare, bare.rfind("<"))):
+        if f"<{sign[1]}" in bare[: sign.start()]:
+            return value
+        bare = bare[: sign.start()].rstrip()
+    cut = value[len(bare) :].strip()
+    if not cut:
+        return value
+    notes.append(f"{name} without {quote_line(cut, 40)} at its end")
     return bare
 
 
@@ -304,7 +315,7 @@ def _fit_text(name: str, value: JsonValue, asked: Schema, _notes: list[str]) -> 
         value = _find_text(name, value) or value
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and name != "artifacts":
         value = _format_number(value)
-    if name == "exit" and (status := _parse_number(value)) is not None:
+    if name == "exit" and (status := _parse_number(value)) is not None and _is_whole(status):
         return int(status)  # a signal's exit is a word, or a status
     if not isinstance(value, str) or name in _PROSE:
         return value
@@ -425,16 +436,22 @@ def _find_text(name: str, entry: Mapping[str, JsonValue]) -> str | None:
 def _fit_list(name: str, value: JsonValue, asked: Schema, notes: list[str]) -> JsonValue:
     """Return a list: one value is a list of it, and so is what lies in a text or an object."""
     items = cast("Schema", asked.get("items") or {})
+    entries = _list_entries(value, items.get("type"))
+    if entries is None:
+        return value
+    return [_fit_value(name, item, items, notes) for item in entries]
+
+
+def _list_entries(value: JsonValue, kind: JsonValue) -> list[JsonValue] | None:
+    """Return the entries of a list of a `kind` in any of its shapes; None: it is no list."""
     if isinstance(value, dict):
         within = [each for each in value.values() if isinstance(each, list)]
-        value = within[0] if len(value) == 1 and within else [value]
-    elif isinstance(value, str):
-        value = _split_entries(value, items.get("type"))
-    elif isinstance(value, (int, float)) and items.get("type") != "string":
-        value = [value]
-    if not isinstance(value, list):
-        return value
-    return [_fit_value(name, item, items, notes) for item in value]
+        return within[0] if len(value) == 1 and within else [value]
+    if isinstance(value, str):
+        return _split_entries(value, kind)
+    if isinstance(value, (int, float)) and kind != "string":
+        return [value]
+    return value if isinstance(value, list) else None
 
 
 def _split_entries(text: str, kind: JsonValue) -> list[JsonValue]:
@@ -472,7 +489,10 @@ _STATUS_KEYS: Final = ("status", "state", "done", "completed")
 
 
 def _take_statuses(
-    fitted: dict[str, JsonValue], given: Mapping[str, JsonValue], known: Mapping[str, Schema]
+    fitted: dict[str, JsonValue],
+    given: Mapping[str, JsonValue],
+    known: Mapping[str, Schema],
+    notes: list[str],
 ) -> None:
     """Take over which steps of a plan of objects are done, as other hosts' plans say it.
 
@@ -481,26 +501,23 @@ def _take_statuses(
     name = next((each for each in ("plan", "new_plan") if each in known), None)
     if name is None:
         return
-    entries = _list_objects(given.get(name))
-    told = {number: done for number, done in entries if done is not None}
+    entries = enumerate(_list_entries(given.get(name), "string") or (), start=1)
+    marks = {number: _read_status(entry) for number, entry in entries}
     for argument, wanted in (("completed_steps", True), ("reopened_steps", False)):
-        numbers = [number for number, done in told.items() if done is wanted]
+        numbers = [number for number, is_done in marks.items() if is_done is wanted]
         if numbers and argument not in fitted and (wanted or name == "new_plan"):
             fitted[argument] = cast("JsonValue", numbers)
+            notes.append(f"the statuses in {name} as {argument} {numbers}")
 
 
-def _list_objects(plan: JsonValue) -> Iterator[tuple[int, bool | None]]:
-    """Yield each entry of a plan that is an object: its number, and whether it is done."""
-    if isinstance(plan, str):
-        with suppress(ValueError, RecursionError):
-            plan = json.loads(plan)
-    if isinstance(plan, dict):
-        plan = next((each for each in plan.values() if isinstance(each, list)), None)
-    for number, entry in enumerate(plan if isinstance(plan, list) else (), start=1):
-        if isinstance(entry, dict):
-            status = next((entry[key] for key in _STATUS_KEYS if key in entry), None)
-            is_done = status if isinstance(status, bool) else str(status).lower() in _DONE_WORDS
-            yield number, None if status is None else is_done
+def _read_status(entry: JsonValue) -> bool | None:
+    """Return whether an entry of a plan says that its step is done; None: it says nothing."""
+    if not isinstance(entry, dict):
+        return None
+    status = next((entry[key] for key in _STATUS_KEYS if key in entry), None)
+    if status is None or isinstance(status, bool):
+        return status
+    return str(status).lower() in _DONE_WORDS
 
 
 # --- durations, steps and ids --------------------------------------------------------------
@@ -566,7 +583,7 @@ def _read_step(value: JsonValue) -> Iterator[JsonValue]:
         yield value
         return
     text = value.strip().strip("`*").strip()
-    parts = re.split(r"\s*(?:,|;|&|\band\b)\s*", text.lower())
+    parts = map(str.strip, re.split(r"[,;&]|\band\b", text.lower()))
     numbers = [_parse_step_numbers(part) for part in parts if part]
     if numbers and all(numbers):
         yield from (number for listed in numbers for number in listed)
@@ -610,13 +627,14 @@ def _resolve_names(
         listed = value if isinstance(value, list) else [value]
         read: list[JsonValue] = [_find_id(each, name, kind, lookup, notes) for each in listed]
         arguments[name] = read if isinstance(value, list) else read[0]
-    task_id = arguments.get("task_id")
+    task_id, session = arguments.get("task_id"), arguments.get("session_key")
+    session_key = session if isinstance(session, str) else None
     for name in _STEPS & known.keys() & arguments.keys():
         value = arguments[name]
         entries = value if isinstance(value, list) else [value]
         if not any(isinstance(each, str) for each in entries) or not isinstance(task_id, str):
             continue
-        plan = lookup.read_plan(task_id)
+        plan = lookup.read_plan(task_id, session_key)
         steps: list[JsonValue] = [_find_step(each, name, plan, notes) for each in entries]
         arguments[name] = steps if isinstance(value, list) else steps[0]
 

@@ -13,12 +13,13 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple, cast
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.errors import UnknownTool
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import format_count, quote_line
 from openclaw_taskmem.engine import lookup
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.run_guards import renew_lease
+from openclaw_taskmem.engine.run_guards import guard_task, renew_lease
 from openclaw_taskmem.tools import forms, recall, runs, tasks, waits
 from openclaw_taskmem.tools.arguments import has_surrogate, read_arguments
 from openclaw_taskmem.tools.tool import Answer, RunlessAnswer, Tool
@@ -37,10 +38,7 @@ def answer_call(context: Context, name: str, given: object, caller: Caller) -> A
     tool = find_tool(name)
     read = read_arguments(given, forms.list_arguments(tool.form), _HomeLookup(context, caller))
     form = forms.fill_form(tool.form, read.arguments)
-    if form.session_key:
-        named = context.sessions.to_canonical(form.session_key)
-        reached = context.reaches(caller.host, named)
-        caller = caller.with_session(named, sessions=context.sessions, reached=reached)
+    caller = _enter_session(context, caller, form.session_key)
     answered: Answer | RunlessAnswer = {}
     try:
         answered = tool.answer(context, form, caller)
@@ -67,21 +65,32 @@ class _HomeLookup(NamedTuple):
     caller: Caller
 
     def find_id(self, kind: str, name: str) -> str:
-        """Return the id of the one task or wait that a shortened id or a name means.
+        """Return the id of the one task or wait that a name means (see `lookup.find_named`).
 
         Raises:
-            TaskNotFound: None is meant.
-            InvalidArguments: Several are, and the text lists them.
+            InvalidArguments: Several are meant; the text lists them.
         """
         return lookup.find_named(self.context, kind, name)
 
-    def read_plan(self, task_id: str) -> Sequence[str]:
-        """Return a task's steps.
+    def read_plan(self, task_id: str, session_key: str | None) -> Sequence[str]:
+        """Return a task's steps, for a caller who may have named a session.
 
         Raises:
             TaskNotFound: No task has that id.
+            NotAllowed: The caller may not read it.
         """
-        return self.context.store.read_task(task_id).task.plan
+        caller = _enter_session(self.context, self.caller, session_key)
+        facts = self.context.store.read_task(task_id)
+        return guard_task(self.context, Act.READ, facts, caller).task.plan
+
+
+def _enter_session(context: Context, caller: Caller, session_key: str | None) -> Caller:
+    """Return the caller in the session that a call names; None: it names none."""
+    if not session_key:
+        return caller
+    named = context.sessions.to_canonical(session_key)
+    reached = context.reaches(caller.host, named)
+    return caller.with_session(named, sessions=context.sessions, reached=reached)
 
 
 def _renew_caller_lease(context: Context, form: forms.Form, answer: Answer, caller: Caller) -> None:
@@ -113,10 +122,16 @@ def list_offered(profile: str, *, recalls: bool) -> tuple[Tool, ...]:
 
 
 def needs_outside_look(name: str, given: object = None) -> bool:
-    """Tell whether a call looks at targets or artifacts; False for an unknown tool."""
+    """Tell whether a call looks at targets or artifacts; False for an unknown tool.
+
+    One whose arguments have other names, or lie within another object, is taken to look.
+    """
     named = cast("Mapping[str, object]", given if isinstance(given, Mapping) else {})
     tool = _TOOLS_BY_NAME.get(name) or _TOOLS_BY_NAME.get(_strip_name(name))
-    return tool is not None and tool.looks(named)
+    if tool is None:
+        return False
+    known = cast("Mapping[str, object]", tool.input_schema["properties"])
+    return tool.looks(named) or not named.keys() <= known.keys()
 
 
 def find_tool(name: str) -> Tool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 from openclaw_taskmem.tools import catalog, forms
 from openclaw_taskmem.tools.arguments import CallArguments, read_arguments
 from taskmem_hookspecs import InvalidArguments, TaskNotFound
+from taskmem_hookspecs.errors import NotAllowed
 from tests.support.long_tests import choose_count
+from tests.support.sessions import Session
 from tests.support.world import World
 
 TASK = "task_1kjkb3q000bgeqtr"
@@ -31,18 +34,18 @@ class Home:
             return NAMES[name]
         return name
 
-    def read_plan(self, task_id: str) -> Sequence[str]:
+    def read_plan(self, task_id: str, session_key: str | None) -> Sequence[str]:
         if task_id not in (TASK, OTHER):
             raise TaskNotFound(f"There is no task {task_id}")
         return PLAN
 
 
-def read(tool: str, given: object) -> CallArguments:
+def read_call(tool: str, given: object) -> CallArguments:
     return read_arguments(given, forms.list_arguments(catalog.find_tool(tool).form), Home())
 
 
 def take(tool: str, /, **given: object) -> dict[str, Any]:
-    return read(tool, given).arguments
+    return read_call(tool, given).arguments
 
 
 # --- values of another type ----------------------------------------------------------------
@@ -74,6 +77,8 @@ def take(tool: str, /, **given: object) -> dict[str, Any]:
         ("smart_wait", "signals", {"exit": 0.0}, [{"exit": 0}]),
         ("smart_wait", "signals", '[{"percent": "80"}]', [{"percent": 80}]),
         ("smart_wait", "signals", [{"exit": "0", "text": None}], [{"exit": 0}]),
+        ("smart_wait", "signals", [{"exit": 1.5}], [{"exit": "1.5"}]),
+        ("smart_wait", "signals", [{"exit": math.inf}], [{"exit": "inf"}]),
     ],
 )
 def test_a_value_is_taken_in_the_type_that_is_asked(
@@ -113,7 +118,7 @@ def test_an_empty_list_of_artifacts_withdraws_them() -> None:
 
 
 def test_a_zero_that_means_nothing_is_left_out_and_told() -> None:
-    found = read("smart_wait", {"target": "screen", "timeout": 0, "poll_interval": "0"})
+    found = read_call("smart_wait", {"target": "screen", "timeout": 0, "poll_interval": "0"})
 
     assert found.arguments == {"target": "screen"}
     assert found.notes == ("timeout 0 as left out", "poll_interval 0 as left out")
@@ -151,7 +156,7 @@ def test_what_does_not_fit_is_left_for_the_form(tool: str, name: str, given: obj
     ],
 )
 def test_a_duration_is_read_as_seconds_and_told(text: str, seconds: float) -> None:
-    found = read("smart_wait", {"timeout": text})
+    found = read_call("smart_wait", {"timeout": text})
 
     assert found.arguments == {"timeout": seconds}
     assert found.notes == (f'timeout "{text}" as {seconds:,} s',)
@@ -188,8 +193,14 @@ def test_statuses_of_another_hosts_plan_are_taken_over(world: World) -> None:
     assert world.task(task).done == {0}
 
     plan = [{"step": "Build", "status": "pending"}, {"step": "Push", "status": "completed"}]
-    world.call("task_plan_update", task_id=task, new_plan=plan, reason="Built in vain.")
+    answer = world.call("task_plan_update", task_id=task, new_plan=plan, reason="Built in vain.")
     assert world.task(task).done == {1}
+    assert "Read the statuses in new_plan as completed_steps [2]" in answer["message"]
+
+
+def test_an_object_around_a_plan_with_more_than_it_marks_nothing() -> None:
+    plan = {"title": "Deploy", "steps": [{"step": "Build", "status": "completed"}]}
+    assert take("task_register", plan=plan) == {"plan": ["Deploy"]}
 
 
 @pytest.mark.parametrize(
@@ -220,6 +231,15 @@ def test_steps_are_taken_by_number_or_words(given: object, taken: list[int]) -> 
 def test_a_step_that_is_none_is_refused_with_the_steps() -> None:
     with pytest.raises(InvalidArguments, match=r'"Paint it" is no step of the plan.*2 "Push it"'):
         take("task_update", task_id=TASK, completed_steps=["Paint it"])
+
+
+def test_steps_of_a_task_that_a_caller_may_not_read_are_not_told(world: World) -> None:
+    mine, other = Session(world), Session(world, key="agent:other:main", role="other")
+    task = mine.call("task_register", name="Deploy", plan=["Build in secret"])["task_id"]
+
+    with pytest.raises(NotAllowed) as refused:
+        other.call("task_update", task_id=task, completed_steps=["Paint it"])
+    assert "secret" not in str(refused.value)
 
 
 # --- ids -----------------------------------------------------------------------------------
@@ -272,13 +292,13 @@ def test_a_name_means_the_open_one_of_its_tasks(world: World) -> None:
     ],
 )
 def test_arguments_in_another_wrapping_are_the_calls_own(given: object) -> None:
-    assert read("task_update", given).arguments == {"task_id": TASK, "message": "Built."}
+    assert read_call("task_update", given).arguments == {"task_id": TASK, "message": "Built."}
 
 
 @pytest.mark.parametrize("given", [5, None, ["a"], "hello", True])
 def test_what_is_no_object_is_refused_with_an_example(given: object) -> None:
     with pytest.raises(InvalidArguments, match=r'must be an object, such as {"task_id"'):
-        read("task_update", given)
+        read_call("task_update", given)
 
 
 def test_an_argument_with_two_values_is_refused() -> None:
@@ -304,7 +324,7 @@ def test_more_values_than_any_call_has_are_refused(many: object) -> None:
 
 
 def test_json_in_a_text_is_cleaned_like_the_rest() -> None:
-    found = read("task_register", {"metadata": '{"token": "ghp_' + "a1B2" * 9 + '"}'})
+    found = read_call("task_register", {"metadata": '{"token": "ghp_' + "a1B2" * 9 + '"}'})
     assert found.masked == 1
     assert "ghp_" not in str(found.arguments)
 
@@ -467,6 +487,6 @@ def test_every_spelling_of_a_valid_call_means_the_same(
 ) -> None:
     tool, valid, spelled = call
     form = catalog.find_tool(tool).form
-    wanted = forms.fill_form(form, read(tool, valid).arguments)
+    wanted = forms.fill_form(form, read_call(tool, valid).arguments)
 
-    assert forms.fill_form(form, read(tool, spelled).arguments) == wanted
+    assert forms.fill_form(form, read_call(tool, spelled).arguments) == wanted

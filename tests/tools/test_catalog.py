@@ -466,3 +466,12 @@ def test_a_tools_name_may_be_written_as_hosts_do(world: World, name: str) -> Non
 def test_the_tool_that_is_most_alike_is_named_first(world: World, name: str) -> None:
     with pytest.raises(UnknownTool, match=r"the tools are: task_(plan_)?update"):
         world.call(name)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"status": "completed"}, {"Status": "completed"}, {"args": {"status": "completed"}}],
+)
+def test_a_completion_in_any_wrapping_counts_as_slow(given: dict[str, Any]) -> None:
+    assert catalog.needs_outside_look("task_update", given)
+    assert not catalog.needs_outside_look("task_update", {"message": "Built."})
