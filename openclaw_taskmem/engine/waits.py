@@ -99,7 +99,7 @@ def open_wait(
             task_id=task_id,
             session_key=caller.session_key,
             host=caller.host,
-            target=target.strip(),
+            target=targets.trim_target(target),
             wake_when=condition.sentence,
             timeout_seconds=timeout_seconds,
             poll_seconds=poll_seconds,

@@ -1,8 +1,7 @@
-"""Watch growing files; only what is appended after the wait's start counts.
+"""Watch files that grow; only what is new after the wait's start counts.
 
-A place names the file by its inode, so that a rotated log is read to its end before the new one. A
-fingerprint of what was read distinguishes a file that was truncated and rewritten from one that
-only grew.
+What is new is decided in `file_history`. A path without a file is waited for: a build that is
+started anew often removes its log first.
 
 A file is opened only if the agent may see it, even if its path changes meanwhile: the path is
 checked before opening, and then the open file's own path, which no link can change. Changes are
@@ -14,18 +13,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
+import re
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from hashlib import blake2s
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame, InvalidArguments, TargetGone, TargetNotFound
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.paths import is_hidden, is_within_any, resolve_links
+from taskmem_terminal.file_history import (
+    TAIL_BYTES,
+    Content,
+    Findings,
+    Inode,
+    Part,
+    SeenFile,
+    follow,
+    format_parts,
+    format_place,
+    parse_place,
+)
 from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition
 
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -163,21 +175,24 @@ _RETRY_SECONDS: Final = 1.0
 
 
 class FileChangeNotifier:
-    """Calls back when one of the registered files changes."""
+    """Calls back when one of the registered files changes.
+
+    Listeners are told whether a file was removed, or went by another name, meanwhile.
+    """
 
     def __init__(self) -> None:
-        self._listeners: dict[str, list[Callable[[], None]]] = {}
+        self._listeners: dict[str, list[Callable[[bool], None]]] = {}
         self._task: asyncio.Task[None] | None = None
         self._again: asyncio.Event | None = None
 
-    def listen(self, path: str, listener: Callable[[], None]) -> None:
+    def listen(self, path: str, listener: Callable[[bool], None]) -> None:
         """Call `listener` when the file at an absolute path changes, appears or disappears."""
         fresh = path not in self._listeners
         self._listeners.setdefault(path, []).append(listener)
         if fresh:
             self._start()
 
-    async def forget(self, path: str, listener: Callable[[], None]) -> None:
+    async def forget(self, path: str, listener: Callable[[bool], None]) -> None:
         """Stop calling `listener` for this path."""
         self._listeners[path].remove(listener)
         if self._listeners[path]:
@@ -201,7 +216,7 @@ class FileChangeNotifier:
             self._again.set()
 
     async def _watch(self) -> None:
-        from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]
+        from watchfiles import Change, awatch  # pyright: ignore[reportUnknownVariableType]
 
         loop = asyncio.get_running_loop()
         while self._listeners:
@@ -221,7 +236,10 @@ class FileChangeNotifier:
                         stop_event=self._again,
                         recursive=False,
                     ):
-                        self._notify_listeners(*{path for _, path in changes})
+                        removed = {path for change, path in changes if change is Change.deleted}
+                        paths = {path for _, path in changes}
+                        self._notify_listeners(*paths - removed)
+                        self._notify_listeners(*removed, was_removed=True)
             except (OSError, RuntimeError):
                 pass  # a folder that went away; looked for again
             finally:
@@ -231,41 +249,29 @@ class FileChangeNotifier:
                     async with asyncio.timeout(_RETRY_SECONDS):
                         await self._again.wait()
 
-    def _notify_listeners(self, *paths: str) -> None:
+    def _notify_listeners(self, *paths: str, was_removed: bool = False) -> None:
         for path in paths:
             for listener in tuple(self._listeners.get(path, ())):
-                listener()
+                listener(was_removed)
 
 
 # --- watching -----------------------------------------------------------------
 
 
 BACK_SECONDS: Final = 1.0
-"""How long a file may be missing during rotation. Seconds."""
-_PRINT_BYTES: Final = 64
+"""How long a file may be missing before it is told. Seconds."""
 _MOST_OPEN_FILES: Final = 4
-"""How many files stay open: the current one, and rotated ones that waits have not read yet."""
+"""How many files stay open: the current one, and older ones that are still written."""
 _MOST_NAMES: Final = 5
+_MOST_MEMORIES: Final = 256
+"""Places of which the bytes before them are kept in memory."""
+_FEWEST_ZEROS: Final = 16
+"""Zeros at the end of a file that are no text; fewer may be part of a letter in UTF-16."""
+_CHUNK_BYTES: Final = 1 << 20
+_ARCHIVE_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".Z", ".zip")
+_ROTATION: Final = re.compile(r"[-._][-._0-9TZ]+")
+"""Matches a number or a date between a rotated log's name and its suffix."""
 _FILE_OPTIONS: Final = ReadOptions()
-
-_Inode = tuple[int, int]
-
-
-class _FilePosition(NamedTuple):
-    """How far a wait has read in a file."""
-
-    inode: _Inode
-    fingerprint: str
-    """Fingerprint of the file's first 64 bytes and of the last 64 before `position.shown`."""
-    position: StreamPosition
-
-    def __str__(self) -> str:
-        return f"{self.inode[0]}:{self.inode[1]}:{self.fingerprint}:{self.position}"
-
-    @classmethod
-    def parse(cls, text: str) -> _FilePosition:
-        device, inode, print_, position = text.split(":")
-        return cls((int(device), int(inode)), print_, StreamPosition.parse(position))
 
 
 class _OpenFile:
@@ -275,22 +281,55 @@ class _OpenFile:
         self.handle = handle
         self.reader = OutputReader()
         status = os.fstat(handle)
-        self.inode = (status.st_dev, status.st_ino)
+        self.inode: Inode = (status.st_dev, status.st_ino)
+        self._text_end: tuple[tuple[int, int], int] | None = None
+        """Size and time of the file when its text was measured, and its end; None: never."""
 
     @property
     def end(self) -> int:
         return os.fstat(self.handle).st_size
 
+    @property
+    def changed_ns(self) -> int:
+        return os.fstat(self.handle).st_mtime_ns
+
+    @property
+    def has_name(self) -> bool:
+        return os.fstat(self.handle).st_nlink > 0
+
     def read(self, at: int, size: int) -> bytes:
-        return os.pread(self.handle, size, at)
+        return os.pread(self.handle, size, at) if size > 0 else b""
 
-    def changed_at(self) -> datetime:
-        return datetime.fromtimestamp(os.fstat(self.handle).st_mtime, UTC)
+    def find_text_end(self) -> int:
+        """Return the offset after the last text: zeros at the end are written over later.
 
-    def compute_fingerprint(self, shown: int) -> str:
-        head = self.read(0, min(_PRINT_BYTES, shown))
-        last = min(_PRINT_BYTES, shown)
-        return blake2s(head + self.read(shown - last, last), digest_size=8).hexdigest()
+        Files are preallocated so, and a file on NFS is long before its content comes.
+        """
+        key = (self.end, self.changed_ns)
+        if self._text_end is None or self._text_end[0] != key:
+            self._text_end = (key, self._measure_text())
+        return self._text_end[1]
+
+    def _measure_text(self) -> int:
+        size = end = self.end
+        if self.read(max(0, size - _FEWEST_ZEROS), _FEWEST_ZEROS).strip(b"\0"):
+            return size
+        while end > 0:
+            begin = max(0, end - _CHUNK_BYTES)
+            data = self.read(begin, end - begin).rstrip(b"\0")
+            if data:
+                return begin + len(data)
+            end = begin
+        return 0
+
+    def skip_hole(self, at: int) -> int:
+        """Return the offset of the next data from an offset on, or the file's end."""
+        if at >= self.end:
+            return at
+        try:
+            return os.lseek(self.handle, at, os.SEEK_DATA)
+        except OSError as error:
+            return self.end if error.errno == errno.ENXIO else at
 
 
 class _Snapshot:
@@ -300,10 +339,21 @@ class _Snapshot:
 
     def __init__(self, file: _OpenFile) -> None:
         self._file = file
-        self.end = file.end
+        self.inode = file.inode
+        self.changed_ns = file.changed_ns
+        self.end = file.find_text_end()
 
     def read(self, at: int, size: int) -> bytes:
         return self._file.read(at, min(size, self.end - at))
+
+
+class _Memory(NamedTuple):
+    """Facts on a place besides those in its text."""
+
+    tail: bytes
+    """The bytes before it."""
+    absences: int
+    """How often the path had been without a file by then."""
 
 
 class FileWatch:
@@ -323,9 +373,12 @@ class FileWatch:
         self._path = _check_path(name, within)
         self._refusal: str | None = None
         """Why the file now at the path may not be shown; None: it may."""
-        self._open_files: dict[_Inode, _OpenFile] = {}
+        self._open_files: dict[Inode, _OpenFile] = {}
+        self._memories: dict[str, _Memory] = {}
+        """By place; one of before a restart has none."""
         self._changed = asyncio.Event()
         self._missing_since: float | None = None
+        self._absences = 0
         try:
             self._current = self._open(self._path)
         except OSError as error:
@@ -333,7 +386,7 @@ class FileWatch:
         self._folders = folders
         self._watched_paths = {str(self._path), os.path.realpath(self._path)}
         for path in self._watched_paths:
-            folders.listen(path, self._changed.set)
+            folders.listen(path, self._note_change)
 
     async def here(self) -> Frame:
         """Look at the file's end, where a new wait begins.
@@ -343,13 +396,16 @@ class FileWatch:
         """
         file = self._find_current_file()
         if file is None:
-            raise TargetGone(self._removal_reason)
+            raise TargetGone(self._refusal or f"{_escape_name(self._path)} was removed.")
         seen = _Snapshot(file)
         tail = await file.reader.read_tail(seen, StreamPosition(0, 0), _FILE_OPTIONS)
+        position = StreamPosition(seen.end, seen.end)
+        place = format_place((SeenFile.build(seen, position, seen.end),))
+        self._remember(place, seen, position, self._absences)
         return Frame(
             seen_at=datetime.now(UTC),
-            place=str(_make_position(file, StreamPosition(seen.end, seen.end))),
-            changed_at=file.changed_at(),
+            place=place,
+            changed_at=datetime.fromtimestamp(seen.changed_ns / 1e9, UTC),
             tail=tail.text,
             echoes=tail.echoes,
         )
@@ -358,39 +414,47 @@ class FileWatch:
         """Return the place of the file's end; raises as `here` does."""
         return (await self.here()).place
 
-    async def look(self, place: str, start: str) -> Frame:
-        """Return what was appended since `place`."""
+    async def look(self, place: str, start: str) -> Frame:  # noqa: ARG002 - a place says where it began
+        """Return what is new since `place`."""
         seen_at = datetime.now(UTC)
-        now = self._find_current_file()
-        began = _FilePosition.parse(start)
-        known = _FilePosition.parse(place)
-        file, position = self._find_file(known, now)
-        if file is None:
+        parts = self._follow(place)
+        self._close_others(parts)
+        at = next((n for n, part in enumerate(parts) if not part.is_read), len(parts) - 1)
+        if at < 0:
             return Frame(
-                seen_at=seen_at, place=place, text="", tail="", gone=self._find_removal_reason(now)
+                seen_at=seen_at,
+                place=place,
+                text="",
+                tail="",
+                note=self._describe_absence(),
+                gone=self._refusal,
             )
-        seen = _Snapshot(file)
-        page = file.reader.read_page(seen, position, _FILE_OPTIONS)
-        # If the file was rewritten since the wait began, all of it counts.
-        shown, same = began.position.shown, began.inode == file.inode
-        same = same and seen.end >= shown and file.compute_fingerprint(shown) == began.fingerprint
-        first = began.position if same else StreamPosition(0, 0)
-        tail = await file.reader.read_tail(seen, first, _FILE_OPTIONS)
-        more = page.more
-        next_ = _make_position(file, page.next)
-        if now is not None and not more and file is not now:
-            # The rotated file is read to its end; go on with the new one.
-            more = True
-            next_ = _make_position(now, StreamPosition(0, 0))
+        content, position, begin = parts[at]
+        file = self._open_files[content.inode]
+        at_data = file.skip_hole(position.shown)
+        if at_data > position.shown:
+            position = StreamPosition(at_data, at_data)
+        page = file.reader.read_page(content, position, _FILE_OPTIONS)
+        tail = await file.reader.read_tail(content, StreamPosition(begin, begin), _FILE_OPTIONS)
+        more = page.more or not all(part.is_read for part in parts[at + 1 :])
+        next_place = format_parts(parts, at, page.next, self._has_name)
+        last = parts[-1]
+        absences = self._absences
+        if self._missing_since is not None:
+            # What comes to the path next is made anew, whatever the look after it finds.
+            absences = self._memories[place].absences if place in self._memories else 0
+        reached = page.next if at == len(parts) - 1 else last.position
+        self._remember(next_place, last.content, reached, absences)
         return Frame(
             seen_at=seen_at,
-            place=str(next_),
+            place=next_place,
             more=more,
-            changed_at=file.changed_at(),
+            changed_at=datetime.fromtimestamp(content.changed_ns / 1e9, UTC),
             text=page.text,
             tail=tail.text,
             echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
-            gone=None if more else self._find_removal_reason(now),
+            note=self._describe_absence(),
+            gone=None if more else self._refusal,
         )
 
     async def wait_for_change(self) -> None:
@@ -401,10 +465,54 @@ class FileWatch:
     async def close(self) -> None:
         """Stop listening and close the files."""
         for path in self._watched_paths:
-            await self._folders.forget(path, self._changed.set)
+            await self._folders.forget(path, self._note_change)
         for file in self._open_files.values():
             os.close(file.handle)
         self._open_files.clear()
+
+    def _note_change(self, was_removed: bool) -> None:  # noqa: FBT001 - called by the notifier
+        self._absences += was_removed
+        self._changed.set()
+
+    def _remember(
+        self, place: str, content: Content, position: StreamPosition, absences: int
+    ) -> None:
+        """Keep what is known of a place besides its text."""
+        size = min(position.shown, TAIL_BYTES)
+        tail = content.read(position.shown - size, size)
+        self._memories.pop(place, None)
+        self._memories[place] = _Memory(tail, absences)
+        while len(self._memories) > _MOST_MEMORIES:
+            del self._memories[next(iter(self._memories))]
+
+    def _follow(self, place: str) -> list[Part]:
+        """Return the files to read on in, as they are now."""
+        now = self._find_current_file()
+        memory = self._memories.get(place)
+        snapshots: dict[Inode, _Snapshot] = {}
+
+        def take_snapshot(file: _OpenFile) -> _Snapshot:
+            return snapshots.setdefault(file.inode, _Snapshot(file))
+
+        def find(inode: Inode) -> _Snapshot | None:
+            file = self._open_files.get(inode) or self._find_rotated_file(inode)
+            return None if file is None else take_snapshot(file)
+
+        def list_later(written_ns: int) -> list[_Snapshot]:
+            return [take_snapshot(file) for file in self._list_later_files(written_ns)]
+
+        found = Findings(
+            now=None if now is None else take_snapshot(now),
+            find=find,
+            has_name=self._has_name,
+            list_later=list_later,
+            was_away=memory is not None and memory.absences < self._absences,
+            tail=b"" if memory is None else memory.tail,
+        )
+        return follow(parse_place(place), found)
+
+    def _has_name(self, content: Content) -> bool:
+        return self._open_files[content.inode].has_name
 
     def _find_current_file(self) -> _OpenFile | None:
         """Return the file now at the path; None: it is missing, unreadable or not allowed."""
@@ -420,6 +528,7 @@ class FileWatch:
         except (OSError, KeyError, NotAllowed) as error:
             self._refusal = str(error) if isinstance(error, NotAllowed) else None
             if self._missing_since is None:
+                self._absences += 1
                 loop = asyncio.get_running_loop()
                 self._missing_since = loop.time()
                 loop.call_later(BACK_SECONDS, self._changed.set)
@@ -427,34 +536,38 @@ class FileWatch:
         self._missing_since = None
         return self._current
 
-    def _find_file(
-        self, place: _FilePosition, now: _OpenFile | None
-    ) -> tuple[_OpenFile | None, StreamPosition]:
-        """Return the file of a place, and the position to read from."""
-        file = self._open_files.get(place.inode) or self._find_rotated_file(place.inode)
-        if file is not None:
-            if (
-                file.end >= place.position.shown
-                and file.compute_fingerprint(place.position.shown) == place.fingerprint
-            ):
-                return file, place.position
-            # Truncated and rewritten, or another file with the same inode.
-            file.reader = OutputReader()
-            return file, StreamPosition(0, 0)
-        return now, StreamPosition(0, 0)
-
-    def _find_rotated_file(self, inode: _Inode) -> _OpenFile | None:
+    def _find_rotated_file(self, inode: Inode) -> _OpenFile | None:
         """Return the file with this inode, if it was rotated within the folder."""
-        missing = (OSError, NotAllowed)
-        with contextlib.suppress(*missing), os.scandir(self._path.parent) as there:
-            for entry in there:
-                if (
-                    entry.inode() == inode[1]
-                    and entry.is_file(follow_symlinks=False)
-                    and entry.stat().st_dev == inode[0]
-                ):
-                    return self._open(entry.path)
+        for entry in self._list_entries():
+            if entry.inode() == inode[1]:
+                with contextlib.suppress(OSError, NotAllowed):
+                    if entry.stat(follow_symlinks=False).st_dev == inode[0]:
+                        return self._open(entry.path)
         return None
+
+    def _list_later_files(self, written_ns: int) -> list[_OpenFile]:
+        """Return the rotated files of this log that were written after an instant, by age.
+
+        Compressed ones are left out: what they hold was in the file that became them.
+        """
+        found: list[tuple[int, str]] = []
+        for entry in self._list_entries():
+            if is_rotated_name(entry.name, self._path.name):
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    if status.st_mtime_ns > written_ns:
+                        found.append((status.st_mtime_ns, entry.path))
+        later: list[_OpenFile] = []
+        for _, path in sorted(found):
+            with contextlib.suppress(OSError, NotAllowed):
+                later.append(self._open(path))
+        return later
+
+    def _list_entries(self) -> list[os.DirEntry[str]]:
+        """Return the ordinary files beside the watched one."""
+        with contextlib.suppress(OSError), os.scandir(self._path.parent) as there:
+            return [entry for entry in there if entry.is_file(follow_symlinks=False)]
+        return []
 
     def _open(self, path: str | Path) -> _OpenFile:
         """Return the file at a path, which stays open.
@@ -467,27 +580,35 @@ class FileWatch:
         if file.inode in self._open_files:
             os.close(file.handle)
             return self._open_files[file.inode]
-        for inode in list(self._open_files)[: max(0, len(self._open_files) - _MOST_OPEN_FILES + 1)]:
-            os.close(self._open_files.pop(inode).handle)
         self._open_files[file.inode] = file
         return file
 
-    def _find_removal_reason(self, now: _OpenFile | None) -> str | None:
-        if now is not None or self._missing_since is None:
+    def _close_others(self, parts: Sequence[Part]) -> None:
+        """Close the files that are opened longest and read no more."""
+        kept = {part.content.inode for part in parts} | {self._current.inode}
+        others = [inode for inode in self._open_files if inode not in kept]
+        for inode in others[: max(0, len(self._open_files) - _MOST_OPEN_FILES)]:
+            os.close(self._open_files.pop(inode).handle)
+
+    def _describe_absence(self) -> str | None:
+        """Say that there is no file at the path, once it has been away; None: there is one."""
+        if self._missing_since is None or self._refusal is not None:
             return None
         away = asyncio.get_running_loop().time() - self._missing_since
         # `call_later` may fire slightly early.
         if away < BACK_SECONDS * 0.99:
             return None
-        return self._removal_reason
-
-    @property
-    def _removal_reason(self) -> str:
-        return self._refusal or f"{_escape_name(self._path)} was removed."
+        return f"{_escape_name(self._path)} is not there; it is read on when it is there again."
 
 
-def _make_position(file: _OpenFile, position: StreamPosition) -> _FilePosition:
-    return _FilePosition(file.inode, file.compute_fingerprint(position.shown), position)
+def is_rotated_name(name: str, log: str) -> bool:
+    """Return True if a file with this name may be a log of another, rotated and not compressed."""
+    stem, dot, suffix = log.rpartition(".")
+    if name == log or name.endswith(_ARCHIVE_SUFFIXES):
+        return False
+    middle = name.removeprefix(stem).removesuffix(dot + suffix)
+    is_numbered = name.startswith(stem) and _ROTATION.fullmatch(middle) is not None
+    return name.startswith(log) or (bool(stem) and is_numbered)
 
 
 def _check_path(name: str, within: tuple[str, ...] | None) -> Path:
@@ -499,6 +620,8 @@ def _check_path(name: str, within: tuple[str, ...] | None) -> Path:
             f"pty:file:{name!r} is not an absolute path; write it from the root, or from ~."
         )
     path = Path(os.path.normpath(path))
+    if name != name.rstrip() and not os.path.lexists(path):
+        path = Path(str(path).rstrip())
     # Check this first, so that no message reveals what exists there.
     require_viewable(str(path), within)
     try:

@@ -548,7 +548,7 @@ class TerminalRuleJudge:
                 return Ruling(met=Met.YES, observation=observation)
         return Ruling(
             met=Met.NO if self._all else Met.UNSURE,
-            observation=self._describe(view),
+            observation=" ".join(filter(None, (frame.note, self._describe(view)))),
             look_again_seconds=view.look_again_seconds,
         )
 

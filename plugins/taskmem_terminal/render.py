@@ -47,8 +47,11 @@ _UNSEEN_SEQUENCE: Final = re.compile(
     rb"\x1b\[[0-9;:]*m|\x1b\[\?(?!(?:1049|1047|47)[hl])[0-9;]*[hl]"
     rb"|\x1b\[[<-?][0-9;]*[a-gi-km-zA-Z]|\x1b\[[0-9;]*(?: q|[nct])"
     rb"|\x1b[ -/]+[0-~]|\x1b[=>]|\x1b\]133;[^\x07\x1b\n]*(?:\x07|\x1b\\)|[\x00\x0e\x0f]"
+    rb"|\xef\xbb\xbf"
 )
-"""Sequences that change no line: colours, modes, character sets, queries to the terminal."""
+"""Sequences that change no line: colours, modes, character sets, queries, a byte order mark."""
+_UNSEEN_SIGNS: Final = (b"\x1b", b"\x00", b"\x0e", b"\x0f", b"\xef\xbb\xbf")
+"""One of these is in each of those sequences."""
 _RETURNS: Final = re.compile(rb"(?<!\r)\r+\n")
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
 _PAINTING_SEQUENCE: Final = re.compile(
@@ -129,7 +132,7 @@ def render_lines(raw: list[bytes], columns: int | None = None) -> list[list[str]
     if not raw:
         return []
     data = b"\n".join([*raw[:-1], _OPEN_SEQUENCE.sub(b"", raw[-1])])
-    if b"\x1b" in data or b"\x00" in data or b"\x0e" in data or b"\x0f" in data:
+    if any(sign in data for sign in _UNSEEN_SIGNS):
         data = _UNSEEN_SEQUENCE.sub(b"", data)
     if b"\r" in data:
         data = _RETURNS.sub(b"\n", data)

@@ -72,8 +72,10 @@ def appends(daemon, log, wait_id):
     log.write_text("READY\n")
 
 
-def removes(daemon, log, wait_id):
+def hides(daemon, log, wait_id):
+    """Put a link in its place that leads to what is never shown."""
     log.unlink()
+    log.symlink_to("/etc/shadow")
 
 
 def cancels(daemon, log, wait_id):
@@ -82,7 +84,7 @@ def cancels(daemon, log, wait_id):
 
 @pytest.mark.parametrize(
     ("act", "ending"),
-    [(appends, (0, "resolved")), (removes, (1, "error")), (cancels, (1, "cancelled"))],
+    [(appends, (0, "resolved")), (hides, (1, "error")), (cancels, (1, "cancelled"))],
 )
 def test_its_status_says_how_the_wait_has_ended(daemon, log, start_waiting, act, ending):
     wait_id = open_wait(daemon, log)["wait_id"]

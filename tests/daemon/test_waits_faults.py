@@ -99,12 +99,13 @@ def test_a_malformed_timeout_is_refused_and_stops_no_other_wait(daemon, log):
     still_resolves(daemon, log, wait_id=control)
 
 
-def test_a_target_that_vanishes_ends_its_own_wait_only(daemon, home, log):
+def test_a_target_that_may_not_be_shown_ends_its_own_wait_only(daemon, home, log):
     other = Log(home.folder.parent / "other.log")
     task_id = daemon.register()
     control = watch(daemon, log, "CONTROL")
     lost = watch(daemon, other, "READY", task_id=task_id)
     other.path.unlink()
+    other.path.symlink_to("/etc/shadow")
     found = wait_for_end(daemon, lost)
     assert found["status"] == "error"
     assert found["ended_at"] < found["deadline_at"]

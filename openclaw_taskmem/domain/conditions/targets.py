@@ -23,6 +23,7 @@ Source: docs/decisions/0025-what-may-be-looked-at.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Final
@@ -61,6 +62,7 @@ _LABEL_BYTES: Final = 80
 """Longest excerpt of a target's name in a line for people."""
 UNTIL_BYTES: Final = 200
 """Longest excerpt of a condition in a line for people."""
+_FILE_TARGET: Final = re.compile(r"pty\s*:\s*file:", re.IGNORECASE)
 _ID_SCHEMES: Final = ("task", "session", "wait")
 """Schemes whose targets are named by an id."""
 TARGET_FORMS: Final = (
@@ -68,6 +70,12 @@ TARGET_FORMS: Final = (
     "pty:file:/absolute/path, window:TITLE, window:0xID, screen, queue:ROLE, or what a "
     "plug-in adds"
 )
+
+
+def trim_target(text: str) -> str:
+    """Return a target without the blanks around it; the name of a file may end with one."""
+    whole = text.strip()
+    return text.lstrip().rstrip("\r\n") if _FILE_TARGET.match(whole) else whole
 
 
 def parse_target(text: str) -> Target:
@@ -78,8 +86,8 @@ def parse_target(text: str) -> Target:
 
     Source: docs/origins.md, "Targets".
     """
-    scheme, _, name = (part.strip() for part in text.strip().partition(":"))
-    scheme = scheme.lower()
+    scheme, _, name = trim_target(text).partition(":")
+    scheme, name = scheme.strip().lower(), name.lstrip()
     if scheme == "screen" and not name:
         return Target(scheme=scheme, name="")
     if scheme == QUEUE_SCHEME and name:
@@ -93,7 +101,7 @@ def parse_target(text: str) -> Target:
             raise InvalidArguments(f"{quote_line(role, 80)} {fault}. Nothing was written.")
         return Target(scheme=scheme, name=role)
     known = scheme not in (QUEUE_SCHEME, "screen") and scheme.isascii()
-    if known and scheme.isidentifier() and name and name.isprintable():
+    if known and scheme.isidentifier() and name and name.replace("\t", " ").isprintable():
         if len(name.encode()) > _LONGEST_NAME:
             raise InvalidArguments(
                 f"The target has more than {_LONGEST_NAME:,} bytes, and nothing has such a "

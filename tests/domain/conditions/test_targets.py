@@ -12,6 +12,7 @@ from taskmem_hookspecs import InvalidArguments
         ("pty:crisp-ridge", "pty", "crisp-ridge"),
         (" pty:tmux:main:1.0 ", "pty", "tmux:main:1.0"),
         ("pty:file:/var/log/a b.log", "pty", "file:/var/log/a b.log"),
+        (" pty:file:/w/a\tb.log \n", "pty", "file:/w/a\tb.log "),
         ("window:VS Code", "window", "VS Code"),
         ("WINDOW: 0x4200003", "window", "0x4200003"),
         ("screen", "screen", ""),

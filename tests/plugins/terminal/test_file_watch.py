@@ -1,6 +1,7 @@
 import asyncio
 import os
 import resource
+from hashlib import blake2s
 
 import pytest
 
@@ -39,10 +40,6 @@ async def heard_only_then(watcher, path, text):
 
 
 class TestFileWatch(SensorSuite):
-    @pytest.fixture(autouse=True)
-    def soon(self, monkeypatch):
-        monkeypatch.setattr(file_watch, "BACK_SECONDS", 0.1)
-
     def make_sensor(self, tmp_path):
         return TerminalSensor()
 
@@ -55,10 +52,6 @@ class TestFileWatch(SensorSuite):
 
     def make_missing(self, tmp_path):
         return Target(scheme="pty", name=f"file:{tmp_path / 'other.log'}")
-
-    def remove(self, tmp_path):
-        (tmp_path / "app.log").unlink()
-        return True
 
 
 async def test_only_what_is_appended_counts_and_it_is_seen_at_once(log):
@@ -144,22 +137,106 @@ async def test_file_replaced_while_no_daemon_ran_is_read_from_start(log):
     keep.close()
 
 
-async def test_a_removed_file_is_gone_after_what_was_left_in_it(log, monkeypatch):
+async def test_a_removed_file_is_awaited_after_what_was_left_in_it(log, monkeypatch):
     monkeypatch.setattr(file_watch, "BACK_SECONDS", 0.1)
     async with watch_terminal(f"file:{log}") as watcher:
         append(log, "last words\n")
         log.unlink()
-        frame = await watcher.until_gone()
-    assert frame.gone == f"{log} was removed."
+        frame = await watcher.until(lambda frame: frame.note, "it is told")
+        assert frame.gone is None
+        assert frame.note == f"{log} is not there; it is read on when it is there again."
+        log.write_text("old 1\nold 2\n")
+        frame = await watcher.until_seen("old 2")
+        assert (frame.note, frame.gone) == (None, None)
     assert "last words" in watcher.seen
 
 
-async def test_a_file_that_comes_back_in_time_goes_on(log):
+async def test_a_log_that_is_trimmed_shows_what_is_new_alone(log):
+    lines = [f"line {n}\n" for n in range(50)]
+    log.write_text("".join(lines))
     async with watch_terminal(f"file:{log}") as watcher:
-        log.unlink()
-        assert (await watcher.look()).gone is None
-        log.write_text("back\n")
-        assert (await watcher.until_seen("back")).gone is None
+        await watcher.look()
+        log.write_text("".join((*lines[-10:], "in place\n")))
+        await watcher.until_seen("in place")
+        fresh = log.with_suffix(".tmp")
+        fresh.write_text("".join((*lines[-5:], "in place\n", "by replacing\n")))
+        fresh.replace(log)
+        await watcher.until_seen("by replacing")
+        fresh.write_text(log.read_text().replace("line 47", "LINE 47"))
+        fresh.replace(log)
+        append(log, "edited\n")
+        await watcher.until_seen("edited")
+    assert watcher.seen == "in place\nby replacing\nedited\n"
+
+
+async def test_the_same_output_once_more_is_new(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        assert (await watcher.look()).text == ""
+        log.write_text("old 1\nold 2\n")
+        await watcher.until_seen("old 2")
+
+
+async def test_a_writer_that_goes_on_in_the_rotated_file_is_read(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        old = log.rename(log.with_suffix(".1"))
+        log.write_text("first of the new\n")
+        await watcher.until_seen("first of the new")
+        append(old, "late in the old\n")
+        append(log, "second\n")
+        await watcher.until_seen("second")
+    assert "late in the old" in watcher.seen
+
+
+@pytest.mark.parametrize("form", ["app.log.{}", "app.{}.log", "app-2026-11-0{}.log"])
+async def test_all_that_were_rotated_while_no_daemon_ran_are_read(log, form):
+    names = [log, *(log.with_name(form.format(number)) for number in (1, 2))]
+    async with watch_terminal(f"file:{log}") as watcher:
+        place, start = watcher.place, watcher.start
+    append(log, "rest\n")
+    for number in (1, 2):
+        os.utime(log, ns=(number * 10**9 + log.stat().st_mtime_ns,) * 2)
+        for old in range(number, 0, -1):
+            names[old - 1].rename(names[old])
+        log.write_text(f"new {number}\n")
+    os.utime(log, ns=(3 * 10**9 + log.stat().st_mtime_ns,) * 2)
+    async with watch_terminal(f"file:{log}", place=place, start=start) as watcher:
+        await watcher.until_seen("new 2")
+    assert watcher.seen == "rest\nnew 1\nnew 2\n"
+
+
+async def test_zeros_at_the_end_are_no_text_until_written_over(log):
+    log.write_bytes(b"old\n" + bytes(5_000))
+    async with watch_terminal(f"file:{log}") as watcher:
+        assert (await watcher.look()).text == ""
+        with log.open("r+b") as file:
+            file.seek(4)
+            file.write(b"new\n")
+        await watcher.until_seen("new")
+    assert watcher.seen == "new\n"
+
+
+async def test_a_hole_that_a_truncation_left_is_skipped(log):
+    with log.open("w") as writer:
+        writer.write("x" * 10_000_000)
+        writer.flush()
+        async with watch_terminal(f"file:{log}") as watcher:
+            os.truncate(log, 0)
+            writer.write("behind the hole\n")
+            writer.flush()
+            await watcher.until_seen("behind the hole")
+    assert watcher.looks < 5
+
+
+async def test_a_place_of_version_0_1_goes_on(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        place = watcher.place
+    info = log.stat()
+    print_ = blake2s(b"old 1\nold 2\n" * 2, digest_size=8).hexdigest()
+    assert place.startswith(f"{info.st_dev}:{info.st_ino}:")
+    older = f"{info.st_dev}:{info.st_ino}:{print_}:12.12.0.0"
+    append(log, "new\n")
+    async with watch_terminal(f"file:{log}", place=older, start=older) as watcher:
+        assert (await watcher.look()).text == "new\n"
 
 
 async def test_several_files_in_several_folders_are_watched_together(tmp_path):
@@ -231,7 +308,7 @@ async def test_no_handle_is_left_open(log):
             log.rename(log.with_suffix(f".{n}"))
             log.write_text(f"{n}\n")
             await watcher.until_seen(f"{n}\n")
-        assert sum("app." in path for path in list_open_files()) <= 4
+        assert sum("app." in path for path in list_open_files()) <= 5
     assert not [path for path in list_open_files() if "app." in path]
 
 

@@ -26,9 +26,11 @@ class Watcher:
         self.place = place
         self.start = start
         self.seen = ""
+        self.looks = 0
         self.frame = None
 
     async def look(self):
+        self.looks += 1
         self.frame = await self.watch.look(self.place, self.start)
         self.place = self.frame.place
         self.seen += self.frame.text or ""
