@@ -96,7 +96,7 @@ class CheckResult(Value):
     entries: tuple[LedgerEntry, ...]
     """The ledger with all that was found, and names that could not be verified."""
     nowhere: tuple[str, ...]
-    """Names that were not found anywhere."""
+    """Names of the plan that were not found anywhere."""
     passed: tuple[str, ...]
     """Folders that commands named but that were not searched."""
     claims: bool
@@ -173,7 +173,8 @@ def verify_required(context: Context, required: RequiredSet, *, asks: bool = Tru
     run_id = run.run_id if run else None
     doubtful = {path: why for path, why in whys.items() if path not in entries}
     now = context.clock.now()
-    nowhere = tuple(n for n in named.here if whys.get(n) == ledger.NOWHERE_SENTENCE)
+    planned = find_names(*task.plan).here
+    nowhere = tuple(n for n in planned if whys.get(n) == ledger.NOWHERE_SENTENCE)
     partly = any(folder.path in whys for folder in required.folders)
     nothing = not (entries or partly) and bool(run or required.folders)
     refusal = evidence.find_refusal(task, checked, nowhere, claims=nothing)

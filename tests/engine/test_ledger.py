@@ -422,6 +422,27 @@ def test_what_cannot_be_proved_completes_and_is_told(session: Session, tmp_path:
     assert not any("nothing was written" in line for line in session.lines)
 
 
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("Removed the old config.yaml as asked.", ["config.yaml"]),
+        ("Renamed utils.js to helpers.js on the server.", ["utils.js", "helpers.js"]),
+        ("There is no package.json in this repository.", ["package.json"]),
+        ("Deleted build.log and tmp.txt.", ["build.log", "tmp.txt"]),
+        ("Sent report.pdf by mail to the client.", ["report.pdf"]),
+        ("The error came from src/index.ts:42, in the other repository.", ["src/index.ts"]),
+        ("Deployed web:/srv/app.jar; see https://acme.example/a.html.", ["web:/srv/app.jar"]),
+        ("Moved ~/Downloads/invoice.pdf to the archive.", ["~/Downloads/invoice.pdf"]),
+    ],
+)
+def test_a_name_in_a_message_is_told_and_refuses_nothing(
+    session: Session, message: str, told: list[str]
+) -> None:
+    answer = complete(session, session.register(), message)
+    assert answer["status"] == "completed"
+    assert [each["what"] for each in answer["unverified"]] == told
+
+
 # --- refusals -------------------------------------------------------------------
 
 
@@ -907,10 +928,10 @@ def test_unseen_tools_are_not_said_to_have_written_nothing(
 ) -> None:
     owner = Owner(role="agent", process="1:1")
     relay = Caller(process="1:1", owner=owner, folder=str(workspace))
-    task = session.world.register(caller=relay)
+    task = session.world.register(caller=relay, plan=["Write a.md"])
     if claims:
         session.world.call("task_claim", relay, task_id=task)
-    given = {"task_id": task, "status": "completed", "message": "Wrote it to a.md."}
+    given = {"task_id": task, "status": "completed", "message": "Wrote it."}
 
     said = "not among what was seen to be made, and not in the folders of this work"
     with pytest.raises(EvidenceMissing, match=said):

@@ -121,7 +121,7 @@ class Doubt(StrEnum):
     ARTIFACTS = "artifacts"
     """A required artifact is not proved."""
     NAMES = "names"
-    """Files that the plan or the message names were found nowhere."""
+    """Files that the plan names were found nowhere."""
     CLAIMS = "claims"
     """Something is said to be made, and nothing was seen to be written."""
     ANSWER = "answer"
@@ -149,7 +149,9 @@ def find_refusal(
 ) -> Refusal | None:
     """Return why a task is not completed; None: it may be.
 
-    Names found nowhere, and claims without any write seen, are each refused only once.
+    `nowhere` are names of its plan that were found nowhere; they, and claims without any write
+    seen, are each refused only once. What only a message names refuses nothing: it may be gone on
+    purpose, or lie elsewhere.
     """
     open_ = [each for each in checked if _is_refused(each)]
     if open_:
@@ -157,7 +159,7 @@ def find_refusal(
         return _build_refusal(task, Doubt.ARTIFACTS, reason, _describe_missing(open_))
     if nowhere and Doubt.NAMES not in task.doubts:
         reason = (
-            f"{_describe_names(nowhere, 'its plan or your message')}, and found nowhere: not "
+            f"{_describe_names(nowhere, 'its plan')}, and found nowhere: not "
             "among what was seen to be made, and not in the folders of this work. If "
             "you were to make it, do so now, or give its whole path in artifacts; if "
             f"not, or if it cannot be seen from here, leave it. {_ASKED_ONCE_SENTENCE}"

@@ -41,7 +41,16 @@ _OBJECTIONS: Final = frozenset(
 )
 """A clause or sentence that begins with one of these takes the mark before it back."""
 _LIMITS: Final = frozenset(("but", "only"))
-"""These do, too, unless the clause is about another step."""
+"""These do, too, at either end of a clause, unless the clause is about another step."""
+_PARTIAL_WORDS: Final = frozenset(
+    "dry simulated almost half mostly nearly partially partly".split()  # noqa: SIM905
+)
+"""And these anywhere in it: "step 2 done (dry run)"."""
+_DUTIES: Final = frozenset("must need needs should has have will".split())  # noqa: SIM905
+_REPEAT_WORDS: Final = frozenset(
+    "again anew redo redone repeat repeated rerun".split()  # noqa: SIM905
+)
+"""With a duty before: "step 2 (done) must be done again"."""
 _REOPENING_WORDS: Final = frozenset(("actually", "really", "after", "correction", "oops"))
 _DENIAL_WORDS: Final = frozenset(
     "not never fail failed fails failing broke broken blocked undone reverted".split()  # noqa: SIM905
@@ -281,7 +290,13 @@ def _has_objection(clauses: Sequence[list[str]]) -> bool:
     first = [word for word in words if word != "but"]
     if not first or first[1:] == ["needed"]:
         return False
-    limited = words[0] in _LIMITS or any(map(_is_denial, first)) or _is_share(first)
+    limited = (
+        not _LIMITS.isdisjoint((words[0], words[-1]))
+        or not _PARTIAL_WORDS.isdisjoint(first)
+        or (first[0] in _DUTIES and not _REPEAT_WORDS.isdisjoint(first))
+        or any(map(_is_denial, first))
+        or _is_share(first)
+    )
     return first[0] in _OBJECTIONS or (limited and not _read_steps(first))
 
 

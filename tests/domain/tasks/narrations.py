@@ -64,6 +64,8 @@ SURE = (
     ("Step 1 done — will push next", {1}),
     ("Step 2 done: see https://example.org/?run=1", {2}),
     ("Done: steps 1-3. Remaining: step 4", {1, 2, 3}),
+    ("Step 2 done, tests pass again", {2}),
+    ("Step 2 done, only step 3 will be partly redone", {2}),
 )
 """These mark exactly the steps that they say are done."""
 
@@ -84,7 +86,6 @@ UNSURE = (
     ("Everything is done", {1, 2, 3, 4, 5}),
     ("The first two steps are done", {1, 2}),
     ("Last step done, going on", {2}),
-    ("Step 2 done (dry run only)", {2}),
     ("Step 1 done, tests fail though", {1}),
     ("Logged into the server", {3}),
     ("The site is live", {5}),
@@ -99,6 +100,10 @@ NOT_DONE = (
     "Step 2 done, tests fail",
     "Step 3 is done (90%)",
     "Step 2 done, only the tests left",
+    "Step 2 done (dry run only)",
+    "Step 2 done, mostly",
+    "Step 2 (done) must be done again",
+    "Step 2 done, but has to be redone",
     "Step 2 failed: push denied",
     "step 2 not done",
     "Step 2 is not done yet",
