@@ -114,9 +114,9 @@ def _build_registration(at: datetime, session_key: str | None) -> Change:
 
 
 @contextmanager
-def serve_home(home: Home) -> Iterator[int]:
+def serve_home(home: Home, program: Sequence[str] = (COMMAND,)) -> Iterator[int]:
     """Run a daemon of a home, and give its process id once it answers."""
-    process = start_home_daemon(home)
+    process = start_home_daemon(home, program)
     try:
         yield process.pid
     finally:
@@ -124,8 +124,12 @@ def serve_home(home: Home) -> Iterator[int]:
         process.wait()
 
 
-def start_home_daemon(home: Home, **settings: str) -> subprocess.Popen[bytes]:
+def start_home_daemon(
+    home: Home, program: Sequence[str] = (COMMAND,), **settings: str
+) -> subprocess.Popen[bytes]:
     """Start a daemon of a home, and return its process once it lets us in.
+
+    `program`: the command `taskmem`.
 
     Raises:
         SystemExit: It ended, or does not let us in; the text has the end of what it said.
@@ -133,7 +137,7 @@ def start_home_daemon(home: Home, **settings: str) -> subprocess.Popen[bytes]:
     said = home.folder.with_name("daemon.err")
     with said.open("ab") as errors:
         process = subprocess.Popen(
-            [COMMAND, "daemon"],
+            [*program, "daemon"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,

@@ -20,7 +20,8 @@ from homes import COMMAND, build_environment, make_home, serve_home, start_home_
 from machine import measure_cpu_seconds, measure_memory
 
 from openclaw_taskmem.cli.client import Link, connect
-from openclaw_taskmem.home import Home
+from openclaw_taskmem.home import OWN_PROGRAM, Home
+from tests.support.installations import make_installation
 
 SAMPLES = 40
 MANY, TARGETS = 5000, 50
@@ -71,8 +72,7 @@ def wait_timeouts() -> Iterator[Figure]:
     """Measure how late 500 timeouts fire while a judge hangs in its thread."""
     with ExitStack() as stack:
         home = stack.enter_context(make_home())
-        stack.enter_context(_install_plugin(home, HANGING))
-        stack.enter_context(serve_home(home))
+        stack.enter_context(serve_home(home, _install_plugin(home, HANGING)))
         link = stack.enter_context(connect(home))
         files = [_make_log(home, number) for number in range(10)]
         ids = [
@@ -280,9 +280,8 @@ def _parse_instant(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-@contextmanager
-def _install_plugin(home: Home, source: str) -> Iterator[None]:
-    """Install a plug-in for the daemons that start meanwhile."""
+def _install_plugin(home: Home, source: str) -> tuple[str, ...]:
+    """Install a plug-in beside taskmem; return the command that has both."""
     folder = home.folder.parent / "plugin"
     facts = folder / "bench_plugin-1.0.dist-info"
     facts.mkdir(parents=True)
@@ -290,11 +289,8 @@ def _install_plugin(home: Home, source: str) -> Iterator[None]:
     entry = "[openclaw_taskmem]\nbench = bench_plugin\n"
     (facts / "entry_points.txt").write_text(entry)
     (folder / "bench_plugin.py").write_text(textwrap.dedent(source))
-    os.environ["PYTHONPATH"] = str(folder)
-    try:
-        yield
-    finally:
-        del os.environ["PYTHONPATH"]
+    python = make_installation(home.folder.parent / "installation", folder)
+    return (str(python), *OWN_PROGRAM[1:])
 
 
 def judge_conditions() -> Iterator[Figure | str]:

@@ -4,3 +4,8 @@ This file imports nothing: the console script loads it first, and `taskmem mcp` 
 """
 
 __version__ = "0.2.0"
+
+ISOLATION = ("-E", "-P")
+"""Options of Python for every process of ours: ignore Python's variables, and import nothing from
+the folder of a script or the working folder. `-I` would also hide the user's own packages, where
+plug-ins may be."""

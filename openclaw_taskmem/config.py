@@ -333,7 +333,7 @@ def _parse_settings(
 
 def _read_config_file(home: Home) -> Mapping[str, str]:
     try:
-        text = home.config.read_text(encoding="utf-8")
+        text = home.config.read_text(encoding="utf-8-sig")
         entries = tomllib.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         return {}

@@ -15,13 +15,25 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from openclaw_taskmem import ISOLATION
+
 _PATH_BYTES: Final = 107 if sys.platform == "linux" else 103
 """Bytes of the longest path of a Unix socket, without the system's NUL."""
 _PLUGIN_NAME_BYTES: Final = 8
 """Bytes by which the name of a plug-in's socket beside ours may be longer."""
 
+OWN_PROGRAM: Final = (sys.executable, *ISOLATION, "-X", "utf8", "-m", "openclaw_taskmem")
+"""Command of this installation for processes of ours; file names are UTF-8 whatever the locale."""
 _SOCKET: Final = "daemon.sock"
 """Name of the daemon's socket in the home."""
+
+
+_SYSTEM_FOLDERS: Final = (
+    *("bin", "boot", "dev", "etc", "home", "lib", "media", "mnt", "opt", "proc", "root", "run"),
+    *("sbin", "srv", "sys", "tmp", "usr", "var"),
+    *("Applications", "Library", "System", "Users", "Volumes", "private"),
+)
+"""Folders in `/` that belong to the system, on Linux and on macOS."""
 
 
 class HomeRefused(Exception):
@@ -72,7 +84,8 @@ class Home(NamedTuple):
         """Refuse a folder that another user made, can replace or has put a file into.
 
         Others' settings, which name programs, and links must not be used. Files of root are
-        allowed, as root can read everything anyway.
+        allowed, as root can read everything anyway. A folder of the system, and the user's own
+        home, are refused as well: they would be closed to all others.
 
         Raises:
             HomeRefused: Something is another user's or can be written by others, or the folder's
@@ -85,6 +98,7 @@ class Home(NamedTuple):
                 f"The name of the state folder {str(self.folder)!a} is no UTF-8. "
                 "Set TASKMEM_HOME to a folder whose name is."
             ) from error
+        _require_no_common_folder(self.folder)
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             _require_own_folder(self.folder)
             is_open = self.folder.stat().st_mode & 0o011
@@ -156,7 +170,7 @@ def build_own_command(home: Home) -> str:
     program = Path(sys.executable).with_name("taskmem")
     words = [str(program)]
     if not os.access(program, os.X_OK):
-        words = [sys.executable, "-m", "openclaw_taskmem"]
+        words = [sys.executable, *ISOLATION, "-m", "openclaw_taskmem"]
     return f"TASKMEM_HOME={shlex.quote(str(home.folder))} {shlex.join(words)}"
 
 
@@ -203,6 +217,19 @@ def _is_anothers(folder: Path) -> bool:
     with suppress(OSError):
         return folder.lstat().st_uid != os.geteuid()
     return False
+
+
+def _require_no_common_folder(folder: Path) -> None:
+    """Refuse a folder of the system, the user's own home, and what has that in it."""
+    real, home = os.path.realpath(folder), os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
+    base, _, name = real.rpartition("/")
+    is_system = not base and name in ("", *_SYSTEM_FOLDERS)
+    if is_system or (home != "/" and os.path.commonpath([real, home]) == real):
+        kind = "one of the system" if is_system else "your own home, or has it in it"
+        raise HomeRefused(
+            f"The state folder {folder} is {kind}, and would be closed to all other users. "
+            f"Set TASKMEM_HOME to a folder of its own, for example {folder / 'taskmem'}."
+        )
 
 
 def _require_own_folder(folder: Path) -> None:

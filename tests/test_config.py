@@ -50,6 +50,12 @@ def test_the_settings_of_another_users_home_are_not_read(tmp_path, monkeypatch):
     assert environ == {"TASKMEM_HOME": str(tmp_path)}
 
 
+@pytest.mark.parametrize("content", ["\ufeffmax_rounds = 7\r\n", "# one\r\nmax_rounds = 7"])
+def test_a_config_file_may_be_as_a_windows_editor_wrote_it(tmp_path, content):
+    (tmp_path / "config.toml").write_bytes(content.encode())
+    assert load_settings({"TASKMEM_HOME": str(tmp_path)}).runs.max_rounds == 7
+
+
 def test_config_file_beats_the_environment_for_delivery(tmp_path):
     file = tmp_path / "config.toml"
     file.write_text('notify = "off"\nwake_transport = "post"\nmax_rounds = 7')

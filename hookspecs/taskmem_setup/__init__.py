@@ -18,6 +18,9 @@ SERVER: Final = "taskmem"
 TOOLS: Final = "runs"
 """Default set of tools for an MCP host: all that the skill names, including those for hand-offs
 between roles."""
+OWN_PROGRAM: Final = (sys.executable, "-E", "-P", "-m", "openclaw_taskmem")
+"""Command of this installation without its script; a project's variables of Python and its modules
+do not reach it."""
 SKILL: Final = "task-memory"
 _MARK: Final = f"name: {SKILL}"
 _SEAL: Final = b"<!-- "
@@ -42,7 +45,7 @@ def find_command() -> tuple[str, ...]:
     program = Path(sys.executable).with_name("taskmem")
     if os.access(program, os.X_OK):
         return (str(program),)
-    return (sys.executable, "-m", "openclaw_taskmem")
+    return OWN_PROGRAM
 
 
 def runs_taskmem(server: object) -> bool:
@@ -51,6 +54,8 @@ def runs_taskmem(server: object) -> bool:
         case {"command": str(program), "args": ["mcp"]}:
             return PurePath(program).name == "taskmem"
         case {"args": ["-m", "openclaw_taskmem", "mcp"]}:
+            return True
+        case {"args": ["-E", "-P", "-m", "openclaw_taskmem", "mcp"]}:
             return True
         case _:
             return False

@@ -5,6 +5,7 @@ An agent's host is recognised from the environment of a command.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import shlex
@@ -155,11 +156,16 @@ def exit_on_signals() -> None:
             signal.signal(each, end)
 
 
+def format_json(document: object) -> str:
+    """Return a JSON document to print; escape letters where the output's encoding has not all."""
+    is_unicode = codecs.lookup(sys.stdout.encoding).name.startswith("utf")
+    return json.dumps(document, ensure_ascii=not is_unicode, indent=2)
+
+
 def print_json(document: object) -> None:
     """Print a JSON document, with hidden characters escaped."""
-    text = json.dumps(document, ensure_ascii=False, indent=2)
     # By lines, as most have nothing to look for.
-    click.echo("\n".join(map(escape_hidden, text.split("\n"))))
+    click.echo("\n".join(map(escape_hidden, format_json(document).split("\n"))))
 
 
 def note_limit(limit: int) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 from openclaw_taskmem.daemon.home_exchange import is_unfinished
 from openclaw_taskmem.daemon.lock import Lock, LockHeld, LockHolder, find_holder
 from openclaw_taskmem.daemon.processes import is_alive, read_process_age
-from openclaw_taskmem.home import Home
+from openclaw_taskmem.home import OWN_PROGRAM, Home
 
 STARTING_SECONDS: Final = 15.0
 """Seconds in which a daemon must start, end, or write its process into the lock."""
@@ -115,7 +114,7 @@ _RACE_SECONDS: Final = 2.0
 """Seconds in which another daemon must answer after ours has ended: ours lost the race."""
 _ROOM_BYTES: Final = 256 * 1024
 """With less disk space than this, a daemon that ended without a message had a full disk."""
-_DAEMON: Final = (sys.executable, "-m", "openclaw_taskmem", "daemon")
+_DAEMON: Final = (*OWN_PROGRAM, "daemon")
 """Command that starts a daemon."""
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
 from openclaw_taskmem.cli.daemon_process import stop_daemon
-from openclaw_taskmem.home import Home, build_own_command, find_home
+from openclaw_taskmem.home import OWN_PROGRAM, Home, build_own_command, find_home
 
 _SILENCE_SECONDS: Final = 3
 """Seconds of silence after which the demo's task is stuck; by default they are 300."""
@@ -63,8 +63,8 @@ def run_demo(say: Say, *, keep: bool = False) -> int:
 @contextmanager
 def _start_daemon(home: Home, environ: dict[str, str]) -> Generator[Link]:
     """Start a daemon with the stdout transport, and connect to it."""
-    daemon = subprocess.Popen(
-        [sys.executable, "-P", "-m", "openclaw_taskmem", "daemon"],
+    daemon = subprocess.Popen(  # noqa: S603 - our own command
+        [*OWN_PROGRAM, "daemon"],
         env=environ,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -169,8 +169,7 @@ def _report_timeout(say: Say) -> int:
 @contextmanager
 def _run_build(environ: dict[str, str]) -> Generator[None]:
     """Run a command in a terminal that can be watched; it ends within seconds."""
-    # -P: do not import from the current folder.
-    ours = [sys.executable, "-P", "-m", "openclaw_taskmem", "run", "--name", "build"]
+    ours = [*OWN_PROGRAM, "run", "--name", "build"]
     build = subprocess.Popen(  # noqa: S603 - our own command
         [*ours, "--", sys.executable, "-u", "-c", BUILD],
         env=environ,

@@ -6,7 +6,6 @@ The core's checks come first, then those of plug-ins.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import closing, suppress
@@ -17,6 +16,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.cli import daemon_process, doctor_rows
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
+from openclaw_taskmem.cli.command_output import format_json
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.domain.errors import DaemonUnavailable
 from openclaw_taskmem.domain.text.redaction import scrub
@@ -169,7 +169,7 @@ def _format_json(rows: Sequence[DoctorRow]) -> str:
         for row in rows
     ]
     whole = {"ok": _is_healthy(rows), "rows": listed}
-    return json.dumps(whole, ensure_ascii=False, indent=2)
+    return format_json(whole)
 
 
 def _format_plain(sentence: str) -> str:

@@ -1,13 +1,29 @@
 """The console entry point: relays and daemons start by a short path, the rest by click.
 
 Hosts start `taskmem mcp` once per session, and a daemon must take its home quickly, so these two
-import nothing that they do not need.
+import nothing that they do not need. What Python imports by itself must suffice for `main` until
+the process is isolated.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+
+from openclaw_taskmem import ISOLATION
+
+_HARMLESS = frozenset(
+    {
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONFAULTHANDLER",
+        "PYTHONHASHSEED",
+        "PYTHONNOUSERSITE",
+        "PYTHONPYCACHEPREFIX",
+        "PYTHONSAFEPATH",
+        "PYTHONUNBUFFERED",
+    }
+)
+"""Variables of Python that are common in containers and change nothing that a user sees."""
 
 
 def main() -> None:
@@ -17,6 +33,8 @@ def main() -> None:
         SystemExit: Always: with the command's status, 130 after Ctrl-C, or 1 if the output cannot
             be written, for example because its reader has gone away.
     """
+    _isolate()
+    _open_standard_streams()
     try:
         status = _run(sys.argv[1:])
         sys.stdout.flush()
@@ -30,7 +48,56 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os.write(2, f"The output cannot be written ({error.strerror}).\n".encode())
         status = 1
+    finally:
+        _give_up_stderr_that_fails()
     raise SystemExit(status)
+
+
+def _isolate() -> None:
+    """Keep the modules and settings that a project has for its own Python out of this process.
+
+    Where a variable of Python would reach us, the process is executed once more, with the options
+    that ignore it; the variable stays for the commands that we run. Source: docs/trouble.md,
+    "Variables of Python".
+    """
+    if not sys.flags.ignore_environment and any(
+        name.startswith("PYTHON") and name not in _HARMLESS and name[6:7] != "_" and value
+        for name, value in os.environ.items()
+    ):
+        kept = ("-B",) if sys.dont_write_bytecode else ()
+        words = [sys.executable, *ISOLATION, *kept, *sys.orig_argv[1:]]
+        try:  # noqa: SIM105 - contextlib may be the project's
+            os.execv(sys.executable, words)  # noqa: S606 - ourselves
+        except OSError:
+            pass  # a sandbox forbids it; most variables do no harm
+    if not sys.flags.safe_path:
+        del sys.path[0]
+
+
+def _open_standard_streams() -> None:
+    """Open what of stdin, stdout and stderr is closed, and have any letter be printed.
+
+    A file that is opened later would otherwise get the number of a closed one, and be written to. A
+    letter that the terminal's encoding lacks is printed as "?".
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
+        reconfigure(errors="replace")
+
+
+def _give_up_stderr_that_fails() -> None:
+    """Keep a full disk below stderr from changing the exit status, as the interpreter would."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _run(arguments: list[str]) -> int:

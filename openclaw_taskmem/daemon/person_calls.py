@@ -14,7 +14,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +29,7 @@ from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine import lookup, user_actions
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.overview import list_lines, read_overview
+from openclaw_taskmem.home import OWN_PROGRAM
 from openclaw_taskmem.settings_report import describe_differences
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import InvalidArguments
@@ -91,7 +91,7 @@ class DoctorRuns:
             self._process.terminate()
 
     def _run(self, proof: bool) -> None:  # noqa: FBT001 - a thread's argument
-        command = [sys.executable, "-m", "openclaw_taskmem", "doctor", "--json"]
+        command = [*OWN_PROGRAM, "doctor", "--json"]
         command += [] if proof else ["--no-proof"]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own program

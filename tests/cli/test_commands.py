@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from openclaw_taskmem.cli import command_line
 from openclaw_taskmem.cli.command_line import cli
+from tests.support.installations import make_installation
 
 
 def run_taskmem(tmp_path: Path, source: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -31,11 +32,10 @@ def run_taskmem(tmp_path: Path, source: str, *words: str) -> subprocess.Complete
     (folder / "greeting.py").write_text(source)
     environ = {
         **{k: v for k, v in os.environ.items() if not k.startswith("TASKMEM_")},
-        "PYTHONPATH": str(folder),
         "TASKMEM_HOME": f"{tmp_path}/x/../home",
     }
     return subprocess.run(
-        [sys.executable, "-m", "openclaw_taskmem", *words],
+        [make_installation(tmp_path / "installation", folder), "-m", "openclaw_taskmem", *words],
         capture_output=True,
         text=True,
         env=environ,

@@ -98,6 +98,22 @@ def test_a_shared_folder_is_refused_and_stays_as_it_is(tmp_path):
     assert mode_of(tmp_path) == 0o1777
 
 
+@pytest.mark.parametrize("folder", ["/", "/etc", "/home", "/var/", "//tmp/.."])
+def test_a_folder_of_the_system_is_no_home(folder):
+    with pytest.raises(HomeRefused, match=r"one of the system.* Set TASKMEM_HOME to a folder of"):
+        find_home({"TASKMEM_HOME": folder})
+
+
+@pytest.mark.parametrize("above", ["", ".."])
+def test_the_users_own_home_is_none(tmp_path, monkeypatch, above):
+    user = tmp_path / "user"
+    user.mkdir(mode=0o755)
+    monkeypatch.setenv("HOME", str(user))
+    with pytest.raises(HomeRefused, match="your own home, or has it in it"):
+        find_home({"TASKMEM_HOME": str(user / above)})
+    assert mode_of(user) == 0o755
+
+
 def owned_by(monkeypatch, uid, *paths, follow=True):
     """Let the system say that files belong to another user; `follow`: not a link's."""
     real = {"lstat": Path.lstat, "stat": Path.stat}

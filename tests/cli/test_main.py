@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -5,6 +6,7 @@ import sys
 import pytest
 
 from openclaw_taskmem.cli import main as main_module
+from tests.support.daemons import COMMAND
 
 
 @pytest.fixture
@@ -13,6 +15,7 @@ def run(monkeypatch):
 
     def go(*arguments, by=lambda: None):
         monkeypatch.setattr(main_module.sys, "argv", ["taskmem", *arguments])
+        monkeypatch.setattr(main_module.sys, "path", [*sys.path])
         taken = []
 
         class Relay:
@@ -75,3 +78,119 @@ def test_a_reader_that_went_away_is_no_matter_for_a_traceback():
         process.stdin.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
+
+
+# --- what surrounds the process ----------------------------------------------
+
+SHADOWED = ("json", "typing", "click", "pydantic", "logging")
+"""Modules of a project that have the names of ours."""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project's folder, in which modules that we import fail."""
+    for name in SHADOWED:
+        (tmp_path / f"{name}.py").write_text("raise ImportError('the project')\n")
+    return tmp_path
+
+
+def run_taskmem(*words, program=(COMMAND,), cwd=None, **settings):
+    return subprocess.run(
+        [*program, *words],
+        env={**os.environ, **settings},
+        cwd=cwd,
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PYTHONPATH", "{project}"),
+        ("PYTHONPATH", ""),
+        ("PYTHONWARNINGS", "error"),
+        ("PYTHONOPTIMIZE", "2"),
+        ("PYTHONINSPECT", "1"),
+        ("PYTHONIOENCODING", "cp1252:strict"),
+        ("PYTHONUSERBASE", "{project}"),
+    ],
+)
+@pytest.mark.parametrize("words", [["--version"], ["mcp"]])
+def test_python_variables_of_a_project_do_not_reach_us(project, name, value, words):
+    program = [COMMAND] if value else [sys.executable, "-m", "openclaw_taskmem"]
+
+    done = run_taskmem(
+        *words, program=program, cwd=project, **{name: value.format(project=project)}
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_they_stay_for_the_commands_that_we_run(project, tmp_path):
+    say = "import os; print(os.environ['PYTHONPATH'])"
+    home = {"TASKMEM_HOME": str(tmp_path / "home")}
+
+    done = run_taskmem(
+        "run", "--name", "x", "--", sys.executable, "-S", "-c", say, PYTHONPATH="/p", **home
+    )
+
+    assert done.stdout.split() == [b"/p"]
+
+
+@pytest.mark.parametrize("name", ["PYTHONDONTWRITEBYTECODE", "PYTHON_VERSION", "PYTHONPATH"])
+def test_variables_that_do_no_harm_cost_no_second_start(monkeypatch, name):
+    began = []
+    monkeypatch.setattr(main_module.os, "environ", {name: "" if name == "PYTHONPATH" else "1"})
+    monkeypatch.setattr(main_module.os, "execv", lambda *given: began.append(given))
+    monkeypatch.setattr(main_module.sys, "path", [*sys.path])
+
+    main_module._isolate()
+
+    assert began == []
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_ends_no_command(closed):
+    done = run_taskmem(program=("/bin/sh", "-c", f"exec {COMMAND} settings {closed}"))
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_full_disk_below_stderr_keeps_the_exit_status():
+    code = (
+        "import sys, types\n"
+        "from contextlib import suppress\n"
+        "from openclaw_taskmem import cli\n"
+        "def write():\n"
+        "    with suppress(OSError): print('one', file=sys.stderr)\n"
+        "    sys.exit(3)\n"
+        "cli.command_line = types.SimpleNamespace(main=write)\n"
+        "from openclaw_taskmem.cli.main import main\n"
+        "main()\n"
+    )
+    words = (sys.executable, "-c", code)
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        done = subprocess.run(words, stderr=full, check=False)
+    assert done.returncode == 3
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_letter_that_an_encoding_lacks_ends_no_command(encoding, as_json):
+    text = "Gr\N{LATIN SMALL LETTER U WITH DIAERESIS}n \N{ROCKET} \N{BLACK CIRCLE}"
+    code = (
+        "import io, sys, types\n"
+        f"sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding={encoding!r})\n"
+        "from openclaw_taskmem import cli\n"
+        "from openclaw_taskmem.cli.command_output import print_json, print_line\n"
+        f"say = lambda: {'print_json' if as_json else 'print_line'}({text!r})\n"
+        "cli.command_line = types.SimpleNamespace(main=say)\n"
+        "from openclaw_taskmem.cli.main import main\n"
+        "main()\n"
+    )
+
+    done = run_taskmem(program=(sys.executable, "-c", code))
+
+    assert done.stdout.startswith(b'"Gr' if as_json else b"Gr")
+    assert not as_json or json.loads(done.stdout.decode(encoding)) == text
+    assert (done.returncode, done.stderr) == (0, b"")

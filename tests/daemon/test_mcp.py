@@ -11,8 +11,9 @@ from contextlib import closing
 
 import pytest
 
+from openclaw_taskmem.home import OWN_PROGRAM
 from tests.support.agents import Lines, RelayedLines, agent, parse_result
-from tests.support.daemons import PYTHON, await_ended, environment, holder, lock_database, rows
+from tests.support.daemons import await_ended, environment, holder, lock_database, rows
 from tests.support.waiting import until
 
 DEFAULT = [
@@ -173,7 +174,10 @@ async def test_an_agent_starts_the_daemon_when_none_runs(home):
 def test_many_relays_that_start_at_once_are_all_served(home):
     started = [
         subprocess.Popen(
-            [*PYTHON, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(home)
+            [*OWN_PROGRAM, "mcp"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(home),
         )
         for _ in range(30)
     ]

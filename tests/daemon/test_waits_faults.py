@@ -194,7 +194,7 @@ def rude(start, tmp_path):
         "entry-points": {"openclaw_taskmem": {"rude": "taskmem_rude"}},
     }
     install(tmp_path / "site", project, {"taskmem_rude": RUDE})
-    return start(PYTHONPATH=str(tmp_path / "site"), TASKMEM_JUDGE_TIMEOUT_SECONDS="0.4")
+    return start(site=tmp_path / "site", TASKMEM_JUDGE_TIMEOUT_SECONDS="0.4")
 
 
 @pytest.mark.parametrize(("manner", "said"), MANNERS.items(), ids=MANNERS.keys())

@@ -28,6 +28,7 @@ class Taskmem:
 
     room: Room
     settings: dict[str, str] = field(default_factory=dict)
+    program: Path = PROGRAM
 
     @property
     def environment(self) -> dict[str, str]:
@@ -54,7 +55,7 @@ class Taskmem:
     def try_run(self, *args: str, limit: float = CALL_LIMIT) -> subprocess.CompletedProcess[str]:
         """Run `taskmem ARGS`, and give how it ended."""
         return subprocess.run(
-            [str(PROGRAM), *args],
+            [str(self.program), *args],
             cwd=self.room.root,
             env=self.room.environment(self.environment),
             stdin=subprocess.DEVNULL,
@@ -101,7 +102,8 @@ class Taskmem:
     def restart(self, settings: Mapping[str, str]) -> None:
         """Start the daemon anew, with other settings.
 
-        A gateway's plug-in that finds none may start one first, which has not these settings.
+        A gateway's plug-in that finds none may start one first, which has not these settings, and
+        is of its own program.
         """
         self.settings.update(settings)
         wanted = {f"{name}={value}".encode() for name, value in self.environment.items()}
@@ -110,7 +112,9 @@ class Taskmem:
             self.stop()
             self.run("daemon", "--detach")
             pid = json.loads(self.run("status", "--json"))["pid"]
-            return wanted <= {*Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")}
+            python = Path(Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0])
+            is_own = python.parent == self.program.parent
+            return is_own and wanted <= {*Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")}
 
         until(is_started, "a daemon with these settings runs")
 

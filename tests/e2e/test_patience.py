@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ import pytest
 
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
-from tests.e2e.shared_house import Story, use
+from tests.e2e.shared_house import House, Scripts, Story, use
+from tests.e2e.taskmem import PROGRAM
 from tests.support.daemons import TURNED
+from tests.support.installations import make_installation
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -21,9 +24,22 @@ SETTINGS = {
     "TASKMEM_IDLE_PAUSES": "1,1,1",
     "TASKMEM_QUESTION_SECONDS": "1",
     "TASKMEM_STUCK_INTERVAL_SECONDS": "1",
-    **TURNED,
 }
 SHARES_GATEWAY = True
+
+
+@pytest.fixture(scope="module", autouse=True)
+def turned_daemon(
+    home: tuple[House, Scripts], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Have the daemon's clock be turned by a file."""
+    taskmem = home[0].taskmem
+    python = make_installation(tmp_path_factory.mktemp("turned") / "installation", TURNED)
+    taskmem.program = python.with_name("taskmem")
+    taskmem.restart({})
+    yield
+    taskmem.program = PROGRAM
+    taskmem.restart({})
 
 
 def list_reminders(story: Story) -> list[str]:

@@ -73,7 +73,7 @@ def serve_pages(
 def showcase() -> Iterator[Showcase]:
     """A home in which much goes on."""
     with short_home() as home, tempfile.TemporaryDirectory() as folder:
-        daemon = Daemon(home, **TURNED)
+        daemon = Daemon(home, site=TURNED)
         daemon.wait_until_it_serves()
         try:
             with play_showcase(daemon, Path(folder)) as played:

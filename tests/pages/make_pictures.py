@@ -62,7 +62,7 @@ def make_pictures(daemon: Daemon, shown: Showcase) -> None:
 def main() -> None:
     """Play the showcase, and make the pictures."""
     with short_home() as home, tempfile.TemporaryDirectory() as folder:
-        daemon = Daemon(home, **TURNED)
+        daemon = Daemon(home, site=TURNED)
         daemon.wait_until_it_serves()
         with play_showcase(daemon, Path(folder)) as shown:
             make_pictures(daemon, shown)

@@ -1,7 +1,6 @@
 """The plug-ins of docs/plugins.md, as they stand there: installed, and used."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 
 from taskmem_hookspecs.testing import check_plugin
 from tests.support.daemons import Daemon, command, short_home
+from tests.support.installations import make_installation
 from tests.support.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
@@ -93,7 +93,6 @@ def test_the_smallest_plugin_fits_the_hooks():
 @pytest.mark.parametrize("asked_for", ["ntfy", "auto"])
 def test_a_wake_goes_through_the_smallest_plugin(site, home, received_file, asked_for):
     settings = {
-        "PYTHONPATH": str(site),
         "TASKMEM_WAKE_TRANSPORT": asked_for,
         "TASKMEM_STUCK_THRESHOLD_SECONDS": "0.5",
     }
@@ -103,7 +102,7 @@ def test_a_wake_goes_through_the_smallest_plugin(site, home, received_file, aske
         assert status == 0, err
         return json.loads(out)
 
-    daemon = Daemon(home, **settings)
+    daemon = Daemon(home, site=site, **settings)
     try:
         daemon.wait_until_it_serves()
         task_id = daemon.register("Try it", plan=["Look"])
@@ -148,8 +147,7 @@ def test_the_tools_name_the_targets_of_a_plugin(tmp_path, home):
         "def wait_target_forms():\n    return ['browser:NAME, a tab by its title']\n"
     )
     install(tmp_path / "site", forms, {"taskmem_titles": module})
-    settings = {"PYTHONPATH": str(tmp_path / "site")}
-    daemon = Daemon(home, **settings)
+    daemon = Daemon(home, site=tmp_path / "site")
     try:
         daemon.wait_until_it_serves()
         tools = {tool["name"]: tool["inputSchema"]["properties"] for tool in daemon.ask("tools")}
@@ -159,14 +157,14 @@ def test_the_tools_name_the_targets_of_a_plugin(tmp_path, home):
         daemon.close()
 
 
-def test_the_doctor_names_a_plugin_that_was_upgraded(site, home):
-    settings = {"PYTHONPATH": str(site)}
-    daemon = Daemon(home, **settings)
+def test_the_doctor_names_a_plugin_that_was_upgraded(site, home, tmp_path):
+    program = make_installation(tmp_path / "installation", site).with_name("taskmem")
+    daemon = Daemon(home, site=site)
     try:
         daemon.wait_until_it_serves()
         [metadata] = site.glob("taskmem_ntfy-*/METADATA")
         metadata.write_text(metadata.read_text().replace("Version: 1.0", "Version: 1.1"))
-        _, out, _ = command(home, "doctor", "--json", "--no-proof", **settings)
+        _, out, _ = command(home, "doctor", "--json", "--no-proof", program=program)
         rows = {row["id"]: row for row in json.loads(out)["rows"]}
         assert (
             rows["plugin.ntfy.version"]["detail"]
@@ -208,12 +206,12 @@ def test_the_package_has_the_files_that_the_page_draws(package):
     assert sorted(drawn) == sorted(made)
 
 
-def test_the_tests_of_the_package_pass(package):
+def test_the_tests_of_the_package_pass(package, tmp_path):
     folder, site = package
+    python = make_installation(tmp_path / "installation", site)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs"],
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs"],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(site)},
         capture_output=True,
         text=True,
         check=False,
@@ -227,7 +225,7 @@ def test_the_installed_package_carries_a_wake(package, home, tmp_path):
     written = tmp_path / "wakes.txt"
     daemon = Daemon(
         home,
-        PYTHONPATH=str(site),
+        site=site,
         WAKEFILE=str(written),
         TASKMEM_WAKE_TRANSPORT="wakefile",
         TASKMEM_STUCK_THRESHOLD_SECONDS="0.5",

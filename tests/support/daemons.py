@@ -17,11 +17,10 @@ from typing import Any
 from openclaw_taskmem.cli.client import Link, connect
 from openclaw_taskmem.cli.command_output import HOSTS
 from openclaw_taskmem.daemon.lock import find_holder
-from openclaw_taskmem.home import Home, find_home
-from tests.support.forked_daemons import ForkedDaemon, fork_daemon, list_forked
+from openclaw_taskmem.home import OWN_PROGRAM, Home, find_home
+from tests.support.forked_daemons import fork_daemon, list_forked
 from tests.support.waiting import PATIENCE, ProcessOutput, status_of, until
 
-PYTHON = (sys.executable, "-m", "openclaw_taskmem")
 COMMAND = Path(sys.executable).with_name("taskmem")
 QUIET = {
     "TASKMEM_WAKE_TRANSPORT": "stdout",
@@ -31,8 +30,8 @@ QUIET = {
 """The settings of a daemon that does nothing by itself."""
 SOON = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "0.05"}
 """The settings of a daemon that finds tasks stuck at once."""
-TURNED = {"PYTHONPATH": str(Path(__file__).with_name("turned"))}
-"""The settings of a daemon whose clock is turned by the file `turned` of its home."""
+TURNED = Path(__file__).with_name("turned")
+"""The packages of a daemon whose clock is turned by the file `turned` of its home."""
 OPENING = b'{"taskmem": 1, "face": "client"}\n'
 """The first line of a client."""
 NO_KEYS = {"GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""}
@@ -97,19 +96,23 @@ class Daemon:
     own_process = False
     """Whether each is started as a user's is, and none is forked; `own_process` sets it."""
 
-    def __init__(self, home: Home, **settings: str) -> None:
-        """Start it; it does not serve yet."""
+    def __init__(self, home: Home, *, site: Path | None = None, **settings: str) -> None:
+        """Start it; it does not serve yet.
+
+        `site`: a folder of packages that are installed for it besides.
+        """
         self.home = home
+        self.site = site
         self.settings = settings
         self.cwd = home.folder.parent
         self.launch()
 
     def launch(self) -> None:
         """Start a process, and do not wait for it."""
-        # Settings of Python are read as it starts.
-        python = any(name.startswith("PYTHON") for name in self.settings)
-        begin = launch if python or self.own_process else _fork
-        self.process = begin(self.home, cwd=self.cwd, **self.settings)
+        if self.own_process:
+            self.process = launch(self.home, cwd=self.cwd, **self.settings)
+        else:
+            self.process = fork_daemon(self.cwd, environment(self.home, **self.settings), self.site)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         self.out = ProcessOutput(self.process.stdout)
@@ -199,7 +202,7 @@ def launch(
 ) -> subprocess.Popen[bytes]:
     """Start a daemon's process, in a process group of its own."""
     return subprocess.Popen(
-        [*PYTHON, "daemon"],
+        [*OWN_PROGRAM, "daemon"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -210,14 +213,9 @@ def launch(
     )
 
 
-def _fork(home: Home, cwd: Path, **settings: str) -> ForkedDaemon:
-    """Start a daemon likewise, without loading its modules anew."""
-    return fork_daemon(cwd, environment(home, **settings))
-
-
 def refused_start(home: Home, **settings: str) -> tuple[int, str]:
     """Start a daemon that ends at once; return its status and what it complained."""
-    process = _fork(home, home.folder.parent, **settings)
+    process = fork_daemon(home.folder.parent, environment(home, **settings))
     with process.stdout:
         said = ProcessOutput(process.stderr)
         serves = said.wait_for(" serves ")
@@ -229,10 +227,12 @@ def refused_start(home: Home, **settings: str) -> tuple[int, str]:
     return status, text
 
 
-def command(home: Home, *arguments: str, **settings: str) -> tuple[int, str, str]:
+def command(
+    home: Home, *arguments: str, program: Path = COMMAND, **settings: str
+) -> tuple[int, str, str]:
     """Run `taskmem` as a person does; return its status and what it printed."""
     done = subprocess.run(
-        [COMMAND, *arguments],
+        [program, *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=environment(home, **settings),

@@ -13,6 +13,7 @@ import json
 import os
 import select
 import signal
+import site
 import socket
 import subprocess
 import sys
@@ -97,10 +98,11 @@ class _Template:
         self._one_at_a_time = threading.Lock()
         self.begun: list[ForkedDaemon] = []
 
-    def fork(self, cwd: Path, environ: Mapping[str, str]) -> ForkedDaemon:
+    def fork(self, cwd: Path, environ: Mapping[str, str], site: Path | None) -> ForkedDaemon:
         """Fork a daemon."""
         pipes = [os.pipe() for _ in range(3)]
-        asked = json.dumps({"cwd": str(cwd), "environ": dict(environ)}).encode()
+        added = site and str(site)
+        asked = json.dumps({"cwd": str(cwd), "environ": dict(environ), "site": added}).encode()
         with self._one_at_a_time:
             socket.send_fds(self._door, [len(asked).to_bytes(4, "big")], [end for _, end in pipes])
             self._door.sendall(asked)
@@ -117,9 +119,12 @@ def _get_template() -> _Template:
     return _Template()
 
 
-def fork_daemon(cwd: Path, environ: Mapping[str, str]) -> ForkedDaemon:
-    """Start a daemon as `python -m openclaw_taskmem daemon` is one, in a group of its own."""
-    return _get_template().fork(cwd, environ)
+def fork_daemon(cwd: Path, environ: Mapping[str, str], site: Path | None = None) -> ForkedDaemon:
+    """Start a daemon as `python -m openclaw_taskmem daemon` is one, in a group of its own.
+
+    `site`: a folder of packages that are installed for it besides.
+    """
+    return _get_template().fork(cwd, environ, site)
 
 
 def list_forked(home: Path) -> set[int]:
@@ -191,9 +196,12 @@ def _become_daemon(asked: Mapping[str, Any], ends: list[int]) -> None:
     os.environ.clear()
     os.environ.update(asked["environ"])
     time.tzset()
+    if asked["site"] is not None:
+        site.addsitedir(asked["site"])
     os.dup2(ends[1], 1)
     os.dup2(ends[2], 2)
     os.closerange(3, 4096)
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - not the one of before
     sys.argv = ["openclaw_taskmem", "daemon"]
     from openclaw_taskmem.cli.main import main
 

@@ -25,7 +25,7 @@ from taskmem_openclaw.setup.config_edits import (
     is_same_json,
 )
 from taskmem_openclaw.setup.openclaw import SetupPlan, SetupRecord
-from taskmem_setup import NotOurs, describe_data, find_home
+from taskmem_setup import OWN_PROGRAM, NotOurs, describe_data, find_home
 
 _LOADS_SECONDS: Final = 30.0
 """Time limit for a running gateway to load the plug-in before the check. Seconds."""
@@ -266,9 +266,8 @@ def _is_healthy(*, loads: bool, earlier: str | None) -> bool:
         if not loaded:
             click.echo(_NOT_LOADED)
     click.echo("The proof:")
-    done = subprocess.run(
-        (sys.executable, "-m", "openclaw_taskmem", "doctor"), stdin=subprocess.DEVNULL, check=False
-    )
+    command = (*OWN_PROGRAM, "doctor")
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - ours
     return done.returncode == 0
 
 

@@ -46,7 +46,7 @@ _COMPARED_AGENTS: Final = ("amnesiac", "careful")
 _USER_MEMORY: Final = "memory"
 """The name of the memory that is a program of the user's."""
 Work = tuple[BenchCondition, GeneratedTask]
-_SETUP: Final = (sys.executable, "-m", "openclaw_taskmem", "setup", "openclaw")
+_SETUP: Final = (sys.executable, "-E", "-P", "-m", "openclaw_taskmem", "setup", "openclaw")
 
 
 class Size(NamedTuple):

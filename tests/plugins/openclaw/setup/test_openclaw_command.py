@@ -455,7 +455,7 @@ def test_the_doctor_has_the_last_word(openclaw, setup, monkeypatch, status, ends
 
     monkeypatch.setattr("taskmem_openclaw.setup.prompts.subprocess.run", run)
     assert setup("openclaw", "--yes").status == ends
-    assert asked == [(sys.executable, "-m", "openclaw_taskmem", "doctor")]
+    assert asked == [(sys.executable, "-E", "-P", "-m", "openclaw_taskmem", "doctor")]
 
 
 @pytest.mark.parametrize("live", [True, False], ids=["live", "stopped"])

@@ -276,6 +276,7 @@ def test_no_sandbox_needs_no_gate():
         SERVER,
         {"command": "taskmem", "args": ["mcp"]},
         {"command": "/bin/python3", "args": ["-m", "openclaw_taskmem", "mcp"]},
+        {"command": "/bin/python3", "args": ["-E", "-P", "-m", "openclaw_taskmem", "mcp"]},
     ],
 )
 def test_our_own_server_is_offered_to_be_switched_off(server):

@@ -1,7 +1,7 @@
 """Turns the clock that taskmem asks: by the seconds in the file `turned` of its home.
 
-Python imports it at its start where this folder is in `PYTHONPATH`. Whatever else asks
-for the time, and all that sleeps, goes by the real one.
+Python imports it at its start where this folder is one of its packages, by `turned.pth`. Whatever
+else asks for the time, and all that sleeps, goes by the real one.
 """
 
 import os
