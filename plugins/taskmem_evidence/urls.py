@@ -2,7 +2,11 @@
 
 Only the response is proven: a URL does not show since when it has responded.
 
-Only addresses that `is_askable` allows are requested.
+Only addresses that `is_askable` allows are requested, also behind redirects.
+
+A claim is refuted by what is known to be absent: a page, or a server. A wall (a status that denies
+access, a sign-in page, a network that does not lead there) says nothing of the page, nor does
+slowness: the claim is unproven then.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
+from urllib.request import getproxies
 
 import httpx
 
@@ -85,15 +90,31 @@ CONNECT_SECONDS: Final = 0.7
 LARGEST_BODY_BYTES: Final = 1 << 20
 """Maximum size of a body that is read. Bytes."""
 _MOST_ADDRESSES: Final = 3
-_MOST_REDIRECTS: Final = 3
-_DENIED_STATUSES: Final = (401, 403, 407, 429)
-"""Statuses that deny access and say nothing about the content."""
+_MOST_REDIRECTS: Final = 10
+_ABSENT_STATUSES: Final = (404, 410, *range(500, 511))
+"""Statuses that say that nothing is there, or that the server is broken. All other errors deny
+access, or want another kind of request, and say nothing about the content."""
+_EMPTY_STATUSES: Final = (204, 205)
+"""Successes that never have a body."""
+_HEADERS: Final = {
+    "User-Agent": "Mozilla/5.0 (compatible; taskmem)",
+    # Some servers refuse who does not name the type.
+    "Accept": "*/*, text/html",
+    # Checksums are of the content, not of a compressed transfer.
+    "Accept-Encoding": "identity",
+}
+_SIGN_IN: Final = frozenset(
+    ("auth", "authorize", "login", "oauth2", "saml", "signin", "sign_in", "sign-in", "sso")
+)
+"""Parts of paths behind which servers let people sign in."""
+_WELL_KNOWN_HOST: Final = "example.com"
+"""A host that every resolver of the public internet knows (RFC 2606)."""
 _PORTS: Final = {"http": 80, "https": 443}
 _PORTS_END: Final = 65_536
 
 
 class UrlVerifier:
-    """Verifies by GET that a URL responds with content; follows redirects on the same host."""
+    """Verifies by GET that a URL responds with content; follows redirects, also to other hosts."""
 
     def __init__(self) -> None:
         """Load the trusted certificates."""
@@ -113,7 +134,6 @@ class UrlVerifier:
             return error.finding
 
     async def _verify_url(self, claim: Claim, url: httpx.URL) -> Finding:
-        addresses = await _resolve_addresses(url)
         # Use no proxy from the environment: it would resolve names itself and so reach forbidden
         # addresses. Use no .netrc: its passwords must not be sent.
         async with httpx.AsyncClient(
@@ -121,8 +141,11 @@ class UrlVerifier:
             trust_env=False,
             timeout=httpx.Timeout(TOTAL_SECONDS, connect=CONNECT_SECONDS),
         ) as client:
+            addresses: dict[str, Sequence[str]] = {}
             for _ in range(_MOST_REDIRECTS + 1):
-                async with _open_answer(client, url, addresses) as answer:
+                if url.host not in addresses:
+                    addresses[url.host] = await _resolve_addresses(url)
+                async with _open_answer(client, url, addresses[url.host]) as answer:
                     if not answer.has_redirect_location:
                         return await _judge_answer(claim, url, answer)
                     url = _parse_redirect(url, answer.headers["location"])
@@ -136,16 +159,19 @@ def _parse_url(subject: str) -> httpx.URL:
     """Parse a URL that can be requested.
 
     Raises:
-        ClaimUnchecked: It cannot. The message never repeats credentials.
+        ClaimRefuted: No server can have such a URL.
+        ClaimUnchecked: It cannot be requested. The message never repeats credentials.
     """
     try:
         url = httpx.URL(subject.strip())
     except (httpx.InvalidURL, ValueError):
-        raise ClaimUnchecked("The claim names no URL; write it whole, from https:// on.") from None
-    if url.scheme not in _PORTS or not url.host:
+        raise ClaimRefuted("The claim names no URL; write it whole, from https:// on.") from None
+    if url.scheme not in _PORTS:
         raise ClaimUnchecked("Only a URL that begins with http:// or https:// can be asked.")
+    if not url.host:
+        raise ClaimRefuted("The claim names no host; write the URL whole, from https:// on.")
     if url.port is not None and not 0 < url.port < _PORTS_END:
-        raise ClaimUnchecked(f"There is no port {url.port}; give one from 1 to 65535.")
+        raise ClaimRefuted(f"There is no port {url.port}; give one from 1 to 65535.")
     if url.userinfo:
         raise ClaimUnchecked(
             f"The URL at {format_name(url.host)} holds credentials, which are not sent; "
@@ -169,7 +195,8 @@ async def _resolve_addresses(url: httpx.URL) -> Sequence[str]:
     """Resolve a host once, because a second lookup could differ; return its first addresses.
 
     Raises:
-        ClaimUnchecked: The host is unknown, one of its addresses is forbidden, or the operator
+        ClaimRefuted: The host is unknown.
+        ClaimUnchecked: It cannot be looked up, one of its addresses is forbidden, or the operator
             does not allow it.
     """
     allowed = os.environ.get("TASKMEM_EVIDENCE_URLS", "").strip() or "all"
@@ -178,14 +205,14 @@ async def _resolve_addresses(url: httpx.URL) -> Sequence[str]:
             f"{_format_url(url)} is not asked: TASKMEM_EVIDENCE_URLS is none. Claim a file "
             "or a recorded command."
         )
-    loop = asyncio.get_running_loop()
-    port = url.port or _PORTS[url.scheme]
     try:
-        rows = await loop.getaddrinfo(_encode_host(url), port, type=socket.SOCK_STREAM)
+        found = await _look_up(_encode_host(url), url.port or _PORTS[url.scheme])
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no name"
-        raise ClaimUnchecked(f"Nobody knows the host {format_name(url.host)} ({reason}).") from None
-    found = list(dict.fromkeys(str(row[4][0]) for row in rows))
+        sentence = f"Nobody knows the host {format_name(url.host)} ({reason})."
+        if getattr(error, "errno", None) == socket.EAI_NONAME and await _knows_public_names():
+            raise ClaimRefuted(sentence) from None
+        raise ClaimUnchecked(sentence) from None
     if not all(is_askable(address) for address in found):
         raise ClaimUnchecked(
             f"{format_name(url.host)} is an address of this machine's own network link or "
@@ -200,21 +227,34 @@ async def _resolve_addresses(url: httpx.URL) -> Sequence[str]:
     return found[:_MOST_ADDRESSES]
 
 
+async def _look_up(host: str, port: int) -> Sequence[str]:
+    loop = asyncio.get_running_loop()
+    rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(row[4][0]) for row in rows))
+
+
+async def _knows_public_names() -> bool:
+    """Tell whether public names can be looked up: not in a sandbox, nor behind a proxy."""
+    try:
+        return bool(await _look_up(_WELL_KNOWN_HOST, _PORTS["https"]))
+    except OSError:
+        return False
+
+
 def _parse_redirect(url: httpx.URL, location: str) -> httpx.URL:
-    """Return the target of a redirect on the same host.
+    """Return the target of a redirect.
 
     Raises:
-        ClaimRefuted: The target is on another host, which was not claimed.
-        ClaimUnchecked: The target cannot be requested.
+        ClaimUnchecked: The target cannot be requested, or is where people sign in.
     """
     try:
         target = _parse_url(str(url.join(location)))
-    except (httpx.InvalidURL, ValueError):
+    except (httpx.InvalidURL, ValueError, ClaimRefuted):
         raise ClaimUnchecked(f"{_format_url(url)} redirects to what is no URL.") from None
-    if target.host != url.host:
-        raise ClaimRefuted(
-            f"{_format_url(url)} redirects to another host, {format_name(target.host)}; claim "
-            "where it is."
+    if not _SIGN_IN.isdisjoint(target.path.lower().split("/")):
+        raise ClaimUnchecked(
+            f"{_format_url(url)} redirects to {_format_url(target)}, to sign in first: it may not "
+            "be seen from here."
         )
     return target
 
@@ -229,14 +269,16 @@ async def _open_answer(
     """Yield the response of the first address that responds, with its body unread.
 
     Raises:
+        ClaimRefuted: Every address refuses to be connected to.
         ClaimUnchecked: No address responds.
     """
-    why = "nobody answers"
+    why, refusals = "nobody answers", 0
     for address in addresses:
         try:
             answer = await client.send(_build_request(client, url, address), stream=True)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             why = _describe_failure(error)
+            refusals += _is_refused(error) and not (is_public(address) and getproxies())
             continue
         except httpx.TimeoutException as error:
             raise TimeoutError from error
@@ -247,9 +289,8 @@ async def _open_answer(
         finally:
             await answer.aclose()
         return
-    raise ClaimUnchecked(
-        f"{_format_url(url)} could not be asked: {why} (no proxy is used). See that it runs."
-    )
+    sentence = f"{_format_url(url)} could not be asked: {why} (no proxy is used). See that it runs."
+    raise ClaimRefuted(sentence) if refusals == len(addresses) else ClaimUnchecked(sentence)
 
 
 def _build_request(client: httpx.AsyncClient, url: httpx.URL, address: str) -> httpx.Request:
@@ -257,25 +298,31 @@ def _build_request(client: httpx.AsyncClient, url: httpx.URL, address: str) -> h
     return client.build_request(
         "GET",
         url.copy_with(host=address, fragment=None),
-        headers={
-            "Host": url.netloc.decode("ascii"),
-            # Checksums are of the content, not of a compressed transfer.
-            "Accept-Encoding": "identity",
-        },
+        headers={"Host": url.netloc.decode("ascii"), **_HEADERS},
         extensions={"sni_hostname": _encode_host(url)},
     )
 
 
 def _describe_failure(error: BaseException) -> str:
     """Return the reason why the connection failed."""
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in _list_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return "its certificate is not trusted"
         if isinstance(cause, ssl.SSLError):
             return "it speaks no TLS that we know"
-        cause = cause.__cause__ or cause.__context__
     return "nobody answers"
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Tell whether the address itself said that nobody listens there."""
+    return any(isinstance(cause, ConnectionRefusedError) for cause in _list_causes(error))
+
+
+def _list_causes(error: BaseException) -> Iterator[BaseException]:
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 async def _judge_answer(claim: Claim, url: httpx.URL, answer: httpx.Response) -> Finding:
@@ -286,14 +333,15 @@ async def _judge_answer(claim: Claim, url: httpx.URL, answer: httpx.Response) ->
         ClaimUnchecked: Access is denied, or the response broke off.
     """
     status = answer.status_code
-    if status in _DENIED_STATUSES:
+    is_challenge = answer.headers.get("cf-mitigated") == "challenge"
+    if status in _ABSENT_STATUSES and not is_challenge:
+        raise ClaimRefuted(f"{_format_url(url)} answers with status {status}.")
+    if not answer.is_success:
         raise ClaimUnchecked(
             f"{_format_url(url)} answers with status {status}: it may not be seen from here."
         )
-    if not answer.is_success:
-        raise ClaimRefuted(f"{_format_url(url)} answers with status {status}.")
     checksum, size, whole = await _hash_body(url, answer)
-    if size == 0:
+    if size == 0 and status not in _EMPTY_STATUSES:
         raise ClaimRefuted(f"{_format_url(url)} answers with status {status} and nothing.", size=0)
     if not whole and claim.checksum is not None:
         raise ClaimUnchecked(

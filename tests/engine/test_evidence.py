@@ -230,13 +230,27 @@ def test_refused_completions_add_no_rows_to_those_of_the_first() -> None:
     ],
 )
 def test_a_refusal_says_what_to_do_for_the_kind_that_is_missing(subject: str, cure: str) -> None:
-    world = World(plugins=[])
+    class Denier(Witness):
+        async def verify(self, claim: Claim) -> Finding:
+            return Finding(verdict=Verdict.REFUTED, detail="It is not so.")
+
+    world = World(plugins=[("denier", Denier())])
     task = world.register(plan=["Think"], metadata={"artifacts": [subject]})
 
     with pytest.raises(EvidenceMissing, match=cure) as refused:
         complete(world, task)
     said = str(refused.value)
     assert said.endswith("with task_plan_update (artifacts).")
+
+
+def test_a_url_that_nobody_can_ask_completes_and_is_told() -> None:
+    world = World(plugins=[])
+    task = world.register(plan=["Think"])
+
+    answer = world.call(
+        "task_update", task_id=task, status="completed", artifacts=["https://x.test/a"]
+    )
+    assert [each["what"] for each in answer["unverified"]] == ["https://x.test/a"]
 
 
 # --- what was named wrongly -------------------------------------------------------

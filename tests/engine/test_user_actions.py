@@ -208,7 +208,7 @@ def test_a_line_tells_that_its_user_accepted_without_proof(session: Session) -> 
     task = session.takes_up()
     given = {"task_id": task, "status": "completed", "message": "Done."}
     with pytest.raises(EvidenceMissing):
-        session.call("task_update", **given, artifacts=["https://nowhere.example/a"])
+        session.call("task_update", **given, artifacts=["command:publish"])
     act(session, task, "accept")
     line = overview.read_line(session.world.context, task)
     assert line.unproved.endswith("accepted by you without proof")
