@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from figures import Figure, count_of, millis
+from figures import Figure, amount, count_of, millis
 from homes import find_disk
 
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.policies import RUN_POLICY
-from openclaw_taskmem.engine.ledger import MOST_FILES, FileActivity, list_files
+from openclaw_taskmem.engine.folder_listings import MOST_FILES, FolderListings, list_files
+from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_sqlmodel.hooks import task_store
 from tests.support import endings
 from tests.support.scenarios import Player, loops, scenarios
@@ -24,6 +28,7 @@ LIES = 1_200
 HONEST = 1_206
 CALLS = 300
 LOOKS = 10
+REGISTERED = 100
 IN_A_FOLDER = 500
 """Files of a folder of the large repository."""
 COUNTED = {
@@ -46,6 +51,7 @@ def evidence_claims() -> Iterator[Figure | str]:
         yield _build_share("honest endings not completed", honest, "not completed", 0.0)
         yield from _time_calls(Path(folder))
         yield millis(f"a look at {MOST_FILES:,} files in git", _time_looks(Path(folder)), 1000)
+        yield from _measure_registrations(Path(folder))
     for kind, row in (*lies.items(), *honest.items()):
         wrong = {name: row[name] for name in ("unseen", "refused") if row[name]}
         if (kind in lies and row["unseen"]) or (kind in honest and row["refused"]):
@@ -97,11 +103,44 @@ def _time_looks(folder: Path) -> Sequence[float]:
     times: list[float] = []
     for _ in range(LOOKS):
         start = time.perf_counter()
-        found = list_files(str(top))
+        found = list_files(str(top), since=time.time_ns())
         times.append(time.perf_counter() - start)
-        if found is None or len(found.files) != MOST_FILES:
+        if found is None or len(found.names) != MOST_FILES:
             raise SystemExit("The repository was not listed.")
     return times
+
+
+def _measure_registrations(folder: Path) -> Iterator[Figure]:
+    """Register tasks in the large repository and in an empty folder, and end them."""
+    (empty := folder / "empty").mkdir()
+    for what, place in (
+        ("an empty folder", empty),
+        (f"{MOST_FILES:,} files", folder / "repository"),
+    ):
+        kept = folder / f"listings of {place.name}"
+        store = task_store(f"sqlite:///{folder / place.name}.db")
+        world = World(store, artifact_roots=(str(folder),), listings=FolderListings(kept))
+        caller = Caller(folder=str(place))
+        before, used = store.measure().bytes, _read_cpu()
+        tasks = [world.register(caller=caller) for _ in range(REGISTERED)]
+        cpu = (_read_cpu() - used) / REGISTERED
+        listed = sum(each.stat().st_size for each in kept.iterdir())
+        size = (store.measure().bytes - before + listed) / REGISTERED
+        for task in tasks:
+            world.call("task_cancel", Caller(person=True), task_id=task)
+        store.close()
+        yield replace(millis(f"task_register in {what}: CPU a task", [cpu], 10), samples=REGISTERED)
+        kilobytes = amount(f"task_register in {what}: kept a task", [size / 1000], "KB", 10)
+        yield replace(kilobytes, samples=REGISTERED)
+        yield count_of(
+            f"task_register in {what}: kept at the end", len([*kept.iterdir()]), REGISTERED
+        )
+
+
+def _read_cpu() -> float:
+    """Return the CPU time of this process and its children, in seconds."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def run_scenarios() -> Iterator[Figure | str]:

@@ -80,6 +80,11 @@ class Home(NamedTuple):
         """The folder of waits' pictures."""
         return self.folder / "pictures"
 
+    @property
+    def listings(self) -> Path:
+        """The folder of what agents' folders held when open tasks began."""
+        return self.folder / "listings"
+
     def require_own(self) -> None:
         """Refuse a folder that another user made, can replace or has put a file into.
 

@@ -363,7 +363,7 @@ class WorkFolder(Value):
     """When the first command ran that may have changed files in it; None: no such command ran, so
     the folder is not searched for changes."""
     files: str | None = None
-    """Listing of its files before the work, as the core encodes it; None: unknown."""
+    """Id of the listing of its files before the work, which the core keeps; None: unknown."""
 
 
 # --- tasks, waits and wakes --------------------------------------------------

@@ -45,7 +45,7 @@ _SECRET_PATHS: Final = re.compile(
     re.VERBOSE,
 )
 _HOME_SECRETS: Final = re.compile(
-    r"/(?:config\.toml\Z|home\.id\Z|(?:terminals|pictures|recordings|recall|setup)/)"
+    r"/(?:config\.toml\Z|home\.id\Z|(?:terminals|pictures|recordings|recall|listings|setup)/)"
 )
 """Secret paths within the state folder; recordings are watched by their names."""
 

@@ -71,6 +71,7 @@ _HOME_PARTS: Final = {
     "terminals": "recordings of commands",
     _RECORDINGS_FOLDER: _RECORDINGS,
     "pictures": "pictures of waits",
+    "listings": "names in agents' folders",
     "daemon.log": "logs",
     "replaced-": "set aside by restore",
     RESTORE: "unpacked by restore",

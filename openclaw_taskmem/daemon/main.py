@@ -41,6 +41,7 @@ from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes.notices import Notify
 from openclaw_taskmem.engine import notifications
 from openclaw_taskmem.engine.context import Context, DueWork, Policies, ScopedStore
+from openclaw_taskmem.engine.folder_listings import FolderListings
 from openclaw_taskmem.engine.recall import StoredHistory
 from openclaw_taskmem.home import build_own_command
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
@@ -172,6 +173,7 @@ async def _serve_one_home(
         plugin_host=plugin_host,
         clock=clock,
         policies=_build_policies(settings),
+        listings=FolderListings(settings.home.listings),
         sessions=plugin_host.read_session_keys(agent_host),
         is_alive=is_alive,
         wait_watcher=supervisor,

@@ -32,6 +32,7 @@ from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes.notices import Notify
+from openclaw_taskmem.engine.folder_listings import FolderListings
 from openclaw_taskmem.engine.live_state import LiveState
 from openclaw_taskmem.engine.wait_watcher import NoWatcher, WaitWatcher
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
@@ -340,6 +341,7 @@ class Context:
     clock: Clock
     policies: Policies = field(default_factory=Policies)
     live: LiveState = field(default_factory=LiveState)
+    listings: FolderListings = field(default_factory=FolderListings)
     sessions: SessionKeys = field(default_factory=SessionKeys)
     """How the agent host names the sessions of its own agents."""
     is_alive: Callable[[str], bool | None] = _return_unknown
@@ -390,6 +392,7 @@ class Context:
         log = notices.list_logged_events(change)
         ready = redaction.scrub_change(change.model_copy(update={"tasks": tasks, "events": log}))
         self.store.commit(ready)
+        self.listings.release(task.task_id for task in change.tasks if task.status.terminal)
         self.nudge(_collect_due_work(ready))
 
     def _settle_stopped_task(self, change: Change, task: Task) -> Change:

@@ -17,12 +17,11 @@ from openclaw_taskmem.domain.tasks import ledger, path_mentions, required_artifa
 from openclaw_taskmem.domain.tasks.ledger import CheckedClaim, FileTimes
 from openclaw_taskmem.domain.tasks.required_artifacts import RequiredArtifact
 from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.folder_listings import has_file, is_removed_since, list_files
 from openclaw_taskmem.engine.ledger import (
     SLACK,
     FileActivity,
     find_used_folders,
-    has_file,
-    list_files,
     look_up_names,
     may_look,
 )
@@ -218,15 +217,16 @@ class EvidenceChecker:
         if self._context.clock.now() > self._until:
             self._unsure[folder.path] = _LATE_TEXT
             return
-        listing = list_files(folder.path, ignored=ignored)
+        since = ledger.to_nanoseconds(folder.since) - ledger.STAMP_SLACK if folder.since else 0
+        listing = list_files(folder.path, since, ignored=ignored)
         if listing is None:
             return
         if not listing.complete:
             self._unsure[folder.path] = _PARTLY_LISTED_TEXT
         kept = None if ignored else folder.files
-        before = None if kept is None else ledger.unpack_files(kept)
-        removed = (before or {}).keys() - listing.files.keys()
-        there = [p for p in removed if os.path.lexists(os.path.join(folder.path, p))]
+        before = None if kept is None else self._context.listings.read_names(kept)
+        gone = (before or frozenset()) - listing.names
+        there = [p for p in gone if not is_removed_since(os.path.join(folder.path, p), since)]
         found = ledger.find_changes(folder, before, listing, there)
         for path, change, stamps in found:
             yield os.path.join(folder.path, path), change, stamps

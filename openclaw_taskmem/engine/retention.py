@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain.retention import (
@@ -31,13 +32,21 @@ PATIENCE_SECONDS: Final = 2.0
 def drop_ended(context: Context) -> bool:
     """Drop rows that are too old, then the oldest while the database is too large.
 
+    What folders held when tasks began goes with the last of those tasks, whenever it ended.
+
     Return whether more must be dropped, for which there was no time.
     """
+    context.listings.drop_unneeded(partial(_is_open, context))
     passing = _RetentionPass(context)
     try:
         return passing.drop_old() or passing.drop_to_fit()
     finally:
         passing.log_dropped()
+
+
+def _is_open(context: Context, task_id: str) -> bool:
+    facts = context.find_task(task_id)
+    return facts is not None and not facts.task.status.terminal
 
 
 def read_thinned(context: Context) -> int:

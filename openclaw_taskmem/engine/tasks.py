@@ -55,7 +55,6 @@ from taskmem_hookspecs import (
     TaskStatus,
     TextQuery,
     Value,
-    WorkFolder,
 )
 from taskmem_hookspecs.errors import Conflict, InvalidArguments, TaskmemError
 
@@ -94,24 +93,23 @@ def register_new_task(
         done=done,
     )
 
-    def register(
-        covered: tuple[TaskFacts, Run] | None, now: datetime
-    ) -> Decision[tuple[Task, tuple[WorkFolder, ...]]]:
+    def register(covered: tuple[TaskFacts, Run] | None, now: datetime) -> Decision[Task]:
         change = build(covered=covered, now=now)
         (task,) = change.tasks
         fault = find_artifact_fault(list_required_artifacts(task))
         if fault is not None:
             raise InvalidArguments(f"{fault} Nothing was written.")
+        # Where a gateway's hooks tell what tools do, the folder is looked at for the first command.
         command = caller.gateway_owner is None
-        rows = ledger.build_folder_rows(context, task.task_id, folders, command=command)
-        return change.model_copy(update={"folders": rows}), (task, rows)
+        rows = ledger.build_folder_rows(
+            context, task.task_id, folders, command=command, own=caller.folder
+        )
+        return change.model_copy(update={"folders": rows}), task
 
     subject = caller.session_key or name
-    task, rows = context.update(
+    return context.update(
         subject, lambda: None if role is not None else find_covering_task(context, caller), register
     )
-    ledger.schedule_listing(context, rows, early=True, own=caller.folder)
-    return task
 
 
 def _build_registration(

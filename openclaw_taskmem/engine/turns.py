@@ -64,7 +64,6 @@ from taskmem_hookspecs import (
     Value,
     Wake,
     WakeQuery,
-    WorkFolder,
 )
 from taskmem_hookspecs.errors import RunNotFound
 
@@ -73,9 +72,7 @@ log = logging.getLogger(__name__)
 
 REPORTED_BOOKMARK: Final = "gateway_reported"
 _MOST_STOPPED: Final = 100
-_NewFolders = tuple[WorkFolder, ...]
 """Folders that a task begins to use."""
-_NO_FOLDERS: Final[_NewFolders] = ()
 _NEWEST_WAKES: Final = 20
 """Newest wakes of a task that are searched for the one that delivered an answer."""
 _MOST_SESSIONS: Final = 1_000
@@ -200,21 +197,21 @@ def record_call_start(
 ) -> bool:
     """Write a checkpoint for a call that has begun; False: its session works on no task."""
 
-    def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[_NewFolders]:
+    def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[bool]:
         moved = _take_run_for_call(context, run, report)
         if moved is None:
-            return Change(), ()
+            return Change(), True
         moved = apply_events(moved, CallBegan(step=_find_current_step(facts)), now=now)
         call = FileActivity() if facts.task.implicit else deed or FileActivity()
         used = ledger.find_used_folders(context, run, call)
         ledger.note_named_files(context, run, call, used)
-        new = ledger.build_folder_rows(context, run.task_id, used.listed, command=call.command)
+        new = ledger.build_folder_rows(
+            context, run.task_id, used.listed, command=call.command, run=run
+        )
         change = _add_checkpoint(Change(folders=new), facts, moved, entry, now)
-        return report.add_cursor(context, change), new
+        return report.add_cursor(context, change), True
 
-    new = _decide_on_current_run(context, report, write, gone=_NO_FOLDERS)
-    ledger.schedule_listing(context, new or ())
-    return new is not None
+    return _decide_on_current_run(context, report, write, gone=True) is not None
 
 
 def record_call_end(
@@ -232,10 +229,10 @@ def record_call_end(
     no task.
     """
 
-    def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[_NewFolders]:
+    def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[bool]:
         moved = _take_run_for_call(context, run, report)
         if moved is None:
-            return Change(), ()
+            return Change(), True
         ended = CallEnded(
             given=checkpoints.digest_arguments(given),
             result=checkpoints.digest_call(given, result),
@@ -244,11 +241,9 @@ def record_call_end(
         did = FileActivity() if facts.task.implicit else deed or FileActivity()
         more = ledger.build_call_change(context, facts, moved.run, did, now)
         change = _add_checkpoint(more, facts, moved, entry, now)
-        return report.add_cursor(context, change), more.folders
+        return report.add_cursor(context, change), True
 
-    new = _decide_on_current_run(context, report, write, gone=_NO_FOLDERS)
-    ledger.schedule_listing(context, new or ())
-    return new is not None
+    return _decide_on_current_run(context, report, write, gone=True) is not None
 
 
 def claim_or_renew_run(context: Context, report: ReportContext) -> None:

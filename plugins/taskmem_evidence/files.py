@@ -32,16 +32,14 @@ not `Path`, which would normalise them: only the kernel may resolve a path.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import hashlib
 import os
 import stat
-import sys
 from collections.abc import Generator, Sequence
 from datetime import UTC, datetime, timedelta
 from time import perf_counter
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from taskmem_evidence.findings import (
     ClaimDoubted,
@@ -52,6 +50,7 @@ from taskmem_evidence.findings import (
 )
 from taskmem_hookspecs import Claim, Finding
 from taskmem_hookspecs import paths as hookspecs
+from taskmem_hookspecs.birth_times import read_birth_time
 
 SECOND: Final = 1_000_000_000
 TICK: Final = 10_000_000
@@ -91,50 +90,6 @@ def is_made_since(seen: FileStamps, born: int | None, since: datetime) -> bool:
         return False
     written = earliest <= seen.written <= seen.changed
     return written or (born is not None and born >= earliest)
-
-
-# --- birth --------------------------------------------------------------------
-
-_EMPTY_PATH: Final = 0x1000
-_BTIME: Final = 0x800
-_STATX: Final = 256
-"""Size of the `statx` result. Bytes."""
-_STATFS: Final = 256
-"""More than the size of the `fstatfs` result on any machine. Bytes."""
-_OVERLAY: Final = 0x794C7630
-
-
-def read_birth_time(handle: int) -> int | None:
-    """Return the creation time of an open file in nanoseconds since 1970; None: unknown.
-
-    An overlay, as under containers, copies a file of a lower layer when its mode or name changes,
-    which gives an old file a new creation time: there it is unknown.
-    """
-    if sys.platform == "darwin":
-        return int(os.fstat(handle).st_birthtime * SECOND)
-    try:
-        system = ctypes.CDLL(None)
-        return None if _is_overlay(system, handle) else _call_statx(system, handle)
-    except (AttributeError, OSError):  # a C library without these calls
-        return None
-
-
-def _is_overlay(system: Any, handle: int) -> bool:  # noqa: ANN401 - ctypes has no types
-    answer = ctypes.create_string_buffer(_STATFS)
-    if system.fstatfs(ctypes.c_int(handle), answer) != 0:
-        return True
-    return ctypes.c_long.from_buffer(answer).value == _OVERLAY
-
-
-def _call_statx(system: Any, handle: int) -> int | None:  # noqa: ANN401 - likewise
-    answer = ctypes.create_string_buffer(_STATX)
-    asked = (ctypes.c_int(handle), b"", _EMPTY_PATH, ctypes.c_uint(_BTIME), answer)
-    if system.statx(*asked) != 0:
-        return None
-    mask = ctypes.c_uint32.from_buffer(answer, 0).value
-    seconds = ctypes.c_int64.from_buffer(answer, 80).value
-    rest = ctypes.c_uint32.from_buffer(answer, 88).value
-    return seconds * SECOND + rest if mask & _BTIME and seconds else None
 
 
 # --- paths --------------------------------------------------------------------

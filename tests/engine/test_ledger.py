@@ -18,7 +18,13 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
 from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
-from openclaw_taskmem.engine import evidence, evidence_checker, ledger, overview, user_actions
+from openclaw_taskmem.engine import (
+    evidence,
+    evidence_checker,
+    folder_listings,
+    overview,
+    user_actions,
+)
 from openclaw_taskmem.engine.context import ReaderAnswer
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.overview import read_line
@@ -81,11 +87,14 @@ def session(workspace: Path, project: Path) -> Session:
 
 
 def write_fresh(path: Path, text: str = "New.") -> None:
-    """Write a file, until its stamps are later than all that was there before."""
+    """Write a file, until its stamps, and a new one's birth, are later than all that was there."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not path.exists()
     path.write_text(text)
     first = path.stat().st_mtime_ns
     while path.stat().st_ctime_ns - first < FINE:
+        if is_new:
+            path.unlink()
         path.write_text(text)
 
 
@@ -295,13 +304,8 @@ def test_a_folder_whose_name_is_quoted_is_looked_at(
     }
 
 
-def test_what_is_unpacked_before_its_folder_is_listed_is_new(
-    session: Session, project: Path
-) -> None:
+def test_what_is_unpacked_with_an_old_time_is_new(session: Session, project: Path) -> None:
     task = session.register()
-    waiting: list[Callable[[], None]] = []
-    keep = lambda _, work: waiting.append(work)  # noqa: E731
-    object.__setattr__(session.world.context, "run_later", keep)
 
     def unpack() -> None:
         write_fresh(project.parent / "earlier")  # What is born next is born after `since`.
@@ -309,8 +313,6 @@ def test_what_is_unpacked_before_its_folder_is_listed_is_new(
         os.utime(project / "old.csv", (0, 0))
 
     session.runs_in(project, "tar xf data.tar", run=unpack)
-    for work in waiting:
-        work()
     assert changes_by_path(complete(session, task), project) == {"old.csv": ("created", "proved")}
 
 
@@ -371,7 +373,7 @@ def test_the_ledger_survives_a_restart(workspace: Path, project: Path, tmp_path:
 def test_beyond_the_limits_is_told_as_not_verified(
     session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "MOST_FILES", 5)
+    monkeypatch.setattr(folder_listings, "MOST_FILES", 5)
     monkeypatch.setattr(evidence_checker, "HASHED_FILES", 2)
     task = session.register()
 
@@ -551,11 +553,11 @@ def test_a_name_is_looked_up_wherever_it_may_lie(
     assert complete(session, task, "It is in deep/app.js.")["unverified"] == []
 
 
-def test_file_removed_by_a_command_is_proved_though_listed_late(
-    session: Session, project: Path
+def test_a_removed_file_that_a_command_names_needs_no_listing(
+    session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = session.register()
-    object.__setattr__(session.world.context, "run_later", lambda *_: None)
+    monkeypatch.setattr(folder_listings, "list_names", lambda _: None)
     session.runs_in(project, "rm old.log", run=(project / "old.log").unlink)
     answer = complete(session, task, "I removed old.log.")
     assert changes_by_path(answer, project) == {"old.log": ("removed", "proved")}
@@ -579,7 +581,7 @@ def test_where_not_all_could_be_searched_nobody_is_asked(
 ) -> None:
     task = session.register(plan=["Write report.md"])
     session.writes(project / "a.md")
-    monkeypatch.setattr(ledger, "LIST_SECONDS", -1.0)
+    monkeypatch.setattr(folder_listings, "LIST_SECONDS", -1.0)
     answer = complete(session, task)
     assert "report.md" in {each["what"] for each in answer["unverified"]}
 
@@ -882,21 +884,6 @@ def test_an_agents_own_folder_is_looked_at_wherever_it_lies(project: Path, tmp_p
         "report.md": ("created", "proved"),
     }
     assert answer["unverified"] == []
-
-
-def test_what_is_made_before_a_folder_is_listed_is_new(session: Session, project: Path) -> None:
-    world = session.world
-    waiting: list[Callable[[], None]] = []
-    keep = lambda _, work: waiting.append(work)  # noqa: E731
-    object.__setattr__(world.context, "run_later", keep)
-    relay = Caller(folder=str(project))
-    task = world.call("task_register", relay, name="One", plan=["Write report.md"])
-    write_fresh(project / "report.md")
-    for work in waiting:
-        work()
-    given = {"task_id": task["task_id"], "status": "completed"}
-    answer = world.call("task_update", relay, **given)
-    assert changes_by_path(answer, project) == {"report.md": ("created", "proved")}
 
 
 def test_without_any_folder_nothing_is_said_of_what_was_made(session: Session) -> None:

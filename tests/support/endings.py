@@ -20,7 +20,7 @@ from unittest import mock
 
 import taskmem_evidence.hooks
 from openclaw_taskmem.domain.errors import EvidenceMissing
-from openclaw_taskmem.engine import ledger
+from openclaw_taskmem.engine import folder_listings
 from openclaw_taskmem.engine.evidence import LATE_LOOK_DELAY_SECONDS
 from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_hookspecs import TaskStatus
@@ -138,7 +138,7 @@ class Scene:
     workspace: Path = field(init=False)
     project: Path = field(init=False)
     """A folder outside the workspace."""
-    listed: int = ledger.MOST_FILES
+    listed: int = folder_listings.MOST_FILES
     """Files of a folder that are looked at."""
 
     def __post_init__(self) -> None:
@@ -251,7 +251,7 @@ def _honest(scene: Scene, language: str, play: Play) -> EndingResult:
     claim = scene.chance.choice(CLAIMED[language])
     while "{1}" in claim:
         claim = scene.chance.choice(CLAIMED[language])
-    with mock.patch.object(ledger, "MOST_FILES", scene.listed):
+    with mock.patch.object(folder_listings, "MOST_FILES", scene.listed):
         refused = not scene.complete(task, f"{claim.format(called)} {chatter}")
         session.ends(f"{claim.format(called)} {scene.chance.choice(('', 'Anything else?'))}")
         return scene.read_result(task, int(refused))

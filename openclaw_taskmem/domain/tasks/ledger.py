@@ -10,9 +10,6 @@ Source: docs/origins.md, "Proof of completion".
 
 from __future__ import annotations
 
-import json
-import zlib
-from base64 import b85decode, b85encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -69,13 +66,17 @@ class FileTimes(NamedTuple):
     changed: int
     """Last change of its content, name or mode (ctime); only the kernel sets it."""
     size: int
+    born: int | None = None
+    """Its creation; None: unknown."""
 
 
 class FolderListing(NamedTuple):
     """The files of a folder."""
 
-    files: Mapping[str, FileTimes]
-    """By path, relative to the folder."""
+    names: frozenset[str]
+    """All their paths, relative to the folder."""
+    changed: Mapping[str, FileTimes]
+    """Those that may have been changed by the work, by path."""
     complete: bool
     """True if all files are listed; False: there are too many, it took too long, or a name is not
     text."""
@@ -87,18 +88,6 @@ class FileTouch(Value):
     path: str
     """Absolute path."""
     change: FileChange
-
-
-def pack_files(listing: FolderListing) -> str:
-    """Pack the files of a folder for storage, each with its `written` time and its size."""
-    kept = {path: (each.written, each.size) for path, each in listing.files.items()}
-    return b85encode(zlib.compress(json.dumps(kept).encode(), 1)).decode()
-
-
-def unpack_files(files: str) -> Mapping[str, tuple[int, int]]:
-    """Unpack what `pack_files` packed: time in nanoseconds and size by path."""
-    kept = json.loads(zlib.decompress(b85decode(files)))
-    return {path: (written, size) for path, (written, size) in kept.items()}
 
 
 def merge_entry(before: LedgerEntry | None, new: LedgerEntry) -> LedgerEntry:
@@ -121,33 +110,35 @@ def merge_entry(before: LedgerEntry | None, new: LedgerEntry) -> LedgerEntry:
 
 def find_changes(
     folder: WorkFolder,
-    before: Mapping[str, tuple[int, int]] | None,
+    before: frozenset[str] | None,
     listing: FolderListing,
     exists: Iterable[str],
 ) -> Iterator[tuple[str, FileChange, FileTimes | None]]:
     """Yield what changed in a folder since the first command ran there.
 
+    A file counts if it was written or born since; if the folder did not have it before, also if it
+    only came there since, as by `mv`. What only got another mode or link does not.
+
     Args:
         folder: The folder.
-        before: Its files before the work; None: not known, so that all written since then count
-        as created.
+        before: The names of its files before the work; None: not known, so that no file is known to
+        be removed, and only the birth of one tells that it is new.
         listing: Its files now.
-        exists: Files of `before` that still exist though they are not listed now.
+        exists: Files of `before` that are not listed now, and yet were not removed since.
     """
     if folder.since is None:
         return
     since = to_nanoseconds(folder.since) - STAMP_SLACK
-    for path, now in listing.files.items():
-        known = None if before is None else before.get(path)
-        written = since <= now.written <= now.changed
-        if now.changed < since or not (written or before is not None):
+    for path, now in listing.changed.items():
+        if now.changed < since:
             continue
-        if known is None:
-            yield path, FileChange.CREATED, now
-        elif written or known != (now.written, now.size):
-            yield path, FileChange.CHANGED, now
+        written = since <= now.written <= now.changed
+        born = now.born is not None and now.born >= since
+        is_new = (born or now.born is None) if before is None else path not in before
+        if written or born or (before is not None and is_new):
+            yield path, FileChange.CREATED if is_new else FileChange.CHANGED, now
     if before is not None and listing.complete:
-        for path in before.keys() - listing.files.keys() - set(exists):
+        for path in before - listing.names - set(exists):
             yield path, FileChange.REMOVED, None
 
 

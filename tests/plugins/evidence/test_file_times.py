@@ -3,15 +3,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from taskmem_evidence import files as module
 from taskmem_evidence.files import (
     SECOND,
     TICK,
     FileStamps,
     is_made_since,
-    read_birth_time,
     read_stamps,
 )
+from taskmem_hookspecs import birth_times
+from taskmem_hookspecs.birth_times import read_birth_time
 from tests.plugins.evidence.claims import knows_births
 
 SINCE = datetime(2026, 1, 2, 3, 4, 5, 500_000, UTC)
@@ -93,7 +93,7 @@ def test_an_overlay_knows_no_births(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_bytes(b"x")
     handle = os.open(path, os.O_RDONLY)
-    monkeypatch.setattr(module, "_is_overlay", lambda system, handle: True)
+    monkeypatch.setattr(birth_times, "_is_overlay", lambda system, handle: True)
     assert read_birth_time(handle) is None
     os.close(handle)
 

@@ -24,8 +24,9 @@ from taskmem_hookspecs import (
     StoreUnavailable,
     TextQuery,
     WaitStatus,
+    WorkFolder,
 )
-from taskmem_hookspecs.testing import DAWN, a_message, a_task
+from taskmem_hookspecs.testing import DAWN, a_folder, a_message, a_task
 from taskmem_sqlmodel import schema
 from taskmem_sqlmodel.hooks import task_store
 from taskmem_sqlmodel.tables import Base, message_params, task_params
@@ -204,6 +205,17 @@ def test_new_database_has_the_schema_of_all_migrations(request, tmp_path, dialec
         # SQLite keeps the text of a statement; a column that is added later has other white space.
         found = [list_without_space(side.exec_driver_sql(question)) for side in (one, other)]
     assert found[0] == found[1]
+
+
+def test_listings_of_an_earlier_database_are_dropped(path):
+    engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        migrate(connection, "0002")
+        row = a_folder(files="c-" * 100_000).model_dump()
+        connection.execute(Base.metadata.tables["folders"].insert(), row)
+    store = task_store(f"sqlite:///{path}")
+    assert store.read_records(WorkFolder, "task_1") == [a_folder()]
+    store.close()
 
 
 def test_a_database_is_made_and_opened_without_alembic(path):

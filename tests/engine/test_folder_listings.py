@@ -1,0 +1,237 @@
+"""What a folder held when tasks began in it: one look for all of them, shelf while one is open."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import taskmem_evidence.hooks
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.engine import folder_listings, retention
+from openclaw_taskmem.engine.folder_listings import FolderListings
+from taskmem_hookspecs import WorkFolder
+from taskmem_hookspecs.testing import FakeClock
+from tests.support.sessions import Session
+from tests.support.world import World
+
+TICK = timedelta(milliseconds=11)
+LATER = 25_000_000
+"""Nanoseconds that stamps of files surely tell apart."""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder whose files are old by then."""
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    for name in ("old.log", "other.log", "src/app.py"):
+        (folder / name).write_text("Of last week.")
+    return folder
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Path:
+    """Where the listings are shelf."""
+    return tmp_path / "listings"
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folders that were looked at, in order."""
+    made: list[str] = []
+    look = folder_listings.list_names
+
+    def note(folder: str) -> frozenset[str] | None:
+        made.append(folder)
+        return look(folder)
+
+    monkeypatch.setattr(folder_listings, "list_names", note)
+    return made
+
+
+@pytest.fixture
+def world(project: Path, shelf: Path) -> World:
+    newest = max(p.lstat().st_ctime_ns for p in project.rglob("*"))
+    return World(
+        clock=FakeClock(datetime.fromtimestamp(newest / 1e9, UTC) + TICK),
+        plugins=[("evidence", taskmem_evidence.hooks)],
+        artifact_roots=(str(project.parent),),
+        listings=FolderListings(shelf),
+    )
+
+
+def register(world: World, project: Path) -> str:
+    given = {"name": "One", "plan": ["Look", "Do"]}
+    return str(world.call("task_register", Caller(folder=str(project)), **given)["task_id"])
+
+
+def end(world: World, project: Path, task: str, status: str = "completed") -> list[tuple[str, str]]:
+    """End a task; what changed in its folder, as its agent is told."""
+    given = {"task_id": task, "status": status, "message": "Over."}
+    answer = world.call("task_update", Caller(folder=str(project)), **given)
+    seen = [*answer.get("made", ()), *answer.get("also_changed", ())]
+    return sorted((os.path.relpath(each["path"], project), each["change"]) for each in seen)
+
+
+def do_later(project: Path, work: Callable[[], object]) -> None:
+    """Do something once files' times are past all that was there before."""
+    probe = project.parent / "probe"
+    probe.write_text("")
+    first = probe.stat().st_ctime_ns
+    while probe.stat().st_ctime_ns - first < LATER:
+        probe.write_text("")
+    work()
+
+
+def set_clock_past(world: World, project: Path) -> None:
+    """Set the clock past all that was done in a folder until now."""
+    newest = max(p.lstat().st_ctime_ns for p in (project, *project.rglob("*")))
+    world.clock.tick(
+        (datetime.fromtimestamp(newest / 1e9, UTC) + TICK - world.clock.now()).total_seconds()
+    )
+
+
+def list_kept(shelf: Path) -> Sequence[Path]:
+    return sorted(shelf.iterdir()) if shelf.exists() else []
+
+
+def test_tasks_that_begin_within_a_minute_share_one_look(
+    world: World, project: Path, shelf: Path, looks: list[str]
+) -> None:
+    tasks = [register(world, project) for _ in range(3)]
+    world.clock.tick(folder_listings.SHARED_SECONDS + 1)
+    tasks.append(register(world, project))
+    assert looks == [str(project)] * 2
+    assert len(list_kept(shelf)) == 1, "an equal listing is shelf once"
+    rows = [row for each in tasks for row in world.store.read_records(WorkFolder, each)]
+    assert {row.files for row in rows} == {list_kept(shelf)[0].name}
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
+def test_a_listing_goes_with_the_last_of_its_tasks(
+    world: World, project: Path, shelf: Path, status: str
+) -> None:
+    first, second = (register(world, project) for _ in range(2))
+    end(world, project, first, status)
+    [listing] = list_kept(shelf)
+    assert listing.stat().st_mode & 0o777 == 0o600
+    do_later(project, (project / "old.log").unlink)
+    assert end(world, project, second) == [("old.log", "removed")]
+    assert list_kept(shelf) == []
+
+
+def test_a_listing_outlives_its_daemon_but_not_its_tasks(
+    world: World, project: Path, shelf: Path
+) -> None:
+    first, second = (register(world, project) for _ in range(2))
+    object.__setattr__(world.context, "listings", FolderListings(shelf))
+    do_later(project, (project / "old.log").unlink)
+    assert end(world, project, first) == [("old.log", "removed")]
+    object.__setattr__(world.context, "listings", FolderListings())
+    end(world, project, second, "failed")
+
+    object.__setattr__(world.context, "listings", FolderListings(shelf))
+    assert len(list_kept(shelf)) == 1
+    retention.drop_ended(world.context)
+    assert list_kept(shelf) == []
+
+
+def test_where_hooks_tell_only_a_command_needs_a_look(
+    world: World, project: Path, shelf: Path, looks: list[str]
+) -> None:
+    session = Session(world, folder=str(project))
+    session.takes_up()
+    session.writes(project / "a.md")
+    assert (looks, list_kept(shelf)) == ([], [])
+    session.runs_in(project, "make", run=lambda: None)
+    assert looks == [str(project)]
+
+
+def test_what_was_gone_before_a_task_began_is_not_removed_by_it(
+    world: World, project: Path
+) -> None:
+    register(world, project)
+    (project / "src/app.py").unlink()
+    set_clock_past(world, project)
+    shares = register(world, project)
+    do_later(project, (project / "old.log").unlink)
+    assert end(world, project, shares) == [("old.log", "removed")]
+
+
+def test_a_tracked_file_that_was_gone_before_is_not_removed(world: World, project: Path) -> None:
+    for command in ("init -q", "add ."):
+        subprocess.run(["git", "-C", str(project), *command.split()], check=True)  # noqa: S607
+    (project / "old.log").unlink()
+    set_clock_past(world, project)
+    task = register(world, project)
+    do_later(project, (project / "other.log").unlink)
+    assert end(world, project, task) == [("other.log", "removed")]
+
+
+def put_back_old(file: Path) -> None:
+    """Replace a file by one with an old time, as `tar` and `rsync -a` do."""
+    new = file.with_name(".new")
+    new.write_text("From the archive.")
+    os.utime(new, (0, 0))
+    new.replace(file)
+
+
+@pytest.mark.parametrize(
+    ("work", "change"),
+    [
+        (lambda file: file.chmod(0o600), None),
+        (lambda file: os.link(file, file.with_name(".link")), None),
+        (lambda file: file.write_text("New."), "changed"),
+        (put_back_old, "changed"),
+        (lambda file: file.rename(file.with_name("moved.log")), "removed"),
+    ],
+)
+def test_a_files_own_times_tell_what_happened_to_it(
+    world: World, project: Path, work: Callable[[Path], object], change: str | None
+) -> None:
+    task = register(world, project)
+    do_later(project, lambda: work(project / "old.log"))
+    found = dict(end(world, project, task))
+    assert found.get("old.log") == change
+    assert found.get("moved.log") == ("created" if change == "removed" else None)
+
+
+@pytest.mark.parametrize("kind", ["damaged", "lost", "cut"])
+def test_without_a_listing_the_times_of_files_are_enough(
+    world: World, project: Path, shelf: Path, kind: str
+) -> None:
+    task = register(world, project)
+    [listing] = list_kept(shelf)
+    if kind == "lost":
+        listing.unlink()
+    else:
+        listing.write_bytes(b"{}" if kind == "damaged" else b"")
+    do_later(project, lambda: (project / "new.md").write_text("New."))
+    (project / "old.log").write_text("New.")
+    (project / "other.log").unlink()
+    assert end(world, project, task) == [("new.md", "created"), ("old.log", "changed")]
+
+
+def test_names_that_look_like_credentials_are_not_kept(
+    world: World, project: Path, shelf: Path
+) -> None:
+    name = "ghp_" + "a1B2" * 9
+    (project / name).write_text("x")
+    task = register(world, project)
+    [row] = world.store.read_records(WorkFolder, task)
+    names = FolderListings(shelf).read_names(str(row.files))
+    assert names == {"old.log", "other.log", "src/app.py"}
+
+
+def test_a_listing_that_cannot_be_written_is_kept_in_memory(
+    world: World, project: Path, shelf: Path
+) -> None:
+    shelf.write_text("In its place.")
+    task = register(world, project)
+    do_later(project, (project / "old.log").unlink)
+    assert end(world, project, task) == [("old.log", "removed")]
