@@ -125,6 +125,8 @@ class Home(NamedTuple):
             self.require_own()
             if self.folder.stat().st_mode & 0o077:
                 self.folder.chmod(0o700)
+                if not keeps_modes(self.folder):
+                    raise HomeRefused(describe_modeless(self.folder))
                 # Check again for files added while it was open.
                 self.require_own()
             if self.socket.parent != self.folder:
@@ -132,10 +134,56 @@ class Home(NamedTuple):
                 _link_socket(self.folder / _SOCKET, self.socket)
         except OSError as error:
             raise HomeRefused(
-                f"The state folder {self.folder} cannot be used ({error.strerror}: "
-                f"{error.filename}). Set TASKMEM_HOME to a folder that can be "
-                "written."
+                f"The state folder {self.folder} cannot be used ({describe_os_error(error)}). "
+                "Set TASKMEM_HOME to a folder that can be written."
             ) from error
+
+    def move_socket(self, environ: Mapping[str, str]) -> Home:
+        """Return this home with its socket outside the folder, whose file system has no sockets."""
+        return self._replace(socket=_find_far_socket(self.folder, environ))
+
+    def find_socket(self, environ: Mapping[str, str]) -> Path:
+        """Return the path at which a running daemon is reached.
+
+        It is the socket's, unless the daemon had to put it elsewhere, and no link says so.
+        """
+        if not os.path.lexists(self.folder / _SOCKET):
+            for far in _list_far_sockets(self.folder, environ):
+                if far.is_socket() and not _is_anothers(far.parent):
+                    return far
+        return self.socket
+
+
+def describe_os_error(error: OSError) -> str:
+    """Return what the system says, and the file it is about, if there is one."""
+    return f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror or error)
+
+
+def keeps_modes(folder: Path) -> bool:
+    """Tell whether a folder's file system keeps the modes of files.
+
+    Those of Windows' disks in WSL, FAT and some network shares do not. True also if it cannot be
+    tried. Source: https://github.com/microsoft/WSL/issues/4038
+    """
+    probe = folder / f".modes-{os.getpid()}"
+    try:
+        file = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return True
+    try:
+        return not os.fstat(file).st_mode & 0o077
+    finally:
+        os.close(file)
+        probe.unlink(missing_ok=True)
+
+
+def describe_modeless(folder: Path) -> str:
+    """Say that a folder cannot be closed to others, and what to do."""
+    return (
+        f"The file system of {folder} keeps no permissions (chmod changes nothing there), so other "
+        "users could read and change what is in it. Set TASKMEM_HOME to a folder on a file system "
+        "of Linux or macOS, such as one in your home."
+    )
 
 
 def find_home(environ: Mapping[str, str]) -> Home:
@@ -199,18 +247,29 @@ def _find_socket(folder: Path, environ: Mapping[str, str]) -> Path:
         known = near.readlink()
         if _is_short_enough(known) and known.parent.is_dir() and not _is_anothers(known.parent):
             return known
+    return _find_far_socket(folder, environ)
+
+
+def _find_far_socket(folder: Path, environ: Mapping[str, str]) -> Path:
+    """Return the path of a socket outside the folder: the first that we can make."""
+    found = _list_far_sockets(folder, environ)
+    for far in found:
+        if not _is_anothers(far.parent) and os.access(far.parents[1], os.W_OK | os.X_OK):
+            return far
+    return found[-1]  # preparing it says what is wrong
+
+
+def _list_far_sockets(folder: Path, environ: Mapping[str, str]) -> list[Path]:
+    """List the paths outside the folder at which its socket may be, the best first."""
     import hashlib
 
     digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     name = f"taskmem-{os.geteuid()}-{digest}"
     shared = Path("/tmp")  # noqa: S108 (our folder in it is checked to be ours alone)
     set_to = (Path(environ.get(each, "")) for each in ("XDG_RUNTIME_DIR", "TMPDIR"))
-    for base in (*set_to, shared, Path(environ.get("HOME", ""))):
-        far = base / name / _SOCKET
-        usable = base.is_absolute() and _is_short_enough(far) and not _is_anothers(far.parent)
-        if usable and os.access(base, os.W_OK | os.X_OK):
-            return far
-    return shared / name / _SOCKET
+    bases = (*set_to, shared, Path(environ.get("HOME", "")))
+    found = [base / name / _SOCKET for base in bases if base.is_absolute()]
+    return [far for far in found if _is_short_enough(far)]
 
 
 def _is_short_enough(path: Path) -> bool:
@@ -267,6 +326,8 @@ def _require_own_file(path: Path, *, is_open: bool) -> None:
     others = 0o002 if found.st_gid == found.st_uid else 0o022
     is_kept = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
     if is_open and is_kept and found.st_mode & others:
+        if not keeps_modes(path.parent):
+            raise HomeRefused(describe_modeless(path.parent))
         raise HomeRefused(
             f"{path} can be written by other users; see that its content is yours, "
             f"then run: chmod go-w {path}"
@@ -291,9 +352,10 @@ def _link_socket(link: Path, target: Path) -> None:
         if link.readlink() == target:
             return
     fresh = link.with_name(f"{link.name}.{os.getpid()}")
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(target)
-    fresh.replace(link)
+    with suppress(OSError):  # some file systems have no links
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(target)
+        fresh.replace(link)
 
 
 def sync_folder(folder: Path) -> None:

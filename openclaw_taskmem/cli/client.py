@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal, Self, cast
 
-from openclaw_taskmem.home import Home, HomeRefused
+from openclaw_taskmem.home import Home, HomeRefused, describe_os_error
 
 MAX_LINE: Final = 1024 * 1024
 """Bytes of the longest line sent to the daemon, with its newline."""
@@ -206,7 +206,7 @@ def _open_link(home: Home, client_kind: _ClientKind) -> Link:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.settimeout(_OPENING_SECONDS)
-        sock.connect(os.fspath(home.socket))
+        sock.connect(os.fspath(home.find_socket(os.environ)))
         return Link(sock, client_kind)
     except PermissionError:
         sock.close()
@@ -261,8 +261,7 @@ def connect_or_start(
         raise LinkError(error.name, str(error)) from error
     except OSError as error:
         raise _build_absence_error(
-            f"The daemon could not be started ({error.strerror}: {error.filename}). "
-            "Run `taskmem status`.",
+            f"The daemon could not be started ({describe_os_error(error)}). Run `taskmem status`.",
         ) from error
     if (why := start.explain_failure()) is None:
         raise _build_unanswered_error(home)
@@ -279,7 +278,7 @@ def _build_unanswered_error(home: Home, words: str | None = None) -> LinkError:
     try:
         why = words or daemon_process.explain_presence(daemon_process.check_presence(home), home)
     except OSError as error:
-        why = f"{error.strerror}: {error.filename}; see whose file that is."
+        why = f"{describe_os_error(error)}; see whose file that is."
     return _build_absence_error(why)
 
 

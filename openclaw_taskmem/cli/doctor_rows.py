@@ -9,6 +9,8 @@ import os
 import shlex
 import shutil
 import stat
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
@@ -27,7 +29,7 @@ from openclaw_taskmem.domain.callers import ANY_TRANSPORT
 from openclaw_taskmem.domain.policies import KeepPolicy
 from openclaw_taskmem.domain.retention import describe_full, describe_shared
 from openclaw_taskmem.domain.text.texts import MIB
-from openclaw_taskmem.home import Home, HomeRefused
+from openclaw_taskmem.home import Home, HomeRefused, describe_modeless, keeps_modes
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from openclaw_taskmem.plugin_host.plugin_host import OUR_DISTRIBUTION, Plugin, PluginHost
 from openclaw_taskmem.settings_report import (
@@ -49,6 +51,7 @@ _CLOCK_TOLERANCE: Final = timedelta(seconds=5)
 """How far ahead of the clock an event may be, as daemons on other machines write, too."""
 _BUILD_DATE: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """A correct clock shows no earlier time than this."""
+_LOGINCTL_SECONDS: Final = 2.0
 _ANOTHER_HOME: Final = "Set TASKMEM_HOME to a folder of your own."
 _WRONG_TIMES: Final = "Waits, wakes and alerts may come at a wrong time."
 _NO_PLUGIN: Final = "What it adds is missing."
@@ -131,6 +134,8 @@ def check_home(home: Home) -> DoctorRow:
             )
         return _build_ok_row("home", f"{folder} is yours alone.")
     what, can_be_closed = fault
+    if can_be_closed and usable and not keeps_modes(folder):
+        return build_fail_row("home", describe_modeless(folder), _ANOTHER_HOME, _NO_HOME)
     cure = f"Run: chmod 700 {folder}" if can_be_closed else _ANOTHER_HOME
     return build_fail_row("home", f"{folder} {what}.", cure, _NO_HOME)
 
@@ -209,6 +214,57 @@ def _suggest_cure(home: Home, error: LinkError) -> str:
         if found.state != "absent":
             return f"Run this again; where it does not help, look at {home.log}."
     return "Put that right, then run this again."
+
+
+def check_logout(pid: int, environ: Mapping[str, str]) -> Iterator[DoctorRow]:
+    """Warn where systemd ends the daemon at the user's logout; no row without its `loginctl`.
+
+    Source: https://man7.org/linux/man-pages/man5/logind.conf.5.html
+    """
+    program = shutil.which("loginctl", path=environ.get("PATH"))
+    place = _read_service_place(pid)
+    if program is None or (place is None and not environ.get("XDG_SESSION_ID")):
+        return
+    user = str(os.geteuid())
+    lingers = _ask_loginctl(program, "show-user", user, "--property=Linger", "--value")
+    kills = _ask_loginctl(program, "show-user", "--property=KillUserProcesses", "--value")
+    ends = (kills and place != "service") or (lingers is False and (kills or place == "service"))
+    if lingers is None or kills is None:
+        return
+    if not ends:
+        yield _build_ok_row("daemon.logout", "A logout does not end the daemon.")
+        return
+    yield build_warn_row(
+        "daemon.logout",
+        f"A logout ends the daemon (KillUserProcesses={'yes' if kills else 'no'}, "
+        f"Linger={'yes' if lingers else 'no'}).",
+        "Run: loginctl enable-linger && taskmem daemon stop && "
+        f"systemd-run --user --unit=taskmem {shlex.quote(sys.executable)} "
+        "-E -P -m openclaw_taskmem daemon",
+        "From then on no wait is watched, and no agent is woken, until something starts it.",
+    )
+
+
+def _read_service_place(pid: int) -> str | None:
+    """Return where systemd has a process: in a `session`, or a `service` of the user; else None."""
+    try:
+        text = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    if "/user@" in text:
+        return "service"
+    return "session" if "/session-" in text else None
+
+
+def _ask_loginctl(*command: str) -> bool | None:
+    """Return a property that is yes or no; None: it is not known."""
+    try:
+        done = subprocess.run(  # noqa: S603 - loginctl, without a shell
+            command, capture_output=True, timeout=_LOGINCTL_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {b"yes": True, b"no": False}.get(done.stdout.strip())
 
 
 def check_transport(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,20 +89,23 @@ def _append_words(record: logging.LogRecord, words: str) -> None:
 
 
 def rotate_log(path: Path, streams: Sequence[int] = _STREAMS) -> None:
-    """Rename a large log to `daemon.log.1`, and begin a new one.
+    """Rename a large log to `daemon.log.1`, and begin a new one; also one that was removed.
 
-    If standard error is not this file, nothing happens: the log then belongs to whoever started the
-    daemon. `streams`: descriptors to point to the new file.
+    If standard error is another file that is still there, nothing happens: the log then belongs to
+    whoever started the daemon. `streams`: descriptors to point to the new file.
     """
     mine = os.fstat(streams[-1])
-    if mine.st_size < LARGEST_BYTES or read_file_identity(path) != (mine.st_dev, mine.st_ino):
+    was_removed = stat.S_ISREG(mine.st_mode) and not mine.st_nlink and not path.exists()
+    is_own = read_file_identity(path) == (mine.st_dev, mine.st_ino)
+    if not was_removed and (mine.st_size < LARGEST_BYTES or not is_own):
         return
     new = path.with_name(f"{path.name}.new")
     with contextlib.suppress(OSError):
         new.unlink(missing_ok=True)
         file = os.open(new, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            path.replace(path.with_name(f"{path.name}.1"))
+            if is_own:
+                path.replace(path.with_name(f"{path.name}.1"))
             new.replace(path)
             for stream in streams:
                 os.dup2(file, stream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import errno
 import gc
 import linecache
 import logging
@@ -43,7 +44,7 @@ from openclaw_taskmem.engine import notifications
 from openclaw_taskmem.engine.context import Context, DueWork, Policies, ScopedStore
 from openclaw_taskmem.engine.folder_listings import FolderListings
 from openclaw_taskmem.engine.recall import StoredHistory
-from openclaw_taskmem.home import build_own_command
+from openclaw_taskmem.home import Home, HomeRefused, build_own_command, locate_home
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import Clock
 
@@ -201,7 +202,7 @@ async def _serve_one_home(
     try:
         _stop_on_signals(stop)
         _join_database(context, readers)
-        await server.open(settings.home.socket)
+        await _open_socket(server, settings.home)
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
         watch = asyncio.create_task(
             _watch_home_files(stop, server, lock, settings, clock, opened=opened)
@@ -357,9 +358,42 @@ async def _watch_home_files(
             stop.set()
             return
         if not server.is_in_place:
-            log.warning("%s is gone; creating it again", settings.home.socket)
-            await server.open(settings.home.socket)
-        logfile.rotate_log(settings.home.log)
+            await _reopen_socket(server, settings.home)
+        with suppress(OSError):
+            logfile.rotate_log(settings.home.log)
+
+
+async def _open_socket(server: SocketServer, home: Home) -> None:
+    """Listen at the home's socket, or outside the home if its file system has no sockets.
+
+    Raises:
+        OSError: It can be made nowhere.
+        HomeRefused: Another has what would be the socket's folder.
+    """
+    try:
+        await server.open(home.socket)
+    except OSError as error:
+        elsewhere = home.move_socket(os.environ)
+        if elsewhere == home or error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        log.warning("%s: %s; the socket is %s", home.socket, error.strerror, elsewhere.socket)
+        elsewhere.prepare()
+        await server.open(elsewhere.socket)
+
+
+async def _reopen_socket(server: SocketServer, home: Home) -> None:
+    """Create a removed socket again, where clients look for it now.
+
+    A logout removes the folder of the runtime files with the socket of a long home, and it may stay
+    away. What fails is tried again at the next look.
+    """
+    here = locate_home({**os.environ, "TASKMEM_HOME": os.fspath(home.folder)})
+    log.warning("the socket is gone; creating it again as %s", here.socket)
+    try:
+        here.prepare()
+        await _open_socket(server, here)
+    except (OSError, HomeRefused) as error:
+        log.warning("it cannot be created: %s", error)
 
 
 async def _stop_when_idle(

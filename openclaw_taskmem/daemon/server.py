@@ -140,6 +140,10 @@ class SocketServer:
         before = os.umask(0o177)
         try:
             listener.bind(str(path))
+        except OSError as error:
+            listener.close()
+            error.filename = os.fspath(path)
+            raise
         finally:
             os.umask(before)
         self._path, self._bound = path, read_file_identity(path)

@@ -17,7 +17,7 @@ from openclaw_taskmem.daemon.home_exchange import (
     remove_old_files,
 )
 from openclaw_taskmem.daemon.lock import Lock, LockHeld
-from openclaw_taskmem.home import HomeRefused, find_home
+from openclaw_taskmem.home import HomeRefused, describe_os_error, find_home
 
 
 def main(environ: MutableMapping[str, str]) -> int:
@@ -55,7 +55,7 @@ def _run_with_lock(environ: MutableMapping[str, str], lock: Lock) -> int:
 
     try:
         run_daemon(environ, lock)
-    except TaskmemError as error:
+    except (TaskmemError, HomeRefused) as error:
         return _print_error(str(error))
     return 0
 
@@ -74,17 +74,17 @@ def _report_os_error(error: OSError) -> int:
             )
         case errno.EIO:
             cause = (
-                f"the disk fails ({why}: {error.filename}). See the system's log, or set "
+                f"the disk fails ({describe_os_error(error)}). See the system's log, or set "
                 "TASKMEM_HOME to a folder on another disk."
             )
         case errno.ENOLCK | errno.ENOTSUP:
             cause = (
-                f"the file system of {error.filename} has no locks ({why}). Set TASKMEM_HOME to a "
+                f"its file system has no locks ({describe_os_error(error)}). Set TASKMEM_HOME to a "
                 "folder on a local disk."
             )
         case _:
             return _print_error(
-                f"The daemon cannot start ({why}: {error.filename}); see that the state folder "
+                f"The daemon cannot start ({describe_os_error(error)}); see that the state folder "
                 "and what is in it belong to you, or set TASKMEM_HOME."
             )
     return _print_error(f"The daemon cannot start: {cause}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import sqlite3
 import stat
@@ -42,6 +43,8 @@ BUSY_TIMEOUT: Final = 5.0
 """Default time to wait for another process's lock. Seconds."""
 
 _OWNER_ONLY: Final = 0o600
+_LOCKED_BYTE: Final = 0x40000000
+"""First of the bytes that SQLite locks."""
 
 _WRITERS_LOCK: Final = 0x7461736B6D656D
 """Key of PostgreSQL's advisory lock for writers: `taskmem` in ASCII."""
@@ -171,6 +174,7 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
                 _is_newest(reader)
                 return Database(reader)
             _prepare_file(path)
+            _require_locks(path)
             ready = _is_newest(open_read_only(path, busy_timeout))
             _restrict_to_owner(path)
             engine = _build_sqlite_engine(address, busy_timeout)
@@ -239,6 +243,30 @@ def _prepare_file(path: Path) -> None:
             f"The database {path} cannot be made ({error.strerror}); give its owner "
             "write access to the folder, then try again."
         ) from error
+
+
+def _require_locks(path: Path) -> None:
+    """Refuse a file system that does not lock as SQLite needs, as some network shares do not.
+
+    SQLite would say for ever that another process holds the database. A file that nobody else knows
+    is locked, in the way of SQLite. Source: https://www.sqlite.org/lockingv3.html, "6.0".
+    """
+    probe = path.with_name(f".locks-{os.getpid()}.db")
+    try:
+        file = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, _OWNER_ONLY)
+    except OSError:
+        return  # opening the database says what is wrong
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _LOCKED_BYTE)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"The file system of {path} does not lock files as SQLite needs ({error.strerror}), as "
+            "some network file systems do not. Set TASKMEM_HOME to a folder on a local disk, or "
+            "TASKMEM_DATABASE_URL to a PostgreSQL database, then start again."
+        ) from error
+    finally:
+        os.close(file)
+        probe.unlink(missing_ok=True)
 
 
 def _restrict_to_owner(path: Path) -> None:

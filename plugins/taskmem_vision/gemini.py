@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from urllib.request import getproxies
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
@@ -70,6 +71,12 @@ def compute_cost_dollars(model: str, day: date, *, tokens_in: int, tokens_out: i
 _DESCRIPTION_CHARACTERS: Final = 200
 _DELAY: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 _QUOTE: Final = "quote the text to wait for, so that no model is needed."
+
+_NO_PROXY_TEXT: Final = (
+    "The proxy that the environment names (HTTPS_PROXY or ALL_PROXY) is no HTTP proxy, and Gemini "
+    "is asked through no other; set HTTPS_PROXY to an HTTP proxy, or install httpx[socks] beside "
+    "taskmem for one of socks5://, then run: taskmem daemon restart."
+)
 
 _BAD_REQUEST: Final = 400
 _NO_KEY: Final = (401, 403)
@@ -174,6 +181,8 @@ class Gemini:
             response = await client.post(
                 f"/v1beta/{path}:generateContent", json=_build_request(model, question)
             )
+        except ReaderUnavailable as error:
+            trouble = error
         except Exception as error:  # noqa: BLE001 - the key must not travel on with it
             trouble = ReaderUnavailable(
                 f"The connection to Gemini failed ({type(error).__name__}); see that the network "
@@ -223,13 +232,35 @@ def remove_keys(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _make_client(secret: str, address: str) -> httpx.AsyncClient:
-    """Create a client, which loads certificates and so blocks for a moment."""
+    """Create a client, which loads certificates and so blocks for a moment.
+
+    It uses the proxy that the environment has for HTTPS.
+
+    Raises:
+        ReaderUnavailable: That is no HTTP proxy; for SOCKS httpx needs another package.
+    """
     import httpx
 
     # Questions are seconds apart: an idle connection may be closed on the way, and the next
     # question would fail. Redirects are not followed: they would take the key to another server.
     headers = {"x-goog-api-key": secret, "Connection": "close"}
-    return httpx.AsyncClient(base_url=address, headers=headers, timeout=None)  # noqa: S113
+    address = str(httpx.URL(address))
+    try:
+        return httpx.AsyncClient(base_url=address, headers=headers, timeout=None)  # noqa: S113
+    except (ImportError, ValueError, httpx.InvalidURL):
+        # httpx builds a client for each proxy, also for one that would not be used.
+        proxy = getproxies().get("https", "")
+        if not proxy.startswith("http"):
+            raise ReaderUnavailable(_NO_PROXY_TEXT) from None
+    tls = httpx.create_ssl_context()
+    return httpx.AsyncClient(
+        base_url=address,
+        headers=headers,
+        timeout=None,  # noqa: S113 - as above
+        trust_env=False,
+        proxy=proxy,
+        verify=tls,
+    )
 
 
 def _build_request(model: str, question: Question) -> dict[str, Any]:

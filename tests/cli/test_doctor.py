@@ -70,6 +70,15 @@ def test_a_home_that_is_open_to_others_is_closed_by_a_command(home, mode, cure):
     assert cure in row.cure
 
 
+def test_a_home_that_cannot_be_closed_is_not_told_to_chmod(home, monkeypatch):
+    home.prepare()
+    home.folder.chmod(0o777)
+    monkeypatch.setattr(doctor_rows, "keeps_modes", lambda _: False)
+    row = doctor_rows.check_home(home)
+    assert (row.state, "chmod 700" in row.cure) == (FAIL, False)
+    assert "keeps no permissions" in row.detail
+
+
 def test_a_home_of_somebody_else_is_not_ours(home, monkeypatch):
     home.prepare()
     owner = os.geteuid()
@@ -121,6 +130,37 @@ def settings(home, text="", **environ):
         home.config.write_text(text)
     given = {"TASKMEM_HOME": str(home.folder), **environ}
     return doctor_rows.check_settings(home, given)
+
+
+@pytest.mark.parametrize(
+    ("properties", "place", "state"),
+    [
+        (("yes", "no"), "session", WARN),
+        (("yes", "yes"), "session", WARN),
+        (("yes", "yes"), "service", OK),
+        (("no", "no"), "service", WARN),
+        (("no", "no"), "session", OK),
+        (("yes", "no"), None, WARN),
+    ],
+)
+def test_a_logout_that_ends_the_daemon_is_told(tmp_path, monkeypatch, properties, place, state):
+    kills, lingers = properties
+    program = tmp_path / "loginctl"
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *Linger*) echo {lingers};; *) echo {kills};; esac\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(doctor_rows, "_read_service_place", lambda _: place)
+    environ = {"PATH": str(tmp_path), "XDG_SESSION_ID": "2"}
+
+    [row] = doctor_rows.check_logout(1, environ)
+
+    assert row.state is state
+    assert row.cure is None or "loginctl enable-linger" in row.cure
+
+
+def test_without_systemd_nothing_is_said_of_a_logout(tmp_path):
+    assert [*doctor_rows.check_logout(os.getpid(), {"PATH": str(tmp_path)})] == []
 
 
 def test_settings_that_are_understood_are_fine_and_count(home):

@@ -1,4 +1,5 @@
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -279,6 +280,39 @@ def test_a_folder_that_others_may_enter_takes_no_socket(short, tmp_path):
     (short / "aside").chmod(0o750)
     with pytest.raises(HomeRefused, match="not a folder of yours alone"):
         Home(tmp_path, short / "aside" / "daemon.sock").prepare()
+
+
+def test_a_file_system_without_modes_is_told(tmp_path, monkeypatch):
+    """Such as a Windows disk in WSL: each mode is 0777, and chmod changes nothing."""
+    home = find_home({"TASKMEM_HOME": str(tmp_path)})
+    tmp_path.chmod(0o777)
+    (tmp_path / "daemon.log").touch(mode=0o600)
+    real = os.fstat
+    monkeypatch.setattr(
+        home_module.os, "fstat", lambda file: os.stat_result((0o100777, *real(file)[1:]))
+    )
+    monkeypatch.setattr(Path, "chmod", lambda *_: None)
+    with pytest.raises(HomeRefused, match=r"keeps no permissions .* Set TASKMEM_HOME to a folder"):
+        home.prepare()
+    (tmp_path / "daemon.log").chmod(0o666)
+    assert [each.name for each in tmp_path.iterdir()] == ["daemon.log"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_socket_outside_the_home_is_found(short, tmp_path, monkeypatch, links):
+    """The file system of the home has no sockets, and perhaps no links."""
+    environ = {"TASKMEM_HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(short)}
+    home = find_home(environ)
+    moved = home.move_socket(environ)
+    if not links:
+        monkeypatch.setattr(Path, "symlink_to", lambda *_: os.mkdir("/proc/none"))  # noqa: PTH102
+    moved.prepare()
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as client:
+        listening.bind(str(moved.socket))
+        listening.listen()
+        client.connect(str(home.find_socket(environ)))
+    assert moved.socket.is_relative_to(short)
+    assert os.path.lexists(home.socket) is links
 
 
 def test_a_link_to_a_folder_takes_no_socket(short, tmp_path):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import signal
 import sqlite3
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.cli.client import LinkError
+from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.config import load_settings
+from openclaw_taskmem.daemon import main
 from openclaw_taskmem.daemon.mcp import _cut_deep_nesting
-from tests.support.daemons import command, rows
+from openclaw_taskmem.home import find_home
+from tests.support.daemons import Daemon, command, rows
 from tests.support.waiting import until
 
 
@@ -122,6 +126,55 @@ def test_a_socket_that_was_removed_is_made_anew(daemon):
 
     until(daemon.home.socket.exists, "the socket is back")
     assert daemon.ask("status")["running"] is True
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_socket_whose_folder_was_removed_is_made_anew(tmp_path, comes_back):
+    """The folder of the runtime files goes at a logout."""
+    with tempfile.TemporaryDirectory(prefix="tm") as short:
+        runtime = Path(short) / "run"
+        runtime.mkdir()
+        environ = {
+            "TASKMEM_HOME": str(tmp_path / ("long" * 25)),
+            "XDG_RUNTIME_DIR": str(runtime),
+            "TMPDIR": short,
+        }
+        daemon = Daemon(find_home(environ), XDG_RUNTIME_DIR=str(runtime), TMPDIR=short)
+        try:
+            daemon.wait_until_it_serves()
+            assert daemon.home.socket.is_relative_to(runtime)
+            shutil.rmtree(runtime)
+            assert daemon.log.wait_for("creating it again") is not None
+            if comes_back:
+                runtime.mkdir()
+
+            def is_back():
+                return find_home(environ).socket.is_socket()
+
+            until(is_back, "the socket is back")
+            with connect(find_home(environ)) as link:
+                assert link.pid == daemon.process.pid
+        finally:
+            daemon.close()
+
+
+@pytest.mark.parametrize("number", [errno.ENOTSUP, errno.EPERM, errno.EIO])
+async def test_a_home_without_sockets_has_its_socket_elsewhere(tmp_path, monkeypatch, number):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    (tmp_path / "run").mkdir()
+    home = find_home({"TASKMEM_HOME": str(tmp_path / "home")})
+    home.prepare()
+    opened = []
+
+    class Server:
+        async def open(self, path):
+            if path.parent == home.folder:
+                raise OSError(number, os.strerror(number), str(path))
+            opened.append(path)
+
+    await main._open_socket(Server(), home)
+
+    assert opened == [home.socket.readlink()]
 
 
 def test_status_of_a_daemon_that_does_not_answer_names_it(daemon):

@@ -103,6 +103,17 @@ def test_a_log_that_has_grown_large_is_put_aside(stream: tuple[Path, int]) -> No
     assert len([*path.parent.iterdir()]) == 2
 
 
+def test_a_log_that_was_removed_is_begun_anew(stream: tuple[Path, int]) -> None:
+    path, descriptor = stream
+    path.unlink()
+
+    rotate_log(path, (descriptor,))
+    os.write(descriptor, b"new\n")
+
+    assert path.read_bytes() == b"new\n"
+    assert [*path.parent.iterdir()] == [path]
+
+
 def test_a_log_that_is_not_the_homes_is_left_alone(stream: tuple[Path, int]) -> None:
     path, descriptor = stream
     other = path.with_name("other.log")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -29,7 +30,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.testing import a_message, a_task, an_event
-from taskmem_sqlmodel import doctor
+from taskmem_sqlmodel import database, doctor
 from taskmem_sqlmodel import store as sql_store
 from taskmem_sqlmodel.database import translate_errors
 from taskmem_sqlmodel.hooks import task_store
@@ -127,7 +128,7 @@ def test_a_file_that_may_not_grow_is_full_and_then_goes_on(path):
 import resource
 from taskmem_hookspecs import Change, StoreFull
 from taskmem_hookspecs.testing import a_message, a_task
-from taskmem_sqlmodel import doctor
+from taskmem_sqlmodel import database, doctor
 from taskmem_sqlmodel.hooks import task_store
 store = task_store("sqlite:///{path}")
 store.commit(Change(tasks=(a_task(),)))
@@ -167,6 +168,17 @@ def test_a_damaged_page_is_unavailable(store, path):
     path.write_bytes(content[:page] + b"\xff" * (len(content) - page))
     with pytest.raises(StoreUnavailable, match="damaged"):
         task_store(f"sqlite:///{path}").find_tasks(TaskQuery(implicit=False))
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EIO, errno.EAGAIN])
+def test_a_file_system_that_does_not_lock_is_told_at_once(path, monkeypatch, number):
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(database.fcntl, "lockf", refuse)
+    with pytest.raises(StoreUnavailable, match=r"does not lock .* Set TASKMEM_HOME to a folder on"):
+        SqlStore(f"sqlite:///{path}")
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path):

@@ -183,6 +183,22 @@ async def test_an_address_that_is_none_is_named(server):
     assert "GOOGLE_GEMINI_BASE_URL" in str(error)
 
 
+@pytest.mark.parametrize("proxy", ["socks5h://127.0.0.1:1", "socks4://127.0.0.1:1"])
+async def test_a_proxy_that_cannot_be_used_is_named(server, monkeypatch, proxy):
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    error = await failure(Gemini(server.environ))
+    assert "is no HTTP proxy" in str(error)
+    assert "set HTTPS_PROXY" in str(error)
+
+
+async def test_a_proxy_for_https_is_used_beside_one_that_cannot_be(server, monkeypatch):
+    monkeypatch.setenv("ALL_PROXY", "socks5h://127.0.0.1:1")
+    monkeypatch.setenv("HTTPS_PROXY", server.environ["GOOGLE_GEMINI_BASE_URL"])
+    far = {**server.environ, "GOOGLE_GEMINI_BASE_URL": "http://gemini.invalid"}
+    error = await failure(Gemini(far))
+    assert "404" in str(error)  # of the server that plays the proxy
+
+
 # --- giving up ----------------------------------------------------------------
 
 
