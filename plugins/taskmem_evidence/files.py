@@ -1,42 +1,34 @@
 """Verify claims that a file was made.
 
-A file's times decide whether it was made since the work began. A file has three times, and none of
-them alone is proof:
+A file counts as made since the work began if its *changed* time (ctime) is not older: the last
+change of its content, name, owner, mode or links. Only the kernel sets it, to its own clock. The
+other times do not count: any program can set them, and honest work does. What is unpacked (`tar`,
+`unzip`), downloaded (`wget`) or copied (`cp -p`, `rsync -a`) keeps old times, onto an old file as
+well as beside it. So an old file that was touched, moved or had its mode changed during the work
+counts, too: no time tells it from one that was copied.
 
-- *written* (mtime): the last change of its content. Any program can set it.
-- *changed* (ctime): the last change of its content, name, owner, mode or links. Only the
-  kernel sets it, to its own clock; but a `chmod` or `mv` of an old file changes it too.
-- *born* (btime): its creation. On Linux no program can set it.
+An old file whose *written* time (mtime) was set ahead before the work began was not changed since:
+refused.
 
-A file counts as made since the work began if it was *changed* since, and also either *written* or
-*born* since:
-
-- A file that was generated, edited, appended to, copied, or moved into place was written
-  since.
-- A file that was unpacked with old times (`tar`, `unzip`), downloaded with the server's
-  (`wget`) or copied with the original's (`cp -p`, `rsync -a`) was born since. Refusing it
-  would prevent nothing, because a copy without `-p` counts.
-- An old file that was renamed, linked or had its mode changed was neither: refused.
-- An old file whose *written* time was set ahead before the work began was not changed
-  since: refused. Renaming it does not help: writing also sets *changed*, so a *written*
-  time later than *changed* was set by hand and does not count.
-
-Not detected: an old file that was touched, or rewritten with the same bytes, during the work. Its
-times are the same as those of a new file.
+A folder, or a pattern such as `out/*.png`, counts if one file in it does. The folder of the work
+itself says nothing in particular and does not count. An empty file counts if
+files of its name are empty by convention (`is_marker`), or if the claim says so by its checksum.
 
 The path of a claim is resolved, and decides whether the file may be read. Paths are strings here,
 not `Path`, which would normalise them: only the kernel may resolve a path.
 """
-# ruff: noqa: PTH114, PTH116, PTH117, PTH118
+# ruff: noqa: PTH112, PTH114, PTH116, PTH117, PTH118, PTH119, PTH207
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import os
+import re
 import stat
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from time import perf_counter
 from typing import Final, NamedTuple
@@ -48,9 +40,8 @@ from taskmem_evidence.findings import (
     build_verified_finding,
     format_name,
 )
-from taskmem_hookspecs import Claim, Finding
+from taskmem_hookspecs import Claim, Finding, Verdict
 from taskmem_hookspecs import paths as hookspecs
-from taskmem_hookspecs.birth_times import read_birth_time
 
 SECOND: Final = 1_000_000_000
 TICK: Final = 10_000_000
@@ -76,20 +67,32 @@ def read_stamps(info: os.stat_result) -> FileStamps:
     return FileStamps(info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
 
 
-def is_made_since(seen: FileStamps, born: int | None, since: datetime) -> bool:
-    """Return whether a file was made after `since`.
-
-    `born` is its creation in nanoseconds since 1970; None: unknown.
-    """
+def is_made_since(changed: int, since: datetime) -> bool:
+    """Return whether a file with this *changed* time was made after `since`."""
     earliest = (since - _EPOCH) // timedelta(microseconds=1) * 1000 - TICK
-    # Only the kernel sets `changed`, so it shows the file system's resolution: if that is whole
-    # seconds, the whole second counts.
-    if seen.changed % SECOND == 0:
+    # The kernel's time shows the file system's resolution: if it is whole seconds, the whole second
+    # counts.
+    if changed % SECOND == 0:
         earliest -= earliest % SECOND
-    if seen.changed < earliest:
-        return False
-    written = earliest <= seen.written <= seen.changed
-    return written or (born is not None and born >= earliest)
+    return changed >= earliest
+
+
+_MARKERS: Final = frozenset(
+    ("__init__.py", "py.typed", ".gitkeep", ".keep", ".nojekyll", ".nomedia", ".hushlogin")
+)
+_MARKER_WORDS: Final = frozenset(
+    """
+    complete completed done finished flag lock marker ok ready sentinel stamp success timestamp
+    touch
+    """.split()  # noqa: SIM905 - it is read as a text
+)
+"""Whole names, or suffixes, of files that say something by being there."""
+_EMPTY_SUM: Final = hashlib.sha256().hexdigest()
+
+
+def is_marker(name: str) -> bool:
+    """Return whether files of this name are empty by convention."""
+    return name in _MARKERS or name.casefold().lstrip("_").rpartition(".")[2] in _MARKER_WORDS
 
 
 # --- paths --------------------------------------------------------------------
@@ -218,7 +221,7 @@ class FileVerifier:
     """Verifies that a file exists, is in its folders, is not empty and is new.
 
     Empty means a size of 0. The content is not judged: a single blank line can be correct. A claim
-    can give a checksum.
+    can give a checksum. Of a folder, or a pattern, one such file is enough, and none is read.
     """
 
     async def verify(self, claim: Claim) -> Finding:
@@ -235,12 +238,92 @@ class FileVerifier:
 def _verify_file(claim: Claim) -> Finding:
     path = _to_absolute_path(claim)
     with _explain_os_errors(path):
+        if _MAGIC.search(path) and not os.path.lexists(path):
+            return _verify_pattern(claim, path)
         end = _resolve_allowed_path(path, claim.roots)
+        if os.path.isdir(end):
+            return _verify_folder(claim, path, end)
         with _open_file(path, end) as handle:
-            seen = _require_new_file(path, handle, claim.since)
+            seen = _require_new_file(path, handle, claim)
             checksum = _hash_content(path, handle, seen.size)
             _require_unchanged(path, end, seen)
     return build_verified_finding(claim, checksum, seen.size, _describe_file(path, end, seen))
+
+
+# --- folders and patterns -------------------------------------------------------
+
+
+_MAGIC: Final = re.compile(r"[*?\[]")
+
+
+def _verify_pattern(claim: Claim, pattern: str) -> Finding:
+    plain = _MAGIC.split(pattern, maxsplit=1)[0]
+    folder = plain.rpartition("/")[0] or "/"
+    # Resolve this first, so that nothing outside the allowed folders is looked at.
+    end = _resolve_allowed_path(folder, claim.roots)
+    if not pattern.removeprefix(folder).strip("*?/."):
+        return _verify_folder(claim, folder, end)
+    return _verify_files(claim, pattern, _list_matches(pattern, claim.roots))
+
+
+def _list_matches(pattern: str, roots: Sequence[str]) -> Iterator[str]:
+    """Yield the files that a pattern matches, and those in folders that it matches."""
+    for path in glob.iglob(pattern, recursive=True, include_hidden=True):
+        end = resolve_links(path)
+        if hookspecs.is_within_any(end, roots):
+            yield from _list_folder(end) if os.path.isdir(end) else (end,)
+
+
+def _verify_folder(claim: Claim, path: str, end: str) -> Finding:
+    whole = [resolve_links(each) for each in (*claim.roots, claim.folder or "") if each]
+    if any(f"{each}/".startswith(f"{end}/") for each in whole):
+        raise ClaimRefuted(
+            f"{format_name(path)} is the folder of the work; name what was made in it."
+        )
+    return _verify_files(claim, path, _list_folder(end))
+
+
+def _list_folder(folder: str) -> Iterator[str]:
+    """Yield the files below a folder, without those of git; links are not followed."""
+    for here, folders, names in os.walk(folder):
+        if ".git" in folders:
+            folders.remove(".git")
+        for name in names:
+            yield os.path.join(here, name)
+
+
+def _verify_files(claim: Claim, path: str, files: Iterator[str]) -> Finding:
+    """Verify that one of several files counts as made.
+
+    Raises:
+        ClaimRefuted: None does.
+        ClaimUnchecked: There are too many to be looked at.
+    """
+    name = format_name(path)
+    if claim.checksum is not None:
+        raise ClaimRefuted(f"{name} is no single file and has no SHA-256; claim a file in it.")
+    count, new, size, until = 0, 0, 0, perf_counter() + HASHING_SECONDS
+    for file in files:
+        with contextlib.suppress(OSError):
+            info = os.lstat(file)
+            if stat.S_ISREG(info.st_mode):
+                filled = info.st_size > 0 or is_marker(os.path.basename(file))
+                count, size = count + 1, size + info.st_size
+                new += filled and is_made_since(info.st_ctime_ns, claim.since)
+        if perf_counter() > until:
+            if not new:
+                raise ClaimUnchecked(f"{name} holds too many files; claim one of them.")
+            break
+    if not count:
+        raise ClaimRefuted(f"There is no file in {name}; write it, if it is yet to be made.")
+    if not new:
+        raise ClaimRefuted(
+            f"{name} is older than the task: all of its files ({count:,}) were there before the "
+            f"work began at {claim.since:%Y-%m-%dT%H:%M:%SZ}, or are empty.",
+            size=size,
+        )
+    detail = f"Of the files in {name} ({count:,}), {new:,} were made since the work began."
+    return Finding(verdict=Verdict.VERIFIED, detail=detail, size=size)
 
 
 # --- what is in it ------------------------------------------------------------
@@ -270,14 +353,12 @@ def _open_file(path: str, end: str) -> Generator[int]:
 
 
 def _require_file(path: str, info: os.stat_result) -> None:
-    if stat.S_ISDIR(info.st_mode):
-        raise ClaimRefuted(f"{format_name(path)} is a folder; name a file in it.")
     if not stat.S_ISREG(info.st_mode):
         kind = _KINDS.get(stat.S_IFMT(info.st_mode), "something else")
         raise ClaimRefuted(f"{format_name(path)} is {kind}, and no file.")
 
 
-def _require_new_file(path: str, handle: int, since: datetime) -> FileStamps:
+def _require_new_file(path: str, handle: int, claim: Claim) -> FileStamps:
     """Return the state of a file that counts as made.
 
     Raises:
@@ -286,13 +367,13 @@ def _require_new_file(path: str, handle: int, since: datetime) -> FileStamps:
     info = os.fstat(handle)
     _require_file(path, info)
     seen = read_stamps(info)
-    if seen.size == 0:
+    if seen.size == 0 and not (is_marker(os.path.basename(path)) or claim.checksum == _EMPTY_SUM):
         raise ClaimRefuted(f"{format_name(path)} is empty; write what belongs into it.", size=0)
-    if not is_made_since(seen, read_birth_time(handle), since):
+    if not is_made_since(seen.changed, claim.since):
         raise ClaimRefuted(
-            f"{format_name(path)} was there before the work began at "
-            f"{since:%Y-%m-%dT%H:%M:%SZ}: its content is of {_format_instant(seen.written)}, "
-            f"its name and mode of {_format_instant(seen.changed)}; write it anew.",
+            f"{format_name(path)} is older than the task: it was there before the work began at "
+            f"{claim.since:%Y-%m-%dT%H:%M:%SZ}, and nothing has happened to it since "
+            f"{_format_instant(seen.changed)}.",
             size=seen.size,
         )
     return seen

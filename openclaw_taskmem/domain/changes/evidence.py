@@ -50,14 +50,15 @@ HIDDEN_COMMAND: Final = (
 _CURES: Final = {
     HIDDEN_COMMAND: "Name a file of your folder that shows the same instead, or let the user "
     "complete the task.",
-    "file": "Name a file that lies elsewhere by its whole path in artifacts.",
+    "file": "Proof is the whole path of a file, a URL, or command:NAME (of taskmem run --name NAME "
+    "-- CMD), which also shows what was right already and was not written.",
     "command": "Run the command again, as taskmem run --name NAME -- CMD under the "
     "name that is claimed, until it ends with status 0.",
     "url": "Mend what answers at the URL, or wait until it does: a publish takes time.",
 }
 _UNWANTED_SENTENCE: Final = (
-    "Then call again. Was the wrong thing named? Correct it in that call's artifacts, or, if "
-    "the task names it, with task_plan_update (artifacts)."
+    "Then call again. Was the wrong thing named? Correct it in that call's artifacts, or leave it "
+    "out, or, if the task names it, with task_plan_update (artifacts)."
 )
 _ASKED_ONCE_SENTENCE: Final = "This is asked once: call again, and the task is completed."
 _QUESTION: Final = (
@@ -78,6 +79,28 @@ def combine_findings(claim: Claim, findings: Sequence[Finding]) -> CheckedClaim:
                 return CheckedClaim(claim=claim, finding=finding)
     nobody = f"No plug-in that is installed can look at a {claim.kind}."
     return CheckedClaim(claim=claim, finding=Finding(verdict=Verdict.UNPROVEN, detail=nobody))
+
+
+def excuse_old_files(checked: Sequence[CheckedClaim]) -> tuple[CheckedClaim, ...]:
+    """Doubt files that are older than the task, rather than refute them, if a command is proved.
+
+    Steps that find their result right already write nothing.
+    """
+    for each in checked:
+        if each.is_proved and each.claim.kind == COMMAND_KIND:
+            return tuple(_excuse_old_file(other, each.claim.subject) for other in checked)
+    return tuple(checked)
+
+
+def _excuse_old_file(each: CheckedClaim, command: str) -> CheckedClaim:
+    found = each.finding
+    is_old = found.verdict is Verdict.REFUTED and bool(found.size) and found.checksum is None
+    if each.claim.kind != "file" or not is_old:
+        return each
+    why = f"{found.detail} It may have been right already: {COMMAND_KIND}:{command} was run since."
+    return each.model_copy(
+        update={"finding": found.model_copy(update={"verdict": Verdict.UNPROVEN, "detail": why})}
+    )
 
 
 def record_findings(

@@ -1,8 +1,10 @@
-"""What a refused completion says: each thing, each reason and each cure once."""
+"""What a refused completion says (each thing, reason and cure once), and what is excused."""
 
 from __future__ import annotations
 
-from openclaw_taskmem.domain.changes.evidence import CheckedClaim, find_refusal
+import pytest
+
+from openclaw_taskmem.domain.changes.evidence import CheckedClaim, excuse_old_files, find_refusal
 from taskmem_hookspecs import Claim, Finding, Verdict
 from taskmem_hookspecs.testing import DAWN, a_task
 
@@ -36,3 +38,37 @@ def test_things_that_lack_for_one_reason_are_told_together() -> None:
     )
 
     assert found == '"a.md", "b.md": Nobody knows.'
+
+
+def check(kind: str, verdict: Verdict, **found: object) -> CheckedClaim:
+    claim = Claim(kind=kind, subject="x", task_id="task_1", since=DAWN, claimed_at=DAWN)
+    finding = Finding.model_validate({"verdict": verdict, "detail": "It is so.", **found})
+    return CheckedClaim(claim=claim, finding=finding)
+
+
+OLD = check("file", Verdict.REFUTED, size=7)
+RUN = check("command", Verdict.VERIFIED)
+
+
+def test_an_old_file_is_doubted_where_a_command_was_run() -> None:
+    excused = excuse_old_files([OLD, RUN])
+
+    assert [each.finding.verdict for each in excused] == [Verdict.UNPROVEN, Verdict.VERIFIED]
+    assert excused[0].finding.detail == (
+        "It is so. It may have been right already: command:x was run since."
+    )
+
+
+@pytest.mark.parametrize(
+    "checked",
+    [
+        [OLD],
+        [OLD, check("command", Verdict.REFUTED)],
+        [OLD, check("url", Verdict.VERIFIED)],
+        [check("file", Verdict.REFUTED), RUN],
+        [check("file", Verdict.REFUTED, size=0), RUN],
+        [check("file", Verdict.REFUTED, size=7, checksum="a" * 64), RUN],
+    ],
+)
+def test_nothing_else_excuses_and_nothing_else_is_excused(checked: list[CheckedClaim]) -> None:
+    assert excuse_old_files(checked) == tuple(checked)

@@ -17,7 +17,6 @@ from random import Random
 from typing import Any
 
 from taskmem_evidence import files
-from taskmem_evidence.files import read_birth_time
 from taskmem_hookspecs import Claim
 
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -141,20 +140,6 @@ def interfere(what: Callable[[], object] | None, *, first: bool = False) -> Iter
         files._hash_content = read
 
 
-def knows_births(folder: Path) -> bool:
-    """Return whether the file system there says when a file came to be."""
-    probe = folder / "probe"
-    probe.touch()
-    os.utime(probe, (1, 1))  # which moves a birth on some systems
-    handle = os.open(probe, os.O_RDONLY)
-    try:
-        at = read_birth_time(handle)
-    finally:
-        os.close(handle)
-        probe.unlink()
-    return at is not None and at > 2_000_000_000
-
-
 # --- true ---------------------------------------------------------------------
 
 
@@ -253,8 +238,62 @@ def downloaded_from_a_clock_that_is_ahead(scene: Scene) -> Case:
     return Case(scene.claim(path))
 
 
-BY_BIRTH = (copied_with_its_instants, unpacked_file, downloaded_from_a_clock_that_is_ahead)
-"""True, and seen to be only where a file system knows births."""
+def copied_onto_an_equal_one(scene: Scene) -> Case:
+    old, path = scene.file(scene.outside), scene.file()
+    shutil.copy2(old, path)
+    scene.begin()
+    shutil.copy2(old, path)
+    return Case(scene.claim(path))
+
+
+def set_back_after_a_change(scene: Scene) -> Case:
+    path = scene.file()
+    scene.begin()
+    path.write_bytes(scene.content())
+    os.utime(path, (1, 1))
+    return Case(scene.claim(path))
+
+
+def made_executable(scene: Scene) -> Case:
+    path = scene.file()
+    scene.begin()
+    path.chmod(0o755)
+    return Case(scene.claim(path))
+
+
+def marker_file(scene: Scene) -> Case:
+    path = scene.folder() / scene.dice.choice(("__init__.py", ".done", "_SUCCESS", "a.ok"))
+    path.touch()
+    return Case(scene.claim(scene.spell_path(path)))
+
+
+def empty_as_its_checksum_says(scene: Scene) -> Case:
+    path = scene.file()
+    path.write_bytes(b"")
+    return Case(scene.claim(path, checksum=hashlib.sha256().hexdigest()))
+
+
+def folder_with_a_new_file(scene: Scene) -> Case:
+    folder = scene.work / scene.name()
+    folder.mkdir()
+    scene.file(folder)
+    scene.begin()
+    scene.file(folder)
+    return Case(scene.claim(f"{scene.spell_path(folder)}{scene.dice.choice(('', '/'))}"))
+
+
+def pattern_of_a_new_file(scene: Scene) -> Case:
+    folder = scene.work / f"d{scene.dice.randint(0, 9)}"
+    folder.mkdir()
+    (folder / "old.png").write_bytes(b"x")
+    scene.begin()
+    (folder / "new.png").write_bytes(b"x")
+    shown = scene.dice.choice(("*.png", "n?w.png", "*", "../d*/*.png"))
+    return Case(scene.claim(scene.spell_path(folder / "x").removesuffix("x") + shown))
+
+
+EMPTY = (marker_file, empty_as_its_checksum_says)
+"""True without any content."""
 TRUE = (
     written_file,
     rewritten_file,
@@ -267,7 +306,15 @@ TRUE = (
     in_a_linked_root,
     file_with_checksum,
     read_only,
-    *BY_BIRTH,
+    copied_with_its_instants,
+    unpacked_file,
+    downloaded_from_a_clock_that_is_ahead,
+    copied_onto_an_equal_one,
+    set_back_after_a_change,
+    made_executable,
+    folder_with_a_new_file,
+    pattern_of_a_new_file,
+    *EMPTY,
 )
 
 
@@ -315,9 +362,41 @@ def stale_behind_a_fresh_link(scene: Scene) -> Case:
     return Case(scene.claim(link, since=now() + LATER))
 
 
-def a_folder(scene: Scene) -> Case:
+def stale_folder(scene: Scene) -> Case:
     path = scene.file()
-    return Case(scene.claim(scene.dice.choice((path.parent, scene.work, "", "."))))
+    return Case(
+        scene.claim(scene.dice.choice((path.parent, scene.work, "", ".")), since=now() + LATER)
+    )
+
+
+def folder_of_the_work(scene: Scene) -> Case:
+    scene.file()
+    return Case(scene.claim(scene.dice.choice((scene.work, ".", "./", "*", "x/.."))))
+
+
+def folder_of_empty_files(scene: Scene) -> Case:
+    path = scene.folder()
+    if scene.dice.random() < 0.5:
+        (path / "empty.txt").touch()
+    return Case(scene.claim(scene.spell_path(path)))
+
+
+def folder_of_links_out(scene: Scene) -> Case:
+    path = scene.folder()
+    (path / "link").symlink_to(scene.file(scene.outside))
+    (path / "links").symlink_to(scene.outside)
+    return Case(scene.claim(f"{scene.spell_path(path)}{scene.dice.choice(('', '/*', '/**/*'))}"))
+
+
+def pattern_of_old_files(scene: Scene) -> Case:
+    path = scene.work / "old.png"
+    path.write_bytes(b"x")
+    return Case(scene.claim(scene.dice.choice(("*.png", "*")), since=now() + LATER))
+
+
+def pattern_of_nothing(scene: Scene) -> Case:
+    scene.file(scene.outside)
+    return Case(scene.claim(scene.dice.choice(("*.png", "no*/*", "../outside/*", "/*/outside/*"))))
 
 
 def no_file(scene: Scene) -> Case:
@@ -472,7 +551,12 @@ FALSE = (
     stale,
     stale_though_it_says_otherwise,
     stale_behind_a_fresh_link,
-    a_folder,
+    stale_folder,
+    folder_of_the_work,
+    folder_of_empty_files,
+    folder_of_links_out,
+    pattern_of_old_files,
+    pattern_of_nothing,
     no_file,
     outside,
     outside_by_dots,
