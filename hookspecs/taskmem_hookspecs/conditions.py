@@ -181,12 +181,15 @@ class QuietForm(Value):
 
 
 class PercentForm(Value):
-    """A line shows at least this percentage, or a count such as `42/120` that amounts to it."""
+    """Something has reached this percentage, or a count such as `42/120` that amounts to it."""
 
     percent: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+    name: Annotated[Line, AfterValidator(_require_letter)] | None = None
+    """Words beside the percentage, or beginnings of words. None: the whole is meant."""
 
     def __str__(self) -> str:
-        return f"{write_number(self.percent)} %"
+        amount = f"{write_number(self.percent)} %"
+        return amount if self.name is None else f"{_write_name(self.name)} {amount}"
 
 
 class NumberForm(Value):
@@ -198,9 +201,7 @@ class NumberForm(Value):
     value: Finite
 
     def __str__(self) -> str:
-        plain = re.fullmatch(r"[A-Za-z_][\w.-]*\w|[A-Za-z]", self.number)
-        name = self.number if plain and self.number.lower() not in EMPTY_WORDS else None
-        return f"{name or quote(self.number)} {self.op} {write_number(self.value)}"
+        return f"{_write_name(self.number)} {self.op} {write_number(self.value)}"
 
 
 Form = (
@@ -245,6 +246,12 @@ def quote(text: str) -> str:
         if opening not in text and closing not in text:
             return f"{opening}{text}{closing}"
     return f'"{text}"'
+
+
+def _write_name(name: str) -> str:
+    """Return the name of a number as a condition writes it."""
+    plain = re.fullmatch(r"[A-Za-z_][\w.-]*\w|[A-Za-z]", name)
+    return name if plain and name.lower() not in EMPTY_WORDS else quote(name)
 
 
 def write_number(number: float) -> str:

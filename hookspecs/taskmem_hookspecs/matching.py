@@ -1,4 +1,4 @@
-"""Find quotes, patterns, percentages and numbers in lines of text.
+"""Find quotes, patterns and named numbers in lines of text; `amounts` finds percentages.
 
 Judges of terminals and of screens share these functions, so a form means the same on every target;
 `docs/conditions.md` says what counts as one. Each function takes a text of one or many lines and
@@ -7,7 +7,6 @@ reads each line alone. A pattern has the syntax of RE2, whose time grows linearl
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -83,12 +82,6 @@ def find_text(text: str, quote: str) -> str | None:
     return _find_line_at(text, at) if at >= 0 else None
 
 
-def find_percentage(text: str, at_least: float, at_most: float = math.inf) -> str | None:
-    """Return the first line with a percentage within the bounds; None if there is none."""
-    found = (at for value, at in _iterate_percentages(text) if at_least <= value <= at_most)
-    return _find_first_line(text, found)
-
-
 def find_number(text: str, name: str, op: Comparison, bound: float) -> str | None:
     """Return the first line whose named number meets the bound; None if there is none."""
     found = (at for value, at in _iterate_numbers(text, name) if op.holds(value, bound))
@@ -105,47 +98,6 @@ def _find_line_at(text: str, at: int) -> str:
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     return text[start : end if end >= 0 else len(text)]
-
-
-# --- percentages ----------------------------------------------------------------
-
-_PERCENT: Final = re.compile(
-    r"(?<![\w.,])(?<![\s(=:]-)(?<!^-)(\d{1,9}(?:[.,]\d{1,9})?) ?%(?![\w%])", re.MULTILINE
-)
-_UNIT: Final = r"(?: ?([KMGTP])?i?B)?"
-_COUNT: Final = re.compile(
-    rf"(?<![\w./:,-])(\d[\d,]{{0,20}}(?:\.\d{{1,9}})?){_UNIT} ?/ ?"
-    rf"(\d[\d,]{{0,20}}(?:\.\d{{1,9}})?){_UNIT}"
-    r"(?![\w/]|[.:,-]\d|[ T]\d{1,2}:\d\d)",
-    re.IGNORECASE,
-)
-
-
-def _iterate_percentages(text: str) -> Iterator[tuple[float, int]]:
-    """Yield each percentage and its offset."""
-    if "%" in text:
-        for found in _PERCENT.finditer(text):
-            yield float(found[1].replace(",", ".")), found.start()
-    if "/" not in text:
-        return
-    end, has_percentage = 0, False
-    for found in _COUNT.finditer(text):
-        if found.start() >= end:
-            line = _find_line_at(text, found.start())
-            end = text.rfind("\n", 0, found.start()) + 1 + len(line)
-            has_percentage = "%" in line and _PERCENT.search(line) is not None
-        done, total = _read_count(found)
-        if not has_percentage and 0 <= done <= total and total > 0:
-            yield 100 * done / total, found.start()
-
-
-def _read_count(found: re.Match[str]) -> tuple[float, float]:
-    done = float(found[1].replace(",", ""))
-    total = float(found[3].replace(",", ""))
-    if found[2] and found[4]:
-        done *= 1024 ** "KMGTP".index(found[2].upper())
-        total *= 1024 ** "KMGTP".index(found[4].upper())
-    return done, total
 
 
 # --- named numbers --------------------------------------------------------------

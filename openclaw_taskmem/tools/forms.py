@@ -427,6 +427,7 @@ _SIGNAL_FIELDS: Final[dict[str, JsonValue]] = {
     "asks": {"type": "string"},
     "quiet": {"type": "number"},
     "percent": {"type": "number"},
+    "name": {"type": "string"},
     "number": {"type": "string"},
     "op": {"type": "string"},
     "value": {"type": "number"},
@@ -440,15 +441,14 @@ Signals = Annotated[
     WithJsonSchema({"type": "array", "items": {"type": "object", "properties": _SIGNAL_FIELDS}}),
 ]
 FORMS_HELP: Final = (
-    '"text" appears (put it in double quotes) or "text" is gone (seen before, not now) '
-    "| /regex/ appears (on one line, ^ and $ are its ends, RE2; /regex/i ignores case) "
+    '"text" appears (in double quotes) or "text" is gone (seen before, not now) '
+    "| /regex/ appears (on one line, RE2; /regex/i ignores case) "
     "| exits | succeeds | fails | exits with N | prompt returns | asks for a password "
-    "(or passphrase) | asks yes or no | asks for input | quiet for "
-    "30 s | 80 % (at least; also 42/120) | NAME >= N (also < <= > ==): any number "
-    "printed with that name, loss < 0.1. Join by or / and; and binds closer. On "
+    "| asks yes or no | asks for input | quiet for "
+    "30 s | 80 % (at least; also 42/120; one bar of several: NAME 80 %) | NAME >= N (or < <= > "
+    "==): a number with that name. Join by or / and; and binds closer. On "
     "pty:NAME all that was printed counts, elsewhere only what comes after this call. "
-    "Plain English is read by a model, slower and not everywhere: only where no form "
-    "fits."
+    "Plain English needs a model: only where no form fits."
 )
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_WAIT, allow_inf_nan=False)]
 
@@ -468,7 +468,7 @@ class SmartWait(Form):
         Field(
             description="Instead of wake_when, any of: "
             '{"text","gone"?} {"regex"} {"exit":"any|success|failure" or N} '
-            '{"prompt":true} {"asks":"password|yes_no|any"} {"quiet":S} {"percent":N} '
+            '{"prompt":true} {"asks":"password|yes_no|any"} {"quiet":S} {"percent":N,"name"?} '
             '{"number","op","value"}'
         ),
     ] = None

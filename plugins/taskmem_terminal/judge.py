@@ -39,11 +39,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
 from taskmem_hookspecs import ConditionUnclear, Frame, Met, Ruling
+from taskmem_hookspecs.amounts import AmountWatch, find_percentage
 from taskmem_hookspecs.conditions import (
     Answer,
     AsksForm,
@@ -59,7 +60,7 @@ from taskmem_hookspecs.conditions import (
     TextForm,
     write_number,
 )
-from taskmem_hookspecs.matching import compile_regex, find_number, find_percentage, find_text
+from taskmem_hookspecs.matching import compile_regex, find_number, find_text
 from taskmem_terminal.recording import UNSEEN_END, describe_end
 
 _STILL_SECONDS: Final = 0.3
@@ -350,7 +351,7 @@ def _make_matcher(form: Form, kind: str) -> Match:
         case TextForm(gone=True):
             return _GoneMatcher(form.text).match
         case TextForm() | RegexForm() | PercentForm() | NumberForm():
-            return _SeenMatcher(form).match
+            return _make_seen_matcher(form).match
         case ExitForm():
             prompt = _PromptDetector(from_start=False) if kind == "tmux" else None
             return _ExitMatcher(form.exit, prompt).match
@@ -360,6 +361,12 @@ def _make_matcher(form: Form, kind: str) -> Match:
             return partial(_explain_question, wanted=form.asks)
         case QuietForm():
             return partial(_explain_silence, seconds=form.quiet)
+
+
+def _make_seen_matcher(form: TextForm | RegexForm | PercentForm | NumberForm) -> _SeenMatcher:
+    if isinstance(form, PercentForm) and form.name is None:
+        return _AmountMatcher(form)
+    return _SeenMatcher(form)
 
 
 class _SeenMatcher:
@@ -382,16 +389,38 @@ class _SeenMatcher:
     def _search(self, view: _View) -> str | None:
         if view.lines and (line := self._find(view.lines)) is not None:
             return line
+        return view.open if self._is_sure_of_open(view) else None
+
+    def _is_sure_of_open(self, view: _View) -> bool:
+        """Return whether the unfinished line matches; numbers do at the second look."""
         before, self._is_open = self._is_open, bool(view.open) and self._holds_on(view.open)
         # A partly overwritten line may show a number that was never printed.
-        sure = before or isinstance(self._form, TextForm | RegexForm)
-        return view.open if self._is_open and sure else None
+        return self._is_open and (before or isinstance(self._form, TextForm | RegexForm))
 
     def _holds_on(self, line: str) -> bool:
         """Return whether the form matches an unfinished line, whatever follows."""
         ends = not (line[-1].isalnum() or line[-1] in ".,/")
         following = _FOLLOWING_SAMPLES[:2] if ends else _FOLLOWING_SAMPLES
         return all(self._find(line + more) is not None for more in following)
+
+
+class _AmountMatcher(_SeenMatcher):
+    """Matches a percentage of the whole, once it was reached since the wait began."""
+
+    def __init__(self, form: PercentForm) -> None:
+        super().__init__(form)
+        self._amounts = AmountWatch(form.percent)
+
+    def _search(self, view: _View) -> str | None:
+        shown = view.lines
+        if self._is_sure_of_open(view) or (view.open and self._find(view.open) is None):
+            shown = f"{shown.removesuffix(chr(10))}\n{view.open}"
+        changed_at = view.frame.seen_at - timedelta(seconds=view.still_seconds)
+        self._amounts.observe(shown, changed_at)
+        line, left = self._amounts.find(view.frame.seen_at, is_over=view.over)
+        if left is not None:
+            view.look_again(left)
+        return line
 
 
 class _GoneMatcher:
@@ -498,7 +527,7 @@ def _make_finder(
         case RegexForm():
             return compile_regex(form.regex).find
         case PercentForm():
-            return partial(find_percentage, at_least=form.percent)
+            return partial(find_percentage, at_least=form.percent, name=form.name)
         case NumberForm():
             return partial(find_number, name=form.number, op=form.op, bound=form.value)
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeGuard
 
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met, Ruling
+from taskmem_hookspecs.amounts import find_percentage
 from taskmem_hookspecs.conditions import (
     Condition,
     ExitForm,
@@ -33,7 +34,6 @@ from taskmem_hookspecs.matching import (
     Pattern,
     compile_regex,
     find_number,
-    find_percentage,
 )
 from taskmem_vision.ocr import OcrEngine, OcrPage, join_pages
 from taskmem_vision.pictures import (
@@ -285,7 +285,9 @@ def _make_finder(form: _ReadForm) -> Callable[[_CleanText], str | None]:
             pattern = _compile_pattern(form.regex)
             return lambda shown: pattern.find(shown.lines)
         case PercentForm():
-            return lambda shown: find_percentage(shown.lines, form.percent, _MOST_PERCENT)
+            return lambda shown: find_percentage(
+                shown.lines, form.percent, _MOST_PERCENT, name=form.name
+            )
         case NumberForm(number=name, op=op, value=bound):
             return lambda shown: find_number(shown.lines, name, op, bound)
         case TextForm():

@@ -1,4 +1,4 @@
-"""How quotes, patterns, percentages and named numbers are found in lines."""
+"""How quotes, patterns and named numbers are found in lines."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmem_hookspecs import matching
+from taskmem_hookspecs.amounts import find_percentage
 from taskmem_hookspecs.conditions import Comparison
 from taskmem_hookspecs.matching import (
     BadPattern,
     compile_regex,
     find_number,
-    find_percentage,
     find_text,
 )
 
@@ -76,45 +76,11 @@ NUMBERS = [
     ("acc@1 75.3", "acc@1", [75.3]),
     ("a loss\n0.3", "loss", []),
 ]
-PERCENTAGES = [
-    ("1,301,110,784  88%   43.90MB/s    0:00:03", [88]),
-    ("1,500,000   2%  699.63MB/s  0:00:00 (xfr#1, to-chk=39/41)", [2]),
-    (" 0.77GiB 0:00:01 [ 150MiB/s] [==>      ]  5% ETA 0:00:09", [5]),
-    ("[0:05] 12.34%  100 files 1.2 GiB, total 300 files", [12.34]),
-    ("<==========---> 80% EXECUTING [5s]", [80]),
-    (" recovery = 12.6% (37043392/292945152) finish=127.5min", [12.6]),
-    ("100%|####| 10/10 [00:01<00:00, 9it/s]", [100]),
-    ("42/120", [35]),
-    ("[1/4] lint", [25]),
-    ("Step 7/10 : RUN", [70]),
-    ("98,700/120,000", [82.25]),
-    ("8.2/16.4 MB", [50]),
-    ("512 KB/1 MB", [50]),
-    ("1.7 GB / 3.4 GB", [50]),
-    ("99,5 %", [99.5]),
-    ("cpu -5%", []),
-    ("100%20", []),
-    ("2024/01/02", []),
-    ("10/12 14:03:22 INFO", []),
-    ("10.0.0.0/24", []),
-    ("HTTP/1.1 200", []),
-    ("24/7", []),
-    ("0/0", []),
-    ("a/1/2", []),
-    ("eth0/1", []),
-    ("50%\n1/4", [50, 25]),
-]
 
 
 @pytest.mark.parametrize(("line", "name", "expected"), NUMBERS)
 def test_a_number_belongs_to_the_name_beside_it(line, name, expected):
     found = [value for value, _ in matching._iterate_numbers(line, name)]
-    assert found == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("line", "expected"), PERCENTAGES)
-def test_percentages_and_counts_are_read(line, expected):
-    found = [value for value, _ in matching._iterate_percentages(line)]
     assert found == pytest.approx(expected)
 
 

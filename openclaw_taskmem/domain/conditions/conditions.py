@@ -375,6 +375,12 @@ _UNITS: Final[Mapping[str, float]] = {
 }
 """Seconds by unit."""
 PERCENT: Final = frozenset(("%", "percent"))
+_NO_NAMES: Final = _parse_phrases(
+    "about|above|almost|approaches|approaching|around|at|below|beyond|by|crosses|down|drops|"
+    "exceeds|exceeding|falls|from|greater|just|less|more|most|nearly|never|not|of|only|over|"
+    "passed|past|reached|reaching|roughly|some|than|through|to|under|up|within|without"
+)
+"""Words before a percentage that name nothing."""
 TABLES: Final = (
     COMMAND,
     PLACE,
@@ -412,6 +418,7 @@ FORMS: Final = (
     "asks for input",
     "quiet for N s",
     "N %",
+    "NAME N %",
     "NAME >= N",
 )
 """The forms, as a refusal lists them."""
@@ -463,7 +470,7 @@ def read_signals(signals: Sequence[Mapping[str, object]]) -> Condition:
                 f"Signal {number} is none of the forms: "
                 '{"text": "…", "gone": false}, {"regex": "…"}, {"exit": "any", '
                 '"success", "failure" or a status}, {"prompt": true}, {"asks": '
-                '"password", "yes_no" or "any"}, {"quiet": SECONDS}, {"percent": N}, '
+                '"password", "yes_no" or "any"}, {"quiet": SECONDS}, {"percent": N, "name": "…"}, '
                 '{"number": "loss", "op": "<", "value": 0.1}. Nothing was written.'
             ) from None
         if isinstance(form, RegexForm):
@@ -597,6 +604,7 @@ def _read_part(tokens: Part) -> Form | None:
         _read_asks,
         _read_quiet,
         _read_percent,
+        _read_named_percent,
         _read_named_number,
     ):
         cursor = _Cursor(tokens)
@@ -685,12 +693,29 @@ def _read_percent(cursor: _Cursor) -> Form | None:
             return None
     elif not cursor.take(_REACH_VERBS):
         cursor.take(_parse_phrases(">=|≥"))
+    number = _read_percentage(cursor)
+    return None if number is None else PercentForm(percent=number)
+
+
+def _read_named_percent(cursor: _Cursor) -> Form | None:
+    quoted = cursor.take_kind("quote")
+    name = quoted or cursor.take_kind("word") or ""
+    if not any(map(str.isalpha, name)) or (not quoted and (name.lower(),) in _NO_NAMES):
+        return None
+    # "the download reaches 80 %" is English: no bar need be called so.
+    if not (quoted and cursor.take(_REACH_VERBS)):
+        cursor.take(_parse_phrases(">=|≥"))
+    number = _read_percentage(cursor)
+    return None if number is None else PercentForm(percent=number, name=name)
+
+
+def _read_percentage(cursor: _Cursor) -> float | None:
     number = cursor.take_number()
     sign = cursor.take_kind("word")
     if number is None or (sign or "").lower() not in PERCENT or not 0 <= number <= 100:  # noqa: PLR2004
         return None
     cursor.take(_REACHED_PHRASES)
-    return PercentForm(percent=number)
+    return number
 
 
 def _read_named_number(cursor: _Cursor) -> Form | None:
@@ -716,3 +741,14 @@ def _check_regex(form: RegexForm) -> RegexForm:
             "without look-around and back-references. Nothing was written."
         ) from None
     return form
+
+
+def explain_amounts(side: Side) -> str | None:
+    """Say what counts as a percentage, where one is waited for; None: none is."""
+    for form in side.forms:
+        if isinstance(form, PercentForm) and form.name is None:
+            return (
+                f"Any bar that rises to {form} counts, also one of a part; where there are "
+                f"several, name it: {PercentForm(percent=form.percent, name='NAME')}."
+            )
+    return None

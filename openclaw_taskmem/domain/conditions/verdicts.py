@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.conditions.conditions import FORMS, scan_words
+from openclaw_taskmem.domain.conditions.conditions import FORMS, explain_amounts, scan_words
 from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
 from taskmem_hookspecs import (
     Condition,
@@ -51,7 +51,8 @@ class UnderstoodSide(Value):
     judged_by: str
     """`rules`, or the name of the reader or the plug-in's judge."""
     note: str | None = None
-    """About the reader: how it is asked, or that it is away now. None: rules judge it."""
+    """About the reader: how it is asked, or that it is away now; or about percentages, which ones
+    count. None: nothing."""
 
 
 def log_sides(understood: Sequence[UnderstoodSide]) -> list[JsonValue]:
@@ -129,7 +130,10 @@ def assign_judges(
     deciders = _find_deciders(condition, judges)
     return tuple(
         UnderstoodSide(
-            side=side.words, form=str(side) if side.forms else None, judged_by=judge.name
+            side=side.words,
+            form=str(side) if side.forms else None,
+            judged_by=judge.name,
+            note=explain_amounts(side),
         )
         for side, judge in zip(condition.sides, deciders, strict=True)
         if judge is not None

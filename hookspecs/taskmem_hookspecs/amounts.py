@@ -1,0 +1,375 @@
+"""Read how far something is, and tell the whole's progress from that of a part.
+
+`read_amounts` reads each line alone: it has one amount at most, the first one that is progress.
+`AmountWatch` compares the amounts of one wait over time. `docs/conditions.md`, "Whose percentage
+counts", says the rules; the forms of the tools are from what they print.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+STAND_SECONDS: Final = 2.0
+"""How long an amount that nobody saw rise must be the last one shown. Seconds."""
+_NESTED_STAND_SECONDS: Final = 30.0
+"""The same for a bar that seems to be a part of an older one."""
+_MOST_BARS: Final = 500
+_BESIDE_CHARS: Final = 60
+"""Characters beside a figure that say what it is."""
+
+# --- one line -----------------------------------------------------------------
+
+
+class Amount(NamedTuple):
+    """How far one line says that something is."""
+
+    percent: float
+    bar: str
+    """Name of its bar: the label without what changes."""
+    line: str
+    is_weak: bool = False
+    """True if it says nothing unless it rises, such as `1/1`."""
+    is_loop: bool = False
+    """True for the bar of a loop, which others may be nested in."""
+
+
+class _Figure(NamedTuple):
+    """A percentage or a count on a line."""
+
+    percent: float
+    start: int
+    end: int
+    total: int = 0
+    """How many items are counted; 0: a percentage, or sizes."""
+
+
+_CJK: Final = "\u2e80-\U0003ffff"
+"""Letters that stand beside numbers without a blank."""
+_PERCENT: Final = re.compile(
+    rf"(?<![^\W{_CJK}])(?<![.,])(?<![\s(=:]-)(?<!^-)"
+    rf"(\d{{1,9}}(?:[.,]\d{{1,9}})?)[ \u00a0\u2009\u202f]?[%％](?![^\W{_CJK}]|%)"
+)
+_UNIT: Final = r"(?: ?([KMGTP])?i?B)?"
+_COUNT: Final = re.compile(
+    rf"(?<![\w./:,-])(\d[\d,]{{0,20}}(?:\.\d{{1,9}})?){_UNIT} ?/ ?"
+    rf"(\d[\d,]{{0,20}}(?:\.\d{{1,9}})?){_UNIT}"
+    r"(?![\w/]|[.:,-]\d|[ T]\d{1,2}:\d\d)",
+    re.IGNORECASE,
+)
+_MEASURES: Final = (
+    "cpu|gpu|npu|memory|mem|ram|vram|swap|heap|disk|storage|space|inodes?|battery|load|quota|capacity"
+    "|usage|use|used|util|utili[sz]ation|free|idle|busy|available|full"
+    "|coverage|covered|statements|branches|functions|lines"
+    "|accuracy|acc|precision|recall|confidence|similarity|score|probability|quality"
+    "|rate|ratio|loss|hits|misses|threshold|volume|brightness|humidity|discount|overhead"
+    "|deflated|stored|compressed|compression|saved|savings"
+)
+_MEASURE_LABEL: Final = re.compile(
+    rf"(?<![a-z])(?:{_MEASURES})(?:\(s\))?[\s:=(\[|]*(?:(?:is|at|of|was|by)\s+)?[<>~≈]?\s*$",
+    re.IGNORECASE,
+)
+_MEASURE_SUFFIX: Final = re.compile(
+    rf"\s*(?:of (?:the |all )?)?(?:packet |more |less )?(?:{_MEASURES}"
+    r"|faster|slower|smaller|larger|bigger|less|more|fewer|higher|lower|better|worse"
+    r"|reduction|increase|decrease|improvement|off|confident|accurate|similar|identical)\b",
+    re.IGNORECASE,
+)
+_STATE_BEHIND: Final = re.compile(r"\s+(?:Running|Ready|Pending|Completed|Healthy|Error|CrashLoop)")
+"""States of containers behind how many of them are ready."""
+_MOUNT_BEHIND: Final = re.compile(r"\s+/(?:[^\d\s]|\s*$)")
+_EARLY_PHASE: Final = re.compile(
+    r"\b(?P<verb>enumerating|counting|compressing) objects\b"
+    r"|\b(?P<apt>reading (?:package lists|database|state information)|building dependency tree"
+    r"|extracting templates|preconfiguring packages)\b",
+    re.IGNORECASE,
+)
+"""Phases of git and apt before their work."""
+_STEP_OUTPUT: Final = re.compile(r"#\d+ (?!\[)|\s*=> => ")
+"""Output of one step of docker build."""
+_LAYER: Final = re.compile(
+    r"\W*([0-9a-f]{12}):? +(?:(?P<begun>Pulling fs layer|Waiting)|(?P<loads>Downloading)"
+    r"|(?P<loaded>Verifying Checksum|Download complete)|(?P<unpacks>Extracting)"
+    r"|(?P<ready>Pull complete|Already exists))\b"
+)
+"""A layer that docker pull loads."""
+LAYERS: Final = "docker layer "
+_METER_SIZE: Final = r" +[\d.]+[kMGTP]?"
+_METER_TIME: Final = r" +(?:-+:-+:-+|\d+:\d\d:\d\d|\d+d(?: +\d+h)?|\d+h(?: +\d+m)?)"
+_METER: Final = re.compile(
+    rf" *(\d{{1,3}}){_METER_SIZE} +(\d{{1,3}}){_METER_SIZE} +(\d{{1,3}}){_METER_SIZE}"
+    rf"{_METER_SIZE}{_METER_SIZE}{_METER_TIME}{_METER_TIME}{_METER_TIME}{_METER_SIZE} *$"
+)
+"""A row of curl's meter: percent and size of the total, of what came, and of what was sent."""
+_BAR_SIGNS: Final = re.compile(r"[█▏▎▍▌▋▊▉━▕■●#=]{2}|\[[=#>. -]*\]")
+_LABEL_WORD: Final = re.compile(r"\w+")
+_LABEL_NUMBER: Final = re.compile(r"[^\W\d_#\[(]? ?[#\[(]?(\d{1,3})\s*[\])]?:?\s*$")
+_TABLE_COLUMNS: Final = 4
+
+
+def read_amounts(text: str) -> Iterator[Amount]:
+    """Yield the amount of each line that has one which may be progress."""
+    in_table = False
+    for line in re.split(r"[\n\r]", text):
+        if meter := _METER.match(line):
+            # Without a length, curl shows 100 of what came so far, and 0 of what is to come.
+            if int(meter[2]) or int(meter[3]) or not int(meter[1]):
+                yield Amount(float(meter[1]), "curl", line)
+            continue
+        layer = _LAYER.match(line)
+        if layer is None and "%" not in line and "/" not in line and "％" not in line:
+            in_table = in_table and bool(line.strip())
+            in_table = in_table or _is_table_header(line)
+            continue
+        in_table = _is_table_header(line) or (in_table and _is_table_row(line))
+        if in_table or _STEP_OUTPUT.match(line) or _EARLY_PHASE.search(line):
+            continue
+        if layer is not None:
+            yield Amount(_read_layer(layer, line), f"{LAYERS}{layer[1]}", line)
+        elif (amount := _read_amount(line)) is not None:
+            yield amount
+
+
+def find_percentage(
+    text: str, at_least: float, at_most: float = 100_000, *, name: str | None = None
+) -> str | None:
+    """Return the first line with an amount within the bounds; None: there is none.
+
+    `name`: the amount stands beside it, and may be of a part or a measure; None: any progress.
+    """
+    if name is not None:
+        found = _read_named(text, name)
+    else:
+        found = ((each.percent, each.line) for each in read_amounts(text))
+    return next((line for percent, line in found if at_least <= percent <= at_most), None)
+
+
+def _read_amount(line: str) -> Amount | None:
+    """Return the first amount of a line that is no measure; None: there is none."""
+    figures = _find_figures(line)
+    measures = [each.percent for each in figures if not each.total and _is_measure(line, each)]
+    # `85.71% ( 6/7 )` says the same twice.
+    figures = [each for each in figures if not any(abs(each.percent - m) < 1 for m in measures)]
+    if not figures:
+        return None
+    first, *others = figures
+    behind = line[first.end :]
+    percent = first.percent
+    if first.total and others:
+        part = others[0]
+        # `[3/12] app.js 40%`: the third item of twelve is at 40 %.
+        done = percent * first.total / 100
+        percent = max(0.0, 100 * (done - 1 + min(part.percent, 100.0) / 100) / first.total)
+    return Amount(
+        percent,
+        _name_bar(line[: first.start], behind),
+        line,
+        is_weak=first.total == 1 or (bool(first.total) and bool(_STATE_BEHIND.match(behind))),
+        is_loop=behind.startswith("|"),
+    )
+
+
+def _find_figures(line: str) -> list[_Figure]:
+    """Return the percentages and counts of a line, in order."""
+    figures = [
+        _Figure(float(found[1].replace(",", ".")), *found.span())
+        for found in _PERCENT.finditer(line)
+    ]
+    for found in _COUNT.finditer(line):
+        done, total = _read_count(found)
+        if 0 <= done <= total and total > 0:
+            sizes = found[2] or found[4] or found[0][-1] in "Bb" or "." in found[0]
+            figures.append(_Figure(100 * done / total, *found.span(), 0 if sizes else int(total)))
+    return sorted(figures, key=lambda each: each.start)
+
+
+def _read_count(found: re.Match[str]) -> tuple[float, float]:
+    done = float(found[1].replace(",", ""))
+    total = float(found[3].replace(",", ""))
+    if found[2] and found[4]:
+        done *= 1024 ** "KMGTP".index(found[2].upper())
+        total *= 1024 ** "KMGTP".index(found[4].upper())
+    return done, total
+
+
+def _is_measure(line: str, figure: _Figure) -> bool:
+    """Return whether a percentage tells how full, fast or good something is, not how far."""
+    before = line[max(0, figure.start - _BESIDE_CHARS) : figure.start]
+    behind = line[figure.end : figure.end + _BESIDE_CHARS]
+    return bool(
+        _MEASURE_LABEL.search(before)
+        or _MEASURE_SUFFIX.match(behind)
+        or _MOUNT_BEHIND.match(behind)
+    )
+
+
+def _name_bar(before: str, behind: str) -> str:
+    """Return what tells a bar from others: its label, without sizes, times and speeds."""
+    if before.rstrip().endswith(("[", "(")) and behind.lstrip().startswith(("]", ")")):
+        return "[]"
+    number = _LABEL_NUMBER.search(before[-_BESIDE_CHARS:])
+    words = [
+        re.sub(r"\d", "0", word)
+        for word in _LABEL_WORD.findall(before.lower())
+        if any(map(str.isalpha, word))
+    ]
+    return " ".join([*words, number[1] if number and words else ""]).rstrip()
+
+
+def _is_table_header(line: str) -> bool:
+    """Return whether a line names columns, of which one holds percentages."""
+    if "%" not in line and "READY" not in line:
+        return False
+    return len(line.split()) >= _TABLE_COLUMNS - 1 and not any(map(str.isdigit, line))
+
+
+def _is_table_row(line: str) -> bool:
+    return (
+        len(line.split()) >= _TABLE_COLUMNS
+        and not line.lstrip().startswith("[")
+        and not _BAR_SIGNS.search(line)
+    )
+
+
+def _read_layer(layer: re.Match[str], line: str) -> float:
+    """Return how far a layer is: loading it is one half, unpacking it the other."""
+    if layer["begun"] or layer["ready"]:
+        return 100.0 if layer["ready"] else 0.0
+    done = next((each.percent for each in _find_figures(line[layer.end() :])), 0.0)
+    if layer["loaded"]:
+        return 50.0
+    return done / 2 + (50.0 if layer["unpacks"] else 0.0)
+
+
+@lru_cache(maxsize=256)
+def _compile_name(name: str) -> re.Pattern[str]:
+    words = r"\s+".join(map(re.escape, name.split()))
+    return re.compile(rf"(?<!\w){words}", re.IGNORECASE)
+
+
+def _read_named(text: str, name: str) -> Iterator[tuple[float, str]]:
+    """Yield the amount beside a name on each line: the first behind it, else the last before it."""
+    verbs = name.lower().split()
+    for line in re.split(r"[\n\r]", text):
+        place = _compile_name(name).search(line)
+        if place is None:
+            continue
+        early = _EARLY_PHASE.search(line)
+        if early is not None and (early["apt"] or early["verb"]).lower().split()[0] not in verbs:
+            continue
+        figures = _find_figures(line)
+        behind = [each.percent for each in figures if each.start >= place.end()]
+        before = [each.percent for each in figures if each.end <= place.start()]
+        if behind or before:
+            yield behind[0] if behind else before[-1], line
+
+
+# --- one wait -----------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Bar:
+    """One bar of a wait."""
+
+    order: int
+    """When it was first shown, in amounts."""
+    percent: float
+    lowest: float
+    is_loop: bool
+    moved: int = 0
+    """When it last changed, in amounts; 0: never."""
+
+
+class AmountWatch:
+    """Decides whether the whole has reached a percentage, from all amounts since a wait began.
+
+    A bar that rises counts at once, unless it seems to be a part of an older one that is not at
+    100 %. An amount that was not seen to rise counts once it is the last one shown for
+    `STAND_SECONDS`, or the target is over.
+    """
+
+    def __init__(self, at_least: float) -> None:
+        """Set the percentage to reach."""
+        self._at_least = at_least
+        self._bars: dict[str, _Bar] = {}
+        self._layers: dict[str, float] = {}
+        self._clock = 0
+        self._last: Amount | None = None
+        self._stands_since: datetime | None = None
+        """Since when no lower amount was shown; None: the last one is lower."""
+        self._reached: Amount | None = None
+
+    def observe(self, text: str, at: datetime) -> None:
+        """Add the lines that were shown at an instant."""
+        risen: tuple[Amount, int] | None = None
+        for each in read_amounts(text):
+            amount = self._join_layers(each)
+            is_risen = self._note_bar(amount)
+            self._last = amount
+            if amount.percent < self._at_least:
+                self._stands_since = None
+                if risen and self._bars[amount.bar].order > risen[1]:
+                    risen = None  # It was a phase: another one has begun.
+            else:
+                self._stands_since = self._stands_since or at
+                if is_risen and risen is None and not self._is_nested(amount.bar):
+                    risen = (amount, self._clock)
+        if self._reached is None and risen is not None:
+            self._reached = risen[0]
+
+    def find(self, now: datetime, *, is_over: bool) -> tuple[str | None, float | None]:
+        """Return the line that reaches the percentage, and after how many seconds to ask again.
+
+        `is_over`: nothing more will be shown. None: it is not reached; nothing is awaited.
+        """
+        last, since = self._last, self._stands_since
+        if self._reached is not None:
+            return self._reached.line, None
+        if last is None or since is None:
+            return None, None
+        bar = self._bars[last.bar]
+        if last.is_weak and bar.lowest >= bar.percent:
+            return None, None
+        stand = _NESTED_STAND_SECONDS if self._is_nested(last.bar) else STAND_SECONDS
+        left = (since + timedelta(seconds=stand) - now).total_seconds()
+        if left <= 0 or is_over:
+            return last.line, None
+        return None, left
+
+    def _join_layers(self, amount: Amount) -> Amount:
+        """Return the amount of all layers of an image, the least of them."""
+        if not amount.bar.startswith(LAYERS):
+            return amount
+        self._layers[amount.bar] = amount.percent
+        return amount._replace(bar=LAYERS, percent=min(self._layers.values()))
+
+    def _note_bar(self, amount: Amount) -> bool:
+        """Add an amount to its bar, and return whether it was lower before."""
+        self._clock += 1
+        bar = self._bars.get(amount.bar)
+        if bar is None:
+            if len(self._bars) >= _MOST_BARS:
+                del self._bars[next(iter(self._bars))]
+            self._bars[amount.bar] = _Bar(
+                self._clock, amount.percent, amount.percent, amount.is_loop
+            )
+            return False
+        if amount.percent != bar.percent:
+            bar.percent, bar.moved = amount.percent, self._clock
+        is_risen = bar.lowest < amount.percent
+        bar.lowest = min(bar.lowest, amount.percent)
+        return is_risen
+
+    def _is_nested(self, name: str) -> bool:
+        """Return whether an older bar that is not full moves beside this one, or is a loop too."""
+        bar = self._bars[name]
+        return any(
+            elder.order < bar.order
+            and elder.percent < 100  # noqa: PLR2004
+            and (elder.moved > bar.order or (elder.is_loop and bar.is_loop))
+            for elder in self._bars.values()
+        )

@@ -1,0 +1,245 @@
+"""Which percentages of real tools' output are the whole's progress."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from taskmem_hookspecs.amounts import (
+    STAND_SECONDS,
+    AmountWatch,
+    find_percentage,
+    read_amounts,
+)
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+LINES = [
+    ("1,301,110,784  88%   43.90MB/s    0:00:03", 88),
+    ("1,500,000   2%  699.63MB/s  0:00:00 (xfr#1, to-chk=39/41)", 2),
+    (" 0.77GiB 0:00:01 [ 150MiB/s] [==>      ]  5% ETA 0:00:09", 5),
+    ("[0:05] 12.34%  100 files 1.2 GiB, total 300 files", 12.34),
+    ("<==========---> 80% EXECUTING [5s]", 80),
+    (" recovery = 12.6% (37043392/292945152) finish=127.5min", 12.6),
+    ("100%|####| 10/10 [00:01<00:00, 9it/s]", 100),
+    ("42/120", 35),
+    ("[1/4] lint", 25),
+    ("Step 7/10 : RUN", 70),
+    ("98,700/120,000", 82.25),
+    ("8.2/16.4 MB", 50),
+    ("512 KB/1 MB", 50),
+    ("1.7 GB / 3.4 GB", 50),
+    ("99,5 %", 99.5),
+    ("12,5\u00a0%", 12.5),
+    ("12,5\u202f%", 12.5),
+    ("1.234,5 MB 80,1%", 80.1),
+    ("已完成80%，剩余 3 秒", 80),
+    ("cpu -5%", None),
+    ("100%20", None),
+    ("2024/01/02", None),
+    ("10/12 14:03:22 INFO", None),
+    ("10.0.0.0/24", None),
+    ("HTTP/1.1 200", None),
+    ("24/7", None),
+    ("0/0", None),
+    ("a/1/2", None),
+    ("eth0/1", None),
+    # The first amount is the whole's, what follows in brackets is a part's or a measure.
+    ("7% [3 Packages 9,000 kB/9,500 kB 95%]", 7),
+    ("12%|█▏  | 5/40 [00:01<00:08, 3.99it/s, gpu 97%]", 12),
+    ("Receiving objects:  17% (170/1000), 1.20 MiB | 3.00 MiB/s", 17),
+    ("[#2089b0 10MiB/20MiB(50%) CN:1 DL:1.0MiB ETA:10s]", 50),
+    ("Transferred:   \t  1.2 GiB / 2.0 GiB, 60%, 10 MiB/s, ETA 1m", 60),
+    ("tests/test_a.py::test_b PASSED                       [ 14%]", 14),
+    ("Progress: [ 80%] [##############......]", 80),
+    # The third item of twelve is at 40 %.
+    ("(3/12) installing app [####------] 40%", 20),
+    ("Epoch 3/10: 50%|#####     | 5/10", 25),
+    ("[166/179] python3-boto3-0:1.42.82-1.fc43.noarch   13% [==     ] | 64.0 KiB", 92.25),
+    # How full, fast or good something is.
+    ("  adding: app.js (deflated 80%)", None),
+    ("/dev/sda1 252G 240G 12G 96% /", None),
+    ("tmpfs           3.9G  3.6G  300M  93% /dev/shm", None),
+    ("Disk usage: 96%", None),
+    ("memory 92% used", None),
+    ("10 packets transmitted, 0 received, 100% packet loss", None),
+    ("Statements   : 85.71% ( 6/7 )", None),
+    ("accuracy: 97.5%", None),
+    ("The new bundle is 85% smaller", None),
+    # What comes before the work, and steps of it.
+    ("remote: Counting objects: 100% (1000/1000), done.", None),
+    ("remote: Compressing objects: 100% (8/8), done.", None),
+    ("(Reading database ... 100%", None),
+    ("Reading package lists... 95%", None),
+    ("#1 transferring dockerfile: 1.02kB / 1.02kB done", None),
+    ("#4 sha256:1a2b 7.34MB / 29.15MB 0.2s", None),
+    ("#8 12.34 [ 80%] Building CXX object a.o", None),
+    (" => => transferring context: 1.02kB / 1.02kB", None),
+    ("#4 [1/4] FROM docker.io/library/node:22", 25),
+    # curl's meter has no sign; of an unknown size it says 100.
+    (" 12 1431M   12  177M    0     0  2826k      0  0:08:38  0:01:04  0:07:34 2869k", 12),
+    ("  0 16097M   0 96166k   0     0 17384k     0   0:15:48  0:00:05  0:15:43 20627k", 0),
+    ("100 16353    0 16353    0     0   3715      0 --:--:--  0:00:04 --:--:--  3714", None),
+    ("100  3906k  100  3906k    0     0   173k      0  0:00:22  0:00:22 --:--:--  173k", 100),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), LINES)
+def test_a_line_has_one_amount_which_may_be_progress(line, expected):
+    found = [each.percent for each in read_amounts(line)]
+    assert found == ([] if expected is None else [pytest.approx(expected, abs=0.01)])
+
+
+def test_a_table_with_a_column_of_percentages_is_no_progress():
+    table = "NAME  CPU %  MEM USAGE\nweb 97.00% 1.2GiB up\ndb 3.00% 2.1GiB up\n"
+    assert [each.percent for each in read_amounts(table)] == []
+    assert [each.percent for each in read_amounts(f"{table}[ 10%] Building")] == [10]
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "expected"),
+    [
+        ("objects", "Receiving objects:  80% (800/1000)", 80),
+        ("objects", "remote: Counting objects: 100% (1000/1000), done.", None),
+        ("counting objects", "remote: Counting objects: 100% (1000/1000), done.", 100),
+        ("receiv", "Receiving objects:  80% (800/1000)", 80),
+        ("gpu", "12%|█▏  | 5/40 [00:01<00:08, gpu 97%]", 97),
+        ("packages", "7% [3 Packages 9,000 kB/9,500 kB 95%]", 94.7),
+        ("packet loss", "2 received, 33% packet loss", 33),
+        ("jects", "Receiving objects:  80%", None),
+        ("objects", "Resolving deltas: 100%", None),
+    ],
+)
+def test_a_named_percentage_stands_beside_its_name(name, line, expected):
+    if expected is None:
+        assert find_percentage(line, 0, name=name) is None
+    else:
+        assert find_percentage(line, expected - 0.1, expected + 0.1, name=name) == line
+
+
+# --- over time ------------------------------------------------------------------
+
+
+def play(bound, looks, *, ends=True):
+    """Return when the whole reaches a percentage: the index of the look; -1: at the end."""
+    watch = AmountWatch(bound)
+    now = NOON
+    for number, (seconds, text) in enumerate(looks):
+        now += timedelta(seconds=seconds)
+        if number and watch.find(now, is_over=False)[0]:
+            return number - 1
+        watch.observe(text, now)
+        if watch.find(now, is_over=False)[0]:
+            return number
+    if watch.find(now, is_over=ends)[0]:
+        return -1
+    return None
+
+
+def rise(form, values, seconds=0.5):
+    return [(seconds, form.format(value)) for value in values]
+
+
+RISING = range(0, 101, 10)
+TOOLS = {
+    "git clone": [
+        (1, "Cloning into 'app'...\n"),
+        *rise("remote: Counting objects: {:3}% (9/9)", RISING),
+        *rise("remote: Compressing objects: {:3}% (9/9)", RISING),
+        *rise("Receiving objects: {:3}% (9/99), 1.2 MiB | 3 MiB/s", RISING),
+    ],
+    "apt": [
+        *rise("Reading package lists... {}%", RISING, 0.1),
+        *rise("(Reading database ... {}%", RISING, 0.1),
+        *rise("Progress: [{:3}%] [###....]", RISING),
+    ],
+    "nested loops": [
+        (0, "Epochs:   0%|          | 0/10 [00:00<?, ?it/s]\n"),
+        *[
+            (0, look)
+            for epoch in range(1, 11)
+            for look in (
+                *(f"Batch: {n:3}%|###| {n}/100 [00:01<00:00]" for n in RISING),
+                f"Epochs: {epoch * 10:3}%|###| {epoch}/10 [00:10<00:90]\n",
+            )
+        ],
+    ],
+    "compose": [
+        (0, "[+] Pulling 0/5\n"),
+        *[
+            (0.5, f"[+] Pulling {n // 2}/5\n 3f4a5b6c7d8e Downloading [==>] {n}MB/10MB\n")
+            for n in range(1, 11)
+        ],
+    ],
+    "docker pull": [
+        (0, "1a2b3c4d5e6f: Pulling fs layer\n3f4a5b6c7d8e: Pulling fs layer\n"),
+        (1, "1a2b3c4d5e6f: Downloading [=>] 1.0kB/1.0kB\n1a2b3c4d5e6f: Pull complete\n"),
+        *rise("3f4a5b6c7d8e: Downloading [=>] {}MB/100MB\n", RISING),
+        *rise("3f4a5b6c7d8e: Extracting [=>] {}MB/100MB\n", RISING),
+    ],
+    "rclone": [
+        (1, f"Transferred: {n} MiB / 100 MiB, {n}%, 1 MiB/s\n * a.bin: {min(100, 4 * n)}%, 1/s\n")
+        for n in RISING
+    ],
+    "docker build": [
+        (1, "#1 transferring dockerfile: 1.02kB / 1.02kB done\n"),
+        (3, "#4 [1/10] FROM docker.io/library/node:22\n#4 sha256:1a2b 29.1MB / 29.1MB done\n"),
+        *rise("#9 [{}/10] RUN make\n#9 1.2 [100%] Built target\n", range(2, 11), 3),
+    ],
+    "a disk table first": [
+        (1, "Filesystem Size Used Avail Use% Mounted on\n/dev/sda1 252G 240G 12G 96% /\n"),
+        *rise("[{:3}%] Building CXX object a.o\n", RISING, 3),
+    ],
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_whole_of_a_tool_counts_and_no_part_before_it(tool):
+    looks = TOOLS[tool]
+    at = play(80, looks)
+    shown = looks[at][1]
+    assert at >= len(looks) - 25, shown
+    assert at == -1 or any(sign in shown for sign in ("80", "8/10", "4/5", "60MB")), shown
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{}%",
+        "\r[download]  {}.3% of ~  57.60MiB at    6.00MiB/s ETA 00:05",
+        "pulling 8eeb52dfb3bb: {:3}% ▕███   ▏ 3.8 GB/4.7 GB",
+        "    Building [=====>    ] {}/100: serde",
+        "file.iso   {:3}%  123MB  10.1MB/s   00:10 ETA",
+        " 50K .......... .......... .......... {:3}% 1.2M 3s",
+        "[ {:3}%] Building CXX object src/{}.o".replace("{}.o", "a.o"),
+    ],
+)
+def test_a_bar_that_rises_to_the_bound_counts_at_once(form):
+    assert play(80, rise(form, RISING)) == 8
+
+
+def test_an_amount_not_seen_to_rise_counts_when_it_stands():
+    one = [(0, "88%\n")]
+    assert play(80, one, ends=False) is None
+    assert play(80, [*one, (STAND_SECONDS, "")]) == 0
+    assert play(80, one) == -1
+    assert play(80, [*one, (STAND_SECONDS - 0.1, "unpacking 3%\n"), (60, "")]) is None
+
+
+def test_a_phase_that_ended_within_one_look_is_not_the_whole():
+    assert play(80, [(0, "load 50%\nload: 10%\nfetch 5%\nfetch 100%\nbuild 3%\n"), (9, "")]) is None
+
+
+def test_one_of_one_counts_only_when_it_was_none():
+    assert play(80, [(0, "web-1 1/1 up\n"), (60, "")], ends=False) is None
+    assert play(80, [(0, "web-1 0/1 up\n"), (60, "web-1 1/1 up\n")]) == 1
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.integers(1, 100))
+def test_a_single_bar_wakes_with_its_bound_and_never_before(values, bound):
+    looks = [*rise("load.bin {}%\n", values, STAND_SECONDS), (STAND_SECONDS, "")]
+    at = play(bound, looks)
+    reached = next((n for n, value in enumerate(values) if value >= bound), None)
+    assert at == reached
