@@ -1,19 +1,21 @@
-"""A deployment on the real gateway: registered, narrated, waited for, done."""
+"""A deployment on the real gateway: registered, narrated, waited for, done; in any manner."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.e2e.house import House
 from tests.e2e.room import until
-from tests.e2e.scripted_model import Call, ModelRequest, Reply, Turn
-from tests.e2e.taskmem import PROGRAM
+from tests.e2e.scripted_model import Call, Fault, ModelRequest, Reply, StreamedText, Turn
+from tests.e2e.shared_house import Story
+from tests.e2e.taskmem import PLUGIN, PROGRAM
 
 pytestmark = [
     *(pytest.mark.e2e, pytest.mark.timeout(600)),
@@ -41,25 +43,84 @@ print("latest: Pulling from alex/coursefolio", flush=True)
 when("pulled")
 print("Container coursefolio-web-1  Starting", flush=True)
 when("started")
+(pathlib.Path(sys.argv[1]) / "image.txt").write_text("v1.2.3")
 print("Container coursefolio-web-1  Healthy", flush=True)
 when("over")
 """
+SCHEMAS = {
+    tool["name"]: tool["parameters"] for tool in json.loads((PLUGIN / "tools.json").read_text())
+}
+
+Arguments = Mapping[str, Any]
+Manner = Callable[[str, Arguments], Arguments]
+"""How a model writes the arguments of one of our tools."""
+
+
+def write_floats(_tool: str, arguments: Arguments) -> Arguments:
+    """Write every number as a float, within a list as text."""
+    return {
+        name: [str(float(n)) for n in value]
+        if name == "completed_steps"
+        else float(value)
+        if isinstance(value, int)
+        else value
+        for name, value in arguments.items()
+    }
+
+
+def write_nulls(tool: str, arguments: Arguments) -> Arguments:
+    """Write null for everything that is left out."""
+    return {**dict.fromkeys(SCHEMAS[tool]["properties"]), **arguments}
+
+
+def write_objects(tool: str, arguments: Arguments) -> Arguments:
+    """Write the plan as objects, one step alone without a list, and task_id in another case."""
+    written = {re.sub("^task_id$", "taskId", name): value for name, value in arguments.items()}
+    if plan := written.get("plan"):
+        written["plan"] = [{"content": step, "status": "pending"} for step in plan]
+    if steps := written.get("completed_steps"):
+        [written["completed_steps"]] = steps
+    return written
+
+
+MANNERS: dict[str, Manner] = {
+    "plain": lambda _, arguments: arguments,
+    "floats": write_floats,
+    "nulls": write_nulls,
+    "objects": write_objects,
+}
 
 
 @dataclass
 class Agent:
     """Knows what it reads and the two ids that it was given, and nothing else."""
 
+    target: str
     command: str
+    made: Path
+    manner: Manner
     task_id: str = ""
     wait_id: str = ""
 
     def __call__(self, request: ModelRequest) -> Reply:
-        """The next reply in the current turn."""
-        turn = request.turn
+        """The next reply in the current turn, in the agent's manner."""
+        reply = self.decide(request.turn)
+        if isinstance(reply, str | Fault | StreamedText):
+            return reply
+        return [self.write(call) for call in reply]
+
+    def write(self, call: Call) -> Call:
+        """Write a call in the agent's manner."""
+        if call.tool == "tool_call":
+            arguments = self.manner(call.args["id"], call.args["args"])
+            return Call(call.tool, {**call.args, "args": arguments})
+        return Call(call.tool, self.manner(call.tool, call.args)) if call.tool in SCHEMAS else call
+
+    def decide(self, turn: Turn) -> Reply:
+        """Decide what comes next in the current turn."""
         if found := RESOLVED.search(turn.text):
             return self.answer_wake(found[1], found[2], turn)
-        if "deploy coursefolio" in turn.text:
+        if "deploy coursefolio" in turn.words:
             return self.begin(turn)
         return "NO_REPLY"
 
@@ -86,7 +147,7 @@ class Agent:
                 Call(
                     "smart_wait",
                     {
-                        "target": "pty:crisp-ridge",
+                        "target": self.target,
                         "wake_when": '"Container" appears',
                         "timeout": 120,
                         "task_id": self.task_id,
@@ -119,6 +180,7 @@ class Agent:
                         "message": "All done — site is live",
                         "status": "completed",
                         "completed_steps": [5],
+                        "artifacts": [str(self.made)],
                     },
                 )
             ],
@@ -126,40 +188,47 @@ class Agent:
         return steps[done] if done < len(steps) else "Coursefolio is live."
 
 
-def test_a_deployment_runs_from_first_word_to_last(house: House, tmp_path: Path):
+@pytest.mark.parametrize("manner", MANNERS)
+def test_it_runs_from_first_word_to_last(story: Story, tmp_path: Path, manner: str):
     script, flags = tmp_path / "deploy.py", tmp_path / "flags"
     script.write_text(DEPLOY)
     flags.mkdir()
-    run = f"TASKMEM_HOME={house.taskmem.room.taskmem} {PROGRAM} run --name crisp-ridge"
-    agent = Agent(f"{run} -- {sys.executable} {script} {flags}")
-    house.model.decide = agent
+    run = f"TASKMEM_HOME={story.house.taskmem.room.taskmem} {PROGRAM} run --name crisp-{manner}"
+    command = f"{run} -- {sys.executable} {script} {flags}"
+    agent = Agent(f"pty:crisp-{manner}", command, flags / "image.txt", MANNERS[manner])
+    story.follow(agent)
+    ask = story.house.ask
 
     # Registered and narrated; the turn ends, and nothing is asked while it waits.
-    house.gateway.say("Please deploy coursefolio.")
-    task = house.ask("show", id=agent.task_id)
+    story.say("Please deploy coursefolio.")
+    task = ask("show", id=agent.task_id)
     assert [step["done"] for step in task["steps"]] == [True, True, True, False, False]
     assert task["metadata"]["active_wait_ids"] == [agent.wait_id]
-    asked = len(house.model.requests)
+    asked = len(story.requests)
 
     # Woken too early, it refines the wait and goes back to sleep.
     (flags / "pulled").touch()
-    until(lambda: house.ask("show", id=agent.wait_id)["round"] == 2, "the wait is refined")
-    task = house.ask("show", id=agent.task_id)
+    until(lambda: ask("show", id=agent.wait_id)["round"] == 2, "the wait is refined")
+    task = ask("show", id=agent.task_id)
     assert task["metadata"]["active_wait_ids"] == [agent.wait_id]
-    until(lambda: len(house.model.requests) == asked + 2, "its turn has ended")
+    until(lambda: len(story.requests) == asked + 2, "its turn has ended")
 
     # Woken again, it completes.
     (flags / "started").touch()
-
-    def is_completed() -> bool:
-        return house.ask("show", id=agent.task_id)["status"] == "completed"
-
-    until(is_completed, "the task is completed")
-    task = house.ask("show", id=agent.task_id)
+    task = story.ends()
+    assert task["task_id"] == agent.task_id
     assert all(step["done"] for step in task["steps"])
-    wakes = [w for w in house.ask("wakes", all=True) if w["wait_id"] == agent.wait_id]
+    made = [(each["path"], each["verdict"]) for each in task["made"]]
+    assert made == [(str(agent.made), "proved")]
+    wakes = [w for w in ask("wakes", all=True) if w["wait_id"] == agent.wait_id]
     assert [wake["state"] for wake in wakes] == ["acknowledged", "acknowledged"]
     assert {wake["transport"] for wake in wakes} == {"openclaw-plugin"}
     (flags / "over").touch()
     told = [m["content"] for m in task["messages"] if m["msg_type"] == "wait"]
     assert ["Starting" in told[0], "Healthy" in told[-1]] == [True, True]
+
+    # The user reads the same in each manner.
+    for words in ("accepted and started, 5 steps.", "made: ", "completed."):
+        assert story.wait_for_notice(words).startswith(f"[taskmem]\n\n{NAME}: ")
+    seen = '"Healthy" appeared: "Container coursefolio-web-1 Healthy" after'
+    assert any(seen in line for line in story.lines if line.startswith("[taskmem]"))

@@ -15,6 +15,7 @@ import { registerPages } from "./pages.js";
 import { findRecallOwner, registerPastTasks } from "./past_tasks.js";
 import { Sessions, STOPPING } from "./sessions.js";
 import { takeEnd, findOrigin, extractText, SessionReports } from "./session_reports.js";
+import { prepareArguments, readSent } from "./tool_arguments.js";
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), "utf8"));
 const { id, name, description, version } = read("./openclaw.plugin.json");
@@ -44,7 +45,8 @@ export default {
     const isTaken = runSafely(() =>
       findRecallOwner(api.runtime.config.current(), api.runtime.state?.resolveStateDir?.()),
     );
-    for (const tool of tools.filter((each) => !(isTaken && each.name === "memory_recall")))
+    const offered = tools.filter((each) => !(isTaken && each.name === "memory_recall"));
+    for (const tool of offered)
       api.registerTool((ctx) => buildTool(tool, ctx), { name: tool.name });
     // Register these only if the operator chose them: with the first, the gateway streams no answer
     // of any session; the second serves the recording of commands alone.
@@ -56,7 +58,7 @@ export default {
       api.on(hook, (event, ctx) => handleHook(hook, handler, event, ctx));
     runSafely(() => registerPastTasks(api, getInstance));
     if (api.registrationMode !== "full") return;
-    const instance = new GatewayPlugin(api);
+    const instance = new GatewayPlugin(api, offered);
     api.registerService({ id, start: (ctx) => instance.start(ctx), stop: () => instance.stop() });
     api.on("gateway_start", (_, ctx) => runSafely(() => instance.watchAbort(ctx?.abortSignal)));
     api.agent.events.registerAgentEventSubscription({
@@ -91,9 +93,10 @@ class GatewayPlugin {
   // ids of gateway runs of which an answer was held back
   revisedRuns = new BoundedMap(MOST_SESSIONS);
 
-  constructor(api) {
+  constructor(api, offered) {
     const { command = ["taskmem"] } = api.pluginConfig ?? {};
     this.api = api;
+    this.schemas = new Map(offered.map(({ name, parameters }) => [name, parameters]));
     this.command = command;
     const ask = (...call) => this.daemon.call(...call);
     this.reports = new SessionReports({
@@ -375,14 +378,17 @@ const hooks = {
     return here.sessions.hideRow(event.message);
   },
   before_prompt_build: (here, event, ctx) => here.buildContext(event, ctx),
-  before_tool_call: async ({ daemon, reports, sessions, home }, event, ctx) => {
+  before_tool_call: async ({ daemon, reports, sessions, home, schemas }, event, ctx) => {
     await daemon.awaitReports(reports.isResuming(ctx.sessionKey) ? RECOVERY_MS : REPORTS_MS);
     const blockReason = await reports.findBlockReason(event, ctx);
     if (blockReason) return { block: true, blockReason };
     sessions.handleActed(ctx.sessionKey);
     reports.reportCallStart(event, ctx);
-    const params = await reports.backgroundWork.wrapCommand(event, ctx, home);
-    return params && { params };
+    const schema = schemas.get(event.toolName);
+    const params = schema
+      ? prepareArguments(event.params, schema) // the catalogue's tool_call prepares none itself
+      : await reports.backgroundWork.wrapCommand(event, ctx, home);
+    return params && params !== event.params ? { params } : undefined;
   },
   after_tool_call: ({ reports }, event, ctx) => reports.reportCallEnd(event, ctx),
   subagent_spawned: ({ reports }, _, ctx) => reports.recordSpawn(ctx),
@@ -423,6 +429,7 @@ function buildTool(
     description: does,
     parameters,
     ...(direct && { catalogMode: "direct-only" }),
+    prepareArguments: (given) => prepareArguments(given, parameters),
     async execute(callId, given) {
       let answer;
       try {
@@ -440,7 +447,11 @@ function buildTool(
           at_work: here.reports.listRunning(root),
           ...here.reports.describeRequest(root),
         };
-        answer = await here.daemon.call("call", { tool, arguments: given ?? {}, ...by }, TOOL_MS);
+        answer = await here.daemon.call(
+          "call",
+          { tool, arguments: readSent(given), ...by },
+          TOOL_MS,
+        );
         here.sessions.countHook("tool", sessionKey);
       } catch (error) {
         answer = error.answer ?? { error: error.name, message: error.message };

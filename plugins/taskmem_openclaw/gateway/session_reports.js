@@ -7,6 +7,7 @@ import { dirname, isAbsolute, join, resolve } from "node:path";
 import { BackgroundWork } from "./background_work.js";
 import { BoundedMap } from "./bounded_map.js";
 import { readSession } from "./gateway_requests.js";
+import { readSent } from "./tool_arguments.js";
 
 const MOST_SESSIONS = 1_000;
 const MOST_LINES = 8;
@@ -85,10 +86,11 @@ const findMethod = (params) =>
 
 /** Return what a call is about: its command, path, URL, query, or all its arguments. A cut text
  * ends with "…". */
-function describeCall(params) {
-  const { command, path, url, query } = params ?? {};
+function describeCall(given) {
+  const params = readSent(given);
+  const { command, path, url, query } = params;
   const address = url && typeof params.method === "string" ? `${params.method} ${url}` : url;
-  const text = String(command ?? path ?? address ?? query ?? JSON.stringify(params ?? {}));
+  const text = String(command ?? path ?? address ?? query ?? JSON.stringify(params));
   return text.length <= LONGEST ? text : `${takeBeginning(text, LONGEST - 1)}…`;
 }
 
@@ -383,7 +385,7 @@ export class SessionReports {
       tool: toolName,
       about: describeCall(params),
       method: findMethod(params),
-      given: digest([toolName, params]),
+      given: digest([toolName, readSent(params)]),
       result: digest(outcome),
     };
     const end = {

@@ -195,6 +195,33 @@ test("a tool call goes to the daemon with its session and run, and the answer co
   });
 });
 
+test("what the gateway's check of a call would refuse reaches the daemon, from the catalogue too", async (t) => {
+  const house = await at_home(t);
+  const sent = { task_id: "t", completed_steps: null };
+  const tool = house.tools.task_update({ sessionKey: MAIN });
+  const event = { toolName: "task_update", toolCallId: "c1", params: sent };
+  const { params } = await house.hooks.before_tool_call(event, { sessionKey: MAIN });
+  assert.deepEqual(params, tool.prepareArguments(sent));
+  assert.deepEqual(params, { task_id: "t", completed_steps: [], as_sent: sent });
+  await tool.execute("c1", params);
+  assert.deepEqual(house.asked("call")[0].params.arguments, sent);
+  // What is heard of it is what was sent.
+  house.hooks.after_tool_call({ ...event, params }, { sessionKey: MAIN });
+  await told(house, "tool_called");
+  for (const { kind, about } of house.there.events().filter((each) => each.call_id))
+    assert.equal(about, JSON.stringify(sent), kind);
+});
+
+test("a call that fits, and one of another tool, is left as it is", async (t) => {
+  const house = await at_home(t);
+  for (const call of [
+    { toolName: "task_update", params: { task_id: "t", completed_steps: [1] } },
+    { toolName: "taskmem__task_update", params: { task_id: null } },
+    { toolName: "exec", params: { command: null } },
+  ])
+    assert.equal(await house.hooks.before_tool_call(call, { sessionKey: MAIN }), undefined);
+});
+
 test("a tool call says that its agent is in a sandbox, as the gateway does and not the agent", async (t) => {
   const house = await at_home(t);
   await house.tools
@@ -542,11 +569,11 @@ test("a call beyond its step's budget is not made, reads why, and is not told; o
     says: { budget: { budget: { left: 0, reason: "Call task_step_done." } } },
   });
   assert.deepEqual(await calling(house), { block: true, blockReason: "Call task_step_done." });
-  assert.equal(await calling(house, "task_step_done"), undefined);
+  assert.equal(await calling(house, "task_status"), undefined);
   await told(house, "tool_started");
   assert.deepEqual(
     house.there.events().flatMap(({ kind, tool }) => (kind === "tool_started" ? [tool] : [])),
-    ["task_step_done"],
+    ["task_status"],
   );
 });
 
