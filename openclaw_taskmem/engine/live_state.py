@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from openclaw_taskmem.domain.callers import RunningWork
 from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
+from openclaw_taskmem.domain.changes.registrations import Registrar
+
+MOST_REGISTRARS: Final = 2_000
+"""Tasks and waits of which is remembered who made them."""
 
 
 @dataclass(slots=True)
@@ -38,6 +43,16 @@ class LiveState:
 
     `engine/ledger.py` keeps it.
     """
+    registrars: dict[str, Registrar] = field(default_factory=dict[str, Registrar])
+    """By task or wait: who made it, of the newest `MOST_REGISTRARS`, oldest first.
+
+    `engine/tasks.py` and `engine/waits.py` keep it.
+    """
+    wait_ids: dict[tuple[object, ...], str] = field(default_factory=dict[tuple[object, ...], str])
+    """By what a call of smart_wait asks for: the newest wait of such a call.
+
+    `engine/waits.py` keeps it.
+    """
     running_work: dict[str, tuple[RunningWork, ...]] = field(
         default_factory=dict[str, tuple[RunningWork, ...]]
     )
@@ -62,3 +77,15 @@ class LiveState:
     """
     storage: StorageUse = field(default_factory=StorageUse)
     """The size of the database. `engine/retention.py` keeps it."""
+
+    def note_registrar(self, made_id: str, registrar: Registrar) -> None:
+        """Remember who made a task or wait."""
+        self.registrars[made_id] = registrar
+        while len(self.registrars) > MOST_REGISTRARS:
+            self.registrars.pop(next(iter(self.registrars)), None)
+
+    def note_wait(self, asked: tuple[object, ...], wait_id: str) -> None:
+        """Remember the newest wait of such a call."""
+        self.wait_ids[asked] = wait_id
+        while len(self.wait_ids) > MOST_REGISTRARS:
+            self.wait_ids.pop(next(iter(self.wait_ids)), None)

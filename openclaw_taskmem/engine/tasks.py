@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import takewhile
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -20,6 +22,14 @@ from openclaw_taskmem.domain.changes import (
 )
 from openclaw_taskmem.domain.changes.evidence import add_kept
 from openclaw_taskmem.domain.changes.plan_revision import RevisionResult
+from openclaw_taskmem.domain.changes.registrations import (
+    Kinship,
+    Registrar,
+    Registration,
+    find_kinship,
+    fold_name,
+    is_same_work,
+)
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.changes.task_update import (
     UpdateRequest,
@@ -49,12 +59,15 @@ from taskmem_hookspecs import (
     Change,
     Message,
     QueryFacts,
+    Role,
     Run,
     Task,
     TaskFacts,
+    TaskQuery,
     TaskStatus,
     TextQuery,
     Value,
+    WorkFolder,
 )
 from taskmem_hookspecs.errors import Conflict, InvalidArguments, TaskmemError
 
@@ -69,8 +82,10 @@ def register_new_task(
     segmented: bool = False,
     role: str | None = None,
     done: frozenset[int] = frozenset(),
-) -> Task:
-    """Register an active task and return it; a gateway's agent begins a run of it.
+) -> Registration:
+    """Register an active task; a gateway's agent begins a run of it.
+
+    If its agent has an equal one open, nothing is written, and that one is the result.
 
     With a `role`, its run is queued for that role instead, and the caller must claim it like
     anybody else. `done`: steps that are done from the start, from 0.
@@ -93,7 +108,13 @@ def register_new_task(
         done=done,
     )
 
-    def register(covered: tuple[TaskFacts, Run] | None, now: datetime) -> Decision[Task]:
+    def register(found: _RegistrationFacts, now: datetime) -> Decision[Registration]:
+        covered, namesakes = found
+        own = next(
+            (t for t, kin in namesakes if kin is Kinship.SELF and is_same_work(t, plan)), None
+        )
+        if own is not None and role is None:
+            return Change(), Registration(task=own, taken_up=True)
         change = build(covered=covered, now=now)
         (task,) = change.tasks
         fault = find_artifact_fault(list_required_artifacts(task))
@@ -104,12 +125,62 @@ def register_new_task(
         rows = ledger.build_folder_rows(
             context, task.task_id, folders, command=command, own=caller.folder
         )
-        return change.model_copy(update={"folders": rows}), task
+        told = tuple(
+            each
+            for each, kinship in namesakes
+            if kinship is Kinship.SELF or is_same_work(each, plan)
+        )
+        return change.model_copy(update={"folders": rows}), Registration(task=task, namesakes=told)
 
-    subject = caller.session_key or name
-    return context.update(
-        subject, lambda: None if role is not None else find_covering_task(context, caller), register
-    )
+    def read_facts() -> _RegistrationFacts:
+        covered = None if role is not None else find_covering_task(context, caller)
+        return covered, _find_namesakes(context, name, caller)
+
+    def note(made: Registration) -> None:
+        if not made.taken_up:
+            now = context.clock.now()
+            context.live.note_registrar(made.task.task_id, Registrar.of_caller(caller, now))
+
+    return context.update(caller.session_key or fold_name(name), read_facts, register, follow=note)
+
+
+_RegistrationFacts = tuple[tuple[TaskFacts, Run] | None, Sequence[tuple[Task, Kinship]]]
+"""The implicit task of the caller's turn with its run, and open tasks of the same name."""
+
+
+def _find_namesakes(context: Context, name: str, caller: Caller) -> Sequence[tuple[Task, Kinship]]:
+    """Return the open tasks of a name that are the caller's own, or may be, newest first."""
+    words = fold_name(name)
+    if caller.person or not words:
+        return ()
+    part, now = max(words.split(), key=len), context.clock.now()
+    session = caller.session_key
+    found: list[tuple[Task, Kinship]] = []
+    for status in lifecycle.OPEN_STATUSES:
+        query = TaskQuery(
+            status=status, named=part, session_key=session, implicit=False, limit=_MOST_NAMESAKES
+        )
+        for task in context.store.find_tasks(query):
+            if fold_name(task.name) != words:
+                continue
+            folders = [row.path for row in context.store.read_records(WorkFolder, task.task_id)]
+            registrar = context.live.registrars.get(task.task_id)
+            process = None if registrar is None else registrar.process
+            kinship = find_kinship(
+                task,
+                registrar,
+                caller,
+                now,
+                shares_folder=caller.folder in folders,
+                has_ended=process is not None and context.is_alive(process) is False,
+            )
+            if kinship is not Kinship.STRANGER:
+                found.append((task, kinship))
+    return sorted(found, key=lambda each: each[0].created_at, reverse=True)
+
+
+_MOST_NAMESAKES: Final = 50
+"""Tasks of a name that are looked at, the latest first."""
 
 
 def _build_registration(
@@ -247,6 +318,8 @@ def _decide_update(
     rights.guard_message_count(task, request)
     if guard is not None:
         guard(facts)
+    if request.message is not None and not request.caller.person:
+        request = request.model_copy(update={"repeats": _count_repeats(context, task, request)})
     heard: Sequence[Message] = ()
     unheard: Sequence[Message] = ()
     if facts.run is not None:
@@ -278,6 +351,18 @@ def _decide_update(
     return _decide_completion(
         context, facts, request, written=written, build=build, check=check, now=now
     )
+
+
+def _count_repeats(context: Context, task: Task, request: UpdateRequest) -> int:
+    """Count how often in a row the newest words of a task's agent are those of a request."""
+    words = fold_name(request.message or "")
+    newest = context.store.read_records(Message, task.task_id, _COMPARED_MESSAGES)
+    before = (fold_name(m.content) for m in reversed(newest) if m.role is Role.AGENT)
+    return sum(1 for _ in takewhile(words.__eq__, before))
+
+
+_COMPARED_MESSAGES: Final = 20
+"""Newest messages of a task among which equal ones are counted."""
 
 
 def _decide_completion(

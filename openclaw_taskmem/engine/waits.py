@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from openclaw_taskmem.domain.callers import OWED_STATES, Caller
 from openclaw_taskmem.domain.changes import rights, waits
+from openclaw_taskmem.domain.changes.registrations import Registrar, is_same_agent
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.changes.waits import Refinement, WaitFacts
 from openclaw_taskmem.domain.conditions import targets
@@ -78,6 +79,9 @@ def open_wait(
 ) -> ArmedWait:
     """Open a wait on a target that exists and can be judged.
 
+    An equal one that its agent has open goes on instead, with the time limit set anew: the answer
+    to its call may have been lost.
+
     Raises:
         TaskNotFound: No task has that id.
         TaskEnded: The task has ended.
@@ -86,6 +90,10 @@ def open_wait(
         LimitReached: The caller has its full number of open waits.
         TaskmemError: What `WaitWatcher.preview_target` refuses.
     """
+    asked = (targets.trim_target(target), condition.sentence, poll_seconds, task_id)
+    if (same := _find_equal_wait(context, asked, caller)) is not None:
+        request = Refinement(timeout_seconds=timeout_seconds)
+        return rearm_wait(context, same.wait_id, request, caller)
     _guard_more_waits(context, caller)
     if task_id:
         _require_open_task(context, task_id, caller)
@@ -119,7 +127,28 @@ def open_wait(
     def read_task_facts() -> TaskFacts | None:
         return _require_open_task(context, task_id, caller) if task_id else None
 
-    return context.update(task_id or "", read_task_facts, arm)
+    def note(armed: ArmedWait) -> None:
+        registrar = Registrar.of_caller(caller, armed.wait.created_at)
+        context.live.note_registrar(armed.wait.wait_id, registrar)
+        context.live.note_wait(asked, armed.wait.wait_id)
+
+    return context.update(task_id or "", read_task_facts, arm, follow=note)
+
+
+def _find_equal_wait(context: Context, asked: tuple[object, ...], caller: Caller) -> Wait | None:
+    """Return the open wait that the caller has made by an equal call; None: there is none."""
+    wait_id = context.live.wait_ids.get(asked, "")
+    registrar = context.live.registrars.get(wait_id)
+    if registrar is None:
+        return None
+    process, now = registrar.process, context.clock.now()
+    has_ended = process is not None and context.is_alive(process) is False
+    if not is_same_agent(registrar, caller, now, has_ended=has_ended):
+        return None
+    with suppress(WaitNotFound):
+        wait = context.store.read_wait(wait_id)
+        return wait if wait.status is WaitStatus.WATCHING else None
+    return None
 
 
 def rearm_wait(context: Context, wait_id: str, request: Refinement, caller: Caller) -> ArmedWait:

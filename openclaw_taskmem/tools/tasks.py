@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.changes.registrations import describe_namesakes, describe_taken_up
 from openclaw_taskmem.domain.changes.task_update import (
     UpdateRequest,
     UpdateResult,
@@ -163,7 +164,7 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
     plan_ = tuple(form.plan)
     if form.segmented:
         plan_, _ = current_run.cap_plan(plan_)
-    task = tasks.register_new_task(
+    made = tasks.register_new_task(
         context,
         name=form.name,
         plan=plan_,
@@ -173,12 +174,19 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
         role=form.role,
         done=_to_marks(form.completed_steps, plan_),
     )
+    task, now = made.task, context.clock.now()
     unlimited = ""
     if form.segmented and caller.gateway_owner is None and form.role is None:
         unlimited = (
             "segmented limits no calls here: OpenClaw's gateway counts them, and only "
             "for tasks that its agents register. "
         )
+    registered = f"Registered with {format_count(len(task.plan), 'step')}. " + (
+        f"Report with task_update as you go; {_describe_silence(context, task)} "
+        f"{unlimited}{describe_next_step(task)}"
+        if form.role is None
+        else _describe_queue(context, task, form.role)
+    )
     return {
         "task_id": task.task_id,
         "name": task.name,
@@ -188,12 +196,9 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
         **runs.warn_of_left_out(form.plan[len(plan_) :]),
         **({} if form.role is None else {"queued_for": form.role}),
         "message": (
-            f"Registered with {format_count(len(task.plan), 'step')}. Report with "
-            f"task_update as you go; {_describe_silence(context, task)} "
-            f"{unlimited}{describe_next_step(task)}"
-            if form.role is None
-            else f"Registered with {format_count(len(task.plan), 'step')}. "
-            f"{_describe_queue(context, task, form.role)}"
+            describe_taken_up(task, now)
+            if made.taken_up
+            else " ".join(filter(None, (registered, describe_namesakes(made.namesakes, now))))
         ),
     }
 

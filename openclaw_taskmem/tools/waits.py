@@ -45,6 +45,11 @@ def smart_wait(context: Context, form: forms.SmartWait, caller: Caller) -> Answe
     )
     wait = armed.wait
     watched = "Monitoring. I'll wake you when" if armed.reached else "Monitoring for"
+    if armed.was is not None:
+        again = (
+            f"This was watched already{_describe_earlier_end(armed)}, so no second wait was made."
+        )
+        watched = f"{again} {watched}"
     return _build_armed_answer(
         context,
         armed,

@@ -62,7 +62,11 @@ class Party:
     def registers(self, **given: object) -> str:
         plan = [f"{self.secret} Build", "Ship"]
         metadata = {"note": self.secret}
-        made = {"name": f"Plan: {self.secret}", "plan": plan, "metadata": metadata}
+        made = {
+            "name": f"Plan {len(self.tasks)}: {self.secret}",
+            "plan": plan,
+            "metadata": metadata,
+        }
         task = str(self.call("task_register", **{**made, **given})["task_id"])
         self.tasks.append(task)
         self.call("task_update", task_id=task, message=f"Said: {self.secret}")

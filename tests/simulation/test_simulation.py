@@ -87,6 +87,6 @@ def test_what_breaks_a_rule_is_found_and_shortened() -> None:
     failure = shorten(seed, whole, rules, 100, "memory")
     assert play_history(seed, failure.operations, rules, "memory") == failure.short
     assert 2 <= len(failure.operations) <= 4
-    assert failure.operations[0].kind == "register"
+    assert "register" in {operation.kind for operation in failure.operations}
     assert "no_task_is_ever_paused is broken" in str(failure)
     assert f"--store memory --seed {seed}" in str(failure)

@@ -215,6 +215,10 @@ Begin = Callable[[Task], RunTransition | None]
 """Begins a run of a task; None: the caller can hold none."""
 
 
+MOST_REPEATS: Final = 2
+"""How often in a row an agent may say the same and be heard: the third time brings nothing new."""
+
+
 class Acceptance(Value):
     """A person's decision to complete a task whose completion was refused."""
 
@@ -241,6 +245,8 @@ class UpdateRequest(Value):
     """A person's decision to complete it without proof; None: none."""
     reviewed: bool = False
     """True if a person approves files that they were shown: one that was replaced refuses it."""
+    repeats: int = 0
+    """How often in a row the agent's newest messages said the same before."""
     token: int | None = None
     """Token of the caller's claim; None: none given."""
     caller: Caller = Caller()
@@ -326,10 +332,6 @@ def apply_update(
     task, moved = before, None
     if request.status is not None:
         task, moved = lifecycle.change_status(before, request.status, now)
-    wakes: tuple[Wake, ...] = ()
-    if facts.wakes:
-        acts = caller.acts_as(before.session_key, before.home)
-        wakes = outbox.settle_answered(facts.wakes, acts=acts, moved=changes, now=now)
     if request.ask is not None:
         _guard_ask(task)
     done, reopened = _read_explicit_marks(before, request, resting=resting)
@@ -338,11 +340,17 @@ def apply_update(
         done |= marked
         reopened |= message_marks.reopened - done
     marks = (before.done | done) - reopened
+    plain = request.status is None and request.ask is None and marks == before.done
+    moves = changes and not (plain and request.repeats >= MOST_REPEATS)
+    wakes: tuple[Wake, ...] = ()
+    if facts.wakes:
+        acts = caller.acts_as(before.session_key, before.home)
+        wakes = outbox.settle_answered(facts.wakes, acts=acts, moved=moves, now=now)
     added = (request.message is not None) + (request.ask is not None) + (moved is not None)
     fields: dict[str, object] = {"done": marks, "message_count": before.message_count + added}
     if counts and not resting:
         fields |= _find_wake_recipient(before, caller)
-    if changes and not resting:
+    if moves and not resting:
         fields["updated_at"] = max(now, before.updated_at)
     task = task.model_copy(update=fields)
     updated = UpdateResult(
@@ -350,7 +358,11 @@ def apply_update(
         marked=marks - before.done,
         unmarked=before.done - marks,
         passed_over=marked - marks,
-        hint=_build_hint(before, task, request, message_marks) if counts and not resting else None,
+        hint=None
+        if resting or not counts
+        else _build_hint(before, task, request, message_marks)
+        if moves or not changes
+        else _describe_repeats(task, request.repeats + 1),
         was=before.status,
     )
     worked = Change()
@@ -507,6 +519,16 @@ def _find_marked_steps(marks: StepMarks, task: Task, request: UpdateRequest) -> 
     if marks.all_done and request.status is TaskStatus.COMPLETED:
         return frozenset(range(len(task.plan))) - marks.denied
     return marks.done
+
+
+def _describe_repeats(task: Task, times: int) -> str:
+    """Tell an agent that the same words again bring nothing new."""
+    current = plan.compute_progress(task).current
+    step = "" if current is None else f" Step {current + 1} is still open."
+    return (
+        f"You have said the same {times} times in a row, which counts as silence.{step} Say what "
+        "is new, mark what is done, or ask the user what you need."
+    )
 
 
 def _build_hint(before: Task, after: Task, request: UpdateRequest, marks: StepMarks) -> str | None:

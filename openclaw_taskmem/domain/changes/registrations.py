@@ -1,0 +1,160 @@
+"""Decide what becomes of a task that is registered while one of that name is open.
+
+An agent registers its task once more when it has lost its context, or the answer to its call. Then
+the open one is its task. Another agent may work under the same name: it gets a task of its own, and
+is told of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from enum import IntEnum
+from typing import Final
+
+from openclaw_taskmem.domain.callers import Caller, is_same_host
+from openclaw_taskmem.domain.changes.task_update import describe_next_step
+from openclaw_taskmem.domain.text.texts import (
+    format_duration,
+    quote_step,
+    to_one_line,
+    to_plain_line,
+)
+from taskmem_hookspecs import Task, TaskStatus, Value
+from taskmem_hookspecs.model import Instant
+
+RETRY_WINDOW: Final = timedelta(minutes=1)
+"""How long an equal call of a process that has ended counts as made once more: its answer may have
+been lost with the process."""
+_NAME_BYTES: Final = 160
+"""Longest excerpt of a task's name in a sentence."""
+
+
+class Registrar(Value):
+    """The agent that registered a task or opened a wait, as far as its call says."""
+
+    session_key: str | None
+    host: str | None
+    process: str | None
+    """As `Owner.process`; None: unknown."""
+    folder: str | None
+    at: Instant
+
+    @classmethod
+    def of_caller(cls, caller: Caller, now: datetime) -> Registrar:
+        """Return a caller as the one who registers now."""
+        return cls(
+            session_key=caller.session_key,
+            host=caller.host,
+            process=caller.process,
+            folder=caller.folder,
+            at=now,
+        )
+
+
+class Kinship(IntEnum):
+    """Tells whether a caller is the agent that registered a task."""
+
+    STRANGER = 0
+    """Surely another, or nothing says that it is the same."""
+    NEIGHBOUR = 1
+    """Possibly the same: in the same folder, and no session is known."""
+    SELF = 2
+    """Surely the same."""
+
+
+class Registration(Value):
+    """The outcome of a registration."""
+
+    task: Task
+    """The task to go on with."""
+    taken_up: bool = False
+    """True if it was open already, and nothing was written."""
+    namesakes: tuple[Task, ...] = ()
+    """Open tasks of the same name, which may be the caller's own, newest first."""
+
+
+def find_kinship(
+    task: Task,
+    registrar: Registrar | None,
+    caller: Caller,
+    now: datetime,
+    *,
+    shares_folder: bool,
+    has_ended: bool,
+) -> Kinship:
+    """Return whether a caller is the agent that registered a task; a person is nobody's kin.
+
+    `registrar` is None if this daemon has not seen it. `shares_folder`: the task works in the
+    caller's folder. `has_ended`: the registrar's process has surely ended.
+    """
+    if not _is_of_host(caller, task.registrar_host or task.host):
+        return Kinship.STRANGER
+    known = {task.registrar_session, task.session_key} - {None}
+    if caller.session_key is not None or known:
+        return Kinship.SELF if caller.session_key in known else Kinship.STRANGER
+    if registrar is not None and is_same_agent(registrar, caller, now, has_ended=has_ended):
+        untouched = task.updated_at == task.created_at
+        return Kinship.SELF if untouched or not has_ended else Kinship.NEIGHBOUR
+    return Kinship.NEIGHBOUR if shares_folder else Kinship.STRANGER
+
+
+def is_same_agent(registrar: Registrar, caller: Caller, now: datetime, *, has_ended: bool) -> bool:
+    """Tell whether a caller is the agent that made something.
+
+    It has the same session; or the same process, if none is known. Or its process `has_ended` a
+    moment ago, and one in the same folder calls once more.
+    """
+    if not _is_of_host(caller, registrar.host):
+        return False
+    if caller.session_key is not None or registrar.session_key is not None:
+        return caller.session_key == registrar.session_key
+    if registrar.process is not None and registrar.process == caller.process:
+        return True
+    is_near = caller.folder is not None and caller.folder == registrar.folder
+    return has_ended and is_near and now - registrar.at <= RETRY_WINDOW
+
+
+def _is_of_host(caller: Caller, host: str | None) -> bool:
+    """Tell whether a caller is an agent of a host; a gateway may have no name."""
+    if caller.host is None and caller.gateway_owner is None:
+        return False
+    return caller.host == host or is_same_host(caller.host, host)
+
+
+def fold_name(name: str) -> str:
+    """Return a name or step as it is compared: case and blanks do not matter."""
+    return to_one_line(name).casefold()
+
+
+def is_same_work(task: Task, plan: Iterable[str]) -> bool:
+    """Tell whether an open task has the plan with which one of its name is registered."""
+    return [*map(fold_name, task.plan)] == [*map(fold_name, plan)]
+
+
+def describe_taken_up(task: Task, now: datetime) -> str:
+    """Tell an agent that the task which it registers is open already."""
+    state = "paused" if task.status is TaskStatus.PAUSED else "open"
+    return (
+        f"You registered this task {_format_age(task, now)} ago, and it is {state}, with "
+        f"{len(task.done)} of {len(task.plan)} steps done, so no second one was made. Go on with "
+        f"it; a query of task_update tells where it stands. {describe_next_step(task)} For other "
+        "work, give another name."
+    )
+
+
+def describe_namesakes(tasks: Iterable[Task], now: datetime) -> str:
+    """Tell an agent of the newest open task that has the name of its new one; empty: of none."""
+    task = next(iter(tasks), None)
+    if task is None:
+        return ""
+    name = quote_step(to_plain_line(task.name), _NAME_BYTES)
+    return (
+        f"{name} is open already, since {_format_age(task, now)}: {task.task_id}, with "
+        f"{len(task.done)} of {len(task.plan)} steps done. If that is your work, go on there, and "
+        'cancel this one with task_update, status "cancelled".'
+    )
+
+
+def _format_age(task: Task, now: datetime) -> str:
+    return format_duration((now - task.created_at).total_seconds())
