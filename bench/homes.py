@@ -114,9 +114,9 @@ def _build_registration(at: datetime, session_key: str | None) -> Change:
 
 
 @contextmanager
-def serve_home(home: Home, program: Sequence[str] = (COMMAND,)) -> Iterator[int]:
+def serve_home(home: Home, program: Sequence[str] = (COMMAND,), **settings: str) -> Iterator[int]:
     """Run a daemon of a home, and give its process id once it answers."""
-    process = start_home_daemon(home, program)
+    process = start_home_daemon(home, program, **settings)
     try:
         yield process.pid
     finally:

@@ -32,6 +32,7 @@ from packets import resume_packet, thread_query, worst_packet
 from peers.compare import compare_peers
 from played_agents import evidence_claims, run_scenarios
 from presence import tell_presence
+from prompts import prompts_and_questions
 from recall_tasks import recall_tasks
 from recording import record_browser, record_scenes, record_still_screen
 from screen_history import recall_screen
@@ -63,6 +64,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         wait_many,
         wait_restart,
         judge_conditions,
+        prompts_and_questions,
         evidence_claims,
         run_scenarios,
         run_claims,

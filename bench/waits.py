@@ -76,12 +76,12 @@ def wait_timeouts() -> Iterator[Figure]:
         link = stack.enter_context(connect(home))
         files = [_make_log(home, number) for number in range(10)]
         ids = [
-            _open_wait(link, files[number % 10], f'"never {number}"', timeout=20)
+            open_wait(link, files[number % 10], f'"never {number}"', timeout=20)
             for number in range(500)
         ]
-        ids.append(_open_wait(link, files[0], "HANG", timeout=20))
+        ids.append(open_wait(link, files[0], "HANG", timeout=20))
         late = [
-            _parse_instant(wait["ended_at"]) - _parse_instant(wait["deadline_at"])
+            parse_instant(wait["ended_at"]) - parse_instant(wait["deadline_at"])
             for wait in _wait_for_ends(link, ids)
         ]
     yield millis("a timeout is late, 500 waits, one judge hanging", late, 1000)
@@ -97,7 +97,7 @@ def wait_idle() -> Iterator[Figure]:
         for number in range(10):
             stack.enter_context(_run_recorded(home, f"idle{number}", TICKER))
         for number in range(100):
-            _open_wait(link, f"pty:idle{number % 10}", f'"never {number}"', timeout=3600)
+            open_wait(link, f"pty:idle{number % 10}", f'"never {number}"', timeout=3600)
         time.sleep(5)
         before, start = measure_cpu_seconds(pid), time.monotonic()
         time.sleep(IDLE_SECONDS)
@@ -116,8 +116,7 @@ def wait_many() -> Iterator[Figure | str]:
         files = [_make_log(home, number) for number in range(TARGETS)]
         start = time.perf_counter()
         ids = [
-            _open_wait(link, files[n % TARGETS], f'"line {n} of"', timeout=3600)
-            for n in range(MANY)
+            open_wait(link, files[n % TARGETS], f'"line {n} of"', timeout=3600) for n in range(MANY)
         ]
         opened = time.perf_counter() - start
         yield amount(f"opening {MANY:,} waits, each", [1000 * opened / MANY], "ms")
@@ -149,7 +148,7 @@ def wait_restart() -> Iterator[Figure]:
         first = start_home_daemon(home)
         with connect(home) as link:
             for number in range(1000):
-                _open_wait(link, files[number % 50], f'"never {number}"', timeout=3600)
+                open_wait(link, files[number % 50], f'"never {number}"', timeout=3600)
         whole, answered = [], []
         for _ in range(5):
             first.send_signal(signal.SIGKILL)
@@ -245,7 +244,7 @@ def _run_recorded(
 # --- waits --------------------------------------------------------------------
 
 
-def _open_wait(link: Link, target: str, wake_when: str, timeout: float) -> str:
+def open_wait(link: Link, target: str, wake_when: str, timeout: float) -> str:
     arguments = {"target": target, "wake_when": wake_when, "timeout": timeout}
     answer = link.call("call", {"tool": "smart_wait", "arguments": arguments})
     return str(answer["wait_id"])
@@ -253,14 +252,14 @@ def _open_wait(link: Link, target: str, wake_when: str, timeout: float) -> str:
 
 def _time_wake(link: Link, target: str, write: Write, mark: str) -> float:
     """Return the seconds from a line being written to the wake being owed."""
-    wait_id = _open_wait(link, target, f'"{mark}"', timeout=60)
+    wait_id = open_wait(link, target, f'"{mark}"', timeout=60)
     time.sleep(0.15)
     written = time.time()
     write(mark)
     _wait_for_ends(link, [wait_id])
     for wake in link.call("wakes", {"all": True, "limit": 10}):
         if wake["wait_id"] == wait_id:
-            return _parse_instant(wake["created_at"]) - written
+            return parse_instant(wake["created_at"]) - written
     raise SystemExit(f"{wait_id} owes no wake.")
 
 
@@ -276,7 +275,7 @@ def _wait_for_ends(link: Link, ids: list[str]) -> list[dict[str, Any]]:
     raise SystemExit("Some waits have not ended within two minutes.")
 
 
-def _parse_instant(text: str) -> float:
+def parse_instant(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 

@@ -72,8 +72,8 @@ class Frame(Value):
     """The last 80 lines since the wait's start, shown before or not; for a full-screen program, the
     screen. None: there is no text."""
     screen: str | None = None
-    """The visible text, including output from before the wait and without typed lines; None: the
-    same as `tail`."""
+    """The visible text, including typed lines and output from before the wait; None: the same as
+    `tail`."""
     echoes: tuple[str, ...] = ()
     """Lines of `text` and `tail` that are typed commands, not output."""
     picture: InstanceOf[Picture] | None = None
@@ -86,6 +86,9 @@ class Frame(Value):
     """Seconds until the wait times out; set by the core."""
     prompt: bool | None = None
     """True if a shell waits for a command; None: unknown."""
+    reads_input: bool | None = None
+    """True if the program in front is blocked in reading the terminal; False: it does something
+    else; None: unknown."""
     hides_input: bool | None = None
     """True if the terminal reads a line without echo, as for a password; None: unknown."""
     exit_status: int | None = None

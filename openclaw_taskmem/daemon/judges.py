@@ -276,6 +276,7 @@ def build_frame_key(frame: Frame) -> object:
         frame.exit_status,
         frame.gone,
         frame.prompt,
+        frame.reads_input,
         frame.hides_input,
         frame.note,
     )

@@ -54,8 +54,10 @@ _CONTINUATION: Final = re.compile(r"(?:>|\.\.\.|[a-z]+(?: [a-z]+){0,3} ?>) ?")
 """Prefix that shells put before further lines of one command."""
 _TRACE: Final = re.compile(r"\++ \S")
 """Output of `set -x`, which shows a command before it runs."""
-_PRINTING_COMMAND: Final = re.compile(r"(?:^\s*@?|(?:&&|\|\||;|\bdo|\bthen)\s*)(?:echo|printf)\s")
-"""A command that prints its arguments: make shows such lines; output rarely has them."""
+_PRINTING_COMMAND: Final = re.compile(
+    r"(?:^\s*(?:@|[$>] |\++ )?|(?:&&|\|\||;|\bdo|\bthen)\s*)(?:echo|printf)\s"
+)
+"""A command that prints its arguments, as make, npm and `set -x` show it before it runs."""
 
 
 class TypingState(Flag):
@@ -120,15 +122,20 @@ class TypedLineDetector:
             line = line.lstrip("╰─└╭┌│├> ")
         if _PROMPT.match(line.lstrip()) or _PRINTING_COMMAND.search(line):
             return True
-        if _SIGN.match(line) or _TRACE.match(line):
-            return True
         if continues and _CONTINUATION.match(line):
             return True
-        return (
-            self._interactive
-            and TypingState.MARKED not in self.typing_state
-            and _WEAK_PROMPT.match(line) is not None
-        )
+        if not self._interactive:
+            return False
+        if _SIGN.match(line) or _TRACE.match(line):
+            return True
+        return TypingState.MARKED not in self.typing_state and bool(_WEAK_PROMPT.match(line))
+
+
+def remove_typed_lines(screen: str) -> str:
+    """Return the text of a screen that a person types at, with typed lines left empty."""
+    detector = TypedLineDetector(TypingState.NOTHING, interactive=True)
+    lines = screen.split("\n")
+    return "\n".join("" if detector.is_typed(line.encode(), [line]) else line for line in lines)
 
 
 def _has_visible_text(part: bytes) -> bool:

@@ -7,15 +7,18 @@ A `_View` prepares one frame for all forms. Typed lines are left out. The line w
 still grow, so it is *open* until no output has come for a moment or the command has ended; then it
 is an ordinary line. A line is at most as long as one look (256 KiB).
 
-The last lines tell whether a terminal waits for a command or an answer. A shell's prompt is
-recognised by its form (`me@host:~$`, `[me@host src]#`, `bash-5.2$`, `❯`) if the shell does not mark
-it. Other prompts (`mysql>`, `(gdb)`, `In [3]:`) are recognised by an earlier line with the same
-prompt and typed text after it. So the first one is never "back", and `password:` is not a prompt.
+A terminal waits for a command or an answer if the program in front is blocked in reading it: an
+interactive shell waits for a command, another program for an answer. A program that does something
+else asks nothing, whatever it shows. Where the system does not tell what the program does, the last
+lines decide. A shell's prompt is recognised by its form (`me@host:~$`, `[me@host src]#`,
+`bash-5.2$`, `❯`) if the shell does not mark it. Other prompts (`mysql>`, `(gdb)`, `In [3]:`) are
+recognised by an earlier line with the same prompt and typed text after it. So the first one is
+never "back", and `password:` is not a prompt.
 
-A terminal asks if it hides what is typed, as for a password, or if the line with the cursor ends
-like a question: with `?`, `:`, `[y/N]`, `(yes/no)`, with a default in brackets after one of them,
-or with `--More--`. A list of options below a question, such as `? Select a framework:`, and a box
-with buttons such as `<Yes>` and `<No>` are questions too.
+A terminal then asks if it hides what is typed, as for a password, or if the line with the cursor
+ends like a question: with `?`, `:`, `[y/N]`, `(yes/no)`, with a default in brackets after one of
+them, or with `--More--`. A list of options below a question, such as `? Select a framework:`, and a
+box with buttons such as `<Yes>` and `<No>` are questions too.
 
 Each form has a matcher, which says why the form holds. Texts, patterns, percentages and numbers
 count once they were seen since the wait began. Prompts, questions, silence and absent texts are
@@ -61,6 +64,7 @@ from taskmem_hookspecs.conditions import (
     write_number,
 )
 from taskmem_hookspecs.matching import compile_regex, find_number, find_text
+from taskmem_terminal.frames import remove_typed_lines
 from taskmem_terminal.recording import UNSEEN_END, describe_end
 
 _STILL_SECONDS: Final = 0.3
@@ -89,13 +93,23 @@ class _View:
         """The line that may still grow; empty: there is none."""
         self.tail = ""
         """The frame's `tail`: the last lines since the wait's start; typed ones are empty."""
+        self.screen = (frame.tail or "") if frame.screen is None else frame.screen
+        """The visible text, including typed lines and output from before the wait."""
+        self.visible = ""
+        """The visible text; typed lines are empty."""
         self.look_again_seconds: float | None = None
 
     @property
     def last_line(self) -> str:
         """The last line that is not blank."""
-        text = (self.tail or self.lines).rstrip()
-        return text[text.rfind("\n") + 1 :].strip()
+        return _read_last_line(self.tail or self.lines).strip()
+
+    def is_at_rest(self) -> bool:
+        """Return whether no output has come for a moment; if not, request a look then."""
+        left = 0.0 if self.over else _STILL_SECONDS - self.still_seconds
+        if left > 0:
+            self.look_again(left)
+        return left <= 0
 
     def look_again(self, seconds: float) -> None:
         """Request a look after `seconds` even if nothing changes; the shortest request wins."""
@@ -125,6 +139,9 @@ class _ViewBuilder:
             self._changed_at = frame.seen_at
         changed_at = frame.changed_at or self._changed_at
         view = _View(frame, changed_at=changed_at, cursor=self._cursor)
+        if not (text or self._printed[1]):
+            # Nothing came since the wait began; a question may stand there already.
+            view.cursor = _read_last_line(view.screen)
         typed = {line.strip() for line in frame.echoes}
         view.lines = _remove_typed(text[: text.rfind("\n") + 1], typed)
         if self._cursor.strip() not in typed:
@@ -134,6 +151,7 @@ class _ViewBuilder:
                 view.open = self._cursor
                 view.look_again(_STILL_SECONDS)
         view.tail = _remove_typed(tail, typed)
+        view.visible = view.tail if frame.screen is None else remove_typed_lines(view.screen)
         self._printed = (self._printed[1], text) if text else self._printed
         if tail and tail not in text:
             self._add_rows(view)
@@ -159,6 +177,12 @@ class _ViewBuilder:
         self._rows = rows
 
 
+def _read_last_line(text: str) -> str:
+    """Return the last line that is not blank."""
+    text = text.rstrip()
+    return text[text.rfind("\n") + 1 :]
+
+
 def _clip_line(line: str) -> str:
     """Shorten a line for a quotation."""
     line = " ".join(line[: 4 * _QUOTE_CHARS].split())
@@ -178,6 +202,18 @@ def _remove_typed(text: str, typed: set[str]) -> str:
 _QUESTION_SECONDS: Final = 1.0
 """How long a line that only ends like a question must stay unchanged. Seconds."""
 _NEAR_LINES: Final = 3
+_MASK_SIGNS: Final = re.compile(r"[*•]+$")
+"""Signs that stand for typed letters of a password."""
+_MOST_HINTS: Final = 4
+"""Maximum number of lines below a menu, such as the keys that it takes."""
+_FRAME: Final = re.compile(r"^\s*[│┃║|]|[│┃║|]\s*$|^[\s╭╮╰╯┌┐└┘─━═]+$")
+"""The border of a box around a menu."""
+_CHOICE: Final = re.compile(r"(\s*[❯›▸▶→➤>»]?\s+)(?:\d{1,2}[.)] +)?(\w+)")
+"""A menu's option: its indentation with the pointer, perhaps a number, and its first word."""
+_HEADING: Final = re.compile(
+    r"[?:]\s*(?:\[[^\[\]\n]{0,80}\]|\([^()\n]{0,80}\))?\s*$|^\s*(?:[?◆◈]|\[\?\]) +\S"
+)
+"""The line above a menu's options."""
 _LINE_END: Final = 400
 """Characters at a line's end that are searched for a question."""
 _SHELL: Final = re.compile(
@@ -234,29 +270,34 @@ class _PromptDetector:
     def is_back(self, view: _View) -> bool:
         """Return whether the cursor is at a prompt and something ran before."""
         frame = view.frame
-        if view.over or frame.prompt is False:
-            self._ran = True
-            return False
+        reads = frame.reads_input
         cursor = view.cursor.rstrip()
         others = [
             line
             for line in (frame.tail or "").split("\n")
             if line.strip() and line.rstrip() != cursor
         ]
+        # A program that reads has not been given the line with the cursor yet.
+        entered = [line for line in frame.echoes if not reads or line.rstrip() != cursor]
         self._ran = (
             self._ran
-            or any(not _is_shell_prompt(line) for line in frame.echoes)
-            or (not self._from_start and bool(others))
+            or view.over
+            or frame.prompt is False
+            or any(not _is_shell_prompt(line) for line in entered)
+            or (not self._from_start and (reads is False or bool(others)))
         )
-        if not cursor or not view.settled:
+        if view.over or not cursor or not view.is_at_rest() or reads is False:
             return False
+        if frame.prompt is False:
+            return bool(reads) and _is_prompt_again(cursor, others)
         bare = _is_shell_prompt(cursor)
         if frame.prompt:
             typed = cursor in {line.rstrip() for line in frame.echoes}
-            return self._ran and (bare or not typed)
+            return self._ran and (bool(reads) or bare or not typed)
         if bare:
             return self._ran
-        return _is_prompt_again(cursor, others)
+        earlier = view.screen.split("\n") if self._ran else []
+        return _is_prompt_again(cursor, others + earlier)
 
 
 def _is_shell_prompt(line: str) -> bool:
@@ -266,13 +307,24 @@ def _is_shell_prompt(line: str) -> bool:
 
 def _is_asking(view: _View, what: Answer) -> bool:
     """Return whether the terminal waits for this kind of answer."""
-    line = view.cursor[-_LINE_END:]
-    if view.over or view.frame.prompt or _is_shell_prompt(view.cursor):
+    frame = view.frame
+    reads = frame.reads_input
+    if view.over or frame.prompt or reads is False:
         return False
-    if view.frame.hides_input and what is not Answer.YES_NO:
+    if reads is None and _is_shell_prompt(view.cursor):
+        return False
+    if frame.hides_input and what is not Answer.YES_NO:
         return True
-    if not view.settled:
-        return False
+    return view.is_at_rest() and _is_question(view, what)
+
+
+def _is_question(view: _View, what: Answer) -> bool:
+    """Return whether what is shown asks for this kind of answer."""
+    line = view.cursor
+    if view.frame.reads_input and not line.strip():
+        # The answer is typed below the question.
+        line = _read_last_line(view.visible)
+    line = _MASK_SIGNS.sub("", line[-_LINE_END:])
     if what is Answer.PASSWORD:
         # A terminal that echoes typing does not ask for a password.
         shows = view.frame.hides_input is False
@@ -287,26 +339,55 @@ def _is_asking(view: _View, what: Answer) -> bool:
 
 
 def _asks_yes_or_no(view: _View, line: str) -> bool:
-    buttons = _BUTTONS.search(view.tail)
+    buttons = _BUTTONS.search(view.visible)
     if _YES_NO.search(line) or (buttons and "yes" in buttons[0].lower()):
         return True
-    near = [line for line in view.tail.split("\n") if line.strip()][-_NEAR_LINES:]
+    if {"yes", "no"} <= {option.lower() for option in _list_options(view.screen)}:
+        return _asks_anything(view, line)
+    near = [line for line in view.visible.split("\n") if line.strip()][-_NEAR_LINES:]
     question = _YES_QUOTED.search("\n".join(near))
     return question is not None and _asks_anything(view, line)
 
 
 def _asks_anything(view: _View, line: str) -> bool:
-    lines = view.tail.rstrip().split("\n")
+    lines = view.visible.rstrip().split("\n")
     menus = [n for n, line in enumerate(lines) if _MENU.match(line)]
     options = lines[menus[-1] + 1 :] if menus else []
     chosen_from = bool(options) and all(map(_OPTION.match, options))
     typed_at = bool(line) and (_QUESTION.search(line) or _MENU.match(view.cursor))
-    if not (chosen_from or typed_at or _BUTTONS.search(view.tail)):
+    if not (
+        view.frame.reads_input
+        or chosen_from
+        or typed_at
+        or _BUTTONS.search(view.visible)
+        or _list_options(view.screen)
+    ):
         return False
     if view.still_seconds < _QUESTION_SECONDS:
         view.look_again(_QUESTION_SECONDS - view.still_seconds)
         return False
     return True
+
+
+def _list_options(screen: str) -> list[str]:
+    """Return the first words of the options of a menu at a screen's end; empty: there is none.
+
+    A menu has a line that ends like a question, and below it at least two lines that are indented
+    alike, exactly one of them with a pointer.
+    """
+    rows = [row for line in screen.split("\n") if (row := _FRAME.sub("", line).rstrip())]
+    for end in range(len(rows), max(1, len(rows) - _MOST_HINTS) - 1, -1):
+        options: list[re.Match[str]] = []
+        for row in reversed(rows[:end]):
+            option = _CHOICE.match(row)
+            if option is None or (options and option.end(1) != options[0].end(1)):
+                break
+            options.append(option)
+        pointers = [option for option in options if option[1].strip()]
+        heading = "".join(rows[end - len(options) - 1 : end - len(options)])
+        if len(options) > 1 and len(pointers) == 1 and _HEADING.search(heading):
+            return [option[2] for option in options]
+    return []
 
 
 def _is_prompt_again(cursor: str, others: list[str]) -> bool:
@@ -433,9 +514,7 @@ class _GoneMatcher:
 
     def match(self, view: _View) -> str | None:
         """Return why the form holds; None: it does not."""
-        screen = view.frame.screen
-        visible = view.tail if screen is None else screen
-        if find_text(f"{visible}\n{view.open}", self._text) is not None:
+        if find_text(f"{view.visible}\n{view.open}", self._text) is not None:
             self._seen, self._gone_since = True, None
             return None
         self._seen = self._seen or find_text(view.lines, self._text) is not None

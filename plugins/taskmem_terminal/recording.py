@@ -20,7 +20,7 @@ import secrets
 import shutil
 import signal
 import tempfile
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -388,15 +388,22 @@ def build_metadata(command: list[str], **more: Any) -> RecordingMetadata:  # noq
     )
 
 
-def _can_be_typed_at(command: list[str]) -> bool:
+def _can_be_typed_at(command: Sequence[str]) -> bool:
     """Return whether a person may be typing into a command; an empty command is unknown: True."""
     if not command:
         return True
-    program = command[0].rpartition("/")[2]
-    if program in SHELL_CARRIERS:
-        return True
-    rest = [word for word in command[1:] if not word.startswith("-")]
-    return program in SHELLS and not rest and "-c" not in command
+    return command[0].rpartition("/")[2] in SHELL_CARRIERS or is_interactive_shell(command)
+
+
+def is_interactive_shell(command: Sequence[str]) -> bool:
+    """Return whether a command starts a shell that shows prompts, and not a script."""
+    program, *arguments = command
+    options = [word for word in arguments if word[:1] in ("-", "+")]
+    if program.rpartition("/")[2].removeprefix("-") not in SHELLS:
+        return False
+    # Short options may be joined, as in `bash -lc COMMAND`.
+    runs = any(re.fullmatch("-[a-z]*c[a-z]*", word) for word in options)
+    return "-i" in options or (len(options) == len(arguments) and not runs)
 
 
 def _write_metadata(path: Path, about: RecordingMetadata) -> None:

@@ -29,6 +29,7 @@ from taskmem_terminal.recording import (
     describe_end,
     list_recordings,
 )
+from taskmem_terminal.terminal_input import InputLookup, TerminalInput
 
 _GULP_BYTES: Final = 65_536
 
@@ -162,6 +163,7 @@ class RecordingWatch:
             raise TargetNotFound(describe_missing_recording(root, name, found)) from None
         self._id = about.id
         self._reader = OutputReader()
+        self._input_lookup = InputLookup()
         self._changed = asyncio.Event()
         self._listener = listener
         listener.listen(name, self._changed.set)
@@ -212,15 +214,24 @@ class RecordingWatch:
             page = self._reader.read_page(stream, position, manner)
             tail = await self._reader.read_tail(stream, _parse_place(start)[1], manner)
         over = None if page.more else ending
+        changed_at = self._recording.changed_at()
+        known_input = TerminalInput()
+        if about is not None and ending is None:
+            known_input = self._input_lookup.look_up(
+                about.pid, about.recorder, changed_at=changed_at, now=seen_at
+            )
+        # The programs that a shell starts with are no commands, so "no shell" is not known here.
+        is_shell = known_input.is_shell or None
         return Frame(
             seen_at=seen_at,
             place=f"{id_}:{page.next}",
             more=page.more,
-            changed_at=self._recording.changed_at(),
+            changed_at=changed_at,
             text=page.text,
             tail=tail.text,
             echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
-            prompt=None if over else tail.prompt,
+            prompt=None if over else tail.prompt if tail.prompt is not None else is_shell,
+            reads_input=known_input.is_read,
             hides_input=None if over or about is None else about.hides_input,
             exit_status=over and over.exit_status,
             gone=over and over.sentence,

@@ -48,6 +48,7 @@ from taskmem_terminal.recording import (
     get_recordings_folder,
     is_recording_name,
 )
+from taskmem_terminal.terminal_input import read_hides_input
 
 
 class _SessionRecorder:
@@ -295,7 +296,7 @@ class Session:
 
     def _notify_when_due(self, shadow: _SessionRecorder) -> float | None:
         """Signal the daemon if it is time; return the seconds until the next check; None: never."""
-        hides = _hides_input(self._inner)
+        hides = read_hides_input(self._inner)
         if self._hides_input != hides:
             self._hides_input = hides
             shadow.note_echo(hides_input=hides)
@@ -436,20 +437,6 @@ class Session:
             os.write(report, str(errno.ENOENT).encode())
         finally:
             os._exit(127)
-
-
-def _hides_input(terminal: int) -> bool | None:
-    """Return whether a terminal is in line mode without echo.
-
-    None: unknown, because a program in character mode may show what it likes.
-    """
-    try:
-        modes: int = termios.tcgetattr(terminal)[3]
-    except termios.error:  # its last user has closed it
-        return None
-    if modes & termios.ECHO:
-        return False
-    return True if modes & termios.ICANON else None
 
 
 def _set_size(handle: int, columns: int, rows: int) -> None:

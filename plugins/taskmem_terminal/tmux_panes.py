@@ -16,7 +16,6 @@ from hashlib import blake2s
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import TargetNotFound
-from taskmem_terminal.frames import TypedLineDetector, TypingState
 from taskmem_terminal.recording import SHELL_CARRIERS, SHELLS
 from taskmem_terminal.render import render_lines
 
@@ -326,11 +325,13 @@ class Scrollback:
         first = pane.history - min(pane.history, above)
         self._rows: list[int] = []
         self.lines: list[bytes] = []
+        self._below: list[bytes] = []
         self._pane = pane
         at = first
         for line in captured:
             if at > pane.history + pane.row:
-                break
+                self._below.append(line.rstrip(b" "))
+                continue
             self._rows.append(at)
             self.lines.append(line.rstrip(b" "))
             at += max(1, -(-_count_columns(line) // pane.columns))
@@ -343,14 +344,10 @@ class Scrollback:
         )
 
     def format_screen(self) -> str:
-        """Return the screen up to the cursor, without typed lines."""
-        lines = [
-            line.decode(errors="replace")
-            for row, line in zip(self._rows, self.lines, strict=True)
-            if row >= self._pane.history
-        ]
-        detector = TypedLineDetector(TypingState.NOTHING, interactive=True)
-        return "\n".join(x for x in lines if not detector.is_typed(x.encode(), [x]))
+        """Return the whole screen, with typed lines."""
+        rows = zip(self._rows, self.lines, strict=True)
+        lines = [line for row, line in rows if row >= self._pane.history]
+        return b"\n".join(lines + self._below).decode(errors="replace").rstrip()
 
     def get_cursor_line(self) -> str:
         """Return the text before the cursor on its line."""

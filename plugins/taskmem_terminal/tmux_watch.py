@@ -45,6 +45,7 @@ from taskmem_terminal.frames import (
 from taskmem_terminal.recording import describe_end
 from taskmem_terminal.recording_watch import ProcessExitWatcher
 from taskmem_terminal.render import mask_strings, render_lines
+from taskmem_terminal.terminal_input import InputLookup, TerminalInput
 from taskmem_terminal.tmux_panes import (
     ANSWER_SECONDS,
     FORMAT,
@@ -114,6 +115,7 @@ _UNSAID_SECONDS: Final = 2.0
 """Time after which the status of a dead pane counts as unknown. Seconds."""
 _ASK_AGAIN_SECONDS: Final = 0.05
 """Time between two queries for the status of a dead pane. Seconds."""
+_SHELL_WAITS: Final = "A shell waits for a command there now; only what comes later counts."
 _PROMPTLIKE: Final = re.compile(r"(?:[$#%>❯➜λ»]|In \[\d+\]:|\.\.\.) ?$|^\S*[$#%>❯➜λ»] ")
 
 
@@ -154,6 +156,7 @@ class _WatchedPane:
         self._shown_to: int | None = None
         """The line up to which the previous buffer reached; None: use the marks."""
         self._reader = OutputReader()
+        self._input_lookup = InputLookup()
         self._missing = False
         self._ended = False
         self._dead_since: float | None = None
@@ -197,13 +200,17 @@ class _WatchedPane:
         position = StreamPosition(end, end, typing_state, self.pane.column)
         manner = ReadOptions(self.pane.columns, self.pane.rows, interactive=True)
         tail = await self._reader.read_tail(self._buffer, StreamPosition(0, 0), manner)
+        seen_at = datetime.now(UTC)
+        known_input = self._look_up_input(seen_at)
+        waits = known_input.is_shell and known_input.is_read
         return Frame(
-            seen_at=datetime.now(UTC),
+            seen_at=seen_at,
             place=str(self._make_position(scrollback.get_cursor_position(), position)),
             changed_at=self._changed_at,
             tail=tail.text,
             echoes=tail.echoes,
-            prompt=self._detect_prompt(tail),
+            note=_SHELL_WAITS if waits else None,
+            prompt=self._detect_prompt(tail, known_input),
         )
 
     async def end(self) -> str:
@@ -232,6 +239,9 @@ class _WatchedPane:
             mark = seen[0].get_cursor_position() if seen is not None and fresh else known.mark
             place = str(self._make_position(mark, page.next))
         gone = None if page.more else self._find_end_reason(ours=ours)
+        known_input = TerminalInput()
+        if gone is None and seen is not None:
+            known_input = self._look_up_input(seen_at)
         return Frame(
             seen_at=seen_at,
             place=place,
@@ -241,7 +251,9 @@ class _WatchedPane:
             tail=tail.text,
             screen=seen[0].format_screen() if seen is not None and ours else None,
             echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
-            prompt=None if gone or seen is None else self._detect_prompt(tail),
+            prompt=None if gone or seen is None else self._detect_prompt(tail, known_input),
+            reads_input=known_input.is_read,
+            hides_input=known_input.is_hidden,
             exit_status=self.pane.status if gone and ours and self._is_over else None,
             gone=gone,
         )
@@ -394,9 +406,14 @@ class _WatchedPane:
             self._timers["retry"] = loop.call_later(self._retry, try_again)
             self._retry = min(self._retry * 2, _LAST_RETRY)
 
-    def _detect_prompt(self, tail: Tail) -> bool | None:
+    def _look_up_input(self, seen_at: datetime) -> TerminalInput:
+        return self._input_lookup.look_up(
+            self.pane.pid, self.pane.server_pid, changed_at=self._changed_at, now=seen_at
+        )
+
+    def _detect_prompt(self, tail: Tail, known_input: TerminalInput) -> bool | None:
         """Return whether a shell waits; its own marks decide if it may be a shell."""
-        known = self.pane.prompt
+        known = self.pane.prompt if known_input.is_shell is None else known_input.is_shell
         if known is False or tail.prompt is None:
             return known
         return tail.prompt

@@ -287,6 +287,48 @@ def test_the_end_of_a_recorded_command_is_the_prompt():
     assert pane.shows("ok\n", gone="The tmux pane was closed.").met is NO
 
 
+ODD_PROMPTS = ["λ ", "> ", "--> ", "[12]host# ", "(main) # ", "➜  app git:(main) ✗ "]
+
+
+@pytest.mark.parametrize("prompt", ODD_PROMPTS)
+@pytest.mark.parametrize("reads", [True, None])
+def test_where_a_shell_reads_any_line_is_its_prompt(prompt, reads):
+    shown = ShownJudge("prompt returns", "tmux:work")
+    typed = f"{prompt}make"
+    known = {"reads_input": reads, "prompt": True, "echoes": (prompt.rstrip(), typed)}
+    assert shown.shows(f"{typed}\n", **known).met is NO
+    assert shown.shows("cc main.c\n", reads_input=False, prompt=False).met is NO
+    assert shown.shows(prompt, **known).met is (YES if reads else NO)
+
+
+def test_a_prompt_that_is_drawn_again_is_not_back():
+    shown = ShownJudge("prompt returns", "tmux:work")
+    known = {"reads_input": True, "prompt": True, "echoes": ("λ",)}
+    assert shown.shows("λ ", **known).met is NO
+
+
+def test_a_shell_that_does_not_read_yet_shows_no_prompt():
+    shown = ShownJudge("prompt returns", "tmux:work")
+    shown.shows("make\n", prompt=False)
+    assert shown.shows("me@host:~$ ", prompt=True, reads_input=False).met is NO
+    assert shown.shows(prompt=True, reads_input=True).met is YES
+
+
+def test_a_prompt_of_a_program_in_a_pane_is_back_where_it_reads():
+    shown = ShownJudge("prompt returns", "tmux:work")
+    assert shown.shows("(Pdb) next\n", prompt=False).met is NO
+    assert shown.shows("ok\n(Pdb) ", prompt=False, reads_input=None).met is NO
+    assert shown.shows(prompt=False, reads_input=True).met is YES
+
+
+def test_a_remote_prompt_is_known_by_the_line_typed_before_it():
+    shown = ShownJudge("prompt returns", "tmux:work")
+    screen = "[11]host# make"
+    assert shown.shows(screen=screen).met is NO
+    screen += "\ncc main.c\n[12]host#"
+    assert shown.shows("cc main.c\n[12]host# ", screen=screen).met is YES
+
+
 # --- questions -------------------------------------------------------------------
 
 PASSWORDS = [
@@ -367,6 +409,64 @@ def test_a_terminal_that_hides_what_is_typed_asks_for_a_password():
 def test_a_terminal_that_shows_what_is_typed_asks_no_password(hides, expected):
     text = "Checking password for db: "
     assert is_met_by("asks for a password", text, hides_input=hides) is expected
+
+
+@pytest.mark.parametrize("text", [*NOTHING[:2], "Continue? [y/N]\n", "(Pdb) ", "口令："])
+def test_a_program_that_reads_asks_whatever_it_shows(text):
+    assert is_met_by("asks for input", text, reads_input=True) is YES
+    assert is_met_by("asks for input", text, reads_input=True, prompt=True) is NO
+    assert is_met_by("asks for input", text, reads_input=True, still=0.2) is NO
+
+
+@pytest.mark.parametrize("text", [*PASSWORDS, *YES_NO, *INPUTS])
+def test_a_program_that_does_something_else_asks_nothing(text):
+    for form in ("asks for input", "asks yes or no", "asks for a password"):
+        assert is_met_by(form, text, reads_input=False, hides_input=True) is NO
+
+
+def test_a_question_may_end_above_the_line_with_the_cursor():
+    for reads, expected in ((True, YES), (None, NO)):
+        assert is_met_by("asks yes or no", "Go on? [y/N]\n", reads_input=reads) is expected
+
+
+def test_a_question_that_stood_there_before_the_wait_counts():
+    shown = ShownJudge("asks yes or no", "tmux:work")
+    assert shown.shows(screen="Go on? [y/N] ").met is YES
+
+
+def test_a_password_that_is_being_typed_is_still_asked_for():
+    assert is_met_by("asks for a password", "[sudo: authenticate] Password: **") is YES
+
+
+MENUS = [
+    "Choose:\n> Strawberry\n  Banana\n  Cherry\n\n←↓↑→ navigate • enter submit\n",
+    "Perform this update?  [Use arrows to move, type to filter]\n  yes\n> no\n  details\n",
+    "╭───────────────╮\n│ Do you want to proceed? │\n│ ❯ 1. Yes │\n│   2. No (esc) │\n╰────╯\n",
+    "Allow this command?\n\n› 1. Yes, proceed (y)\n  2. No (esc)\n\n  Press enter to confirm\n",
+]
+NO_MENUS = [
+    "Tests:\n ❯ a.test.ts (3)\n ❯ b.test.ts (2)\n",
+    "> build\n  step 1\n",
+    "Choose:\n> Strawberry\n  Banana\n" + "working\n" * 5,
+    "Usage?\n  --all\n  --none\n",
+]
+
+
+@pytest.mark.parametrize("screen", MENUS)
+def test_a_menu_with_a_pointer_is_a_question(screen):
+    judge = ShownJudge("asks for input")
+    assert judge.paints(screen, still=0.5).met is NO
+    assert judge.paints(screen).met is YES
+
+
+@pytest.mark.parametrize("screen", NO_MENUS)
+def test_a_list_without_question_or_pointer_is_no_menu(screen):
+    assert ShownJudge("asks for input").paints(screen).met is NO
+
+
+def test_a_menu_of_yes_and_no_asks_yes_or_no():
+    expected = [NO, YES, YES, YES]
+    assert [ShownJudge("asks yes or no").paints(screen).met for screen in MENUS] == expected
 
 
 def test_a_line_that_ends_like_a_question_has_to_stand():

@@ -1,0 +1,242 @@
+"""Look up what the program in front of a terminal does with its input.
+
+Linux tells in `/proc` which processes are in front, whether one is blocked in reading the terminal,
+and how the terminal is set: proc_pid_stat(5), proc_pid_syscall(5), proc_pid_wchan(5). Where nothing
+can be looked up (other systems, processes of other users, another pid namespace), every answer is
+None, and the terminal's text decides.
+
+A program that waits in `epoll`, or in `poll` for several things, may wait for a key or for anything
+else, so it is unknown. So is a program of which only a side thread reads, as a client does that
+passes its input on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import stat
+import struct
+import termios
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from taskmem_terminal.recording import SHELL_CARRIERS, is_interactive_shell
+
+_PROC: Final = Path("/proc")
+_READ_CALLS: Final = {"x86_64": 0, "aarch64": 63, "riscv64": 63}
+"""Number of the system call `read`, by machine."""
+_SELECT_CALLS: Final = {"x86_64": (23, 270), "aarch64": (72,), "riscv64": (72,)}
+"""Numbers of `select` and `pselect6`."""
+_POLL_CALLS: Final = {"x86_64": (7, 271), "aarch64": (73,), "riscv64": (73,)}
+"""Numbers of `poll` and `ppoll`."""
+_NO_TIME_LIMIT: Final = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF, 0)
+"""Arguments by which `poll` (as -1) and `ppoll` wait for ever; `poll` with 0 does not sleep."""
+_UNCLEAR_SLEEPS: Final = ("poll", "select", "woken", "tty", "ring", "sigtimedwait", "sigsuspend")
+"""Parts of the names of kernel functions in which a process may wait for its terminal."""
+_REST: Final = timedelta(seconds=0.25)
+"""Time without output after which a terminal is looked up."""
+_LONGEST_VALIDITY: Final = timedelta(seconds=30)
+"""Longest time between two looks at a terminal that shows nothing new."""
+_PSEUDOTERMINALS: Final = range(136, 144)
+"""Major device numbers of `/dev/pts`."""
+_MOST_THREADS: Final = 64
+"""Maximum number of threads of a process that are looked at."""
+
+
+class TerminalInput(NamedTuple):
+    """State of the program in front of a terminal, as to its input. None: unknown."""
+
+    is_read: bool | None = None
+    """True if a program is blocked in reading the terminal; False: all of them do other things."""
+    is_shell: bool | None = None
+    """True if the program is an interactive shell."""
+    is_hidden: bool | None = None
+    """True if the terminal is in line mode without echo."""
+
+
+def read_hides_input(terminal: int) -> bool | None:
+    """Return whether an open terminal is in line mode without echo.
+
+    None: unknown, because a program in character mode may show what it likes.
+    """
+    try:
+        modes: int = termios.tcgetattr(terminal)[3]
+    except termios.error:  # its last user has closed it
+        return None
+    if modes & termios.ECHO:
+        return False
+    return True if modes & termios.ICANON else None
+
+
+class InputLookup:
+    """Looks up one terminal's input, less often the longer nothing is shown."""
+
+    def __init__(self) -> None:
+        self._known = TerminalInput()
+        self._valid_until = datetime.min.replace(tzinfo=UTC)
+        self._changed_at: datetime | None = None
+
+    def look_up(
+        self, pid: int | None, parent: int | None, *, changed_at: datetime | None, now: datetime
+    ) -> TerminalInput:
+        """Return what `look_up_input` does, or nothing while output may still come.
+
+        `changed_at`: when output last came; None: none came since the watch began.
+        """
+        silence = now - changed_at if changed_at is not None else _LONGEST_VALIDITY
+        if silence < _REST:
+            return TerminalInput()
+        if changed_at != self._changed_at or now >= self._valid_until:
+            self._known = look_up_input(pid, parent)
+            self._changed_at = changed_at
+            self._valid_until = now + min(silence, _LONGEST_VALIDITY)
+        return self._known
+
+
+def look_up_input(pid: int | None, parent: int | None) -> TerminalInput:
+    """Look up what happens on the terminal of a process that `parent` started.
+
+    Another parent shows that the number means another process, as in another pid namespace.
+    """
+    try:
+        first = _Process.read(pid or 0)
+    except (OSError, ValueError):
+        return TerminalInput()
+    if first.parent != parent or not first.terminal or first.group_in_front <= 0:
+        return TerminalInput()
+    is_hidden = _look_up_echo(first.terminal)
+    try:
+        leader = _Process.read(first.group_in_front)
+        words = (_PROC / str(leader.pid) / "cmdline").read_text(errors="replace").split("\0")[:-1]
+    except (OSError, ValueError):
+        return TerminalInput(is_hidden=is_hidden)
+    if leader.name in SHELL_CARRIERS or not words:
+        return TerminalInput(is_hidden=is_hidden)
+    return TerminalInput(
+        is_read=_is_read(leader),
+        is_shell=is_interactive_shell([leader.name, *words[1:]]),
+        is_hidden=is_hidden,
+    )
+
+
+def _look_up_echo(device: int) -> bool | None:
+    """Return whether a terminal, named by its device number, is in line mode without echo."""
+    if os.major(device) not in _PSEUDOTERMINALS:
+        return None
+    number = (os.major(device) - _PSEUDOTERMINALS.start) * 256 + os.minor(device)
+    try:
+        terminal = os.open(f"/dev/pts/{number}", os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        return read_hides_input(terminal) if os.fstat(terminal).st_rdev == device else None
+    finally:
+        os.close(terminal)
+
+
+def _is_read(leader: _Process) -> bool | None:
+    """Return whether a process of the leader's group is blocked in reading its terminal."""
+    found = leader.is_reading()
+    if found:
+        return True
+    answers = {found, *(process.is_reading() for process in _list_group(leader))}
+    if True in answers:
+        return True
+    return None if None in answers else False
+
+
+def _list_group(leader: _Process) -> Iterator[_Process]:
+    """Yield the other processes of the leader's group."""
+    for folder in _PROC.iterdir():
+        if folder.name.isdigit() and folder.name != str(leader.pid):
+            with contextlib.suppress(OSError, ValueError):
+                process = _Process.read(int(folder.name))
+                if (process.group, process.terminal) == (leader.group, leader.terminal):
+                    yield process
+
+
+class _Process(NamedTuple):
+    """A process as `/proc/PID/stat` describes it."""
+
+    pid: int
+    name: str
+    state: str
+    parent: int
+    group: int
+    terminal: int
+    """Device number; 0: none."""
+    group_in_front: int
+    """Process group in front of the terminal; -1: none."""
+
+    @classmethod
+    def read(cls, pid: int, thread: int | None = None) -> _Process:
+        """Read the description of a process or one of its threads.
+
+        Raises:
+            OSError: There is none, or no `/proc`.
+            ValueError: The description cannot be read.
+        """
+        folder = _PROC / str(pid)
+        folder = folder if thread is None else folder / "task" / str(thread)
+        name, fields = (folder / "stat").read_text().partition("(")[2].rpartition(")")[::2]
+        state, *numbers = fields.split()[:6]
+        parent, group, _, terminal, in_front = map(int, numbers)
+        return cls(pid, name, state, parent, group, terminal, in_front)
+
+    def is_reading(self) -> bool | None:
+        """Return whether the main thread is blocked in reading the terminal; None: unknown."""
+        try:
+            answer = self._is_thread_reading(self.pid)
+            if answer is not False:
+                return answer
+            threads = [int(folder.name) for folder in (_PROC / f"{self.pid}/task").iterdir()]
+            if len(threads) > _MOST_THREADS:
+                return None
+            others = [self._is_thread_reading(thread) for thread in threads if thread != self.pid]
+            return None if any(other is not False for other in others) else False
+        except (OSError, ValueError):
+            return None
+
+    def _is_thread_reading(self, thread: int) -> bool | None:
+        if _Process.read(self.pid, thread).state != "S":
+            return False
+        folder = _PROC / str(self.pid) / "task" / str(thread)
+        place = (folder / "wchan").read_text()
+        if place in ("", "0"):
+            return None
+        if not any(part in place for part in _UNCLEAR_SLEEPS):
+            return False
+        try:
+            call, *arguments = (int(word, 0) for word in (folder / "syscall").read_text().split())
+        except (OSError, ValueError):
+            # The kernel may refuse this file where it shows the others.
+            return True if place == "n_tty_read" else None
+        return self._is_call_reading(call, arguments)
+
+    def _is_call_reading(self, call: int, arguments: list[int]) -> bool | None:
+        """Return whether a system call waits for the terminal, for nothing else, and for ever."""
+        machine = platform.machine()
+        if call == _READ_CALLS.get(machine):
+            return self._is_terminal(arguments[0])
+        if call in _SELECT_CALLS.get(machine, ()):
+            sole = arguments[0] == 1 and arguments[4] == 0
+            return (sole and self._is_terminal(0)) or None
+        if call in _POLL_CALLS.get(machine, ()):
+            sole = arguments[1] == 1 and arguments[2] in _NO_TIME_LIMIT
+            return (sole and self._is_terminal(self._read_integer(arguments[0]))) or None
+        return None
+
+    def _is_terminal(self, descriptor: int) -> bool:
+        """Return whether an open file of the process is its terminal."""
+        device = (_PROC / str(self.pid) / "fd" / str(descriptor)).stat()
+        own = (os.makedev(5, 0), self.terminal)
+        return stat.S_ISCHR(device.st_mode) and device.st_rdev in own
+
+    def _read_integer(self, address: int) -> int:
+        """Return a C `int` of the process's memory."""
+        with (_PROC / str(self.pid) / "mem").open("rb", buffering=0) as memory:
+            memory.seek(address)
+            return int(struct.unpack("i", memory.read(4))[0])
