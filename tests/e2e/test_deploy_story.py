@@ -159,7 +159,6 @@ class Agent:
 
     def answer_wake(self, wait_id: str, seen: str, turn: Turn) -> Reply:
         """Send the wait back when it only starts; finish when it is healthy."""
-        assert wait_id == self.wait_id
         done = len(turn.results)
         if "Healthy" not in seen:
             finer = {"wait_id": wait_id, "wake_when": '"Healthy" appears'}
@@ -188,14 +187,55 @@ class Agent:
         return steps[done] if done < len(steps) else "Coursefolio is live."
 
 
+class ForgetfulAgent(Agent):
+    """Has forgotten its task but for its name, as after a compaction without a summary."""
+
+    def begin(self, turn: Turn) -> Reply:
+        """Register the task anew, and ask what it was doing."""
+        self.task_id = NAME
+        match turn.results:
+            case []:
+                return [Call("task_register", {"name": NAME, "plan": PLAN})]
+            case [_]:
+                question = {"task_id": NAME, "query": "What was I doing?"}
+                return [Call("task_update", question)]
+            case [registered, asked]:
+                # It has been at it all the time, and waits for the container.
+                told = json.loads(asked)
+                assert json.loads(registered)["task_id"] == told["task_id"]
+                assert told["plan_progress"]["completed"] == [1, 2, 3]
+                return "I shall be woken."
+            case _:
+                raise AssertionError(turn.results)
+
+
+@dataclass(frozen=True)
+class Site:
+    """What is deployed in a test."""
+
+    folder: Path
+    terminal: str
+    home: Path
+
+    def __post_init__(self) -> None:
+        (self.folder / "deploy.py").write_text(DEPLOY)
+
+    def let(self, name: str) -> None:
+        """Let the deployment go on: it has `pulled`, `started`, or is `over`."""
+        (self.folder / name).touch()
+
+    def make_agent(self, kind: type[Agent], manner: str) -> Agent:
+        """Return an agent that deploys it."""
+        run = f"TASKMEM_HOME={self.home} {PROGRAM} run --name {self.terminal}"
+        command = f"{run} -- {sys.executable} {self.folder / 'deploy.py'} {self.folder}"
+        made = self.folder / "image.txt"
+        return kind(f"pty:{self.terminal}", command, made, MANNERS[manner])
+
+
 @pytest.mark.parametrize("manner", MANNERS)
-def test_it_runs_from_first_word_to_last(story: Story, tmp_path: Path, manner: str):
-    script, flags = tmp_path / "deploy.py", tmp_path / "flags"
-    script.write_text(DEPLOY)
-    flags.mkdir()
-    run = f"TASKMEM_HOME={story.house.taskmem.room.taskmem} {PROGRAM} run --name crisp-{manner}"
-    command = f"{run} -- {sys.executable} {script} {flags}"
-    agent = Agent(f"pty:crisp-{manner}", command, flags / "image.txt", MANNERS[manner])
+def test_it_runs_from_first_word_to_last(story: Story, tmp_path: Path, manner: str) -> None:
+    site = Site(tmp_path, f"crisp-{manner}", story.house.taskmem.room.taskmem)
+    agent = site.make_agent(Agent, manner)
     story.follow(agent)
     ask = story.house.ask
 
@@ -207,14 +247,14 @@ def test_it_runs_from_first_word_to_last(story: Story, tmp_path: Path, manner: s
     asked = len(story.requests)
 
     # Woken too early, it refines the wait and goes back to sleep.
-    (flags / "pulled").touch()
+    site.let("pulled")
     until(lambda: ask("show", id=agent.wait_id)["round"] == 2, "the wait is refined")
     task = ask("show", id=agent.task_id)
     assert task["metadata"]["active_wait_ids"] == [agent.wait_id]
     until(lambda: len(story.requests) == asked + 2, "its turn has ended")
 
     # Woken again, it completes.
-    (flags / "started").touch()
+    site.let("started")
     task = story.ends()
     assert task["task_id"] == agent.task_id
     assert all(step["done"] for step in task["steps"])
@@ -223,11 +263,36 @@ def test_it_runs_from_first_word_to_last(story: Story, tmp_path: Path, manner: s
     wakes = [w for w in ask("wakes", all=True) if w["wait_id"] == agent.wait_id]
     assert [wake["state"] for wake in wakes] == ["acknowledged", "acknowledged"]
     assert {wake["transport"] for wake in wakes} == {"openclaw-plugin"}
-    (flags / "over").touch()
+    site.let("over")
     told = [m["content"] for m in task["messages"] if m["msg_type"] == "wait"]
     assert ["Starting" in told[0], "Healthy" in told[-1]] == [True, True]
+    check_news(story)
 
-    # The user reads the same in each manner.
+
+def test_it_goes_on_by_an_agent_that_has_forgotten(story: Story, tmp_path: Path) -> None:
+    site = Site(tmp_path, "crisp-forgotten", story.house.taskmem.room.taskmem)
+    agent = site.make_agent(Agent, "plain")
+    story.follow(agent)
+    story.say("Please deploy coursefolio.")
+    with story.house.gateway.rpc() as rpc:
+        rpc.call("sessions.reset", key=story.session)
+    story.follow(site.make_agent(ForgetfulAgent, "plain"))
+    story.say("Please deploy coursefolio.")
+    task = story.house.ask("show", id=agent.task_id)
+    assert task["metadata"]["active_wait_ids"] == [agent.wait_id]
+
+    site.let("pulled")
+    until(lambda: story.house.ask("show", id=agent.wait_id)["round"] == 2, "the wait is refined")
+    site.let("started")
+    task = story.ends()
+    site.let("over")
+    assert task["task_id"] == agent.task_id
+    assert [(e["path"], e["verdict"]) for e in task["made"]] == [(str(agent.made), "proved")]
+    check_news(story)
+
+
+def check_news(story: Story) -> None:
+    """Check that the user reads of a deployment what one reads of any."""
     for words in ("accepted and started, 5 steps.", "made: ", "completed."):
         assert story.wait_for_notice(words).startswith(f"[taskmem]\n\n{NAME}: ")
     seen = '"Healthy" appeared: "Container coursefolio-web-1 Healthy" after'
