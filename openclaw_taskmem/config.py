@@ -7,6 +7,7 @@ first. Source: docs/origins.md, "Settings".
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import re
 import tempfile
@@ -333,10 +334,18 @@ def _parse_settings(
 
 def _read_config_file(home: Home) -> Mapping[str, str]:
     try:
-        text = home.config.read_text(encoding="utf-8-sig")
-        entries = tomllib.loads(text)
+        content = home.config.read_bytes()
+        # Editors and shells of Windows write UTF-16 as well, with a byte order mark.
+        is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
+        entries = tomllib.loads("\n".join(text.splitlines()))
     except (FileNotFoundError, NotADirectoryError):
         return {}
+    except UnicodeDecodeError as error:
+        raise SettingsInvalid(
+            f"{home.config} cannot be read (it is no UTF-8 from its byte {error.start + 1} on); "
+            "save it as UTF-8."
+        ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise SettingsInvalid(
             f"{home.config} cannot be read ({error}); mend it or remove it."

@@ -22,8 +22,8 @@ _PATH_BYTES: Final = 107 if sys.platform == "linux" else 103
 _PLUGIN_NAME_BYTES: Final = 8
 """Bytes by which the name of a plug-in's socket beside ours may be longer."""
 
-OWN_PROGRAM: Final = (sys.executable, *ISOLATION, "-X", "utf8", "-m", "openclaw_taskmem")
-"""Command of this installation for processes of ours; file names are UTF-8 whatever the locale."""
+OWN_PROGRAM: Final = (sys.executable, *ISOLATION, "-m", "openclaw_taskmem")
+"""Command of this installation for processes of ours."""
 _SOCKET: Final = "daemon.sock"
 """Name of the daemon's socket in the home."""
 
@@ -223,7 +223,7 @@ def build_own_command(home: Home) -> str:
     program = Path(sys.executable).with_name("taskmem")
     words = [str(program)]
     if not os.access(program, os.X_OK):
-        words = [sys.executable, *ISOLATION, "-m", "openclaw_taskmem"]
+        words = [*OWN_PROGRAM]
     return f"TASKMEM_HOME={shlex.quote(str(home.folder))} {shlex.join(words)}"
 
 

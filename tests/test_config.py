@@ -50,10 +50,25 @@ def test_the_settings_of_another_users_home_are_not_read(tmp_path, monkeypatch):
     assert environ == {"TASKMEM_HOME": str(tmp_path)}
 
 
-@pytest.mark.parametrize("content", ["\ufeffmax_rounds = 7\r\n", "# one\r\nmax_rounds = 7"])
-def test_a_config_file_may_be_as_a_windows_editor_wrote_it(tmp_path, content):
-    (tmp_path / "config.toml").write_bytes(content.encode())
+@pytest.mark.parametrize(
+    ("content", "encoding"),
+    [
+        ("\ufeffmax_rounds = 7\r\n", "utf-8"),
+        ("# one\r\nmax_rounds = 7", "utf-8"),
+        ("max_rounds = 7\r\n", "utf-16"),
+    ],
+)
+def test_a_config_file_may_be_as_a_windows_editor_wrote_it(tmp_path, content, encoding):
+    (tmp_path / "config.toml").write_bytes(content.encode(encoding))
     assert load_settings({"TASKMEM_HOME": str(tmp_path)}).runs.max_rounds == 7
+
+
+def test_a_config_file_in_another_encoding_is_told(tmp_path):
+    (tmp_path / "config.toml").write_bytes("# gr\u00fcn".encode("latin-1"))
+    with pytest.raises(
+        SettingsInvalid, match=r"is no UTF-8 from its byte 5 on\); save it as UTF-8"
+    ):
+        load_settings({"TASKMEM_HOME": str(tmp_path)})
 
 
 def test_config_file_beats_the_environment_for_delivery(tmp_path):

@@ -334,7 +334,8 @@ def status(*, as_json: bool) -> None:
         if there.state == "silent":
             fail(daemon_process.explain_presence(there, home))
         if as_json:
-            print_json({"running": False, "home": str(home.folder), **there._asdict()})
+            found = {"home": str(home.folder), "state": there.state, "pid": there.pid}
+            print_json({"running": False, **found})
         else:
             click.echo(daemon_process.explain_presence(there, home))
         sys.exit(_NOT_RUNNING)

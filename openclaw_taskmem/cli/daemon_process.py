@@ -34,6 +34,8 @@ class _DaemonPresence(NamedTuple):
     state: State
     pid: int | None
     """Id of the process that holds the home; None: there is none, or it is unknown."""
+    machine: str | None = None
+    """Name of another machine or container where it runs; None: it runs here, or is unknown."""
 
 
 def classify_presence(held: LockHolder | None, lived: float | None, now: float) -> _DaemonPresence:
@@ -51,7 +53,7 @@ def classify_presence(held: LockHolder | None, lived: float | None, now: float) 
     ending = held.ending and lived is not None
     seconds = now - held.written_at if ending or lived is None else lived
     if seconds >= STARTING_SECONDS:
-        return _DaemonPresence("silent", pid)
+        return _DaemonPresence("silent", pid, None if pid else held.machine)
     return _DaemonPresence("ending" if ending else "starting", pid)
 
 
@@ -90,6 +92,12 @@ def explain_presence(found: _DaemonPresence, home: Home) -> str:
             return (
                 f"The daemon of {home.folder} is {found.state}{process}. Try again in "
                 f"a few seconds; {home.log} says more."
+            )
+        case "silent" if found.machine is not None:
+            return (
+                f"{home.folder} is held by a daemon on {found.machine}, another machine or "
+                "container, and one serves a home at a time. Work there, or set TASKMEM_HOME to "
+                "another folder here."
             )
         case "silent" if found.pid is None:
             return (
@@ -251,12 +259,13 @@ def stop_daemon(home: Home) -> tuple[str, int]:
 
     If none runs, that is a success. Source: docs/origins.md, "Commands".
     """
+    machine: str | None = None
     for _ in range(MOST_CHECKS):
         held = find_holder(home.lock)
         if held is None:
             _remove_socket(home)
             return f"No daemon runs for {home.folder}.", 0
-        pid, process = held.pid, held.process
+        pid, process, machine = held.pid, held.process, held.machine
         if pid is not None and process is not None and is_alive(process):
             break
         # Another process has just taken the lock, and not written its id yet.
@@ -266,6 +275,8 @@ def stop_daemon(home: Home) -> tuple[str, int]:
             f"{home.lock} names no process that runs here, and one holds it. If taskmem restore "
             f"runs, wait for it; else find the process with `fuser {home.lock}`, and end it."
         )
+        if machine is not None:
+            nameless = explain_presence(_DaemonPresence("silent", None, machine), home)
         return nameless, 1
     try:
         os.kill(pid, signal.SIGTERM)

@@ -207,6 +207,8 @@ def _suggest_cure(home: Home, error: LinkError) -> str:
             found = daemon_process.check_presence(home)
         except OSError:
             return "See whose file that is, or set TASKMEM_HOME."
+        if found.machine is not None:
+            return f"Work on {found.machine}, or set TASKMEM_HOME to another folder here."
         if found.state == "silent" and found.pid is None:
             return f"Find who holds it with fuser {home.lock}, and end it."
         if found.state == "silent":

@@ -56,29 +56,39 @@ def main() -> None:
 def _isolate() -> None:
     """Keep the modules and settings that a project has for its own Python out of this process.
 
-    Where a variable of Python would reach us, the process is executed once more, with the options
-    that ignore it; the variable stays for the commands that we run. Source: docs/trouble.md,
-    "Variables of Python".
+    Where a variable of Python would reach us, or file names would not be UTF-8, the process is
+    executed once more, with the options that prevent it; the variable stays for the commands that
+    we run. Source: docs/trouble.md, "Variables of Python".
     """
-    if not sys.flags.ignore_environment and any(
+    is_reached = not sys.flags.ignore_environment and any(
         name.startswith("PYTHON") and name not in _HARMLESS and name[6:7] != "_" and value
         for name, value in os.environ.items()
-    ):
+    )
+    if is_reached or (sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode):
         kept = ("-B",) if sys.dont_write_bytecode else ()
-        words = [sys.executable, *ISOLATION, *kept, *sys.orig_argv[1:]]
-        try:  # noqa: SIM105 - contextlib may be the project's
+        try:
+            words = [sys.executable, *ISOLATION, *kept, *_read_own_words()]
             os.execv(sys.executable, words)  # noqa: S606 - ourselves
-        except OSError:
-            pass  # a sandbox forbids it; most variables do no harm
+        except (OSError, UnicodeError):
+            pass  # a sandbox forbids it, or a word is in no encoding; most variables do no harm
     if not sys.flags.safe_path:
         del sys.path[0]
+
+
+def _read_own_words() -> list[bytes]:
+    """Return the words of this process behind Python, as they were given."""
+    try:
+        with open("/proc/self/cmdline", "rb") as file:  # noqa: PTH123 - without pathlib
+            return file.read().split(b"\0")[1:-1]
+    except OSError:
+        return [*map(os.fsencode, sys.orig_argv[1:])]
 
 
 def _open_standard_streams() -> None:
     """Open what of stdin, stdout and stderr is closed, and have any letter be printed.
 
-    A file that is opened later would otherwise get the number of a closed one, and be written to. A
-    letter that the terminal's encoding lacks is printed as "?".
+    A file that is opened later would otherwise get the number of a closed one, and be written to.
+    Output is in the locale's encoding; a letter that this lacks is printed as "?".
     """
     for number in (0, 1, 2):
         try:
@@ -88,8 +98,40 @@ def _open_standard_streams() -> None:
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    encoding = _find_other_encoding()
     if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
-        reconfigure(errors="replace")
+        reconfigure(encoding=encoding, errors="replace")
+    if encoding is not None:
+        sys.argv = [_decode_word(word, encoding) for word in sys.argv]
+        if (reconfigure := getattr(sys.stderr, "reconfigure", None)) is not None:
+            reconfigure(encoding=encoding)
+
+
+def _find_other_encoding() -> str | None:
+    """Return the locale's encoding where it is another than Python's UTF-8 mode assumes; else None.
+
+    In the locale "C", which knows ASCII only, Python prints UTF-8 as well.
+    """
+    if not sys.flags.utf8_mode:
+        return None
+    import _locale
+    import codecs
+
+    name = _locale.nl_langinfo(_locale.CODESET)
+    try:
+        known = codecs.lookup(name).name
+    except LookupError:
+        return None
+    return None if known in {"ascii", "utf-8"} else known
+
+
+def _decode_word(word: str, encoding: str) -> str:
+    """Return an argument that is UTF-8, as agents write, or else in the locale's encoding."""
+    raw = os.fsencode(word)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode(encoding, "replace")
 
 
 def _give_up_stderr_that_fails() -> None:

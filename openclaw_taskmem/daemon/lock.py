@@ -1,7 +1,7 @@
 """Lock a home for one daemon, as long as its process lives.
 
 The system releases the lock when the process ends in any way. The file has the pid and start time
-of the last process that took it, and says whether that one is shutting down.
+of the last process that took it, its machine, and says whether that one is shutting down.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ MOST_TRIES: Final = 20
 _TRY_SECONDS: Final = 0.02
 _RECORD: Final = 64
 """Fixed size of the file in bytes, so that one write replaces all of it."""
+_SERVICE: Final = "serves"
 _ENDING: Final = "ending"
 _FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 """Refuse a link in the file's place, so that its target is not written."""
@@ -39,6 +40,8 @@ class LockHolder(NamedTuple):
     """When the file was last written, in epoch seconds."""
     process: str | None = None
     """As `identify_process` returns it; None: not in the file."""
+    machine: str | None = None
+    """Name of another machine or container that it runs on; None: this one, or not in the file."""
 
 
 class LockHeld(Exception):
@@ -81,8 +84,8 @@ class Lock:
         """Write into the file that the holder no longer answers calls."""
         self._write_record(_ENDING)
 
-    def _write_record(self, word: str = "") -> None:
-        record = f"{self._name} {word}".ljust(_RECORD - 1) + "\n"
+    def _write_record(self, word: str = _SERVICE) -> None:
+        record = f"{self._name} {word} {_get_machine()}"[: _RECORD - 1].ljust(_RECORD - 1) + "\n"
         try:
             os.pwrite(self._file, record.encode(), 0)
         except OSError:
@@ -142,8 +145,19 @@ def find_holder(path: Path) -> LockHolder | None:
 
 
 def _read_holder(file: int) -> LockHolder:
-    name, _, word = os.pread(file, _RECORD, 0).decode("ascii", "replace").strip().partition(" ")
+    text = os.pread(file, _RECORD, 0).decode("ascii", "replace")
+    name, word, machine, *_ = [*text.split(), "", "", ""]
     number, _, started = name.partition(":")
     pid = int(number) if number.isascii() and number.isdigit() else None
-    process = name if pid is not None and started else None
-    return LockHolder(pid, word.strip() == _ENDING, os.fstat(file).st_mtime, process)
+    return LockHolder(
+        pid,
+        word == _ENDING,
+        os.fstat(file).st_mtime,
+        name if pid is not None and started else None,
+        machine if machine and not _get_machine().startswith(machine) else None,
+    )
+
+
+def _get_machine() -> str:
+    """Return the name of this machine, as one word of ASCII."""
+    return "".join(os.uname().nodename.encode("ascii", "replace").decode().split())

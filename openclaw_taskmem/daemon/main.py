@@ -58,6 +58,8 @@ _ARENA_MAX: Final = -8
 """Number of that limit in `mallopt(3)`."""
 _LOOP_THREADS: Final = 4
 """Threads for background passes and deliveries, separate from those for calls."""
+_NO_SOCKETS: Final = {errno.ENOTSUP, errno.EPERM, errno.EIO, errno.EINVAL, errno.ENOSYS}
+"""Errors of `bind` on file systems without sockets."""
 LOOK_SECONDS: Final = 2.0
 """Interval of the checks that the home still exists and how long its log is."""
 _CATCH_UP_SECONDS: Final = 3.0
@@ -374,7 +376,7 @@ async def _open_socket(server: SocketServer, home: Home) -> None:
         await server.open(home.socket)
     except OSError as error:
         elsewhere = home.move_socket(os.environ)
-        if elsewhere == home or error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        if elsewhere == home or error.errno not in _NO_SOCKETS:
             raise
         log.warning("%s: %s; the socket is %s", home.socket, error.strerror, elsewhere.socket)
         elsewhere.prepare()

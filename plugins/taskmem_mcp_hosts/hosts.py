@@ -24,12 +24,12 @@ from typing import Any, Final, NamedTuple
 
 from taskmem_mcp_hosts.config_files import ClaudeJson, Format, Toml, Unreadable, to_object
 from taskmem_setup import (
+    OWN_PROGRAM,
     SERVER,
     TOOLS,
     Skill,
     add_seal,
     describe_data,
-    find_command,
     find_home,
     runs_taskmem,
     write_file,
@@ -232,7 +232,8 @@ def describe_path(environ: Mapping[str, str]) -> str | None:
 
 def make_entry(there: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return our entry; others' additions to the existing one stay."""
-    program, *arguments = find_command()
+    # Hosts may run in the environment of a project, or from an image with a Python of its own.
+    program, *arguments = OWN_PROGRAM
     env = {"TASKMEM_TOOLS": TOOLS, **to_object((there or {}).get("env"))}
     if find_home() != find_usual_home():
         env["TASKMEM_HOME"] = str(find_home())

@@ -17,8 +17,8 @@ from openclaw_taskmem.cli.daemon_process import (
     classify_presence,
     explain_presence,
 )
-from openclaw_taskmem.daemon import lock
-from openclaw_taskmem.daemon.lock import Lock, LockHolder
+from openclaw_taskmem.daemon import lock as lock_module
+from openclaw_taskmem.daemon.lock import Lock, LockHolder, find_holder
 
 YOUNG, OLD = STARTING_SECONDS - 0.5, STARTING_SECONDS
 NOW = 1_800_000_000.0
@@ -43,7 +43,7 @@ ENDING = LockHolder(7, ending=True, written_at=NOW - YOUNG)
     ],
 )
 def test_who_holds_a_home_starts_or_ends_for_15_seconds(held, age, state, pid):
-    assert classify_presence(held, age, NOW) == (state, pid)
+    assert classify_presence(held, age, NOW) == (state, pid, None)
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,23 @@ def test_who_holds_a_home_starts_or_ends_for_15_seconds(held, age, state, pid):
         (classify_presence(ENDING, OLD, NOW), "is ending, as process 7. Try again"),
         (classify_presence(LockHolder(7), OLD, NOW), "Process 7 holds"),
         (classify_presence(LockHolder(None), None, NOW), "then find it with `fuser"),
+        (classify_presence(LockHolder(7, machine="b"), None, NOW), "held by a daemon on b, "),
     ],
 )
 def test_explain_offers_daemon_stop_only_for_a_silent_process(home, state, said):
     sentence = explain_presence(state, home)
     assert said in sentence
     assert str(home.folder) in sentence
-    assert ("daemon stop" in sentence) is (state == ("silent", 7))
+    assert ("daemon stop" in sentence) is (state == ("silent", 7, None))
+
+
+def test_the_lock_names_the_machine_of_a_daemon_elsewhere(home, monkeypatch):
+    home.prepare()
+    lock = Lock(home.lock)
+    assert find_holder(home.lock).machine is None
+    monkeypatch.setattr(lock_module, "_get_machine", lambda: "here")
+    assert find_holder(home.lock).machine == "".join(os.uname().nodename.split())
+    lock.release()
 
 
 def test_a_home_that_nobody_holds_has_no_daemon(home):
@@ -79,7 +89,7 @@ def test_the_lock_and_its_process_tell_what_is_there(home):
     assert found.state in ("starting", "silent")
     assert found.pid == os.getpid()
     lock.mark_ending()
-    assert check_presence(home) == ("ending", os.getpid())
+    assert check_presence(home) == ("ending", os.getpid(), None)
     lock.release()
     next_one = Lock(home.lock)
     assert check_presence(home).state != "ending"
@@ -96,7 +106,7 @@ def test_lock_without_a_live_process_is_silent_after_15_seconds(
     lock_file.write_text(name.format(ended=ended.pid, here=os.getpid()))
     written = time.time() - since
     os.utime(lock_file, (written, written))
-    assert check_presence(home) == (state, None)
+    assert check_presence(home) == (state, None, None)
 
 
 def test_a_name_that_is_written_meanwhile_is_seen(lock_file, home, monkeypatch):
@@ -116,7 +126,7 @@ def test_lock_without_room_for_a_name_is_aged_from_its_taking(home, monkeypatch)
     home.lock.touch()
     os.utime(home.lock, (0.0, 0.0))
     full = Mock(side_effect=OSError(errno.ENOSPC, "No space"))
-    monkeypatch.setattr(lock.os, "pwrite", full)
+    monkeypatch.setattr(lock_module.os, "pwrite", full)
     taken = Lock(home.lock)
-    assert check_presence(home) == ("starting", None)
+    assert check_presence(home) == ("starting", None, None)
     taken.release()

@@ -1,12 +1,15 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from openclaw_taskmem.cli import main as main_module
 from tests.support.daemons import COMMAND
+from tests.support.required import do_without
 
 
 @pytest.fixture
@@ -148,6 +151,38 @@ def test_variables_that_do_no_harm_cost_no_second_start(monkeypatch, name):
     main_module._isolate()
 
     assert began == []
+
+
+@pytest.mark.parametrize("locale", [("de_DE", "ISO-8859-1"), ("ja_JP", "EUC-JP")])
+@pytest.mark.parametrize("given", ["Gr\u00fcn \U0001f680".encode(), b"Gr\xfcn"])
+def test_an_argument_is_read_as_it_was_written(tmp_path, locale, given):
+    """Agents write UTF-8 whatever the locale; a person's terminal writes the locale's encoding."""
+    make_locale(tmp_path, *locale)
+    settings = {"LOCPATH": str(tmp_path), "LC_ALL": ".".join(locale)}
+    code = (
+        "import sys, types\n"
+        "from openclaw_taskmem import cli\n"
+        "cli.command_line = types.SimpleNamespace(main=lambda: print(ascii(sys.argv[1])))\n"
+        "from openclaw_taskmem.cli.main import main\n"
+        "main()\n"
+    )
+
+    done = run_taskmem(given, program=(sys.executable, "-c", code), **settings)
+
+    try:
+        meant = given.decode()
+    except UnicodeDecodeError:
+        meant = given.decode(locale[1], "replace")
+    assert (done.stderr, done.stdout.decode().rstrip()) == (b"", ascii(meant))
+
+
+def make_locale(folder, language, encoding):
+    """Make a locale, which is found where `LOCPATH` is its folder."""
+    program = shutil.which("localedef")
+    if program is None or not Path("/usr/share/i18n/locales", language).exists():
+        do_without("Locales cannot be made here; install the package locales.")
+    words = [program, "-i", language, "-f", encoding, str(folder / f"{language}.{encoding}")]
+    subprocess.run(words, check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

@@ -14,9 +14,9 @@ from openclaw_taskmem.tools import catalog
 from taskmem_mcp_hosts import hosts
 from taskmem_mcp_hosts import hosts as apply
 from taskmem_openclaw.setup import package_files
-from taskmem_setup import add_seal, find_command
+from taskmem_setup import OWN_PROGRAM, add_seal
 
-PROGRAM, *ARGUMENTS = find_command()
+PROGRAM, *ARGUMENTS = OWN_PROGRAM
 WORDS = hosts.load_skill(Path()).words
 ENTRY = {"command": PROGRAM, "args": [*ARGUMENTS, "mcp"], "env": {"TASKMEM_TOOLS": "runs"}}
 
