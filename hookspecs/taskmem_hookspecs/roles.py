@@ -408,9 +408,9 @@ class Claim(Value):
     """An artifact that an agent names as made, and the facts to verify it against."""
 
     kind: str
-    """`file`, `command`, `url`, or a plug-in's own kind."""
+    """`file`, `commit`, `command`, `url`, or a plug-in's own kind."""
     subject: str
-    """A path, the name of a recorded command, or a URL."""
+    """A path, a commit, the name of a recorded command, or a URL."""
     task_id: str
     since: Instant
     """When the work began; a file that is older does not count as made."""

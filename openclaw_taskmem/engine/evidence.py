@@ -167,6 +167,7 @@ def verify_required(context: Context, required: RequiredSet, *, asks: bool = Tru
     whys = {
         **looker.explain_missing_names(named.here, entries),
         **dict.fromkeys(named.elsewhere, ELSEWHERE_TEXT),
+        **looker.explain_missing_commits(required.message),
         **{
             each.claim.subject: each.finding.detail
             for each in checked

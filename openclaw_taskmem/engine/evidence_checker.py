@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.tasks import ledger, path_mentions, required_artifacts
 from openclaw_taskmem.domain.tasks.ledger import CheckedClaim, FileTimes
-from openclaw_taskmem.domain.tasks.required_artifacts import RequiredArtifact
+from openclaw_taskmem.domain.tasks.required_artifacts import COMMIT_KIND, RequiredArtifact
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.folder_listings import has_file, is_removed_since, list_files
 from openclaw_taskmem.engine.ledger import (
@@ -27,6 +27,7 @@ from openclaw_taskmem.engine.ledger import (
 )
 from taskmem_hookspecs import (
     Checkpoint,
+    Claim,
     FileChange,
     Finding,
     LedgerEntry,
@@ -51,6 +52,10 @@ _SEARCHED_MESSAGES: Final = 500
 """Newest messages of a task in which its agent may name what it made."""
 _SEARCHED_CALLS: Final = 400
 """Newest checkpoints that are searched for the call that changed a file."""
+_MOST_WORK_FOLDERS: Final = 5
+"""Folders of the work whose repositories are searched for a commit."""
+_MOST_CITED: Final = 10
+"""Commits that are looked for in one message."""
 ELSEWHERE_TEXT: Final = "It lies on another machine or service, where nobody here can look."
 _LATE_TEXT: Final = (
     "There was no time left to look at it, for what comes before it took "
@@ -308,8 +313,35 @@ class EvidenceChecker:
         if doubt is not None:
             finding = Finding(verdict=Verdict.UNPROVEN, detail=doubt)
             return CheckedClaim(claim=claim, finding=finding)
+        if thing.kind == COMMIT_KIND:
+            return self._check_commit(claim)
         findings = self._context.plugin_host.collect_findings(claim)
         return evidence.combine_findings(claim, findings)
+
+    def _check_commit(self, claim: Claim) -> CheckedClaim:
+        """Check a commit in each folder of the work: where one has it, the others do not count."""
+        checked: list[CheckedClaim] = []
+        for place in self.places[:_MOST_WORK_FOLDERS] or (None,):
+            here = claim.model_copy(update={"folder": place})
+            findings = self._context.plugin_host.collect_findings(here)
+            checked.append(evidence.combine_findings(here, findings))
+            if checked[-1].finding.size is not None:
+                return checked[-1]
+        return next((c for c in checked if c.finding.verdict is Verdict.REFUTED), checked[0])
+
+    def explain_missing_commits(self, text: str) -> dict[str, str]:
+        """Return why commits that a text cites are not verified: no repository has them.
+
+        What may be something else, as there is no repository, is left out.
+        """
+        cited = path_mentions.find_hashes(text)[:_MOST_CITED]
+        things = (RequiredArtifact(kind=COMMIT_KIND, subject=each) for each in cited)
+        checked = [self._check_thing(each) for each in things]
+        return {
+            each.claim.subject: each.finding.detail
+            for each in checked
+            if each.finding.verdict is Verdict.REFUTED
+        }
 
     def add_proved_files(
         self, checked: Iterable[CheckedClaim], entries: Mapping[str, LedgerEntry]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @hookimpl(trylast=True)
 def evidence_verifier(kind: str) -> EvidenceVerifier | None:
-    """Return the verifier for claims of kind `file` or `url`; None for other kinds."""
+    """Return the verifier for claims of kind `file`, `url` or `commit`; None for other kinds."""
     match kind:
         case "file":
             from taskmem_evidence.files import FileVerifier
@@ -21,6 +21,10 @@ def evidence_verifier(kind: str) -> EvidenceVerifier | None:
             return FileVerifier()
         case "url":
             return _load_url_verifier()
+        case "commit":
+            from taskmem_evidence.commits import CommitVerifier
+
+            return CommitVerifier()
         case _:
             return None
 

@@ -24,6 +24,7 @@ from urllib.request import getproxies
 
 import httpx
 
+from taskmem_evidence.commits import is_on_remote
 from taskmem_evidence.findings import (
     ClaimDoubted,
     ClaimRefuted,
@@ -94,6 +95,7 @@ _MOST_REDIRECTS: Final = 10
 _ABSENT_STATUSES: Final = (404, 410, *range(500, 511))
 """Statuses that say that nothing is there, or that the server is broken. All other errors deny
 access, or want another kind of request, and say nothing about the content."""
+_NOT_FOUND: Final = 404
 _EMPTY_STATUSES: Final = (204, 205)
 """Successes that never have a body."""
 _HEADERS: Final = {
@@ -335,6 +337,11 @@ async def _judge_answer(claim: Claim, url: httpx.URL, answer: httpx.Response) ->
     status = answer.status_code
     is_challenge = answer.headers.get("cf-mitigated") == "challenge"
     if status in _ABSENT_STATUSES and not is_challenge:
+        if status == _NOT_FOUND and is_on_remote(claim.folder or "", url.host, url.path):
+            raise ClaimUnchecked(
+                f"{_format_url(url)} answers with status {status} to who is not signed in. It "
+                "belongs to the remote of the task's repository, which may be private."
+            )
         raise ClaimRefuted(f"{_format_url(url)} answers with status {status}.")
     if not answer.is_success:
         raise ClaimUnchecked(

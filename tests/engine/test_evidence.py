@@ -227,6 +227,7 @@ def test_refused_completions_add_no_rows_to_those_of_the_first() -> None:
     [
         ("command:build", r"Run the command again, as taskmem run --name NAME"),
         ("https://x.test/a", "Mend what answers at the URL"),
+        ("report.md", r"Proof is the whole path of a file, a URL, a commit, or command:NAME"),
     ],
 )
 def test_a_refusal_says_what_to_do_for_the_kind_that_is_missing(subject: str, cure: str) -> None:
@@ -241,6 +242,35 @@ def test_a_refusal_says_what_to_do_for_the_kind_that_is_missing(subject: str, cu
         complete(world, task)
     said = str(refused.value)
     assert said.endswith("with task_plan_update (artifacts).")
+
+
+class Repository:
+    """A plug-in that knows one commit, in folders of `app`, and no repository elsewhere."""
+
+    @hookimpl
+    def evidence_verifier(self, kind: str) -> Repository | None:
+        return self if kind == "commit" else None
+
+    async def verify(self, claim: Claim) -> Finding:
+        if not (claim.folder or "").endswith("app"):
+            return Finding(verdict=Verdict.UNPROVEN, detail="No repository was found.")
+        if claim.subject == "5c10b59":
+            return Finding(verdict=Verdict.VERIFIED, detail="It is there.", size=200)
+        return Finding(verdict=Verdict.REFUTED, detail="There is no such commit.")
+
+
+@pytest.mark.parametrize(
+    ("folder", "told"), [("/work/app", ["a314508"]), ("/work", []), (None, [])]
+)
+def test_a_commit_that_a_message_cites_is_looked_up(folder: str | None, told: list[str]) -> None:
+    world = World(plugins=[("repository", Repository())])
+    task = world.register(plan=["Think"])
+    said = "Fixed in 5c10b59, and reverted by a314508."
+    given = {"task_id": task, "status": "completed", "message": said}
+
+    answer = world.call("task_update", Caller(folder=folder), **given)
+    assert answer["status"] == "completed"
+    assert [each["what"] for each in answer["unverified"]] == told
 
 
 def test_a_url_that_nobody_can_ask_completes_and_is_told() -> None:

@@ -17,7 +17,7 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.changes.task_update import Acceptance, UpdateResult
 from openclaw_taskmem.domain.tasks import ledger
 from openclaw_taskmem.domain.tasks.ledger import CheckedClaim
-from openclaw_taskmem.domain.tasks.required_artifacts import COMMAND_KIND
+from openclaw_taskmem.domain.tasks.required_artifacts import COMMAND_KIND, COMMIT_KIND
 from openclaw_taskmem.domain.text.texts import (
     format_count,
     format_step_numbers,
@@ -47,11 +47,15 @@ HIDDEN_COMMAND: Final = (
     "A recorded command is not shown to you, for you run in a sandbox of your host."
 )
 """The same sentence for every recorded command, so that it does not reveal which exist."""
+_PROOF_SENTENCE: Final = (
+    "Proof is the whole path of a file, a URL, a commit, or command:NAME (of taskmem run --name "
+    "NAME -- CMD), which also shows what was right already and was not written."
+)
 _CURES: Final = {
     HIDDEN_COMMAND: "Name a file of your folder that shows the same instead, or let the user "
     "complete the task.",
-    "file": "Proof is the whole path of a file, a URL, or command:NAME (of taskmem run --name NAME "
-    "-- CMD), which also shows what was right already and was not written.",
+    "file": _PROOF_SENTENCE,
+    COMMIT_KIND: _PROOF_SENTENCE,
     "command": "Run the command again, as taskmem run --name NAME -- CMD under the "
     "name that is claimed, until it ends with status 0.",
     "url": "Mend what answers at the URL, or wait until it does: a publish takes time.",

@@ -30,6 +30,10 @@ _PRODUCTS: Final = frozenset(
 )
 
 
+_HASH: Final = re.compile(r"(?=.*[0-9])(?=.*[a-f])(?:[0-9a-f]{7,12}|[0-9a-f]{40})")
+"""A commit as agents cite it. Longer and shorter ones, numbers and words are too often others."""
+
+
 class Names(Value):
     """Names found in a text."""
 
@@ -50,6 +54,12 @@ def find_names(*texts: str) -> Names:
         elif name := _cut_to_path(_LINE_NUMBER.sub("", token.removeprefix("file://"))):
             here[name] = None
     return Names(here=(*here,), elsewhere=(*elsewhere,))
+
+
+def find_hashes(text: str) -> tuple[str, ...]:
+    """Find the words of a text that may be hashes of commits, each once, in order."""
+    words = (part for word in split_words(text) for part in re.split(r"@|\.{2,3}", word))
+    return tuple(dict.fromkeys(each for each in words if _HASH.fullmatch(each)))
 
 
 def is_elsewhere(name: str) -> bool:

@@ -34,6 +34,8 @@ _HOME: Final = re.compile(r"(?:/var)?/home/[^/]+/|/Users/[^/]+/|/root/")
 """Folders that `~/` may mean."""
 COMMAND_KIND: Final = "command"
 """Kind of a recorded command."""
+COMMIT_KIND: Final = "commit"
+"""Kind of a commit, a branch or a tag of the task's repository."""
 ELSEWHERE_KIND: Final = "elsewhere"
 """Kind of an artifact on another machine or service; no verifier checks it."""
 

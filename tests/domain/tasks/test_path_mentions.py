@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.tasks.path_mentions import find_names, list_readings
+from openclaw_taskmem.domain.tasks.path_mentions import find_hashes, find_names, list_readings
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,22 @@ def test_any_text_can_be_read(one: str, other: str) -> None:
     names = find_names(one, other)
     assert all(list_readings(name) for name in names.here)
     assert not {*names.here} & {*names.elsewhere}
+
+
+def test_hashes_of_commits_are_found_as_agents_cite_them() -> None:
+    whole = "8f93e44" + "0a" * 16 + "b"
+    text = f"Fixed in `a314508` (acme/app@{whole}), see a314508..5c10b59 and a314508."
+    assert find_hashes(text) == ("a314508", whole, "5c10b59")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Build 1234567 is green, and the buffer is filled with deadbeef.",
+        f"Its sha256 is {'a1' * 32}, its md5 {'a1' * 16}; closes #4739.",
+        "See https://git.example/acme/app/commit/a314508 and the job 550e8400-e29b-41d4-a716.",
+        "A314508 is in stock, a3145 is not.",
+    ],
+)
+def test_other_numbers_and_words_are_no_commits(text: str) -> None:
+    assert find_hashes(text) == ()

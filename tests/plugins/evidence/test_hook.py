@@ -6,6 +6,7 @@ import pytest
 import taskmem_evidence.hooks
 import taskmem_terminal.hooks
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
+from taskmem_evidence.commits import CommitVerifier
 from taskmem_evidence.files import FileVerifier
 from taskmem_evidence.urls import UrlVerifier
 from taskmem_hookspecs.testing import check_plugin
@@ -21,7 +22,12 @@ def test_the_plugins_fit_their_hooks(module):
 
 @pytest.mark.parametrize(
     ("kind", "verifier"),
-    [("file", FileVerifier), ("url", UrlVerifier), ("command", CommandVerifier)],
+    [
+        ("file", FileVerifier),
+        ("url", UrlVerifier),
+        ("command", CommandVerifier),
+        ("commit", CommitVerifier),
+    ],
 )
 def test_each_kind_has_one_verifier(kind, verifier):
     (found,) = PluginHost(entries=(), extra=BUILT_IN_SCHEMES).find_verifiers(kind)

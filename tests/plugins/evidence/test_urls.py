@@ -174,6 +174,14 @@ async def test_what_may_not_be_seen_is_unproven(server, path):
     assert SECRET not in finding.detail
 
 
+@pytest.mark.parametrize(("path", "private"), [("/acme/app/pull/7", True), ("/acme/other", False)])
+async def test_a_page_of_the_own_remote_may_be_private(server, monkeypatch, path, private):
+    monkeypatch.setattr(urls, "is_on_remote", lambda folder, host, path: "acme/app" in path)
+    server.pages[path] = (404, {}, BODY)
+    finding = await verify_path(server, path)
+    assert finding.verdict is (Verdict.UNPROVEN if private else Verdict.REFUTED)
+
+
 async def test_a_server_is_told_who_asks_and_that_a_page_will_do(server):
     await verify_path(server, "/")
     assert "taskmem" in server.asked[0][1]["User-Agent"]

@@ -1,0 +1,220 @@
+"""Verify claims that a commit, branch or tag is in a repository of the task.
+
+Git itself is asked, for what it has of a name; it fetches nothing and runs nothing that a
+repository may configure.
+"""
+# ruff: noqa: PTH110, PTH112, PTH118 - paths are text, as the system has them
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import perf_counter
+from typing import Final, NamedTuple
+
+from taskmem_evidence.findings import ClaimDoubted, ClaimRefuted, ClaimUnchecked, format_name
+from taskmem_hookspecs import Claim, Finding, Verdict
+from taskmem_hookspecs.paths import is_within_any, resolve_links
+
+_TOTAL_SECONDS: Final = 1.4
+"""Time limit for all repositories together. A hook has 2 s. Seconds."""
+_MOST_FOLDERS: Final = 500
+"""Folders in which nested repositories, such as submodules, are looked for."""
+_MOST_REPOSITORIES: Final = 20
+_NESTING_LIMIT: Final = 3
+"""How far below the task's folder they may lie."""
+_NAME: Final = re.compile(r"(?!-)[\w./@{}~^+-]{1,250}")
+"""Names of commits, branches and tags; no searches and no paths in a commit."""
+_HASH: Final = re.compile(r"[0-9a-fA-F]{7,64}")
+_COMMITTER_LINE: Final = re.compile(rb"^committer .*> (\d+) [-+]\d{4}$", re.MULTILINE)
+_SLACK: Final = timedelta(seconds=1)
+"""Git keeps whole seconds."""
+_REMOTE: Final = re.compile(
+    r"(?:\w+://)?(?:[^@/]*@)?(?P<host>[^:/]+)(?::\d+(?=/))?[:/](?P<path>.+)"
+)
+"""A URL of git: `https://host/owner/name.git`, `git@host:owner/name.git`."""
+_REMOTE_SECONDS: Final = 0.3
+_GIT: Final = ("git", "-c", "core.fsmonitor=false", "-c", "protocol.allow=never")
+
+
+class Commit(NamedTuple):
+    """A commit that a repository has."""
+
+    repository: str
+    name: str
+    """Its whole hash."""
+    at: datetime
+    size: int
+    """Bytes of its text: the message and what git keeps beside it."""
+
+
+class CommitVerifier:
+    """Verifies that a commit is in a repository in, around or below the claim's folder.
+
+    The subject is a hash, also shortened, or another name that git knows, such as a branch. It
+    counts as made if it was committed since the work began.
+    """
+
+    async def verify(self, claim: Claim) -> Finding:
+        """Verify a claim; the finding contains nothing of the commit but its hash and instant.
+
+        Reading blocks; the plug-in's event loop has a thread of its own.
+        """
+        try:
+            return _verify_commit(claim)
+        except ClaimDoubted as error:
+            return error.finding
+
+
+def _verify_commit(claim: Claim) -> Finding:
+    name, shown = claim.subject.strip(), format_name(claim.subject.strip())
+    if not _NAME.fullmatch(name):
+        raise ClaimRefuted(f"No commit can be called {shown}; give its hash.")
+    repositories, until = [*_list_repositories(claim)], perf_counter() + _TOTAL_SECONDS
+    if not repositories:
+        where = format_name(claim.folder) if claim.folder else "the task's folder, which is unknown"
+        raise ClaimUnchecked(f"No repository of git was found in {where}.")
+    unread: list[str] = []
+    for repository in repositories:
+        answer = _ask_git(repository, until, "cat-file", "--batch", given=f"{name}^{{commit}}\n")
+        if answer is None:
+            unread.append(repository)
+        elif (commit := _parse_commit(repository, answer)) is not None:
+            return _judge_commit(claim, shown, commit)
+    if unread:
+        raise ClaimUnchecked(f"Git cannot read {format_name(unread[0])}, or is not installed.")
+    places = " or ".join(format_name(each) for each in repositories[:3])
+    if any(_is_unsure(repository, name, until) for repository in repositories):
+        raise ClaimUnchecked(
+            f"No {shown} is in {places}, as far as is known here: it may be on the remote, or "
+            "older than what was cloned."
+        )
+    raise ClaimRefuted(
+        f"There is no commit {shown} in {places}; commit it, or fetch it if it lies on the remote."
+    )
+
+
+def _judge_commit(claim: Claim, shown: str, commit: Commit) -> Finding:
+    where = f"{shown} is commit {commit.name[:12]} in {format_name(commit.repository)}"
+    at = f"committed at {commit.at:%Y-%m-%dT%H:%M:%SZ}"
+    if claim.checksum is not None:
+        raise ClaimUnchecked(f"{where}, and has no SHA-256; claim a file.", size=commit.size)
+    if commit.at < claim.since - _SLACK:
+        raise ClaimUnchecked(
+            f"{where}, {at}, before the work began at {claim.since:%Y-%m-%dT%H:%M:%SZ}.",
+            size=commit.size,
+        )
+    return Finding(verdict=Verdict.VERIFIED, detail=f"{where}, {at}.", size=commit.size)
+
+
+def _is_unsure(repository: str, name: str, until: float) -> bool:
+    """Tell whether a repository may lack what exists: a part of its history, or a remote's names.
+
+    A hash is not looked for on remotes: what a task commits is here first.
+    """
+    if _ask_git(repository, until, "rev-parse", "--is-shallow-repository") == b"true\n":
+        return True
+    return not _HASH.fullmatch(name) and bool(read_remotes(repository, until))
+
+
+def _parse_commit(repository: str, answer: bytes) -> Commit | None:
+    """Parse what git says of a name; None: it knows no such commit."""
+    head, _, text = answer.partition(b"\n")
+    words, committed = head.decode(errors="replace").split(), _COMMITTER_LINE.search(text)
+    if len(words) != 3 or words[1] != "commit" or committed is None:  # noqa: PLR2004
+        return None
+    try:
+        at = datetime.fromtimestamp(int(committed[1]), UTC)
+    except (ValueError, OverflowError, OSError):  # any number can be written there
+        at = datetime.fromtimestamp(0, UTC)
+    return Commit(repository=repository, name=words[0], at=at, size=int(words[2]))
+
+
+def is_on_remote(folder: str, host: str, path: str) -> bool:
+    """Tell whether a URL's host and path are of a remote of a folder's repository."""
+    until = perf_counter() + _REMOTE_SECONDS
+    for url in read_remotes(folder, until):
+        found = _REMOTE.fullmatch(url)
+        if found and found["host"].casefold() == host.casefold():
+            own = found["path"].strip("/").removesuffix(".git").casefold()
+            return bool(own) and f"{path.strip('/').casefold()}/".startswith(f"{own}/")
+    return False
+
+
+def read_remotes(folder: str, until: float) -> list[str]:
+    """Return the URLs of the remotes of a folder's repository."""
+    rows = _ask_git(folder, until, "config", "--get-regexp", r"^remote\..*\.url$") or b""
+    return [row.partition(" ")[2] for row in rows.decode(errors="replace").splitlines()]
+
+
+def _ask_git(folder: str, until: float, *words: str, given: str = "") -> bytes | None:
+    """Return what git prints; None: it failed, or there was no time left."""
+    quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+    own = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    seconds = until - perf_counter()
+    if seconds <= 0:
+        return None
+    try:
+        answer = subprocess.run(  # noqa: S603 - no shell, and nothing configured
+            (*_GIT, *words),
+            check=False,
+            cwd=folder,
+            env={**own, **quiet, "LC_ALL": "C"},
+            input=given.encode(),
+            capture_output=True,
+            timeout=seconds,
+        )
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return answer.stdout if answer.returncode == 0 else None
+
+
+# --- repositories -----------------------------------------------------------------
+
+
+def _list_repositories(claim: Claim) -> list[str]:
+    """Return the repositories around and below the claim's folder, the nearest first.
+
+    Raises:
+        ClaimUnchecked: The folder may not be looked at.
+    """
+    if claim.folder is None or not os.path.isdir(claim.folder):
+        return []
+    folder = resolve_links(claim.folder)
+    if not is_within_any(folder, claim.roots):
+        raise ClaimUnchecked(f"{format_name(folder)} lies outside of what may be looked at.")
+    around = (str(each) for each in (Path(folder), *Path(folder).parents))
+    nearest = next(filter(_is_repository, around), None)
+    found = dict.fromkeys((*filter(None, (nearest,)), *_find_nested(folder)))
+    return [*found][:_MOST_REPOSITORIES]
+
+
+def _find_nested(folder: str) -> Iterator[str]:
+    """Yield the repositories below a folder, breadth first."""
+    waiting = deque([(folder, 0)])
+    for _ in range(_MOST_FOLDERS):
+        if not waiting:
+            return
+        here, depth = waiting.popleft()
+        with suppress(OSError), os.scandir(here) as entries:
+            for entry in entries:
+                if entry.name == ".git" or not entry.is_dir(follow_symlinks=False):
+                    continue
+                if _is_repository(entry.path):
+                    yield entry.path
+                if depth < _NESTING_LIMIT and not entry.name.startswith("."):
+                    waiting.append((entry.path, depth + 1))
+
+
+def _is_repository(folder: str) -> bool:
+    """Tell whether a folder is a repository: a work tree of one, or a bare one."""
+    if os.path.exists(os.path.join(folder, ".git")):
+        return True
+    parts = ("HEAD", "objects", "refs")
+    return all(os.path.exists(os.path.join(folder, part)) for part in parts)
