@@ -58,6 +58,8 @@ _PRINTING_COMMAND: Final = re.compile(
     r"(?:^\s*(?:@|[$>] |\++ )?|(?:&&|\|\||;|\bdo|\bthen)\s*)(?:echo|printf)\s"
 )
 """A command that prints its arguments, as make, npm and `set -x` show it before it runs."""
+_TYPED_SIGN: Final = re.compile(r"[$#%❯➜»>λ+]|\.\.\.|In \[|\((?:Pdb|gdb)\)|echo|printf")
+"""Each line that looks typed has one of these."""
 
 
 class TypingState(Flag):
@@ -72,6 +74,10 @@ class TypingState(Flag):
     """The shell marks its prompts."""
     INPUT = auto()
     """The last mark said that a command is being typed."""
+
+
+_UNTYPED_STATES: Final = (TypingState.NOTHING, TypingState.MARKED)
+"""States in which a line is typed only if it looks so."""
 
 
 class TypedLineDetector:
@@ -316,22 +322,29 @@ class _Lines:
     ) -> None:
         """Read lines that begin at a position; `mark` is an offset into them."""
         detector = TypedLineDetector(position.typing_state, interactive=manner.interactive)
-        self.shown: list[str] = []
         self.echoes: dict[str, None] = {}
         self.typing_state_at_mark = position.typing_state
         """Typing state at `mark`."""
-        at = 0
+        self.typing_state = position.typing_state
+        """Typing state at the end."""
         ends = [len(line) + 1 for line in raw]
         raw = [b" " * position.column + raw[0], *raw[1:]]
-        for line, size, seen in zip(raw, ends, render_lines(raw, manner.columns), strict=True):
+        rendered = render_lines(raw, manner.columns)
+        self.shown = [one for lines in rendered for one in lines]
+        if (
+            position.typing_state in _UNTYPED_STATES
+            and b"\x1b" not in b"".join(raw)
+            and not _TYPED_SIGN.search("\n".join(self.shown))
+        ):
+            return  # as most of what a fast program prints
+        at = 0
+        for line, size, seen in zip(raw, ends, rendered, strict=True):
             if at == mark:
                 self.typing_state_at_mark = detector.typing_state
             if detector.is_typed(line, seen):
                 self.echoes.update(dict.fromkeys(one for one in seen if one))
-            self.shown += seen
             at += size
         self.typing_state = detector.typing_state
-        """Typing state at the end."""
 
 
 def _build_tail(lines: _Lines) -> Tail:

@@ -3,6 +3,7 @@
     terminals/NAME/about.json                    what runs there, and how it ended
     terminals/NAME/output.00000000000001048576   bytes from that offset on, 1 MiB each
     terminals/NAME/lock                          locked (flock) while it is written
+    terminals/NAME/reader                        locked while waits read; how far all have read
 
 Writer and reader are in one file because they share this layout and nothing else. The writer only
 appends; `about.json` is replaced as a whole, and says that the command ended only after all of its
@@ -28,6 +29,8 @@ from typing import Any, Final, Self, cast
 
 SEGMENT_BYTES: Final = 1 << 20
 KEPT_SEGMENTS: Final = 16
+LAG_SECONDS: Final = 5.0
+"""How long a recorder waits for waits that do not read on. Seconds."""
 KEPT_ENDED: Final = 50
 """How many recordings of ended commands are retained, the newest."""
 KEPT_FED: Final = 200
@@ -82,6 +85,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 """Valid names of recordings."""
 UNSEEN_END: Final = "nobody saw its command end"
 """Phrase for a command whose recorder is gone: it may still run."""
+_READER: Final = "reader"
+"""Name of the file in which waits say how far they have read."""
 _OUTPUT: Final = "output."
 """Beginning of the names of segments."""
 _SEGMENT: Final = re.compile(r"output\.([0-9]{1,20})")
@@ -144,6 +149,8 @@ class Recorder:
         self._lock = lock
         self._begin, self._end = (_list_segments(folder) or [(0, 0)])[-1]
         self._sink: int | None = None
+        self._read_to = 0
+        self._ahead_since: float | None = None
 
     @classmethod
     def claim(cls, root: Path, name: str, about: RecordingMetadata) -> Self:
@@ -189,6 +196,24 @@ class Recorder:
             written = os.write(cast("int", self._sink), rest[:room])
             self._end += written
             rest = rest[written:]
+
+    def is_ahead(self, now: float) -> bool:
+        """Return whether more output would displace some that a wait has not read.
+
+        `now`: monotonic seconds. Waits that need longer than `LAG_SECONDS` to make room are not
+        waited for until they have caught up, so a slow judge delays a command only once.
+        """
+        # The last segment is not full, and one more holds what is read from the command at once.
+        room = (KEPT_SEGMENTS - 2) * SEGMENT_BYTES
+        if self._end - self._read_to < room:
+            return False
+        read_to = _read_progress(self.folder)
+        if read_to is None or self._end - read_to < room:
+            self._read_to, self._ahead_since = read_to or 0, None
+            return False
+        if self._ahead_since is None:
+            self._ahead_since = now
+        return now - self._ahead_since < LAG_SECONDS
 
     def update_metadata(self, about: RecordingMetadata) -> None:
         """Replace the metadata.
@@ -286,6 +311,54 @@ class Recording:
             stat = (self.folder / f"{_OUTPUT}{parts[-1][0]:020d}").stat()
             return datetime.fromtimestamp(stat.st_mtime, UTC)
         return None
+
+
+class ReadProgress:
+    """Tells the recorder of one recording how far its waits have read."""
+
+    def __init__(self, folder: Path) -> None:
+        """Begin to read the recording in a folder; without its file, nobody is told."""
+        self._places: dict[int, float] = {}
+        self._handle: int | None = None
+        with contextlib.suppress(OSError):
+            self._handle = os.open(folder / _READER, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def note_look(self, begin: int, end: int, now: float) -> None:
+        """Record that the wait that had read up to `begin` has read up to `end`.
+
+        `now`: monotonic seconds. A wait that has not looked for `LAG_SECONDS` has ended.
+        """
+        self._places.pop(begin, None)
+        self._places[end] = now
+        self._places = {to: at for to, at in self._places.items() if now - at < LAG_SECONDS}
+        if self._handle is not None:
+            with contextlib.suppress(OSError):
+                os.pwrite(self._handle, f"{min(self._places):020d}".encode(), 0)
+
+    def close(self) -> None:
+        """End: no wait reads any more."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+
+def _read_progress(folder: Path) -> int | None:
+    """Return how far all waits on a recording have read; None: there is none."""
+    try:
+        handle = os.open(folder / _READER, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with contextlib.suppress(OSError, ValueError):
+            return int(os.pread(handle, 20, 0) or b"0")
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
+    return None
 
 
 class Segments:

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import os
 import stat
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from taskmem_terminal.frames import OutputPage, OutputReader, ReadOptions, Strea
 from taskmem_terminal.recording import (
     FIFO_NAME,
     UNSEEN_END,
+    ReadProgress,
     Recording,
     RecordingMetadata,
     Segments,
@@ -164,6 +166,7 @@ class RecordingWatch:
         self._id = about.id
         self._reader = OutputReader()
         self._input_lookup = InputLookup()
+        self._progress = ReadProgress(self._recording.folder)
         self._changed = asyncio.Event()
         self._listener = listener
         listener.listen(name, self._changed.set)
@@ -212,6 +215,7 @@ class RecordingWatch:
             manner = _build_read_options(about)
             stream = Segments(self._recording.folder)
             page = self._reader.read_page(stream, position, manner)
+            self._progress.note_look(position.shown, page.next.shown, time.monotonic())
             tail = await self._reader.read_tail(stream, _parse_place(start)[1], manner)
         over = None if page.more else ending
         changed_at = self._recording.changed_at()
@@ -247,6 +251,7 @@ class RecordingWatch:
         with contextlib.suppress(KeyError, ValueError):
             self._listener.forget(self._recording.name, self._changed.set)
         self._recorder.close()
+        self._progress.close()
 
     def _read_metadata(self) -> RecordingMetadata:
         """Return the metadata of the run that this watch was made for."""

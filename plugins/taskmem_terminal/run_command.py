@@ -91,6 +91,11 @@ class _SessionRecorder:
         """Record output of the command."""
         self._attempt(lambda recorder: recorder.write(data))
 
+    def is_ahead(self) -> bool:
+        """Return whether waits must read on before more is recorded."""
+        recorder = self._recorder
+        return recorder is not None and recorder.is_ahead(time.monotonic())
+
     def notify_watchers(self) -> None:
         """Signal the daemon that there is something new."""
         if self._root is not None:
@@ -147,6 +152,8 @@ _RING_SECONDS: Final = 0.004
 """Minimum time between two signals to the daemon. Seconds."""
 _ECHO_SECONDS: Final = 0.2
 """Time between two checks whether a terminal that hides typing shows it again. Seconds."""
+_LAG_SECONDS: Final = 0.01
+"""Time between two checks whether waits have read on. Seconds."""
 _DRAIN_SECONDS: Final = 0.2
 """How long to wait for more output of an ended command. Seconds."""
 _DRAINED_SECONDS: Final = 1.0
@@ -246,11 +253,13 @@ class Session:
         status: int | None = None
         reading = [signals, self._inner]
         while status is None:
-            wanted = list(reading)
-            if self._cooked is not None and len(self._typed) < _GULP_BYTES:
-                wanted.append(0)
             writing = [self._inner] if self._typed else []
             pause = self._notify_when_due(shadow)
+            wanted = self._list_inputs(reading)
+            if shadow.is_ahead():
+                # The command waits for its slowest reader, as on any terminal.
+                wanted = [each for each in wanted if each != self._inner]
+                pause = min(pause or _LAG_SECONDS, _LAG_SECONDS)
             ready, writable, _ = select.select(wanted, writing, [], pause)
             if self._inner in ready and not self._read_command_output(shadow):
                 reading.remove(self._inner)
@@ -269,6 +278,11 @@ class Session:
         if self._unheard:
             shadow.notify_watchers()
         return status
+
+    def _list_inputs(self, reading: list[int]) -> list[int]:
+        """Return `reading`, with the keyboard where more may be typed."""
+        more = self._cooked is not None and len(self._typed) < _GULP_BYTES
+        return [*reading, 0] if more else [*reading]
 
     # --- output -------------------------------------------------------------
 

@@ -40,6 +40,7 @@ def test_a_line_that_was_typed_is_an_echo_wherever_it_stands(line):
 
     (shown,) = render_lines([line.encode()])[0]
     assert echoes(line.encode(), OUTPUT) == (shown,)
+    assert echoes(f"a\n{line}\nb".encode(), OUTPUT) == (shown,)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from taskmem_terminal import recording
 from taskmem_terminal.recording import (
+    LAG_SECONDS,
     NameTaken,
+    ReadProgress,
     Recorder,
     Recording,
     Segments,
@@ -69,11 +71,54 @@ def test_a_reader_sees_the_recording_as_it_stood(root, small):
     recorder.close()
 
 
+def test_a_recorder_waits_for_waits_that_still_read(root, small):
+    recorder = record(root, ended=False, data=b"x" * 20)
+    assert not recorder.is_ahead(0)
+    progress = ReadProgress(root / "job")
+    assert recorder.is_ahead(1)
+    progress.note_look(0, 11, 1)
+    assert not recorder.is_ahead(1)
+    recorder.write(b"x" * 9)
+    assert recorder.is_ahead(2)
+    progress.close()
+    assert not recorder.is_ahead(2)
+    recorder.close()
+
+
+def test_a_wait_that_reads_too_slowly_is_waited_for_once(root, small):
+    recorder = record(root, ended=False, data=b"x" * 20)
+    progress = ReadProgress(root / "job")
+    assert recorder.is_ahead(1)
+    assert not recorder.is_ahead(1 + LAG_SECONDS)
+    recorder.write(b"x" * 10)
+    progress.note_look(0, 8, 10)
+    assert not recorder.is_ahead(10)
+    progress.note_look(8, 30, 11)
+    assert not recorder.is_ahead(11)
+    recorder.write(b"x" * 20)
+    assert recorder.is_ahead(11)
+    progress.close()
+    recorder.close()
+
+
+def test_the_slowest_wait_tells_how_far_all_have_read(root, small):
+    recorder = record(root, ended=False, data=b"x" * 20)
+    progress = ReadProgress(root / "job")
+    progress.note_look(0, 20, 1)
+    progress.note_look(0, 0, 1)
+    assert recorder.is_ahead(1)
+    progress.note_look(20, 20, 1 + LAG_SECONDS)
+    assert not recorder.is_ahead(1), "the other one has ended"
+    progress.close()
+    recorder.close()
+
+
 def test_nobody_else_can_read_a_recording(root):
     record(root, data=b"secret")
+    ReadProgress(root / "job").close()
     assert stat.S_IMODE((root / "job").stat().st_mode) == 0o700
     files = list((root / "job").iterdir())
-    assert {"about.json", "lock", f"output.{0:020d}"} == {file.name for file in files}
+    assert {"about.json", "lock", "reader", f"output.{0:020d}"} == {file.name for file in files}
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 

@@ -32,6 +32,7 @@ from taskmem_terminal.recording_watch import FifoListener
 from taskmem_terminal.run_command import notify_daemon
 from taskmem_terminal.sensor import TerminalSensor
 from tests.plugins.terminal.watched import (
+    RUN,
     alive,
     list_open_files,
     record,
@@ -244,6 +245,21 @@ async def test_who_is_behind_is_told_how_much_was_lost():
         frame = await watcher.look()
     assert frame.text.startswith("[taskmem: 3,145,627 bytes were lost here]\n")
     recorder.close()
+
+
+async def test_a_command_faster_than_its_wait_loses_no_line():
+    small = "from taskmem_terminal import recording; recording.KEPT_SEGMENTS = 1 << 2;"
+    few = "recording.SEGMENT_BYTES = 1 << 16;"
+    printing = "read go; seq 100000 160000; echo needle; seq 100000 160000"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+    with start_command("sh", "-c", printing, python=f"{small}{few}{RUN}", **pipes) as process:
+        until(lambda: ("job", True) in list_recordings(get_recordings_folder()), "it runs")
+        async with watch_terminal("job") as seen:
+            process.stdin.write(b"go\n")
+            process.stdin.flush()
+            await seen.until_gone()
+    assert {"needle", *map(str, range(100_000, 160_001))} <= {*seen.seen.split()}
+    assert "lost" not in seen.seen
 
 
 async def test_a_recording_that_is_about_to_begin_is_waited_for():
