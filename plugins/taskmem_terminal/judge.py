@@ -547,7 +547,8 @@ class _ExitMatcher:
             return None
         if gone is not None:
             return None if UNSEEN_END in gone else gone
-        if self._prompt is not None and self._prompt.is_back(view):
+        is_back = self._prompt is not None and self._prompt.is_back(view)
+        if is_back and view.frame.prompt is not False:
             return "The shell's prompt is back"
         return None
 

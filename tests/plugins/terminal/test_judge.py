@@ -314,11 +314,12 @@ def test_a_shell_that_does_not_read_yet_shows_no_prompt():
     assert shown.shows(prompt=True, reads_input=True).met is YES
 
 
-def test_a_prompt_of_a_program_in_a_pane_is_back_where_it_reads():
-    shown = ShownJudge("prompt returns", "tmux:work")
+@pytest.mark.parametrize(("condition", "expected"), [("prompt returns", YES), ("exits", NO)])
+def test_a_program_that_reads_at_its_prompt_has_not_ended(condition, expected):
+    shown = ShownJudge(condition, "tmux:work")
     assert shown.shows("(Pdb) next\n", prompt=False).met is NO
     assert shown.shows("ok\n(Pdb) ", prompt=False, reads_input=None).met is NO
-    assert shown.shows(prompt=False, reads_input=True).met is YES
+    assert shown.shows(prompt=False, reads_input=True).met is expected
 
 
 def test_a_remote_prompt_is_known_by_the_line_typed_before_it():
