@@ -34,6 +34,7 @@ def main() -> None:
             be written, for example because its reader has gone away.
     """
     _isolate()
+    _add_plugin_folders()
     _open_standard_streams()
     try:
         status = _run(sys.argv[1:])
@@ -73,6 +74,31 @@ def _isolate() -> None:
             pass  # a sandbox forbids it, or a word is in no encoding; most variables do no harm
     if not sys.flags.safe_path:
         del sys.path[0]
+
+
+def _add_plugin_folders() -> None:
+    """Append the folders of PYTHONPATH in which plug-ins of ours are installed.
+
+    They come last, so that nothing in them takes the place of what we import.
+    """
+    for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        if folder and _has_plugins(folder):
+            sys.path.append(os.path.realpath(folder))
+
+
+def _has_plugins(folder: str) -> bool:
+    try:
+        names = [n for n in os.listdir(folder) if n.endswith(".dist-info")]  # noqa: PTH208
+    except OSError:
+        return False
+    for name in names:
+        try:
+            with open(f"{folder}/{name}/entry_points.txt", "rb") as file:  # noqa: PTH123
+                if b"[openclaw_taskmem" in file.read():
+                    return True
+        except OSError:
+            continue  # it has no entry points
+    return False
 
 
 def _read_own_words() -> list[bytes]:

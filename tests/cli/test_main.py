@@ -130,6 +130,20 @@ def test_python_variables_of_a_project_do_not_reach_us(project, name, value, wor
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_a_plug_in_beside_a_projects_modules_is_found(project):
+    info = project / "greeter-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.4\nName: greeter\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[openclaw_taskmem.commands]\ngreet = greeter:greet\n")
+    (project / "greeter.py").write_text(
+        "import click\ngreet = click.Command('greet', callback=lambda: click.echo('Hello'))\n"
+    )
+
+    done = run_taskmem("greet", PYTHONPATH=str(project))
+
+    assert (done.stdout, done.stderr) == (b"Hello\n", b"")
+
+
 def test_they_stay_for_the_commands_that_we_run(project, tmp_path):
     say = "import os; print(os.environ['PYTHONPATH'])"
     home = {"TASKMEM_HOME": str(tmp_path / "home")}
