@@ -193,12 +193,21 @@ def _unwrap(given: JsonValue, known: Mapping[str, Schema], notes: list[str]) -> 
 
 def _parse_object(text: str) -> JsonValue:
     """Return the object of a text of JSON, with or without its outer braces; None: it has none."""
+    text = _cut_fence(text)
     for attempt in (text, f"{{{text}}}"):
         with suppress(ValueError, RecursionError):
             read = json.loads(attempt)
             if isinstance(read, dict):
                 return cast("JsonValue", read)
     return None
+
+
+def _cut_fence(text: str) -> str:
+    """Return a text without the marks of a block of code (three backticks) around all of it."""
+    bare = text.strip()
+    if bare.startswith("```") and bare.endswith("```") and "\n" in bare:
+        return bare.partition("\n")[2].removesuffix("```").strip()
+    return text
 
 
 def _show_example(schema: Schema) -> str:
@@ -412,14 +421,21 @@ def _fit_object(name: str, value: JsonValue, asked: Schema, notes: list[str]) ->
 
 
 _ENTRY: Final = re.compile(r"^(?:[-*•]\s+|\[[ xX]?\]\s+|[0-9]{1,3}[.)]\s+)+")
+_CHECKBOX: Final = re.compile(r"(?:[-*•]\s+|[0-9]{1,3}[.)]\s+)?\[([ xX])\]\s+(\S.*)")
+_NUMBERED_KEY: Final = re.compile(r"(?:step)?[ _-]?([0-9]{1,3})", re.IGNORECASE)
 _TEXT_KEYS: Final = {
     "plan": ("step", "content", "title", "name", "task", "text", "description", "subject"),
     "artifacts": ("path", "file", "file_path", "url", "uri", "name"),
     "ask_options": ("label", "text", "title", "value", "option", "name"),
+    "task_id": ("task_id", "id"),
+    "wait_id": ("wait_id", "id"),
+    "attach": ("task_id", "id"),
 }
 """The keys that hold the text of an entry which is an object, by argument; the first counts."""
 _ARTIFACT_KEYS: Final = frozenset((*_TEXT_KEYS["artifacts"], "type", "kind", "description"))
 _PLANS: Final = {"plan": "plan", "new_plan": "plan", "remaining": "plan"}
+_PLAN_KEYS: Final = ("steps", "plan", "new_plan", "todos", "tasks", "items")
+"""The keys that hold the steps in an object that stands where a plan belongs."""
 
 
 def _find_text(name: str, entry: Mapping[str, JsonValue]) -> str | None:
@@ -436,27 +452,82 @@ def _find_text(name: str, entry: Mapping[str, JsonValue]) -> str | None:
 def _fit_list(name: str, value: JsonValue, asked: Schema, notes: list[str]) -> JsonValue:
     """Return a list: one value is a list of it, and so is what lies in a text or an object."""
     items = cast("Schema", asked.get("items") or {})
-    entries = _list_entries(value, items.get("type"))
+    entries = _list_entries(name, value, items.get("type"))
     if entries is None:
         return value
+    if isinstance(value, dict) and len(value) > 1 and (key := _find_list_key(name, value)):
+        notes.append(f"{name} as its {quote_line(key, 40)} alone")
     return [_fit_value(name, item, items, notes) for item in entries]
 
 
-def _list_entries(value: JsonValue, kind: JsonValue) -> list[JsonValue] | None:
-    """Return the entries of a list of a `kind` in any of its shapes; None: it is no list."""
-    if isinstance(value, dict):
-        within = [each for each in value.values() if isinstance(each, list)]
-        return within[0] if len(value) == 1 and within else [value]
+def _list_entries(name: str, value: JsonValue, kind: JsonValue) -> list[JsonValue] | None:
+    """Return the entries of a list of a `kind` in any of its shapes; None: it is no list.
+
+    A step with a box to tick, or one written as JSON, is an object. Null beside entries is left
+    out.
+    """
     if isinstance(value, str):
-        return _split_entries(value, kind)
-    if isinstance(value, (int, float)) and kind != "string":
-        return [value]
-    return value if isinstance(value, list) else None
+        entries = _split_entries(value, kind)
+    elif isinstance(value, dict):
+        entries = _open_object(name, value, kind)
+    elif isinstance(value, (int, float)):
+        return [value] if kind != "string" else None
+    elif not isinstance(value, list):
+        return None
+    else:
+        entries = _open_list(name, value)
+    if kind == "string":
+        entries = [_read_entry(name, each) for each in entries]
+    return [each for each in entries if each is not None] or entries
+
+
+def _open_object(name: str, value: dict[str, JsonValue], kind: JsonValue) -> list[JsonValue]:
+    """Return the entries of an object: of its one list, or its own, if its keys number them."""
+    if key := _find_list_key(name, value):
+        return cast("list[JsonValue]", value[key])
+    found = [(_NUMBERED_KEY.fullmatch(key), each) for key, each in value.items()]
+    numbered = {int(number[1]): each for number, each in found if number}
+    if kind == "string" and numbered and len(numbered) == len(value):
+        return [numbered[number] for number in sorted(numbered)]
+    return [value]
+
+
+def _find_list_key(name: str, value: Mapping[str, JsonValue]) -> str | None:
+    """Return the key of the list that an object stands for; None: it stands for itself."""
+    keys = [key for key, each in value.items() if isinstance(each, list)]
+    if len(value) > 1:
+        keys = [key for key in keys if name in _PLANS and key in _PLAN_KEYS]
+    return keys[0] if len(keys) == 1 else None
+
+
+def _open_list(name: str, value: list[JsonValue]) -> list[JsonValue]:
+    """Return the entries of a list, which may hold a list, or a whole plan in one text."""
+    if len(value) == 1 and isinstance(value[0], list):
+        return value[0]
+    if len(value) == 1 and isinstance(value[0], str) and name in _PLANS:
+        lines = [line.strip() for line in value[0].splitlines() if line.strip()]
+        if len(lines) > 1 and all(_ENTRY.match(line) for line in lines):
+            return _split_entries(value[0], "string")
+    return value
+
+
+def _read_entry(name: str, entry: JsonValue) -> JsonValue:
+    """Return an entry that is written as JSON, or has a box to tick, as the object that it is."""
+    if not isinstance(entry, str):
+        return entry
+    if entry.lstrip()[:1] == "{" and entry.rstrip()[-1:] == "}":
+        read = _parse_object(entry)
+        is_known = isinstance(read, dict) and not read.keys().isdisjoint(
+            _TEXT_KEYS.get(_PLANS.get(name, name), ())
+        )
+        return read if is_known else entry
+    box = _CHECKBOX.fullmatch(entry.strip()) if name in _PLANS else None
+    return {"step": box[2], "done": box[1] != " "} if box else entry
 
 
 def _split_entries(text: str, kind: JsonValue) -> list[JsonValue]:
     """Split a list that was written as one text into its entries."""
-    bare = text.strip()
+    bare = _cut_fence(text).strip()
     with suppress(ValueError, RecursionError):
         read = json.loads(bare) if bare[:1] in "[{" else None
         if read is not None:
@@ -466,7 +537,11 @@ def _split_entries(text: str, kind: JsonValue) -> list[JsonValue]:
     if "\n" not in bare and bare.startswith(("1. ", "1) ")):
         bare = re.sub(r"[,;]?\s+(?=[0-9]{1,3}[.)]\s)", "\n", bare)
     lines = [line.strip() for line in bare.splitlines()]
-    return [_ENTRY.sub("", line) or line for line in lines if line]
+    return [
+        line if _CHECKBOX.fullmatch(line) else _ENTRY.sub("", line) or line
+        for line in lines
+        if line
+    ]
 
 
 _FITS: Final[Mapping[str, Callable[[str, JsonValue, Schema, list[str]], JsonValue]]] = {
@@ -501,7 +576,7 @@ def _take_statuses(
     name = next((each for each in ("plan", "new_plan") if each in known), None)
     if name is None:
         return
-    entries = enumerate(_list_entries(given.get(name), "string") or (), start=1)
+    entries = enumerate(_list_entries(name, given.get(name), "string") or (), start=1)
     marks = {number: _read_status(entry) for number, entry in entries}
     for argument, wanted in (("completed_steps", True), ("reopened_steps", False)):
         numbers = [number for number, is_done in marks.items() if is_done is wanted]
@@ -564,7 +639,7 @@ def _read_steps(value: JsonValue, *, many: bool) -> JsonValue:
         with suppress(ValueError, RecursionError):
             value = json.loads(value)
     listed = value if isinstance(value, list) else [value]
-    steps = [step for each in listed for step in _read_step(each)]
+    steps = [step for each in listed if each is not None for step in _read_step(each)]
     if many:
         return cast("JsonValue", steps)
     return steps[0] if len(steps) == 1 else value
@@ -602,6 +677,10 @@ def _parse_step_numbers(text: str) -> list[int]:
 
 _ID: Final = re.compile(r"(task|wait)_[0-9a-z]{16}")
 _BARE_ID: Final = re.compile(r"[0-9a-z]{16}")
+_LABELLED_ID: Final = re.compile(
+    r"(?:[a-z]{1,20}://|(?:task|wait)?[ _-]?(?:id)?[:=# ]{0,3})(task|wait)[_-]([0-9][0-9a-z]{15})"
+)
+"""An id after what it is called: `Task ID: task_…`, `task_id=task_…`, `taskmem://task_…`."""
 
 
 def _bare_id(text: str, kind: str) -> str:
@@ -610,6 +689,8 @@ def _bare_id(text: str, kind: str) -> str:
     small = bare.lower()
     if _ID.fullmatch(small):
         return small
+    if found := _LABELLED_ID.fullmatch(small):
+        return f"{found[1]}_{found[2]}"
     return f"{kind}_{small}" if _BARE_ID.fullmatch(small) else bare
 
 

@@ -71,6 +71,13 @@ def take(tool: str, /, **given: object) -> dict[str, Any]:
         ("task_register", "metadata", '{"repo": "x"}', {"repo": "x"}),
         ("task_update", "artifacts", "out/a.txt", ["out/a.txt"]),
         ("task_update", "artifacts", [{"path": "out/a.txt"}], ["out/a.txt"]),
+        (
+            "task_update",
+            "artifacts",
+            ['{"path": "a", "checksum": "b"}'],
+            [{"path": "a", "checksum": "b"}],
+        ),
+        ("task_update", "task_id", {"task_id": TASK}, TASK),
         ("task_update", "ask_options", [{"label": "Yes"}, {"label": "No"}], ["Yes", "No"]),
         ("task_step_done", "outcome", "Completed", "done"),
         ("task_step_done", "outcome", "more tools", "more_tools"),
@@ -178,6 +185,15 @@ def test_a_duration_is_read_as_seconds_and_told(text: str, seconds: float) -> No
         [{"step": "Build v1.2", "status": "pending"}, {"step": "Push it"}],
         [{"id": 1, "title": "Build v1.2"}, {"id": 2, "title": "Push it"}],
         [{"content": "Build v1.2", "activeForm": "Building"}, "Push it"],
+        ['{"step": "Build v1.2"}', '{"step": "Push it", "status": "pending"}'],
+        '```json\n["Build v1.2", "Push it"]\n```',
+        ["- [ ] Build v1.2", "[ ] Push it"],
+        ["1. Build v1.2\n2. Push it"],
+        [["Build v1.2", "Push it"]],
+        ["Build v1.2", None, "Push it"],
+        {"2": "Push it", "1": "Build v1.2"},
+        {"step_1": {"title": "Build v1.2"}, "step_2": "Push it"},
+        {"title": "Deploy", "steps": ["Build v1.2", "Push it"]},
     ],
 )
 def test_a_plan_in_another_shape_is_a_list_of_steps(plan: object) -> None:
@@ -198,9 +214,35 @@ def test_statuses_of_another_hosts_plan_are_taken_over(world: World) -> None:
     assert "Read the statuses in new_plan as completed_steps [2]" in answer["message"]
 
 
-def test_an_object_around_a_plan_with_more_than_it_marks_nothing() -> None:
+def test_what_was_read_of_an_object_around_a_plan_is_told() -> None:
     plan = {"title": "Deploy", "steps": [{"step": "Build", "status": "completed"}]}
-    assert take("task_register", plan=plan) == {"plan": ["Deploy"]}
+    found = read_call("task_register", {"plan": plan})
+    assert found.arguments == {"plan": ["Build"], "completed_steps": [1]}
+    assert found.notes[0] == 'plan as its "steps" alone'
+
+
+@pytest.mark.parametrize("plan", ["- [x] Build\n- [ ] Push", ["[X] Build", "[ ] Push"]])
+def test_a_box_that_is_ticked_marks_its_step(plan: object) -> None:
+    found = read_call("task_register", {"plan": plan}).arguments
+    assert found == {"plan": ["Build", "Push"], "completed_steps": [1]}
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        ['Send {"a": 1}', '{"a": 1}'],
+        ["Say [x] in the box", "Build\nand test"],
+        ["1. Build", "2. Push"],
+        ["Build -> test; push"],
+    ],
+)
+def test_words_that_only_look_like_another_shape_stay(plan: list[str]) -> None:
+    assert take("task_register", plan=plan) == {"plan": plan}
+
+
+@pytest.mark.parametrize("empty", [[""], [None]])
+def test_a_list_of_nothing_withdraws_nothing(empty: list[object]) -> None:
+    assert take("task_plan_update", artifacts=empty) == {"artifacts": empty}
 
 
 @pytest.mark.parametrize(
@@ -217,6 +259,7 @@ def test_an_object_around_a_plan_with_more_than_it_marks_nothing() -> None:
         ("step 1", [1]),
         (["Step 1", "#2", "3."], [1, 2, 3]),
         ([{"step": 2, "status": "done"}], [2]),
+        ([None, 2], [2]),
         (["Push it", "**Deploy**"], [2, 3]),
         ("2. Push it", [2]),
     ],
@@ -256,6 +299,11 @@ def test_steps_of_a_task_that_a_caller_may_not_read_are_not_told(world: World) -
         TASK.upper(),
         TASK.removeprefix("task_"),
         f"{TASK}</arg_value>",
+        f"Task ID: {TASK}",
+        f"task_id={TASK}",
+        f"task {TASK}",
+        f"taskmem://{TASK}",
+        TASK.replace("_", "-"),
         *NAMES,
     ],
 )
@@ -282,6 +330,7 @@ def test_a_name_means_the_open_one_of_its_tasks(world: World) -> None:
     "given",
     [
         json.dumps({"task_id": TASK, "message": "Built."}),
+        f'```json\n{{"task_id": "{TASK}", "message": "Built."}}\n```',
         f'"task_id": "{TASK}", "message": "Built."',
         {f'"task_id": "{TASK}", "message": "Built."': ""},
         {"arguments": {"task_id": TASK, "message": "Built."}},
@@ -410,6 +459,9 @@ def spell_plan(value: list[str]) -> st.SearchStrategy[Any]:
         "\n".join(value),
         "\n".join(f"{n}. {step}" for n, step in enumerate(value, 1)),
         {"steps": value},
+        {f"step {n}": step for n, step in enumerate(value, 1)},
+        [json.dumps({"step": step}) for step in value],
+        [None, *value],
         *([{key: step, "priority": "high"} for step in value] for key in ("step", "content")),
     ]
     return st.sampled_from(shapes)

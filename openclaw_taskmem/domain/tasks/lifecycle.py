@@ -76,9 +76,10 @@ REQUEST_BYTES: Final = 2000
 """Longest excerpt of a user's request."""
 _USER: Final = "user"
 _ALIASES: Final = {
-    "canceled": "cancelled",
+    **dict.fromkeys(("canceled", "cancel"), "cancelled"),
     **dict.fromkeys(("complete", "done", "finished"), "completed"),
-    **dict.fromkeys(("in_progress", "in-progress", "in progress", "started"), "active"),
+    **dict.fromkeys(("in progress", "started", "running"), "active"),
+    **dict.fromkeys(("pause", "on hold"), "paused"),
 }
 
 
@@ -90,7 +91,7 @@ def parse_status(text: str, *besides: str) -> TaskStatus:
     Raises:
         InvalidArguments: There is no such status; the sentence lists them.
     """
-    word = text.strip().lower()
+    word = re.sub(r"[\s_-]+", " ", text.strip().lower())
     try:
         return TaskStatus(_ALIASES.get(word, word))
     except ValueError:

@@ -326,7 +326,7 @@ def test_a_clock_that_went_back_does_not_age_a_task() -> None:
     assert change.tasks[0].updated_at == DAWN
 
 
-@pytest.mark.parametrize("word", ["canceled", "cancelled", " Canceled "])
+@pytest.mark.parametrize("word", ["canceled", "cancelled", " Canceled ", "cancel"])
 def test_both_spellings_of_cancelled_are_one_status(word: str) -> None:
     assert lifecycle.parse_status(word) is TaskStatus.CANCELLED
 
@@ -335,7 +335,8 @@ def test_both_spellings_of_cancelled_are_one_status(word: str) -> None:
     ("word", "status"),
     [
         *((word, "completed") for word in ("complete", "Done", "finished")),
-        *((word, "active") for word in ("in_progress", "in-progress", "started")),
+        *((word, "active") for word in ("in_progress", "in-progress", "running")),
+        *((word, "paused") for word in ("on hold", "On-Hold", "pause")),
     ],
 )
 def test_other_words_are_taken_for_the_statuses_they_mean(word: str, status: str) -> None:
