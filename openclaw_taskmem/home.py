@@ -103,7 +103,7 @@ class Home(NamedTuple):
                 f"The name of the state folder {str(self.folder)!a} is no UTF-8. "
                 "Set TASKMEM_HOME to a folder whose name is."
             ) from error
-        _require_no_common_folder(self.folder)
+        require_no_common_folder(self.folder)
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             _require_own_folder(self.folder)
             is_open = self.folder.stat().st_mode & 0o011
@@ -154,9 +154,27 @@ class Home(NamedTuple):
         return self.socket
 
 
+def require_no_common_folder(folder: Path) -> None:
+    """Refuse a folder of the system, the user's own home, and what has that in it.
+
+    Raises:
+        HomeRefused: It is one.
+    """
+    real, home = os.path.realpath(folder), os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
+    base, _, name = real.rpartition("/")
+    is_system = not base and name in ("", *_SYSTEM_FOLDERS)
+    if is_system or (home != "/" and os.path.commonpath([real, home]) == real):
+        kind = "one of the system" if is_system else "your own home, or has it in it"
+        raise HomeRefused(
+            f"The state folder {folder} is {kind}, and would be closed to all other users. "
+            f"Set TASKMEM_HOME to a folder of its own, for example {folder / 'taskmem'}."
+        )
+
+
 def describe_os_error(error: OSError) -> str:
     """Return what the system says, and the file it is about, if there is one."""
-    return f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror or error)
+    is_named = isinstance(error.filename, str)  # else a descriptor, or nothing
+    return f"{error.strerror}: {error.filename}" if is_named else str(error.strerror or error)
 
 
 def keeps_modes(folder: Path) -> bool:
@@ -281,19 +299,6 @@ def _is_anothers(folder: Path) -> bool:
     with suppress(OSError):
         return folder.lstat().st_uid != os.geteuid()
     return False
-
-
-def _require_no_common_folder(folder: Path) -> None:
-    """Refuse a folder of the system, the user's own home, and what has that in it."""
-    real, home = os.path.realpath(folder), os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
-    base, _, name = real.rpartition("/")
-    is_system = not base and name in ("", *_SYSTEM_FOLDERS)
-    if is_system or (home != "/" and os.path.commonpath([real, home]) == real):
-        kind = "one of the system" if is_system else "your own home, or has it in it"
-        raise HomeRefused(
-            f"The state folder {folder} is {kind}, and would be closed to all other users. "
-            f"Set TASKMEM_HOME to a folder of its own, for example {folder / 'taskmem'}."
-        )
 
 
 def _require_own_folder(folder: Path) -> None:

@@ -219,7 +219,8 @@ def _run_all_checks(
     """
     before = dict(environ)
     home = locate_home(environ)
-    yield doctor_rows.check_home(home)
+    home_row = doctor_rows.check_home(home)
+    yield home_row
     settings, row = doctor_rows.check_settings(home, environ)
     yield row
     link, row = doctor_rows.check_daemon(home, before)
@@ -250,8 +251,9 @@ def _run_all_checks(
         yield from answers.failures
     if status is not None and "keeps" in status:
         yield from doctor_rows.check_retention(cast("Mapping[str, Any]", status["keeps"]))
-    yield doctor_rows.check_home_size(home, has_database=not settings.database_url)
-    yield from doctor_rows.check_recordings(home, plugin_host.plugins)
+    if home_row.state is not DoctorState.FAIL:
+        yield doctor_rows.check_home_size(home, has_database=not settings.database_url)
+        yield from doctor_rows.check_recordings(home, plugin_host.plugins)
     found = _Checkup(home, before, status, transport, settings.database)
     yield from _run_plugin_checks(plugin_host, found, proof=proof)
     # Last, as a gateway that was still loading is connected by now, and names its model.

@@ -29,7 +29,13 @@ from openclaw_taskmem.domain.callers import ANY_TRANSPORT
 from openclaw_taskmem.domain.policies import KeepPolicy
 from openclaw_taskmem.domain.retention import describe_full, describe_shared
 from openclaw_taskmem.domain.text.texts import MIB
-from openclaw_taskmem.home import Home, HomeRefused, describe_modeless, keeps_modes
+from openclaw_taskmem.home import (
+    Home,
+    HomeRefused,
+    describe_modeless,
+    keeps_modes,
+    require_no_common_folder,
+)
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from openclaw_taskmem.plugin_host.plugin_host import OUR_DISTRIBUTION, Plugin, PluginHost
 from openclaw_taskmem.settings_report import (
@@ -116,16 +122,17 @@ def check_home(home: Home) -> DoctorRow:
     """Check the state folder before anything else is done."""
     folder = home.folder
     try:
+        require_no_common_folder(folder)
         found = folder.stat()
     except FileNotFoundError:
         return _build_ok_row("home", f"There is no {folder} yet; the daemon makes it.")
-    except OSError as error:
-        return build_fail_row(
-            "home", f"{folder} cannot be seen ({error.strerror}).", _ANOTHER_HOME, _NO_HOME
-        )
+    except (HomeRefused, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else None
+        fault = f"{folder} cannot be seen ({why})." if why else str(error)
+        return build_fail_row("home", fault, _ANOTHER_HOME, _NO_HOME)
     usable = os.access(folder, os.R_OK | os.W_OK | os.X_OK)
-    fault = _find_fault(found, usable=usable)
-    if fault is None:
+    mode_fault = _find_fault(found, usable=usable)
+    if mode_fault is None:
         try:
             home.require_own()
         except HomeRefused as refusal:
@@ -133,7 +140,7 @@ def check_home(home: Home) -> DoctorRow:
                 "home", str(refusal), f"Remove what is not yours. {_ANOTHER_HOME}", _NO_HOME
             )
         return _build_ok_row("home", f"{folder} is yours alone.")
-    what, can_be_closed = fault
+    what, can_be_closed = mode_fault
     if can_be_closed and usable and not keeps_modes(folder):
         return build_fail_row("home", describe_modeless(folder), _ANOTHER_HOME, _NO_HOME)
     cure = f"Run: chmod 700 {folder}" if can_be_closed else _ANOTHER_HOME

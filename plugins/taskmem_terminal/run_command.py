@@ -537,7 +537,8 @@ def run_recorded(name: str, arguments: list[str]) -> int:
             f"pty:{name} still runs; choose another --name, or end it first."
         ) from None
     if not shadow.trouble:
-        click.echo(f"[taskmem] watch it as pty:{name}", err=True)
+        with contextlib.suppress(OSError):  # the disk below stderr is full
+            click.echo(f"[taskmem] watch it as pty:{name}", err=True)
     try:
         session.start()
     except _CannotStart as error:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unicodedata import bidirectional, category
@@ -68,6 +69,12 @@ def test_a_home_that_is_open_to_others_is_closed_by_a_command(home, mode, cure):
     assert row.state is FAIL
     assert f"{mode:04o}" in row.detail
     assert cure in row.cure
+
+
+def test_no_folder_of_the_system_is_told_to_be_closed():
+    row = doctor_rows.check_home(Home(Path("/"), Path("/daemon.sock")))
+    assert (row.state, row.cure) == (FAIL, "Set TASKMEM_HOME to a folder of your own.")
+    assert "one of the system" in row.detail
 
 
 def test_a_home_that_cannot_be_closed_is_not_told_to_chmod(home, monkeypatch):
@@ -806,6 +813,12 @@ def list_rows(monkeypatch, home, checks=(), *, proof=True, **given):
     environ = {**QUIET, "TASKMEM_HOME": str(home.folder), **given}
     clock = SimpleNamespace(now=lambda: datetime.now(UTC))
     return list(doctor._run_all_checks(environ, clock, proof=proof))
+
+
+def test_the_size_of_a_refused_home_is_not_measured(monkeypatch):
+    rows = list_rows(monkeypatch, Home(Path("/"), Path("/daemon.sock")))
+    assert [row.id for row in rows if row.state is FAIL][:2] == ["home", "settings"]
+    assert [row.id for row in rows if row.id.startswith("kept")] == []
 
 
 class Curious:

@@ -64,6 +64,16 @@ def test_piped_input_reaches_the_command_whole():
     assert out.strip() == b"300000"
 
 
+def test_a_full_disk_below_stderr_keeps_no_command_from_running():
+    with (
+        open("/dev/full", "wb") as full,  # noqa: PTH123 - a device
+        start_command("echo", "one", stderr=full) as process,
+    ):
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert out.strip() == b"one"
+    assert about().exit_status == 0
+
+
 def test_a_command_that_is_not_there_is_127_and_a_sentence():
     status, _, err = run_command("no-such-command")
     assert status == 127
