@@ -107,7 +107,9 @@ _DIGITS: Final = (
     r"(?:[eE][-+]?\d{1,3})?"
 )
 _UNITS: Final = r"(?: ?%|[A-Za-zµ°]{1,5}(?:/[A-Za-z]{1,3})?)?"
-_NUMBER: Final = rf"({_DIGITS}){_UNITS}(?![\w%]|[.,:-]\d|/\d+/)"
+_MORE_TIME: Final = r" ?(?:d|h|m|min|s)\b ?\d{1,3} ?(?:h|m|min|s|sec|ms)\b"
+"""Behind the first number of a time such as `1 m 2 s`."""
+_NUMBER: Final = rf"({_DIGITS})(?!{_MORE_TIME}){_UNITS}(?![\w%]|[.,:-]\d|/\d+/)"
 _LINK_BEHIND: Final = re.compile(
     r"[\"'`)\]}]?[ \t]{0,40}"
     r"(?:(?P<bound>[:=](?!>))|(?P<joined>[#~≈→]|=>|->|\.{2,40}|(?:is|at|was)\b)"
@@ -116,6 +118,8 @@ _LINK_BEHIND: Final = re.compile(
     rf"(?:{_NUMBER}|(?P<nothing>(?:nan|inf|null|none)\b))?",
     re.IGNORECASE,
 )
+_OPEN_BRACKET: Final = re.compile(r"[ \t]{1,40}[(\[][ \t]{0,8}[\d.,+-]{1,40} [A-Za-z]")
+"""Behind a counted name: what the number is made of, as in `12 errors (5 fixed, 7 remaining)`."""
 _LEADING_NUMBER: Final = re.compile(
     rf"(?<![\w.,:/$-])({_DIGITS})(?:(?: (?:out )?of | ?/ ?){_DIGITS})?"
     r"(?:%| ?[KMGTP]?i?B)?[ \t]{1,40}[\"'`(\[]?$",
@@ -147,13 +151,13 @@ def _find_number_between(before: str, behind: str) -> float | None:
     follows = _LINK_BEHIND.match(behind)
     assert follows is not None  # noqa: S101 - all of its parts may be missing
     number: str | None = follows[4]
-    if follows["bound"]:
+    if follows["bound"] and (number or behind[follows.end() :].strip() or follows["nothing"]):
         return _read_number(number)
     last = before.rstrip(" \t\"'`([")[-1:]
     leads = _LEADING_NUMBER.search(before) if last.isdigit() or last in "%Bb" else None
     if leads is None or follows["joined"]:
         return _read_number(number)
-    if number is None or follows["parted"]:
+    if number is None or follows["parted"] or _OPEN_BRACKET.match(behind):
         return None if follows["nothing"] else _read_number(leads[1])
     leads_first = _is_number_last(_NO_ROW.split(before)[-1].split()[::-1])
     leads_last = _is_number_last(_NO_ROW.split(behind)[0].split())

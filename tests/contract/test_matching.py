@@ -75,6 +75,24 @@ NUMBERS = [
     ("UNDONE 5", "done", []),
     ("acc@1 75.3", "acc@1", [75.3]),
     ("a loss\n0.3", "loss", []),
+    ("Found 12 errors (5 fixed, 7 remaining).", "errors", [12]),
+    ("Found 12 errors (5 fixed, 7 remaining).", "fixed", [5]),
+    ("found 4 vulnerabilities (2 moderate, 2 high) in 120 packages", "vulnerabilities", [4]),
+    ("Executed 3 tests, with 2 failures (1 unexpected) in 0.041 (0.043) seconds", "failures", [2]),
+    (
+        "Executed 3 tests, with 2 failures (1 unexpected) in 0.041 (0.043) seconds",
+        "unexpected",
+        [1],
+    ),
+    ("Failed:     3, Passed:   382, Duration: 1 m 2 s - Sample.dll", "duration", []),
+    ("Failed:     3, Passed:   382, Duration: 31 s - Sample.dll", "duration", [31]),
+    ("5 issues:", "issues", [5]),
+    ("5 issues: see below", "issues", []),
+    ("Tests with 5 tests in 2 suites failed with 3 issues.", "issues", [3]),
+    ("FAILED (failures=1, errors=2)", "failures", [1]),
+    ("warning: 2 warnings and 1 error generated.", "error", [1]),
+    ("ok | 5 passed | 0 failed (12ms)", "failed", [0]),
+    ("    0 Error(s)", "error", [0]),
 ]
 
 
