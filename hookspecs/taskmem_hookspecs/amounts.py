@@ -79,7 +79,9 @@ _MEASURE_SUFFIX: Final = re.compile(
     r"|reduction|increase|decrease|improvement|off|confident|accurate|similar|identical)\b",
     re.IGNORECASE,
 )
-_STATE_BEHIND: Final = re.compile(r"\s+(?:Running|Ready|Pending|Completed|Healthy|Error|CrashLoop)")
+_STATE_BEHIND: Final = re.compile(
+    r"\s+(?:Running|Ready|Pending|Completed|Healthy|Error|CrashLoop|Container|Init|Terminating)"
+)
 """States of containers behind how many of them are ready."""
 _MOUNT_BEHIND: Final = re.compile(r"\s+/(?:[^\d\s]|\s*$)")
 _EARLY_PHASE: Final = re.compile(
@@ -157,6 +159,8 @@ def _read_amount(line: str) -> Amount | None:
     if not figures:
         return None
     first, *others = figures
+    if first.total and _STATE_BEHIND.match(line, first.end):
+        return None
     behind = line[first.end :]
     percent = first.percent
     if first.total and others:
@@ -168,7 +172,7 @@ def _read_amount(line: str) -> Amount | None:
         percent,
         _name_bar(line[: first.start], behind),
         line,
-        is_weak=first.total == 1 or (bool(first.total) and bool(_STATE_BEHIND.match(behind))),
+        is_weak=first.total == 1,
         is_loop=behind.startswith("|"),
     )
 

@@ -245,7 +245,8 @@ def quote(text: str) -> str:
     for opening, closing in QUOTES.items():
         if opening not in text and closing not in text:
             return f"{opening}{text}{closing}"
-    return f'"{text}"'
+    escaped = text.replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _write_name(name: str) -> str:

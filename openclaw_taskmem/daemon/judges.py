@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -22,6 +22,7 @@ from openclaw_taskmem.domain.conditions.verdicts import (
     JudgeReply,
     WaitFinding,
     build_scheme_refusal,
+    build_sides_refusal,
     combine_replies,
     compute_retry_delay,
     find_unjudged,
@@ -296,31 +297,34 @@ def _find_judged_forms(
 
     Each form is tried with placeholders as its values, such as `exits with 1`.
     """
-    return tuple(
-        form
-        for form, condition in _list_samples()
-        if not find_unjudged(condition, plugin_host.collect_judges(target, condition, reader).found)
-    )
+    forms: list[str] = []
+    for form, sample in _list_samples():
+        judges = plugin_host.collect_judges(target, sample, reader)
+        if judges.refusal is None and not find_unjudged(sample, judges.found):
+            forms.append(form)
+    return tuple(forms)
 
 
 def refuse_unjudged(
     plugin_host: PluginHost,
     target: Target,
     condition: Condition,
-    judges: Sequence[Judge],
+    judges: Judges,
     reader: Reader | None,
 ) -> None:
-    """Refuse sides without a judge, of a plug-in's own scheme, with the forms that are judged.
+    """Refuse sides without a judge, with the forms that are judged for such a target.
 
     Raises:
         ConditionUnclear: A side has no judge.
     """
-    unread = find_unjudged(condition, judges)
-    if not unread or target.scheme in BUILT_IN_SCHEMES:
+    unread = find_unjudged(condition, judges.found)
+    if not unread:
         return
+    forms = _find_judged_forms(plugin_host, target, reader)
+    if target.scheme in BUILT_IN_SCHEMES:
+        raise build_sides_refusal(condition, unread, forms, " ".join(judges.advice))
     advice = plugin_host.collect_judges(target, condition, reader).advice
     reasons = " ".join(reason for reason in advice if reason != describe_no_judge(target))
-    forms = _find_judged_forms(plugin_host, target, reader)
     raise build_scheme_refusal(condition, unread, target.scheme, forms, reasons)
 
 
@@ -332,12 +336,18 @@ def add_forms(
     reader: Reader | None,
 ) -> ConditionUnclear:
     """Add the refused sides, and the forms that are judged, to a refusal that has none."""
-    refusal.details = refusal.details or {
+    if refusal.details:
+        return refusal
+    forms = _find_judged_forms(plugin_host, target, reader)
+    # What the judge advises is a text, which nothing may be able to read here.
+    only = "" if FORMS[0] in forms else f" Here these are judged: {', '.join(forms) or 'none'}."
+    told = ConditionUnclear(f"{refusal}{only}", sides=refusal.sides)
+    told.details = {
         "sides": [condition.sides[i].words for i in refusal.sides if i < len(condition.sides)],
-        "forms": [*_find_judged_forms(plugin_host, target, reader)],
+        "forms": [*forms],
         "suggestion": "",
     }
-    return refusal
+    return told
 
 
 def _list_samples() -> Iterator[tuple[str, Condition]]:

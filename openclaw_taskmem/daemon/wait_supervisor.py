@@ -179,6 +179,7 @@ class WaitSupervisor:
             self._answers.discard(task)
 
     async def _check_target(self, target: Target, condition: Condition) -> TargetPreview:
+        condition = parse_condition(condition.sentence, target.scheme)
         try:
             understood = await self._run_in_thread(self._assign_judges, target, condition)
         except ConditionUnclear:
@@ -212,7 +213,7 @@ class WaitSupervisor:
         if found.refusal is not None:
             raise add_forms(self._plugin_host, target, condition, found.refusal, reader)
         if not found.late:
-            refuse_unjudged(self._plugin_host, target, condition, found.found, reader)
+            refuse_unjudged(self._plugin_host, target, condition, found, reader)
         understood = verdicts.assign_judges(condition, found.found, found.advice, found.late)
         if target.scheme == targets.QUEUE_SCHEME:
             return targets.name_queue_form(understood)
@@ -350,7 +351,8 @@ class WaitSupervisor:
             return await self._watchers.get_watcher(targets.find_target(wait))
 
         async def panel(start: str) -> JudgePanel:
-            target, condition = targets.find_target(wait), parse_condition(wait.wake_when)
+            target = targets.find_target(wait)
+            condition = parse_condition(wait.wake_when, target.scheme)
 
             async def find_judges() -> Judges:
                 return (await self._run_in_thread(self._find_judges, target, condition))[0]

@@ -23,6 +23,7 @@ def wait_judge(target: Target, condition: Condition) -> Judge | None:
     """
     if target.scheme not in ("screen", "window"):
         return None
+    from taskmem_hookspecs.conditions import TextForm
     from taskmem_vision.screen_judge import ScreenJudge, explain_refusal, is_read
 
     for index, side in enumerate(condition.sides):
@@ -31,8 +32,11 @@ def wait_judge(target: Target, condition: Condition) -> Judge | None:
                 raise ConditionUnclear(refusal, sides=(index,))
     if not condition.parsed_sides:
         return None
-    reads = any(is_read(form) for side in condition.sides for form in side.forms)
+    forms = [form for side in condition.sides for form in side.forms]
+    reads = any(map(is_read, forms))
     judge = ScreenJudge(condition, _get_engine() if reads else None)
+    if any(isinstance(form, TextForm) and not is_read(form) for form in forms):
+        judge.advice = "A text needs two letters or digits to be read surely: quote more of it."
     if reads and not judge.reads:
         judge.advice = (
             "Its text could be read by tesseract: install tesseract-ocr (or "

@@ -342,7 +342,9 @@ def test_a_window_is_judged_by_rules(ruling_daemon, screen, wake_when, before, a
     ("wake_when", "said"),
     [
         ("the chart looks good", "the chart looks good"),
-        ("the build fails", 'quote what it shows then: "Build failed" appears'),
+        ("fails", 'quote what it shows then: "Build failed" appears'),
+        ("the build has finished", 'For example: "THE TEXT THAT IT PRINTS" appears'),
+        ('"x" appears', "quote more of it"),
         ("asks for a password", "quote the words of its dialog"),
     ],
 )

@@ -8,7 +8,7 @@ grammar; a test compares the two. Source: docs/origins.md, "Conditions".
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Final, NamedTuple
 
@@ -98,12 +98,24 @@ def _scan_quote(sentence: str, at: int) -> Token | None:
     if closing is None:
         return None
     end = sentence.find(closing, at + 1)
-    while closing in "'’" and 0 <= end < len(sentence) - 1 and sentence[end + 1].isalnum():
+    while 0 <= end < len(sentence) - 1 and not _is_closing(sentence, end, closing):
         end = sentence.find(closing, end + 1)
-    text = sentence[at + 1 : end]
+    text = sentence[at + 1 : end].replace(f"\\{closing}", closing)
     if end < 0 or not text.strip() or "\n" in text:
         return None
     return Token("quote", text, at, end + 1)
+
+
+def _is_closing(sentence: str, at: int, closing: str) -> bool:
+    """Return whether a quotation mark ends its text: apostrophes and escaped ones do not.
+
+    A text may end with a backslash itself: then the marks that follow are pairs.
+    """
+    if closing in "'’" and sentence[at + 1].isalnum():
+        return False
+    if sentence[at - 1] != "\\":
+        return True
+    return not sentence[at + 1].isalnum() and sentence.count(closing, at + 1) % 2 == 0
 
 
 def _scan_regex(sentence: str, at: int) -> Token | None:
@@ -306,6 +318,8 @@ _END_VERBS: Final = _parse_phrases(
     "is finished|is complete|is completed|is closed|has finished|has ended|has exited|"
     "has completed|has stopped|has closed|are done|are over|are finished|have finished"
 )
+_CLOSE_VERBS: Final = _parse_phrases("exits|exit|has exited|closes|is closed|has closed|terminates")
+"""The verbs of those that say that a window closes."""
 _SUCCESS_VERBS: Final = _parse_phrases(
     "succeeds|succeed|passes|pass|exits successfully|ends successfully|"
     "finishes successfully|completes successfully|has succeeded|have passed|"
@@ -374,6 +388,7 @@ _UNITS: Final[Mapping[str, float]] = {
     **dict.fromkeys(("h", "hour", "hours"), 3600.0),
 }
 """Seconds by unit."""
+_PICTURE_SCHEMES: Final = ("window", "screen")
 PERCENT: Final = frozenset(("%", "percent"))
 _NO_NAMES: Final = _parse_phrases(
     "about|above|almost|approaches|approaching|around|at|below|beyond|by|crosses|down|drops|"
@@ -432,15 +447,19 @@ _NAME_WORDS: Final = 4
 """Most words of a number's name."""
 
 
-def parse_condition(sentence: str) -> Condition:
+def parse_condition(sentence: str, scheme: str = "") -> Condition:
     """Parse a sentence into sides, and each side into forms if it has any.
+
+    `scheme` of the target; empty: not known. Of a window or screen, "the build has finished" says
+    what it shows, and not that it closes.
 
     Raises:
         ConditionUnclear: It has too many sides, a value outside its limits, or a regular
         expression that RE2 refuses.
     """
     groups = _split_sides(scan_words(sentence))
-    forms = iter(_share_verbs([part for parts in groups for part in parts]))
+    read = _read_window_part if scheme in _PICTURE_SCHEMES else _read_part
+    forms = iter(_share_verbs([part for parts in groups for part in parts], read))
     sides = [_build_side(sentence, parts, [next(forms) for _ in parts]) for parts in groups]
     merged = _merge_free(sentence, groups, sides)
     if len(merged) > MAX_SIDES or any(len(s.forms) > MAX_SIDES for s in merged):
@@ -535,13 +554,13 @@ def _read_joint(tokens: Sequence[Token], index: int) -> str:
     return words[0] if joins and words != ["or", "more"] else ""
 
 
-def _share_verbs(parts: Sequence[Part]) -> list[Form | None]:
+def _share_verbs(parts: Sequence[Part], read: Callable[[Part], Form | None]) -> list[Form | None]:
     """Read parts as forms, and apply "is gone" to the bare texts before its own.
 
     `"A" and "B" are gone` applies to both, and a bare regex there is free English. So is a bare
     text after `no longer shows "A" or`, for it is ambiguous.
     """
-    forms = [_read_part(part) for part in parts]
+    forms = [read(part) for part in parts]
     for index in reversed(range(len(parts) - 1)):
         form, following = forms[index], forms[index + 1]
         if not _is_bare(parts[index]) or not _is_gone(following):
@@ -621,6 +640,19 @@ def _read_part(tokens: Part) -> Form | None:
         if form is not None and cursor.is_at_end:
             return form
     return None
+
+
+def _read_window_part(tokens: Part) -> Form | None:
+    """Read a part of a condition on a window or screen, where work that ends closes nothing."""
+    form = _read_part(tokens)
+    if not isinstance(form, ExitForm):
+        return form
+    cursor = _Cursor(tokens)
+    cursor.skip_empty()
+    if form.exit == ExitKind.ANY:
+        cursor.take(COMMAND)
+        return form if cursor.take(_CLOSE_VERBS) else None
+    return None if cursor.take(COMMAND) else form
 
 
 def _read_text(cursor: _Cursor) -> Form | None:

@@ -5,6 +5,7 @@ If a side has no judge, the refusal suggests a form. Source: docs/origins.md, "J
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
@@ -126,7 +127,7 @@ def assign_judges(
     if unread and late:
         raise JudgeUnavailable(f"{' '.join(late)} Call again. Nothing was written.")
     if unread:
-        raise build_sides_refusal(condition, unread, " ".join(advice))
+        raise build_sides_refusal(condition, unread, FORMS, " ".join(advice))
     deciders = _find_deciders(condition, judges)
     return tuple(
         UnderstoodSide(
@@ -175,25 +176,43 @@ def add_reader_note(
 
 
 def build_sides_refusal(
-    condition: Condition, unread: Sequence[int], advice: str = ""
+    condition: Condition, unread: Sequence[int], forms: Sequence[str], advice: str = ""
 ) -> ConditionUnclear:
-    """Build the refusal of sides that have no judge, with a suggestion."""
-    suggestion = " or ".join(
-        suggest_form(side.words) if i in unread else str(side)
-        for i, side in enumerate(condition.sides)
-    )
+    """Build the refusal of sides that have no judge, with a suggestion.
+
+    `forms` are those that are judged for the target; empty: none.
+    """
+    suggestion = _suggest_sides(condition, unread, forms)
     named = name_sides(condition, unread)
+    write = f"Write each side as one of these forms: {', '.join(forms)}; join them by or / and."
+    example = f" For example: {suggestion}." if suggestion else ""
     refusal = ConditionUnclear(
-        f"Nobody here can judge {named}. Write each side as one of these forms: "
-        f"{', '.join(FORMS)}; join them by or / and. For example: {suggestion}. "
+        f"Nobody here can judge {named}. {write if forms else ''}{example} "
         f"{advice} Nothing was written.".replace("  ", " ")
     )
     refusal.details = {
         "sides": [condition.sides[i].words for i in unread],
-        "forms": [*FORMS],
+        "forms": [*forms],
         "suggestion": suggestion,
     }
     return refusal
+
+
+def _suggest_sides(condition: Condition, unread: Sequence[int], forms: Sequence[str]) -> str:
+    """Return the condition with forms in place of the sides that have no judge; empty: none."""
+    if not forms:
+        return ""
+    sides = [*map(str, condition.sides)]
+    words = [
+        side
+        if i not in unread
+        else suggest_form(condition.sides[i].words)
+        if FORMS[0] in forms
+        else re.sub(r"\bN\b", "30", forms[0])
+        for i, side in enumerate(sides)
+    ]
+    # What was refused is no way out.
+    return "" if words == sides else " or ".join(words)
 
 
 def build_scheme_refusal(
@@ -209,15 +228,8 @@ def build_scheme_refusal(
     what the judges say of the sides; empty: nothing.
     """
     why = f"Nobody here can judge {name_sides(condition, unread)} of {scheme}: targets"
-    suggestion = ""
+    suggestion = _suggest_sides(condition, unread, forms)
     if forms:
-        words = " or ".join(
-            (suggest_form(side.words) if FORMS[0] in forms else forms[0])
-            if i in unread
-            else str(side)
-            for i, side in enumerate(condition.sides)
-        )
-        suggestion = "" if words == " or ".join(map(str, condition.sides)) else words
         example = f" For example: {suggestion}." if suggestion else ""
         why += f". Their judges take: {', '.join(forms)}; join them by or / and.{example}"
     elif advice:

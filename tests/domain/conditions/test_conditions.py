@@ -42,6 +42,11 @@ from taskmem_hookspecs.conditions import (
 PAGE = Path(__file__).parents[3] / "docs" / "conditions.md"
 
 READ = {
+    r""""\"level\":\"error\"" appears""": ["""`"level":"error"` appears"""],
+    r'''"say \"hi\" now" appears or "b"''': ["""`say "hi" now` appears""", '"b" appears'],
+    r""""C:\" appears or "D:\" appears""": [r""""C:\" appears""", r""""D:\" appears"""],
+    "objects 80 %": ["objects 80 %"],
+    '"Receiving objects" reaches 80 %': ['"Receiving objects" 80 %'],
     '"Build finished"': ['"Build finished" appears'],
     '"Build finished" appears, or the build fails': ['"Build finished" appears', "fails"],
     'shows "A" and "B"': ['"A" appears and "B" appears'],
@@ -218,7 +223,7 @@ def test_a_signal_that_is_read_back_otherwise_is_refused():
 
 def test_a_refusal_shows_the_forms_and_a_way_out():
     condition = parse_condition("the deploy is live, or the build fails")
-    refusal = build_sides_refusal(condition, condition.free)
+    refusal = build_sides_refusal(condition, condition.free, conditions.FORMS)
     assert refusal.details["sides"] == ["the deploy is live"]
     assert refusal.details["suggestion"] == ('"THE TEXT THAT IT PRINTS" appears or fails')
     assert refusal.details["forms"] == [*conditions.FORMS]

@@ -368,8 +368,14 @@ def _spoil(text: str, dice: Random) -> str:
     return dice.choice((text[:at] + "q" + text[at + 1 :], text.upper(), f"{text}x"))
 
 
+_NO_PROGRESS = re.compile(r"Reading (?:package|database|state)|Building dep|\d/\d +[A-Z][a-z]")
+"""What apt counts first, and the pods that kubectl lists."""
+
+
 def _percentages(printed: str) -> Iterator[float]:
     for line in printed.split("\n"):
+        if _NO_PROGRESS.search(line):
+            continue
         words = re.split(r"[^\w.%/,:-]+", line)
         marked = [word for word in words if re.fullmatch(r"\d+(\.\d+)?%", word)]
         marked += [

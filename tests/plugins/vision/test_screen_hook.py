@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
+
 import pytest
 
+import taskmem_terminal.hooks
 import taskmem_vision.hooks
+from openclaw_taskmem.daemon.judges import add_forms, refuse_unjudged
+from openclaw_taskmem.domain.conditions.conditions import FORMS, parse_condition
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import ConditionUnclear, Judge, Target
 from taskmem_hookspecs.testing import ScriptedReader
@@ -80,3 +86,62 @@ def test_a_form_that_the_target_cannot_have_refuses_its_side(engine):
 def test_terminals_are_left_to_others(engine):
     target = Target(scheme="pty", name="build")
     assert wait_judge(target, make_condition(DONE)) is None
+
+
+# --- refusals --------------------------------------------------------------------
+
+
+TARGETS = [SCREEN, WINDOW, *(Target(scheme="pty", name=name) for name in ("job", "file:/log"))]
+READERS = [None, ScriptedReader(), ScriptedReader(sees_pictures=False)]
+SENTENCES = [
+    *(re.sub(r"\bN\b", "3", form) for form in FORMS),
+    *("the build has finished", "the tests pass", FREE, '"x" appears', '"\u2713" appears or exits'),
+]
+
+
+def find_refusal(target, sentence, reader):
+    """Return why a wait would be refused; None: it would not."""
+    modules = (taskmem_terminal.hooks, screen_text_hooks, taskmem_vision.hooks)
+    plugin_host = PluginHost(entries=[], extra=[(each.__name__, each) for each in modules])
+    condition = parse_condition(sentence, target.scheme)
+    judges = plugin_host.collect_judges(target, condition, reader)
+    if judges.refusal is not None:
+        return add_forms(plugin_host, target, condition, judges.refusal, reader)
+    try:
+        refuse_unjudged(plugin_host, target, condition, judges, reader)
+    except ConditionUnclear as refusal:
+        return refusal
+    return None
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_what_a_refusal_offers_is_taken_for_that_target(engine, target):
+    offered = set()
+    for reader, sentence in product(READERS, SENTENCES):
+        refusal = find_refusal(target, sentence, reader)
+        if refusal is None:
+            continue
+        words = {*refusal.details["forms"], refusal.details["suggestion"]} - {"", "plain English"}
+        assert sentence not in words, "what was refused is no way out"
+        offered |= {(re.sub(r"\bN\b", "3", each), reader) for each in words}
+    assert offered
+    assert [each for each in offered if find_refusal(target, *each)] == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "form"),
+    [
+        ("the build has finished", None),
+        ("the job is done", None),
+        ("it finishes", None),
+        ("the tests pass", None),
+        ("it closes", "exits"),
+        ("the window is closed", "exits"),
+        ("exits", "exits"),
+        ("the program exits", "exits"),
+        ("fails", "fails"),
+    ],
+)
+def test_work_that_ends_on_a_window_is_not_its_end(sentence, form):
+    (side,) = parse_condition(sentence, "window").sides
+    assert (str(side) if side.forms else None) == form
