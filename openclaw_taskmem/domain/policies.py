@@ -34,7 +34,11 @@ class OutboxPolicy(Value):
     sends: int = 3
     """How often such a wake is sent in all."""
     per_minute: int = 4
-    """Most messages a minute to one session; OpenClaw defers the sixth turn of a minute."""
+    """Most messages a minute to one session that tell no run to go on."""
+    turns_per_minute: int = 6
+    """Most messages a minute to one session, whatever they tell: each begins a turn."""
+    turns_per_hour: int = 60
+    """Likewise, most an hour."""
     first_retry_seconds: float = 5.0
     longest_retry_seconds: float = 300.0
     claim_seconds: float = 300.0

@@ -75,6 +75,11 @@ class LiveState:
     It counts as heard once the owner calls again, since an answer may be lost on its way.
     `engine/run_handoff.py` keeps it.
     """
+    told_holds: dict[str | None, datetime] = field(default_factory=dict[str | None, datetime])
+    """By session: when its user was last told that turns of it wait for the budget.
+
+    `engine/wakes.py` keeps it.
+    """
     storage: StorageUse = field(default_factory=StorageUse)
     """The size of the database. `engine/retention.py` keeps it."""
 

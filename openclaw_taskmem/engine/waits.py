@@ -102,6 +102,10 @@ def open_wait(
     preview = context.wait_watcher.preview_target(parsed, condition)
 
     def arm(facts: TaskFacts | None, now: datetime) -> Decision[ArmedWait]:
+        if (same := _find_equal_wait(context, asked, caller)) is not None:  # made meanwhile
+            reached = _is_reached(context, WaitFacts(wait=same, task=facts))
+            armed = ArmedWait(wait=same, preview=preview, was=same, reached=reached)
+            return Change(), armed
         wait = Wait(
             wait_id=context.new_id("wait", now),
             task_id=task_id,
@@ -128,6 +132,8 @@ def open_wait(
         return _require_open_task(context, task_id, caller) if task_id else None
 
     def note(armed: ArmedWait) -> None:
+        if armed.was is not None:
+            return
         registrar = Registrar.of_caller(caller, armed.wait.created_at)
         context.live.note_registrar(armed.wait.wait_id, registrar)
         context.live.note_wait(asked, armed.wait.wait_id)

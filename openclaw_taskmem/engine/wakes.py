@@ -14,9 +14,10 @@ from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import AGENT, Unreached
 from openclaw_taskmem.domain.changes import rights
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.wakes import notices, outbox
+from openclaw_taskmem.domain.wakes import notices, outbox, turn_budget
 from openclaw_taskmem.domain.wakes.notices import WakeFacts
 from openclaw_taskmem.domain.wakes.outbox import Delivery, Hold
+from openclaw_taskmem.domain.wakes.turn_budget import Room
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_history import get_session_key
 from taskmem_hookspecs import (
@@ -146,18 +147,12 @@ def _find_due_wakes(context: Context, instant: datetime, holds: Holds) -> Sequen
         limit *= 4
 
 
-def _list_send_times(
-    context: Context, session_key: str | None, since: datetime
-) -> Sequence[datetime]:
-    """Return when messages were sent to a session after `since`, oldest first.
-
-    Wakes with the same `delivery_id` were one message. Resume wakes of runs do not count.
-    """
-    query = WakeQuery(sent_since=since, session_key=session_key)
-    wakes = reversed(context.store.find_wakes(query))
-    counted = [wake for wake in wakes if wake.cause is not WakeCause.RUN]
-    first = {wake.delivery_id or wake.wake_id: wake.sent_at for wake in counted}
-    return sorted(at for at in first.values() if at is not None)
+def _find_room(context: Context, session_key: str | None, now: datetime) -> Room:
+    """Return from when on a session may be sent more."""
+    since = now - turn_budget.HOUR
+    sent = context.store.find_wakes(WakeQuery(sent_since=since, session_key=session_key))
+    messages = turn_budget.list_sent_messages(sent)
+    return turn_budget.find_room(messages, now, context.policies.outbox)
 
 
 def _claim_delivery(
@@ -166,7 +161,7 @@ def _claim_delivery(
     decided = outbox.claim_due_wakes(
         wakes,
         _read_stuck_tasks(context, wakes),
-        _list_send_times(context, session_key, now - outbox.MINUTE),
+        _find_room(context, session_key, now),
         delivery_id=context.new_id("delivery", now),
         now=now,
         policy=context.policies.outbox,
@@ -177,7 +172,22 @@ def _claim_delivery(
     except Conflict:
         # Another daemon claimed them, or the agent acted: look again.
         return None
+    if decided.held:
+        _tell_of_hold(context, decided.held[0], now)
     return delivery
+
+
+def _tell_of_hold(context: Context, held: Wake, now: datetime) -> None:
+    """Tell a session's user, at most once an hour, that what is due there waits for the budget."""
+    told, session = context.live.told_holds, held.session_key
+    if session in told and now - turn_budget.HOUR < told[session] <= now:
+        return
+    facts = context.find_task(held.task_id) if held.task_id else None
+    if facts is None or facts.run is None or held.due_at is None:
+        return
+    told[session] = now
+    notice = notices.build_held_notice(facts.task, facts.run, held.due_at, now)
+    context.commit(Change(events=(notice,)))
 
 
 def _add_wake_line(context: Context, delivery: Delivery) -> Delivery:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from openclaw_taskmem.domain.callers import Caller
 from taskmem_hookspecs import WaitStatus, WakeCause, WakeState
 from tests.support.databases import look
 from tests.support.world import PLAN, World, packet_of
@@ -136,3 +137,14 @@ def test_fail_safe_wake_goes_out_when_no_packet_can_be_built(
     assert packet["status"] == "active"
     assert packet["reason"] == "no updates for 5 minutes and no active wait"
     assert real_world.wakes(WakeState.SENT)
+
+
+@pytest.mark.parametrize(("tasks", "most_bytes"), [(0, 0), (1, 3_400), (20, 10_100)])
+def test_an_idle_night_costs_what_the_docs_say(tasks: int, most_bytes: int) -> None:
+    world = World()
+    caller = Caller(session_key="agent:main:main", host="openclaw")
+    for number in range(tasks):
+        world.register(f"Deploy coursefolio {number}", caller=caller)
+    messages = world.pass_time(8 * 3_600)
+    assert len(messages) == (6 if tasks else 0)
+    assert most_bytes * 0.9 <= sum(len(each.text.encode()) for each in messages) <= most_bytes

@@ -53,6 +53,7 @@ from openclaw_taskmem.domain.text.texts import (
 )
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes.notices import Milestone, NoticeKind
+from openclaw_taskmem.domain.wakes.turn_budget import is_answer_wake
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -192,10 +193,6 @@ def classify_failure(error: str, reason: str | None = None) -> ProviderFailureKi
 # --- wakes of runs ------------------------------------------------------------
 
 
-ANSWER: Final = "answer:"
-"""Prefix of the keys of wakes that carry a user's answer."""
-
-
 def make_wake(
     run: Run,
     wake_id: str,
@@ -249,11 +246,6 @@ def supersede_open_wakes(facts: TaskFacts, *, answers: bool = False) -> tuple[Wa
         if answers or not is_answer_wake(wake)
     )
     return (*dropped, *outbox.settle_registrar_wakes(facts.wakes))
-
-
-def is_answer_wake(wake: Wake) -> bool:
-    """True if a wake carries a user's answer."""
-    return wake.key.startswith(ANSWER)
 
 
 def list_open_run_wakes(facts: TaskFacts) -> Sequence[Wake]:

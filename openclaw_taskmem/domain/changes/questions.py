@@ -21,7 +21,7 @@ from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import RoundCounted, UserAnswered, UserSpoke, apply_events
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import clip, quote_line, quote_step, to_plain_line
-from openclaw_taskmem.domain.wakes import notices
+from openclaw_taskmem.domain.wakes import notices, turn_budget
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
 from taskmem_hookspecs import Change, Event, Run, RunState, Task, TaskFacts, UserQuestion, Wake
 
@@ -130,7 +130,7 @@ def build_answer_change(
     message = lifecycle.build_answer_message(task, answer, now)
     counted = task.model_copy(update={"message_count": task.message_count + 1})
     wake = continuation.make_wake(run, wake_id, _format_answer(task, run, answer), now)
-    wake = wake.model_copy(update={"key": f"{continuation.ANSWER}{wake_id}"})
+    wake = wake.model_copy(update={"key": f"{turn_budget.ANSWER}{wake_id}"})
     in_gateway = sessions.is_own(run.session_key)
     return Change(
         tasks=(counted,),
@@ -146,7 +146,7 @@ def is_answer_delivered(newest: Sequence[Wake], since: datetime) -> bool:
 
     `newest` are the newest wakes of its task.
     """
-    taken = (wake.acknowledged_at for wake in newest if continuation.is_answer_wake(wake))
+    taken = (wake.acknowledged_at for wake in newest if turn_budget.is_answer_wake(wake))
     return any(at is not None and at >= since for at in taken)
 
 
@@ -161,12 +161,12 @@ def build_answer_reminder(
     run = facts.run
     if run is None or run.why != RunReason.ANSWERED or run.limits.idle_rounds:
         return Change()
-    answer_wake = next((wake for wake in newest if continuation.is_answer_wake(wake)), None)
+    answer_wake = next((wake for wake in newest if turn_budget.is_answer_wake(wake)), None)
     if answer_wake is None or not policy.carry_on or continuation.list_open_run_wakes(facts):
         return Change()
     rest = timedelta(seconds=policy.idle_pauses[0])
     wake = continuation.make_wake(run, wake_id, f"{answer_wake.text} {_REPETITION}", now, rest)
-    wake = wake.model_copy(update={"key": f"{continuation.ANSWER}{wake_id}"})
+    wake = wake.model_copy(update={"key": f"{turn_budget.ANSWER}{wake_id}"})
     again = apply_events(run, RoundCounted(idle_rounds=1, said=run.progress.said), now=now)
     return Change(runs=(again.run,), wakes=(wake,))
 

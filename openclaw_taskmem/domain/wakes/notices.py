@@ -21,6 +21,7 @@ from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import (
     clip,
+    format_clock,
     format_count,
     format_short_duration,
     quote_step,
@@ -86,6 +87,8 @@ class NoticeKind(StrEnum):
     """A run still waits for the user."""
     RESUMED = "resumed"
     """A run resumes after an interruption."""
+    HELD = "held"
+    """A run goes on later: its session has had as many turns as we begin."""
     CANCELLED = "cancelled"
     """A task was cancelled."""
     REFUSED = "refused"
@@ -358,6 +361,15 @@ def build_turn_stop(run: Run, session_key: str, now: datetime) -> Event:
 def build_notice(kind: NoticeKind, task: Task, run: Run, line: str, now: datetime) -> Event:
     """Build a notice's log entry."""
     return _build_event(events.NOTICE, task, run, line, now, about=kind)
+
+
+def build_held_notice(task: Task, run: Run, until: datetime, now: datetime) -> Event:
+    """Build the notice that a run goes on later, as its session has had its turns."""
+    line = (
+        f"{format_task_name(task)}: goes on at {format_clock(until, now, seconds=True)}; its agent "
+        "was woken often, and rests so long. Nothing is lost."
+    )
+    return build_notice(NoticeKind.HELD, task, run, line, now)
 
 
 def format_task_name(task: Task) -> str:

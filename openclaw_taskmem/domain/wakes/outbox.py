@@ -22,6 +22,7 @@ from openclaw_taskmem.domain.callers import OWED_STATES, GatewayPresence, is_kep
 from openclaw_taskmem.domain.policies import OutboxPolicy
 from openclaw_taskmem.domain.text.texts import clip, to_plain_line
 from openclaw_taskmem.domain.wakes import packet
+from openclaw_taskmem.domain.wakes.turn_budget import Room
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -136,7 +137,6 @@ def _build_wake(task: Task, key: str, sentences: str, wake_id: str, now: datetim
 # --- deliveries ---------------------------------------------------------------
 
 
-MINUTE: Final = timedelta(minutes=1)
 _KINDS: Final = {
     WakeState.ACKNOWLEDGED: events.WAKE_ACKNOWLEDGED,
     WakeState.SUPERSEDED: events.WAKE_SUPERSEDED,
@@ -165,6 +165,8 @@ class WakeClaim(Value):
     change: Change
     delivery: Delivery | None = None
     """None: send nothing now."""
+    held: tuple[Wake, ...] = ()
+    """Wakes of runs that wait because the session's turns have reached their limit."""
 
 
 def settle_answered(
@@ -212,7 +214,7 @@ def build_settled_events(wakes: Sequence[Wake], now: datetime) -> tuple[Event, .
 def claim_due_wakes(
     due: Sequence[Wake],
     tasks: Mapping[str, Task],
-    sent: Sequence[datetime],
+    room: Room,
     *,
     delivery_id: str,
     now: datetime,
@@ -220,10 +222,9 @@ def claim_due_wakes(
 ) -> WakeClaim:
     """Claim a session's due wakes for one delivery, or close or postpone them.
 
-    `tasks` has the tasks of stuck wakes that can be read; `sent` has when messages went to the
-    session within the last minute. That limit does not apply to wakes of runs. The claim sets each
-    `due_at` to its own end: other daemons leave the wakes alone, and after a crash they are
-    due again.
+    `tasks` has the tasks of stuck wakes that can be read; `room` says from when on the session may
+    be sent more. The claim sets each `due_at` to its own end: other daemons leave the wakes alone,
+    and after a crash they are due again.
     """
     over = tuple(filter(None, (_close_if_stale(wake, tasks) for wake in due)))
     spent = tuple(
@@ -235,15 +236,17 @@ def claim_due_wakes(
     ended = {wake.wake_id for wake in settled}
     open_ = [wake for wake in due if wake.wake_id not in ended]
     log = build_settled_events(settled, now)
-    # Ignore instants in the future: the clock was ahead. A minute ago is over.
-    lately = [at for at in sent if now - MINUTE < at <= now]
-    if len(lately) >= policy.per_minute:
-        free = lately[-policy.per_minute] + MINUTE
-        held = [wake for wake in open_ if wake.cause is not WakeCause.RUN]
-        open_ = [wake for wake in open_ if wake.cause is WakeCause.RUN]
-        settled += tuple(w.model_copy(update={"due_at": free}) for w in held)
+    late = {wake.wake_id: start for wake in open_ if (start := room.find_start(wake)) is not None}
+    held = tuple(
+        wake.model_copy(update={"due_at": late[wake.wake_id]})
+        for wake in open_
+        if wake.wake_id in late
+    )
+    open_ = [wake for wake in open_ if wake.wake_id not in late]
+    settled += held
+    told = tuple(wake for wake in held if wake.cause is WakeCause.RUN)
     if not open_:
-        return WakeClaim(change=Change(wakes=settled, events=log))
+        return WakeClaim(change=Change(wakes=settled, events=log), held=told)
     chosen = _choose_wakes(open_, tasks, policy)
     claimed = tuple(
         wake.model_copy(
@@ -264,6 +267,7 @@ def claim_due_wakes(
             wakes=stored,
             message=stored[0].model_copy(update={"text": _compose_message(stored)}),
         ),
+        held=told,
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 from openclaw_taskmem.domain.policies import OutboxPolicy
 from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.domain.wakes.outbox import WakeClaim
+from openclaw_taskmem.domain.wakes.turn_budget import MINUTE, Room, SentMessage, find_room
 from taskmem_hookspecs import Linkage, TaskStatus, Wake, WakeCause, WakeState
 from taskmem_hookspecs.testing import DAWN, a_task, a_wake
 
@@ -40,8 +41,9 @@ def wait_wake(number: int = 1, **changes: object) -> Wake:
 
 
 def claim(*due: Wake, sent: tuple[datetime, ...] = (), **task: object) -> WakeClaim:
+    room = find_room([SentMessage(at=at, for_run=False) for at in sent], NOW, POLICY)
     return outbox.claim_due_wakes(
-        due, {"task_1": a_task(**task)}, sent, delivery_id="delivery_1", now=NOW, policy=POLICY
+        due, {"task_1": a_task(**task)}, room, delivery_id="delivery_1", now=NOW, policy=POLICY
     )
 
 
@@ -75,7 +77,9 @@ def test_urgent_stuck_task_leads_then_the_longest_idle_one() -> None:
         stuck_wake(wake_id=f"wake_{i}", key=f"k{i}", task_id=f"task_{i}", urgent=i == 1)
         for i in (2, 3, 1)
     ]
-    claimed = outbox.claim_due_wakes(due, tasks, (), delivery_id="d", now=NOW, policy=POLICY)
+    claimed = outbox.claim_due_wakes(
+        due, tasks, Room(None, None), delivery_id="d", now=NOW, policy=POLICY
+    )
 
     assert claimed.delivery is not None
     order = [wake.task_id for wake in claimed.delivery.wakes]
@@ -109,7 +113,7 @@ def test_fifth_message_of_a_minute_is_delayed_until_it_has_room() -> None:
     assert claim(stuck_wake(), sent=sent[1:]).delivery is not None
 
 
-def test_who_is_told_to_go_on_waits_for_no_room() -> None:
+def test_who_is_told_to_go_on_has_room_beyond_alerts() -> None:
     sent = tuple(NOW - timedelta(seconds=s) for s in (50, 40, 30, 20))
     goes_on = wait_wake(wake_id="wake_9", key="run:run_1:1", cause=WakeCause.RUN)
 
@@ -267,7 +271,7 @@ def test_a_failure_does_not_rearm_a_stuck_wake_that_was_sent() -> None:
 
 def test_messages_of_just_a_minute_ago_do_not_count() -> None:
     """Else the wake is put off until now, over and over."""
-    before = (NOW - outbox.MINUTE,) * POLICY.per_minute
+    before = (NOW - MINUTE,) * POLICY.per_minute
 
     assert claim(stuck_wake(), sent=before).delivery is not None
 
