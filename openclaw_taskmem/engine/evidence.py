@@ -17,11 +17,15 @@ from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.tasks import ledger
+from openclaw_taskmem.domain.tasks.artifact_names import (
+    COMMAND_KIND,
+    FILE_KIND,
+    RequiredArtifact,
+    list_all_spellings,
+)
 from openclaw_taskmem.domain.tasks.ledger import CheckedClaim
 from openclaw_taskmem.domain.tasks.path_mentions import find_names
 from openclaw_taskmem.domain.tasks.required_artifacts import (
-    COMMAND_KIND,
-    RequiredArtifact,
     find_artifact_fault,
     list_required_artifacts,
 )
@@ -154,12 +158,18 @@ def verify_required(context: Context, required: RequiredSet, *, asks: bool = Tru
     task, run = required.task, required.run
     boxed = required.boxed
     looker = EvidenceChecker(context, task, run, required.folders, required.folder, boxed=boxed)
-    claimed = (thing.subject for thing in required.artifacts)
+    claimed = (
+        name
+        for thing in required.artifacts
+        if thing.kind == FILE_KIND
+        for name in list_all_spellings(thing.subject)
+    )
     found = looker.find_entries(required.entries, required.message, claimed)
     checked = evidence.excuse_old_files(
         [
-            looker.check(thing, found, hidden=thing in required.hidden)
+            each
             for thing in required.artifacts
+            for each in looker.check(thing, [*found], hidden=thing in required.hidden)
         ]
     )
     entries = looker.add_proved_files(checked, looker.judge(found))

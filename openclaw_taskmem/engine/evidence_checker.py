@@ -1,11 +1,14 @@
 """Check the files of one task that is to be completed."""
-# ruff: noqa: PTH111, PTH117, PTH118, PTH119 - paths are text, as others gave them
+# ruff: noqa: PTH111, PTH117, PTH118, PTH119, PTH120, PTH207 - paths are text, as others gave them
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from itertools import islice
 from typing import Final
@@ -13,9 +16,15 @@ from typing import Final
 from openclaw_taskmem.domain.changes import evidence
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.tasks import ledger, path_mentions, required_artifacts
+from openclaw_taskmem.domain.tasks import artifact_names, ledger, path_mentions, required_artifacts
+from openclaw_taskmem.domain.tasks.artifact_names import (
+    COMMAND_KIND,
+    COMMIT_KIND,
+    ELSEWHERE_KIND,
+    FILE_KIND,
+    RequiredArtifact,
+)
 from openclaw_taskmem.domain.tasks.ledger import CheckedClaim, FileTimes
-from openclaw_taskmem.domain.tasks.required_artifacts import COMMIT_KIND, RequiredArtifact
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.folder_listings import has_file, is_removed_since, list_files
 from openclaw_taskmem.engine.ledger import (
@@ -103,6 +112,7 @@ class EvidenceChecker:
         self.files: list[CheckedClaim] = []
         """The checked files of the ledger."""
         own = (folder,) if folder else ()
+        self._boxed = boxed
         self._roots = own if boxed else (*context.policies.artifact_roots, *own)
         used = (each.path for each in folders)
         self.places = tuple(dict.fromkeys((*own, *used)))
@@ -127,7 +137,7 @@ class EvidenceChecker:
         names, by_command = self._read_agent_names(words, claimed), {path for path, *_ in named}
         for path, entry in entries.items():
             own = not entry.nearby or path in by_command or self._is_made_by_call(entry)
-            if own or not names.isdisjoint(path_mentions.list_tails(path, self.places)):
+            if own or _is_named(path, names, self.places):
                 # The latest call that had begun has probably made the change.
                 before = [call_id for at, call_id, _ in self._calls if at <= entry.at]
                 call_id = entry.call_id or next(reversed(before), None)
@@ -264,7 +274,7 @@ class EvidenceChecker:
         if os.path.lexists(path):
             if entry.change is FileChange.REMOVED:
                 entry = entry.model_copy(update={"change": FileChange.CHANGED})
-            seen = self._check_thing(RequiredArtifact(kind="file", subject=path))
+            seen = self._check_thing(RequiredArtifact(kind=FILE_KIND, subject=path))
             self.files.append(seen)
             return ledger.judge_entry(entry, seen)
         if entry.change is not FileChange.REMOVED and entry.size is None:
@@ -282,31 +292,55 @@ class EvidenceChecker:
     # --- what is to be there -----------------------------------------------
 
     def check(
-        self, thing: RequiredArtifact, entries: Iterable[str], *, hidden: bool = False
-    ) -> CheckedClaim:
-        """Check a required artifact.
+        self, thing: RequiredArtifact, entries: Sequence[str], *, hidden: bool = False
+    ) -> list[CheckedClaim]:
+        """Check a required artifact: one, or all that its text lists.
 
         `hidden`: the caller may not look at it, so it is not checked.
         """
-        if thing.kind == "file":
-            place = self._locate_file(thing.subject, entries)
-            thing = thing.model_copy(update={"subject": place})
-        return self._check_thing(thing, evidence.HIDDEN_COMMAND if hidden else None)
+        if thing.kind != FILE_KIND:
+            return [self._check_thing(thing, evidence.HIDDEN_COMMAND if hidden else None)]
+        read = artifact_names.read_artifact(
+            thing.subject, lambda name: self._find_path(name, entries) is not None
+        )
+        named = [each.model_copy(update={"checksum": thing.checksum}) for each in read]
+        return [self._check_named(each, entries) for each in named]
 
-    def _locate_file(self, name: str, entries: Iterable[str]) -> str:
-        """Return the path of a file that is named without its folder; the name if none exists."""
+    def _check_named(self, thing: RequiredArtifact, entries: Sequence[str]) -> CheckedClaim:
+        if thing.kind != FILE_KIND:
+            hidden = self._boxed and thing.kind == COMMAND_KIND
+            return self._check_thing(thing, evidence.HIDDEN_COMMAND if hidden else None)
+        path, name = self._find_path(thing.subject, entries), thing.subject
+        if path is None and not path_mentions.find_names(name).here and name.split() == [name]:
+            commit = self._check_thing(thing.model_copy(update={"kind": COMMIT_KIND}))
+            if commit.finding.size is not None:  # a branch, or another name that git knows
+                return commit
+        return self._check_thing(thing.model_copy(update={"subject": path or _expand_home(name)}))
+
+    def _find_path(self, name: str, entries: Iterable[str]) -> str | None:
+        """Return the path of a file, also if it is named without its folder; None: none exists."""
         if name.startswith("~/"):
-            return os.path.expanduser(name)
-        ends = path_mentions.list_path_ends(name)
-        made = (path for path in entries if path.endswith(ends))
-        there = (os.path.join(folder, name) for folder in self.places)
-        return next((p for p in (*made, *there) if os.path.lexists(p)), name)
+            paths = [os.path.expanduser(name)]
+        else:
+            ends = path_mentions.list_path_ends(name)
+            made = (path for path in entries if path.endswith(ends))
+            paths = [*made, *(os.path.join(folder, name) for folder in self.places or ("/",))]
+        return next((path for path in paths if self._exists(path)), None)
+
+    def _exists(self, path: str) -> bool:
+        """Tell whether a path, or anything that it matches as a pattern, is where one may look."""
+        if os.path.lexists(path):
+            return self._may_look(path)
+        plain = re.split(r"[*?\[]", path, maxsplit=1)[0]
+        if plain == path or "\0" in path or not self._may_look(os.path.dirname(plain)):
+            return False
+        return next(glob.iglob(path, recursive=True, include_hidden=True), None) is not None
 
     def _check_thing(self, thing: RequiredArtifact, doubt: str | None = None) -> CheckedClaim:
         """Check an artifact; `doubt`: why it is not checked; None: it is."""
         now = self._context.clock.now()
         claim = required_artifacts.make_claim(thing, self._task, self._folder, self._roots, now)
-        if thing.kind == required_artifacts.ELSEWHERE_KIND:
+        if thing.kind == ELSEWHERE_KIND:
             doubt = ELSEWHERE_TEXT
         elif doubt is None and now > self._until:
             doubt = _LATE_TEXT
@@ -350,7 +384,8 @@ class EvidenceChecker:
         found = dict(entries)
         for each in checked:
             path = os.path.join(self._folder or "", each.claim.subject)
-            file = each.claim.kind == "file" and os.path.isabs(path)
+            # Folders and patterns have no checksum; their files are in the ledger.
+            file = each.claim.kind == FILE_KIND and each.finding.checksum and os.path.isabs(path)
             if each.is_proved and file and path not in found:
                 now, size = self._context.clock.now(), each.finding.size
                 new = self._build_entry(path, FileChange.CREATED, now, size)
@@ -409,6 +444,19 @@ class EvidenceChecker:
         """The names in commands that succeeded, such as a file on another machine."""
         found = path_mentions.find_names(*checkpoints.read_successes(self._checkpoints))
         return frozenset((*found.here, *found.elsewhere))
+
+
+def _is_named(path: str, names: frozenset[str], places: Sequence[str]) -> bool:
+    """Tell whether a name, or a pattern, means a file or a folder that it lies in."""
+    tails = frozenset(path_mentions.list_tails(path, places))
+    patterns = (name for name in names if "*" in name)
+    return not names.isdisjoint(tails) or any(
+        fnmatchcase(tail, each) for each in patterns for tail in tails
+    )
+
+
+def _expand_home(name: str) -> str:
+    return os.path.expanduser(name) if name.startswith("~/") else name
 
 
 def _to_unverified(entry: LedgerEntry, why: str) -> LedgerEntry:

@@ -90,7 +90,7 @@ def _verify_commit(claim: Claim) -> Finding:
     if unread:
         raise ClaimUnchecked(f"Git cannot read {format_name(unread[0])}, or is not installed.")
     places = " or ".join(format_name(each) for each in repositories[:3])
-    if any(_is_unsure(repository, name, until) for repository in repositories):
+    if _is_unsure(repositories[0], name, until):
         raise ClaimUnchecked(
             f"No {shown} is in {places}, as far as is known here: it may be on the remote, or "
             "older than what was cloned."

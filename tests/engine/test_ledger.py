@@ -404,6 +404,25 @@ def test_what_an_agent_says_of_its_work_is_told_as_its_words(session: Session) -
     assert session.lines[-1] == line
 
 
+@pytest.mark.parametrize(
+    "named",
+    ["`made/a.md`", "made/a.md:12", "[it](made/a.md)", "made/", "made/*.md", "made/a.md, x.md"],
+)
+def test_an_artifact_counts_as_made_however_it_is_named(
+    session: Session, workspace: Path, named: str
+) -> None:
+    owner = Owner(role="agent", process="1:1")
+    relay = Caller(process="1:1", owner=owner, folder=str(workspace))
+    task = session.world.register(caller=relay)
+    for name in ("made/a.md", "x.md"):
+        write_fresh(workspace / name)
+    given = {"task_id": task, "status": "completed", "artifacts": [named]}
+    answer = session.world.call("task_update", relay, **given)
+    assert changes_by_path(answer, workspace)["made/a.md"] == ("created", "proved")
+    assert set(changes_by_path(answer, workspace)) <= {"made/a.md", "x.md"}
+    assert answer["unverified"] == []
+
+
 # --- what cannot be proved ------------------------------------------------------
 
 

@@ -97,11 +97,12 @@ class Commands:
         return self if kind == "command" else None
 
 
+@pytest.mark.parametrize("text", ["command:okbuild", "`command:okbuild`", "#7, command:okbuild"])
 @pytest.mark.parametrize("named", ["artifacts", "metadata"])
-def test_no_command_of_others_proves_a_sandboxed_agents_task(named: str) -> None:
+def test_no_command_of_others_proves_a_sandboxed_agents_task(named: str, text: str) -> None:
     policy = LookPolicy(roots=("/home/all",))
     world = World(plugins=[("commands", Commands())], looks=policy)
-    things = {"artifacts": ["command:okbuild"]}
+    things = {"artifacts": [text]}
     given = {"name": "Deploy", "plan": ["Build"]}
     more, proof = ({"metadata": things}, {}) if named == "metadata" else ({}, things)
     task_id = world.call("task_register", AGENT, **given, **more)["task_id"]

@@ -16,8 +16,8 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.changes.task_update import Acceptance, UpdateResult
 from openclaw_taskmem.domain.tasks import ledger
+from openclaw_taskmem.domain.tasks.artifact_names import COMMAND_KIND, COMMIT_KIND
 from openclaw_taskmem.domain.tasks.ledger import CheckedClaim
-from openclaw_taskmem.domain.tasks.required_artifacts import COMMAND_KIND, COMMIT_KIND
 from openclaw_taskmem.domain.text.texts import (
     format_count,
     format_step_numbers,

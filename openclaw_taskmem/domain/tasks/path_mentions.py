@@ -12,6 +12,7 @@ from taskmem_hookspecs import (
 
 _TOKEN: Final = re.compile(r"[^\s\"'`«»“”„‘’<>|*?()\[\]{},;!=，。；、！？：（）「」『』【】…]+")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_FILE_HOST: Final = re.compile(r"(?i)file://(?!localhost/|127\.0\.0\.1/)[^/]+/")
 _HOST: Final = re.compile(r"[\w.@-]+:[/~]")
 _LINE_NUMBER: Final = re.compile(r"(?::\d+)+$")
 _FILE_SUFFIX: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,5}(?![A-Za-z0-9])")
@@ -63,8 +64,8 @@ def find_hashes(text: str) -> tuple[str, ...]:
 
 
 def is_elsewhere(name: str) -> bool:
-    """True if a name has a host or a scheme, except `file:///`."""
-    if name.startswith("file:///"):
+    """True if a name has a host or a scheme, except `file:` on this machine."""
+    if name[:5].lower() == "file:" and not _FILE_HOST.match(name):
         return False
     return bool(_SCHEME.match(name) or _HOST.match(name))
 

@@ -9,12 +9,17 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
-from urllib.parse import unquote
 
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain.tasks import lifecycle
-from openclaw_taskmem.domain.tasks.path_mentions import is_elsewhere, list_path_ends
+from openclaw_taskmem.domain.tasks.artifact_names import (
+    FILE_KIND,
+    RequiredArtifact,
+    parse_artifact,
+    strip_wrapping,
+)
+from openclaw_taskmem.domain.tasks.path_mentions import list_path_ends
 from openclaw_taskmem.domain.text.texts import (
     quote_line,
     to_plain_line,
@@ -22,31 +27,15 @@ from openclaw_taskmem.domain.text.texts import (
 from taskmem_hookspecs import (
     Claim,
     Task,
-    Value,
 )
 
 MOST_ARTIFACTS: Final = 200
 """Most artifacts that are checked for one task; more are refused."""
 
 _SUM: Final = re.compile(r"[0-9a-f]{64}")
-_URL: Final = re.compile(r"(?i)https?://")
+_SUBJECT_KEYS: Final = ("subject", "path", "file", "file_path", "url", "uri", "name")
 _HOME: Final = re.compile(r"(?:/var)?/home/[^/]+/|/Users/[^/]+/|/root/")
 """Folders that `~/` may mean."""
-COMMAND_KIND: Final = "command"
-"""Kind of a recorded command."""
-COMMIT_KIND: Final = "commit"
-"""Kind of a commit, a branch or a tag of the task's repository."""
-ELSEWHERE_KIND: Final = "elsewhere"
-"""Kind of an artifact on another machine or service; no verifier checks it."""
-
-
-class RequiredArtifact(Value):
-    """An artifact that must exist."""
-
-    kind: str
-    subject: str
-    checksum: str | None = None
-    """In lower case without `sha256:` if valid, else as given; see `find_artifact_fault`."""
 
 
 def list_required_artifacts(task: Task, given: Sequence[str] = ()) -> tuple[RequiredArtifact, ...]:
@@ -55,7 +44,7 @@ def list_required_artifacts(task: Task, given: Sequence[str] = ()) -> tuple[Requ
     `given` are named by the caller, and replace those of the metadata with the same end of the
     path.
     """
-    own = [_parse_required_artifact(each) for each in given]
+    own = [parse_artifact(each) for each in given]
     listed = [_resolve_subject(each, own) for each in read_metadata_artifacts(task.metadata)]
     return tuple(dict.fromkeys((*listed, *own)))
 
@@ -76,22 +65,6 @@ def find_artifact_fault(things: Sequence[RequiredArtifact]) -> str | None:
                 "SHA-256; give its 64 hexadecimal digits, or leave it out."
             )
     return None
-
-
-def _parse_required_artifact(text: str) -> RequiredArtifact:
-    """Parse an artifact: a URL, a recorded command, a file, or something on another machine.
-
-    A file may be a path or a URL of this machine, `file:///work/a.md`.
-    """
-    text = text.strip()
-    if _URL.match(text):
-        return RequiredArtifact(kind="url", subject=text)
-    kind, _, rest = text.partition(":")
-    if kind in (COMMAND_KIND, "pty") and rest:
-        return RequiredArtifact(kind=COMMAND_KIND, subject=rest)
-    if is_elsewhere(text):
-        return RequiredArtifact(kind=ELSEWHERE_KIND, subject=text)
-    return RequiredArtifact(kind="file", subject=_parse_path(text))
 
 
 def read_metadata_artifacts(metadata: Mapping[str, JsonValue]) -> tuple[RequiredArtifact, ...]:
@@ -119,26 +92,18 @@ def make_claim(
 
 def _parse_item(item: JsonValue) -> RequiredArtifact | None:
     if isinstance(item, str) and item.strip():
-        return _parse_required_artifact(item)
+        return parse_artifact(item)
     if not isinstance(item, dict):
         return None
-    subject, kind = item.get("subject") or item.get("path"), item.get("kind", "file")
-    checksum = item.get("checksum", item.get("sha256"))
-    if not isinstance(subject, str) or not isinstance(kind, str) or not subject.strip():
+    subject = next((item[key] for key in _SUBJECT_KEYS if item.get(key)), None)
+    kind, checksum = item.get("kind"), item.get("checksum", item.get("sha256"))
+    if not isinstance(subject, str) or not subject.strip():
         return None
-    if kind == "file":
-        subject = _parse_path(subject)
-        kind = ELSEWHERE_KIND if is_elsewhere(subject) else kind
     proof = "" if checksum is None else str(checksum).strip().lower()
-    return RequiredArtifact(
-        kind=kind, subject=subject, checksum=proof.removeprefix("sha256:") or None
-    )
-
-
-def _parse_path(text: str) -> str:
-    if not text.startswith("file:///"):
-        return text
-    return unquote(text.removeprefix("file://"))
+    named = {"checksum": proof.removeprefix("sha256:") or None}
+    if isinstance(kind, str) and kind != FILE_KIND:
+        return RequiredArtifact(kind=kind, subject=subject, **named)
+    return parse_artifact(subject).model_copy(update=named)
 
 
 def _resolve_subject(
@@ -146,7 +111,8 @@ def _resolve_subject(
 ) -> RequiredArtifact:
     """Replace an artifact's subject with the matching one that the caller named."""
     for one in given:
-        if one.kind == thing.kind and _is_named_in_full(thing.subject, one.subject):
+        planned, named = strip_wrapping(thing.subject), strip_wrapping(one.subject)
+        if one.kind == thing.kind and _is_named_in_full(planned, named):
             return thing.model_copy(update={"subject": one.subject})
     return thing
 

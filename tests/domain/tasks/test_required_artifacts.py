@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
+from openclaw_taskmem.domain.tasks.artifact_names import ELSEWHERE_KIND, RequiredArtifact
 from openclaw_taskmem.domain.tasks.required_artifacts import (
-    ELSEWHERE_KIND,
     MOST_ARTIFACTS,
-    RequiredArtifact,
     find_artifact_fault,
     list_required_artifacts,
     read_metadata_artifacts,
@@ -95,6 +94,7 @@ def test_a_file_may_be_named_by_its_url(key: str | None, subject: str, path: str
         ("~/app/config.toml", "/Users/alex/app/config.toml"),
         ("~/app/config.toml", "/root/app/config.toml"),
         ("/work/Report Final.docx", "/work/Report Final.docx"),
+        ("`report.md`", '"/work/out/report.md"'),
     ],
 )
 def test_a_whole_path_stands_for_what_the_plan_names(planned: str, given: str) -> None:
@@ -127,6 +127,14 @@ def test_what_has_a_host_or_a_scheme_is_elsewhere(key: str | None, subject: str)
     [thing] = read_metadata_artifacts({"artifacts": [made]})
 
     assert (thing.kind, thing.subject) == (ELSEWHERE_KIND, subject)
+
+
+@pytest.mark.parametrize("key", ["path", "file", "file_path", "url", "uri", "name", "subject"])
+def test_an_object_is_read_as_its_text_would_be(key: str) -> None:
+    named: JsonValue = [{key: "https://acme.example/a"}, {key: "command:build"}]
+
+    things = read_metadata_artifacts({"artifacts": named})
+    assert [each.kind for each in things] == ["url", "command"]
 
 
 def test_given_full_path_replaces_the_matching_path_of_the_task() -> None:
