@@ -12,7 +12,7 @@ https://github.com/fluent/fluent-bit/issues/375 and https://github.com/rsyslog/r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2s
 from typing import Final, NamedTuple, Protocol, Self
 
@@ -25,6 +25,8 @@ TAIL_BYTES: Final = 16_384
 """Bytes before a place that are kept in memory, to find them again in a trimmed file."""
 _LINE_BYTES: Final = 4_096
 _CHUNK_BYTES: Final = 1 << 20
+_MOST_LINE_ENDS: Final = 200_000
+"""Line ends in a file at which its text is compared with what was shown before a restart."""
 _BLANKS: Final = b" \t\r\n\0"
 _NEAR_LINES: Final = 20
 """Lines before a line of which a quarter must be alike for it to be the same line."""
@@ -47,6 +49,11 @@ class Content(Stream, Protocol):
     @property
     def changed_ns(self) -> int:
         """When it was last written, in nanoseconds."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Its length; `end` is less where zeros stand behind the text."""
         ...
 
 
@@ -232,7 +239,8 @@ def _read_on(content: Content, seen: SeenFile, tail: bytes) -> Part:
     """Return a file that had this number before, from where it is new."""
     shown, end = seen.position.shown, content.end
     if end >= shown and _is_same_text(content, seen):
-        if end == shown and seen.changed_ns not in (0, content.changed_ns):
+        is_written = end == shown and seen.changed_ns not in (0, content.changed_ns)
+        if is_written and content.size == end:
             return _begin(content)  # the same text was written once more
         return Part(content, seen.position, seen.begin)
     if not tail:
@@ -261,22 +269,23 @@ def _find_last_bytes(now: Content, seen: SeenFile) -> int | None:
     size = min(_PRINT_BYTES, seen.position.shown - seen.rest)
     if not size or not seen.last:
         return None
-    ends = (end for end in _list_line_ends(now) if end >= size)
-    known = (end for end in ends if _hash(now.read(end - size, size)) == seen.last)
+    data = now.read(0, 8 * _CHUNK_BYTES)
+    ends = (end for end in _list_line_ends(data) if end >= size)
+    known = (end for end in ends if _hash(data[end - size : end]) == seen.last)
     if size < _PRINT_BYTES:  # they are whole lines
-        known = (end for end in known if end == size or now.read(end - size - 1, 1) == b"\n")
+        known = (end for end in known if end == size or data[end - size - 1 : end - size] == b"\n")
     return next((min(end + seen.rest, now.end) for end in known), None)
 
 
-def _list_line_ends(content: Content) -> Sequence[int]:
-    """List the offsets after each line end in the first part of a file, and the file's end."""
-    data = content.read(0, 8 * _CHUNK_BYTES)
-    ends: list[int] = []
+def _list_line_ends(data: bytes) -> Iterator[int]:
+    """Yield the offsets after the first line ends of a text, and its end."""
     at = data.find(b"\n")
-    while at >= 0:
-        ends.append(at + 1)
+    for _ in range(_MOST_LINE_ENDS):
+        if at < 0:
+            break
+        yield at + 1
         at = data.find(b"\n", at + 1)
-    return [*ends, len(data)]
+    yield len(data)
 
 
 # --- files that hold old text in another place ---------------------------------------------

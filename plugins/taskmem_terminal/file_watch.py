@@ -263,14 +263,17 @@ BACK_SECONDS: Final = 1.0
 _MOST_OPEN_FILES: Final = 4
 """How many files stay open: the current one, and older ones that are still written."""
 _MOST_NAMES: Final = 5
-_MOST_MEMORIES: Final = 256
+_MOST_MEMORIES: Final = 64
 """Places of which the bytes before them are kept in memory."""
+_MOST_LATER_FILES: Final = 16
+"""Rotated files that are read at most after a look, the newest."""
 _FEWEST_ZEROS: Final = 16
 """Zeros at the end of a file that are no text; fewer may be part of a letter in UTF-16."""
+_MOST_ZEROS: Final = 64 << 20
+"""Zeros at the end of a file that are read to find its text; a file with more ends with them."""
 _CHUNK_BYTES: Final = 1 << 20
-_ARCHIVE_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".Z", ".zip")
-_ROTATION: Final = re.compile(r"[-._][-._0-9TZ]+")
-"""Matches a number or a date between a rotated log's name and its suffix."""
+_ROTATION: Final = re.compile(r"[-._][-._0-9TZ]+|[-._](?:old|prev|previous|last)")
+"""Matches a number, a date or a word behind a rotated log's name, or before its suffix."""
 _FILE_OPTIONS: Final = ReadOptions()
 
 
@@ -286,50 +289,47 @@ class _OpenFile:
         """Size and time of the file when its text was measured, and its end; None: never."""
 
     @property
-    def end(self) -> int:
-        return os.fstat(self.handle).st_size
-
-    @property
-    def changed_ns(self) -> int:
-        return os.fstat(self.handle).st_mtime_ns
-
-    @property
     def has_name(self) -> bool:
         return os.fstat(self.handle).st_nlink > 0
 
     def read(self, at: int, size: int) -> bytes:
         return os.pread(self.handle, size, at) if size > 0 else b""
 
-    def find_text_end(self) -> int:
+    def find_text_end(self, size: int, changed_ns: int) -> int:
         """Return the offset after the last text: zeros at the end are written over later.
 
         Files are preallocated so, and a file on NFS is long before its content comes.
         """
-        key = (self.end, self.changed_ns)
-        if self._text_end is None or self._text_end[0] != key:
-            self._text_end = (key, self._measure_text())
+        if self._text_end is None or self._text_end[0] != (size, changed_ns):
+            self._text_end = ((size, changed_ns), self._measure_text(size))
         return self._text_end[1]
 
-    def _measure_text(self) -> int:
-        size = end = self.end
+    def _measure_text(self, size: int) -> int:
         if self.read(max(0, size - _FEWEST_ZEROS), _FEWEST_ZEROS).strip(b"\0"):
             return size
-        while end > 0:
-            begin = max(0, end - _CHUNK_BYTES)
-            data = self.read(begin, end - begin).rstrip(b"\0")
-            if data:
-                return begin + len(data)
+        end, step, zeros = size, _CHUNK_BYTES, 0
+        while end > 0 and zeros < _MOST_ZEROS:
+            begin = max(0, end - step)
+            if self.skip_hole(begin) >= end:
+                step *= 2
+            else:
+                begin = max(begin, end - _CHUNK_BYTES)
+                data = self.read(begin, end - begin).rstrip(b"\0")
+                if data:
+                    return begin + len(data)
+                step, zeros = _CHUNK_BYTES, zeros + end - begin
             end = begin
-        return 0
+        return size if end else 0
 
     def skip_hole(self, at: int) -> int:
         """Return the offset of the next data from an offset on, or the file's end."""
-        if at >= self.end:
+        size = os.fstat(self.handle).st_size
+        if at >= size:
             return at
         try:
             return os.lseek(self.handle, at, os.SEEK_DATA)
         except OSError as error:
-            return self.end if error.errno == errno.ENXIO else at
+            return size if error.errno == errno.ENXIO else at
 
 
 class _Snapshot:
@@ -340,8 +340,10 @@ class _Snapshot:
     def __init__(self, file: _OpenFile) -> None:
         self._file = file
         self.inode = file.inode
-        self.changed_ns = file.changed_ns
-        self.end = file.find_text_end()
+        # One look: a write between two would pass for a rewritten file.
+        status = os.fstat(file.handle)
+        self.size, self.changed_ns = status.st_size, status.st_mtime_ns
+        self.end = file.find_text_end(self.size, self.changed_ns)
 
     def read(self, at: int, size: int) -> bytes:
         return self._file.read(at, min(size, self.end - at))
@@ -558,7 +560,7 @@ class FileWatch:
                     if status.st_mtime_ns > written_ns:
                         found.append((status.st_mtime_ns, entry.path))
         later: list[_OpenFile] = []
-        for _, path in sorted(found):
+        for _, path in sorted(found)[-_MOST_LATER_FILES:]:
             with contextlib.suppress(OSError, NotAllowed):
                 later.append(self._open(path))
         return later
@@ -604,11 +606,10 @@ class FileWatch:
 def is_rotated_name(name: str, log: str) -> bool:
     """Return True if a file with this name may be a log of another, rotated and not compressed."""
     stem, dot, suffix = log.rpartition(".")
-    if name == log or name.endswith(_ARCHIVE_SUFFIXES):
-        return False
-    middle = name.removeprefix(stem).removesuffix(dot + suffix)
-    is_numbered = name.startswith(stem) and _ROTATION.fullmatch(middle) is not None
-    return name.startswith(log) or (bool(stem) and is_numbered)
+    ways = [name.removeprefix(log)] if name.startswith(log) else []
+    if stem and name.startswith(stem) and name.endswith(dot + suffix):
+        ways.append(name[len(stem) :].removesuffix(dot + suffix))
+    return any(map(_ROTATION.fullmatch, ways))
 
 
 def _check_path(name: str, within: tuple[str, ...] | None) -> Path:

@@ -208,7 +208,7 @@ _MOST_HINTS: Final = 4
 """Maximum number of lines below a menu, such as the keys that it takes."""
 _FRAME: Final = re.compile(r"^\s*[│┃║|]|[│┃║|]\s*$|^[\s╭╮╰╯┌┐└┘─━═]+$")
 """The border of a box around a menu."""
-_CHOICE: Final = re.compile(r"(\s*[❯›▸▶→➤>»]?\s+)(?:\d{1,2}[.)] +)?(\w+)")
+_CHOICE: Final = re.compile(r"( *(?:[❯›▸▶→➤>»] +)?)(?:\d{1,2}[.)] +)?(\w+)")
 """A menu's option: its indentation with the pointer, perhaps a number, and its first word."""
 _HEADING: Final = re.compile(
     r"[?:]\s*(?:\[[^\[\]\n]{0,80}\]|\([^()\n]{0,80}\))?\s*$|^\s*(?:[?◆◈]|\[\?\]) +\S"
@@ -375,17 +375,22 @@ def _list_options(screen: str) -> list[str]:
     A menu has a line that ends like a question, and below it at least two lines that are indented
     alike, exactly one of them with a pointer.
     """
-    rows = [row for line in screen.split("\n") if (row := _FRAME.sub("", line).rstrip())]
+    lines = (line[:_LINE_END] for line in screen.split("\n"))
+    rows = [row for line in lines if (row := _FRAME.sub("", line).rstrip())]
     for end in range(len(rows), max(1, len(rows) - _MOST_HINTS) - 1, -1):
         options: list[re.Match[str]] = []
         for row in reversed(rows[:end]):
             option = _CHOICE.match(row)
-            if option is None or (options and option.end(1) != options[0].end(1)):
+            width = options[0].end(1) if options else 0
+            if option is None or not option[1] or width not in (0, option.end(1)):
                 break
             options.append(option)
-        pointers = [option for option in options if option[1].strip()]
+        pointers = [pointer for option in options if (pointer := option[1].strip())]
         heading = "".join(rows[end - len(options) - 1 : end - len(options)])
-        if len(options) > 1 and len(pointers) == 1 and _HEADING.search(heading):
+        if len(options) < 2 or len(pointers) != 1 or not _HEADING.search(heading):  # noqa: PLR2004
+            continue
+        # A list of files may have a ">", too; a menu of that form has a line of keys below.
+        if pointers[0] != ">" or not heading.endswith(":") or end < len(rows):
             return [option[2] for option in options]
     return []
 

@@ -20,6 +20,7 @@ import struct
 import termios
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -139,13 +140,13 @@ def _look_up_echo(device: int) -> bool | None:
 
 def _is_read(leader: _Process) -> bool | None:
     """Return whether a process of the leader's group is blocked in reading its terminal."""
-    found = leader.is_reading()
-    if found:
-        return True
-    answers = {found, *(process.is_reading() for process in _list_group(leader))}
-    if True in answers:
-        return True
-    return None if None in answers else False
+    answer: bool | None = False
+    for process in chain((leader,), _list_group(leader)):
+        reads = process.is_reading()
+        if reads:
+            return True
+        answer = None if reads is None else answer
+    return answer
 
 
 def _list_group(leader: _Process) -> Iterator[_Process]:

@@ -41,6 +41,10 @@ class File:
     def end(self) -> int:
         return len(self.data.rstrip(b"\0")) if self.data.endswith(bytes(16)) else len(self.data)
 
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
     def read(self, at: int, size: int) -> bytes:
         return self.data[at : at + size]
 

@@ -227,6 +227,61 @@ async def test_a_hole_that_a_truncation_left_is_skipped(log):
     assert watcher.looks < 5
 
 
+async def test_zeros_that_are_added_behind_old_text_are_no_text(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        os.truncate(log, 1_000)
+        frame = await watcher.look()
+    assert (frame.text, frame.tail) == ("", "")
+
+
+async def test_a_huge_hole_at_the_end_is_not_read(log, monkeypatch):
+    reads = []
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda *given: reads.append(given) or read(*given))
+    os.truncate(log, 1 << 40)
+    async with watch_terminal(f"file:{log}") as watcher:
+        assert (await watcher.watch.here()).tail == "old 1\nold 2"
+    assert len(reads) < 100
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("app.log.1", True),
+        ("app.log-20261129", True),
+        ("app.log.2026-11-29T10", True),
+        ("app-2026-11-29.log", True),
+        ("app.1.log", True),
+        ("app.log.old", True),
+        ("app.log", False),
+        ("app.log.err", False),
+        ("app.log.1.gz", False),
+        ("app.logs", False),
+        ("application.log", False),
+    ],
+)
+def test_a_rotated_log_has_a_number_or_a_date_behind_its_name(name, expected):
+    assert file_watch.is_rotated_name(name, "app.log") is expected
+
+
+def test_a_longer_name_is_no_rotated_log():
+    assert not file_watch.is_rotated_name("output.txt", "out")
+    assert file_watch.is_rotated_name("out.1", "out")
+
+
+async def test_of_many_rotated_files_the_newest_are_read(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        log.unlink()
+        for number in range(40):
+            path = log.with_name(f"app.log.{number}")
+            path.write_text(f"rotated {number};\n")
+            os.utime(path, ns=(0, 2**62 + number))
+        log.write_text("new\n")
+        await watcher.until_seen("new")
+    assert "rotated 24;" in watcher.seen
+    assert "rotated 23;" not in watcher.seen
+
+
 async def test_a_place_of_version_0_1_goes_on(log):
     async with watch_terminal(f"file:{log}") as watcher:
         place = watcher.place

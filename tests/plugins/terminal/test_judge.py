@@ -450,6 +450,8 @@ NO_MENUS = [
     "> build\n  step 1\n",
     "Choose:\n> Strawberry\n  Banana\n" + "working\n" * 5,
     "Usage?\n  --all\n  --none\n",
+    "Compiling:\n  > src/a.ts\n    src/b.ts\n",
+    "Which?\n" + " " * 30_000 + "-\n",
 ]
 
 
