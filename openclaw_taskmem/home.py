@@ -104,6 +104,7 @@ class Home(NamedTuple):
                 "Set TASKMEM_HOME to a folder whose name is."
             ) from error
         require_no_common_folder(self.folder)
+        _require_replaced_names(self.folder)
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             _require_own_folder(self.folder)
             is_open = self.folder.stat().st_mode & 0o011
@@ -246,6 +247,10 @@ def build_own_command(home: Home) -> str:
 
 
 def _make_absolute(path: str, environ: Mapping[str, str]) -> Path:
+    # Hosts replace nothing in the variables that their settings name.
+    for written in ("$HOME", "${HOME}"):
+        if path == written or path.startswith(f"{written}/"):
+            path = f"~{path.removeprefix(written)}"
     if path == "~" or path.startswith("~/"):
         path = (environ.get("HOME") or os.path.expanduser("~")) + path[1:]  # noqa: PTH111 (Path("~") raises where there is no home)
     return Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111 (Path has no call that drops ".." without following links)
@@ -299,6 +304,19 @@ def _is_anothers(folder: Path) -> bool:
     with suppress(OSError):
         return folder.lstat().st_uid != os.geteuid()
     return False
+
+
+def _require_replaced_names(folder: Path) -> None:
+    """Refuse a new folder in whose path a variable or a user's name was not replaced.
+
+    It would be made in the working folder, another one in each project.
+    """
+    left = [part for part in folder.parts if part.startswith(("$", "~", "%")) and len(part) > 1]
+    if left and not folder.exists():
+        raise HomeRefused(
+            f"In the state folder {folder}, nothing took the place of {left[0]}. Set TASKMEM_HOME "
+            "to the whole path."
+        )
 
 
 def _require_own_folder(folder: Path) -> None:

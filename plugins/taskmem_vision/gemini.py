@@ -237,7 +237,8 @@ def _make_client(secret: str, address: str) -> httpx.AsyncClient:
     It uses the proxy that the environment has for HTTPS.
 
     Raises:
-        ReaderUnavailable: That is no HTTP proxy; for SOCKS httpx needs another package.
+        ReaderUnavailable: That is no HTTP proxy (for SOCKS httpx needs another package), or the
+            certificates that the environment names cannot be read.
     """
     import httpx
 
@@ -247,6 +248,11 @@ def _make_client(secret: str, address: str) -> httpx.AsyncClient:
     address = str(httpx.URL(address))
     try:
         return httpx.AsyncClient(base_url=address, headers=headers, timeout=None)  # noqa: S113
+    except OSError as error:
+        raise ReaderUnavailable(
+            f"The certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read "
+            f"({error.strerror}); correct or remove it, then run: taskmem daemon restart."
+        ) from None
     except (ImportError, ValueError, httpx.InvalidURL):
         # httpx builds a client for each proxy, also for one that would not be used.
         proxy = getproxies().get("https", "")

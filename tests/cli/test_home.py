@@ -1,4 +1,5 @@
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -56,6 +57,20 @@ def test_the_users_home_is_known_without_a_variable():
 @pytest.mark.parametrize(("written", "meant"), [("~", "/d"), ("~/x", "/d/x"), ("~/x/../y", "/d/y")])
 def test_a_tilde_is_the_home_of_the_environment_that_is_given(written, meant):
     assert find_home({"TASKMEM_HOME": written, "HOME": "/d"}).folder == Path(meant)
+
+
+@pytest.mark.parametrize("written", ["$HOME/x", "${HOME}/x"])
+def test_a_home_that_a_hosts_settings_do_not_replace_is_known(written):
+    assert find_home({"TASKMEM_HOME": written, "HOME": "/d"}).folder == Path("/d/x")
+
+
+@pytest.mark.parametrize("name", ["$XDG_DATA_HOME", "~nobody-known", "${workspaceFolder}", "%APP%"])
+def test_a_name_that_nothing_replaced_makes_no_folder(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(HomeRefused, match=f"took the place of {re.escape(name)}. Set TASKMEM_HOME"):
+        find_home({"TASKMEM_HOME": f"{name}/x"})
+    (tmp_path / name / "x").mkdir(parents=True)
+    assert find_home({"TASKMEM_HOME": f"{name}/x"}).folder == tmp_path / name / "x"
 
 
 def test_a_relative_folder_is_made_absolute(tmp_path, monkeypatch):

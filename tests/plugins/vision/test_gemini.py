@@ -191,6 +191,12 @@ async def test_a_proxy_that_cannot_be_used_is_named(server, monkeypatch, proxy):
     assert "set HTTPS_PROXY" in str(error)
 
 
+async def test_certificates_that_are_not_there_are_named(server, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/ca.pem")
+    error = await failure(Gemini(server.environ))
+    assert "SSL_CERT_FILE" in str(error)
+
+
 async def test_a_proxy_for_https_is_used_beside_one_that_cannot_be(server, monkeypatch):
     monkeypatch.setenv("ALL_PROXY", "socks5h://127.0.0.1:1")
     monkeypatch.setenv("HTTPS_PROXY", server.environ["GOOGLE_GEMINI_BASE_URL"])
