@@ -218,7 +218,8 @@ class EvidenceChecker:
         folders = [each for each in used if looks(each.path)]
         self._unsure |= {each.path: _FOREIGN_TEXT for each in used if each not in folders}
         found = [each for f in folders for each in self._find_folder_changes(f)]
-        if not found:  # Git may ignore all files that were made.
+        whole = not any(each.path in self._unsure for each in folders)
+        if not found and whole:  # Git may ignore all files that were made.
             more = (each for f in folders for each in self._find_folder_changes(f, ignored=True))
             found = [*islice(more, HASHED_FILES)]
         for path, change, stamps in found:

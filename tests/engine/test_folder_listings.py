@@ -12,7 +12,8 @@ import pytest
 
 import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import folder_listings, retention
+from openclaw_taskmem.domain.tasks.ledger import FolderListing
+from openclaw_taskmem.engine import evidence_checker, folder_listings, retention
 from openclaw_taskmem.engine.folder_listings import FolderListings
 from taskmem_hookspecs import WorkFolder
 from taskmem_hookspecs.testing import FakeClock
@@ -235,3 +236,19 @@ def test_a_listing_that_cannot_be_written_is_kept_in_memory(
     task = register(world, project)
     do_later(project, (project / "old.log").unlink)
     assert end(world, project, task) == [("old.log", "removed")]
+
+
+def test_a_folder_that_is_too_large_is_looked_through_once(
+    world: World, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_listings, "MOST_FILES", 1)
+    task, listed = register(world, project), list[bool]()
+    look = evidence_checker.list_files
+
+    def note(folder: str, since: int, *, ignored: bool = False) -> FolderListing | None:
+        listed.append(ignored)
+        return look(folder, since, ignored=ignored)
+
+    monkeypatch.setattr(evidence_checker, "list_files", note)
+    end(world, project, task)
+    assert listed == [False]

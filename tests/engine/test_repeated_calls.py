@@ -119,6 +119,10 @@ def test_another_plan_makes_another_task_and_its_agent_is_told(world: World) -> 
     answer = world.call("task_register", relay(), name="Deploy site", plan=["Look", "Do"])
     assert answer["task_id"] != first
     assert first in answer["message"]
+
+
+def test_a_neighbour_with_another_plan_is_told_nothing(world: World) -> None:
+    first = register(world, relay())
     assert first not in say_of_second(world, relay("2:2"), plan=["Read", "Write"])
 
 
@@ -170,6 +174,8 @@ def test_a_wait_that_differs_is_another(world: World, change: dict[str, object])
 
 
 def test_an_equal_wait_of_another_agent_is_another(world: World, processes: Processes) -> None:
+    first = world.call("smart_wait", relay(session="s-1"), **WAIT)["wait_id"]
+    assert world.call("smart_wait", relay(session="s-2"), **WAIT)["wait_id"] != first
     first = world.call("smart_wait", relay(), **WAIT)["wait_id"]
     assert world.call("smart_wait", relay("2:2"), **WAIT)["wait_id"] != first
     lost = world.call("smart_wait", relay("3:3"), **WAIT)["wait_id"]

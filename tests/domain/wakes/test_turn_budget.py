@@ -42,7 +42,7 @@ def make_due(number: int, kind: str, at: datetime) -> Wake:
 
 ASKED = st.lists(
     st.tuples(st.sampled_from([0.0, 1.0, 9.0, 40.0, 300.0]), st.sampled_from([*KINDS])),
-    min_size=1,
+    min_size=30,
     max_size=250,
 )
 
@@ -95,6 +95,12 @@ def test_the_budget_is_six_a_minute_and_sixty_an_hour(
     sent = [SentMessage(DAWN + timedelta(seconds=apart * n), for_run=True) for n in range(many)]
     found = find_room(sent, sent[-1].at, POLICY)
     assert found.for_runs == (None if room is None else DAWN + timedelta(seconds=room))
+
+
+def test_a_users_answer_waits_for_no_room() -> None:
+    room = find_room([SentMessage(DAWN, for_run=True)] * 99, DAWN, POLICY)
+    starts = {kind: room.find_start(make_due(1, kind, DAWN)) for kind in KINDS}
+    assert starts == {"run": DAWN + HOUR, "wait": DAWN + HOUR, "answer": None}
 
 
 def test_messages_of_the_future_take_no_room() -> None:
