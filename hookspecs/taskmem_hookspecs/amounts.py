@@ -56,7 +56,7 @@ _PERCENT: Final = re.compile(
 )
 _UNIT: Final = r"(?: ?([KMGTP])?i?B)?"
 _COUNT: Final = re.compile(
-    rf"(?<![\w./:,-])(\d[\d,]{{0,20}}(?:\.\d{{1,9}})?){_UNIT} ?/ ?"
+    rf"(?<![\w./:,-])(\d[\d,]{{0,20}}(?:\.\d{{1,9}})?){_UNIT} {{0,3}}/ {{0,3}}"
     rf"(\d[\d,]{{0,20}}(?:\.\d{{1,9}})?){_UNIT}"
     r"(?![\w/]|[.:,-]\d|[ T]\d{1,2}:\d\d)",
     re.IGNORECASE,
@@ -66,11 +66,11 @@ _MEASURES: Final = (
     "|usage|use|used|util|utili[sz]ation|free|idle|busy|available|full"
     "|coverage|covered|statements|branches|functions|lines"
     "|accuracy|acc|precision|recall|confidence|similarity|score|probability|quality"
-    "|rate|ratio|loss|hits|misses|threshold|volume|brightness|humidity|discount|overhead"
+    "|rate|ratio|loss|hits|misses|charging|discharging|threshold|volume|brightness|humidity|discount|overhead"
     "|deflated|stored|compressed|compression|saved|savings"
 )
 _MEASURE_LABEL: Final = re.compile(
-    rf"(?<![a-z])(?:{_MEASURES})(?:\(s\))?[\s:=(\[|]*(?:(?:is|at|of|was|by)\s+)?[<>~≈]?\s*$",
+    rf"(?<![a-z])(?:{_MEASURES})(?:\(s\))?[\s:=(\[|,]*(?:(?:is|at|of|was|by)\s+)?[<>~≈]?\s*$",
     re.IGNORECASE,
 )
 _MEASURE_SUFFIX: Final = re.compile(
@@ -79,11 +79,18 @@ _MEASURE_SUFFIX: Final = re.compile(
     r"|reduction|increase|decrease|improvement|off|confident|accurate|similar|identical)\b",
     re.IGNORECASE,
 )
+_COUNT_LABEL: Final = re.compile(
+    r"\b(?:cpus?|memory|mem|ram|swap|disk|space|storage|used|free|hits|misses|calls|replicas|ready"
+    r"|healthy|available)[\s:=(]*$",
+    re.IGNORECASE,
+)
+"""Labels of counts that have no end."""
 _STATE_BEHIND: Final = re.compile(
     r"\s+(?:Running|Ready|Pending|Completed|Healthy|Error|CrashLoop|Container|Init|Terminating)"
 )
 """States of containers behind how many of them are ready."""
-_MOUNT_BEHIND: Final = re.compile(r"\s+/(?:[^\d\s]|\s*$)")
+_MOUNT_BEHIND: Final = re.compile(r"\s+/(?:[^\d\s]|\s*$)|\s+-- replaced ")
+"""Text behind a percentage of `df`, and of `gzip -v`."""
 _EARLY_PHASE: Final = re.compile(
     r"\b(?P<verb>enumerating|counting|compressing) objects\b"
     r"|\b(?P<apt>reading (?:package lists|database|state information)|building dependency tree"
@@ -94,11 +101,12 @@ _EARLY_PHASE: Final = re.compile(
 _STEP_OUTPUT: Final = re.compile(r"#\d+ (?!\[)|\s*=> => ")
 """Output of one step of docker build."""
 _LAYER: Final = re.compile(
-    r"\W*([0-9a-f]{12}):? +(?:(?P<begun>Pulling fs layer|Waiting)|(?P<loads>Downloading)"
-    r"|(?P<loaded>Verifying Checksum|Download complete)|(?P<unpacks>Extracting)"
-    r"|(?P<ready>Pull complete|Already exists))\b"
+    r"\W*([0-9a-f]{12}):? +(?:(?P<begun>Pulling fs layer|Preparing|Waiting)"
+    r"|(?P<loads>Downloading)|(?P<loaded>Verifying Checksum|Download complete)"
+    r"|(?P<unpacks>Extracting)|(?P<sends>Pushing)"
+    r"|(?P<ready>Pull complete|(?:Layer a|A)lready exists|Pushed|Mounted from))\b"
 )
-"""A layer that docker pull loads."""
+"""A layer that docker pull loads, or docker push sends."""
 LAYERS: Final = "docker layer "
 _METER_SIZE: Final = r" +[\d.]+[kMGTP]?"
 _METER_TIME: Final = r" +(?:-+:-+:-+|\d+:\d\d:\d\d|\d+d(?: +\d+h)?|\d+h(?: +\d+m)?)"
@@ -107,10 +115,15 @@ _METER: Final = re.compile(
     rf"{_METER_SIZE}{_METER_SIZE}{_METER_TIME}{_METER_TIME}{_METER_TIME}{_METER_SIZE} *$"
 )
 """A row of curl's meter: percent and size of the total, of what came, and of what was sent."""
+_BOX_ROW: Final = re.compile(r"\s*[|│].*[|│]\s*$")
+_QUANTILE_ROW: Final = re.compile(r"\s*[\d.]+%\s+\d+(?:\.\d+)?(?:us|ms)?\s*(?:\([a-z ]+\))?\s*$")
+"""A row of quantiles, as `ab` and `wrk` print."""
 _BAR_SIGNS: Final = re.compile(r"[█▏▎▍▌▋▊▉━▕■●#=]{2}|\[[=#>. -]*\]")
 _LABEL_WORD: Final = re.compile(r"\w+")
 _LABEL_NUMBER: Final = re.compile(r"[^\W\d_#\[(]? ?[#\[(]?(\d{1,3})\s*[\])]?:?\s*$")
 _TABLE_COLUMNS: Final = 4
+_CELL_GAP: Final = re.compile(r"\s{2,}|\t")
+_DIGIT: Final = re.compile(r"\d")
 
 
 def read_amounts(text: str) -> Iterator[Amount]:
@@ -128,7 +141,7 @@ def read_amounts(text: str) -> Iterator[Amount]:
             in_table = in_table or _is_table_header(line)
             continue
         in_table = _is_table_header(line) or (in_table and _is_table_row(line))
-        if in_table or _STEP_OUTPUT.match(line) or _EARLY_PHASE.search(line):
+        if in_table or _is_no_progress(line):
             continue
         if layer is not None:
             yield Amount(_read_layer(layer, line), f"{LAYERS}{layer[1]}", line)
@@ -159,15 +172,15 @@ def _read_amount(line: str) -> Amount | None:
     if not figures:
         return None
     first, *others = figures
-    if first.total and _STATE_BEHIND.match(line, first.end):
+    before = line[max(0, first.start - _BESIDE_CHARS) : first.start]
+    if first.total and (_STATE_BEHIND.match(line, first.end) or _COUNT_LABEL.search(before)):
         return None
     behind = line[first.end :]
     percent = first.percent
-    if first.total and others:
-        part = others[0]
-        # `[3/12] app.js 40%`: the third item of twelve is at 40 %.
-        done = percent * first.total / 100
-        percent = max(0.0, 100 * (done - 1 + min(part.percent, 100.0) / 100) / first.total)
+    if first.total and (others or before.lower().endswith("epoch ")):
+        # `[3/12] app.js 40%`: the third item of twelve is at 40 %; `Epoch 3/12`: it begins.
+        part = min(others[0].percent, 100.0) if others else 0.0
+        percent = max(0.0, percent - (100 - part) / first.total)
     return Amount(
         percent,
         _name_bar(line[: first.start], behind),
@@ -224,11 +237,23 @@ def _name_bar(before: str, behind: str) -> str:
     return " ".join([*words, number[1] if number and words else ""]).rstrip()
 
 
+def _is_no_progress(line: str) -> bool:
+    """Return whether a line tells a step, an early phase, or a cell of a table."""
+    return bool(
+        _STEP_OUTPUT.match(line)
+        or _EARLY_PHASE.search(line)
+        or _QUANTILE_ROW.match(line)
+        or (_BOX_ROW.match(line) and not _BAR_SIGNS.search(line))
+    )
+
+
 def _is_table_header(line: str) -> bool:
     """Return whether a line names columns, of which one holds percentages."""
-    if "%" not in line and "READY" not in line:
+    is_named = "%" in line or "READY" in line
+    if not (is_named or "  " in line or "\t" in line) or _DIGIT.search(line):
         return False
-    return len(line.split()) >= _TABLE_COLUMNS - 1 and not any(map(str.isdigit, line))
+    cells = line.split() if is_named else _CELL_GAP.split(line.strip())
+    return len(cells) >= _TABLE_COLUMNS - 1
 
 
 def _is_table_row(line: str) -> bool:
@@ -244,8 +269,8 @@ def _read_layer(layer: re.Match[str], line: str) -> float:
     if layer["begun"] or layer["ready"]:
         return 100.0 if layer["ready"] else 0.0
     done = next((each.percent for each in _find_figures(line[layer.end() :])), 0.0)
-    if layer["loaded"]:
-        return 50.0
+    if layer["loaded"] or layer["sends"]:
+        return 50.0 if layer["loaded"] else done
     return done / 2 + (50.0 if layer["unpacks"] else 0.0)
 
 

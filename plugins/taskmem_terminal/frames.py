@@ -267,7 +267,9 @@ class OutputReader:
         unended = find_open_string(data)
         shown = masked[:unended] if len(masked) - unended < STRING_BYTES else masked
         back = _find_next_start(shown)
-        lines = _Lines(shown.split(b"\n"), position, manner, mark=back)
+        # In a log, nobody has seen what one update leaves of a longer one before it.
+        updates = not manner.rows and b"\r" in shown
+        lines = _Lines(shown.split(b"\n"), position, manner, back, updates=updates)
         again = StreamPosition(at, reached, position.typing_state, position.column)
         return OutputPage(
             lost + "\n".join(lines.shown),
@@ -318,9 +320,18 @@ class _Lines:
     """Raw lines, rendered and searched for typed ones."""
 
     def __init__(
-        self, raw: list[bytes], position: StreamPosition, manner: ReadOptions, mark: int = -1
+        self,
+        raw: list[bytes],
+        position: StreamPosition,
+        manner: ReadOptions,
+        mark: int = -1,
+        *,
+        updates: bool = False,
     ) -> None:
-        """Read lines that begin at a position; `mark` is an offset into them."""
+        """Read lines that begin at a position; `mark` is an offset into them.
+
+        `updates`: each text that a carriage return ends is a line, also one that is painted over.
+        """
         detector = TypedLineDetector(position.typing_state, interactive=manner.interactive)
         self.echoes: dict[str, None] = {}
         self.typing_state_at_mark = position.typing_state
@@ -329,7 +340,7 @@ class _Lines:
         """Typing state at the end."""
         ends = [len(line) + 1 for line in raw]
         raw = [b" " * position.column + raw[0], *raw[1:]]
-        rendered = render_lines(raw, manner.columns)
+        rendered = _render_updates(raw) if updates else render_lines(raw, manner.columns)
         self.shown = [one for lines in rendered for one in lines]
         if (
             position.typing_state in _UNTYPED_STATES
@@ -345,6 +356,13 @@ class _Lines:
                 self.echoes.update(dict.fromkeys(one for one in seen if one))
             at += size
         self.typing_state = detector.typing_state
+
+
+def _render_updates(raw: list[bytes]) -> list[list[str]]:
+    """Return the visible text of each raw line, each of its updates as a line."""
+    pieces = [line.rstrip(b"\r").split(b"\r") for line in raw]
+    rendered = iter(render_lines([piece for each in pieces for piece in each]))
+    return [[one for _ in each for one in next(rendered)] for each in pieces]
 
 
 def _build_tail(lines: _Lines) -> Tail:

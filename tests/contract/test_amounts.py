@@ -68,6 +68,18 @@ LINES = [
     ("Statements   : 85.71% ( 6/7 )", None),
     ("accuracy: 97.5%", None),
     ("The new bundle is 85% smaller", None),
+    ("access.log:\t 91.2% -- replaced with access.log.gz", None),
+    ("Cacheable calls:    950 / 1000 (95.00%)", None),
+    ("  Hits:             900 /  950 (94.74%)", None),
+    ("Battery 0: Discharging, 97%, 03:12:10 remaining", None),
+    ("|  31000MiB / 32768MiB |     97%      Default |", None),
+    ("  80%      5", None),
+    (" 100%     12 (longest request)", None),
+    ("ok  \texample.com/a\t0.01s\tcoverage: 91.2% of statements", None),
+    ("web-1   2/2     Running   0          5m", None),
+    ("|■■■■■■■■         |  80% of 165 MiB", 80),
+    # An epoch begins.
+    ("Epoch 9/10", 80),
     # What comes before the work, and steps of it.
     ("remote: Counting objects: 100% (1000/1000), done.", None),
     ("remote: Compressing objects: 100% (8/8), done.", None),
@@ -92,8 +104,16 @@ def test_a_line_has_one_amount_which_may_be_progress(line, expected):
     assert found == ([] if expected is None else [pytest.approx(expected, abs=0.01)])
 
 
-def test_a_table_with_a_column_of_percentages_is_no_progress():
-    table = "NAME  CPU %  MEM USAGE\nweb 97.00% 1.2GiB up\ndb 3.00% 2.1GiB up\n"
+@pytest.mark.parametrize(
+    "table",
+    [
+        "NAME  CPU %  MEM USAGE\nweb 97.00% 1.2GiB up\ndb 3.00% 2.1GiB up\n",
+        "Name      Stmts   Miss  Cover\nsrc/a.py  20   2    90%\nTOTAL    20    2    90%\n",
+        "  Thread Stats   Avg      Stdev   +/- Stdev\n    Latency   635.91us    0.89ms   93.69%\n",
+        "NAME    READY   STATUS\nweb-1   1/1     new 0\n",
+    ],
+)
+def test_a_table_with_a_column_of_percentages_is_no_progress(table):
     assert [each.percent for each in read_amounts(table)] == []
     assert [each.percent for each in read_amounts(f"{table}[ 10%] Building")] == [10]
 
@@ -179,6 +199,10 @@ TOOLS = {
         *rise("3f4a5b6c7d8e: Downloading [=>] {}MB/100MB\n", RISING),
         *rise("3f4a5b6c7d8e: Extracting [=>] {}MB/100MB\n", RISING),
     ],
+    "docker push": [
+        (0, "5f70bf18a086: Preparing\n1a2b3c4d5e6f: Pushing [==>] 1kB/1kB\n1a2b3c4d5e6f: Pushed\n"),
+        *rise("5f70bf18a086: Pushing [=>] {}MB/100MB\n", RISING, 3),
+    ],
     "rclone": [
         (1, f"Transferred: {n} MiB / 100 MiB, {n}%, 1 MiB/s\n * a.bin: {min(100, 4 * n)}%, 1/s\n")
         for n in RISING
@@ -201,7 +225,7 @@ def test_the_whole_of_a_tool_counts_and_no_part_before_it(tool):
     at = play(80, looks)
     shown = looks[at][1]
     assert at >= len(looks) - 25, shown
-    assert at == -1 or any(sign in shown for sign in ("80", "8/10", "4/5", "60MB")), shown
+    assert at == -1 or any(sign in shown for sign in ("80", "8/10", "4/5", "60MB", "80MB")), shown
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition, TypingState
@@ -156,3 +158,16 @@ async def test_marks_tell_whether_the_shell_waits():
         assert (
             await OutputReader().read_tail(Bytes(data), StreamPosition(0, 0), SHELL)
         ).prompt is waits
+
+
+@pytest.mark.parametrize(
+    ("manner", "shown"),
+    [(ReadOptions(), ["79% step", "done", "next"]), (OUTPUT, ["donestep", "next"])],
+    ids=["log", "terminal"],
+)
+def test_each_update_in_a_log_is_a_line(manner, shown):
+    data = b"\r79% step\rdone\r\nnext"
+    page = OutputReader().read_page(Bytes(data), StreamPosition(0, 0), manner)
+    assert page.text.split("\n") == (["", *shown] if manner.rows == 0 else shown)
+    tail = asyncio.run(OutputReader().read_tail(Bytes(data), StreamPosition(0, 0), manner))
+    assert tail.text == "donestep\nnext"
