@@ -47,6 +47,11 @@ class Content(Stream, Protocol):
         ...
 
     @property
+    def born_ns(self) -> int:
+        """When it was made, in nanoseconds; 0: not known."""
+        ...
+
+    @property
     def changed_ns(self) -> int:
         """When it was last written, in nanoseconds."""
         ...
@@ -71,6 +76,8 @@ class SeenFile(NamedTuple):
     """When the file was last written, if all of it was shown; 0: not known."""
     begin: int
     """Offset from which its text is new to the wait."""
+    born_ns: int
+    """When the file was made, for a later one may get its number; 0: not known."""
     position: StreamPosition
 
     def __str__(self) -> str:
@@ -78,7 +85,7 @@ class SeenFile(NamedTuple):
         digests = self.head + self.last
         return (
             f"{device}:{number}:{digests}:{self.rest}:{self.changed_ns}:{self.begin}"
-            f":{self.position}"
+            f":{self.born_ns}:{self.position}"
         )
 
     @classmethod
@@ -90,9 +97,10 @@ class SeenFile(NamedTuple):
         """
         device, number, digests, *more, last = text.split(":")
         position = StreamPosition.parse(last)
-        rest, changed_ns, begin = map(int, more or (0, 0, position.shown))
+        rest, changed_ns, begin, born_ns = map(int, more or (0, 0, position.shown, 0))
+        inode = (int(device), int(number))
         head, tail = digests[:_DIGEST], digests[_DIGEST:]
-        return cls((int(device), int(number)), head, tail, rest, changed_ns, begin, position)
+        return cls(inode, head, tail, rest, changed_ns, begin, born_ns, position)
 
     @classmethod
     def build(cls, content: Content, position: StreamPosition, begin: int) -> Self:
@@ -101,7 +109,13 @@ class SeenFile(NamedTuple):
         changed_ns = content.changed_ns if shown == content.end else 0
         rest = _count_unfinished(content, shown)
         head, last = _hash_head(content, shown), _hash_last(content, shown - rest)
-        return cls(content.inode, head, last, rest, changed_ns, begin, position)
+        born_ns = content.born_ns
+        return cls(content.inode, head, last, rest, changed_ns, begin, born_ns, position)
+
+    def is_of(self, content: Content) -> bool:
+        """Return whether it is of this file, and not of an earlier one with its number."""
+        births = {self.born_ns, content.born_ns} - {0}
+        return self.inode == content.inode and len(births) < 2  # noqa: PLR2004 - both, and unlike
 
 
 _DIGEST: Final = 16
@@ -204,12 +218,12 @@ def follow(place: Place, found: Findings) -> list[Part]:
     parts = [
         _read_on(content, each, b"")
         for each in older
-        if (content := found.find(each.inode)) is not None
+        if (content := _find_file(found, each)) is not None
     ]
-    now, content = found.now, found.find(seen.inode)
+    now, content = found.now, _find_file(found, seen)
     if content is not None:
         parts.append(_read_on(content, seen, found.tail))
-    if now is None or now.inode == seen.inode:
+    if now is None or seen.is_of(now):
         return parts
     inodes = {part.content.inode for part in parts} | {now.inode}
     # Its old writer may have gone on since, while others were written.
@@ -227,6 +241,12 @@ def follow(place: Place, found: Findings) -> list[Part]:
     else:
         known = _find_end_of(content, first)
     return [*parts, _begin(first, known), *map(_begin, others)]
+
+
+def _find_file(found: Findings, seen: SeenFile) -> Content | None:
+    """Return a file of a place; None: it is not there any more."""
+    content = found.find(seen.inode)
+    return content if content is not None and seen.is_of(content) else None
 
 
 def _begin(content: Content, known: int | None = None) -> Part:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame, InvalidArguments, TargetGone, TargetNotFound
+from taskmem_hookspecs.birth_times import read_birth_time
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.paths import is_hidden, is_within_any, resolve_links
 from taskmem_terminal.file_history import (
@@ -274,6 +275,7 @@ _MOST_ZEROS: Final = 64 << 20
 _CHUNK_BYTES: Final = 1 << 20
 _ROTATION: Final = re.compile(r"[-._][-._0-9TZ]+|[-._](?:old|prev|previous|last)")
 """Matches a number, a date or a word behind a rotated log's name, or before its suffix."""
+_PART_LOST: Final = " was replaced, and what it held last could not be read any more."
 _FILE_OPTIONS: Final = ReadOptions()
 
 
@@ -285,6 +287,7 @@ class _OpenFile:
         self.reader = OutputReader()
         status = os.fstat(handle)
         self.inode: Inode = (status.st_dev, status.st_ino)
+        self.born_ns = read_birth_time(handle) or 0
         self._text_end: tuple[tuple[int, int], int] | None = None
         """Size and time of the file when its text was measured, and its end; None: never."""
 
@@ -339,7 +342,7 @@ class _Snapshot:
 
     def __init__(self, file: _OpenFile) -> None:
         self._file = file
-        self.inode = file.inode
+        self.inode, self.born_ns = file.inode, file.born_ns
         # One look: a write between two would pass for a rewritten file.
         status = os.fstat(file.handle)
         self.size, self.changed_ns = status.st_size, status.st_mtime_ns
@@ -356,6 +359,8 @@ class _Memory(NamedTuple):
     """The bytes before it."""
     absences: int
     """How often the path had been without a file by then."""
+    is_part_lost: bool = False
+    """True if a file that went by the path could not be read to its end."""
 
 
 class FileWatch:
@@ -420,6 +425,11 @@ class FileWatch:
         """Return what is new since `place`."""
         seen_at = datetime.now(UTC)
         parts = self._follow(place)
+        memory = self._memories.get(place)
+        is_part_lost = memory is not None and memory.is_part_lost
+        last_seen = parse_place(place)[-1]
+        if parts and not any(last_seen.is_of(part.content) for part in parts):
+            is_part_lost = True
         self._close_others(parts)
         at = next((n for n, part in enumerate(parts) if not part.is_read), len(parts) - 1)
         if at < 0:
@@ -444,9 +454,10 @@ class FileWatch:
         absences = self._absences
         if self._missing_since is not None:
             # What comes to the path next is made anew, whatever the look after it finds.
-            absences = self._memories[place].absences if place in self._memories else 0
+            absences = 0 if memory is None else memory.absences
         reached = page.next if at == len(parts) - 1 else last.position
-        self._remember(next_place, last.content, reached, absences)
+        self._remember(next_place, last.content, reached, absences, is_part_lost=is_part_lost)
+        lost = f"{_escape_name(self._path)}{_PART_LOST}" if is_part_lost else None
         return Frame(
             seen_at=seen_at,
             place=next_place,
@@ -455,7 +466,7 @@ class FileWatch:
             text=page.text,
             tail=tail.text,
             echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
-            note=self._describe_absence(),
+            note=" ".join(filter(None, (lost, self._describe_absence()))) or None,
             gone=None if more else self._refusal,
         )
 
@@ -477,13 +488,20 @@ class FileWatch:
         self._changed.set()
 
     def _remember(
-        self, place: str, content: Content, position: StreamPosition, absences: int
+        self,
+        place: str,
+        content: Content,
+        position: StreamPosition,
+        absences: int,
+        *,
+        is_part_lost: bool = False,
     ) -> None:
         """Keep what is known of a place besides its text."""
         size = min(position.shown, TAIL_BYTES)
         tail = content.read(position.shown - size, size)
-        self._memories.pop(place, None)
-        self._memories[place] = _Memory(tail, absences)
+        before = self._memories.pop(place, None)
+        is_part_lost |= before is not None and before.is_part_lost
+        self._memories[place] = _Memory(tail, absences, is_part_lost)
         while len(self._memories) > _MOST_MEMORIES:
             del self._memories[next(iter(self._memories))]
 

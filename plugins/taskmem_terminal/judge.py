@@ -659,7 +659,8 @@ class TerminalRuleJudge:
             reasons = [reason for reason in why if reason is not None]
             if len(reasons) == len(why):
                 observation = ", and ".join(reason.rstrip(".") for reason in reasons)
-                return Ruling(met=Met.YES, observation=observation)
+                note = f". {frame.note}" if frame.note else ""
+                return Ruling(met=Met.YES, observation=observation + note)
         return Ruling(
             met=Met.NO if self._all else Met.UNSURE,
             observation=" ".join(filter(None, (frame.note, self._describe(view)))),

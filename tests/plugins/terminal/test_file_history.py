@@ -36,6 +36,7 @@ class File:
     data: bytes = b""
     changed_ns: int = 1
     begin: int = 0
+    born_ns: int = 0
 
     @property
     def end(self) -> int:
@@ -311,3 +312,10 @@ def test_every_new_line_is_shown_and_no_old_one() -> None:
             history.run()
         except AssertionError as error:
             pytest.fail(f"history {seed}: {error} after {history.told}")
+
+
+@pytest.mark.parametrize(("born_ns", "is_same"), [(0, True), (1, True), (2, False)])
+def test_a_later_file_with_an_old_number_is_another_one(born_ns, is_same) -> None:
+    position = StreamPosition(0, 0)
+    seen = SeenFile.parse(str(SeenFile.build(File((1, 7), born_ns=1), position, 0)))
+    assert seen.is_of(File((1, 7), born_ns=born_ns)) is is_same

@@ -204,6 +204,20 @@ async def test_all_that_were_rotated_while_no_daemon_ran_are_read(log, form):
     assert watcher.seen == "rest\nnew 1\nnew 2\n"
 
 
+async def test_a_rotated_log_that_is_only_there_compressed_is_told(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        place = watcher.place
+    log.unlink()
+    log.with_name("app.log.1.gz").write_text("compressed")
+    log.write_text("new\n")
+    async with watch_terminal(f"file:{log}", place=place, start=place) as watcher:
+        for text in ("new\n", "newer\n"):
+            frame = await watcher.until_seen(text)
+            await watcher.watch.here()
+            assert "could not be read" in frame.note
+            append(log, "newer\n")
+
+
 async def test_zeros_at_the_end_are_no_text_until_written_over(log):
     log.write_bytes(b"old\n" + bytes(5_000))
     async with watch_terminal(f"file:{log}") as watcher:
