@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Final, NamedTuple, Protocol, cast
 
 from pydantic import JsonValue
@@ -18,6 +20,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain.tasks.plan import identify_step
 from openclaw_taskmem.domain.text.redaction import MASK, scrub_json
 from openclaw_taskmem.domain.text.texts import clip, quote_line
+from openclaw_taskmem.tools.durations import TwoMeanings, parse_duration
 from taskmem_hookspecs import InvalidArguments
 
 MOST_CHARS: Final = 65_536
@@ -26,6 +29,9 @@ DEPTH: Final = 32
 """Levels of nesting, at most."""
 MOST_VALUES: Final = 40_000
 """Values in one call, at most; metadata of the largest size has fewer."""
+MOST_PLAN_STEPS: Final = 200
+MOST_ATTACHED: Final = 50
+"""Tasks that one review takes along, at most."""
 NOTHING_WRITTEN: Final = "Nothing was written."
 
 Schema = Mapping[str, JsonValue]
@@ -90,6 +96,7 @@ def read_arguments(given: object, schema: Schema, lookup: Lookup) -> CallArgumen
         read = _read_argument(name, value, known[name], notes) if name in known else value
         if read is not _ABSENCE or (name in required and value is not None):
             fitted[name] = value if read is _ABSENCE else cast("JsonValue", read)
+    _check_value_count(fitted)
     _take_statuses(fitted, named, known, notes)
     # JSON in a text, which is read by now, has its own depth and surrogates.
     clean = _clean_value(fitted, DEPTH)
@@ -299,11 +306,16 @@ def _cut_markup(name: str, value: str, notes: list[str]) -> str:
 
     A text about such signs, which opens what it closes, stays.
     """
-    bare = value.rstrip()
-    while bare.endswith(">") and (sign := _MARKUP.fullmatch(bare, bare.rfind("<"))):
-        if f"<{sign[1]}" in bare[: sign.start()]:
+    signs = [*_MARKUP.finditer(value)]
+    openings = {kind: value.find(f"<{kind}") for kind in {sign[1] for sign in signs}}
+    end = len(value)
+    for sign in reversed(signs):
+        if value[sign.end() : end].strip():
+            break
+        if -1 < openings[sign[1]] < sign.start():
             return value
-        bare = bare[: sign.start()].rstrip()
+        end = sign.start()
+    bare = value[:end].rstrip()
     cut = value[len(bare) :].strip()
     if not cut:
         return value
@@ -421,6 +433,8 @@ def _fit_object(name: str, value: JsonValue, asked: Schema, notes: list[str]) ->
 
 
 _ENTRY: Final = re.compile(r"^(?:[-*•]\s+|\[[ xX]?\]\s+|[0-9]{1,3}[.)]\s+)+")
+_NEXT_ENTRY: Final = re.compile(r"(?:[,;]|(?<!\s))\s++(?=[0-9]{1,3}[.)]\s)")
+"""The blanks before the number of an entry on the same line; no run of them is read thrice."""
 _CHECKBOX: Final = re.compile(r"(?:[-*•]\s+|[0-9]{1,3}[.)]\s+)?\[([ xX])\]\s+(\S.*)")
 _NUMBERED_KEY: Final = re.compile(r"(?:step)?[ _-]?([0-9]{1,3})", re.IGNORECASE)
 _TEXT_KEYS: Final = {
@@ -535,7 +549,7 @@ def _split_entries(text: str, kind: JsonValue) -> list[JsonValue]:
     if kind == "object":
         return [text]
     if "\n" not in bare and bare.startswith(("1. ", "1) ")):
-        bare = re.sub(r"[,;]?\s+(?=[0-9]{1,3}[.)]\s)", "\n", bare)
+        bare = _NEXT_ENTRY.sub("\n", bare)
     lines = [line.strip() for line in bare.splitlines()]
     return [
         line if _CHECKBOX.fullmatch(line) else _ENTRY.sub("", line) or line
@@ -598,35 +612,29 @@ def _read_status(entry: JsonValue) -> bool | None:
 # --- durations, steps and ids --------------------------------------------------------------
 
 
-_UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_UNIT_WORDS: Final = {
-    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), "ms"),
-    **dict.fromkeys(("", "s", "sec", "secs", "second", "seconds"), "s"),
-    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), "m"),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), "h"),
-    **dict.fromkeys(("d", "day", "days"), "d"),
-}
-_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)[\s,]*(?:and\s+)?")
-
-
 def _read_duration(name: str, text: str, notes: list[str]) -> JsonValue:
-    """Return the seconds of a duration: `300`, `5m`, `1 h 30 min`, `PT5M`."""
-    number = _parse_number(text)
-    if number is not None:
+    """Return the seconds of a duration, or the text if it is none.
+
+    Raises:
+        InvalidArguments: It has two meanings.
+    """
+    if _parse_number(text) is not None:
         return _fit_number(name, text, {"type": "number"}, notes)
-    bare = re.sub(r"^p(?:t|(?=[0-9]))", "", text.strip().strip(_QUOTES).lower())
-    parts = [(amount, _UNIT_WORDS.get(unit)) for amount, unit in _DURATION.findall(bare)]
-    rest = _DURATION.sub("", bare)
-    if rest or not parts or not all(unit for _, unit in parts):
+    try:
+        seconds = parse_duration(text.strip().strip(_QUOTES))
+    except TwoMeanings as unclear:
+        raise InvalidArguments(
+            f"{name} {quote_line(text, 40)} may mean {unclear}; give a number of seconds, or each "
+            f'part with its unit, such as "1 h 30 min". {NOTHING_WRITTEN}'
+        ) from None
+    if seconds is None:
         return text
-    total = sum(float(amount) * _UNITS[cast("str", unit)] for amount, unit in parts)
-    seconds = int(total) if float(total).is_integer() else total
     notes.append(f"{name} {quote_line(text, 40)} as {seconds:,} s")
     return seconds
 
 
 _STEP_NUMBER: Final = re.compile(
-    r"(?:steps?\s*)?(?:no\.?\s*|number\s*)?#?\s*([0-9]{1,6})(?:\.0*)?[.):]?"
+    r"(?:steps?\s*)?(?:(?:no\.?|number)\s*)?(?:#\s*)?([0-9]{1,6})(?:\.0*)?[.):]?"
 )
 _STEP_RANGE: Final = re.compile(
     r"(?:steps?\s*)?#?([0-9]{1,3})\s*(?:-|–|to|through)\s*#?([0-9]{1,3})"
@@ -639,7 +647,8 @@ def _read_steps(value: JsonValue, *, many: bool) -> JsonValue:
         with suppress(ValueError, RecursionError):
             value = json.loads(value)
     listed = value if isinstance(value, list) else [value]
-    steps = [step for each in listed if each is not None for step in _read_step(each)]
+    found = (step for each in listed if each is not None for step in _read_step(each))
+    steps = [*islice(found, MOST_VALUES + 1)]  # with one more, the call is refused
     if many:
         return cast("JsonValue", steps)
     return steps[0] if len(steps) == 1 else value
@@ -666,13 +675,14 @@ def _read_step(value: JsonValue) -> Iterator[JsonValue]:
         yield text
 
 
-def _parse_step_numbers(text: str) -> list[int]:
+def _parse_step_numbers(text: str) -> Sequence[int]:
     """Return the numbers that a text writes: `step 2`, `#2`, `2.`, `1-3`; none: it writes none."""
     if found := _STEP_NUMBER.fullmatch(text):
-        return [int(found[1])]
-    if found := _STEP_RANGE.fullmatch(text):
-        return [*range(int(found[1]), int(found[2]) + 1)]
-    return []
+        return (int(found[1]),)
+    found = _STEP_RANGE.fullmatch(text)
+    if found and int(found[2]) <= MOST_PLAN_STEPS:
+        return range(int(found[1]), int(found[2]) + 1)
+    return ()
 
 
 _ID: Final = re.compile(r"(task|wait)_[0-9a-z]{16}")
@@ -706,6 +716,8 @@ def _resolve_names(
         if name not in known or value is None:
             continue
         listed = value if isinstance(value, list) else [value]
+        if len(listed) > MOST_ATTACHED:
+            continue  # for the form to refuse
         read: list[JsonValue] = [_find_id(each, name, kind, lookup, notes) for each in listed]
         arguments[name] = read if isinstance(value, list) else read[0]
     task_id, session = arguments.get("task_id"), arguments.get("session_key")
@@ -716,7 +728,10 @@ def _resolve_names(
         if not any(isinstance(each, str) for each in entries) or not isinstance(task_id, str):
             continue
         plan = lookup.read_plan(task_id, session_key)
-        steps: list[JsonValue] = [_find_step(each, name, plan, notes) for each in entries]
+        places = defaultdict[tuple[str, ...], list[int]](list)
+        for number, step in enumerate(plan, 1):
+            places[identify_step(step)].append(number)
+        steps: list[JsonValue] = [_find_step(each, name, plan, places, notes) for each in entries]
         arguments[name] = steps if isinstance(value, list) else steps[0]
 
 
@@ -729,16 +744,23 @@ def _find_id(value: JsonValue, name: str, kind: str, lookup: Lookup, notes: list
     return found
 
 
-def _find_step(value: JsonValue, name: str, plan: Sequence[str], notes: list[str]) -> JsonValue:
+def _find_step(
+    value: JsonValue,
+    name: str,
+    plan: Sequence[str],
+    places: Mapping[tuple[str, ...], Sequence[int]],
+    notes: list[str],
+) -> JsonValue:
     """Return the number of the step that a text names by its words.
+
+    `places`: the numbers of the plan's steps by what `identify_step` makes of them.
 
     Raises:
         InvalidArguments: It names none, or several.
     """
     if not isinstance(value, str):
         return value
-    wanted = identify_step(value)
-    found = [number for number, step in enumerate(plan, 1) if identify_step(step) == wanted]
+    found = places.get(identify_step(value), ())
     if len(found) == 1:
         notes.append(f"{name} {quote_line(value, 80)} as {found[0]}")
         return found[0]

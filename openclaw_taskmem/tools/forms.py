@@ -30,7 +30,7 @@ from openclaw_taskmem.domain.conditions.targets import is_queue
 from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts
 from openclaw_taskmem.domain.text.texts import require_visible_text
 from openclaw_taskmem.domain.views.user_actions import LONGEST_ANSWER
-from openclaw_taskmem.tools.arguments import NOTHING_WRITTEN
+from openclaw_taskmem.tools.arguments import MOST_ATTACHED, MOST_PLAN_STEPS, NOTHING_WRITTEN
 from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
 
 
@@ -42,7 +42,6 @@ class ReservedKey(InvalidArguments):
 
 
 NAME_CHARS: Final = 200
-MOST_PLAN_STEPS: Final = 200
 STEP_CHARS: Final = 500
 MOST_LISTED: Final = 100
 MOST_FAULTS: Final = 3
@@ -583,7 +582,8 @@ class TaskClaim(Form):
         Field(description="As what you claim."),
     ] = AGENT
     attach: Annotated[
-        list[Id] | None, Field(max_length=50, description="Tasks to review together with it.")
+        list[Id] | None,
+        Field(max_length=MOST_ATTACHED, description="Tasks to review together with it."),
     ] = None
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_taskmem.tools import catalog, forms
+from openclaw_taskmem.domain.tasks.plan import identify_step
+from openclaw_taskmem.tools import arguments, catalog, forms
 from openclaw_taskmem.tools.arguments import CallArguments, read_arguments
 from taskmem_hookspecs import InvalidArguments, TaskNotFound
 from taskmem_hookspecs.errors import NotAllowed
@@ -141,6 +143,7 @@ def test_a_zero_that_means_nothing_is_left_out_and_told() -> None:
         ("task_list", "limit", True),
         ("task_list", "unknown", "1"),
         ("smart_wait", "timeout", "soon"),
+        ("smart_wait", "timeout", "P1M"),
         ("task_register", "segmented", "perhaps"),
         ("task_register", "metadata", "repo: x"),
     ],
@@ -160,6 +163,10 @@ def test_what_does_not_fit_is_left_for_the_form(tool: str, name: str, given: obj
         ("2 days", 172_800),
         ("PT5M", 300),
         ("1500ms", 1.5),
+        ("P1DT2H", 93_600),
+        ("1,800", 1_800),
+        ("3,600 s", 3_600),
+        ("1,000,000.5 ms", 1_000.0005),
     ],
 )
 def test_a_duration_is_read_as_seconds_and_told(text: str, seconds: float) -> None:
@@ -167,6 +174,23 @@ def test_a_duration_is_read_as_seconds_and_told(text: str, seconds: float) -> No
 
     assert found.arguments == {"timeout": seconds}
     assert found.notes == (f'timeout "{text}" as {seconds:,} s',)
+
+
+@pytest.mark.parametrize(
+    ("text", "meanings"),
+    [
+        ("5, 10", "15 s in all or 2 durations"),
+        ("5m, 10m", "900 s in all or 2 durations"),
+        ("30 s 5 m", "330 s in all or 2 durations"),
+        ("1 h 30", "30 s at its end or 30 min"),
+        ("1,5 h", "1.5 or 1 and 5"),
+        ("0,500", "0.500 or 0 and 500"),
+    ],
+)
+def test_a_duration_with_two_meanings_is_refused_with_both(text: str, meanings: str) -> None:
+    with pytest.raises(InvalidArguments) as refused:
+        take("smart_wait", timeout=text)
+    assert f'timeout "{text}" may mean {meanings}; give' in str(refused.value)
 
 
 # --- plans and steps -----------------------------------------------------------------------
@@ -179,6 +203,8 @@ def test_a_duration_is_read_as_seconds_and_told(text: str, seconds: float) -> No
         "1. Build v1.2\n2. Push it\n",
         "- Build v1.2\n\n- [ ] Push it",
         "1. Build v1.2, 2. Push it",
+        "1. Build v1.2,   2. Push it",
+        "1. Build v1.2   2. Push it",
         "1) Build v1.2 2) Push it",
         '["Build v1.2", "Push it"]',
         {"steps": ["Build v1.2", "Push it"]},
@@ -258,6 +284,7 @@ def test_a_list_of_nothing_withdraws_nothing(empty: list[object]) -> None:
         ("steps 2 to 3", [2, 3]),
         ("step 1", [1]),
         (["Step 1", "#2", "3."], [1, 2, 3]),
+        (["steps no. # 1", "step number 2", "No 3"], [1, 2, 3]),
         ([{"step": 2, "status": "done"}], [2]),
         ([None, 2], [2]),
         (["Push it", "**Deploy**"], [2, 3]),
@@ -274,6 +301,11 @@ def test_steps_are_taken_by_number_or_words(given: object, taken: list[int]) -> 
 def test_a_step_that_is_none_is_refused_with_the_steps() -> None:
     with pytest.raises(InvalidArguments, match=r'"Paint it" is no step of the plan.*2 "Push it"'):
         take("task_update", task_id=TASK, completed_steps=["Paint it"])
+
+
+def test_a_range_beyond_what_a_plan_can_have_is_no_step() -> None:
+    with pytest.raises(InvalidArguments, match='"1-201" is no step of the plan'):
+        take("task_update", task_id=TASK, completed_steps="1-201")
 
 
 def test_steps_of_a_task_that_a_caller_may_not_read_are_not_told(world: World) -> None:
@@ -370,6 +402,61 @@ def test_markup_that_a_text_is_about_stays(text: str) -> None:
 def test_more_values_than_any_call_has_are_refused(many: object) -> None:
     with pytest.raises(InvalidArguments, match="more than 40,000 values"):
         take("task_register", metadata=many)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("task_update", {"completed_steps": "1-200," * 10_000}),
+        ("task_update", {"completed_steps": ["1-200," * 10_000] * 1_000}),
+        ("smart_wait", {"signals": ['{"text": [' + "0," * 30_000 + "0]}"] * 2}),
+    ],
+)
+def test_values_that_stand_in_texts_are_counted_as_well(
+    tool: str, given: dict[str, object]
+) -> None:
+    with pytest.raises(InvalidArguments, match="more than 40,000 values"):
+        read_call(tool, given)
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize(
+    ("tool", "name", "text"),
+    [
+        ("task_register", "plan", f"1. a{' ' * 65_000}x"),
+        ("task_update", "completed_steps", f"step{' ' * 65_000}x"),
+        ("task_update", "completed_steps", f"step no.{' ' * 65_000}x"),
+    ],
+)
+def test_no_text_takes_more_than_linear_time(tool: str, name: str, text: str) -> None:
+    # What grows with the square takes a minute and more here.
+    for _ in range(20):
+        with suppress(InvalidArguments):
+            take(tool, **{"task_id": TASK, name: text})
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("sign", ["</invoke>", "</invoke>\n"])
+def test_markup_is_cut_in_linear_time(sign: str) -> None:
+    assert arguments._cut_markup("message", "Built." + sign * 400_000, []) == "Built."
+
+
+def test_a_step_named_again_costs_no_look_at_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def count(text: str) -> tuple[str, ...]:
+        read.append(text)
+        return identify_step(text)
+
+    monkeypatch.setattr(arguments, "identify_step", count)
+    take("task_update", task_id=TASK, completed_steps=["Deploy"] * 100)
+    assert len(read) == len(PLAN) + 100
+
+
+def test_more_tasks_than_a_review_takes_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Home, "find_id", lambda *_: pytest.fail("it was looked up"))
+    names = [f"Deploy {number}" for number in range(51)]
+    assert take("task_claim", attach=names) == {"attach": names}
 
 
 def test_json_in_a_text_is_cleaned_like_the_rest() -> None:
