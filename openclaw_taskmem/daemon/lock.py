@@ -85,9 +85,8 @@ class Lock:
         self._write_record(_ENDING)
 
     def _write_record(self, word: str = _SERVICE) -> None:
-        record = f"{self._name} {word} {_get_machine()}"[: _RECORD - 1].ljust(_RECORD - 1) + "\n"
         try:
-            os.pwrite(self._file, record.encode(), 0)
+            os.pwrite(self._file, _format_record(self._name, word).encode(), 0)
         except OSError:
             # The disk is full: keep the lock without a name in the file.
             with contextlib.suppress(OSError):
@@ -154,8 +153,13 @@ def _read_holder(file: int) -> LockHolder:
         word == _ENDING,
         os.fstat(file).st_mtime,
         name if pid is not None and started else None,
-        machine if machine and not _get_machine().startswith(machine) else None,
+        None if _format_record(name, word).split()[2:] == [machine] else machine or None,
     )
+
+
+def _format_record(name: str, word: str) -> str:
+    """Return what the file says of a process of this machine, whose name is cut to fit."""
+    return f"{name} {word} {_get_machine()}"[: _RECORD - 1].ljust(_RECORD - 1) + "\n"
 
 
 def _get_machine() -> str:

@@ -65,12 +65,24 @@ def test_explain_offers_daemon_stop_only_for_a_silent_process(home, state, said)
     assert ("daemon stop" in sentence) is (state == ("silent", 7, None))
 
 
-def test_the_lock_names_the_machine_of_a_daemon_elsewhere(home, monkeypatch):
+@pytest.mark.parametrize(
+    ("holder", "seen_from", "named"),
+    [
+        ("node1", "node1", None),
+        ("node1", "node10", "node1"),
+        ("web-2", "web", "web-2"),
+        ("", "web", None),
+        ("n" * 90, "n" * 90, None),
+    ],
+)
+def test_the_lock_names_the_machine_of_a_daemon_elsewhere(
+    home, monkeypatch, holder, seen_from, named
+):
     home.prepare()
+    monkeypatch.setattr(lock_module, "_get_machine", lambda: holder)
     lock = Lock(home.lock)
-    assert find_holder(home.lock).machine is None
-    monkeypatch.setattr(lock_module, "_get_machine", lambda: "here")
-    assert find_holder(home.lock).machine == "".join(os.uname().nodename.split())
+    monkeypatch.setattr(lock_module, "_get_machine", lambda: seen_from)
+    assert find_holder(home.lock).machine == named
     lock.release()
 
 

@@ -358,11 +358,9 @@ def apply_update(
         marked=marks - before.done,
         unmarked=before.done - marks,
         passed_over=marked - marks,
-        hint=None
-        if resting or not counts
-        else _build_hint(before, task, request, message_marks)
-        if moves or not changes
-        else _describe_repeats(task, request.repeats + 1),
+        hint=_find_hint(
+            before, task, request, message_marks, counts=counts and not resting, moves=moves
+        ),
         was=before.status,
     )
     worked = Change()
@@ -529,6 +527,26 @@ def _describe_repeats(task: Task, times: int) -> str:
         f"You have said the same {times} times in a row, which counts as silence.{step} Say what "
         "is new, mark what is done, or ask the user what you need."
     )
+
+
+def _find_hint(
+    before: Task,
+    after: Task,
+    request: UpdateRequest,
+    marks: StepMarks,
+    *,
+    counts: bool,
+    moves: bool,
+) -> str | None:
+    """Return what the caller should know of the update; None: nothing.
+
+    `counts`: it is for the run, or reopens the task. `moves`: it is a sign of life.
+    """
+    if not counts:
+        return None
+    if moves or not request.has_changes:
+        return _build_hint(before, after, request, marks)
+    return _describe_repeats(after, request.repeats + 1)
 
 
 def _build_hint(before: Task, after: Task, request: UpdateRequest, marks: StepMarks) -> str | None:
