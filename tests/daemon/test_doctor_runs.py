@@ -31,7 +31,7 @@ def test_the_first_look_begins_by_itself_and_is_told() -> None:
 def test_a_doctor_that_says_nothing_is_a_row_that_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(person_calls.sys, "executable", "/bin/true")
+    monkeypatch.setattr(person_calls, "OWN_PROGRAM", ("/bin/true",))
     told = threading.Event()
     runs = DoctorRuns("/nowhere", told.set)
     runs.begin(proof=False)
@@ -47,7 +47,7 @@ def test_a_doctor_that_looks_is_ended_with_the_daemon(
     program = tmp_path / "slow"
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o700)
-    monkeypatch.setattr(person_calls.sys, "executable", str(program))
+    monkeypatch.setattr(person_calls, "OWN_PROGRAM", (str(program),))
     told = threading.Event()
     runs = DoctorRuns("/nowhere", told.set)
     runs.begin(proof=True)
@@ -62,7 +62,7 @@ def test_a_proof_that_is_not_begun_is_not_told_as_begun(
     program = tmp_path / "slow"
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o700)
-    monkeypatch.setattr(person_calls.sys, "executable", str(program))
+    monkeypatch.setattr(person_calls, "OWN_PROGRAM", (str(program),))
     told = threading.Event()
     settings = Settings(home=find_home({"TASKMEM_HOME": str(tmp_path)}))
     calls = PersonCalls(World().context, settings, dict, list, told.set)
@@ -80,7 +80,7 @@ def test_a_doctor_that_hangs_is_ended_and_that_is_told(
     program = tmp_path / "slow"
     program.write_text(f"#!/bin/sh\n{deaf}\necho $$ > {pid}\nexec sleep 600\n")
     program.chmod(0o700)
-    monkeypatch.setattr(person_calls.sys, "executable", str(program))
+    monkeypatch.setattr(person_calls, "OWN_PROGRAM", (str(program),))
     monkeypatch.setattr(person_calls, "_RUN_SECONDS", 2.0)
     monkeypatch.setattr(person_calls, "_ENDING_SECONDS", 0.1)
     told = threading.Event()
