@@ -133,7 +133,7 @@ def _measure_registrations(folder: Path) -> Iterator[Figure]:
         kilobytes = amount(f"task_register in {what}: kept a task", [size / 1000], "KB", 10)
         yield replace(kilobytes, samples=REGISTERED)
         yield count_of(
-            f"task_register in {what}: kept at the end", len([*kept.iterdir()]), REGISTERED
+            f"task_register in {what}: listings at the end", len([*kept.iterdir()]), REGISTERED
         )
 
 
