@@ -1,5 +1,5 @@
 """Check the files of one task that is to be completed."""
-# ruff: noqa: PTH111, PTH117, PTH118, PTH119, PTH120, PTH207 - paths are text, as others gave them
+# ruff: noqa: PTH111, PTH112, PTH117, PTH118, PTH119, PTH120, PTH207 - paths are text, as others gave them
 
 from __future__ import annotations
 
@@ -63,6 +63,8 @@ _SEARCHED_CALLS: Final = 400
 """Newest checkpoints that are searched for the call that changed a file."""
 _MOST_WORK_FOLDERS: Final = 5
 """Folders of the work whose repositories are searched for a commit."""
+_MOST_STARS: Final = 3
+"""Stars of a pattern that is looked up at once."""
 _MOST_CITED: Final = 10
 """Commits that are looked for in one message."""
 ELSEWHERE_TEXT: Final = "It lies on another machine or service, where nobody here can look."
@@ -332,10 +334,13 @@ class EvidenceChecker:
         """Tell whether a path, or anything that it matches as a pattern, is where one may look."""
         if os.path.lexists(path):
             return self._may_look(path)
-        plain = re.split(r"[*?\[]", path, maxsplit=1)[0]
-        if plain == path or "\0" in path or not self._may_look(os.path.dirname(plain)):
+        plain, *rest = re.split(r"[*?\[]", path, maxsplit=1)
+        folder = os.path.dirname(plain)
+        if not rest or "\0" in path or not os.path.isdir(folder) or not self._may_look(folder):
             return False
-        return next(glob.iglob(path, recursive=True, include_hidden=True), None) is not None
+        # A verifier searches whole trees, within its limit of time.
+        is_deep = "**/" in path or path.endswith("/**") or path.count("*") > _MOST_STARS
+        return is_deep or next(glob.iglob(path, include_hidden=True), None) is not None
 
     def _check_thing(self, thing: RequiredArtifact, doubt: str | None = None) -> CheckedClaim:
         """Check an artifact; `doubt`: why it is not checked; None: it is."""

@@ -100,14 +100,21 @@ _STRAY: Final = "\"'`“”„‘’«»"
 _BULLET: Final = re.compile(r"(?:[-*+•]|[0-9]{1,3}[.)]|\[[ xX✓]\])\s+")
 _LINK: Final = re.compile(r"!?\[[^\]]*\]\(\s*(?P<target>\S.*?)(?:\s+[\"'(][^\"')]*[\"')])?\s*\)")
 _STOP: Final = re.compile(r"(?<=[^\s.,;:!?…/])[.,;:!?…。、，；：]+$")
-_LABEL: Final = re.compile(r"[A-Za-z][\w -]{0,24}:\s+")
+_TAG: Final = re.compile(r"<(?P<tag>\w+)[^<>]*>(?P<name>[^<>]+)</(?P=tag)>")
+_LABEL: Final = re.compile(
+    r"[A-Za-z][\w -]{0,24}:\s+"
+    r"|(?i:(?:docker |git |github |npm |pypi )?(?:container|directory|file|folder|image|link"
+    r"|package|page|path|pr|release|script|url|version)\s+)"
+)
 _LINE: Final = re.compile(
     r"(?::L?[0-9]+(?:[-–:,]L?[0-9]+)*"
     r"|#L[0-9]+(?:C[0-9]+)?(?:-L?[0-9]+(?:C[0-9]+)?)?"
     r"|\s*\((?:lines? )?[0-9]+(?:[-–,:] ?[0-9]+)*\)"
     r"|,? (?:at )?lines? [0-9]+(?: ?[-–] ?[0-9]+)?)$"
 )
-_ANCHOR: Final = re.compile(r"(?P<name>\S.*\.\w{1,6})[#?][^/\s]*")
+_ANCHOR: Final = re.compile(r"(?P<name>\S.*\.\w{1,6})(?:[#?]|::?(?=[A-Za-z_]))[^/\s]*")
+"""A part of a page, or a test or function in a file."""
+_NEW_NAME: Final = re.compile(r".* (?:->|=>|→) (?P<name>\S.*)")
 _REMARK: Final = re.compile(r" +(?:\([^()]*\)$|(?:[-–—]+|->|→) )")
 _FILE_URL: Final = re.compile(r"(?i)file:(?://(?:(?:localhost|127\.0\.0\.1)(?=/))?)?(?P<path>.+)")
 _HOME: Final = re.compile(r"(?:\$HOME|\$\{HOME\}|%USERPROFILE%)[/\\]")
@@ -146,6 +153,8 @@ def _unwrap(name: str) -> Iterator[str]:
     """Yield a name without one layer of what is around it."""
     if link := _LINK.fullmatch(name):
         yield link["target"]
+    if tag := _TAG.fullmatch(name):
+        yield tag["name"]
     for pair in _PAIRS:
         before, after = pair[: len(pair) // 2], pair[len(pair) // 2 :]
         inner = name.removeprefix(before).removesuffix(after).strip()
@@ -167,8 +176,9 @@ def _spell_otherwise(name: str) -> Iterator[str]:
     yield from _unwrap(name)
     yield from _cut_label(name)
     yield _LINE.sub("", name)
-    if anchor := _ANCHOR.fullmatch(name):
-        yield anchor["name"]
+    for part in (_NEW_NAME.fullmatch(name), _ANCHOR.fullmatch(name)):
+        if part:
+            yield part["name"]
     if "\n" not in name and (remark := _REMARK.search(name)):
         yield name[: remark.start()]
     if url := _FILE_URL.fullmatch(name):
@@ -222,21 +232,22 @@ _REGISTRY: Final = re.compile(
     r"(?:docker|ghcr|gcr|quay|[\w-]+\.azurecr)\.io/\S+|(?:registry|[\w-]+\.dkr\.ecr)\.\S+/\S+"
 )
 _COMMITS: Final = (
-    re.compile(r"(?i)(?:(?:git )?(?:commit|sha|hash|rev|revision)|git)\s*[:=#\s]\s*"
-               r"(?P<name>[0-9a-f]{7,64}|HEAD\S*)"),
-    re.compile(r"(?P<name>(?=[a-f]*[0-9])[0-9a-f]{7,40})"),
-    re.compile(r"[\w.-]+/[\w.-]+@(?P<name>[0-9a-f]{7,40})"),
+    re.compile(r"(?i)(?:(?:git )?(?:commit|committed as|sha|hash|rev|revision)|git)\s*[:=#\s]\s*"
+               r"[`'\"]?(?P<name>[0-9a-f]{7,64}|HEAD\S*)(?:[\s:,(`'\"].*)?"),
+    re.compile(r"(?:[\w./-]+@|[0-9a-f]{7,40}\.{2,3})?"
+               r"(?P<name>(?=[a-f]*[0-9])[0-9a-f]{7,40})(?::?\s.*)?"),
+    re.compile(r"\[[^\[\]]+ (?P<name>[0-9a-f]{7,40})\].*"),
     re.compile(r"(?P<name>HEAD(?:[~^@][\w{}~^-]*)?|refs/\S+|(?:origin|upstream)/\S+)"),
     re.compile(r"(?i)(?:branch|tag|ref)\s*[:=\s]\s*(?P<name>\S+)"),
     re.compile(r"(?P<name>v?[0-9]+(?:\.[0-9]+){1,3}(?:[-+][\w.]+)*)"),
 )  # fmt: skip
-"""Commits, and other names of git."""
+"""Commits, also as git prints them (`a314508 Fix`, `[main a314508] Fix`), branches and tags."""
 _IMAGE: Final = re.compile(
     r"(?P<name>(?:[\w.-]+(?::[0-9]+)?/)?[a-z0-9][a-z0-9._/-]*):(?P<tag>\w[\w.-]{0,127})"
 )
+_PACKAGE: Final = re.compile(r"(?:@[\w.-]+/)?[A-Za-z][\w.-]*(?:@[~^]?v?|==)[0-9][\w.+-]*")
 _REMOTE_NAMES: Final = (
     re.compile(r"(?:\S+@)?sha(?:256|512):[0-9a-f]{64,128}"),
-    re.compile(r"(?:@[\w.-]+/)?[A-Za-z][\w.-]*(?:@[~^]?v?|==)[0-9][\w.+-]*"),
     re.compile(r"(?:[\w.-]+/[\w.-]+)?[#!][0-9]+"),
     re.compile(r"(?i)(?:pr|mr|pull request|merge request|issue|ticket)\s*[#!]?\s*[0-9]+"),
     re.compile(r"[A-Z][A-Z0-9]+-[0-9]+"),
@@ -245,7 +256,7 @@ _REMOTE_NAMES: Final = (
     re.compile(r"(?i)(?:arn|cargo|crate|docker|doi|gem|helm|image|k8s|mailto|maven|npm|nuget|oci"
                r"|pkg|pypi|urn):\S+"),
 )  # fmt: skip
-"""Digests, packages, pull requests, tickets, files of Windows and of other hosts, and schemes."""
+"""Digests, pull requests, tickets, files of Windows and of other hosts, and schemes."""
 
 
 def _read_form(name: str) -> RequiredArtifact | None:
@@ -253,12 +264,14 @@ def _read_form(name: str) -> RequiredArtifact | None:
     parsed = parse_artifact(name)
     if parsed.kind != FILE_KIND:
         return parsed
-    if _REGISTRY.fullmatch(name) or any(form.fullmatch(name) for form in _REMOTE_NAMES):
+    is_file = bool(find_names(re.split("@|==", name, maxsplit=1)[0]).here)
+    forms = _REMOTE_NAMES if is_file else (_PACKAGE, _REGISTRY, *_REMOTE_NAMES)
+    if any(form.fullmatch(name) for form in forms):
         return RequiredArtifact(kind=ELSEWHERE_KIND, subject=name)
     for form in _COMMITS:
         found = form.fullmatch(name)
-        if found and not find_names(found["name"]).here:
-            return RequiredArtifact(kind=COMMIT_KIND, subject=found["name"])
+        if found and not find_names(name).here:  # what names files as well is a list
+            return RequiredArtifact(kind=COMMIT_KIND, subject=found["name"].strip(_STRAY))
     if _LOCAL_HOST.fullmatch(name):
         return RequiredArtifact(kind="url", subject=f"http://{name}")
     if _PUBLIC_HOST.fullmatch(name):

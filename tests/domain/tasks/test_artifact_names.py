@@ -77,6 +77,14 @@ def test_wrappings_may_stand_around_one_another(layers: list[str], remark: str) 
         ("%USERPROFILE%\\g.txt", "~/g.txt"),
         ("$PWD/g.txt", "g.txt"),
         ("/out/r.md", "out/r.md"),
+        ("no.txt -> g.txt", "g.txt"),
+        ("h.txt → g.txt", "g.txt"),
+        ("g.txt::test_x", "g.txt"),
+        ("g.txt:main", "g.txt"),
+        ("<code>g.txt</code>", "g.txt"),
+        ("M  src/a.ts", "src/a.ts"),
+        ("new file:   src/a.ts", "src/a.ts"),
+        (" src/a.ts | 12 ++--", "src/a.ts"),
     ],
 )
 def test_a_path_may_be_spelt_in_other_ways(text: str, path: str) -> None:
@@ -115,11 +123,12 @@ def test_braces_name_each() -> None:
     "text",
     [
         *("g.txt, no.txt", "g.txt and no.txt", "no.txt (see g.txt)", "g.txt\n- no.txt"),
+        *("a314508 no.txt", "commit a314508, no.txt", "image acme/app:1.2, no.txt"),
         *("s3://bucket/a, no.txt", "a314508 and no.txt", "https://acme.example/a, no.txt"),
     ],
 )
 def test_all_that_a_list_names_must_be_there(text: str) -> None:
-    assert ("file", "no.txt") in read(text)
+    assert any(kind == "file" and "no.txt" in subject for kind, subject in read(text))
 
 
 @pytest.mark.parametrize("around", WRAPPINGS)
@@ -148,6 +157,13 @@ def test_a_url_and_a_command_are_known_without_looking(around: str) -> None:
         ("git:a314508", "commit", "a314508"),
         ("Commit: `a314508`", "commit", "a314508"),
         ("acme/app@a314508", "commit", "a314508"),
+        ("a314508 Fix the order", "commit", "a314508"),
+        ("[main a314508] Fix the order", "commit", "a314508"),
+        ("commit a314508: fix the order", "commit", "a314508"),
+        ("Committed as `a314508`", "commit", "a314508"),
+        ("b425619..a314508", "commit", "a314508"),
+        ("branch: `feature/x`", "commit", "feature/x"),
+        ("Release v1.2", "commit", "v1.2"),
         ("HEAD~1", "commit", "HEAD~1"),
         ("origin/main", "commit", "origin/main"),
         ("branch feature/x", "commit", "feature/x"),
@@ -165,6 +181,7 @@ def test_what_no_file_is_called_is_read_by_its_form(text: str, kind: str, subjec
         *("repo/app:1.2", "nginx:1.27-alpine", "acme/app:latest", "localhost:5000/app:1.2"),
         *("ghcr.io/acme/app", "ghcr.io/acme/app:7", f"acme/app@sha256:{'a' * 64}"),
         *(f"sha256:{'a' * 64}", "left-pad@1.3.0", "@acme/pad@1.3.0", "requests==2.32.0"),
+        *("image acme/app:1.2", "npm package left-pad@1.3.0", "acme/app:1.2 (pushed)"),
         *("npm:left-pad", "acme/app#12", "#12", "PR #12", "pull request 12", "ACME-12"),
         *("git@github.com:acme/app.git", "me@host:/srv/a", "s3://bucket/a.md", "sandbox:/mnt/a"),
         *("C:\\Users\\me\\a.docx", "\\\\server\\share\\a.docx", "mailto:me@acme.example"),
@@ -177,6 +194,7 @@ def test_what_lies_elsewhere_is_known_by_its_form(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        *("no.txt@1.2", "no.txt@12", "no.txt==1", "no.txt::test_x", "no.txt -> gone.txt"),
         *("no.txt:12", "src/Makefile:12", "report.md:final", "tag no.txt", "branch no.md"),
         *("no", "no/such/", "1234567.md", "Nothing was made", "A: B"),
     ],

@@ -172,8 +172,26 @@ async def test_a_folder_of_too_many_old_files_is_unproven(scene, monkeypatch):
     await assert_unproven(scene.claim("docs", since=later), "too many files")
 
 
+async def test_a_pattern_matches_as_in_a_shell(scene):
+    for name in ("a.md", "b/a.md", "b/c/a.md", "b/c/d/a.txt"):
+        (scene.work / name).parent.mkdir(parents=True, exist_ok=True)
+        make(scene, name)
+    counts = {"*.md": 1, "b/*.md": 1, "*/*.md": 1, "b/*": 3, "**/*.md": 3, "b/**/*.md": 2}
+    for pattern, count in {**counts, "b/c/**": 2, "[ab]/?.md": 1, "b/*/*/*.txt": 1}.items():
+        finding = await look(scene.claim(pattern))
+        assert f" ({count}), {count} were made" in finding.detail
+    for pattern in ("*.txt", "b/*.txt", "*/*/*/*/x", "a.md/*", "**/*.png"):
+        await assert_refuted(scene.claim(pattern), "There is no file in")
+
+
+async def test_a_pattern_is_not_looked_for_without_end(scene, monkeypatch):
+    make(scene)
+    monkeypatch.setattr(files, "HASHING_SECONDS", -1.0)
+    await assert_unproven(scene.claim("**/*.png"), "too many files")
+
+
 async def test_a_pattern_outside_of_the_roots_is_not_looked_for(scene, monkeypatch):
-    monkeypatch.setattr(files.glob, "iglob", lambda *given, **named: pytest.fail("looked"))
+    monkeypatch.setattr(files.os, "walk", lambda *given, **named: pytest.fail("looked"))
     await assert_unproven(scene.claim("../outside/*"), "where it may be looked at")
 
 
