@@ -20,7 +20,8 @@ from homes import COMMAND, build_environment, make_home, serve_home, start_home_
 from machine import measure_cpu_seconds, measure_memory
 
 from openclaw_taskmem.cli.client import Link, connect
-from openclaw_taskmem.home import OWN_PROGRAM, Home
+from openclaw_taskmem.home import Home
+from taskmem_program import OWN_PROGRAM
 from tests.support.installations import make_installation
 
 SAMPLES = 40

@@ -15,15 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from openclaw_taskmem import ISOLATION
+from taskmem_program import OWN_PROGRAM
 
 _PATH_BYTES: Final = 107 if sys.platform == "linux" else 103
 """Bytes of the longest path of a Unix socket, without the system's NUL."""
 _PLUGIN_NAME_BYTES: Final = 8
 """Bytes by which the name of a plug-in's socket beside ours may be longer."""
 
-OWN_PROGRAM: Final = (sys.executable, *ISOLATION, "-m", "openclaw_taskmem")
-"""Command of this installation for processes of ours."""
 _SOCKET: Final = "daemon.sock"
 """Name of the daemon's socket in the home."""
 

@@ -11,16 +11,15 @@ import tempfile
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path, PurePath
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
+
+from taskmem_program import OWN_PROGRAM
 
 SERVER: Final = "taskmem"
 """Name of the MCP server in a host's configuration."""
 TOOLS: Final = "runs"
 """Default set of tools for an MCP host: all that the skill names, including those for hand-offs
 between roles."""
-OWN_PROGRAM: Final = (sys.executable, "-E", "-P", "-m", "openclaw_taskmem")
-"""Command of this installation without its script; a project's variables of Python and its modules
-do not reach it."""
 SKILL: Final = "task-memory"
 _MARK: Final = f"name: {SKILL}"
 _SEAL: Final = b"<!-- "
@@ -50,15 +49,12 @@ def find_command() -> tuple[str, ...]:
 
 def runs_taskmem(server: object) -> bool:
     """Return True if an MCP server's entry, of any host, starts `taskmem mcp`."""
-    match server:
-        case {"command": str(program), "args": ["mcp"]}:
-            return PurePath(program).name == "taskmem"
-        case {"args": ["-m", "openclaw_taskmem", "mcp"]}:
-            return True
-        case {"args": ["-E", "-P", "-m", "openclaw_taskmem", "mcp"]}:
-            return True
-        case _:
-            return False
+    entry = cast("dict[str, object]", server) if isinstance(server, dict) else {}
+    arguments = entry.get("args")
+    if arguments == ["mcp"]:
+        return PurePath(str(entry.get("command"))).name == "taskmem"
+    # There may be options of Python before.
+    return isinstance(arguments, list) and arguments[-3:] == [*OWN_PROGRAM[-2:], "mcp"]
 
 
 def describe_data(home: str | Path) -> list[str]:

@@ -18,7 +18,8 @@ from typing import Final, Literal, NamedTuple
 from openclaw_taskmem.daemon.home_exchange import is_unfinished
 from openclaw_taskmem.daemon.lock import Lock, LockHeld, LockHolder, find_holder
 from openclaw_taskmem.daemon.processes import is_alive, read_process_age
-from openclaw_taskmem.home import OWN_PROGRAM, Home
+from openclaw_taskmem.home import Home
+from taskmem_program import OWN_PROGRAM
 
 STARTING_SECONDS: Final = 15.0
 """Seconds in which a daemon must start, end, or write its process into the lock."""

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
 from openclaw_taskmem.cli.daemon_process import stop_daemon
-from openclaw_taskmem.home import OWN_PROGRAM, Home, build_own_command, find_home
+from openclaw_taskmem.home import Home, build_own_command, find_home
+from taskmem_program import OWN_PROGRAM
 
 _SILENCE_SECONDS: Final = 3
 """Seconds of silence after which the demo's task is stuck; by default they are 300."""

@@ -242,7 +242,7 @@ def _run_all_checks(
         with link:
             answers = _Answers(link, home)
             status = answers.ask("status")
-            yield from doctor_rows.check_logout(link.pid, before)
+            yield from doctor_rows.check_logout(home, link.pid, before)
             yield from _check_daemon(answers, clock, plugin_host.plugins)
             transport, row = doctor_rows.check_transport(status, plugin_host, settings)
             yield row

@@ -10,7 +10,6 @@ import shlex
 import shutil
 import stat
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
@@ -46,6 +45,7 @@ from openclaw_taskmem.settings_report import (
 )
 from taskmem_hookspecs import DoctorRow, DoctorState, TaskmemError
 from taskmem_hookspecs.errors import SettingsInvalid
+from taskmem_program import OWN_PROGRAM
 
 Document = Mapping[str, Any]
 
@@ -225,8 +225,8 @@ def _suggest_cure(home: Home, error: LinkError) -> str:
     return "Put that right, then run this again."
 
 
-def check_logout(pid: int, environ: Mapping[str, str]) -> Iterator[DoctorRow]:
-    """Warn where systemd ends the daemon at the user's logout; no row without its `loginctl`.
+def check_logout(home: Home, pid: int, environ: Mapping[str, str]) -> Iterator[DoctorRow]:
+    """Warn where systemd ends a home's daemon at the user's logout; no row without `loginctl`.
 
     Source: https://man7.org/linux/man-pages/man5/logind.conf.5.html
     """
@@ -243,13 +243,14 @@ def check_logout(pid: int, environ: Mapping[str, str]) -> Iterator[DoctorRow]:
     if not ends:
         yield _build_ok_row("daemon.logout", "A logout does not end the daemon.")
         return
+    # The user's systemd knows no variable of this shell.
+    start = ("systemd-run", "--user", "--unit=taskmem", f"--setenv=TASKMEM_HOME={home.folder}")
     yield build_warn_row(
         "daemon.logout",
         f"A logout ends the daemon (KillUserProcesses={'yes' if kills else 'no'}, "
         f"Linger={'yes' if lingers else 'no'}).",
         "Run: loginctl enable-linger && taskmem daemon stop && "
-        f"systemd-run --user --unit=taskmem {shlex.quote(sys.executable)} "
-        "-E -P -m openclaw_taskmem daemon",
+        f"{shlex.join([*start, *OWN_PROGRAM, 'daemon'])}",
         "From then on no wait is watched, and no agent is woken, until something starts it.",
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from openclaw_taskmem import ISOLATION
+from taskmem_program import ISOLATION
 
 _HARMLESS = frozenset(
     {

@@ -29,10 +29,10 @@ from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine import lookup, user_actions
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.overview import list_lines, read_overview
-from openclaw_taskmem.home import OWN_PROGRAM
 from openclaw_taskmem.settings_report import describe_differences
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import InvalidArguments
+from taskmem_program import OWN_PROGRAM
 
 if TYPE_CHECKING:
     from openclaw_taskmem.pages.site import Site

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from taskmem_mcp_hosts.config_files import ClaudeJson, Format, Toml, Unreadable, to_object
+from taskmem_program import OWN_PROGRAM
 from taskmem_setup import (
-    OWN_PROGRAM,
     SERVER,
     TOOLS,
     Skill,

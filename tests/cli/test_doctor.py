@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from openclaw_taskmem.plugin_host.plugin_host import Plugin, PluginHost, format_error
 from taskmem_hookspecs import DoctorRow, DoctorState, TaskmemError, hookimpl
 from taskmem_openclaw.doctor.rows import _build_unused_row
+from taskmem_program import OWN_PROGRAM
 from tests.cli.fake_daemon import FakeDaemon
 from tests.support.daemons import COMMAND, QUIET, Daemon, environment, short_home
 from tests.support.waiting import PATIENCE
@@ -160,14 +162,21 @@ def test_a_logout_that_ends_the_daemon_is_told(tmp_path, monkeypatch, properties
     monkeypatch.setattr(doctor_rows, "_read_service_place", lambda _: place)
     environ = {"PATH": str(tmp_path), "XDG_SESSION_ID": "2"}
 
-    [row] = doctor_rows.check_logout(1, environ)
+    home = Home(tmp_path / "my home", tmp_path / "socket")
+    [row] = doctor_rows.check_logout(home, 1, environ)
 
     assert row.state is state
-    assert row.cure is None or "loginctl enable-linger" in row.cure
+    if state is WARN:
+        *before, start = row.cure.removeprefix("Run: ").split(" && ")
+        assert before == ["loginctl enable-linger", "taskmem daemon stop"]
+        program, *words = shlex.split(start)
+        assert program == "systemd-run"
+        assert f"--setenv=TASKMEM_HOME={home.folder}" in words
+        assert words[-len(OWN_PROGRAM) - 1 :] == [*OWN_PROGRAM, "daemon"]
 
 
-def test_without_systemd_nothing_is_said_of_a_logout(tmp_path):
-    assert [*doctor_rows.check_logout(os.getpid(), {"PATH": str(tmp_path)})] == []
+def test_without_systemd_nothing_is_said_of_a_logout(home, tmp_path):
+    assert [*doctor_rows.check_logout(home, os.getpid(), {"PATH": str(tmp_path)})] == []
 
 
 def test_settings_that_are_understood_are_fine_and_count(home):

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from openclaw_taskmem.home import OWN_PROGRAM
+from taskmem_program import OWN_PROGRAM
 from tests.support.agents import Lines, RelayedLines, agent, parse_result
 from tests.support.daemons import await_ended, environment, holder, lock_database, rows
 from tests.support.waiting import until

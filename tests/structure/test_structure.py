@@ -6,6 +6,7 @@ import ast
 import importlib.metadata
 import inspect
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -18,6 +19,7 @@ import pytest
 from openclaw_taskmem import __version__
 from openclaw_taskmem.home import Home
 from taskmem_hookspecs import Run, specs
+from taskmem_program import OWN_PROGRAM
 from tests.support.daemons import Daemon, environment, short_home
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -212,7 +214,19 @@ def test_a_package_of_its_own_may_import_the_contract_alone(package: str) -> Non
     of_package = ROOT / "plugins" / package / "pyproject.toml"
     contracts = tomllib.loads(of_package.read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     forbidden = {name for each in contracts for name in each.get("forbidden_modules", ())}
-    assert {Path(each).name for each in built} - forbidden == {"taskmem_hookspecs"}
+    assert {Path(each).name for each in built} - forbidden == {
+        "taskmem_hookspecs",
+        "taskmem_program",
+    }
+
+
+def test_every_process_of_ours_has_the_same_options_of_python() -> None:
+    spelled = re.compile(r'-E\W+P\b|"-m", "openclaw_taskmem"')
+    roots = (ROOT / root for root in ("openclaw_taskmem", "hookspecs", "plugins"))
+    files = {file for root in roots for file in root.rglob("*.py") if "tests" not in file.parts}
+    found = [file for file in files if spelled.search(file.read_text("utf-8"))]
+    assert found == [ROOT / "hookspecs/taskmem_program/__init__.py"]
+    assert f"python {shlex.join(OWN_PROGRAM[1:])}`" in (ROOT / "docs/trouble.md").read_text("utf-8")
 
 
 def test_built_in_plugins_load_by_the_public_entry_points() -> None:

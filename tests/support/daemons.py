@@ -17,7 +17,8 @@ from typing import Any
 from openclaw_taskmem.cli.client import Link, connect
 from openclaw_taskmem.cli.command_output import HOSTS
 from openclaw_taskmem.daemon.lock import find_holder
-from openclaw_taskmem.home import OWN_PROGRAM, Home, find_home
+from openclaw_taskmem.home import Home, find_home
+from taskmem_program import OWN_PROGRAM
 from tests.support.forked_daemons import fork_daemon, list_forked
 from tests.support.waiting import PATIENCE, ProcessOutput, status_of, until
 

@@ -25,7 +25,8 @@ from taskmem_openclaw.setup.config_edits import (
     is_same_json,
 )
 from taskmem_openclaw.setup.openclaw import SetupPlan, SetupRecord
-from taskmem_setup import OWN_PROGRAM, NotOurs, describe_data, find_home
+from taskmem_program import OWN_PROGRAM
+from taskmem_setup import NotOurs, describe_data, find_home
 
 _LOADS_SECONDS: Final = 30.0
 """Time limit for a running gateway to load the plug-in before the check. Seconds."""

@@ -14,7 +14,8 @@ from openclaw_taskmem.tools import catalog
 from taskmem_mcp_hosts import hosts
 from taskmem_mcp_hosts import hosts as apply
 from taskmem_openclaw.setup import package_files
-from taskmem_setup import OWN_PROGRAM, add_seal
+from taskmem_program import OWN_PROGRAM
+from taskmem_setup import add_seal
 
 PROGRAM, *ARGUMENTS = OWN_PROGRAM
 WORDS = hosts.load_skill(Path()).words

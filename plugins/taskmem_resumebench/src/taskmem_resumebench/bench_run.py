@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from pydantic import JsonValue
 
+from taskmem_program import OWN_PROGRAM
 from taskmem_resumebench.agents import AGENTS
 from taskmem_resumebench.daemon import DaemonProcess, find_last_line, make_bench_folder
 from taskmem_resumebench.memories import EXAMPLE, CommandFailed, try_program
@@ -46,7 +46,7 @@ _COMPARED_AGENTS: Final = ("amnesiac", "careful")
 _USER_MEMORY: Final = "memory"
 """The name of the memory that is a program of the user's."""
 Work = tuple[BenchCondition, GeneratedTask]
-_SETUP: Final = (sys.executable, "-E", "-P", "-m", "openclaw_taskmem", "setup", "openclaw")
+_SETUP: Final = (*OWN_PROGRAM, "setup", "openclaw")
 
 
 class Size(NamedTuple):

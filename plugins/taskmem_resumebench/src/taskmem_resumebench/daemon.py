@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Generator, Mapping
@@ -17,12 +16,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self, cast
 
+from taskmem_program import OWN_PROGRAM
 from taskmem_resumebench.tasks import Call
 
 _LINE_LENGTH: Final = 300
 _REMOVAL: Final = 'read -r _; rm -rf -- "$1" 2>&- || { sleep 5; rm -rf -- "$1"; }'
 """Waits for the end of its input. What runs in the folder may still write into it meanwhile."""
-COMMAND: Final = (sys.executable, "-E", "-P", "-m", "openclaw_taskmem", "daemon")
+COMMAND: Final = (*OWN_PROGRAM, "daemon")
 """The product's own command; nothing else of the product is used."""
 START_SECONDS: Final = 60.0
 _GLANCE_SECONDS: Final = 0.005

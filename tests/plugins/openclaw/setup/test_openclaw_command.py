@@ -18,6 +18,7 @@ from taskmem_hookspecs import Readiness
 from taskmem_openclaw import plugin_socket
 from taskmem_openclaw.setup import package_files, prompts
 from taskmem_openclaw.setup.openclaw import ShippedPackage
+from taskmem_program import OWN_PROGRAM
 from taskmem_setup import add_seal, find_command, find_home
 from taskmem_vision.gemini import Gemini
 from tests.plugins.openclaw.setup.stand_in import StandIn
@@ -455,7 +456,7 @@ def test_the_doctor_has_the_last_word(openclaw, setup, monkeypatch, status, ends
 
     monkeypatch.setattr("taskmem_openclaw.setup.prompts.subprocess.run", run)
     assert setup("openclaw", "--yes").status == ends
-    assert asked == [(sys.executable, "-E", "-P", "-m", "openclaw_taskmem", "doctor")]
+    assert asked == [(*OWN_PROGRAM, "doctor")]
 
 
 @pytest.mark.parametrize("live", [True, False], ids=["live", "stopped"])

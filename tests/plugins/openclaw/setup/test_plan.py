@@ -12,6 +12,7 @@ from taskmem_openclaw.setup.config_edits import (
     build_patch,
     is_same_json,
 )
+from taskmem_program import OWN_PROGRAM
 
 TOOLS = frozenset(("task_register", "smart_wait"))
 DESIRED = plan.DesiredState(
@@ -277,6 +278,7 @@ def test_no_sandbox_needs_no_gate():
         {"command": "taskmem", "args": ["mcp"]},
         {"command": "/bin/python3", "args": ["-m", "openclaw_taskmem", "mcp"]},
         {"command": "/bin/python3", "args": ["-E", "-P", "-m", "openclaw_taskmem", "mcp"]},
+        {"command": "/bin/python3", "args": [*OWN_PROGRAM[1:], "mcp"]},
     ],
 )
 def test_our_own_server_is_offered_to_be_switched_off(server):
