@@ -8,10 +8,12 @@ counts", says the rules; the forms of the tools are from what they print.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
+from heapq import merge
+from itertools import islice
 from typing import Final, NamedTuple
 
 STAND_SECONDS: Final = 2.0
@@ -21,6 +23,10 @@ _NESTED_STAND_SECONDS: Final = 30.0
 _MOST_BARS: Final = 500
 _BESIDE_CHARS: Final = 60
 """Characters beside a figure that say what it is."""
+_LINE_CHARS: Final = 4096
+"""Characters of a line that are read."""
+_MOST_FIGURES: Final = 16
+"""Figures of a line among which the first that is progress is looked for."""
 
 # --- one line -----------------------------------------------------------------
 
@@ -129,7 +135,7 @@ _DIGIT: Final = re.compile(r"\d")
 def read_amounts(text: str) -> Iterator[Amount]:
     """Yield the amount of each line that has one which may be progress."""
     in_table = False
-    for line in re.split(r"[\n\r]", text):
+    for line in _split_lines(text):
         if meter := _METER.match(line):
             # Without a length, curl shows 100 of what came so far, and 0 of what is to come.
             if int(meter[2]) or int(meter[3]) or not int(meter[1]):
@@ -157,15 +163,20 @@ def find_percentage(
     `name`: the amount stands beside it, and may be of a part or a measure; None: any progress.
     """
     if name is not None:
-        found = _read_named(text, name)
+        amounts = _read_named(text, name)
     else:
-        found = ((each.percent, each.line) for each in read_amounts(text))
-    return next((line for percent, line in found if at_least <= percent <= at_most), None)
+        amounts = ((each.percent, each.line) for each in read_amounts(text))
+    return next((line for percent, line in amounts if at_least <= percent <= at_most), None)
+
+
+def _split_lines(text: str) -> Iterator[str]:
+    """Yield the beginning of each line."""
+    return (line[:_LINE_CHARS] for line in re.split(r"[\n\r]", text))
 
 
 def _read_amount(line: str) -> Amount | None:
     """Return the first amount of a line that is no measure; None: there is none."""
-    figures = _find_figures(line)
+    figures = [*islice(_find_figures(line), _MOST_FIGURES)]
     measures = [each.percent for each in figures if not each.total and _is_measure(line, each)]
     # `85.71% ( 6/7 )` says the same twice.
     figures = [each for each in figures if not any(abs(each.percent - m) < 1 for m in measures)]
@@ -190,26 +201,30 @@ def _read_amount(line: str) -> Amount | None:
     )
 
 
-def _find_figures(line: str) -> list[_Figure]:
-    """Return the percentages and counts of a line, in order."""
-    figures = [
-        _Figure(float(found[1].replace(",", ".")), *found.span())
-        for found in _PERCENT.finditer(line)
-    ]
-    for found in _COUNT.finditer(line):
-        done, total = _read_count(found)
+def _find_figures(line: str) -> Iterator[_Figure]:
+    """Yield the percentages and counts of a line, in order."""
+    return merge(_find_percentages(line), _find_counts(line), key=lambda each: each.start)
+
+
+def _find_percentages(line: str) -> Iterator[_Figure]:
+    for place in _PERCENT.finditer(line):
+        yield _Figure(float(place[1].replace(",", ".")), *place.span())
+
+
+def _find_counts(line: str) -> Iterator[_Figure]:
+    for place in _COUNT.finditer(line):
+        done, total = _read_count(place)
         if 0 <= done <= total and total > 0:
-            sizes = found[2] or found[4] or found[0][-1] in "Bb" or "." in found[0]
-            figures.append(_Figure(100 * done / total, *found.span(), 0 if sizes else int(total)))
-    return sorted(figures, key=lambda each: each.start)
+            sizes = place[2] or place[4] or place[0][-1] in "Bb" or "." in place[0]
+            yield _Figure(100 * done / total, *place.span(), 0 if sizes else int(total))
 
 
-def _read_count(found: re.Match[str]) -> tuple[float, float]:
-    done = float(found[1].replace(",", ""))
-    total = float(found[3].replace(",", ""))
-    if found[2] and found[4]:
-        done *= 1024 ** "KMGTP".index(found[2].upper())
-        total *= 1024 ** "KMGTP".index(found[4].upper())
+def _read_count(count: re.Match[str]) -> tuple[float, float]:
+    done = float(count[1].replace(",", ""))
+    total = float(count[3].replace(",", ""))
+    if count[2] and count[4]:
+        done *= 1024 ** "KMGTP".index(count[2].upper())
+        total *= 1024 ** "KMGTP".index(count[4].upper())
     return done, total
 
 
@@ -283,14 +298,14 @@ def _compile_name(name: str) -> re.Pattern[str]:
 def _read_named(text: str, name: str) -> Iterator[tuple[float, str]]:
     """Yield the amount beside a name on each line: the first behind it, else the last before it."""
     verbs = name.lower().split()
-    for line in re.split(r"[\n\r]", text):
+    for line in _split_lines(text):
         place = _compile_name(name).search(line)
         if place is None:
             continue
         early = _EARLY_PHASE.search(line)
         if early is not None and (early["apt"] or early["verb"]).lower().split()[0] not in verbs:
             continue
-        figures = _find_figures(line)
+        figures = [*_find_figures(line)]
         behind = [each.percent for each in figures if each.start >= place.end()]
         before = [each.percent for each in figures if each.end <= place.start()]
         if behind or before:
@@ -335,8 +350,7 @@ class AmountWatch:
     def observe(self, text: str, at: datetime) -> None:
         """Add the lines that were shown at an instant."""
         risen: tuple[Amount, int] | None = None
-        for each in read_amounts(text):
-            amount = self._join_layers(each)
+        for amount in self._join_layers(read_amounts(text)):
             is_risen = self._note_bar(amount)
             self._last = amount
             if amount.percent < self._at_least:
@@ -369,12 +383,20 @@ class AmountWatch:
             return last.line, None
         return None, left
 
-    def _join_layers(self, amount: Amount) -> Amount:
-        """Return the amount of all layers of an image, the least of them."""
-        if not amount.bar.startswith(LAYERS):
-            return amount
-        self._layers[amount.bar] = amount.percent
-        return amount._replace(bar=LAYERS, percent=min(self._layers.values()))
+    def _join_layers(self, amounts: Iterable[Amount]) -> Iterator[Amount]:
+        """Yield amounts, with one instead of those of an image's layers: the least of them."""
+        last: Amount | None = None
+        for amount in amounts:
+            if not amount.bar.startswith(LAYERS):
+                yield amount
+                continue
+            last = amount
+            self._layers.pop(amount.bar, None)
+            if len(self._layers) >= _MOST_BARS:
+                del self._layers[next(iter(self._layers))]
+            self._layers[amount.bar] = amount.percent
+        if last is not None:
+            yield last._replace(bar=LAYERS, percent=min(self._layers.values()))
 
     def _note_bar(self, amount: Amount) -> bool:
         """Add an amount to its bar, and return whether it was lower before."""

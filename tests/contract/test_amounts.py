@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskmem_hookspecs import amounts
 from taskmem_hookspecs.amounts import (
     STAND_SECONDS,
     AmountWatch,
@@ -102,6 +103,13 @@ LINES = [
 def test_a_line_has_one_amount_which_may_be_progress(line, expected):
     found = [each.percent for each in read_amounts(line)]
     assert found == ([] if expected is None else [pytest.approx(expected, abs=0.01)])
+
+
+@pytest.mark.parametrize("line", ["." * 4096 + " 80%", "cpu 1% " * 16 + "80%"])
+def test_the_first_4_kb_and_16_figures_of_a_line_are_read(line):
+    assert [*read_amounts(line)] == []
+    assert [each.percent for each in read_amounts(line[7:])] == [80]
+    assert find_percentage("." * 4096 + " x 80%", 0, name="x") is None
 
 
 @pytest.mark.parametrize(
@@ -259,6 +267,16 @@ def test_a_phase_that_ended_within_one_look_is_not_the_whole():
 def test_one_of_one_counts_only_when_it_was_none():
     assert play(80, [(0, "web-1 1/1 up\n"), (60, "")], ends=False) is None
     assert play(80, [(0, "web-1 0/1 up\n"), (60, "web-1 1/1 up\n")]) == 1
+
+
+def test_the_newest_500_layers_count_compared_once_a_look(monkeypatch):
+    compared = []
+    monkeypatch.setattr(amounts, "min", lambda *all: compared.append(len(all)) or min(*all), False)
+    rest = "".join(f"{n:012x}: Pull complete\n" for n in range(1, 500))
+    looks = [(0, f"{0:012x}: Waiting\n"), (1, rest), (9, f"{500:012x}: Pull complete\n")]
+    assert play(80, looks[:2]) is None
+    assert play(80, looks) == 2
+    assert compared.count(1) == 5
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=40), st.integers(1, 100))
