@@ -21,6 +21,9 @@ STAND_SECONDS: Final = 2.0
 _NESTED_STAND_SECONDS: Final = 30.0
 """The same for a bar that seems to be a part of an older one."""
 _MOST_BARS: Final = 500
+_FULL_PERCENT: Final = 100.0
+_FEWEST_RISES: Final = 2
+"""How often a measure must have risen to be taken for progress at the end."""
 _BESIDE_CHARS: Final = 60
 """Characters beside a figure that say what it is."""
 _LINE_CHARS: Final = 4096
@@ -42,6 +45,10 @@ class Amount(NamedTuple):
     """True if it says nothing unless it rises, such as `1/1`."""
     is_loop: bool = False
     """True for the bar of a loop, which others may be nested in."""
+    is_measure: bool = False
+    """True if its words tell how full, fast or good something is, so it must do as progress."""
+    is_work: bool = False
+    """True for a measure behind what is done with it, such as `Uploading to storage`."""
 
 
 class _Figure(NamedTuple):
@@ -91,6 +98,13 @@ _COUNT_LABEL: Final = re.compile(
     re.IGNORECASE,
 )
 """Labels of counts that have no end."""
+_WORK_LABEL: Final = re.compile(
+    r"(?<!\w)(?!remaining)[a-z]{2,20}ing\s+(?:[\w./'-]{1,20}\s+){0,4}"
+    r"(?:memory|mem|ram|vram|heap|disk|storage|space|inodes|lines|functions|statements|branches|volume)"
+    r"(?:\(s\))?[\s:=(\[|,]*$",
+    re.IGNORECASE,
+)
+"""Labels of work on a thing that is also measured."""
 _STATE_BEHIND: Final = re.compile(
     r"\s+(?:Running|Ready|Pending|Completed|Healthy|Error|CrashLoop|Container|Init|Terminating)"
 )
@@ -114,6 +128,8 @@ _LAYER: Final = re.compile(
 )
 """A layer that docker pull loads, or docker push sends."""
 LAYERS: Final = "docker layer "
+_MEASURE: Final = "measure: "
+"""Before the names of what may be no bars."""
 _METER_SIZE: Final = r" +[\d.]+[kMGTP]?"
 _METER_TIME: Final = r" +(?:-+:-+:-+|\d+:\d\d:\d\d|\d+d(?: +\d+h)?|\d+h(?: +\d+m)?)"
 _METER: Final = re.compile(
@@ -133,7 +149,12 @@ _DIGIT: Final = re.compile(r"\d")
 
 
 def read_amounts(text: str) -> Iterator[Amount]:
-    """Yield the amount of each line that has one which may be progress."""
+    """Yield the amount of each line that has one which may be progress, seen once."""
+    return (each for each in _read_all(text) if not each.is_measure)
+
+
+def _read_all(text: str) -> Iterator[Amount]:
+    """Yield the amount of each line that has one which may be progress or a measure."""
     in_table = False
     for line in _split_lines(text):
         if meter := _METER.match(line):
@@ -175,14 +196,16 @@ def _split_lines(text: str) -> Iterator[str]:
 
 
 def _read_amount(line: str) -> Amount | None:
-    """Return the first amount of a line that is no measure; None: there is none."""
+    """Return the first amount of a line that is no measure, else a measure; None: there is none."""
     figures = [*islice(_find_figures(line), _MOST_FIGURES)]
-    measures = [each.percent for each in figures if not each.total and _is_measure(line, each)]
+    measures = [each for each in figures if not each.total and _is_measure(line, each)]
     # `85.71% ( 6/7 )` says the same twice.
-    figures = [each for each in figures if not any(abs(each.percent - m) < 1 for m in measures)]
-    if not figures:
+    figures = [
+        each for each in figures if not any(abs(each.percent - m.percent) < 1 for m in measures)
+    ]
+    if not figures and not measures:
         return None
-    first, *others = figures
+    first, *others = figures or measures[:1]
     before = line[max(0, first.start - _BESIDE_CHARS) : first.start]
     if first.total and (_STATE_BEHIND.match(line, first.end) or _COUNT_LABEL.search(before)):
         return None
@@ -194,10 +217,12 @@ def _read_amount(line: str) -> Amount | None:
         percent = max(0.0, percent - (100 - part) / first.total)
     return Amount(
         percent,
-        _name_bar(line[: first.start], behind),
+        f"{'' if figures else _MEASURE}{_name_bar(line[: first.start], behind)}",
         line,
         is_weak=first.total == 1,
         is_loop=behind.startswith("|"),
+        is_measure=not figures,
+        is_work=not figures and _WORK_LABEL.search(before) is not None,
     )
 
 
@@ -326,6 +351,11 @@ class _Bar:
     is_loop: bool
     moved: int = 0
     """When it last changed, in amounts; 0: never."""
+    rises: int = 0
+    is_measure: bool = False
+    """True while it may be a measure."""
+    has_fallen: bool = False
+    """True if it fell before it was full."""
 
 
 class AmountWatch:
@@ -333,7 +363,8 @@ class AmountWatch:
 
     A bar that rises counts at once, unless it seems to be a part of an older one that is not at
     100 %. An amount that was not seen to rise counts once it is the last one shown for
-    `STAND_SECONDS`, or the target is over.
+    `STAND_SECONDS`, or the target is over. What its words call a measure counts if it does
+    as progress does: it never falls, and something is being done, or it was full at the end.
     """
 
     def __init__(self, at_least: float) -> None:
@@ -346,12 +377,18 @@ class AmountWatch:
         self._stands_since: datetime | None = None
         """Since when no lower amount was shown; None: the last one is lower."""
         self._reached: Amount | None = None
+        self._full: tuple[Amount, datetime] | None = None
+        """A measure that rose until it was full and is the last amount shown, and since when."""
 
     def observe(self, text: str, at: datetime) -> None:
         """Add the lines that were shown at an instant."""
         risen: tuple[Amount, int] | None = None
-        for amount in self._join_layers(read_amounts(text)):
+        for amount in self._join_layers(_read_all(text)):
             is_risen = self._note_bar(amount)
+            bar = self._bars[amount.bar]
+            self._full = (amount, at) if self._is_full(bar) else None
+            if bar.is_measure:
+                continue
             self._last = amount
             if amount.percent < self._at_least:
                 self._stands_since = None
@@ -369,19 +406,23 @@ class AmountWatch:
 
         `is_over`: nothing more will be shown. None: it is not reached; nothing is awaited.
         """
-        last, since = self._last, self._stands_since
         if self._reached is not None:
             return self._reached.line, None
-        if last is None or since is None:
+        stands: list[tuple[datetime, str]] = []
+        if self._last is not None and self._stands_since is not None:
+            bar = self._bars[self._last.bar]
+            if not self._last.is_weak or bar.lowest < bar.percent:
+                is_part = self._is_nested(self._last.bar)
+                stand = _NESTED_STAND_SECONDS if is_part else STAND_SECONDS
+                stands.append((self._stands_since + timedelta(seconds=stand), self._last.line))
+        if self._full is not None:
+            full, since = self._full
+            stands.append((since + timedelta(seconds=_NESTED_STAND_SECONDS), full.line))
+        if not stands:
             return None, None
-        bar = self._bars[last.bar]
-        if last.is_weak and bar.lowest >= bar.percent:
-            return None, None
-        stand = _NESTED_STAND_SECONDS if self._is_nested(last.bar) else STAND_SECONDS
-        left = (since + timedelta(seconds=stand) - now).total_seconds()
-        if left <= 0 or is_over:
-            return last.line, None
-        return None, left
+        until, line = min(stands)
+        left = (until - now).total_seconds()
+        return (line, None) if left <= 0 or is_over else (None, left)
 
     def _join_layers(self, amounts: Iterable[Amount]) -> Iterator[Amount]:
         """Yield amounts, with one instead of those of an image's layers: the least of them."""
@@ -404,23 +445,42 @@ class AmountWatch:
         bar = self._bars.get(amount.bar)
         if bar is None:
             if len(self._bars) >= _MOST_BARS:
-                del self._bars[next(iter(self._bars))]
+                shown = self._last.bar if self._last else None
+                del self._bars[next(each for each in self._bars if each != shown)]
             self._bars[amount.bar] = _Bar(
-                self._clock, amount.percent, amount.percent, amount.is_loop
+                self._clock,
+                amount.percent,
+                amount.percent,
+                amount.is_loop,
+                is_measure=amount.is_measure,
             )
             return False
+        bar.rises += amount.percent > bar.percent
+        bar.has_fallen = bar.has_fallen or amount.percent < bar.percent < _FULL_PERCENT
+        if amount.is_work and bar.rises:
+            bar.is_measure = bar.has_fallen
         if amount.percent != bar.percent:
             bar.percent, bar.moved = amount.percent, self._clock
         is_risen = bar.lowest < amount.percent
         bar.lowest = min(bar.lowest, amount.percent)
         return is_risen
 
+    def _is_full(self, bar: _Bar) -> bool:
+        """Return whether a measure has risen until it was full, as progress does."""
+        return (
+            bar.is_measure
+            and bar.percent == _FULL_PERCENT
+            and bar.rises >= _FEWEST_RISES
+            and not bar.has_fallen
+        )
+
     def _is_nested(self, name: str) -> bool:
         """Return whether an older bar that is not full moves beside this one, or is a loop too."""
         bar = self._bars[name]
         return any(
             elder.order < bar.order
-            and elder.percent < 100  # noqa: PLR2004
+            and elder.percent < _FULL_PERCENT
+            and not elder.is_measure
             and (elder.moved > bar.order or (elder.is_loop and bar.is_loop))
             for elder in self._bars.values()
         )

@@ -189,7 +189,7 @@ class PercentForm(Value):
 
     def __str__(self) -> str:
         amount = f"{write_number(self.percent)} %"
-        return amount if self.name is None else f"{_write_name(self.name)} {amount}"
+        return amount if self.name is None else f"{quote(self.name)} {amount}"
 
 
 class NumberForm(Value):

@@ -16,6 +16,7 @@ from taskmem_hookspecs.amounts import (
     read_amounts,
 )
 
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LINES = [
     ("1,301,110,784  88%   43.90MB/s    0:00:03", 88),
@@ -262,6 +263,53 @@ def test_an_amount_not_seen_to_rise_counts_when_it_stands():
 
 def test_a_phase_that_ended_within_one_look_is_not_the_whole():
     assert play(80, [(0, "load 50%\nload: 10%\nfetch 5%\nfetch 100%\nbuild 3%\n"), (9, "")]) is None
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        *("Uploading to storage:", "Copying to disk:", "Loading into memory:", "Restoring volume"),
+        *("Processing functions:", "Uploading backup.tar to cold storage"),
+    ],
+)
+def test_a_measured_thing_that_work_fills_is_progress(label):
+    assert play(80, rise(label + " {}%\n", [10, 85, 100]), ends=False) == 1
+    assert play(80, [(0, f"{label} 85%\n"), (60, "")]) is None
+
+
+@pytest.mark.parametrize("label", ["Compression:", "disk", "Compression (saved"])
+def test_a_measure_that_rose_to_100_and_is_last_is_progress(label):
+    looks = rise(label + " {}%\n", [10, 85, 100])
+    assert play(80, looks) == -1
+    assert play(80, [*looks, (29, ""), (1, "")], ends=False) == 3
+    assert play(80, [*looks, (29, f"{label} 100%\n"), (29, "")], ends=False) is None
+    assert play(80, [*looks, (1, "load.bin 3%\n"), (60, "")]) is None
+
+
+@pytest.mark.parametrize(
+    ("label", "values"),
+    [
+        ("Remaining disk", [10, 85, 99]),
+        ("Training accuracy:", [10, 85, 99]),
+        ("Charging: battery", [10, 85, 99]),
+        ("cpu", [10, 100]),
+        ("cpu", [10, 20, 250]),
+        ("memory", [10, 60, 30, 85, 100]),
+        ("Watching memory", [60, 30, 85]),
+        ("adding: app.js, saving disk (deflated", [10, 85]),
+    ],
+)
+def test_a_measure_that_rises_otherwise_stays_one(label, values):
+    assert play(80, [*rise(label + " {}%\n", values), (60, "")]) is None
+
+
+def test_a_measure_hides_no_bar_beside_it():
+    looks = [(1, f"disk {n}%\nload.bin {n}%\ncpu 3%\n") for n in RISING]
+    assert play(80, looks) == 8
+    assert play(80, [(0, "load.bin 88%\n"), (1, "cpu 3%\n"), (1, "")]) == 1
+    meters = "".join(f"cpu {one}{two} used 3%\n" for one in LETTERS for two in LETTERS)
+    assert play(80, [(0, "load.bin 88%\n"), (1, meters), (1, "")]) == 1
+    assert play(80, [(0, "3%\n"), (1, "90% used\n"), (60, "")]) is None
 
 
 def test_one_of_one_counts_only_when_it_was_none():

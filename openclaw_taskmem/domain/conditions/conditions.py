@@ -362,7 +362,7 @@ _QUIET_PHRASES: Final = _parse_phrases(
     "nothing new is shown for|nothing changes for|prints nothing for|"
     "no new lines for|no new line for|nothing new appears for|nothing appears for"
 )
-PROGRESS: Final = _parse_phrases("progress|percentage|progress bar")
+PROGRESS: Final = _parse_phrases("everything|progress|percentage|progress bar")
 """Words for what reaches a percentage, besides the command."""
 _REACH_VERBS: Final = _parse_phrases(
     "reaches|is at|hits|gets to|shows|is|reaches at least|is at least|at least|passes"
@@ -393,9 +393,12 @@ PERCENT: Final = frozenset(("%", "percent"))
 _NO_NAMES: Final = _parse_phrases(
     "about|above|almost|approaches|approaching|around|at|below|beyond|by|crosses|down|drops|"
     "exceeds|exceeding|falls|from|greater|just|less|more|most|nearly|never|not|of|only|over|"
-    "passed|past|reached|reaching|roughly|some|than|through|to|under|up|within|without"
+    "passed|past|reached|reaching|roughly|some|than|through|to|under|up|within|without|"
+    "all|backup|clone|compilation|copy|deployment|download|downloads|export|import|install|"
+    "installation|migration|overall|restore|sync|task|training|transfer|update|upgrade|upload|"
+    "uploads|whole|work"
 )
-"""Words before a percentage that name nothing."""
+"""Words before a percentage that name no bar unless they are quoted."""
 TABLES: Final = (
     COMMAND,
     PLACE,
@@ -720,10 +723,9 @@ def _read_duration(cursor: _Cursor) -> float | None:
 
 
 def _read_percent(cursor: _Cursor) -> Form | None:
-    if cursor.take(PROGRESS) or cursor.take(PLACE):
-        if not cursor.take(_REACH_VERBS) and not cursor.take(_parse_phrases(">=|≥")):
-            return None
-    elif not cursor.take(_REACH_VERBS):
+    if not cursor.take(PROGRESS):
+        cursor.take(PLACE)
+    if not cursor.take(_REACH_VERBS):
         cursor.take(_parse_phrases(">=|≥"))
     number = _read_percentage(cursor)
     return None if number is None else PercentForm(percent=number)
@@ -734,7 +736,7 @@ def _read_named_percent(cursor: _Cursor) -> Form | None:
     name = quoted or cursor.take_kind("word") or ""
     if not any(map(str.isalpha, name)) or (not quoted and (name.lower(),) in _NO_NAMES):
         return None
-    # "the download reaches 80 %" is English: no bar need be called so.
+    # "the linker reaches 80 %" is English: no bar need be called so.
     if not (quoted and cursor.take(_REACH_VERBS)):
         cursor.take(_parse_phrases(">=|≥"))
     number = _read_percentage(cursor)
