@@ -122,9 +122,8 @@ _STEP_OUTPUT: Final = re.compile(r"#\d+ (?!\[)|\s*=> => ")
 """Output of one step of docker build."""
 _LAYER: Final = re.compile(
     r"\W*([0-9a-f]{12}):? +(?:(?P<begun>Pulling fs layer|Preparing|Waiting)"
-    r"|(?P<loads>Downloading)|(?P<loaded>Verifying Checksum|Download complete)"
-    r"|(?P<unpacks>Extracting)|(?P<sends>Pushing)"
-    r"|(?P<ready>Pull complete|(?:Layer a|A)lready exists|Pushed|Mounted from))\b"
+    r"|(?P<moves>Downloading|Extracting|Pushing)|Verifying Checksum|Download complete"
+    r"|Pull complete|(?:Layer a|A)lready exists|Pushed|Mounted from)\b"
 )
 """A layer that docker pull loads, or docker push sends."""
 LAYERS: Final = "docker layer "
@@ -305,13 +304,10 @@ def _is_table_row(line: str) -> bool:
 
 
 def _read_layer(layer: re.Match[str], line: str) -> float:
-    """Return how far a layer is: loading it is one half, unpacking it the other."""
-    if layer["begun"] or layer["ready"]:
-        return 100.0 if layer["ready"] else 0.0
-    done = next((each.percent for each in _find_figures(line[layer.end() :])), 0.0)
-    if layer["loaded"] or layer["sends"]:
-        return 50.0 if layer["loaded"] else done
-    return done / 2 + (50.0 if layer["unpacks"] else 0.0)
+    """Return how far a layer is loaded, unpacked or sent."""
+    if layer["moves"] is None:
+        return 0.0 if layer["begun"] else 100.0
+    return next((each.percent for each in _find_figures(line[layer.end() :])), 0.0)
 
 
 @lru_cache(maxsize=256)
