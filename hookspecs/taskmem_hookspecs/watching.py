@@ -10,6 +10,7 @@ plug-in. Source: docs/origins.md, "Waits".
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -146,6 +147,15 @@ class Watch(Protocol):
 
     async def close(self) -> None:
         """Release the target; no other method is called afterwards."""
+        ...
+
+
+@runtime_checkable
+class PlaceListener(Protocol):
+    """A `Watch` that is told what its waits have not read, so that it can be kept for them."""
+
+    def note_places(self, places: Collection[str]) -> None:
+        """Take the places from which all waits read on; called before each look."""
         ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -99,6 +99,11 @@ class JudgePanel:
         self._plugin_loops = plugin_loops
         self._clock = clock
         self._seconds = seconds
+
+    @property
+    def places(self) -> Collection[str]:
+        """Where the next frames of the judges start."""
+        return frozenset(entry.place for entry in self._entries)
 
     async def ask_judges(self, look: Look) -> WaitFinding:
         """Ask the judges in order until one is sure; return the combined result.

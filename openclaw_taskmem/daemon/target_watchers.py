@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
@@ -35,7 +35,7 @@ from taskmem_hookspecs import (
     Watch,
 )
 from taskmem_hookspecs.errors import NoProvider
-from taskmem_hookspecs.watching import Feed
+from taskmem_hookspecs.watching import Feed, PlaceListener
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -70,6 +70,8 @@ class Watcher:
         self._plugin_loop = plugin_loop
         self._clock = clock
         self._polls: dict[str, float] = {}
+        self._places: dict[str, Collection[str]] = {}
+        """From where the judges of each wait read on."""
         self._frames: dict[tuple[str, str], tuple[float, asyncio.Task[Frame]]] = {}
         self._polled: Frame | None = None
         self.spent = False
@@ -96,6 +98,12 @@ class Watcher:
     def leave(self, wait_id: str) -> None:
         """Stop looking for a wait."""
         self._polls.pop(wait_id, None)
+        self._places.pop(wait_id, None)
+
+    def note_places(self, wait_id: str, places: Collection[str]) -> None:
+        """Keep from where the judges of a wait read on, for watches that ask for it."""
+        if wait_id in self._polls:
+            self._places[wait_id] = places
 
     # --- what there is ------------------------------------------------------
 
@@ -155,9 +163,16 @@ class Watcher:
     # --- looking ------------------------------------------------------------
 
     async def _read_frame(self, place: str, start: str) -> Frame:
+        places = frozenset[str]().union(*self._places.values())
+
+        async def read() -> Frame:
+            if isinstance(self._watch, PlaceListener):
+                self._watch.note_places(places)
+            return await _scrub_frame(self._watch.look(place, start))
+
         try:
             frame = await self._run_limited(
-                self._plugin_loop.call(lambda: _scrub_frame(self._watch.look(place, start))),
+                self._plugin_loop.call(read),
                 partial(require_value, kind=Frame),
             )
         except TargetGone as gone:

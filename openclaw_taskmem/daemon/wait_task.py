@@ -186,6 +186,8 @@ class WaitTask:
 
     async def _read_frame(self, place: str) -> Frame:
         assert self.watcher is not None  # noqa: S101 - it was joined before
+        if self._panel is not None:
+            self.watcher.note_places(self.wait.wait_id, self._panel.places)
         frame = await self.watcher.look(place, self._start)
         self._silent = frame.tail is not None and not frame.tail.strip()
         self.tail = frame.screen or frame.tail

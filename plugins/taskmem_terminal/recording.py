@@ -3,7 +3,7 @@
     terminals/NAME/about.json                    what runs there, and how it ended
     terminals/NAME/output.00000000000001048576   bytes from that offset on, 1 MiB each
     terminals/NAME/lock                          locked (flock) while it is written
-    terminals/NAME/reader                        locked while waits read; how far all have read
+    terminals/NAME/reader.xxxxxxxx               locked by a watch; how far its waits have read
 
 Writer and reader are in one file because they share this layout and nothing else. The writer only
 appends; `about.json` is replaced as a whole, and says that the command ended only after all of its
@@ -85,8 +85,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 """Valid names of recordings."""
 UNSEEN_END: Final = "nobody saw its command end"
 """Phrase for a command whose recorder is gone: it may still run."""
-_READER: Final = "reader"
-"""Name of the file in which waits say how far they have read."""
+_READER: Final = "reader."
+"""Beginning of the names of files in which watches say how far their waits have read."""
 _OUTPUT: Final = "output."
 """Beginning of the names of segments."""
 _SEGMENT: Final = re.compile(r"output\.([0-9]{1,20})")
@@ -314,39 +314,48 @@ class Recording:
 
 
 class ReadProgress:
-    """Tells the recorder of one recording how far its waits have read."""
+    """Tells the recorder of one recording how far the waits of one watch have read."""
 
     def __init__(self, folder: Path) -> None:
         """Begin to read the recording in a folder; without its file, nobody is told."""
-        self._places: dict[int, float] = {}
+        self._behind: dict[int, float] = {}
+        """Offsets from which waits read on, before the end, and since when. Monotonic seconds."""
+        self._path: str | None = None
         self._handle: int | None = None
         with contextlib.suppress(OSError):
-            self._handle = os.open(folder / _READER, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            self._handle, self._path = tempfile.mkstemp(prefix=_READER, dir=folder)
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def note_look(self, begin: int, end: int, now: float) -> None:
-        """Record that the wait that had read up to `begin` has read up to `end`.
+    def note_places(self, places: Collection[int], end: int, now: float) -> None:
+        """Record the offsets from which waits read on, of an output that ends at `end`.
 
-        `now`: monotonic seconds. A wait that has not looked for `LAG_SECONDS` has ended.
+        `now`: monotonic seconds. One that stays where it is for `LAG_SECONDS` is not waited for.
         """
-        self._places.pop(begin, None)
-        self._places[end] = now
-        self._places = {to: at for to, at in self._places.items() if now - at < LAG_SECONDS}
+        self._behind = {at: self._behind.get(at, now) for at in places if at < end}
+        awaited = [at for at, since in self._behind.items() if now - since < LAG_SECONDS]
+        read_to = min(awaited or self._behind or (end,))
         if self._handle is not None:
             with contextlib.suppress(OSError):
-                os.pwrite(self._handle, f"{min(self._places):020d}".encode(), 0)
+                os.pwrite(self._handle, f"{read_to:020d}".encode(), 0)
 
     def close(self) -> None:
         """End: no wait reads any more."""
-        if self._handle is not None:
+        if self._handle is not None and self._path is not None:
+            Path(self._path).unlink(missing_ok=True)
             os.close(self._handle)
             self._handle = None
 
 
 def _read_progress(folder: Path) -> int | None:
     """Return how far all waits on a recording have read; None: there is none."""
+    offsets = [_read_offset(path) for path in folder.glob(f"{_READER}*")]
+    return min((offset for offset in offsets if offset is not None), default=None)
+
+
+def _read_offset(path: Path) -> int | None:
+    """Return the offset that a watch has written; None: it has ended."""
     try:
-        handle = os.open(folder / _READER, os.O_RDONLY | os.O_NOFOLLOW)
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
         return None
     try:

@@ -14,7 +14,7 @@ import os
 import stat
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -167,6 +167,8 @@ class RecordingWatch:
         self._reader = OutputReader()
         self._input_lookup = InputLookup()
         self._progress = ReadProgress(self._recording.folder)
+        self._places: Collection[int] = ()
+        """Offsets from which waits read on."""
         self._changed = asyncio.Event()
         self._listener = listener
         listener.listen(name, self._changed.set)
@@ -202,6 +204,11 @@ class RecordingWatch:
         end = Segments(self._recording.folder).end
         return f"{self._read_metadata().id}:{StreamPosition(end, end)}"
 
+    def note_places(self, places: Collection[str]) -> None:
+        """Keep the places from which waits read on, for the recorder."""
+        parsed = map(_parse_place, places)
+        self._places = [position.shown for id_, position in parsed if id_ == self._id]
+
     async def look(self, place: str, start: str) -> Frame:
         """Return what was recorded since `place`."""
         seen_at = datetime.now(UTC)
@@ -214,8 +221,9 @@ class RecordingWatch:
         else:
             manner = _build_read_options(about)
             stream = Segments(self._recording.folder)
+            unread = {position.shown, *self._places}
+            self._progress.note_places(unread, stream.end, time.monotonic())
             page = self._reader.read_page(stream, position, manner)
-            self._progress.note_look(position.shown, page.next.shown, time.monotonic())
             tail = await self._reader.read_tail(stream, _parse_place(start)[1], manner)
         over = None if page.more else ending
         changed_at = self._recording.changed_at()

@@ -529,6 +529,23 @@ async def test_judge_that_cancels_its_own_call_counts_as_in_trouble(stage: Stage
         )
 
 
+async def test_a_watch_is_told_what_each_judge_has_not_read(stage: Stage) -> None:
+    async def down(_: str, __: Frame) -> Ruling:
+        raise JudgeUnavailable("down", 60)
+
+    stage.rules["slow"] = down
+    async with watch_world(("stage", stage.plugin())) as room:
+        slow = await room.wait(wake_when="slow", timeout=600)
+        await room.wait(wake_when="X", timeout=600)
+        stage.scene("build").show("one\n")
+        await room.until(lambda: stage.asked["X"] == 2)
+        stage.scene("build").show("two\n")
+        await room.until(lambda: stage.scene("build").unread == {"0", "4"})
+        room.world.call("wait_cancel", wait_id=slow)
+        stage.scene("build").show("three\n")
+        await room.until(lambda: stage.scene("build").unread == {"8"})
+
+
 async def test_a_judge_says_itself_when_it_can_be_asked_again(stage: Stage) -> None:
     async def refuse_for_quota(_: str, __: Frame) -> Ruling:
         raise JudgeUnavailable("The quota is used up.", 25)

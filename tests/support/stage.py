@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from types import ModuleType
 
 from taskmem_hookspecs import Frame, Met, Picture, Ruling, Target, TargetNotFound, hookimpl
@@ -28,6 +28,8 @@ class Scene:
         """Whether a wait reads all of it, or only what comes from now on."""
         self.looks = 0
         self.closed = 0
+        self.unread: set[str] = set()
+        """The places from which waits read on."""
         self.attending = 0
         """How many are waiting for it to change."""
         self.trouble: Exception | None = None
@@ -86,6 +88,9 @@ class ScriptedWatch:
 
     async def end(self) -> str:
         return str(len(self._scene.text))
+
+    def note_places(self, places: Collection[str]) -> None:
+        self._scene.unread = {*places}
 
     async def look(self, place: str, start: str) -> Frame:
         scene = self._scene

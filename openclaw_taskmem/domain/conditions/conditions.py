@@ -134,8 +134,8 @@ def _scan_regex(sentence: str, at: int) -> Token | None:
             if not rest or rest[0].isspace() or rest[0] in ",;" or rest.strip() == ".":
                 pattern = _unescape_slashes(sentence[at + 1 : place])
                 text = f"(?i){pattern}" if flagged else pattern
-                found = pattern.strip() and "\n" not in pattern
-                return Token("regex", text, at, end) if found else None
+                is_line = pattern.strip() and "\n" not in pattern
+                return Token("regex", text, at, end) if is_line else None
         place += 1
     return None
 

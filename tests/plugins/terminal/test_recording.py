@@ -76,7 +76,7 @@ def test_a_recorder_waits_for_waits_that_still_read(root, small):
     assert not recorder.is_ahead(0)
     progress = ReadProgress(root / "job")
     assert recorder.is_ahead(1)
-    progress.note_look(0, 11, 1)
+    progress.note_places([11], 20, 1)
     assert not recorder.is_ahead(1)
     recorder.write(b"x" * 9)
     assert recorder.is_ahead(2)
@@ -91,9 +91,9 @@ def test_a_wait_that_reads_too_slowly_is_waited_for_once(root, small):
     assert recorder.is_ahead(1)
     assert not recorder.is_ahead(1 + LAG_SECONDS)
     recorder.write(b"x" * 10)
-    progress.note_look(0, 8, 10)
+    progress.note_places([8], 30, 10)
     assert not recorder.is_ahead(10)
-    progress.note_look(8, 30, 11)
+    progress.note_places([30], 30, 11)
     assert not recorder.is_ahead(11)
     recorder.write(b"x" * 20)
     assert recorder.is_ahead(11)
@@ -103,14 +103,42 @@ def test_a_wait_that_reads_too_slowly_is_waited_for_once(root, small):
 
 def test_the_slowest_wait_tells_how_far_all_have_read(root, small):
     recorder = record(root, ended=False, data=b"x" * 20)
-    progress = ReadProgress(root / "job")
-    progress.note_look(0, 20, 1)
-    progress.note_look(0, 0, 1)
+    progress, others = ReadProgress(root / "job"), ReadProgress(root / "job")
+    others.note_places([20], 20, 1)
+    progress.note_places([0, 20], 20, 1)
     assert recorder.is_ahead(1)
-    progress.note_look(20, 20, 1 + LAG_SECONDS)
-    assert not recorder.is_ahead(1), "the other one has ended"
+    progress.note_places([0, 19], 20, 1 + LAG_SECONDS)
+    assert not recorder.is_ahead(1), "one is too slow"
     progress.close()
+    others.close()
     recorder.close()
+
+
+@given(
+    st.integers(2, 3),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 10)), max_size=60),
+)
+def test_no_wait_loses_what_it_has_not_read(tmp_path_factory, waits, steps):
+    """Waits take turns in reading what they can; two of them share a watch."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recording, "SEGMENT_BYTES", 10)
+        patch.setattr(recording, "KEPT_SEGMENTS", 4)
+        root = tmp_path_factory.mktemp("terminals")
+        recorder = record(root, ended=False)
+        watches = [ReadProgress(root / "job") for _ in range(waits - 1)]
+        places = [0] * waits
+        for turn, size in steps:
+            if not recorder.is_ahead(0):
+                recorder.write(b"x" * 10)
+            kept = Segments(root / "job")
+            assert kept.begin <= min(places)
+            wait = turn % waits
+            own = [place for each, place in enumerate(places) if (each == 2) is (wait == 2)]
+            watches[wait == 2].note_places(own, kept.end, 0)
+            places[wait] = min(places[wait] + size, kept.end)
+        for each in watches:
+            each.close()
+        recorder.close()
 
 
 def test_nobody_else_can_read_a_recording(root):
@@ -118,7 +146,7 @@ def test_nobody_else_can_read_a_recording(root):
     ReadProgress(root / "job").close()
     assert stat.S_IMODE((root / "job").stat().st_mode) == 0o700
     files = list((root / "job").iterdir())
-    assert {"about.json", "lock", "reader", f"output.{0:020d}"} == {file.name for file in files}
+    assert {"about.json", "lock", f"output.{0:020d}"} == {file.name for file in files}
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 

@@ -248,7 +248,7 @@ async def test_who_is_behind_is_told_how_much_was_lost():
 
 
 async def test_a_command_faster_than_its_wait_loses_no_line():
-    small = "from taskmem_terminal import recording; recording.KEPT_SEGMENTS = 1 << 2;"
+    small = "from taskmem_terminal import recording; recording.KEPT_SEGMENTS = 1 << 3;"
     few = "recording.SEGMENT_BYTES = 1 << 16;"
     printing = "read go; seq 100000 160000; echo needle; seq 100000 160000"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
