@@ -175,7 +175,8 @@ class RecordedOutput:
         yield self._now("prompt", self._name in PROMPTS or self.exit_status is not None)
         yield from self._asks()
         yield self._quiet()
-        yield from (self._percent() for _ in range(2))
+        if not self._name.startswith("docker_pull"):  # its layers have no percentages
+            yield from (self._percent() for _ in range(2))
         yield from self._numbers()
 
     def _say(self, kind: str, *given: object) -> str:
@@ -370,12 +371,16 @@ def _spoil(text: str, dice: Random) -> str:
 
 _NO_PROGRESS = re.compile(r"Reading (?:package|database|state)|Building dep|\d/\d +[A-Z][a-z]")
 """What apt counts first, and the pods that kubectl lists."""
+_CURL_ROW = re.compile(r" *(\d+) +[\d.]+[kMG]? +\d+ .* \d+:\d\d:\d\d ")
+"""A row of curl's own meter, which begins with the percentage of the whole."""
 
 
 def _percentages(printed: str) -> Iterator[float]:
     for line in printed.split("\n"):
         if _NO_PROGRESS.search(line):
             continue
+        if row := _CURL_ROW.match(line):
+            yield float(row[1])
         words = re.split(r"[^\w.%/,:-]+", line)
         marked = [word for word in words if re.fullmatch(r"\d+(\.\d+)?%", word)]
         marked += [
