@@ -2,14 +2,19 @@
 
 Paths are absolute texts with links already resolved (`resolve_links`).
 """
-# ruff: noqa: PTH117
+# ruff: noqa: PTH117, PTH118
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from typing import Final
+
+PATTERN_CHARS: Final = re.compile(r"[*?\[]")
+"""What makes a path a pattern."""
 
 _SECRET_PATHS: Final = re.compile(
     r"""
@@ -88,3 +93,47 @@ def is_hidden(path: str, home: str | None = None) -> bool:
         return False
     below = path[len(resolve_links(home).rstrip("/")) :]
     return _HOME_SECRETS.match(below.casefold()) is not None
+
+
+# --- patterns ---------------------------------------------------------------------
+
+
+def iterate_matches(pattern: str, roots: Sequence[str]) -> Iterator[str | None]:
+    """Yield the paths within `roots` that a pattern such as `/out/**/*.png` matches.
+
+    None stands for each path that was only looked at, so that the caller can stop in time. `**`
+    enters no link and no `.git`. What cannot be read is left out.
+    """
+    waiting = [("/", [part for part in pattern.split("/") if part])]
+    while waiting:
+        here, parts = waiting.pop()
+        plain = next((i for i, part in enumerate(parts) if PATTERN_CHARS.search(part)), len(parts))
+        path, parts = os.path.join(here, *parts[:plain]), parts[plain:]
+        yield None
+        if (plain and not os.path.lexists(path)) or not _leads_into(path, roots):
+            continue
+        if not parts:
+            yield path
+            continue
+        part, *rest = parts
+        deep = part == "**"
+        if deep:
+            while rest[:1] == ["**"]:
+                rest = rest[1:]
+            if not rest:
+                yield path
+                continue
+            waiting.append((path, rest))
+        with suppress(OSError), os.scandir(path) as entries:
+            for entry in entries:
+                yield None
+                if not deep and fnmatchcase(entry.name, part):
+                    waiting.append((entry.path, rest))
+                elif deep and entry.name != ".git" and entry.is_dir(follow_symlinks=False):
+                    waiting.append((entry.path, ["**", *rest]))
+
+
+def _leads_into(path: str, roots: Iterable[str]) -> bool:
+    with suppress(ValueError, RecursionError):
+        return is_within_any(resolve_links(path), roots)
+    return False

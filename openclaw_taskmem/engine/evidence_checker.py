@@ -1,11 +1,9 @@
 """Check the files of one task that is to be completed."""
-# ruff: noqa: PTH111, PTH112, PTH117, PTH118, PTH119, PTH120, PTH207 - paths are text, as others gave them
+# ruff: noqa: PTH111, PTH117, PTH118, PTH119 - paths are text, as others gave them
 
 from __future__ import annotations
 
-import glob
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
@@ -26,7 +24,12 @@ from openclaw_taskmem.domain.tasks.artifact_names import (
 )
 from openclaw_taskmem.domain.tasks.ledger import CheckedClaim, FileTimes
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.folder_listings import has_file, is_removed_since, list_files
+from openclaw_taskmem.engine.folder_listings import (
+    has_file,
+    has_match,
+    is_removed_since,
+    list_files,
+)
 from openclaw_taskmem.engine.ledger import (
     SLACK,
     FileActivity,
@@ -48,7 +51,7 @@ from taskmem_hookspecs import (
     Verdict,
     WorkFolder,
 )
-from taskmem_hookspecs.paths import is_within_any
+from taskmem_hookspecs.paths import PATTERN_CHARS, is_within_any
 
 LOOK_TIME_LIMIT: Final = timedelta(seconds=45)
 """How long all checks of one completion may take: a gateway waits 60 s for a tool.
@@ -63,8 +66,6 @@ _SEARCHED_CALLS: Final = 400
 """Newest checkpoints that are searched for the call that changed a file."""
 _MOST_WORK_FOLDERS: Final = 5
 """Folders of the work whose repositories are searched for a commit."""
-_MOST_STARS: Final = 3
-"""Stars of a pattern that is looked up at once."""
 _MOST_CITED: Final = 10
 """Commits that are looked for in one message."""
 ELSEWHERE_TEXT: Final = "It lies on another machine or service, where nobody here can look."
@@ -108,7 +109,8 @@ class EvidenceChecker:
             for each in folders
         ]
         self._folder = folder
-        self._until = context.clock.now() + LOOK_TIME_LIMIT
+        self._began = context.clock.now()
+        self._until = self._began + LOOK_TIME_LIMIT
         self._unsure: dict[str, str] = {}
         """By folder that was not searched completely: why."""
         self.files: list[CheckedClaim] = []
@@ -334,25 +336,19 @@ class EvidenceChecker:
         """Tell whether a path, or anything that it matches as a pattern, is where one may look."""
         if os.path.lexists(path):
             return self._may_look(path)
-        plain, *rest = re.split(r"[*?\[]", path, maxsplit=1)
-        folder = os.path.dirname(plain)
-        if not rest or "\0" in path or not os.path.isdir(folder) or not self._may_look(folder):
-            return False
-        # A verifier searches whole trees, within its limit of time.
-        is_deep = "**/" in path or path.endswith("/**") or path.count("*") > _MOST_STARS
-        return is_deep or next(glob.iglob(path, include_hidden=True), None) is not None
+        return bool(PATTERN_CHARS.search(path)) and has_match(path, self._roots)
 
     def _check_thing(self, thing: RequiredArtifact, doubt: str | None = None) -> CheckedClaim:
         """Check an artifact; `doubt`: why it is not checked; None: it is."""
-        now = self._context.clock.now()
-        claim = required_artifacts.make_claim(thing, self._task, self._folder, self._roots, now)
+        claim = required_artifacts.make_claim(
+            thing, self._task, self._folder, self._roots, self._began
+        )
         if thing.kind == ELSEWHERE_KIND:
             doubt = ELSEWHERE_TEXT
-        elif doubt is None and now > self._until:
+        elif doubt is None and self._context.clock.now() > self._until:
             doubt = _LATE_TEXT
         if doubt is not None:
-            finding = Finding(verdict=Verdict.UNPROVEN, detail=doubt)
-            return CheckedClaim(claim=claim, finding=finding)
+            return _to_doubted(claim, doubt)
         if thing.kind == COMMIT_KIND:
             return self._check_commit(claim)
         findings = self._context.plugin_host.collect_findings(claim)
@@ -362,6 +358,8 @@ class EvidenceChecker:
         """Check a commit in each folder of the work: where one has it, the others do not count."""
         checked: list[CheckedClaim] = []
         for place in self.places[:_MOST_WORK_FOLDERS] or (None,):
+            if checked and self._context.clock.now() > self._until:
+                return _to_doubted(claim, _LATE_TEXT)
             here = claim.model_copy(update={"folder": place})
             findings = self._context.plugin_host.collect_findings(here)
             checked.append(evidence.combine_findings(here, findings))
@@ -459,6 +457,10 @@ def _is_named(path: str, names: frozenset[str], places: Sequence[str]) -> bool:
     return not names.isdisjoint(tails) or any(
         fnmatchcase(tail, each) for each in patterns for tail in tails
     )
+
+
+def _to_doubted(claim: Claim, doubt: str) -> CheckedClaim:
+    return CheckedClaim(claim=claim, finding=Finding(verdict=Verdict.UNPROVEN, detail=doubt))
 
 
 def _expand_home(name: str) -> str:

@@ -16,7 +16,7 @@ import subprocess
 import threading
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
@@ -26,6 +26,7 @@ from openclaw_taskmem.domain.tasks.ledger import FileTimes, FolderListing
 from openclaw_taskmem.domain.text.redaction import scrub
 from taskmem_hookspecs import Clock
 from taskmem_hookspecs.birth_times import read_birth_time
+from taskmem_hookspecs.paths import iterate_matches
 
 MOST_FILES: Final = 20_000
 """Files listed per folder, at most."""
@@ -116,6 +117,15 @@ def has_file(folder: str, ends: tuple[str, ...]) -> bool | None:
             return True
         if perf_counter() > until:
             return None
+    return False
+
+
+def has_match(pattern: str, roots: Sequence[str]) -> bool:
+    """Tell whether a path within `roots` matches a pattern, as far as is seen in `LIST_SECONDS`."""
+    until = perf_counter() + LIST_SECONDS
+    for path in iterate_matches(pattern, roots):
+        if path is not None or perf_counter() > until:
+            return path is not None
     return False
 
 

@@ -3,7 +3,7 @@
 Git itself is asked, for what it has of a name; it fetches nothing and runs nothing that a
 repository may configure.
 """
-# ruff: noqa: PTH110, PTH112, PTH118 - paths are text, as the system has them
+# ruff: noqa: PTH110, PTH112, PTH118, PTH120 - paths are text, as the system has them
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ _TOTAL_SECONDS: Final = 1.4
 _MOST_FOLDERS: Final = 500
 """Folders in which nested repositories, such as submodules, are looked for."""
 _MOST_REPOSITORIES: Final = 20
+_MOST_LISTED: Final = 10
+"""Folders whose repositories are remembered."""
 _NESTING_LIMIT: Final = 3
 """How far below the task's folder they may lie."""
 _NAME: Final = re.compile(r"(?!-)[\w./@{}~^+-]{1,250}")
@@ -54,6 +56,15 @@ class Commit(NamedTuple):
     """Bytes of its text: the message and what git keeps beside it."""
 
 
+class Repositories(NamedTuple):
+    """The repositories around and below a folder that may be asked."""
+
+    paths: tuple[str, ...] = ()
+    """The nearest first."""
+    complete: bool = True
+    """False if one around it lies outside of what may be looked at, or there may be more below."""
+
+
 class CommitVerifier:
     """Verifies that a commit is in a repository in, around or below the claim's folder.
 
@@ -61,25 +72,40 @@ class CommitVerifier:
     counts as made if it was committed since the work began.
     """
 
+    def __init__(self) -> None:
+        self._listed: dict[tuple[object, ...], Repositories] = {}
+        """The newest lists, as one check of a task may name many commits."""
+
     async def verify(self, claim: Claim) -> Finding:
         """Verify a claim; the finding contains nothing of the commit but its hash and instant.
 
         Reading blocks; the plug-in's event loop has a thread of its own.
         """
         try:
-            return _verify_commit(claim)
+            return self._verify_commit(claim)
         except ClaimDoubted as error:
             return error.finding
 
+    def _verify_commit(self, claim: Claim) -> Finding:
+        name, shown = claim.subject.strip(), format_name(claim.subject.strip())
+        if not _NAME.fullmatch(name):
+            raise ClaimRefuted(f"No commit can be called {shown}; give its hash.")
+        until = perf_counter() + _TOTAL_SECONDS
+        asked = (claim.task_id, claim.claimed_at, claim.folder, claim.roots)
+        if asked not in self._listed:
+            self._listed[asked] = _list_repositories(claim, until)
+            while len(self._listed) > _MOST_LISTED:
+                del self._listed[next(iter(self._listed))]
+        return _verify_in(claim, self._listed[asked], shown, until)
 
-def _verify_commit(claim: Claim) -> Finding:
-    name, shown = claim.subject.strip(), format_name(claim.subject.strip())
-    if not _NAME.fullmatch(name):
-        raise ClaimRefuted(f"No commit can be called {shown}; give its hash.")
-    repositories, until = [*_list_repositories(claim)], perf_counter() + _TOTAL_SECONDS
+
+def _verify_in(claim: Claim, places: Repositories, shown: str, until: float) -> Finding:
+    """Ask repositories for a commit."""
+    name, repositories = claim.subject.strip(), places.paths
     if not repositories:
         where = format_name(claim.folder) if claim.folder else "the task's folder, which is unknown"
-        raise ClaimUnchecked(f"No repository of git was found in {where}.")
+        more = "" if places.complete else ", as far as may be looked at"
+        raise ClaimUnchecked(f"No repository of git was found in {where}{more}.")
     unread: list[str] = []
     for repository in repositories:
         answer = _ask_git(repository, until, "cat-file", "--batch", given=f"{name}^{{commit}}\n")
@@ -89,14 +115,19 @@ def _verify_commit(claim: Claim) -> Finding:
             return _judge_commit(claim, shown, commit)
     if unread:
         raise ClaimUnchecked(f"Git cannot read {format_name(unread[0])}, or is not installed.")
-    places = " or ".join(format_name(each) for each in repositories[:3])
+    where = " or ".join(format_name(each) for each in repositories[:3])
+    if not places.complete:
+        raise ClaimUnchecked(
+            f"No {shown} is in {where}; a repository further up, or too far down to be looked "
+            "for, may have it."
+        )
     if _is_unsure(repositories[0], name, until):
         raise ClaimUnchecked(
-            f"No {shown} is in {places}, as far as is known here: it may be on the remote, or "
+            f"No {shown} is in {where}, as far as is known here: it may be on the remote, or "
             "older than what was cloned."
         )
     raise ClaimRefuted(
-        f"There is no commit {shown} in {places}; commit it, or fetch it if it lies on the remote."
+        f"There is no commit {shown} in {where}; commit it, or fetch it if it lies on the remote."
     )
 
 
@@ -140,9 +171,9 @@ def is_on_remote(folder: str, host: str, path: str) -> bool:
     """Tell whether a URL's host and path are of a remote of a folder's repository."""
     until = perf_counter() + _REMOTE_SECONDS
     for url in read_remotes(folder, until):
-        found = _REMOTE.fullmatch(url)
-        if found and found["host"].casefold() == host.casefold():
-            own = found["path"].strip("/").removesuffix(".git").casefold()
+        parts = _REMOTE.fullmatch(url)
+        if parts and parts["host"].casefold() == host.casefold():
+            own = parts["path"].strip("/").removesuffix(".git").casefold()
             return bool(own) and f"{path.strip('/').casefold()}/".startswith(f"{own}/")
     return False
 
@@ -156,6 +187,8 @@ def read_remotes(folder: str, until: float) -> list[str]:
 def _ask_git(folder: str, until: float, *words: str, given: str = "") -> bytes | None:
     """Return what git prints; None: it failed, or there was no time left."""
     quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+    # Git climbs no further from a folder that is no whole repository.
+    quiet["GIT_CEILING_DIRECTORIES"] = os.path.dirname(folder)
     own = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     seconds = until - perf_counter()
     if seconds <= 0:
@@ -178,25 +211,33 @@ def _ask_git(folder: str, until: float, *words: str, given: str = "") -> bytes |
 # --- repositories -----------------------------------------------------------------
 
 
-def _list_repositories(claim: Claim) -> list[str]:
-    """Return the repositories around and below the claim's folder, the nearest first.
+def _list_repositories(claim: Claim, until: float) -> Repositories:
+    """List the repositories around and below the claim's folder.
 
     Raises:
         ClaimUnchecked: The folder may not be looked at.
     """
     if claim.folder is None or not os.path.isdir(claim.folder):
-        return []
+        return Repositories()
     folder = resolve_links(claim.folder)
     if not is_within_any(folder, claim.roots):
         raise ClaimUnchecked(f"{format_name(folder)} lies outside of what may be looked at.")
     around = (str(each) for each in (Path(folder), *Path(folder).parents))
     nearest = next(filter(_is_repository, around), None)
-    found = dict.fromkeys((*filter(None, (nearest,)), *_find_nested(folder)))
-    return [*found][:_MOST_REPOSITORIES]
+    own = nearest is not None and is_within_any(nearest, claim.roots)
+    paths = dict.fromkeys((nearest,) if nearest is not None and own else ())
+    complete = nearest is None or own
+    for path in _iterate_nested(folder):
+        if path is not None:
+            paths[path] = None
+        if len(paths) >= _MOST_REPOSITORIES or perf_counter() > until:
+            complete = False
+            break
+    return Repositories((*paths,), complete)
 
 
-def _find_nested(folder: str) -> Iterator[str]:
-    """Yield the repositories below a folder, breadth first."""
+def _iterate_nested(folder: str) -> Iterator[str | None]:
+    """Yield the repositories below a folder, breadth first; None: another folder was looked at."""
     waiting = deque([(folder, 0)])
     for _ in range(_MOST_FOLDERS):
         if not waiting:
@@ -206,8 +247,7 @@ def _find_nested(folder: str) -> Iterator[str]:
             for entry in entries:
                 if entry.name == ".git" or not entry.is_dir(follow_symlinks=False):
                     continue
-                if _is_repository(entry.path):
-                    yield entry.path
+                yield entry.path if _is_repository(entry.path) else None
                 if depth < _NESTING_LIMIT and not entry.name.startswith("."):
                     waiting.append((entry.path, depth + 1))
 

@@ -7,9 +7,6 @@ other times do not count: any program can set them, and honest work does. What i
 well as beside it. So an old file that was touched, moved or had its mode changed during the work
 counts, too: no time tells it from one that was copied.
 
-An old file whose *written* time (mtime) was set ahead before the work began was not changed since:
-refused.
-
 A folder, or a pattern such as `out/*.png`, counts if one file in it does. The folder of the work
 itself says nothing in particular and does not count. An empty file counts if
 files of its name are empty by convention (`is_marker`), or if the claim says so by its checksum.
@@ -25,11 +22,9 @@ import contextlib
 import errno
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Generator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatchcase
 from time import perf_counter
 from typing import Final, NamedTuple
 
@@ -238,7 +233,7 @@ class FileVerifier:
 def _verify_file(claim: Claim) -> Finding:
     path = _to_absolute_path(claim)
     with _explain_os_errors(path):
-        if _MAGIC.search(path) and not os.path.lexists(path):
+        if hookspecs.PATTERN_CHARS.search(path) and not os.path.lexists(path):
             return _verify_pattern(claim, path)
         end = _resolve_allowed_path(path, claim.roots)
         if os.path.isdir(end):
@@ -253,48 +248,24 @@ def _verify_file(claim: Claim) -> Finding:
 # --- folders and patterns -------------------------------------------------------
 
 
-_MAGIC: Final = re.compile(r"[*?\[]")
-
-
 def _verify_pattern(claim: Claim, pattern: str) -> Finding:
-    plain = _MAGIC.split(pattern, maxsplit=1)[0]
+    plain = hookspecs.PATTERN_CHARS.split(pattern, maxsplit=1)[0]
     folder = plain.rpartition("/")[0] or "/"
     # Resolve this first, so that nothing outside the allowed folders is looked at.
-    end, until = _resolve_allowed_path(folder, claim.roots), perf_counter() + HASHING_SECONDS
-    rest = pattern.removeprefix(folder).lstrip("/")
-    if not rest.strip("*?/."):
+    end = _resolve_allowed_path(folder, claim.roots)
+    if not pattern.removeprefix(folder).strip("*?/."):
         return _verify_folder(claim, folder, end)
-    return _verify_files(claim, pattern, _list_matches(end, rest, until), until)
+    return _verify_files(claim, pattern, _list_matches(pattern, claim.roots))
 
 
-def _list_matches(folder: str, pattern: str, until: float) -> Iterator[str]:
-    """Yield the files below a folder that a pattern matches, and those in folders that it matches.
+def _list_matches(pattern: str, roots: Sequence[str]) -> Iterator[str | None]:
+    """Yield the files that a pattern matches, and those in folders that it matches.
 
-    Ends at `until`, as little may match where much is.
+    None stands for each other path that was looked at.
     """
-    parts, deep = pattern.rstrip("/").split("/"), "**" in pattern
-    for here, folders, names in os.walk(folder):
-        below = here.removeprefix(folder).strip("/")
-        level = below.count("/") + 1 if below else 0
-        for name in folders if pattern.endswith("/") else (*folders, *names):
-            path = f"{below}/{name}".strip("/")
-            matched = (
-                fnmatchcase(path, pattern.rstrip("/").replace("**/", "*"))
-                if deep
-                else level == len(parts) - 1 and all(map(fnmatchcase, path.split("/"), parts))
-            )
-            if matched:
-                whole = os.path.join(here, name)
-                inside = name in folders and not os.path.islink(whole)
-                yield from _list_folder(whole) if inside else (whole,)
-        if perf_counter() > until:
-            return
-        if not deep:  # look no deeper than the pattern, nor where it does not lead
-            folders[:] = [
-                name
-                for name in folders
-                if level < len(parts) - 1 and fnmatchcase(name, parts[level])
-            ]
+    for path in hookspecs.iterate_matches(pattern, roots):
+        end = None if path is None else resolve_links(path)
+        yield from _list_folder(end) if end is not None and os.path.isdir(end) else (end,)
 
 
 def _verify_folder(claim: Claim, path: str, end: str) -> Finding:
@@ -303,20 +274,23 @@ def _verify_folder(claim: Claim, path: str, end: str) -> Finding:
         raise ClaimRefuted(
             f"{format_name(path)} is the folder of the work; name what was made in it."
         )
-    return _verify_files(claim, path, _list_folder(end), perf_counter() + HASHING_SECONDS)
+    return _verify_files(claim, path, _list_folder(end))
 
 
-def _list_folder(folder: str) -> Iterator[str]:
-    """Yield the files below a folder, without those of git; links are not followed."""
-    for here, folders, names in os.walk(folder):
-        if ".git" in folders:
-            folders.remove(".git")
-        for name in names:
-            yield os.path.join(here, name)
+def _list_folder(folder: str) -> Iterator[str | None]:
+    """Yield what lies below a folder, without what is git's; None: a folder. Links stay closed."""
+    waiting = [folder]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if is_folder and entry.name != ".git":
+                    waiting.append(entry.path)
+                yield None if is_folder else entry.path
 
 
-def _verify_files(claim: Claim, path: str, files: Iterator[str], until: float) -> Finding:
-    """Verify that one of several files counts as made; they are looked at for so long.
+def _verify_files(claim: Claim, path: str, files: Iterator[str | None]) -> Finding:
+    """Verify that one of several files counts as made; None is none.
 
     Raises:
         ClaimRefuted: None does.
@@ -325,18 +299,17 @@ def _verify_files(claim: Claim, path: str, files: Iterator[str], until: float) -
     name = format_name(path)
     if claim.checksum is not None:
         raise ClaimRefuted(f"{name} is no single file and has no SHA-256; claim a file in it.")
-    count, new, size = 0, 0, 0
+    count, new, size, until = 0, 0, 0, perf_counter() + HASHING_SECONDS
     for file in files:
         with contextlib.suppress(OSError):
-            info = os.lstat(file)
-            if stat.S_ISREG(info.st_mode):
+            if file is not None and stat.S_ISREG((info := os.lstat(file)).st_mode):
                 filled = info.st_size > 0 or is_marker(os.path.basename(file))
                 count, size = count + 1, size + info.st_size
                 new += filled and is_made_since(info.st_ctime_ns, claim.since)
         if perf_counter() > until:
+            if not new:
+                raise ClaimUnchecked(f"{name} holds too many files; claim one of them.")
             break
-    if not new and perf_counter() > until:
-        raise ClaimUnchecked(f"{name} holds too many files; claim one of them.")
     if not count:
         raise ClaimRefuted(f"There is no file in {name}; write it, if it is yet to be made.")
     if not new:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from taskmem_hookspecs import EvidenceVerifier, hookimpl
 
 if TYPE_CHECKING:
+    from taskmem_evidence.commits import CommitVerifier
     from taskmem_evidence.urls import UrlVerifier
 
 
@@ -22,9 +23,7 @@ def evidence_verifier(kind: str) -> EvidenceVerifier | None:
         case "url":
             return _load_url_verifier()
         case "commit":
-            from taskmem_evidence.commits import CommitVerifier
-
-            return CommitVerifier()
+            return _load_commit_verifier()
         case _:
             return None
 
@@ -35,3 +34,11 @@ def _load_url_verifier() -> UrlVerifier:
     from taskmem_evidence.urls import UrlVerifier
 
     return UrlVerifier()
+
+
+@cache
+def _load_commit_verifier() -> CommitVerifier:
+    """Return the process's verifier: it lists the repositories of a check once."""
+    from taskmem_evidence.commits import CommitVerifier
+
+    return CommitVerifier()

@@ -252,3 +252,12 @@ def test_a_folder_that_is_too_large_is_looked_through_once(
     monkeypatch.setattr(evidence_checker, "list_files", note)
     end(world, project, task)
     assert listed == [False]
+
+
+def test_a_search_for_a_pattern_is_not_led_round_by_links(project: Path) -> None:
+    for link in ("a", "b"):
+        (project / link).symlink_to(".")
+    roots = (str(project),)
+    assert folder_listings.has_match(f"{project}/**/app.py", roots)
+    assert not folder_listings.has_match(f"{project}/**/none.txt", roots)
+    assert not folder_listings.has_match(f"{project}/**/app.py", (str(project / "other"),))

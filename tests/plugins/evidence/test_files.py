@@ -190,8 +190,32 @@ async def test_a_pattern_is_not_looked_for_without_end(scene, monkeypatch):
     await assert_unproven(scene.claim("**/*.png"), "too many files")
 
 
+@pytest.mark.parametrize("name", ["**/none.txt", "**/**/none.txt", "*/*/*/none.txt"])
+async def test_a_pattern_is_not_led_round_by_links(scene, name):
+    for link in ("a", "b"):
+        (scene.work / link).symlink_to(".")
+    make(scene)
+    await assert_refuted(scene.claim(name), "There is no file in")
+
+
+async def test_a_pattern_leads_through_links_within_the_roots_alone(scene):
+    for place in (scene.work / "v1", scene.outside):
+        place.mkdir(exist_ok=True)
+        (place / "app.js").write_text("1")
+        (scene.work / f"to-{place.name}").symlink_to(place)
+    detail = (await look(scene.claim("to-*/*.js"))).detail
+    assert detail.endswith("(1), 1 were made since the work began.")
+
+
+@pytest.mark.parametrize("name", ["docs", "*/**/none.txt", "*/*/*/none.txt"])
+async def test_a_look_through_folders_without_files_ends_in_time(scene, monkeypatch, name):
+    (scene.work / "docs" / "deep" / "deeper").mkdir(parents=True)
+    monkeypatch.setattr(files, "HASHING_SECONDS", -1)
+    await assert_unproven(scene.claim(name), "holds too many files")
+
+
 async def test_a_pattern_outside_of_the_roots_is_not_looked_for(scene, monkeypatch):
-    monkeypatch.setattr(files.os, "walk", lambda *given, **named: pytest.fail("looked"))
+    monkeypatch.setattr(files.hookspecs, "iterate_matches", lambda *given: pytest.fail("looked"))
     await assert_unproven(scene.claim("../outside/*"), "where it may be looked at")
 
 
