@@ -273,11 +273,11 @@ def _find_socket(folder: Path, environ: Mapping[str, str]) -> Path:
 
 def _find_far_socket(folder: Path, environ: Mapping[str, str]) -> Path:
     """Return the path of a socket outside the folder: the first that we can make."""
-    found = _list_far_sockets(folder, environ)
-    for far in found:
+    sockets = _list_far_sockets(folder, environ)
+    for far in sockets:
         if not _is_anothers(far.parent) and os.access(far.parents[1], os.W_OK | os.X_OK):
             return far
-    return found[-1]  # preparing it says what is wrong
+    return sockets[-1]  # preparing it says what is wrong
 
 
 def _list_far_sockets(folder: Path, environ: Mapping[str, str]) -> list[Path]:
@@ -289,8 +289,8 @@ def _list_far_sockets(folder: Path, environ: Mapping[str, str]) -> list[Path]:
     shared = Path("/tmp")  # noqa: S108 (our folder in it is checked to be ours alone)
     set_to = (Path(environ.get(each, "")) for each in ("XDG_RUNTIME_DIR", "TMPDIR"))
     bases = (*set_to, shared, Path(environ.get("HOME", "")))
-    found = [base / name / _SOCKET for base in bases if base.is_absolute()]
-    return [far for far in found if _is_short_enough(far)]
+    sockets = [base / name / _SOCKET for base in bases if base.is_absolute()]
+    return [far for far in sockets if _is_short_enough(far)]
 
 
 def _is_short_enough(path: Path) -> bool:
@@ -319,12 +319,12 @@ def _require_replaced_names(folder: Path) -> None:
 
 def _require_own_folder(folder: Path) -> None:
     us = os.geteuid()
-    found, place = folder.stat(), folder.lstat()
+    info, place = folder.stat(), folder.lstat()
     if stat.S_ISLNK(place.st_mode) and place.st_uid not in (us, 0):
         fault = f"is a link that user {place.st_uid} made"
-    elif found.st_uid != us:
-        fault = f"belongs to user {found.st_uid}"
-    elif found.st_mode & stat.S_ISVTX and found.st_mode & 0o022:
+    elif info.st_uid != us:
+        fault = f"belongs to user {info.st_uid}"
+    elif info.st_mode & stat.S_ISVTX and info.st_mode & 0o022:
         fault = "is one that other users write to"
     else:
         return
@@ -335,18 +335,18 @@ def _require_own_folder(folder: Path) -> None:
 
 def _require_own_file(path: Path, *, is_open: bool) -> None:
     """Refuse another user's file in a state folder; `is_open`: others may enter the folder."""
-    found = path.lstat()
-    if found.st_uid in (os.geteuid(), 0) and stat.S_ISLNK(found.st_mode):
-        found = path.stat()
-    if found.st_uid not in (os.geteuid(), 0):
+    info = path.lstat()
+    if info.st_uid in (os.geteuid(), 0) and stat.S_ISLNK(info.st_mode):
+        info = path.stat()
+    if info.st_uid not in (os.geteuid(), 0):
         raise HomeRefused(
-            f"{path} belongs to user {found.st_uid}; see how it came there and remove "
+            f"{path} belongs to user {info.st_uid}; see how it came there and remove "
             "it, or set TASKMEM_HOME to a folder of your own."
         )
     # A group with the user's own number is the user's alone, as umask 002 assumes.
-    others = 0o002 if found.st_gid == found.st_uid else 0o022
-    is_kept = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
-    if is_open and is_kept and found.st_mode & others:
+    others = 0o002 if info.st_gid == info.st_uid else 0o022
+    is_kept = stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)
+    if is_open and is_kept and info.st_mode & others:
         if not keeps_modes(path.parent):
             raise HomeRefused(describe_modeless(path.parent))
         raise HomeRefused(
@@ -359,9 +359,9 @@ def _make_private(folder: Path) -> None:
     """Create a folder for us alone where others may write, or check the existing one."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-    if not ours or found.st_mode & 0o077:
+    info = folder.lstat()
+    ours = stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
+    if not ours or info.st_mode & 0o077:
         raise HomeRefused(
             f"{folder}, where the socket of a long TASKMEM_HOME goes, is not a folder "
             "of yours alone. Remove it, or set TASKMEM_HOME to a shorter path."

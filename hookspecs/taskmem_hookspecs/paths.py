@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 PATTERN_CHARS: Final = re.compile(r"[*?\[]")
-"""What makes a path a pattern."""
+"""Characters that make a path a pattern."""
 
 _SECRET_PATHS: Final = re.compile(
     r"""

@@ -85,31 +85,31 @@ def _describe_retention(keeps: Mapping[str, Any]) -> str:
     )
 
 
-def print_status(found: Mapping[str, Any]) -> None:
+def print_status(answer: Mapping[str, Any]) -> None:
     """Print the daemon's answer to `status`."""
     click.echo(
-        f"taskmem {found['version']} runs as process {found['pid']}\n"
-        f"home      {found['home']}\n"
-        f"database  {found['database']}"
+        f"taskmem {answer['version']} runs as process {answer['pid']}\n"
+        f"home      {answer['home']}\n"
+        f"database  {answer['database']}"
     )
-    if keeps := found.get("keeps"):
+    if keeps := answer.get("keeps"):
         click.echo(f"keeps     {_describe_retention(keeps)}")
     for kind in ("tasks", "runs", "waits", "wakes"):
-        states = [f"{n} {state}" for state, n in found.get(kind, {}).items() if n]
+        states = [f"{n} {state}" for state, n in answer.get(kind, {}).items() if n]
         click.echo(f"{kind:<9} {', '.join(states) or 'none'}")
     # A daemon of an older version reports neither these nor readers.
-    if unsent := found.get("unsent"):
+    if unsent := answer.get("unsent"):
         wakes = f"{unsent} wake{'' if unsent == 1 else 's'}"
         click.echo(f"unsent    {wakes} found no way out; the cure: taskmem doctor")
-    click.echo(f"plug-ins  {found['plugins']} on")
-    if transport := found.get("transport"):
-        why = f": {found['transport_note']}" if found["transport_note"] else ""
+    click.echo(f"plug-ins  {answer['plugins']} on")
+    if transport := answer.get("transport"):
+        why = f": {answer['transport_note']}" if answer["transport_note"] else ""
         click.echo(f"transport {_format_line(transport + why)}")
-    for line in found.get("activity", ()):
+    for line in answer.get("activity", ()):
         click.echo(f"activity  {_format_line(line)}")
-    for row in found.get("readers", ()):
+    for row in answer.get("readers", ()):
         click.echo(f"reader    {_format_line(describe_reader(row))}")
-    for sentence in found.get("differences", ()):
+    for sentence in answer.get("differences", ()):
         click.echo(f"setting   {_format_line(sentence)}")
 
 
@@ -135,8 +135,8 @@ def print_log(path: Path, lines: int, *, follows: bool) -> None:
         older = path.with_name(f"{path.name}.1")
         rotated = [files.enter_context(older.open("rb"))] if older.exists() else []
         reader = files.enter_context(LogReader(path))
-        found = chain(*rotated, reader.read_lines(also_begun=not follows))
-        for line in deque(found, maxlen=max(0, lines)):
+        printed = chain(*rotated, reader.read_lines(also_begun=not follows))
+        for line in deque(printed, maxlen=max(0, lines)):
             _print_line(line)
         if not path.exists():
             click.echo("There is no log yet; the daemon writes it.", err=True)
@@ -272,19 +272,19 @@ def log_(*, lines: int, follows: bool) -> None:
     print_log(find_home(os.environ).log, lines, follows=follows)
 
 
-def _print_settings(found: Mapping[str, Any]) -> None:
+def _print_settings(answer: Mapping[str, Any]) -> None:
     """Print what `read_settings_list` returned; defaults are dimmed, and wrong values marked."""
     from openclaw_taskmem.cli.tables import Cell, Column, Paragraph, Table, make_cell, print_all
 
-    wrong = found["wrong"]
+    wrong = answer["wrong"]
     rows: list[list[Cell]] = []
-    for row in found["settings"]:
+    for row in answer["settings"]:
         is_wrong = row["name"] in wrong
         style = "red" if is_wrong else "dim" if row["from"] == "default" else ""
         value = f"{row['value']} (wrong)" if is_wrong else row["value"] or "-"
         rows.append([Cell(text, style) for text in (row["name"], value, row["from"])])
     columns = [Column("setting", fixed=True), Column("value"), Column("from")]
-    odd = (Paragraph(make_cell(Cell(sentence, "yellow"))) for sentence in found["odd"])
+    odd = (Paragraph(make_cell(Cell(sentence, "yellow"))) for sentence in answer["odd"])
     why = (Paragraph(make_cell(Cell(sentence, "red"))) for sentence in wrong.values())
     print_all((Table(columns, rows), *odd, *why))
 
@@ -297,11 +297,11 @@ def settings(*, as_json: bool) -> None:
     from taskmem_hookspecs.errors import SettingsInvalid
 
     try:
-        found = read_settings_list(os.environ)
+        answer = read_settings_list(os.environ)
     except SettingsInvalid as error:
         fail(str(error))
-    print_json(found) if as_json else _print_settings(found)
-    sys.exit(1 if found["wrong"] else 0)
+    print_json(answer) if as_json else _print_settings(answer)
+    sys.exit(1 if answer["wrong"] else 0)
 
 
 @click.command()
@@ -324,7 +324,7 @@ def status(*, as_json: bool) -> None:
             given = ((name, v) for name, v in os.environ.items() if v.strip())
             ours = ("TASKMEM_", "OPENCLAW_")
             told = {name: v if name.startswith(ours) else "set" for name, v in given}
-            found = link.call("status", {"environ": told})
+            answer = link.call("status", {"environ": told})
     except LinkError as error:
         if error.name != "daemon_unavailable":
             raise
@@ -334,12 +334,12 @@ def status(*, as_json: bool) -> None:
         if there.state == "silent":
             fail(daemon_process.explain_presence(there, home))
         if as_json:
-            found = {"home": str(home.folder), "state": there.state, "pid": there.pid}
-            print_json({"running": False, **found})
+            answer = {"home": str(home.folder), "state": there.state, "pid": there.pid}
+            print_json({"running": False, **answer})
         else:
             click.echo(daemon_process.explain_presence(there, home))
         sys.exit(_NOT_RUNNING)
-    print_json(found) if as_json else print_status(found)
+    print_json(answer) if as_json else print_status(answer)
 
 
 @click.command()
@@ -371,15 +371,15 @@ def call(tool: str, arguments: str) -> None:
 @JSON_OPTION
 def tools(*, as_json: bool) -> None:
     """List the tools that an agent may call; --json adds their schemas."""
-    found = call_daemon("tools", profile=os.environ.get("TASKMEM_TOOLS"))
+    schemas = call_daemon("tools", profile=os.environ.get("TASKMEM_TOOLS"))
     if as_json:
-        print_json(found)
+        print_json(schemas)
         return
     from openclaw_taskmem.cli.tables import Column, print_table
 
     print_table(
         [Column("tool", fixed=True, style="bold"), Column("what it does")],
-        [[tool["name"], tool["description"]] for tool in found],
+        [[tool["name"], tool["description"]] for tool in schemas],
     )
 
 
@@ -387,9 +387,9 @@ def tools(*, as_json: bool) -> None:
 @JSON_OPTION
 def plugins(*, as_json: bool) -> None:
     """List plug-ins, with the state of each."""
-    found = call_daemon("plugins")
+    rows = call_daemon("plugins")
     if as_json:
-        print_json(found)
+        print_json(rows)
         return
     from openclaw_taskmem.cli.tables import Column, paint_state, print_table
 
@@ -407,7 +407,7 @@ def plugins(*, as_json: bool) -> None:
                 plugin["distribution"],
                 plugin["last_error"] or ", ".join(plugin["hooks"]),
             ]
-            for plugin in found
+            for plugin in rows
         ],
     )
 
@@ -424,7 +424,7 @@ def doctor(*, as_json: bool, no_proof: bool, verbose: bool) -> None:
     """
     from openclaw_taskmem.cli.doctor import print_row, run_doctor
 
-    found = run_doctor(
+    code = run_doctor(
         os.environ,
         click.echo,
         say_row=print_row if sys.stdout.isatty() else None,
@@ -435,8 +435,8 @@ def doctor(*, as_json: bool, no_proof: bool, verbose: bool) -> None:
     sys.stdout.flush()
     if threading.active_count() > 1:
         # The interpreter waits for a pool's threads, on which a check may hang.
-        os._exit(found)
-    sys.exit(found)
+        os._exit(code)
+    sys.exit(code)
 
 
 @click.command()

@@ -177,6 +177,7 @@ async def _serve_one_home(
         clock=clock,
         policies=_build_policies(settings),
         listings=FolderListings(settings.home.listings),
+        home_folder=str(settings.home.folder),
         sessions=plugin_host.read_session_keys(agent_host),
         is_alive=is_alive,
         wait_watcher=supervisor,

@@ -342,6 +342,8 @@ class Context:
     policies: Policies = field(default_factory=Policies)
     live: LiveState = field(default_factory=LiveState)
     listings: FolderListings = field(default_factory=FolderListings)
+    home_folder: str | None = None
+    """Where this home keeps its files; None: nowhere."""
     sessions: SessionKeys = field(default_factory=SessionKeys)
     """How the agent host names the sessions of its own agents."""
     is_alive: Callable[[str], bool | None] = _return_unknown

@@ -51,7 +51,7 @@ from taskmem_hookspecs import (
     Verdict,
     WorkFolder,
 )
-from taskmem_hookspecs.paths import PATTERN_CHARS, is_within_any
+from taskmem_hookspecs.paths import PATTERN_CHARS, is_hidden, is_within_any
 
 LOOK_TIME_LIMIT: Final = timedelta(seconds=45)
 """How long all checks of one completion may take: a gateway waits 60 s for a tool.
@@ -248,8 +248,22 @@ class EvidenceChecker:
         gone = (before or frozenset()) - listing.names
         there = [p for p in gone if not is_removed_since(os.path.join(folder.path, p), since)]
         found = ledger.find_changes(folder, before, listing, there)
-        for path, change, stamps in found:
-            yield os.path.join(folder.path, path), change, stamps
+        for name, change, stamps in found:
+            path = os.path.join(folder.path, name)
+            if not self._is_ours(folder.path, path):
+                yield path, change, stamps
+
+    def _is_ours(self, folder: str, path: str) -> bool:
+        """Tell whether a path in a folder is this home's own, and so was not changed by a task."""
+        home = self._context.home_folder
+        if home is None:
+            return False
+        home, real = os.path.realpath(home), os.path.realpath(folder)
+        place = os.path.join(real, os.path.relpath(path, folder))
+        # A home may be the very folder that a task works in.
+        return (
+            is_hidden(place, home) if is_within_any(real, (home,)) else place.startswith(f"{home}/")
+        )
 
     def _find_named(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
         """Yield the files that the run's commands name and that were written since the first one.

@@ -266,7 +266,7 @@ def _list_git_paths(folder: str, until: float, *, stats: bool) -> list[str] | No
 # --- what a folder held ------------------------------------------------------------
 
 
-class _Look(NamedTuple):
+class FolderLook(NamedTuple):
     """One look at a folder."""
 
     at: float
@@ -274,14 +274,31 @@ class _Look(NamedTuple):
     listing_id: str
     packed: bytes
     """The names, packed; empty: it could not be listed completely."""
+    stamp: int
+    """From the changed times of all folders that were listed: another one, if names came or went
+    since."""
 
 
-def _look_at(path: str, now: float, before: _Look | None) -> _Look:
+def _look_at(path: str, now: float, before: FolderLook | None) -> FolderLook:
     """Look at a folder; a listing that is equal to the one `before` has its id."""
     names = list_names(path)
     packed = b"" if names is None else zlib.compress("\0".join(sorted(names)).encode(), 1)
-    is_same = before is not None and before.packed == packed
-    return _Look(now, before.listing_id if before and is_same else secrets.token_hex(8), packed)
+    same = before if before is not None and before.packed == packed else None
+    listing_id = secrets.token_hex(8) if same is None else same.listing_id
+    return FolderLook(now, listing_id, packed, _stamp_folders(path, packed))
+
+
+def _stamp_folders(path: str, packed: bytes) -> int:
+    folders = {""}
+    for name in zlib.decompress(packed).decode().split("\0") if packed else ():
+        while (name := name.rpartition("/")[0]) not in folders:
+            folders.add(name)
+    return hash(tuple(_read_changed(os.path.join(path, each)) for each in sorted(folders)))
+
+
+def _read_changed(folder: str) -> int:
+    info = _read_state(folder)
+    return -1 if info is None else info.st_ctime_ns
 
 
 class FolderListings:
@@ -295,7 +312,7 @@ class FolderListings:
         """Take up what a folder keeps; it is created for the first listing. None: memory alone."""
         self._folder = folder
         self._lock = threading.Lock()
-        self._looks: dict[str, _Look] = {}
+        self._looks: dict[str, FolderLook] = {}
         """By path, oldest first."""
         self._packed: dict[str, bytes] = {}
         """By listing id: what could not be written."""
@@ -307,27 +324,31 @@ class FolderListings:
                     self._tasks[path.name] = set()
                     self._tasks[path.name] |= {*_split_file(path.read_bytes())[1]}
 
-    def hold(self, path: str, task_id: str, clock: Clock) -> str | None:
-        """Keep what a folder holds for a task that begins there; return the listing's id.
+    def look_at(self, path: str, clock: Clock) -> FolderLook:
+        """Look at a folder in which a task is to begin; nothing is kept yet.
 
-        A look of the last `SHARED_SECONDS` serves it, too. None: it cannot be listed completely.
+        A look of the last `SHARED_SECONDS` serves, if no name came or went since. This may take
+        long, as a network folder may not answer: call it without any lock.
         """
         now = clock.monotonic()
         look = self._looks.get(path)
-        if look is None or not now - SHARED_SECONDS <= look.at <= now:
-            # Not under the lock: a network folder may not answer.
+        is_new = look is not None and now - SHARED_SECONDS <= look.at <= now
+        if look is None or not is_new or look.stamp != _stamp_folders(path, look.packed):
             look = _look_at(path, now, look)
         with self._lock:
             self._looks.pop(path, None)
             self._looks[path] = look
             if len(self._looks) > _MOST_LOOKS:
                 del self._looks[next(iter(self._looks))]
-            if not look.packed:
-                return None
-            self._add_task(look, task_id)
-            return look.listing_id
+        return look
 
-    def _add_task(self, look: _Look, task_id: str) -> None:
+    def hold(self, look: FolderLook, task_id: str) -> None:
+        """Keep what a look showed for as long as a task is open, if that is complete."""
+        if look.packed:
+            with self._lock:
+                self._add_task(look, task_id)
+
+    def _add_task(self, look: FolderLook, task_id: str) -> None:
         listing_id, tasks = look.listing_id, self._tasks[look.listing_id]
         if task_id in tasks:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from tempfile import gettempdir
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ from openclaw_taskmem.domain.tasks import ledger
 from openclaw_taskmem.domain.tasks.ledger import FileTimes, FileTouch
 from openclaw_taskmem.domain.tasks.path_mentions import find_names, split_words
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.folder_listings import read_stamps
+from openclaw_taskmem.engine.folder_listings import FolderLook, read_stamps
 from taskmem_hookspecs import Change, FileChange, LedgerEntry, Run, TaskFacts, Value, WorkFolder
 
 # ruff: noqa: PTH111, PTH112, PTH117, PTH118 - paths are text, as others gave them
@@ -55,26 +55,74 @@ class UsedFolders(NamedTuple):
     """In these, only files that a command names are looked up."""
 
 
-def build_folder_rows(
+Looks = Mapping[str, FolderLook]
+"""Looks at folders, by path."""
+
+
+class CallPlaces(NamedTuple):
+    """The folders of a call, as looked up before its task is locked."""
+
+    used: UsedFolders
+    looks: Looks
+
+
+def look_up_places(context: Context, run: Run, deed: FileActivity) -> CallPlaces:
+    """Look up which folders a call uses, and look at those in which no command ran before.
+
+    This may take long: call it before the task is locked.
+    """
+    used = find_used_folders(context, run, deed)
+    listed = used.listed if deed.command else ()
+    return CallPlaces(used, look_at_folders(context, run.task_id, listed, run=run))
+
+
+def look_at_folders(
     context: Context,
     task_id: str,
     paths: Iterable[str],
     *,
-    command: bool,
     run: Run | None = None,
     own: str | None = None,
-) -> tuple[WorkFolder, ...]:
-    """Return the rows of folders that a task begins to use, or in which a command first runs.
+) -> Looks:
+    """Look at folders in which a task's first command is to run; those stored before are left out.
 
-    Rows that would not change, and folders beyond `_MOST_FOLDERS`, are left out. A folder in which
-    a command runs is looked at now, unless that was done for another task a moment ago. `run` and
-    `own`, the caller's working directory, say what may be looked at.
+    `run` and `own`, the caller's working directory, say what may be looked at.
     """
-    keys = [
+    keys = _list_keys(task_id, paths, command=True)
+    new = [path for key in keys if key not in context.live.used_folders for path in key[1:2]]
+    rows = context.store.read_records(WorkFolder, task_id) if new and task_id else ()
+    known = {row.path for row in rows if row.since is not None}
+    return {
+        path: context.listings.look_at(path, context.clock)
+        for path in new
+        if path not in known and may_look(context, run, path, own)
+    }
+
+
+def hold_listings(context: Context, looks: Looks, rows: Iterable[WorkFolder] | None) -> None:
+    """Keep the listings that stored rows of folders name."""
+    for row in rows or ():
+        if row.files is not None and row.path in looks:
+            context.listings.hold(looks[row.path], row.task_id)
+
+
+def _list_keys(task_id: str, paths: Iterable[str], *, command: bool) -> list[tuple[str, str, bool]]:
+    return [
         (task_id, path, command)
         for path in dict.fromkeys(os.path.normpath(each) for each in paths)
         if os.path.isabs(path) and path.isprintable()
     ]
+
+
+def build_folder_rows(
+    context: Context, task_id: str, paths: Iterable[str], looks: Looks, *, command: bool
+) -> tuple[WorkFolder, ...]:
+    """Return the rows of folders that a task begins to use, or in which a command first runs.
+
+    Rows that would not change, and folders beyond `_MOST_FOLDERS`, are left out. `looks` says what
+    the folders hold; once the rows are stored, `hold_listings` keeps it.
+    """
+    keys = _list_keys(task_id, paths, command=command)
     if all(key in context.live.used_folders for key in keys):
         return ()
     if len(context.live.used_folders) > _MOST_USED:
@@ -89,8 +137,8 @@ def build_folder_rows(
         elif row is None or row.since is not None or not command:
             context.live.used_folders.add(key)
             continue
-        looks = command and may_look(context, run, row.path, own)
-        files = context.listings.hold(row.path, task_id, context.clock) if looks else None
+        look = looks.get(row.path) if command else None
+        files = look.listing_id if look is not None and look.packed else None
         rows.append(row.model_copy(update={"since": since, "files": files}))
     return tuple(rows)
 
@@ -150,25 +198,31 @@ def note_named_files(context: Context, run: Run, deed: FileActivity, used: UsedF
     if deed.call_id and deed.command:
         if len(context.live.named_files) >= MOST_CALLS:
             context.live.named_files.clear()
-        found = _find_named_files(context, run, [deed.text], (*used.listed, *used.passed))
-        context.live.named_files[deed.call_id] = tuple(path for path, _ in found)
+        files = _find_named_files(context, run, [deed.text], (*used.listed, *used.passed))
+        context.live.named_files[deed.call_id] = tuple(path for path, _ in files)
 
 
 def build_call_change(
-    context: Context, facts: TaskFacts, run: Run, deed: FileActivity, now: datetime
+    context: Context,
+    facts: TaskFacts,
+    run: Run,
+    deed: FileActivity,
+    places: CallPlaces,
+    *,
+    now: datetime,
 ) -> Change:
     """Return the ledger entries and folders that a call adds to a task."""
-    used = find_used_folders(context, run, deed)
+    used = places.used
     folders = build_folder_rows(
-        context, facts.task.task_id, used.listed, command=deed.command, run=run
+        context, facts.task.task_id, used.listed, places.looks, command=deed.command
     )
     began = now - timedelta(seconds=deed.seconds) - SLACK
     began = max(began, facts.task.created_at)
     found = [*_read_touched_files(context, run, deed)]
-    before = context.live.named_files.pop(deed.call_id or "", None)
+    before = context.live.named_files.get(deed.call_id or "")
     if deed.command:
-        places = (*used.listed, *used.passed)
-        for path, change, size in look_up_names(context, run, [deed.text], places, began):
+        around = (*used.listed, *used.passed)
+        for path, change, size in look_up_names(context, run, [deed.text], around, began):
             maybe_old = before is None or path in before
             found.append((path, change if maybe_old else FileChange.CREATED, size))
     gone = (path for path in before or () if not os.path.lexists(path))

@@ -48,8 +48,10 @@ class LiveState:
 
     `engine/tasks.py` and `engine/waits.py` keep it.
     """
-    wait_ids: dict[tuple[object, ...], str] = field(default_factory=dict[tuple[object, ...], str])
-    """By what a call of smart_wait asks for: the newest wait of such a call.
+    asked_waits: dict[str, tuple[object, ...]] = field(
+        default_factory=dict[str, tuple[object, ...]]
+    )
+    """By wait: what the call of smart_wait that made it asked for, oldest first.
 
     `engine/waits.py` keeps it.
     """
@@ -90,7 +92,7 @@ class LiveState:
             self.registrars.pop(next(iter(self.registrars)), None)
 
     def note_wait(self, asked: tuple[object, ...], wait_id: str) -> None:
-        """Remember the newest wait of such a call."""
-        self.wait_ids[asked] = wait_id
-        while len(self.wait_ids) > MOST_REGISTRARS:
-            self.wait_ids.pop(next(iter(self.wait_ids)), None)
+        """Remember what the call that made a wait asked for."""
+        self.asked_waits[wait_id] = asked
+        while len(self.asked_waits) > MOST_REGISTRARS:
+            self.asked_waits.pop(next(iter(self.asked_waits)), None)

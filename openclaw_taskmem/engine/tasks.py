@@ -96,6 +96,10 @@ def register_new_task(
     """
     _guard_more_tasks(context, caller)
     folders = [caller.folder] if caller.folder else []
+    # Where a gateway's hooks tell what tools do, the folder is looked at for the first command.
+    command = caller.gateway_owner is None
+    looks = ledger.look_at_folders(context, "", folders if command else (), own=caller.folder)
+    rows: tuple[WorkFolder, ...] = ()
     build = partial(
         _build_registration,
         context,
@@ -108,8 +112,9 @@ def register_new_task(
         done=done,
     )
 
-    def register(found: _RegistrationFacts, now: datetime) -> Decision[Registration]:
-        covered, namesakes = found
+    def register(facts: _RegistrationFacts, now: datetime) -> Decision[Registration]:
+        nonlocal rows
+        covered, namesakes = facts
         own = next(
             (t for t, kin in namesakes if kin is Kinship.SELF and is_same_work(t, plan)), None
         )
@@ -120,11 +125,7 @@ def register_new_task(
         fault = find_artifact_fault(list_required_artifacts(task))
         if fault is not None:
             raise InvalidArguments(f"{fault} Nothing was written.")
-        # Where a gateway's hooks tell what tools do, the folder is looked at for the first command.
-        command = caller.gateway_owner is None
-        rows = ledger.build_folder_rows(
-            context, task.task_id, folders, command=command, own=caller.folder
-        )
+        rows = ledger.build_folder_rows(context, task.task_id, folders, looks, command=command)
         told = tuple(
             each
             for each, kinship in namesakes
@@ -140,6 +141,7 @@ def register_new_task(
         if not made.taken_up:
             now = context.clock.now()
             context.live.note_registrar(made.task.task_id, Registrar.of_caller(caller, now))
+            ledger.hold_listings(context, looks, rows)
 
     return context.update(caller.session_key or fold_name(name), read_facts, register, follow=note)
 
@@ -153,13 +155,12 @@ def _find_namesakes(context: Context, name: str, caller: Caller) -> Sequence[tup
     words = fold_name(name)
     if caller.person or not words:
         return ()
-    part, now = max(words.split(), key=len), context.clock.now()
+    now = context.clock.now()
     session = caller.session_key
-    found: list[tuple[Task, Kinship]] = []
+    namesakes: list[tuple[Task, Kinship]] = []
     for status in lifecycle.OPEN_STATUSES:
-        query = TaskQuery(
-            status=status, named=part, session_key=session, implicit=False, limit=_MOST_NAMESAKES
-        )
+        # Names are compared here: stores know the case of ASCII alone.
+        query = TaskQuery(status=status, session_key=session, implicit=False, limit=_MOST_COMPARED)
         for task in context.store.find_tasks(query):
             if fold_name(task.name) != words:
                 continue
@@ -175,12 +176,12 @@ def _find_namesakes(context: Context, name: str, caller: Caller) -> Sequence[tup
                 has_ended=process is not None and context.is_alive(process) is False,
             )
             if kinship is not Kinship.STRANGER:
-                found.append((task, kinship))
-    return sorted(found, key=lambda each: each[0].created_at, reverse=True)
+                namesakes.append((task, kinship))
+    return sorted(namesakes, key=lambda each: each[0].created_at, reverse=True)
 
 
-_MOST_NAMESAKES: Final = 50
-"""Tasks of a name that are looked at, the latest first."""
+_MOST_COMPARED: Final = 500
+"""Open tasks whose names are compared, the latest first."""
 
 
 def _build_registration(
@@ -449,13 +450,13 @@ def answer_query(
         pattern: [number for _, number in match.places if number is not None]
         for pattern, match in matches.items()
     }
-    found = thread.search_thread(question, len(plan), messages, places)
+    matched = thread.search_thread(question, len(plan), messages, places)
     newest, now = tuple(messages[-thread.MOST_READ_MESSAGES :]), context.clock.now()
     known = QueryFacts(task=facts.task, waits=facts.waits, messages=newest, now=now)
     return QueryAnswer(
         task=facts.task,
-        summary=_summarize_task(context, known, query, found),
-        found=found,
+        summary=_summarize_task(context, known, query, matched),
+        found=matched,
         until=messages[-1].message_id if messages else 0,
         newest=newest,
         run=facts.run,

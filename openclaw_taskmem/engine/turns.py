@@ -64,6 +64,7 @@ from taskmem_hookspecs import (
     Value,
     Wake,
     WakeQuery,
+    WorkFolder,
 )
 from taskmem_hookspecs.errors import RunNotFound
 
@@ -72,7 +73,10 @@ log = logging.getLogger(__name__)
 
 REPORTED_BOOKMARK: Final = "gateway_reported"
 _MOST_STOPPED: Final = 100
-"""Folders that a task begins to use."""
+"""Turns to be stopped that a cursor names."""
+_Rows = Sequence[WorkFolder]
+"""The folders that a call adds to its task."""
+_NO_ROWS: Final[_Rows] = ()
 _NEWEST_WAKES: Final = 20
 """Newest wakes of a task that are searched for the one that delivered an answer."""
 _MOST_SESSIONS: Final = 1_000
@@ -196,22 +200,26 @@ def record_call_start(
     context: Context, report: ReportContext, entry: CallStartEntry, deed: FileActivity | None = None
 ) -> bool:
     """Write a checkpoint for a call that has begun; False: its session works on no task."""
+    run = _find_current_run(context, report)
+    if run is None:
+        return False
+    call = _leave_out_implicit(context, run, deed)
+    places = ledger.look_up_places(context, run, call)
+    ledger.note_named_files(context, run, call, places.used)
 
-    def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[bool]:
+    def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[_Rows]:
         moved = _take_run_for_call(context, run, report)
         if moved is None:
-            return Change(), True
+            return Change(), ()
         moved = apply_events(moved, CallBegan(step=_find_current_step(facts)), now=now)
-        call = FileActivity() if facts.task.implicit else deed or FileActivity()
-        used = ledger.find_used_folders(context, run, call)
-        ledger.note_named_files(context, run, call, used)
-        new = ledger.build_folder_rows(
-            context, run.task_id, used.listed, command=call.command, run=run
+        rows = ledger.build_folder_rows(
+            context, run.task_id, places.used.listed, places.looks, command=call.command
         )
-        change = _add_checkpoint(Change(folders=new), facts, moved, entry, now)
-        return report.add_cursor(context, change), True
+        change = _add_checkpoint(Change(folders=rows), facts, moved, entry, now)
+        return report.add_cursor(context, change), rows
 
-    return _decide_on_current_run(context, report, write, gone=True) is not None
+    keep = partial(ledger.hold_listings, context, places.looks)
+    return _decide_on_current_run(context, report, write, gone=_NO_ROWS, follow=keep) is not None
 
 
 def record_call_end(
@@ -228,22 +236,38 @@ def record_call_end(
     `given` and `result` are digests of its arguments and its result. False: its session works on
     no task.
     """
+    run = _find_current_run(context, report)
+    if run is None:
+        return False
+    call = _leave_out_implicit(context, run, deed)
+    places = ledger.look_up_places(context, run, call)
 
-    def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[bool]:
+    def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[_Rows]:
         moved = _take_run_for_call(context, run, report)
         if moved is None:
-            return Change(), True
+            return Change(), ()
         ended = CallEnded(
             given=checkpoints.digest_arguments(given),
             result=checkpoints.digest_call(given, result),
         )
         moved = apply_events(moved, ended, now=now)
-        did = FileActivity() if facts.task.implicit else deed or FileActivity()
-        more = ledger.build_call_change(context, facts, moved.run, did, now)
+        more = ledger.build_call_change(context, facts, moved.run, call, places, now=now)
         change = _add_checkpoint(more, facts, moved, entry, now)
-        return report.add_cursor(context, change), True
+        return report.add_cursor(context, change), more.folders
 
-    return _decide_on_current_run(context, report, write, gone=True) is not None
+    def keep(rows: _Rows | None) -> None:
+        ledger.hold_listings(context, places.looks, rows)
+        context.live.named_files.pop(call.call_id or "", None)
+
+    return _decide_on_current_run(context, report, write, gone=_NO_ROWS, follow=keep) is not None
+
+
+def _leave_out_implicit(context: Context, run: Run, deed: FileActivity | None) -> FileActivity:
+    """Return what a call does to files; nothing, if its task is implicit and has no ledger."""
+    if deed is None or deed == FileActivity(call_id=deed.call_id, seconds=deed.seconds):
+        return FileActivity()
+    facts = context.find_task(run.task_id)
+    return FileActivity() if facts is None or facts.task.implicit else deed
 
 
 def claim_or_renew_run(context: Context, report: ReportContext) -> None:
@@ -287,14 +311,15 @@ def _decide_on_current_run(
     decide: Callable[[TaskFacts, Run, datetime], Decision[T]],
     *,
     gone: T | None,
+    follow: Callable[[T | None], None] = lambda _: None,
 ) -> T | None:
     """Decide about the run that a session works on; None: there is none.
 
-    A blocked run of an implicit task counts as none: it was left by a crash.
+    A blocked run of an implicit task counts as none: it was left by a crash. `follow` is as that of
+    `Context.update`.
     """
-    open_ = context.find_session_runs(report.session, report.owner.host)
-    found = current_run.find_current_run(open_, report.owner)
-    if found is None:
+    current = _find_current_run(context, report)
+    if current is None:
         return None
 
     def decide_if_alive(facts: TaskFacts, run: Run, now: datetime) -> Decision[T | None]:
@@ -302,7 +327,12 @@ def _decide_on_current_run(
             return Change(), None
         return decide(facts, run, now)
 
-    return _decide_on_run(context, found, decide_if_alive, gone=gone)
+    return _decide_on_run(context, current, decide_if_alive, gone=gone, follow=follow)
+
+
+def _find_current_run(context: Context, report: ReportContext) -> Run | None:
+    open_ = context.find_session_runs(report.session, report.owner.host)
+    return current_run.find_current_run(open_, report.owner)
 
 
 def _decide_on_run(
@@ -311,6 +341,7 @@ def _decide_on_run(
     decide: Callable[[TaskFacts, Run, datetime], Decision[T]],
     *,
     gone: T,
+    follow: Callable[[T], None] = lambda _: None,
 ) -> T:
     """Decide about a run; return `gone` if it has ended or left its session meanwhile."""
 
@@ -320,7 +351,7 @@ def _decide_on_run(
             return Change(), gone
         return decide(facts, run, now)
 
-    return context.update_task(found.task_id, decide_if_there)
+    return context.update_task(found.task_id, decide_if_there, follow=follow)
 
 
 def _list_newest_wakes(context: Context, run: Run) -> Sequence[Wake]:

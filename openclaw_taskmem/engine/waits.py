@@ -143,17 +143,17 @@ def open_wait(
 
 def _find_equal_wait(context: Context, asked: tuple[object, ...], caller: Caller) -> Wait | None:
     """Return the open wait that the caller has made by an equal call; None: there is none."""
-    wait_id = context.live.wait_ids.get(asked, "")
-    registrar = context.live.registrars.get(wait_id)
-    if registrar is None:
-        return None
-    process, now = registrar.process, context.clock.now()
-    has_ended = process is not None and context.is_alive(process) is False
-    if not is_same_agent(registrar, caller, now, has_ended=has_ended):
-        return None
-    with suppress(WaitNotFound):
-        wait = context.store.read_wait(wait_id)
-        return wait if wait.status is WaitStatus.WATCHING else None
+    now, made = context.clock.now(), [*context.live.asked_waits.items()]
+    for wait_id in (each for each, request in reversed(made) if request == asked):
+        registrar = context.live.registrars.get(wait_id)
+        process = None if registrar is None else registrar.process
+        has_ended = process is not None and context.is_alive(process) is False
+        if registrar is None or not is_same_agent(registrar, caller, now, has_ended=has_ended):
+            continue
+        with suppress(WaitNotFound):
+            wait = context.store.read_wait(wait_id)
+            if wait.status is WaitStatus.WATCHING:
+                return wait
     return None
 
 

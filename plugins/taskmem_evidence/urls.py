@@ -208,25 +208,25 @@ async def _resolve_addresses(url: httpx.URL) -> Sequence[str]:
             "or a recorded command."
         )
     try:
-        found = await _look_up(_encode_host(url), url.port or _PORTS[url.scheme])
+        resolved = await _look_up(_encode_host(url), url.port or _PORTS[url.scheme])
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no name"
         sentence = f"Nobody knows the host {format_name(url.host)} ({reason})."
         if getattr(error, "errno", None) == socket.EAI_NONAME and await _knows_public_names():
             raise ClaimRefuted(sentence) from None
         raise ClaimUnchecked(sentence) from None
-    if not all(is_askable(address) for address in found):
+    if not all(is_askable(address) for address in resolved):
         raise ClaimUnchecked(
             f"{format_name(url.host)} is an address of this machine's own network link or "
             "of a cloud's credentials, which is never asked."
         )
-    if allowed == "public" and not all(map(is_public, found)):
+    if allowed == "public" and not all(map(is_public, resolved)):
         raise ClaimUnchecked(
             f"{format_name(url.host)} is an address of this machine or of a private network, "
             "and is not asked: TASKMEM_EVIDENCE_URLS is public. Claim a file or a "
             "recorded command."
         )
-    return found[:_MOST_ADDRESSES]
+    return resolved[:_MOST_ADDRESSES]
 
 
 async def _look_up(host: str, port: int) -> Sequence[str]:

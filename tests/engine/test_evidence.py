@@ -12,9 +12,20 @@ import pytest
 import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import EvidenceMissing
+from openclaw_taskmem.domain.tasks.artifact_names import RequiredArtifact
 from openclaw_taskmem.engine import evidence_checker
 from openclaw_taskmem.engine.context import MOST_TRIES
-from taskmem_hookspecs import Change, Claim, Finding, TaskQuery, TaskStatus, Verdict, hookimpl
+from openclaw_taskmem.plugin_host.plugin_host import PluginHost
+from taskmem_hookspecs import (
+    Change,
+    Claim,
+    Finding,
+    TaskQuery,
+    TaskStatus,
+    Verdict,
+    WorkFolder,
+    hookimpl,
+)
 from taskmem_hookspecs.errors import Conflict, InvalidArguments
 from taskmem_hookspecs.testing import FakeClock
 from tests.support.memory_store import MemoryStore
@@ -265,12 +276,29 @@ class Repository:
 def test_a_commit_that_a_message_cites_is_looked_up(folder: str | None, told: list[str]) -> None:
     world = World(plugins=[("repository", Repository())])
     task = world.register(plan=["Think"])
-    said = "Fixed in 5c10b59, and reverted by a314508."
+    said = "Fixed in commit 5c10b59, and reverted by commit a314508."
     given = {"task_id": task, "status": "completed", "message": said}
 
     answer = world.call("task_update", Caller(folder=folder), **given)
     assert answer["status"] == "completed"
     assert [each["what"] for each in answer["unverified"]] == told
+
+
+def test_a_commit_is_looked_for_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(plugins=[("repository", Repository())])
+    task, asked = world.task(world.register(plan=["Think"])), list[str]()
+
+    def ask(_: object, claim: Claim) -> tuple[Finding, ...]:
+        asked.append(str(claim.folder))
+        world.clock.tick(evidence_checker.LOOK_TIME_LIMIT / timedelta(seconds=1) + 1)
+        return (Finding(verdict=Verdict.UNPROVEN, detail="Not here."),)
+
+    monkeypatch.setattr(PluginHost, "collect_findings", ask)
+    folders = [WorkFolder(task_id=task.task_id, path=path) for path in ("/work/a", "/work/b")]
+    checker = evidence_checker.EvidenceChecker(world.context, task, None, folders, None)
+    [checked] = checker.check(RequiredArtifact(kind="commit", subject="5c10b59"), [])
+    assert asked == ["/work/a"]
+    assert "no time left" in checked.finding.detail
 
 
 def test_a_url_that_nobody_can_ask_completes_and_is_told() -> None:

@@ -1,4 +1,4 @@
-"""What a folder held when tasks began in it: one look for all of them, shelf while one is open."""
+"""What a folder held when tasks began in it: one look for all of them, kept while one is open."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> Path:
-    """Where the listings are shelf."""
+    """Where the listings are kept."""
     return tmp_path / "listings"
 
 
@@ -108,7 +109,7 @@ def test_tasks_that_begin_within_a_minute_share_one_look(
     world.clock.tick(folder_listings.SHARED_SECONDS + 1)
     tasks.append(register(world, project))
     assert looks == [str(project)] * 2
-    assert len(list_kept(shelf)) == 1, "an equal listing is shelf once"
+    assert len(list_kept(shelf)) == 1, "an equal listing is kept once"
     rows = [row for each in tasks for row in world.store.read_records(WorkFolder, each)]
     assert {row.files for row in rows} == {list_kept(shelf)[0].name}
 
@@ -157,7 +158,8 @@ def test_what_was_gone_before_a_task_began_is_not_removed_by_it(
     world: World, project: Path
 ) -> None:
     register(world, project)
-    (project / "src/app.py").unlink()
+    for name in ("src/app.py", "other.log"):
+        (project / name).unlink()
     set_clock_past(world, project)
     shares = register(world, project)
     do_later(project, (project / "old.log").unlink)
@@ -261,3 +263,61 @@ def test_a_search_for_a_pattern_is_not_led_round_by_links(project: Path) -> None
     assert folder_listings.has_match(f"{project}/**/app.py", roots)
     assert not folder_listings.has_match(f"{project}/**/none.txt", roots)
     assert not folder_listings.has_match(f"{project}/**/app.py", (str(project / "other"),))
+
+
+def test_where_names_came_or_went_a_folder_is_looked_at_again(
+    world: World, project: Path, looks: list[str]
+) -> None:
+    for change in (
+        lambda: None,
+        (project / "src/new.py").touch,
+        (project / "src/app.py").unlink,
+        lambda: (project / "old.log").write_text("Another text."),
+    ):
+        do_later(project, change)
+        register(world, project)
+    assert looks == [str(project)] * 3
+
+
+def test_what_a_home_keeps_is_not_changed_by_a_task(world: World, project: Path) -> None:
+    home = project / "state"
+    (home / "listings").mkdir(parents=True)
+    object.__setattr__(world.context, "home_folder", str(home))
+    task = register(world, project)
+    for name in ("state/listings/1", "state/taskmem.db-wal", "stateful.md"):
+        do_later(project, partial((project / name).write_text, "New."))
+    assert end(world, project, task) == [("stateful.md", "created")]
+
+
+def test_a_task_that_works_in_the_home_itself_is_told_its_files(
+    world: World, project: Path
+) -> None:
+    object.__setattr__(world.context, "home_folder", str(project))
+    task = register(world, project)
+    for name in ("taskmem.db-wal", "new.md"):
+        do_later(project, partial((project / name).write_text, "New."))
+    assert end(world, project, task) == [("new.md", "created")]
+
+
+@pytest.mark.parametrize("by_hooks", [False, True])
+def test_no_folder_is_looked_at_while_its_task_is_locked(
+    world: World, project: Path, monkeypatch: pytest.MonkeyPatch, *, by_hooks: bool
+) -> None:
+    seen, look, hold = [], FolderListings.look_at, FolderListings.hold
+
+    def note(name: str, do: Callable[..., object]) -> Callable[..., object]:
+        def do_noted(*given: object) -> object:
+            seen.append((name, any(lock.locked() for lock in world.context.locks)))
+            return do(*given)
+
+        return do_noted
+
+    monkeypatch.setattr(FolderListings, "look_at", note("look", look))
+    monkeypatch.setattr(FolderListings, "hold", note("hold", hold))
+    if by_hooks:
+        session = Session(world, folder=str(project))
+        session.takes_up()
+        session.runs_in(project, "make", run=lambda: None)
+    else:
+        register(world, project)
+    assert seen == [("look", False), ("hold", True)]

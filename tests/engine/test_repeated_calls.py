@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.registrations import RETRY_WINDOW
+from taskmem_hookspecs import TaskStore
 from tests.support.sessions import MAIN, Session
 from tests.support.world import World
 
@@ -67,6 +70,16 @@ def test_an_agent_that_registers_again_gets_its_open_task(
     assert answer["task_id"] == first
     assert "with 1 of 3 steps done, so no second one was made" in answer["message"]
     assert world.store.count().tasks["active"] == 1
+
+
+@pytest.mark.parametrize("name", ["Straße prüfen", "ÜBERSICHT bauen", "ﬁnish"])
+@pytest.mark.parametrize("again", [str, str.lower, str.upper])
+@pytest.mark.parametrize("new_store", ["memory", "sqlite"], indirect=True)
+def test_the_case_of_no_letter_makes_another_task(
+    new_store: Callable[[], TaskStore], name: str, again: Callable[[str], str]
+) -> None:
+    world = World(new_store())
+    assert register(world, relay(), again(name)) == register(world, relay(), name)
 
 
 def test_in_openclaw_a_session_gets_its_open_task(world: World) -> None:
@@ -181,6 +194,12 @@ def test_an_equal_wait_of_another_agent_is_another(world: World, processes: Proc
     lost = world.call("smart_wait", relay("3:3"), **WAIT)["wait_id"]
     processes.ended.add("3:3")
     assert world.call("smart_wait", relay("4:4"), **WAIT)["wait_id"] == lost
+
+
+def test_another_agents_equal_wait_hides_none(world: World) -> None:
+    callers = [relay(), relay("2:2"), relay(session="s-1"), relay(session="s-2")]
+    first = [world.call("smart_wait", each, **WAIT)["wait_id"] for each in callers]
+    assert [world.call("smart_wait", each, **WAIT)["wait_id"] for each in callers] == first
 
 
 def test_an_equal_wait_that_has_ended_is_no_open_one(world: World) -> None:

@@ -33,6 +33,9 @@ _PRODUCTS: Final = frozenset(
 
 _HASH: Final = re.compile(r"(?=.*[0-9])(?=.*[a-f])(?:[0-9a-f]{7,12}|[0-9a-f]{40})")
 """A commit as agents cite it. Longer and shorter ones, numbers and words are too often others."""
+_HASH_HEADS: Final = frozenset(("commit", "commits", "committed", "commit:", "commits:"))
+_HASH_LINKS: Final = frozenset("and as at hash id in is sha the to with".split())  # noqa: SIM905
+"""Words that may stand between these and a hash, or between two hashes."""
 
 
 class Names(Value):
@@ -58,9 +61,19 @@ def find_names(*texts: str) -> Names:
 
 
 def find_hashes(text: str) -> tuple[str, ...]:
-    """Find the words of a text that may be hashes of commits, each once, in order."""
-    words = (part for word in split_words(text) for part in re.split(r"@|\.{2,3}", word))
-    return tuple(dict.fromkeys(each for each in words if _HASH.fullmatch(each)))
+    """Find the hashes that a text cites as commits, each once, in order.
+
+    One is cited after a word such as "commit", or with `@` or `..`; others may be images or dates.
+    """
+    hashes, cited, is_headed = dict[str, None](), set[str](), False
+    for word in split_words(text):
+        parts = re.split(r"@|\.{2,3}", word)
+        here = [part for part in parts if _HASH.fullmatch(part)]
+        hashes |= dict.fromkeys(here)
+        cited |= {*here} if is_headed or len(parts) > 1 else set()
+        low = word.casefold()
+        is_headed = low in _HASH_HEADS or (is_headed and (bool(here) or low in _HASH_LINKS))
+    return tuple(each for each in hashes if each in cited)
 
 
 def is_elsewhere(name: str) -> bool:

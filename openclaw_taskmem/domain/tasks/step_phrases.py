@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Final
 
 from openclaw_taskmem.domain.tasks.plan import identify_step
@@ -21,7 +22,7 @@ _LEADING_WORDS: Final = TICKS | {"done", "completed", "finished", "skipped"}
 _DONE_WORDS: Final = _LEADING_WORDS | {"complete"}
 EMPTY_WORDS: Final = frozenset(
     """
-    is are was were has have been am the of plan i we i've we've i'm and but so now then
+    ( is are was were has have been am the of plan i we i've we've i'm and but so now then
     just also already both fully finally successfully too ok okay today great cleanly
     got marked as 🎉
     """.split()  # noqa: SIM905 - it is read as a text
@@ -45,7 +46,9 @@ _LIMITS: Final = frozenset(("but", "only"))
 _PARTIAL_WORDS: Final = frozenset(
     "dry simulated almost half mostly nearly partially partly".split()  # noqa: SIM905
 )
-"""And these anywhere in it: "step 2 done (dry run)"."""
+"""And these in brackets, alone, or before a done word: "step 2 done (dry run)"."""
+_BRACKET: Final = "("
+"""First word of a clause in brackets."""
 _DUTIES: Final = frozenset("must need needs should has have will".split())  # noqa: SIM905
 _REPEAT_WORDS: Final = frozenset(
     "again anew redo redone repeat repeated rerun".split()  # noqa: SIM905
@@ -222,8 +225,19 @@ def _split_clauses(sentence: str, size: int) -> list[list[str]]:
     """Split a sentence into clauses of words; step references become ‹1·2›."""
     text = _REFERENCE.sub(lambda found: _write_steps(found, size), sentence.lower())
     text = _ASIDE_PHRASE.sub("", _BULLET.sub("", text)).replace("[x]", " [x] ")
-    parts = [_WORD.findall(part) for part in _CLAUSE.split(text)]
-    return [part for part in parts if part] or [[]]
+    return _cut_clauses(text) or [[]]
+
+
+def _cut_clauses(text: str, before: str = "") -> list[list[str]]:
+    """Cut a text into clauses of words; `before` is what parts it from the text before it."""
+    clauses, begin, mark = list[list[str]](), 0, before
+    for end, after, cut in [(m.start(), m.end(), m[0]) for m in _CLAUSE.finditer(text)] + [
+        (len(text), len(text), "")
+    ]:
+        if words := _WORD.findall(text[begin:end]):
+            clauses.append([_BRACKET, *words] if _BRACKET in mark else words)
+        begin, mark = after, cut
+    return clauses
 
 
 def _write_steps(found: re.Match[str], size: int) -> str:
@@ -287,17 +301,25 @@ def _is_plain(sentence: str) -> bool:
 def _has_objection(clauses: Sequence[list[str]]) -> bool:
     """True if the next clause takes back or limits what was said."""
     words = clauses[0] if clauses else []
-    first = [word for word in words if word != "but"]
+    first = [word for word in words if word not in {"but", _BRACKET}]
     if not first or first[1:] == ["needed"]:
         return False
     limited = (
-        not _LIMITS.isdisjoint((words[0], words[-1]))
-        or not _PARTIAL_WORDS.isdisjoint(first)
+        not _LIMITS.isdisjoint((first[0], words[0], words[-1]))
+        or _is_partial(words)
         or (first[0] in _DUTIES and not _REPEAT_WORDS.isdisjoint(first))
         or any(map(_is_denial, first))
         or _is_share(first)
     )
     return first[0] in _OBJECTIONS or (limited and not _read_steps(first))
+
+
+def _is_partial(words: Sequence[str]) -> bool:
+    """True if words say that something was done in part; "it was almost trivial" does not."""
+    told = [word for word in words if word not in EMPTY_WORDS]
+    if words[0] == _BRACKET or set(told) <= _PARTIAL_WORDS | {"a", "run"}:
+        return not _PARTIAL_WORDS.isdisjoint(told)
+    return any(one in _PARTIAL_WORDS and other in _DONE_WORDS for one, other in pairwise(told))
 
 
 def _is_share(words: Sequence[str]) -> bool:
@@ -342,19 +364,19 @@ def _find_own_words(
     opened = _LEADING_MARK.match(text)
     text = text[opened.end() :] if opened else text
     cuts = [*_CLAUSE.finditer(text)]
-    ends = [(cut.start(), text[cut.end() :]) for cut in cuts] + [(len(text), "")]
-    for end, rest in ends:
+    ends = [(cut.start(), text[cut.end() :], cut[0]) for cut in cuts] + [(len(text), "", "")]
+    for end, rest, mark in ends:
         words = text[:end].split()
         called = bool(opened)
         while words and words[-1].lower() in _SKIPPED_WORDS:
             called |= words.pop().lower() in _DONE_WORDS
-        after = _WORD.findall(_CLAUSE.split(rest)[0].lower()) if rest else []
-        if [word for word in after if word not in EMPTY_WORDS] in _DONE_WORD_LISTS:
-            called, after = True, []
+        after = _cut_clauses(rest.lower(), mark)
+        if after and [word for word in after[0] if word not in EMPTY_WORDS] in _DONE_WORD_LISTS:
+            called, after = True, after[1:]
         text_of_step = " ".join(words)
         if not called or _REFERENCE.fullmatch(text_of_step.lower()):
             continue  # a step that is called "Step 1" is named by its number
         own, name = identify_steps(), identify_step(text_of_step)
-        if own.count(name) == 1 and not _has_objection([after]):
+        if own.count(name) == 1 and not _has_objection(after):
             return {own.index(name)}
     return set()

@@ -60,6 +60,13 @@ def test_hashes_of_commits_are_found_as_agents_cite_them() -> None:
     whole = "8f93e44" + "0a" * 16 + "b"
     text = f"Fixed in `a314508` (acme/app@{whole}), see a314508..5c10b59 and a314508."
     assert find_hashes(text) == ("a314508", whole, "5c10b59")
+    for text in (
+        "Commits a314508, 5c10b59.",
+        "Committed as a314508 and 5c10b59",
+        "commit: a314508",
+    ):
+        assert find_hashes(text)[0] == "a314508"
+        assert ("5c10b59" in text) is (len(find_hashes(text)) > 1)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +76,8 @@ def test_hashes_of_commits_are_found_as_agents_cite_them() -> None:
         f"Its sha256 is {'a1' * 32}, its md5 {'a1' * 16}; closes #4739.",
         "See https://git.example/acme/app/commit/a314508 and the job 550e8400-e29b-41d4-a716.",
         "A314508 is in stock, a3145 is not.",
+        "Built image 3f2a91bc4d5e and saved the report of 20261129a.",
+        "Nothing to commit yet; the container 3f2a91bc4d5e is up.",
     ],
 )
 def test_other_numbers_and_words_are_no_commits(text: str) -> None:
