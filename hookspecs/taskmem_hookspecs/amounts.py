@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from heapq import merge
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -145,6 +144,9 @@ _LABEL_NUMBER: Final = re.compile(r"[^\W\d_#\[(]? ?[#\[(]?(\d{1,3})\s*[\])]?:?\s
 _TABLE_COLUMNS: Final = 4
 _CELL_GAP: Final = re.compile(r"\s{2,}|\t")
 _DIGIT: Final = re.compile(r"\d")
+_SHAPE: Final = str.maketrans("123456789", "000000000")
+_MOST_SHAPES: Final = 1024
+"""Shapes of lines of which it is kept what their words say."""
 
 
 def read_amounts(text: str) -> Iterator[Amount]:
@@ -166,12 +168,13 @@ def _read_all(text: str) -> Iterator[Amount]:
             in_table = in_table and bool(line.strip())
             in_table = in_table or _is_table_header(line)
             continue
-        in_table = _is_table_header(line) or (in_table and _is_table_row(line))
-        if in_table or _is_no_progress(line):
+        shape = line.translate(_SHAPE)
+        in_table = _is_table_header(shape) or (in_table and _is_table_row(line))
+        if in_table or _is_no_progress(shape):
             continue
         if layer is not None:
             yield Amount(_read_layer(layer, line), f"{LAYERS}{layer[1]}", line)
-        elif (amount := _read_amount(line)) is not None:
+        elif (amount := _read_amount(line, shape)) is not None:
             yield amount
 
 
@@ -194,10 +197,13 @@ def _split_lines(text: str) -> Iterator[str]:
     return (line[:_LINE_CHARS] for line in re.split(r"[\n\r]", text))
 
 
-def _read_amount(line: str) -> Amount | None:
-    """Return the first amount of a line that is no measure, else a measure; None: there is none."""
-    figures = [*islice(_find_figures(line), _MOST_FIGURES)]
-    measures = [each for each in figures if not each.total and _is_measure(line, each)]
+def _read_amount(line: str, shape: str) -> Amount | None:
+    """Return the first amount of a line that is no measure, else a measure; None: there is none.
+
+    `shape`: the line with zeros in place of its digits, by which what its words say is kept.
+    """
+    figures = _find_figures(line)
+    measures = [each for each in figures if not each.total and _is_measure(shape, *each[1:3])]
     # `85.71% ( 6/7 )` says the same twice.
     figures = [
         each for each in figures if not any(abs(each.percent - m.percent) < 1 for m in measures)
@@ -205,10 +211,10 @@ def _read_amount(line: str) -> Amount | None:
     if not figures and not measures:
         return None
     first, *others = figures or measures[:1]
-    before = line[max(0, first.start - _BESIDE_CHARS) : first.start]
-    if first.total and (_STATE_BEHIND.match(line, first.end) or _COUNT_LABEL.search(before)):
+    if first.total and _is_endless_count(shape, first.start, first.end):
         return None
-    behind = line[first.end :]
+    before = line[max(0, first.start - _BESIDE_CHARS) : first.start]
+    label, number = _name_bar(shape, first.start, first.end)
     percent = first.percent
     if first.total and (others or before.lower().endswith("epoch ")):
         # `[3/12] app.js 40%`: the third item of twelve is at 40 %; `Epoch 3/12`: it begins.
@@ -216,18 +222,23 @@ def _read_amount(line: str) -> Amount | None:
         percent = max(0.0, percent - (100 - part) / first.total)
     return Amount(
         percent,
-        f"{'' if figures else _MEASURE}{_name_bar(line[: first.start], behind)}",
+        f"{'' if figures else _MEASURE}{label}{line[number]}",
         line,
         is_weak=first.total == 1,
-        is_loop=behind.startswith("|"),
+        is_loop=line.startswith("|", first.end),
         is_measure=not figures,
         is_work=not figures and _WORK_LABEL.search(before) is not None,
     )
 
 
-def _find_figures(line: str) -> Iterator[_Figure]:
-    """Yield the percentages and counts of a line, in order."""
-    return merge(_find_percentages(line), _find_counts(line), key=lambda each: each.start)
+def _find_figures(line: str) -> list[_Figure]:
+    """Return the first percentages and counts of a line, in order."""
+    figures: list[_Figure] = []
+    if "%" in line or "％" in line:
+        figures += islice(_find_percentages(line), _MOST_FIGURES)
+    if "/" in line:
+        figures += islice(_find_counts(line), _MOST_FIGURES)
+    return sorted(figures, key=lambda each: each.start)[:_MOST_FIGURES]
 
 
 def _find_percentages(line: str) -> Iterator[_Figure]:
@@ -252,37 +263,46 @@ def _read_count(count: re.Match[str]) -> tuple[float, float]:
     return done, total
 
 
-def _is_measure(line: str, figure: _Figure) -> bool:
+@lru_cache(maxsize=_MOST_SHAPES)
+def _is_measure(shape: str, start: int, end: int) -> bool:
     """Return whether a percentage tells how full, fast or good something is, not how far."""
-    before = line[max(0, figure.start - _BESIDE_CHARS) : figure.start]
-    behind = line[figure.end : figure.end + _BESIDE_CHARS]
+    behind = shape[end : end + _BESIDE_CHARS]
     return bool(
-        _MEASURE_LABEL.search(before)
+        _MEASURE_LABEL.search(shape[max(0, start - _BESIDE_CHARS) : start])
         or _MEASURE_SUFFIX.match(behind)
         or _MOUNT_BEHIND.match(behind)
     )
 
 
-def _name_bar(before: str, behind: str) -> str:
-    """Return what tells a bar from others: its label, without sizes, times and speeds."""
+@lru_cache(maxsize=_MOST_SHAPES)
+def _is_endless_count(shape: str, start: int, end: int) -> bool:
+    """Return whether a count is of what never comes to its end, such as containers that run."""
+    before = shape[max(0, start - _BESIDE_CHARS) : start]
+    return bool(_STATE_BEHIND.match(shape, end) or _COUNT_LABEL.search(before))
+
+
+@lru_cache(maxsize=_MOST_SHAPES)
+def _name_bar(shape: str, start: int, end: int) -> tuple[str, slice]:
+    """Return the words before a figure, and where a number stands that tells bars apart."""
+    before, behind = shape[:start], shape[end:]
     if before.rstrip().endswith(("[", "(")) and behind.lstrip().startswith(("]", ")")):
-        return "[]"
-    number = _LABEL_NUMBER.search(before[-_BESIDE_CHARS:])
-    words = [
-        re.sub(r"\d", "0", word)
-        for word in _LABEL_WORD.findall(before.lower())
-        if any(map(str.isalpha, word))
-    ]
-    return " ".join([*words, number[1] if number and words else ""]).rstrip()
+        return "[]", slice(0)
+    words = [word for word in _LABEL_WORD.findall(before.lower()) if any(map(str.isalpha, word))]
+    cut = max(0, start - _BESIDE_CHARS)
+    number = _LABEL_NUMBER.search(before[cut:])
+    if number is None or not words:
+        return " ".join(words), slice(0)
+    return " ".join([*words, ""]), slice(cut + number.start(1), cut + number.end(1))
 
 
-def _is_no_progress(line: str) -> bool:
+@lru_cache(maxsize=_MOST_SHAPES)
+def _is_no_progress(shape: str) -> bool:
     """Return whether a line tells a step, an early phase, or a cell of a table."""
     return bool(
-        _STEP_OUTPUT.match(line)
-        or _EARLY_PHASE.search(line)
-        or _QUANTILE_ROW.match(line)
-        or (_BOX_ROW.match(line) and not _BAR_SIGNS.search(line))
+        _STEP_OUTPUT.match(shape)
+        or _EARLY_PHASE.search(shape)
+        or _QUANTILE_ROW.match(shape)
+        or (_BOX_ROW.match(shape) and not _BAR_SIGNS.search(shape))
     )
 
 
@@ -326,7 +346,7 @@ def _read_named(text: str, name: str) -> Iterator[tuple[float, str]]:
         early = _EARLY_PHASE.search(line)
         if early is not None and (early["apt"] or early["verb"]).lower().split()[0] not in verbs:
             continue
-        figures = [*_find_figures(line)]
+        figures = _find_figures(line)
         behind = [each.percent for each in figures if each.start >= place.end()]
         before = [each.percent for each in figures if each.end <= place.start()]
         if behind or before:
