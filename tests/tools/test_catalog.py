@@ -262,7 +262,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("task_register", {"name": "a\x00b", "plan": ["a"]}),
     *(
         ("task_register", {"name": "n", "plan": ["a"], "metadata": {"artifacts": named}})
-        for named in ([{"file": "/w/x"}], [["/w/x"]], [5], {"a": 1}, [""], 7)
+        for named in ([{"bytes": 5}], [["/w/x"]], [5], {"a": 1}, [""], 7)
     ),
     ("task_register", {"name": "n", "plan": ["a"], "metadata": {"x": "y" * 65_536}}),
     ("task_register", {"name": "n", "plan": ["a"], "metadata": {"x": float("nan")}}),
