@@ -2,7 +2,7 @@
 
 Paths are absolute texts with links already resolved (`resolve_links`).
 """
-# ruff: noqa: PTH117, PTH118
+# ruff: noqa: PTH112, PTH117, PTH118
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def iterate_matches(pattern: str, roots: Sequence[str]) -> Iterator[str | None]:
     """Yield the paths within `roots` that a pattern such as `/out/**/*.png` matches.
 
     None stands for each path that was only looked at, so that the caller can stop in time. `**`
-    enters no link and no `.git`. What cannot be read is left out.
+    enters no link and no `.git`; a `/` at the end means a folder. What cannot be read is left out.
     """
     waiting = [("/", [part for part in pattern.split("/") if part])]
     while waiting:
@@ -113,7 +113,7 @@ def iterate_matches(pattern: str, roots: Sequence[str]) -> Iterator[str | None]:
         if (plain and not os.path.lexists(path)) or not _leads_into(path, roots):
             continue
         if not parts:
-            yield path
+            yield path if os.path.isdir(path) or not pattern.endswith("/") else None
             continue
         part, *rest = parts
         deep = part == "**"

@@ -180,7 +180,7 @@ async def test_a_pattern_matches_as_in_a_shell(scene):
     for pattern, count in {**counts, "b/c/**": 2, "[ab]/?.md": 1, "b/*/*/*.txt": 1}.items():
         finding = await look(scene.claim(pattern))
         assert f" ({count}), {count} were made" in finding.detail
-    for pattern in ("*.txt", "b/*.txt", "*/*/*/*/x", "a.md/*", "**/*.png"):
+    for pattern in ("*.txt", "b/*.txt", "*/*/*/*/x", "a.md/*", "**/*.png", "a*/", "**/a.md/"):
         await assert_refuted(scene.claim(pattern), "There is no file in")
 
 
