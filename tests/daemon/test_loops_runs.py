@@ -41,9 +41,9 @@ async def sweep_in_two(call: Callable[..., Any], *values: Any) -> Any:
 async def test_interrupted_tasks_of_one_session_go_on_by_one_message() -> None:
     world = World(OneByOne(), FakeClock())
     session = Session(world)
-    for _ in range(2):
+    for name in ("Build", "Deploy"):
         session.begins()
-        session.register()
+        session.register(name=name)
         session.does("echo one")
         world.clock.tick(1)
     presence = session.restarts("boot_2")
