@@ -20,6 +20,7 @@ STAND_SECONDS: Final = 2.0
 _NESTED_STAND_SECONDS: Final = 30.0
 """The same for a bar that seems to be a part of an older one."""
 _MOST_BARS: Final = 500
+"""Bars of a wait that are kept, the latest; likewise layers."""
 _FULL_PERCENT: Final = 100.0
 _FEWEST_RISES: Final = 2
 """How often a measure must have risen to be taken for progress at the end."""
@@ -45,7 +46,7 @@ class Amount(NamedTuple):
     is_loop: bool = False
     """True for the bar of a loop, which others may be nested in."""
     is_measure: bool = False
-    """True if its words tell how full, fast or good something is, so it must do as progress."""
+    """True if its words tell how full, fast or good something is, so that only its rise counts."""
     is_work: bool = False
     """True for a measure behind what is done with it, such as `Uploading to storage`."""
 
@@ -125,9 +126,10 @@ _LAYER: Final = re.compile(
     r"|Pull complete|(?:Layer a|A)lready exists|Pushed|Mounted from)\b"
 )
 """A layer that docker pull loads, or docker push sends."""
-LAYERS: Final = "docker layer "
-_MEASURE: Final = "measure: "
-"""Before the names of what may be no bars."""
+_LAYER_NAME: Final = "docker layer "
+"""Name of the bar of all layers, and prefix of those of each."""
+_MEASURE_PREFIX: Final = "measure: "
+"""Prefix of the names of what may be no bars."""
 _METER_SIZE: Final = r" +[\d.]+[kMGTP]?"
 _METER_TIME: Final = r" +(?:-+:-+:-+|\d+:\d\d:\d\d|\d+d(?: +\d+h)?|\d+h(?: +\d+m)?)"
 _METER: Final = re.compile(
@@ -173,7 +175,7 @@ def _read_all(text: str) -> Iterator[Amount]:
         if in_table or _is_no_progress(shape):
             continue
         if layer is not None:
-            yield Amount(_read_layer(layer, line), f"{LAYERS}{layer[1]}", line)
+            yield Amount(_read_layer(layer, line), f"{_LAYER_NAME}{layer[1]}", line)
         elif (amount := _read_amount(line, shape)) is not None:
             yield amount
 
@@ -222,7 +224,7 @@ def _read_amount(line: str, shape: str) -> Amount | None:
         percent = max(0.0, percent - (100 - part) / first.total)
     return Amount(
         percent,
-        f"{'' if figures else _MEASURE}{label}{line[number]}",
+        f"{'' if figures else _MEASURE_PREFIX}{label}{line[number]}",
         line,
         is_weak=first.total == 1,
         is_loop=line.startswith("|", first.end),
@@ -444,7 +446,7 @@ class AmountWatch:
         """Yield amounts, with one instead of those of an image's layers: the least of them."""
         last: Amount | None = None
         for amount in amounts:
-            if not amount.bar.startswith(LAYERS):
+            if not amount.bar.startswith(_LAYER_NAME):
                 yield amount
                 continue
             last = amount
@@ -453,7 +455,7 @@ class AmountWatch:
                 del self._layers[next(iter(self._layers))]
             self._layers[amount.bar] = amount.percent
         if last is not None:
-            yield last._replace(bar=LAYERS, percent=min(self._layers.values()))
+            yield last._replace(bar=_LAYER_NAME, percent=min(self._layers.values()))
 
     def _note_bar(self, amount: Amount) -> bool:
         """Add an amount to its bar, and return whether it was lower before."""

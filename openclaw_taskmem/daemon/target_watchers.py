@@ -165,14 +165,14 @@ class Watcher:
     async def _read_frame(self, place: str, start: str) -> Frame:
         places = frozenset[str]().union(*self._places.values())
 
-        async def read() -> Frame:
+        async def read_frame() -> Frame:
             if isinstance(self._watch, PlaceListener):
                 self._watch.note_places(places)
             return await _scrub_frame(self._watch.look(place, start))
 
         try:
             frame = await self._run_limited(
-                self._plugin_loop.call(read),
+                self._plugin_loop.call(read_frame),
                 partial(require_value, kind=Frame),
             )
         except TargetGone as gone:

@@ -23,12 +23,12 @@ from openclaw_taskmem.domain.changes import (
 from openclaw_taskmem.domain.changes.evidence import add_kept
 from openclaw_taskmem.domain.changes.plan_revision import RevisionResult
 from openclaw_taskmem.domain.changes.registrations import (
-    Kinship,
+    AgentMatch,
     Registrar,
     Registration,
-    find_kinship,
     fold_name,
     is_same_work,
+    match_agent,
 )
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.changes.task_update import (
@@ -70,6 +70,11 @@ from taskmem_hookspecs import (
     WorkFolder,
 )
 from taskmem_hookspecs.errors import Conflict, InvalidArguments, TaskmemError
+
+_MOST_COMPARED: Final = 500
+"""Open tasks whose names are compared, the latest first."""
+_COMPARED_MESSAGES: Final = 20
+"""Newest messages of a task among which equal ones are counted."""
 
 
 def register_new_task(
@@ -116,7 +121,8 @@ def register_new_task(
         nonlocal rows
         covered, namesakes = facts
         own = next(
-            (t for t, kin in namesakes if kin is Kinship.SELF and is_same_work(t, plan)), None
+            (t for t, match in namesakes if match is AgentMatch.SAME and is_same_work(t, plan)),
+            None,
         )
         if own is not None and role is None:
             return Change(), Registration(task=own, taken_up=True)
@@ -128,8 +134,8 @@ def register_new_task(
         rows = ledger.build_folder_rows(context, task.task_id, folders, looks, command=command)
         told = tuple(
             each
-            for each, kinship in namesakes
-            if kinship is Kinship.SELF or is_same_work(each, plan)
+            for each, match in namesakes
+            if match is AgentMatch.SAME or is_same_work(each, plan)
         )
         return change.model_copy(update={"folders": rows}), Registration(task=task, namesakes=told)
 
@@ -146,18 +152,20 @@ def register_new_task(
     return context.update(caller.session_key or fold_name(name), read_facts, register, follow=note)
 
 
-_RegistrationFacts = tuple[tuple[TaskFacts, Run] | None, Sequence[tuple[Task, Kinship]]]
+_RegistrationFacts = tuple[tuple[TaskFacts, Run] | None, Sequence[tuple[Task, AgentMatch]]]
 """The implicit task of the caller's turn with its run, and open tasks of the same name."""
 
 
-def _find_namesakes(context: Context, name: str, caller: Caller) -> Sequence[tuple[Task, Kinship]]:
+def _find_namesakes(
+    context: Context, name: str, caller: Caller
+) -> Sequence[tuple[Task, AgentMatch]]:
     """Return the open tasks of a name that are the caller's own, or may be, newest first."""
     words = fold_name(name)
     if caller.person or not words:
         return ()
     now = context.clock.now()
     session = caller.session_key
-    namesakes: list[tuple[Task, Kinship]] = []
+    namesakes: list[tuple[Task, AgentMatch]] = []
     for status in lifecycle.OPEN_STATUSES:
         # Names are compared here: stores know the case of ASCII alone.
         query = TaskQuery(status=status, session_key=session, implicit=False, limit=_MOST_COMPARED)
@@ -167,7 +175,7 @@ def _find_namesakes(context: Context, name: str, caller: Caller) -> Sequence[tup
             folders = [row.path for row in context.store.read_records(WorkFolder, task.task_id)]
             registrar = context.live.registrars.get(task.task_id)
             process = None if registrar is None else registrar.process
-            kinship = find_kinship(
+            match = match_agent(
                 task,
                 registrar,
                 caller,
@@ -175,13 +183,9 @@ def _find_namesakes(context: Context, name: str, caller: Caller) -> Sequence[tup
                 shares_folder=caller.folder in folders,
                 has_ended=process is not None and context.is_alive(process) is False,
             )
-            if kinship is not Kinship.STRANGER:
-                namesakes.append((task, kinship))
+            if match is not AgentMatch.OTHER:
+                namesakes.append((task, match))
     return sorted(namesakes, key=lambda each: each[0].created_at, reverse=True)
-
-
-_MOST_COMPARED: Final = 500
-"""Open tasks whose names are compared, the latest first."""
 
 
 def _build_registration(
@@ -360,10 +364,6 @@ def _count_repeats(context: Context, task: Task, request: UpdateRequest) -> int:
     newest = context.store.read_records(Message, task.task_id, _COMPARED_MESSAGES)
     before = (fold_name(m.content) for m in reversed(newest) if m.role is Role.AGENT)
     return sum(1 for _ in takewhile(words.__eq__, before))
-
-
-_COMPARED_MESSAGES: Final = 20
-"""Newest messages of a task among which equal ones are counted."""
 
 
 def _decide_completion(

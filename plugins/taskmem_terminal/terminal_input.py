@@ -103,14 +103,14 @@ def look_up_input(pid: int | None, parent: int | None) -> TerminalInput:
     Another parent shows that the number means another process, as in another pid namespace.
     """
     try:
-        first = _Process.read(pid or 0)
+        first = _Process.read_description(pid or 0)
     except (OSError, ValueError):
         return TerminalInput()
     if first.parent != parent or not first.terminal or first.group_in_front <= 0:
         return TerminalInput()
     is_hidden = _look_up_echo(first.terminal)
     try:
-        leader = _Process.read(first.group_in_front)
+        leader = _Process.read_description(first.group_in_front)
         words = (_PROC / str(leader.pid) / "cmdline").read_text(errors="replace").split("\0")[:-1]
     except (OSError, ValueError):
         return TerminalInput(is_hidden=is_hidden)
@@ -154,7 +154,7 @@ def _list_group(leader: _Process) -> Iterator[_Process]:
     for folder in _PROC.iterdir():
         if folder.name.isdigit() and folder.name != str(leader.pid):
             with contextlib.suppress(OSError, ValueError):
-                process = _Process.read(int(folder.name))
+                process = _Process.read_description(int(folder.name))
                 if (process.group, process.terminal) == (leader.group, leader.terminal):
                     yield process
 
@@ -173,7 +173,7 @@ class _Process(NamedTuple):
     """Process group in front of the terminal; -1: none."""
 
     @classmethod
-    def read(cls, pid: int, thread: int | None = None) -> _Process:
+    def read_description(cls, pid: int, thread: int | None = None) -> _Process:
         """Read the description of a process or one of its threads.
 
         Raises:
@@ -202,7 +202,7 @@ class _Process(NamedTuple):
             return None
 
     def _is_thread_reading(self, thread: int) -> bool | None:
-        if _Process.read(self.pid, thread).state != "S":
+        if _Process.read_description(self.pid, thread).state != "S":
             return False
         folder = _PROC / str(self.pid) / "task" / str(thread)
         place = (folder / "wchan").read_text()

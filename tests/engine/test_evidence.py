@@ -276,8 +276,8 @@ class Repository:
 def test_a_commit_that_a_message_cites_is_looked_up(folder: str | None, told: list[str]) -> None:
     world = World(plugins=[("repository", Repository())])
     task = world.register(plan=["Think"])
-    said = "Fixed in commit 5c10b59, and reverted by commit a314508."
-    given = {"task_id": task, "status": "completed", "message": said}
+    message = "Fixed in commit 5c10b59, and reverted by commit a314508."
+    given = {"task_id": task, "status": "completed", "message": message}
 
     answer = world.call("task_update", Caller(folder=folder), **given)
     assert answer["status"] == "completed"

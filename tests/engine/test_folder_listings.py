@@ -37,7 +37,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Path:
+def listings_folder(tmp_path: Path) -> Path:
     """Where the listings are kept."""
     return tmp_path / "listings"
 
@@ -57,13 +57,13 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def world(project: Path, shelf: Path) -> World:
+def world(project: Path, listings_folder: Path) -> World:
     newest = max(p.lstat().st_ctime_ns for p in project.rglob("*"))
     return World(
         clock=FakeClock(datetime.fromtimestamp(newest / 1e9, UTC) + TICK),
         plugins=[("evidence", taskmem_evidence.hooks)],
         artifact_roots=(str(project.parent),),
-        listings=FolderListings(shelf),
+        listings=FolderListings(listings_folder),
     )
 
 
@@ -98,58 +98,58 @@ def set_clock_past(world: World, project: Path) -> None:
     )
 
 
-def list_kept(shelf: Path) -> Sequence[Path]:
-    return sorted(shelf.iterdir()) if shelf.exists() else []
+def list_kept(listings_folder: Path) -> Sequence[Path]:
+    return sorted(listings_folder.iterdir()) if listings_folder.exists() else []
 
 
 def test_tasks_that_begin_within_a_minute_share_one_look(
-    world: World, project: Path, shelf: Path, looks: list[str]
+    world: World, project: Path, listings_folder: Path, looks: list[str]
 ) -> None:
     tasks = [register(world, project) for _ in range(3)]
     world.clock.tick(folder_listings.SHARED_SECONDS + 1)
     tasks.append(register(world, project))
     assert looks == [str(project)] * 2
-    assert len(list_kept(shelf)) == 1, "an equal listing is kept once"
+    assert len(list_kept(listings_folder)) == 1, "an equal listing is kept once"
     rows = [row for each in tasks for row in world.store.read_records(WorkFolder, each)]
-    assert {row.files for row in rows} == {list_kept(shelf)[0].name}
+    assert {row.files for row in rows} == {list_kept(listings_folder)[0].name}
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
 def test_a_listing_goes_with_the_last_of_its_tasks(
-    world: World, project: Path, shelf: Path, status: str
+    world: World, project: Path, listings_folder: Path, status: str
 ) -> None:
     first, second = (register(world, project) for _ in range(2))
     end(world, project, first, status)
-    [listing] = list_kept(shelf)
+    [listing] = list_kept(listings_folder)
     assert listing.stat().st_mode & 0o777 == 0o600
     do_later(project, (project / "old.log").unlink)
     assert end(world, project, second) == [("old.log", "removed")]
-    assert list_kept(shelf) == []
+    assert list_kept(listings_folder) == []
 
 
 def test_a_listing_outlives_its_daemon_but_not_its_tasks(
-    world: World, project: Path, shelf: Path
+    world: World, project: Path, listings_folder: Path
 ) -> None:
     first, second = (register(world, project) for _ in range(2))
-    object.__setattr__(world.context, "listings", FolderListings(shelf))
+    object.__setattr__(world.context, "listings", FolderListings(listings_folder))
     do_later(project, (project / "old.log").unlink)
     assert end(world, project, first) == [("old.log", "removed")]
     object.__setattr__(world.context, "listings", FolderListings())
     end(world, project, second, "failed")
 
-    object.__setattr__(world.context, "listings", FolderListings(shelf))
-    assert len(list_kept(shelf)) == 1
+    object.__setattr__(world.context, "listings", FolderListings(listings_folder))
+    assert len(list_kept(listings_folder)) == 1
     retention.drop_ended(world.context)
-    assert list_kept(shelf) == []
+    assert list_kept(listings_folder) == []
 
 
 def test_where_hooks_tell_only_a_command_needs_a_look(
-    world: World, project: Path, shelf: Path, looks: list[str]
+    world: World, project: Path, listings_folder: Path, looks: list[str]
 ) -> None:
     session = Session(world, folder=str(project))
     session.takes_up()
     session.writes(project / "a.md")
-    assert (looks, list_kept(shelf)) == ([], [])
+    assert (looks, list_kept(listings_folder)) == ([], [])
     session.runs_in(project, "make", run=lambda: None)
     assert looks == [str(project)]
 
@@ -206,10 +206,10 @@ def test_a_files_own_times_tell_what_happened_to_it(
 
 @pytest.mark.parametrize("kind", ["damaged", "lost", "cut"])
 def test_without_a_listing_the_times_of_files_are_enough(
-    world: World, project: Path, shelf: Path, kind: str
+    world: World, project: Path, listings_folder: Path, kind: str
 ) -> None:
     task = register(world, project)
-    [listing] = list_kept(shelf)
+    [listing] = list_kept(listings_folder)
     if kind == "lost":
         listing.unlink()
     else:
@@ -221,20 +221,20 @@ def test_without_a_listing_the_times_of_files_are_enough(
 
 
 def test_names_that_look_like_credentials_are_not_kept(
-    world: World, project: Path, shelf: Path
+    world: World, project: Path, listings_folder: Path
 ) -> None:
     name = "ghp_" + "a1B2" * 9
     (project / name).write_text("x")
     task = register(world, project)
     [row] = world.store.read_records(WorkFolder, task)
-    names = FolderListings(shelf).read_names(str(row.files))
+    names = FolderListings(listings_folder).read_names(str(row.files))
     assert names == {"old.log", "other.log", "src/app.py"}
 
 
 def test_a_listing_that_cannot_be_written_is_kept_in_memory(
-    world: World, project: Path, shelf: Path
+    world: World, project: Path, listings_folder: Path
 ) -> None:
-    shelf.write_text("In its place.")
+    listings_folder.write_text("In its place.")
     task = register(world, project)
     do_later(project, (project / "old.log").unlink)
     assert end(world, project, task) == [("old.log", "removed")]

@@ -52,14 +52,14 @@ class Registrar(Value):
         )
 
 
-class Kinship(IntEnum):
+class AgentMatch(IntEnum):
     """Tells whether a caller is the agent that registered a task."""
 
-    STRANGER = 0
+    OTHER = 0
     """Surely another, or nothing says that it is the same."""
-    NEIGHBOUR = 1
+    POSSIBLE = 1
     """Possibly the same: in the same folder, and no session is known."""
-    SELF = 2
+    SAME = 2
     """Surely the same."""
 
 
@@ -74,7 +74,7 @@ class Registration(Value):
     """Open tasks of the same name, which may be the caller's own, newest first."""
 
 
-def find_kinship(
+def match_agent(
     task: Task,
     registrar: Registrar | None,
     caller: Caller,
@@ -82,21 +82,21 @@ def find_kinship(
     *,
     shares_folder: bool,
     has_ended: bool,
-) -> Kinship:
-    """Return whether a caller is the agent that registered a task; a person is nobody's kin.
+) -> AgentMatch:
+    """Return whether a caller is the agent that registered a task; a person never is.
 
     `registrar` is None if this daemon has not seen it. `shares_folder`: the task works in the
     caller's folder. `has_ended`: the registrar's process has surely ended.
     """
     if not _is_of_host(caller, task.registrar_host or task.host):
-        return Kinship.STRANGER
+        return AgentMatch.OTHER
     known = {task.registrar_session, task.session_key} - {None}
     if caller.session_key is not None or known:
-        return Kinship.SELF if caller.session_key in known else Kinship.STRANGER
+        return AgentMatch.SAME if caller.session_key in known else AgentMatch.OTHER
     if registrar is not None and is_same_agent(registrar, caller, now, has_ended=has_ended):
         untouched = task.updated_at == task.created_at
-        return Kinship.SELF if untouched or not has_ended else Kinship.NEIGHBOUR
-    return Kinship.NEIGHBOUR if shares_folder else Kinship.STRANGER
+        return AgentMatch.SAME if untouched or not has_ended else AgentMatch.POSSIBLE
+    return AgentMatch.POSSIBLE if shares_folder else AgentMatch.OTHER
 
 
 def is_same_agent(registrar: Registrar, caller: Caller, now: datetime, *, has_ended: bool) -> bool:

@@ -23,6 +23,10 @@ COMMIT_KIND: Final = "commit"
 """Kind of a commit, a branch or a tag of the task's repository."""
 ELSEWHERE_KIND: Final = "elsewhere"
 """Kind of an artifact on another machine or service; no verifier checks it."""
+_MOST_CHARS: Final = 1_000
+"""A longer text is taken as it stands."""
+_LINE_CHARS: Final = 80
+"""Characters at the end of a name in which a line number is looked for."""
 _MOST_SPELLINGS: Final = 60
 _MOST_PARTS: Final = 50
 _MOST_LAYERS: Final = 10
@@ -59,16 +63,18 @@ def read_artifact(text: str, is_there: Callable[[str], bool]) -> tuple[RequiredA
 
     Several only if a list of them makes one known. What is unknown counts as a file.
     """
+    if len(text) > _MOST_CHARS:
+        return (parse_artifact(text),)
     known = _read_known(text, is_there)
     if known is not None:
         return (known,)
     plain = strip_wrapping(text)
     for parts in (_split_list(plain), _find_named(plain)):
-        read = [_read_known(part, is_there) for part in parts[:_MOST_PARTS]]
-        if any(read) and len(parts) <= _MOST_PARTS:
-            whole = zip(read, parts, strict=True)
-            return tuple(each or _name_file(strip_wrapping(part)) for each, part in whole)
-    return (_name_file(_LINE.sub("", plain) or plain),)
+        artifacts = [_read_known(part, is_there) for part in parts[:_MOST_PARTS]]
+        if any(artifacts) and len(parts) <= _MOST_PARTS:
+            pairs = zip(artifacts, parts, strict=True)
+            return tuple(each or _name_file(strip_wrapping(part)) for each, part in pairs)
+    return (_name_file(_cut_line(plain) or plain),)
 
 
 def _read_known(text: str, is_there: Callable[[str], bool]) -> RequiredArtifact | None:
@@ -124,19 +130,19 @@ _DRIVE: Final = re.compile(r"(?P<drive>[A-Za-z]):[\\/](?P<path>.*)")
 
 def list_spellings(text: str) -> tuple[str, ...]:
     """List the names that a text may stand for, as it is first."""
-    found = dict.fromkeys((text, text.strip()))
-    waiting = [*found]
-    while waiting and len(found) < _MOST_SPELLINGS:
+    names = dict.fromkeys((text, text.strip()))
+    waiting = [*names] if len(text) <= _MOST_CHARS else []
+    while waiting and len(names) < _MOST_SPELLINGS:
         for name in _spell_otherwise(waiting.pop(0)):
-            if name and name not in found:
-                found[name] = None
+            if name and name not in names:
+                names[name] = None
                 waiting.append(name)
-    return tuple(found)
+    return tuple(names)
 
 
 def list_all_spellings(text: str) -> Iterator[str]:
     """Yield the names that a text, or an entry of a list in it, may stand for."""
-    plain = strip_wrapping(text)
+    plain = strip_wrapping(text) if len(text) <= _MOST_CHARS else ""
     for part in (text, *_split_list(plain)[:_MOST_PARTS], *_find_named(plain)[:_MOST_PARTS]):
         yield from list_spellings(part)
 
@@ -166,6 +172,11 @@ def _unwrap(name: str) -> Iterator[str]:
         yield name[:-1]
 
 
+def _cut_line(name: str) -> str:
+    """Return a name without a line number at its end."""
+    return name[:-_LINE_CHARS] + _LINE.sub("", name[-_LINE_CHARS:])
+
+
 def _cut_label(name: str) -> Iterator[str]:
     if label := _LABEL.match(name):
         yield name[label.end() :]
@@ -175,7 +186,7 @@ def _spell_otherwise(name: str) -> Iterator[str]:
     """Yield what a name may stand for, each with one thing about it read otherwise."""
     yield from _unwrap(name)
     yield from _cut_label(name)
-    yield _LINE.sub("", name)
+    yield _cut_line(name)
     for part in (_NEW_NAME.fullmatch(name), _ANCHOR.fullmatch(name)):
         if part:
             yield part["name"]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.tasks.artifact_names import (
     list_all_spellings,
+    list_spellings,
     parse_artifact,
     read_artifact,
 )
@@ -37,21 +38,21 @@ REMARKS = (
 """And around the name of a file."""
 
 
-def read(text: str) -> list[tuple[str, str]]:
+def read_names(text: str) -> list[tuple[str, str]]:
     """Read a text where the files of `THERE` are."""
     there = {name.removeprefix("./") for name in THERE}
-    read = read_artifact(text, lambda name: name.removeprefix("./") in there)
-    return [(each.kind, each.subject.removeprefix("./")) for each in read]
+    artifacts = read_artifact(text, lambda name: name.removeprefix("./") in there)
+    return [(each.kind, each.subject.removeprefix("./")) for each in artifacts]
 
 
 @pytest.mark.parametrize("around", [*WRAPPINGS, *REMARKS])
 def test_a_file_is_found_by_whatever_is_around_its_name(around: str) -> None:
-    assert read(around.format("g.txt")) == [("file", "g.txt")]
+    assert read_names(around.format("g.txt")) == [("file", "g.txt")]
 
 
 @pytest.mark.parametrize("around", [*WRAPPINGS, *REMARKS])
 def test_a_file_that_is_not_there_stays_one(around: str) -> None:
-    [(kind, subject)] = read(around.format("no.txt"))
+    [(kind, subject)] = read_names(around.format("no.txt"))
     assert (kind, "no.txt" in subject) == ("file", True)
 
 
@@ -60,7 +61,7 @@ def test_wrappings_may_stand_around_one_another(layers: list[str], remark: str) 
     text = remark.format("g.txt")
     for layer in layers:
         text = layer.format(text)
-    assert read(text) == [("file", "g.txt")]
+    assert read_names(text) == [("file", "g.txt")]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_wrappings_may_stand_around_one_another(layers: list[str], remark: str) 
     ],
 )
 def test_a_path_may_be_spelt_in_other_ways(text: str, path: str) -> None:
-    assert read(text) == [("file", path)]
+    assert read_names(text) == [("file", path)]
 
 
 def test_a_name_may_be_composed_or_not() -> None:
@@ -112,11 +113,11 @@ def test_a_file_of_that_very_name_comes_first(name: str) -> None:
     ],
 )
 def test_a_list_in_one_text_names_each(text: str) -> None:
-    assert read(text) == [("file", "g.txt"), ("file", "h.txt")]
+    assert read_names(text) == [("file", "g.txt"), ("file", "h.txt")]
 
 
 def test_braces_name_each() -> None:
-    assert read("src/{a,b}.ts") == [("file", "src/a.ts"), ("file", "src/b.ts")]
+    assert read_names("src/{a,b}.ts") == [("file", "src/a.ts"), ("file", "src/b.ts")]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_braces_name_each() -> None:
     ],
 )
 def test_all_that_a_list_names_must_be_there(text: str) -> None:
-    assert any(kind == "file" and "no.txt" in subject for kind, subject in read(text))
+    assert any(kind == "file" and "no.txt" in subject for kind, subject in read_names(text))
 
 
 @pytest.mark.parametrize("around", WRAPPINGS)
@@ -172,7 +173,7 @@ def test_a_url_and_a_command_are_known_without_looking(around: str) -> None:
     ],
 )
 def test_what_no_file_is_called_is_read_by_its_form(text: str, kind: str, subject: str) -> None:
-    assert read(text) == [(kind, subject)]
+    assert read_names(text) == [(kind, subject)]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_what_no_file_is_called_is_read_by_its_form(text: str, kind: str, subjec
     ],
 )
 def test_what_lies_elsewhere_is_known_by_its_form(text: str) -> None:
-    assert [kind for kind, _ in read(text)] == ["elsewhere"]
+    assert [kind for kind, _ in read_names(text)] == ["elsewhere"]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +201,7 @@ def test_what_lies_elsewhere_is_known_by_its_form(text: str) -> None:
     ],
 )
 def test_what_may_be_a_file_is_nothing_else(text: str) -> None:
-    assert {kind for kind, _ in read(text)} == {"file"}
+    assert {kind for kind, _ in read_names(text)} == {"file"}
 
 
 @given(st.text(max_size=200))
@@ -215,3 +216,9 @@ def test_any_text_is_read_in_some_way(text: str) -> None:
 )
 def test_the_longest_text_is_read_in_time(unit: str) -> None:
     assert read_artifact(unit * (4_096 // len(unit)), lambda name: False)
+
+
+@pytest.mark.parametrize("text", ["a" + " " * 65_000 + "b", "a" + ":1" * 32_000, "('" * 32_000])
+def test_a_text_of_more_than_a_thousand_letters_is_one_name(text: str) -> None:
+    assert read_names(text) == [("file", text)]
+    assert list_spellings(text) == (text,)

@@ -40,7 +40,7 @@ def make_due(number: int, kind: str, at: datetime) -> Wake:
     )
 
 
-ASKED = st.lists(
+REQUESTS = st.lists(
     st.tuples(st.sampled_from([0.0, 1.0, 9.0, 40.0, 300.0]), st.sampled_from([*KINDS])),
     min_size=30,
     max_size=250,
@@ -48,7 +48,7 @@ ASKED = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
-@given(asked=ASKED)
+@given(asked=REQUESTS)
 def test_no_task_begins_more_turns_than_the_budget(asked: list[tuple[float, str]]) -> None:
     """Play a session whose tasks ask for turns; what has room is sent at once."""
     now, waiting, sent = DAWN, list[Wake](), list[Wake]()

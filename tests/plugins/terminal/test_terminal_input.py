@@ -13,6 +13,7 @@ from taskmem_terminal.recording import is_interactive_shell
 from taskmem_terminal.terminal_input import InputLookup, TerminalInput, look_up_input
 from tests.plugins.terminal.conftest import SHELL
 from tests.plugins.terminal.judged import NOON
+from tests.support.required import do_without
 from tests.support.waiting import until
 
 PYTHON = sys.executable
@@ -61,7 +62,7 @@ def look_up(tmux):
 @pytest.mark.parametrize("command", PROGRAMS)
 def test_what_reads_the_terminal_is_looked_up(tmux, command):
     if shutil.which(command.split()[0]) is None:
-        pytest.skip(f"{command.split()[0]} is not installed")
+        do_without(f"{command.split()[0]} is not installed: apt-get install {command.split()[0]}")
     tmux("new-session", "-d", "-s", "work", command)
     until(lambda: look_up(tmux) == PROGRAMS[command], PROGRAMS[command])
 
