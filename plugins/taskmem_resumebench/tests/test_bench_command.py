@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import signal
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -168,17 +163,3 @@ def test_the_table_lists_ten_failed_tasks_of_a_memory(report: dict[str, Any]) ->
 
     assert "\nTasks that failed:\nJob 0: …\n" in table
     assert "\nJob 9: …\nAnd 2 more.\n\n" in table
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_run_that_is_ended_leaves_nothing_behind(number: signal.Signals) -> None:
-    words = (sys.executable, "-m", "openclaw_taskmem", "bench", "--quick")
-    with tempfile.TemporaryDirectory(prefix="tm") as folder:
-        environ = {**os.environ, "TMPDIR": folder}
-        with subprocess.Popen(words, env=environ, stderr=subprocess.PIPE) as run:
-            assert run.stderr is not None
-            assert b"wakes" in run.stderr.readline()
-            run.send_signal(number)
-
-        assert run.returncode == 128 + number
-        assert [*Path(folder).iterdir()] == []

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
+
+import pytest
 
 from taskmem_resumebench.daemon import make_bench_folder
 
@@ -63,3 +68,25 @@ def test_a_benchmark_that_ends_leaves_no_folder() -> None:
         (folder / "h").mkdir()
 
     assert not folder.exists()
+
+
+def test_what_is_written_late_goes_with_the_folder() -> None:
+    with make_bench_folder() as folder:
+        pass
+    (folder / "h").mkdir(parents=True)
+
+    wait_until(lambda: not folder.exists(), "the removal of what came late")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_ended_leaves_nothing_behind(number: signal.Signals) -> None:
+    words = (sys.executable, "-m", "openclaw_taskmem", "bench", "--quick")
+    with tempfile.TemporaryDirectory(prefix="tm", ignore_cleanup_errors=True) as folder:
+        environ = {**os.environ, "TMPDIR": folder}
+        with subprocess.Popen(words, env=environ, stderr=subprocess.PIPE) as run:
+            assert run.stderr is not None
+            assert b"wakes" in run.stderr.readline()
+            run.send_signal(number)
+
+        assert run.returncode == 128 + number
+        wait_until(lambda: not [*Path(folder).iterdir()], "the removal of what it made")

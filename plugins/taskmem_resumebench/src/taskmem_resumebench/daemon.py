@@ -20,8 +20,14 @@ from taskmem_program import OWN_PROGRAM
 from taskmem_resumebench.tasks import Call
 
 _LINE_LENGTH: Final = 300
-_REMOVAL: Final = 'read -r _; rm -rf -- "$1" 2>&- || { sleep 5; rm -rf -- "$1"; }'
-"""Waits for the end of its input. What runs in the folder may still write into it meanwhile."""
+_REMOVAL: Final = (
+    'read -r _; rm -rf -- "$1"; for pause in 1 1 2 4 8 16; do sleep $pause; rm -rf -- "$1"; done &'
+)
+"""Removes a folder at the end of its input, then again in the background.
+
+What still runs may write into it meanwhile, and a daemon that was just being started makes
+its home once more.
+"""
 COMMAND: Final = (*OWN_PROGRAM, "daemon")
 """The product's own command; nothing else of the product is used."""
 START_SECONDS: Final = 60.0
