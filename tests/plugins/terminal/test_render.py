@@ -243,7 +243,7 @@ def test_hostile_bytes_are_passed_however_many_there_are(noise, manner):
 @pytest.mark.parametrize(
     "noise",
     [
-        pytest.param(b"a" + "\u0301".encode() * 200_000, id="accents"),
+        pytest.param(b"a" + "\u0301".encode() * 100_000, id="accents"),
         pytest.param(b"x" * 40_000 + b"\x1b[2J" * 100_000, id="erased screens"),
         pytest.param(b"\x1b[9;9H\x1b[J\x1b[1J" * 30_000, id="erased halves"),
         pytest.param(b"\x1b\x1bP" * 100_000, id="strings of escapes"),

@@ -40,9 +40,13 @@ class Papers:
         self._core = self._connection.core
         self._screen = self._connection.get_setup().roots[0]
         self.desktop = Desktop(display)
+        self._listed: list[int] = []
 
     def close(self) -> None:
+        """Close all windows, and return when the manager lists none of them."""
         self._connection.disconnect()
+        for window in self._listed:
+            self.desktop.await_gone(window)
         self.desktop.close()
 
     # --- windows ----------------------------------------------------------------
@@ -84,6 +88,7 @@ class Papers:
             self.restore(window)
             if managed:
                 self.desktop.await_listed(window)
+                self._listed.append(window)
         self.sync()
         return window
 
