@@ -78,6 +78,8 @@ SHELL_CARRIERS: Final = frozenset(
     }
 )
 """Programs that may contain a shell about which nothing is known."""
+_VALUE_OPTIONS: Final = frozenset({"--init-file", "--rc", "--rcfile", "+O", "+o", "-O", "-o"})
+"""Options of shells after which a value comes."""
 
 FIFO_NAME: Final = ".doorbell"
 """Name of the FIFO, in the folder of recordings, by which recorders announce news."""
@@ -200,8 +202,8 @@ class Recorder:
     def is_ahead(self, now: float) -> bool:
         """Return whether more output would displace some that a wait has not read.
 
-        `now`: monotonic seconds. Waits that need longer than `LAG_SECONDS` to make room are not
-        waited for until they have caught up, so a slow judge delays a command only once.
+        `now`: monotonic seconds. A wait that takes longer than `LAG_SECONDS` is no longer waited
+        for until it has caught up.
         """
         # The last segment is not full, and one more holds what is read from the command at once.
         room = (KEPT_SEGMENTS - 2) * SEGMENT_BYTES
@@ -320,11 +322,14 @@ class ReadProgress:
         """Begin to read the recording in a folder; without its file, nobody is told."""
         self._behind: dict[int, float] = {}
         """Offsets from which waits read on, before the end, and since when. Monotonic seconds."""
-        self._path: str | None = None
+        self._path: Path | None = None
         self._handle: int | None = None
+        _read_progress(folder)  # removes what a killed daemon left
         with contextlib.suppress(OSError):
-            self._handle, self._path = tempfile.mkstemp(prefix=_READER, dir=folder)
+            self._handle, fresh = tempfile.mkstemp(prefix=f".{_READER}", dir=folder)
+            # Locked before it has the name that is looked for, or it would pass for an ended watch.
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._path = Path(fresh).rename(folder / Path(fresh).name[1:])
 
     def note_places(self, places: Collection[int], end: int, now: float) -> None:
         """Record the offsets from which waits read on, of an output that ends at `end`.
@@ -340,10 +345,11 @@ class ReadProgress:
 
     def close(self) -> None:
         """End: no wait reads any more."""
-        if self._handle is not None and self._path is not None:
-            Path(self._path).unlink(missing_ok=True)
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+        if self._handle is not None:
             os.close(self._handle)
-            self._handle = None
+        self._path = self._handle = None
 
 
 def _read_progress(folder: Path) -> int | None:
@@ -353,13 +359,14 @@ def _read_progress(folder: Path) -> int | None:
 
 
 def _read_offset(path: Path) -> int | None:
-    """Return the offset that a watch has written; None: it has ended."""
+    """Return the offset that a watch has written; None: it has ended, and its file is removed."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        path.unlink(missing_ok=True)
     except BlockingIOError:
         with contextlib.suppress(OSError, ValueError):
             return int(os.pread(handle, 20, 0) or b"0")
@@ -478,14 +485,23 @@ def _can_be_typed_at(command: Sequence[str]) -> bool:
 
 
 def is_interactive_shell(command: Sequence[str]) -> bool:
-    """Return whether a command starts a shell that shows prompts, and not a script."""
+    """Return whether a command starts a shell that shows prompts, and not a script.
+
+    `-i` says nothing of that: `bash -i -c make` shows none.
+    """
     program, *arguments = command
-    options = [word for word in arguments if word[:1] in ("-", "+")]
     if program.rpartition("/")[2].removeprefix("-") not in SHELLS:
         return False
-    # Short options may be joined, as in `bash -lc COMMAND`.
-    runs = any(re.fullmatch("-[a-z]*c[a-z]*", word) for word in options)
-    return "-i" in options or (len(options) == len(arguments) and not runs)
+    words = iter(arguments)
+    for word in words:
+        if word[:1] not in ("-", "+"):
+            return False  # a script
+        # Short options may be joined, as in `bash -lc COMMAND`.
+        if re.fullmatch("-[a-z]*c[a-z]*", word):
+            return False
+        if word in _VALUE_OPTIONS:
+            next(words, None)
+    return True
 
 
 def _write_metadata(path: Path, about: RecordingMetadata) -> None:

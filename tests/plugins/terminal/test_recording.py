@@ -101,6 +101,39 @@ def test_a_wait_that_reads_too_slowly_is_waited_for_once(root, small):
     recorder.close()
 
 
+def test_a_recorder_that_looks_does_not_hinder_a_watch_to_begin(root, small, monkeypatch):
+    recorder = record(root, ended=False, data=b"x" * 20)
+    flock = recording.fcntl.flock
+    looks = []
+
+    def lock_while_the_recorder_looks(handle, way):
+        if way & recording.fcntl.LOCK_EX:
+            looks.extend(path.open() for path in (root / "job").glob("reader.*"))
+            for look in looks:
+                flock(look, recording.fcntl.LOCK_SH)
+        flock(handle, way)
+
+    monkeypatch.setattr(recording.fcntl, "flock", lock_while_the_recorder_looks)
+    progress = ReadProgress(root / "job")
+    for look in looks:
+        look.close()
+    assert recorder.is_ahead(1)
+    progress.close()
+    recorder.close()
+
+
+def test_what_a_killed_daemon_left_is_removed(root, small):
+    recorder = record(root, ended=False, data=b"x" * 20)
+    left = root / "job" / "reader.killed"
+    left.write_text("0")
+    assert not recorder.is_ahead(1)
+    assert not left.exists()
+    left.write_text("0")
+    ReadProgress(root / "job").close()
+    assert not left.exists()
+    recorder.close()
+
+
 def test_the_slowest_wait_tells_how_far_all_have_read(root, small):
     recorder = record(root, ended=False, data=b"x" * 20)
     progress, others = ReadProgress(root / "job"), ReadProgress(root / "job")
