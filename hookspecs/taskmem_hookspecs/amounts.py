@@ -51,13 +51,37 @@ class Amount(NamedTuple):
     """True for a measure behind what is done with it, such as `Uploading to storage`."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a percentage or a count stands on all lines of one shape, and what it is of."""
+
+    start: int
+    end: int
+    done: slice
+    total: slice | None
+    """None: a percentage."""
+    scale: float
+    """Unit of what is done, in units of the total."""
+    is_count: bool
+    """True if items are counted, not bytes."""
+    is_state: bool
+    """True if its words tell how full, fast or good something is, not how far."""
+    is_work: bool
+    is_loop: bool
+    begins: bool
+    """True if what is counted last has only begun, as in `Epoch 3/12`."""
+    label: str
+    """The words before it."""
+    number: slice
+    """Where a number stands that tells bars apart."""
+
+
 class _Figure(NamedTuple):
     """A percentage or a count on a line."""
 
     percent: float
-    start: int
-    end: int
-    total: int = 0
+    place: _Place
+    items: float
     """How many items are counted; 0: a percentage, or sizes."""
 
 
@@ -67,53 +91,53 @@ _PERCENT: Final = re.compile(
     rf"(?<![^\W{_CJK}])(?<![.,])(?<![\s(=:]-)(?<!^-)"
     rf"(\d{{1,9}}(?:[.,]\d{{1,9}})?)[ \u00a0\u2009\u202f]?[%％](?![^\W{_CJK}]|%)"
 )
-_UNIT: Final = r"(?: ?([KMGTP])?i?B)?"
+_PREFIXES: Final = "KMGTP"
+_UNIT: Final = rf"(?: ?([{_PREFIXES}])?i?B)?"
 _COUNT: Final = re.compile(
     rf"(?<![\w./:,-])(\d[\d,]{{0,20}}(?:\.\d{{1,9}})?){_UNIT} {{0,3}}/ {{0,3}}"
     rf"(\d[\d,]{{0,20}}(?:\.\d{{1,9}})?){_UNIT}"
     r"(?![\w/]|[.:,-]\d|[ T]\d{1,2}:\d\d)",
     re.IGNORECASE,
 )
+_HOLDERS: Final = (
+    "memory|mem|ram|vram|heap|disk|storage|space|inodes?|volume|lines|functions|statements|branches"
+)
+"""Things that are measured, and also worked on."""
 _MEASURES: Final = (
-    "cpu|gpu|npu|memory|mem|ram|vram|swap|heap|disk|storage|space|inodes?|battery|load|quota|capacity"
-    "|usage|use|used|util|utili[sz]ation|free|idle|busy|available|full"
-    "|coverage|covered|statements|branches|functions|lines"
-    "|accuracy|acc|precision|recall|confidence|similarity|score|probability|quality"
-    "|rate|ratio|loss|hits|misses|charging|discharging|threshold|volume|brightness|humidity|discount|overhead"
-    "|deflated|stored|compressed|compression|saved|savings"
+    rf"{_HOLDERS}|cpu|gpu|swap|battery|load|quota|capacity|usage|use|used|util|utili[sz]ation|free"
+    "|idle|busy|available|full|coverage|accuracy|acc|score|rate|ratio|loss|hits|misses|charging"
+    "|discharging|threshold|overhead|deflated|stored|compressed|compression|saved"
 )
 _MEASURE_LABEL: Final = re.compile(
     rf"(?<![a-z])(?:{_MEASURES})(?:\(s\))?[\s:=(\[|,]*(?:(?:is|at|of|was|by)\s+)?[<>~≈]?\s*$",
     re.IGNORECASE,
 )
 _MEASURE_SUFFIX: Final = re.compile(
-    rf"\s*(?:of (?:the |all )?)?(?:packet |more |less )?(?:{_MEASURES}"
-    r"|faster|slower|smaller|larger|bigger|less|more|fewer|higher|lower|better|worse"
-    r"|reduction|increase|decrease|improvement|off|confident|accurate|similar|identical)\b",
+    rf"\s*(?:of (?:the )?)?(?:packet )?(?:{_MEASURES}"
+    r"|faster|slower|smaller|larger|less|more|reduction)\b",
     re.IGNORECASE,
 )
 _COUNT_LABEL: Final = re.compile(
-    r"\b(?:cpus?|memory|mem|ram|swap|disk|space|storage|used|free|hits|misses|calls|replicas|ready"
-    r"|healthy|available)[\s:=(]*$",
+    r"\b(?:cpus?|memory|mem|swap|disk|space|storage|used|free|hits|misses|calls|replicas|ready"
+    r"|available)[\s:=(]*$",
     re.IGNORECASE,
 )
 """Labels of counts that have no end."""
 _WORK_LABEL: Final = re.compile(
     r"(?<!\w)(?!remaining)[a-z]{2,20}ing\s+(?:[\w./'-]{1,20}\s+){0,4}"
-    r"(?:memory|mem|ram|vram|heap|disk|storage|space|inodes|lines|functions|statements|branches|volume)"
-    r"(?:\(s\))?[\s:=(\[|,]*$",
+    rf"(?:{_HOLDERS})(?:\(s\))?[\s:=(\[|,]*$",
     re.IGNORECASE,
 )
 """Labels of work on a thing that is also measured."""
 _STATE_BEHIND: Final = re.compile(
-    r"\s+(?:Running|Ready|Pending|Completed|Healthy|Error|CrashLoop|Container|Init|Terminating)"
+    r"\s+(?:Running|Pending|Completed|Error|CrashLoop|Container|Init|Terminating)"
 )
 """States of containers behind how many of them are ready."""
 _MOUNT_BEHIND: Final = re.compile(r"\s+/(?:[^\d\s]|\s*$)|\s+-- replaced ")
 """Text behind a percentage of `df`, and of `gzip -v`."""
 _EARLY_PHASE: Final = re.compile(
-    r"\b(?P<verb>enumerating|counting|compressing) objects\b"
-    r"|\b(?P<apt>reading (?:package lists|database|state information)|building dependency tree"
+    r"\b(?:(?:enumerating|counting|compressing) objects"
+    r"|reading (?:package lists|database|state information)|building dependency tree"
     r"|extracting templates|preconfiguring packages)\b",
     re.IGNORECASE,
 )
@@ -159,25 +183,19 @@ def read_amounts(text: str) -> Iterator[Amount]:
 def _read_all(text: str) -> Iterator[Amount]:
     """Yield the amount of each line that has one which may be progress or a measure."""
     in_table = False
-    for line in _split_lines(text):
-        if meter := _METER.match(line):
-            # Without a length, curl shows 100 of what came so far, and 0 of what is to come.
-            if int(meter[2]) or int(meter[3]) or not int(meter[1]):
-                yield Amount(float(meter[1]), "curl", line)
-            continue
+    for line, shape in _split_lines(text):
         layer = _LAYER.match(line)
-        if layer is None and "%" not in line and "/" not in line and "％" not in line:
-            in_table = in_table and bool(line.strip())
-            in_table = in_table or _is_table_header(line)
-            continue
-        shape = line.translate(_SHAPE)
-        in_table = _is_table_header(shape) or (in_table and _is_table_row(line))
-        if in_table or _is_no_progress(shape):
-            continue
+        in_table = layer is None and (_is_table_header(line) or (in_table and _is_table_row(line)))
         if layer is not None:
-            yield Amount(_read_layer(layer, line), f"{_LAYER_NAME}{layer[1]}", line)
-        elif (amount := _read_amount(line, shape)) is not None:
-            yield amount
+            yield Amount(_read_layer(layer, line, shape), f"{_LAYER_NAME}{layer[1]}", line)
+        elif "/" in line or "%" in line or "％" in line:
+            if not in_table and (amount := _read_amount(line, shape)) is not None:
+                yield amount
+        elif (meter := _METER.match(line)) and (
+            # Without a length, curl shows 100 of what came so far, and 0 of what is to come.
+            meter[1] == "0" or meter.group(2, 3) != ("0", "0")
+        ):
+            yield Amount(float(meter[1]), "curl", line)
 
 
 def find_percentage(
@@ -194,118 +212,120 @@ def find_percentage(
     return next((line for percent, line in amounts if at_least <= percent <= at_most), None)
 
 
-def _split_lines(text: str) -> Iterator[str]:
-    """Yield the beginning of each line."""
-    return (line[:_LINE_CHARS] for line in re.split(r"[\n\r]", text))
+def _split_lines(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the beginning of each line, and its shape: with zeros in place of its digits.
+
+    A log has many lines of few shapes, so what the words of a shape say is kept.
+    """
+    text = text.replace("\r", "\n")
+    for line, shape in zip(text.split("\n"), text.translate(_SHAPE).split("\n"), strict=True):
+        yield line[:_LINE_CHARS], shape[:_LINE_CHARS]
 
 
 def _read_amount(line: str, shape: str) -> Amount | None:
-    """Return the first amount of a line that is no measure, else a measure; None: there is none.
-
-    `shape`: the line with zeros in place of its digits, by which what its words say is kept.
-    """
-    figures = _find_figures(line)
-    measures = [each for each in figures if not each.total and _is_measure(shape, *each[1:3])]
-    # `85.71% ( 6/7 )` says the same twice.
-    figures = [
-        each for each in figures if not any(abs(each.percent - m.percent) < 1 for m in measures)
-    ]
-    if not figures and not measures:
+    """Return the first amount of a line that is no measure, else a measure; None: there is none."""
+    figures = _read_figures(line, _find_progress(shape))
+    measures = [each for each in figures if each.place.is_state and not each.items]
+    if measures:
+        # `85.71% ( 6/7 )` says the same twice.
+        figures = [
+            each for each in figures if all(abs(each.percent - m.percent) >= 1 for m in measures)
+        ]
+    is_measure = not figures
+    if not (figures := figures or measures[:1]):
         return None
-    first, *others = figures or measures[:1]
-    if first.total and _is_endless_count(shape, first.start, first.end):
+    (percent, place, items), *others = figures
+    if items and place.is_state:
         return None
-    before = line[max(0, first.start - _BESIDE_CHARS) : first.start]
-    label, number = _name_bar(shape, first.start, first.end)
-    percent = first.percent
-    if first.total and (others or before.lower().endswith("epoch ")):
-        # `[3/12] app.js 40%`: the third item of twelve is at 40 %; `Epoch 3/12`: it begins.
+    if items and (others or place.begins):
+        # `[3/12] app.js 40%`: the third item of twelve is at 40 %.
         part = min(others[0].percent, 100.0) if others else 0.0
-        percent = max(0.0, percent - (100 - part) / first.total)
-    return Amount(
-        percent,
-        f"{'' if figures else _MEASURE_PREFIX}{label}{line[number]}",
-        line,
-        is_weak=first.total == 1,
-        is_loop=line.startswith("|", first.end),
-        is_measure=not figures,
-        is_work=not figures and _WORK_LABEL.search(before) is not None,
-    )
+        percent = max(0.0, percent - (100 - part) / items)
+    bar = f"{_MEASURE_PREFIX if is_measure else ''}{place.label}{line[place.number]}"
+    is_work = is_measure and place.is_work
+    return Amount(percent, bar, line, items == 1, place.is_loop, is_measure, is_work)
 
 
-def _find_figures(line: str) -> list[_Figure]:
-    """Return the first percentages and counts of a line, in order."""
+def _read_figures(line: str, places: Iterable[_Place]) -> list[_Figure]:
+    """Return the percentages at some places of a line, and the counts that have an end."""
     figures: list[_Figure] = []
-    if "%" in line or "％" in line:
-        figures += islice(_find_percentages(line), _MOST_FIGURES)
-    if "/" in line:
-        figures += islice(_find_counts(line), _MOST_FIGURES)
-    return sorted(figures, key=lambda each: each.start)[:_MOST_FIGURES]
-
-
-def _find_percentages(line: str) -> Iterator[_Figure]:
-    for place in _PERCENT.finditer(line):
-        yield _Figure(float(place[1].replace(",", ".")), *place.span())
-
-
-def _find_counts(line: str) -> Iterator[_Figure]:
-    for place in _COUNT.finditer(line):
-        done, total = _read_count(place)
-        if 0 <= done <= total and total > 0:
-            sizes = place[2] or place[4] or place[0][-1] in "Bb" or "." in place[0]
-            yield _Figure(100 * done / total, *place.span(), 0 if sizes else int(total))
-
-
-def _read_count(count: re.Match[str]) -> tuple[float, float]:
-    done = float(count[1].replace(",", ""))
-    total = float(count[3].replace(",", ""))
-    if count[2] and count[4]:
-        done *= 1024 ** "KMGTP".index(count[2].upper())
-        total *= 1024 ** "KMGTP".index(count[4].upper())
-    return done, total
+    for place in places:
+        if place.total is None:
+            figures.append(_Figure(float(line[place.done].replace(",", ".")), place, 0))
+            continue
+        done = float(line[place.done].replace(",", "")) * place.scale
+        total = float(line[place.total].replace(",", ""))
+        if done <= total > 0:
+            figures.append(_Figure(100 * done / total, place, total if place.is_count else 0))
+    return figures
 
 
 @lru_cache(maxsize=_MOST_SHAPES)
-def _is_measure(shape: str, start: int, end: int) -> bool:
-    """Return whether a percentage tells how full, fast or good something is, not how far."""
-    behind = shape[end : end + _BESIDE_CHARS]
-    return bool(
-        _MEASURE_LABEL.search(shape[max(0, start - _BESIDE_CHARS) : start])
-        or _MEASURE_SUFFIX.match(behind)
-        or _MOUNT_BEHIND.match(behind)
-    )
-
-
-@lru_cache(maxsize=_MOST_SHAPES)
-def _is_endless_count(shape: str, start: int, end: int) -> bool:
-    """Return whether a count is of what never comes to its end, such as containers that run."""
-    before = shape[max(0, start - _BESIDE_CHARS) : start]
-    return bool(_STATE_BEHIND.match(shape, end) or _COUNT_LABEL.search(before))
-
-
-@lru_cache(maxsize=_MOST_SHAPES)
-def _name_bar(shape: str, start: int, end: int) -> tuple[str, slice]:
-    """Return the words before a figure, and where a number stands that tells bars apart."""
-    before, behind = shape[:start], shape[end:]
-    if before.rstrip().endswith(("[", "(")) and behind.lstrip().startswith(("]", ")")):
-        return "[]", slice(0)
-    words = [word for word in _LABEL_WORD.findall(before.lower()) if any(map(str.isalpha, word))]
-    cut = max(0, start - _BESIDE_CHARS)
-    number = _LABEL_NUMBER.search(before[cut:])
-    if number is None or not words:
-        return " ".join(words), slice(0)
-    return " ".join([*words, ""]), slice(cut + number.start(1), cut + number.end(1))
-
-
-@lru_cache(maxsize=_MOST_SHAPES)
-def _is_no_progress(shape: str) -> bool:
-    """Return whether a line tells a step, an early phase, or a cell of a table."""
-    return bool(
+def _find_progress(shape: str) -> list[_Place]:
+    """Return the places of a shape's figures; none on a step, an early phase, or a table's cell."""
+    is_no_progress = (
         _STEP_OUTPUT.match(shape)
         or _EARLY_PHASE.search(shape)
         or _QUANTILE_ROW.match(shape)
         or (_BOX_ROW.match(shape) and not _BAR_SIGNS.search(shape))
     )
+    return [] if is_no_progress else _find_places(shape)
+
+
+def _find_places(shape: str) -> list[_Place]:
+    """Return where the first percentages and counts of a shape stand, in order."""
+    figures: list[re.Match[str]] = []
+    if "%" in shape or "％" in shape:
+        figures += islice(_PERCENT.finditer(shape), _MOST_FIGURES)
+    if "/" in shape:
+        figures += islice(_COUNT.finditer(shape), _MOST_FIGURES)
+    figures.sort(key=lambda each: each.start())
+    return [_describe_place(shape, each) for each in figures[:_MOST_FIGURES]]
+
+
+def _describe_place(shape: str, figure: re.Match[str]) -> _Place:
+    """Return what the words beside a percentage or a count say of it."""
+    start, end = figure.span()
+    before = shape[max(0, start - _BESIDE_CHARS) : start]
+    behind = shape[end : end + _BESIDE_CHARS]
+    is_share, scale = figure.re is _PERCENT, 1.0
+    if not is_share and figure[2] and figure[4]:
+        scale = 1024.0 ** (_PREFIXES.index(figure[2].upper()) - _PREFIXES.index(figure[4].upper()))
+    is_count = not (is_share or figure[2] or figure[4] or figure[0][-1] in "Bb" or "." in figure[0])
+    if is_count:
+        is_state = _STATE_BEHIND.match(behind) or _COUNT_LABEL.search(before)
+    else:
+        is_state = (
+            _MEASURE_LABEL.search(before)
+            or _MEASURE_SUFFIX.match(behind)
+            or _MOUNT_BEHIND.match(behind)
+        )
+    label, number = _name_bar(shape[:start], behind)
+    return _Place(
+        start,
+        end,
+        slice(*figure.span(1)),
+        None if is_share else slice(*figure.span(3)),
+        scale,
+        is_count,
+        is_state=is_state is not None,
+        is_work=is_state is not None and _WORK_LABEL.search(before) is not None,
+        is_loop=behind.startswith("|"),
+        begins=before.lower().endswith("epoch "),
+        label=label,
+        number=number,
+    )
+
+
+def _name_bar(before: str, behind: str) -> tuple[str, slice]:
+    """Return the words before a figure, and where a number stands that tells bars apart."""
+    if before.rstrip().endswith(("[", "(")) and behind.lstrip().startswith(("]", ")")):
+        return "[]", slice(0)
+    words = [word for word in _LABEL_WORD.findall(before.lower()) if any(map(str.isalpha, word))]
+    number = _LABEL_NUMBER.search(before, max(0, len(before) - _BESIDE_CHARS))
+    if number is None or not words:
+        return " ".join(words), slice(0)
+    return " ".join([*words, ""]), slice(*number.span(1))
 
 
 def _is_table_header(line: str) -> bool:
@@ -318,6 +338,9 @@ def _is_table_header(line: str) -> bool:
 
 
 def _is_table_row(line: str) -> bool:
+    """Return whether a line goes on with a table."""
+    if "/" not in line and "%" not in line and "％" not in line:
+        return bool(line.strip())
     return (
         len(line.split()) >= _TABLE_COLUMNS
         and not line.lstrip().startswith("[")
@@ -325,11 +348,12 @@ def _is_table_row(line: str) -> bool:
     )
 
 
-def _read_layer(layer: re.Match[str], line: str) -> float:
+def _read_layer(layer: re.Match[str], line: str, shape: str) -> float:
     """Return how far a layer is loaded, unpacked or sent."""
     if layer["moves"] is None:
         return 0.0 if layer["begun"] else 100.0
-    return next((each.percent for each in _find_figures(line[layer.end() :])), 0.0)
+    figures = _read_figures(line, _find_places(shape))
+    return next((each.percent for each in figures if each.place.start >= layer.end()), 0.0)
 
 
 @lru_cache(maxsize=256)
@@ -341,16 +365,16 @@ def _compile_name(name: str) -> re.Pattern[str]:
 def _read_named(text: str, name: str) -> Iterator[tuple[float, str]]:
     """Yield the amount beside a name on each line: the first behind it, else the last before it."""
     verbs = name.lower().split()
-    for line in _split_lines(text):
+    for line, shape in _split_lines(text):
         place = _compile_name(name).search(line)
         if place is None:
             continue
         early = _EARLY_PHASE.search(line)
-        if early is not None and (early["apt"] or early["verb"]).lower().split()[0] not in verbs:
+        if early is not None and early[0].lower().split()[0] not in verbs:
             continue
-        figures = _find_figures(line)
-        behind = [each.percent for each in figures if each.start >= place.end()]
-        before = [each.percent for each in figures if each.end <= place.start()]
+        figures = _read_figures(line, _find_places(shape))
+        behind = [each.percent for each in figures if each.place.start >= place.end()]
+        before = [each.percent for each in figures if each.place.end <= place.start()]
         if behind or before:
             yield behind[0] if behind else before[-1], line
 
@@ -402,19 +426,18 @@ class AmountWatch:
         """Add the lines that were shown at an instant."""
         risen: tuple[Amount, int] | None = None
         for amount in self._join_layers(_read_all(text)):
-            is_risen = self._note_bar(amount)
-            bar = self._bars[amount.bar]
+            bar = self._note_bar(amount)
             self._full = (amount, at) if self._is_full(bar) else None
             if bar.is_measure:
                 continue
             self._last = amount
             if amount.percent < self._at_least:
                 self._stands_since = None
-                if risen and self._bars[amount.bar].order > risen[1]:
+                if risen and bar.order > risen[1]:
                     risen = None  # It was a phase: another one has begun.
             else:
                 self._stands_since = self._stands_since or at
-                if is_risen and risen is None and not self._is_nested(amount.bar):
+                if bar.lowest < bar.percent and risen is None and not self._is_nested(amount.bar):
                     risen = (amount, self._clock)
         if self._reached is None and risen is not None:
             self._reached = risen[0]
@@ -457,31 +480,26 @@ class AmountWatch:
         if last is not None:
             yield last._replace(bar=_LAYER_NAME, percent=min(self._layers.values()))
 
-    def _note_bar(self, amount: Amount) -> bool:
-        """Add an amount to its bar, and return whether it was lower before."""
+    def _note_bar(self, amount: Amount) -> _Bar:
+        """Add an amount to its bar."""
         self._clock += 1
         bar = self._bars.get(amount.bar)
         if bar is None:
             if len(self._bars) >= _MOST_BARS:
                 shown = self._last.bar if self._last else None
                 del self._bars[next(each for each in self._bars if each != shown)]
-            self._bars[amount.bar] = _Bar(
-                self._clock,
-                amount.percent,
-                amount.percent,
-                amount.is_loop,
-                is_measure=amount.is_measure,
-            )
-            return False
+            bar = _Bar(self._clock, amount.percent, amount.percent, amount.is_loop)
+            bar.is_measure = amount.is_measure
+            self._bars[amount.bar] = bar
+            return bar
         bar.rises += amount.percent > bar.percent
         bar.has_fallen = bar.has_fallen or amount.percent < bar.percent < _FULL_PERCENT
         if amount.is_work and bar.rises:
             bar.is_measure = bar.has_fallen
         if amount.percent != bar.percent:
             bar.percent, bar.moved = amount.percent, self._clock
-        is_risen = bar.lowest < amount.percent
         bar.lowest = min(bar.lowest, amount.percent)
-        return is_risen
+        return bar
 
     def _is_full(self, bar: _Bar) -> bool:
         """Return whether a measure has risen until it was full, as progress does."""

@@ -399,11 +399,8 @@ def _is_prompt_again(cursor: str, others: list[str]) -> bool:
     """Return whether an earlier line has the same prompt with typed text after it."""
     if not cursor.endswith((*">#$%❯)", "]:")):
         return False
-    prompt = _mask_digits(cursor)
-    return any(
-        (line := _mask_digits(other)).startswith(f"{prompt} ") and line != prompt
-        for other in others
-    )
+    prompt = f"{_mask_digits(cursor)} "
+    return any(_mask_digits(other).startswith(prompt) for other in others)
 
 
 def _mask_digits(line: str) -> str:
