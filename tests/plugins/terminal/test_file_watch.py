@@ -10,7 +10,6 @@ from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.paths import is_hidden
 from taskmem_hookspecs.testing import SensorSuite
 from taskmem_terminal import file_watch
-from taskmem_terminal import file_watch as file_opening
 from taskmem_terminal.file_watch import is_anothers
 from taskmem_terminal.sensor import TerminalSensor
 from tests.plugins.terminal.watched import list_open_files, watch_terminal
@@ -90,15 +89,6 @@ async def test_a_file_that_is_cut_is_read_from_its_beginning(log):
         await watcher.until_seen("more")
     assert frame.gone is None
     assert watcher.frame.tail == "fresh\nmore"
-
-
-async def test_truncated_file_is_noticed_though_it_grew_past_the_place(log):
-    async with watch_terminal(f"file:{log}") as watcher:
-        append(log, "x" * 100)
-        await watcher.until_seen("x" * 100)
-        log.write_text("y" * 5000 + "\nfresh\n")
-        frame = await watcher.until_seen("fresh")
-    assert frame.text.count("y") == 5000
 
 
 async def test_a_rotated_file_is_read_to_its_end_and_then_the_new_one(log):
@@ -492,7 +482,7 @@ async def test_what_is_opened_is_looked_at_once_more(tmp_path, log, monkeypatch)
     """A folder may become a link between the look at its path and the opening."""
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / log.name).write_text("secret\n")
-    resolve = file_opening.resolve_links
+    resolve = file_watch.resolve_links
 
     def resolve_and_swap(path):
         end = resolve(path)
@@ -501,9 +491,9 @@ async def test_what_is_opened_is_looked_at_once_more(tmp_path, log, monkeypatch)
             log.parent.symlink_to(tmp_path / ".ssh")
         return end
 
-    monkeypatch.setattr(file_opening, "resolve_links", resolve_and_swap)
+    monkeypatch.setattr(file_watch, "resolve_links", resolve_and_swap)
     with pytest.raises(NotAllowed, match="is never shown"):
-        file_opening.open_viewable(str(log), None)
+        file_watch.open_viewable(str(log), None)
 
 
 async def test_a_file_outside_of_the_folders_is_refused_there_or_not(tmp_path, log):
@@ -559,7 +549,7 @@ def test_home_settings_are_hidden_whatever_the_homes_name(tmp_path, name):
 def test_the_refusal_says_what_to_set_in_full(within, said, monkeypatch):
     monkeypatch.setenv("TASKMEM_HOME", "/state")
     with pytest.raises(NotAllowed) as refused:
-        file_opening.require_viewable("/srv/k.log", within)
+        file_watch.require_viewable("/srv/k.log", within)
     assert said in str(refused.value)
 
 
