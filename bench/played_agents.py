@@ -16,7 +16,12 @@ from homes import find_disk
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.policies import RUN_POLICY
-from openclaw_taskmem.engine.folder_listings import MOST_FILES, FolderListings, list_files
+from openclaw_taskmem.engine.folder_listings import (
+    LIST_SECONDS,
+    MOST_FILES,
+    FolderListings,
+    list_files,
+)
 from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_sqlmodel.hooks import task_store
 from tests.support import endings
@@ -103,7 +108,7 @@ def _time_looks(folder: Path) -> Sequence[float]:
     times: list[float] = []
     for _ in range(LOOKS):
         start = time.perf_counter()
-        found = list_files(str(top), since=time.time_ns())
+        found = list_files(str(top), since=time.time_ns(), until=start + LIST_SECONDS)
         times.append(time.perf_counter() - start)
         if found is None or len(found.names) != MOST_FILES:
             raise SystemExit("The repository was not listed.")

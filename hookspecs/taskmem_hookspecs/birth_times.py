@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from functools import cache
 from typing import Any, Final
 
 _SECOND: Final = 1_000_000_000
@@ -26,10 +27,15 @@ def read_birth_time(handle: int) -> int | None:
     if sys.platform == "darwin":
         return int(os.fstat(handle).st_birthtime * _SECOND)
     try:
-        system = ctypes.CDLL(None)
+        system = _load_system()
         return None if _is_overlay(system, handle) else _call_statx(system, handle)
     except (AttributeError, OSError):  # a C library without these calls
         return None
+
+
+@cache
+def _load_system() -> Any:  # noqa: ANN401 - ctypes has no types
+    return ctypes.CDLL(None)
 
 
 def _is_overlay(system: Any, handle: int) -> bool:  # noqa: ANN401 - ctypes has no types

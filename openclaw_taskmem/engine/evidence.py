@@ -175,7 +175,7 @@ def verify_required(context: Context, required: RequiredSet, *, asks: bool = Tru
     entries = looker.add_proved_files(checked, looker.judge(found))
     named = find_names(*task.plan, required.message)
     whys = {
-        **looker.explain_missing_names(named.here, entries),
+        **looker.explain_missing_names(named.here, {*found, *entries}),
         **dict.fromkeys(named.elsewhere, ELSEWHERE_TEXT),
         **looker.explain_missing_commits(required.message),
         **{
@@ -344,7 +344,7 @@ def add_late_entries(context: Context, task_id: str) -> None:
     known = {each.path: each for each in context.store.read_records(LedgerEntry, task_id)}
     looker = EvidenceChecker(context, facts.task, run, folders, run.agent.folder if run else None)
     found = looker.find_entries(known.values())
-    late = {path: each for path, each in found.items() if path not in known}
+    late = ledger.drop_summed_entries(found, known)
     entries = tuple(looker.judge(late).values())
     if not entries:
         return

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
@@ -25,7 +25,8 @@ from openclaw_taskmem.domain.tasks.artifact_names import (
 from openclaw_taskmem.domain.tasks.ledger import CheckedClaim, FileTimes
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.folder_listings import (
-    has_file,
+    LookTime,
+    find_ends,
     has_match,
     is_removed_since,
     list_files,
@@ -59,7 +60,9 @@ LOOK_TIME_LIMIT: Final = timedelta(seconds=45)
 They run one after the other, as parallel ones would share the disk and each have little time.
 """
 HASHED_FILES: Final = 500
-"""Files of the ledger that are read; the rest are recorded as not read."""
+"""Files of the ledger that are looked at one by one; the rest are summed up by folder."""
+READ_TIME_LIMIT: Final = timedelta(seconds=5)
+"""How long they are read; the rest are recorded as not read."""
 _SEARCHED_MESSAGES: Final = 500
 """Newest messages of a task in which its agent may name what it made."""
 _SEARCHED_CALLS: Final = 400
@@ -73,7 +76,6 @@ _LATE_TEXT: Final = (
     "There was no time left to look at it, for what comes before it took "
     f"{LOOK_TIME_LIMIT.seconds} s; name fewer things."
 )
-_UNREAD_TEXT: Final = f"More than {HASHED_FILES} files were made, and this one was not read."
 _FOREIGN_TEXT: Final = "It lies outside the folders that may be looked at here."
 _OTHER_HOME_TEXT: Final = (
     "It is not in the home of the daemon's user; whose ~ is meant is not known."
@@ -111,6 +113,7 @@ class EvidenceChecker:
         self._folder = folder
         self._began = context.clock.now()
         self._until = self._began + LOOK_TIME_LIMIT
+        self._look_time = LookTime()
         self._unsure: dict[str, str] = {}
         """By folder that was not searched completely: why."""
         self.files: list[CheckedClaim] = []
@@ -133,15 +136,20 @@ class EvidenceChecker:
         """
         entries = {each.path: each for each in known if each.change}
         named = [*self._find_named()]
-        for path, change, at, size in (*self._find_all_changes(), *named):
+        found = [*self._find_all_changes(), *named]
+        for folder in [*filter(ledger.is_sum, entries)]:  # Its files are found once more.
+            if any(path.startswith(folder) for path, *_ in found):
+                del entries[folder]
+        for path, change, at, size in found:
             # A "changed" report does not override "created" or "removed".
             if path not in entries or change is not FileChange.CHANGED:
                 new = self._build_entry(path, change, at, size, nearby=True)
                 entries[path] = ledger.merge_entry(entries.get(path), new)
         names, by_command = self._read_agent_names(words, claimed), {path for path, *_ in named}
+        lasts = frozenset(os.path.basename(each) for each in names)
         for path, entry in entries.items():
             own = not entry.nearby or path in by_command or self._is_made_by_call(entry)
-            if own or _is_named(path, names, self.places):
+            if own or _is_named(path, names, lasts, self.places):
                 # The latest call that had begun has probably made the change.
                 before = [call_id for at, call_id, _ in self._calls if at <= entry.at]
                 call_id = entry.call_id or next(reversed(before), None)
@@ -238,7 +246,8 @@ class EvidenceChecker:
             self._unsure[folder.path] = _LATE_TEXT
             return
         since = ledger.to_nanoseconds(folder.since) - ledger.STAMP_SLACK if folder.since else 0
-        listing = list_files(folder.path, since, ignored=ignored)
+        with self._look_time as until:
+            listing = list_files(folder.path, since, until, ignored=ignored)
         if listing is None:
             return
         if not listing.complete:
@@ -247,23 +256,20 @@ class EvidenceChecker:
         before = None if kept is None else self._context.listings.read_names(kept)
         gone = (before or frozenset()) - listing.names
         there = [p for p in gone if not is_removed_since(os.path.join(folder.path, p), since)]
-        found = ledger.find_changes(folder, before, listing, there)
-        for name, change, stamps in found:
-            path = os.path.join(folder.path, name)
-            if not self._is_ours(folder.path, path):
-                yield path, change, stamps
+        is_own = self._build_own_test(folder.path)
+        for name, change, stamps in ledger.find_changes(folder, before, listing, there):
+            if not is_own(name):
+                yield os.path.join(folder.path, name), change, stamps
 
-    def _is_ours(self, folder: str, path: str) -> bool:
-        """Tell whether a path in a folder is this home's own, and so was not changed by a task."""
-        home = self._context.home_folder
+    def _build_own_test(self, folder: str) -> Callable[[str], bool]:
+        """Return what tells whether a file in a folder is this home's own, so of no task."""
+        home, real = self._context.home_folder, os.path.realpath(folder)
         if home is None:
-            return False
-        home, real = os.path.realpath(home), os.path.realpath(folder)
-        place = os.path.join(real, os.path.relpath(path, folder))
-        # A home may be the very folder that a task works in.
-        return (
-            is_hidden(place, home) if is_within_any(real, (home,)) else place.startswith(f"{home}/")
-        )
+            return lambda _: False
+        home = os.path.realpath(home)
+        if is_within_any(real, (home,)):  # A home may be the very folder that a task works in.
+            return lambda name: is_hidden(os.path.join(real, name), home)
+        return lambda name: os.path.join(real, name).startswith(f"{home}/")
 
     def _find_named(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
         """Yield the files that the run's commands name and that were written since the first one.
@@ -278,13 +284,22 @@ class EvidenceChecker:
                 yield path, change, now, size
 
     def judge(self, entries: Mapping[str, LedgerEntry]) -> dict[str, LedgerEntry]:
-        """Return the entries with the verdict on each, by path."""
-        return {
-            path: self._judge_entry(entry)
-            if number < HASHED_FILES
-            else _to_unverified(entry, _UNREAD_TEXT)
-            for number, (path, entry) in enumerate(entries.items())
-        }
+        """Return the entries with the verdict on each, by path.
+
+        Those of the agent come first. Beyond `HASHED_FILES`, and once reading them has taken
+        `READ_TIME_LIMIT`, they are recorded without being read, by folder if they are many.
+        """
+        until = self._context.clock.now() + READ_TIME_LIMIT
+        judged: dict[str, LedgerEntry] = {}
+        unread: list[LedgerEntry] = []
+        for entry in sorted(entries.values(), key=lambda each: each.nearby):
+            if ledger.is_sum(entry.path):
+                judged[entry.path] = entry
+            elif len(judged) < HASHED_FILES and self._context.clock.now() <= until:
+                judged[entry.path] = self._judge_entry(entry)
+            else:
+                unread.append(entry)
+        return judged | ledger.sum_up_entries(unread)
 
     def _judge_entry(self, entry: LedgerEntry) -> LedgerEntry:
         path = entry.path
@@ -293,6 +308,8 @@ class EvidenceChecker:
         if os.path.lexists(path):
             if entry.change is FileChange.REMOVED:
                 entry = entry.model_copy(update={"change": FileChange.CHANGED})
+            if entry.nearby:  # It proves nothing, so it is not read.
+                return entry
             seen = self._check_thing(RequiredArtifact(kind=FILE_KIND, subject=path))
             self.files.append(seen)
             return ledger.judge_entry(entry, seen)
@@ -404,9 +421,10 @@ class EvidenceChecker:
             path = os.path.join(self._folder or "", each.claim.subject)
             # Folders and patterns have no checksum; their files are in the ledger.
             file = each.claim.kind == FILE_KIND and each.finding.checksum and os.path.isabs(path)
-            if each.is_proved and file and path not in found:
+            known = found.get(path)
+            if each.is_proved and file and (known is None or known.why == ledger.UNREAD_SENTENCE):
                 now, size = self._context.clock.now(), each.finding.size
-                new = self._build_entry(path, FileChange.CREATED, now, size)
+                new = known or self._build_entry(path, FileChange.CREATED, now, size)
                 found[path] = ledger.judge_entry(new, each)
         return dict(sorted(found.items()))
 
@@ -418,16 +436,15 @@ class EvidenceChecker:
         Folders that could not be searched completely are included, each with the reason.
         """
         paths = set(entries)
-        doubts = {name: self._explain_missing_name(name, paths) for name in named}
+        readings = {name: path_mentions.list_readings(name) for name in named}
+        every = dict.fromkeys(each for some in readings.values() for each in some)
+        whys = {each: self._explain_missing_path(each, paths) for each in every}
+        lost = [some for some in readings.values() if not any(whys[each] is None for each in some)]
+        whys |= self._search_folders(
+            each for some in lost for each in some if whys[each] == ledger.NOWHERE_SENTENCE
+        )
+        doubts = {n: _pick_reason([whys[e] for e in some]) for n, some in readings.items()}
         return {**self._unsure, **{name: why for name, why in doubts.items() if why is not None}}
-
-    def _explain_missing_name(self, name: str, entries: set[str]) -> str | None:
-        """Return why a name cannot be verified; None: it is found, or is no path."""
-        whys = [
-            self._explain_missing_path(each, entries) for each in path_mentions.list_readings(name)
-        ]
-        unsure = (why for why in whys if why != ledger.NOWHERE_SENTENCE)
-        return None if None in whys else next(unsure, ledger.NOWHERE_SENTENCE)
 
     def _explain_missing_path(self, name: str, entries: set[str]) -> str | None:
         if name.startswith("~/"):
@@ -444,18 +461,22 @@ class EvidenceChecker:
             return None
         if any(f"/{each}".endswith(ends) for each in self._command_names):
             return _NAMED_GONE_TEXT
-        return ledger.NOWHERE_SENTENCE if os.path.isabs(name) else self._explain_unfound_end(ends)
-
-    def _explain_unfound_end(self, ends: tuple[str, ...]) -> str | None:
-        """Return why no path with such an end is found in the folders; None: one is."""
-        for folder in self.places:
-            if not self._may_look(folder):
-                continue
-            late = self._context.clock.now() > self._until
-            found = None if late else has_file(folder, ends)
-            if found is not False:
-                return None if found else _PARTLY_LISTED_TEXT
         return ledger.NOWHERE_SENTENCE
+
+    def _search_folders(self, names: Iterable[str]) -> dict[str, str | None]:
+        """Search the folders once for paths that end in names; None: such a path is found."""
+        ends = {n: path_mentions.list_path_ends(n) for n in names if not os.path.isabs(n)}
+        missing, why = ends, ledger.NOWHERE_SENTENCE
+        for folder in self.places if ends else ():
+            if self._may_look(folder):
+                late = self._context.clock.now() > self._until
+                with self._look_time as until:
+                    found, whole = (
+                        (set[str](), False) if late else find_ends(folder, missing, until)
+                    )
+                missing = {name: each for name, each in missing.items() if name not in found}
+                why = why if whole else _PARTLY_LISTED_TEXT
+        return {name: why if name in missing else None for name in ends}
 
     @cached_property
     def _command_names(self) -> frozenset[str]:
@@ -464,13 +485,27 @@ class EvidenceChecker:
         return frozenset((*found.here, *found.elsewhere))
 
 
-def _is_named(path: str, names: frozenset[str], places: Sequence[str]) -> bool:
-    """Tell whether a name, or a pattern, means a file or a folder that it lies in."""
+def _is_named(
+    path: str, names: frozenset[str], lasts: frozenset[str], places: Sequence[str]
+) -> bool:
+    """Tell whether a name, or a pattern, means a file or a folder that it lies in.
+
+    `lasts` has the last part of each name: most files share none.
+    """
+    patterns = [name for name in names if "*" in name]
+    parts = path.split("/")
+    if not patterns and lasts.isdisjoint((*parts, *(e.rpartition(" ")[2] for e in parts))):
+        return False
     tails = frozenset(path_mentions.list_tails(path, places))
-    patterns = (name for name in names if "*" in name)
     return not names.isdisjoint(tails) or any(
         fnmatchcase(tail, each) for each in patterns for tail in tails
     )
+
+
+def _pick_reason(whys: Sequence[str | None]) -> str | None:
+    """Return the reason of a name with several readings; None: one is found, or is no path."""
+    unsure = (why for why in whys if why != ledger.NOWHERE_SENTENCE)
+    return None if None in whys else next(unsure, ledger.NOWHERE_SENTENCE)
 
 
 def _to_doubted(claim: Claim, doubt: str) -> CheckedClaim:

@@ -16,7 +16,7 @@ import subprocess
 import threading
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
@@ -30,8 +30,8 @@ from taskmem_hookspecs.paths import iterate_matches
 
 MOST_FILES: Final = 20_000
 """Files listed per folder, at most."""
-LIST_SECONDS: Final = 5.0
-"""How long one folder is listed when a task is completed, in seconds."""
+LIST_SECONDS: Final = 3.0
+"""How long all folders of a task are looked through when it is completed, in seconds."""
 NAMES_SECONDS: Final = 0.5
 """How long one folder is looked at when a task begins: the caller waits for it."""
 SHARED_SECONDS: Final = 60.0
@@ -63,20 +63,38 @@ _ABSENT_TAG: Final = "R "
 """Tag by which git marks a tracked file that is not there."""
 
 
-def list_files(folder: str, since: int, *, ignored: bool = False) -> FolderListing | None:
+class LookTime:
+    """Counts how long folders are looked through, together `LIST_SECONDS` at most."""
+
+    def __init__(self) -> None:
+        """Begin with all of the time."""
+        self._left, self._until = LIST_SECONDS, 0.0
+
+    def __enter__(self) -> float:
+        """Return until when one look may take, by `perf_counter`."""
+        self._until = perf_counter() + self._left
+        return self._until
+
+    def __exit__(self, *_: object) -> None:
+        """Take off what the look took."""
+        self._left = self._until - perf_counter()
+
+
+def list_files(
+    folder: str, since: int, until: float, *, ignored: bool = False
+) -> FolderListing | None:
     """Return the files of a folder, and the times of those changed since; None: it is no folder.
 
     `since` is in nanoseconds since 1970. The listing is incomplete after `MOST_FILES` files or
-    `LIST_SECONDS`, or if a name is no text. Files that git ignores are left out unless `ignored`;
-    so are dot folders outside git, and OpenClaw's own files. Links are not followed.
+    `until`, by `perf_counter`, or if a name is no text. Files that git ignores are left out unless
+    `ignored`; so are dot folders outside git, and OpenClaw's own files. Links are not followed.
     """
     if not os.path.isdir(folder):
         return None
     names, complete = set[str](), True
     changed: dict[str, FileTimes] = {}
-    until = perf_counter() + LIST_SECONDS
     for name, info in _walk_files(folder, until, git=not ignored):
-        if name is None or len(names) >= MOST_FILES:
+        if name is None or len(names) >= MOST_FILES or perf_counter() > until:
             return FolderListing(frozenset(names), changed, complete=False)
         if not _is_text(name):
             complete = False
@@ -106,18 +124,23 @@ def list_names(folder: str) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def has_file(folder: str, ends: tuple[str, ...]) -> bool | None:
-    """Tell whether a path in a folder has one of the `ends`, ignored by git or not.
+def find_ends(
+    folder: str, names: Mapping[str, tuple[str, ...]], until: float
+) -> tuple[set[str], bool]:
+    """Return which names are ends of paths in a folder, ignored by git or not.
 
-    None: there was not enough time to search all of it.
+    `names` maps each to its spellings. False: there was not enough time to search all of it.
     """
-    until = perf_counter() + LIST_SECONDS
+    missing, complete = dict(names), True
     for here, folders, files in os.walk(folder):
-        if any(os.path.join(here, name).endswith(ends) for name in (*folders, *files)):
-            return True
-        if perf_counter() > until:
-            return None
-    return False
+        if not (missing and complete):
+            break
+        every = tuple(end for ends in missing.values() for end in ends)
+        paths = (os.path.join(here, name) for name in (*folders, *files))
+        for path in [each for each in paths if each.endswith(every)]:
+            missing = {n: ends for n, ends in missing.items() if not path.endswith(ends)}
+        complete = perf_counter() <= until
+    return names.keys() - missing.keys(), complete
 
 
 def has_match(pattern: str, roots: Sequence[str]) -> bool:

@@ -247,9 +247,11 @@ def test_a_folder_that_is_too_large_is_looked_through_once(
     task, listed = register(world, project), list[bool]()
     look = evidence_checker.list_files
 
-    def note(folder: str, since: int, *, ignored: bool = False) -> FolderListing | None:
+    def note(
+        folder: str, since: int, until: float, *, ignored: bool = False
+    ) -> FolderListing | None:
         listed.append(ignored)
-        return look(folder, since, ignored=ignored)
+        return look(folder, since, until, ignored=ignored)
 
     monkeypatch.setattr(evidence_checker, "list_files", note)
     end(world, project, task)

@@ -10,6 +10,7 @@ Source: docs/origins.md, "Proof of completion".
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -38,6 +39,9 @@ MOST_ENTRIES: Final = 50
 """Most entries in an answer; `taskmem show --json` has all."""
 _MOST_NAMES: Final = 5
 """Most names in a line for the user."""
+MOST_SUMS: Final = 50
+"""Most folders by which files of a kind are summed up."""
+UNREAD_SENTENCE: Final = "More files were made than are read, and this one was not read."
 NAME_BYTES: Final = 60
 _NEARBY_PREFIX: Final = "also changed in its folders meanwhile, and named by nobody"
 NOWHERE_SENTENCE: Final = (
@@ -106,6 +110,70 @@ def merge_entry(before: LedgerEntry | None, new: LedgerEntry) -> LedgerEntry:
             "size": before.size if new.size is None else new.size,
         }
     )
+
+
+def sum_up_entries(entries: Iterable[LedgerEntry]) -> dict[str, LedgerEntry]:
+    """Record entries of files that nobody reads, by path: many are summed up by their folders.
+
+    The path of a sum ends in a slash. Up to `MOST_SUMS` entries, and one that is alone in its
+    folder, stay as they are; those of the agent, and those nearby, for themselves.
+    """
+    groups = defaultdict[str, list[LedgerEntry]](list)
+    every = [*entries]
+    for is_nearby in (False, True):
+        some = [each for each in every if each.nearby is is_nearby]
+        depth = _find_depth(some) if len(some) > MOST_SUMS else None
+        for each in some:
+            parts = each.path.split("/")[:-1]
+            groups[each.path if depth is None else "/".join((*parts[:depth], ""))].append(each)
+    sums = (_sum_up_folder(folder, files) for folder, files in groups.items())
+    return {each.path: each for each in sums}
+
+
+def _find_depth(entries: Sequence[LedgerEntry]) -> int:
+    """Return how deep folders are told apart, so that there are at most `MOST_SUMS` of them."""
+    folders = [each.path.split("/")[:-1] for each in entries]
+    depth = max(map(len, folders))
+    while depth > 1 and len({tuple(parts[:depth]) for parts in folders}) > MOST_SUMS:
+        depth -= 1
+    return depth
+
+
+def _sum_up_folder(folder: str, files: Sequence[LedgerEntry]) -> LedgerEntry:
+    entry, *more = files
+    unread: dict[str, object] = {"verdict": LedgerVerdict.UNVERIFIED, "why": UNREAD_SENTENCE}
+    if more:
+        changes = {each.change for each in files}
+        calls = {each.call_id for each in files}
+        unread |= {
+            "path": folder,
+            "change": changes.pop() if len(changes) == 1 else FileChange.CHANGED,
+            "call_id": calls.pop() if len(calls) == 1 else None,
+            "at": max(each.at for each in files),
+            "size": None,
+            "nearby": all(each.nearby for each in files),
+            "why": f"{len(files):,} more files in it were made, changed or removed; "
+            "they were not looked at one by one.",
+        }
+    return entry.model_copy(update=unread)
+
+
+def drop_summed_entries(
+    found: Mapping[str, LedgerEntry], known: Mapping[str, LedgerEntry]
+) -> dict[str, LedgerEntry]:
+    """Return what was found and is not in `known`, by its own path or within a sum of it."""
+    sums = {path: each.at for path, each in known.items() if is_sum(path)}
+    return {
+        path: each
+        for path, each in found.items()
+        if path not in known
+        and not any(path.startswith(folder) and each.at <= at for folder, at in sums.items())
+    }
+
+
+def is_sum(path: str) -> bool:
+    """Tell whether an entry of this path stands for many files of a folder."""
+    return path.endswith("/")
 
 
 def find_changes(
@@ -206,8 +274,9 @@ def list_made(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
 
 
 def _list_nearby(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-    """List the entries of what only changed in a folder of the task meanwhile."""
-    return [entry for entry in entries if entry.nearby]
+    """List the entries of what only changed in a folder of the task meanwhile; sums come first."""
+    nearby = [entry for entry in entries if entry.nearby]
+    return sorted(nearby, key=lambda entry: not is_sum(entry.path))
 
 
 def _list_unverified(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
@@ -225,7 +294,10 @@ def describe_ledger(
         "unverified": [{"what": e.path, "why": e.why} for e in doubtful[:most]],
     }
     if nearby := _list_nearby(entries):
-        fields["also_changed"] = [{"path": e.path, "change": e.change} for e in nearby[:most]]
+        fields["also_changed"] = [
+            {"path": e.path, "change": e.change, **({"why": e.why} if is_sum(e.path) else {})}
+            for e in nearby[:most]
+        ]
     if most is not None and len(listed) > most:
         fields["made_more"] = len(listed) - most
     if most is not None and len(doubtful) > most:
