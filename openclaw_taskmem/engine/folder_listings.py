@@ -105,23 +105,42 @@ def list_files(
     return FolderListing(frozenset(names), changed, complete)
 
 
-def list_names(folder: str) -> frozenset[str] | None:
+def list_names(folder: str) -> Sequence[str] | None:
     """Return the names of a folder's files; None: it is no folder, or cannot be listed completely.
 
-    Names that look like credentials are left out.
+    They are in order, and those that look like credentials are left out.
     """
     if not os.path.isdir(folder):
         return None
-    names = set[str]()
-    until = perf_counter() + NAMES_SECONDS
-    for name, _ in _walk_files(folder, until, git=True, stats=False):
-        if name is None or len(names) >= MOST_FILES or not _is_text(name):
-            return None
-        names.add(name)
-    together = "\n".join(names)
+    names = _read_names(folder.rstrip("/") + "/", perf_counter() + NAMES_SECONDS)
+    together = "\n".join(names or ())
+    if names is None or not _is_text(together):
+        return None
+    if _NOT_THE_AGENTS[1:] in f"{folder}/{together}":
+        names = [name for name in names if _NOT_THE_AGENTS not in f"{folder}/{name}"]
     if scrub(together) != together:
-        names = {name for name in names if scrub(name) == name}
-    return frozenset(names)
+        names = [name for name in names if scrub(name) == name]
+    return names
+
+
+def _read_names(top: str, until: float) -> Sequence[str] | None:
+    """Return the names of regular files and of what git knows; None: they are too many, or late."""
+    paths, folders = list[str](), deque([top])
+    while folders:
+        here = folders.popleft()
+        if perf_counter() > until or len(paths) > MOST_FILES:
+            return None
+        asks = here == top or os.path.exists(f"{here}.git")
+        names = _list_git_paths(here, until, stats=False) if asks else None
+        if names is None:
+            found = [*_list_disk_paths(here)]
+            folders += [f"{path}/" for path, is_folder in found if is_folder]
+            names = [path[len(here) :] for path, is_folder in found if not is_folder]
+        elif inner := {*_find_repositories(here, names)}:
+            folders += [f"{here}{name.rstrip('/')}/" for name in names if name in inner]
+            names = [name for name in names if name not in inner]
+        paths += names if here == top else [f"{here[len(top) :]}{name}" for name in names]
+    return sorted(dict.fromkeys(paths)) if len(paths) <= MOST_FILES else None
 
 
 def find_ends(
@@ -198,11 +217,10 @@ def _is_text(name: str) -> bool:
 
 
 def _walk_files(
-    folder: str, until: float, *, git: bool, stats: bool = True
+    folder: str, until: float, *, git: bool
 ) -> Iterator[tuple[str | None, os.stat_result | None]]:
-    """Yield the files below a folder by name, breadth first, each with its state if `stats`.
+    """Yield the files below a folder by name, breadth first, each with its state.
 
-    Without `stats` only regular files and what git knows are yielded, and no file is asked for.
     The name None: time was up.
     """
     top = folder.rstrip("/") + "/"
@@ -213,15 +231,19 @@ def _walk_files(
             yield None, None
             return
         asks = git and (here == folder or os.path.exists(os.path.join(here, ".git")))
-        names = _list_git_paths(here, until, stats=stats) if asks else None
-        found = _list_disk_paths(here) if names is None else _sort_git_paths(here, names, stats)
+        names = _list_git_paths(here, until, stats=True) if asks else None
+        found = (
+            _list_disk_paths(here)
+            if names is None
+            else ((os.path.join(here, name.rstrip("/")), name.endswith("/")) for name in names)
+        )
         for path, is_folder in found:
             if _NOT_THE_AGENTS in path:
                 continue
-            info = _read_state(path) if stats and not is_folder else None
+            info = None if is_folder else _read_state(path)
             if is_folder or (info is not None and stat.S_ISDIR(info.st_mode)):
                 folders.append(path)
-            elif info is not None or not stats:
+            elif info is not None:
                 yield path.removeprefix(top), info
 
 
@@ -247,12 +269,12 @@ def _list_disk_paths(folder: str) -> Iterator[tuple[str, bool]]:
             yield entry.path, False
 
 
-def _sort_git_paths(folder: str, names: list[str], stats: bool) -> Iterator[tuple[str, bool]]:  # noqa: FBT001 - of one caller
-    """Yield the paths that git names; True: it is a folder, and so another repository."""
-    has_modules = not stats and os.path.exists(os.path.join(folder, ".gitmodules"))
+def _find_repositories(folder: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield those of the names that git knows which are folders, and so other repositories."""
+    has_modules = os.path.exists(os.path.join(folder, ".gitmodules"))
     for name in names:
-        path = os.path.join(folder, name.rstrip("/"))
-        yield path, name.endswith("/") or (has_modules and os.path.isdir(path))
+        if name.endswith("/") or (has_modules and os.path.isdir(os.path.join(folder, name))):
+            yield name
 
 
 def _list_git_paths(folder: str, until: float, *, stats: bool) -> list[str] | None:
@@ -297,26 +319,35 @@ class FolderLook(NamedTuple):
     listing_id: str
     packed: bytes
     """The names, packed; empty: it could not be listed completely."""
+    folders: Sequence[str]
+    """Those that hold the files."""
     stamp: int
-    """From the changed times of all folders that were listed: another one, if names came or went
-    since."""
+    """From the changed times of all these: another one, if names came or went since."""
 
 
 def _look_at(path: str, now: float, before: FolderLook | None) -> FolderLook:
     """Look at a folder; a listing that is equal to the one `before` has its id."""
     names = list_names(path)
-    packed = b"" if names is None else zlib.compress("\0".join(sorted(names)).encode(), 1)
+    packed = b"" if names is None else zlib.compress("\0".join(names).encode(), 1)
     same = before if before is not None and before.packed == packed else None
     listing_id = secrets.token_hex(8) if same is None else same.listing_id
-    return FolderLook(now, listing_id, packed, _stamp_folders(path, packed))
+    folders = [os.path.join(path, each) for each in _list_folders(names or ())]
+    return FolderLook(now, listing_id, packed, folders, _stamp_folders(folders))
 
 
-def _stamp_folders(path: str, packed: bytes) -> int:
+def _list_folders(names: Sequence[str]) -> Sequence[str]:
+    """Return the folders of files, and those above them; the top one is empty."""
     folders = {""}
-    for name in zlib.decompress(packed).decode().split("\0") if packed else ():
-        while (name := name.rpartition("/")[0]) not in folders:
-            folders.add(name)
-    return hash(tuple(_read_changed(os.path.join(path, each)) for each in sorted(folders)))
+    for name in names:
+        folder = name.rpartition("/")[0]
+        while folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    return sorted(folders)
+
+
+def _stamp_folders(folders: Sequence[str]) -> int:
+    return hash(tuple(map(_read_changed, folders)))
 
 
 def _read_changed(folder: str) -> int:
@@ -350,13 +381,17 @@ class FolderListings:
     def look_at(self, path: str, clock: Clock) -> FolderLook:
         """Look at a folder in which a task is to begin; nothing is kept yet.
 
-        A look of the last `SHARED_SECONDS` serves, if no name came or went since. This may take
-        long, as a network folder may not answer: call it without any lock.
+        A look of the last `SHARED_SECONDS` serves, if no name came or went since, or if there were
+        too many. This may take long, as a network folder may not answer: call it without any lock.
         """
         now = clock.monotonic()
         look = self._looks.get(path)
         is_new = look is not None and now - SHARED_SECONDS <= look.at <= now
-        if look is None or not is_new or look.stamp != _stamp_folders(path, look.packed):
+        if (
+            look is None
+            or not is_new
+            or (look.packed and look.stamp != _stamp_folders(look.folders))
+        ):
             look = _look_at(path, now, look)
         with self._lock:
             self._looks.pop(path, None)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 
 import pytest
 
@@ -15,7 +16,7 @@ import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.tasks.ledger import FolderListing
 from openclaw_taskmem.engine import evidence_checker, folder_listings, retention
-from openclaw_taskmem.engine.folder_listings import FolderListings
+from openclaw_taskmem.engine.folder_listings import FolderListings, list_files
 from taskmem_hookspecs import WorkFolder
 from taskmem_hookspecs.testing import FakeClock
 from tests.support.sessions import Session
@@ -48,7 +49,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
     look = folder_listings.list_names
 
-    def note(folder: str) -> frozenset[str] | None:
+    def note(folder: str) -> Sequence[str] | None:
         made.append(folder)
         return look(folder)
 
@@ -240,6 +241,16 @@ def test_a_listing_that_cannot_be_written_is_kept_in_memory(
     assert end(world, project, task) == [("old.log", "removed")]
 
 
+def test_a_folder_that_is_too_large_is_looked_at_once_a_minute(
+    world: World, project: Path, looks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_listings, "MOST_FILES", 1)
+    register(world, project)
+    do_later(project, (project / "new.md").touch)
+    register(world, project)
+    assert looks == [str(project)]
+
+
 def test_a_folder_that_is_too_large_is_looked_through_once(
     world: World, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -323,3 +334,37 @@ def test_no_folder_is_looked_at_while_its_task_is_locked(
     else:
         register(world, project)
     assert seen == [("look", False), ("hold", True)]
+
+
+@pytest.mark.parametrize("git", [False, True])
+def test_a_folder_is_listed_alike_at_both_ends_of_a_task(project: Path, *, git: bool) -> None:
+    names = [
+        "memory/.dreams/1.md",
+        "src/memory/.dreams/2.md",
+        "lib/inner/deep/a.py",
+        "lib/.hidden/b.py",
+        "über.md",
+    ]
+    for name in names:
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("x")
+    (project / "link").symlink_to("/")
+    os.mkfifo(project / "pipe")
+    for each in (project, project / "lib/inner") if git else ():
+        subprocess.run(["git", "init", "-q", str(each)], check=True)  # noqa: S607
+    listing = list_files(str(project), 0, perf_counter() + 60)
+    assert listing is not None
+    assert listing.complete
+    listed = [*(folder_listings.list_names(str(project)) or ())]
+    assert sorted(listing.names) == [name for name in listed if name not in ("link", "pipe")]
+    assert "lib/inner/deep/a.py" in listed
+    assert not any(".dreams" in name for name in listed)
+
+
+def test_the_names_of_a_folder_that_is_too_large_are_not_kept(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_listings, "MOST_FILES", 3)
+    assert folder_listings.list_names(str(project)) == ["old.log", "other.log", "src/app.py"]
+    (project / "new.md").write_text("x")
+    assert folder_listings.list_names(str(project)) is None
