@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from itertools import islice
 from typing import Final, NamedTuple
 
 STAND_SECONDS: Final = 2.0
@@ -136,9 +135,8 @@ _STATE_BEHIND: Final = re.compile(
 _MOUNT_BEHIND: Final = re.compile(r"\s+/(?:[^\d\s]|\s*$)|\s+-- replaced ")
 """Text behind a percentage of `df`, and of `gzip -v`."""
 _EARLY_PHASE: Final = re.compile(
-    r"\b(?:(?:enumerating|counting|compressing) objects"
-    r"|reading (?:package lists|database|state information)|building dependency tree"
-    r"|extracting templates|preconfiguring packages)\b",
+    r"\b(?:(?:counting|compressing) objects|reading (?:package lists|database|state information)"
+    r"|building dependency tree|extracting templates)\b",
     re.IGNORECASE,
 )
 """Phases of git and apt before their work."""
@@ -276,9 +274,9 @@ def _find_places(shape: str) -> list[_Place]:
     """Return where the first percentages and counts of a shape stand, in order."""
     figures: list[re.Match[str]] = []
     if "%" in shape or "％" in shape:
-        figures += islice(_PERCENT.finditer(shape), _MOST_FIGURES)
+        figures += _PERCENT.finditer(shape)
     if "/" in shape:
-        figures += islice(_COUNT.finditer(shape), _MOST_FIGURES)
+        figures += _COUNT.finditer(shape)
     figures.sort(key=lambda each: each.start())
     return [_describe_place(shape, each) for each in figures[:_MOST_FIGURES]]
 
@@ -356,21 +354,16 @@ def _read_layer(layer: re.Match[str], line: str, shape: str) -> float:
     return next((each.percent for each in figures if each.place.start >= layer.end()), 0.0)
 
 
-@lru_cache(maxsize=256)
-def _compile_name(name: str) -> re.Pattern[str]:
-    words = r"\s+".join(map(re.escape, name.split()))
-    return re.compile(rf"(?<!\w){words}", re.IGNORECASE)
-
-
 def _read_named(text: str, name: str) -> Iterator[tuple[float, str]]:
     """Yield the amount beside a name on each line: the first behind it, else the last before it."""
-    verbs = name.lower().split()
+    words = name.lower().split()
+    pattern = re.compile(r"(?<!\w)" + r"\s+".join(map(re.escape, name.split())), re.IGNORECASE)
     for line, shape in _split_lines(text):
-        place = _compile_name(name).search(line)
+        place = pattern.search(line)
         if place is None:
             continue
         early = _EARLY_PHASE.search(line)
-        if early is not None and early[0].lower().split()[0] not in verbs:
+        if early is not None and early[0].lower().split()[0] not in words:
             continue
         figures = _read_figures(line, _find_places(shape))
         behind = [each.percent for each in figures if each.place.start >= place.end()]
@@ -391,11 +384,11 @@ class _Bar:
     percent: float
     lowest: float
     is_loop: bool
+    is_measure: bool
+    """True while it may be a measure."""
     moved: int = 0
     """When it last changed, in amounts; 0: never."""
     rises: int = 0
-    is_measure: bool = False
-    """True while it may be a measure."""
     has_fallen: bool = False
     """True if it fell before it was full."""
 
@@ -418,17 +411,21 @@ class AmountWatch:
         self._last: Amount | None = None
         self._stands_since: datetime | None = None
         """Since when no lower amount was shown; None: the last one is lower."""
-        self._reached: Amount | None = None
-        self._full: tuple[Amount, datetime] | None = None
-        """A measure that rose until it was full and is the last amount shown, and since when."""
+        self._reached: str | None = None
+        """The line that reached the percentage."""
+        self._full: tuple[str, datetime] | None = None
+        """The last line shown, if its measure rose until it was full, and since when."""
 
     def observe(self, text: str, at: datetime) -> None:
         """Add the lines that were shown at an instant."""
-        risen: tuple[Amount, int] | None = None
+        risen: tuple[str, int] | None = None
         for amount in self._join_layers(_read_all(text)):
             bar = self._note_bar(amount)
-            self._full = (amount, at) if self._is_full(bar) else None
+            self._full = None
             if bar.is_measure:
+                is_full = bar.percent == _FULL_PERCENT and not bar.has_fallen
+                if is_full and bar.rises >= _FEWEST_RISES:
+                    self._full = (amount.line, at)
                 continue
             self._last = amount
             if amount.percent < self._at_least:
@@ -437,8 +434,8 @@ class AmountWatch:
                     risen = None  # It was a phase: another one has begun.
             else:
                 self._stands_since = self._stands_since or at
-                if bar.lowest < bar.percent and risen is None and not self._is_nested(amount.bar):
-                    risen = (amount, self._clock)
+                if bar.lowest < bar.percent and risen is None and not self._is_nested(bar):
+                    risen = (amount.line, self._clock)
         if self._reached is None and risen is not None:
             self._reached = risen[0]
 
@@ -448,17 +445,16 @@ class AmountWatch:
         `is_over`: nothing more will be shown. None: it is not reached; nothing is awaited.
         """
         if self._reached is not None:
-            return self._reached.line, None
+            return self._reached, None
         stands: list[tuple[datetime, str]] = []
         if self._last is not None and self._stands_since is not None:
             bar = self._bars[self._last.bar]
             if not self._last.is_weak or bar.lowest < bar.percent:
-                is_part = self._is_nested(self._last.bar)
-                stand = _NESTED_STAND_SECONDS if is_part else STAND_SECONDS
+                stand = _NESTED_STAND_SECONDS if self._is_nested(bar) else STAND_SECONDS
                 stands.append((self._stands_since + timedelta(seconds=stand), self._last.line))
         if self._full is not None:
-            full, since = self._full
-            stands.append((since + timedelta(seconds=_NESTED_STAND_SECONDS), full.line))
+            line, since = self._full
+            stands.append((since + timedelta(seconds=_NESTED_STAND_SECONDS), line))
         if not stands:
             return None, None
         until, line = min(stands)
@@ -488,10 +484,10 @@ class AmountWatch:
             if len(self._bars) >= _MOST_BARS:
                 shown = self._last.bar if self._last else None
                 del self._bars[next(each for each in self._bars if each != shown)]
-            bar = _Bar(self._clock, amount.percent, amount.percent, amount.is_loop)
-            bar.is_measure = amount.is_measure
-            self._bars[amount.bar] = bar
-            return bar
+            percent, is_loop, is_measure = amount.percent, amount.is_loop, amount.is_measure
+            return self._bars.setdefault(
+                amount.bar, _Bar(self._clock, percent, percent, is_loop, is_measure)
+            )
         bar.rises += amount.percent > bar.percent
         bar.has_fallen = bar.has_fallen or amount.percent < bar.percent < _FULL_PERCENT
         if amount.is_work and bar.rises:
@@ -501,18 +497,8 @@ class AmountWatch:
         bar.lowest = min(bar.lowest, amount.percent)
         return bar
 
-    def _is_full(self, bar: _Bar) -> bool:
-        """Return whether a measure has risen until it was full, as progress does."""
-        return (
-            bar.is_measure
-            and bar.percent == _FULL_PERCENT
-            and bar.rises >= _FEWEST_RISES
-            and not bar.has_fallen
-        )
-
-    def _is_nested(self, name: str) -> bool:
+    def _is_nested(self, bar: _Bar) -> bool:
         """Return whether an older bar that is not full moves beside this one, or is a loop too."""
-        bar = self._bars[name]
         return any(
             elder.order < bar.order
             and elder.percent < _FULL_PERCENT
