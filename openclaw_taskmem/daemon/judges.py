@@ -21,7 +21,6 @@ from openclaw_taskmem.domain.conditions.targets import BUILT_IN_SCHEMES
 from openclaw_taskmem.domain.conditions.verdicts import (
     JudgeReply,
     WaitFinding,
-    build_scheme_refusal,
     build_sides_refusal,
     combine_replies,
     compute_retry_delay,
@@ -330,7 +329,7 @@ def refuse_unjudged(
         raise build_sides_refusal(condition, unread, forms, " ".join(judges.advice))
     advice = plugin_host.collect_judges(target, condition, reader).advice
     reasons = " ".join(reason for reason in advice if reason != describe_no_judge(target))
-    raise build_scheme_refusal(condition, unread, target.scheme, forms, reasons)
+    raise build_sides_refusal(condition, unread, forms, reasons, target.scheme)
 
 
 def add_forms(

@@ -214,7 +214,7 @@ class WaitSupervisor:
             raise add_forms(self._plugin_host, target, condition, found.refusal, reader)
         if not found.late:
             refuse_unjudged(self._plugin_host, target, condition, found, reader)
-        understood = verdicts.assign_judges(condition, found.found, found.advice, found.late)
+        understood = verdicts.assign_judges(condition, found.found, found.late)
         if target.scheme == targets.QUEUE_SCHEME:
             return targets.name_queue_form(understood)
         if reader is not None and status is not None:

@@ -374,6 +374,10 @@ class Context:
         default_factory=lambda: tuple(threading.Lock() for _ in range(LOCK_COUNT))
     )
 
+    def has_ended(self, process: str | None) -> bool:
+        """Tell whether a process has surely ended."""
+        return process is not None and self.is_alive(process) is False
+
     def commit(self, change: Change) -> None:
         """Write all of a change or nothing; an empty one is ignored.
 

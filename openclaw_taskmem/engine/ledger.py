@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from tempfile import gettempdir
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain.effects.side_effects import split_script
@@ -46,6 +47,10 @@ class FileActivity(Value):
     """Duration of the call."""
 
 
+Looks = Mapping[str, FolderLook]
+"""Looks at folders, by path."""
+
+
 class UsedFolders(NamedTuple):
     """The folders that a call uses or that its command names."""
 
@@ -53,27 +58,18 @@ class UsedFolders(NamedTuple):
     """All files of these are listed."""
     passed: tuple[str, ...]
     """In these, only files that a command names are looked up."""
+    looks: Looks = MappingProxyType({})
+    """Looks at those in which no command ran before."""
 
 
-Looks = Mapping[str, FolderLook]
-"""Looks at folders, by path."""
-
-
-class CallPlaces(NamedTuple):
-    """The folders of a call, as looked up before its task is locked."""
-
-    used: UsedFolders
-    looks: Looks
-
-
-def look_up_places(context: Context, run: Run, deed: FileActivity) -> CallPlaces:
+def look_up_places(context: Context, run: Run, deed: FileActivity) -> UsedFolders:
     """Look up which folders a call uses, and look at those in which no command ran before.
 
     This may take long: call it before the task is locked.
     """
     used = find_used_folders(context, run, deed)
     listed = used.listed if deed.command else ()
-    return CallPlaces(used, look_at_folders(context, run.task_id, listed, run=run))
+    return used._replace(looks=look_at_folders(context, run.task_id, listed, run=run))
 
 
 def look_at_folders(
@@ -207,14 +203,13 @@ def build_call_change(
     facts: TaskFacts,
     run: Run,
     deed: FileActivity,
-    places: CallPlaces,
+    used: UsedFolders,
     *,
     now: datetime,
 ) -> Change:
     """Return the ledger entries and folders that a call adds to a task."""
-    used = places.used
     folders = build_folder_rows(
-        context, facts.task.task_id, used.listed, places.looks, command=deed.command
+        context, facts.task.task_id, used.listed, used.looks, command=deed.command
     )
     began = now - timedelta(seconds=deed.seconds) - SLACK
     began = max(began, facts.task.created_at)

@@ -9,9 +9,9 @@ from typing import Final
 
 from openclaw_taskmem.domain.callers import RunningWork
 from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
-from openclaw_taskmem.domain.changes.registrations import Registrar
+from openclaw_taskmem.domain.changes.registrations import FirstCall
 
-MOST_REGISTRARS: Final = 2_000
+MOST_FIRST_CALLS: Final = 2_000
 """Tasks and waits of which is remembered who made them."""
 
 
@@ -43,18 +43,8 @@ class LiveState:
 
     `engine/ledger.py` keeps it.
     """
-    registrars: dict[str, Registrar] = field(default_factory=dict[str, Registrar])
-    """By task or wait: who made it, of the newest `MOST_REGISTRARS`, oldest first.
-
-    `engine/tasks.py` and `engine/waits.py` keep it.
-    """
-    asked_waits: dict[str, tuple[object, ...]] = field(
-        default_factory=dict[str, tuple[object, ...]]
-    )
-    """By wait: what the call of smart_wait that made it asked for, oldest first.
-
-    `engine/waits.py` keeps it.
-    """
+    first_calls: dict[str, FirstCall] = field(default_factory=dict[str, FirstCall])
+    """By task or wait: the call that made it, of the newest `MOST_FIRST_CALLS`, oldest first."""
     running_work: dict[str, tuple[RunningWork, ...]] = field(
         default_factory=dict[str, tuple[RunningWork, ...]]
     )
@@ -85,14 +75,8 @@ class LiveState:
     storage: StorageUse = field(default_factory=StorageUse)
     """The size of the database. `engine/retention.py` keeps it."""
 
-    def note_registrar(self, made_id: str, registrar: Registrar) -> None:
-        """Remember who made a task or wait."""
-        self.registrars[made_id] = registrar
-        while len(self.registrars) > MOST_REGISTRARS:
-            self.registrars.pop(next(iter(self.registrars)), None)
-
-    def note_wait(self, asked: tuple[object, ...], wait_id: str) -> None:
-        """Remember what the call that made a wait asked for."""
-        self.asked_waits[wait_id] = asked
-        while len(self.asked_waits) > MOST_REGISTRARS:
-            self.asked_waits.pop(next(iter(self.asked_waits)), None)
+    def note_first_call(self, made_id: str, call: FirstCall) -> None:
+        """Remember the call that made a task or wait."""
+        self.first_calls[made_id] = call
+        while len(self.first_calls) > MOST_FIRST_CALLS:
+            self.first_calls.pop(next(iter(self.first_calls)), None)

@@ -23,8 +23,7 @@ from openclaw_taskmem.domain.changes import (
 from openclaw_taskmem.domain.changes.evidence import add_kept
 from openclaw_taskmem.domain.changes.plan_revision import RevisionResult
 from openclaw_taskmem.domain.changes.registrations import (
-    AgentMatch,
-    Registrar,
+    FirstCall,
     Registration,
     fold_name,
     is_same_work,
@@ -105,38 +104,31 @@ def register_new_task(
     command = caller.gateway_owner is None
     looks = ledger.look_at_folders(context, "", folders if command else (), own=caller.folder)
     rows: tuple[WorkFolder, ...] = ()
-    build = partial(
-        _build_registration,
-        context,
-        name,
-        plan,
-        metadata,
-        caller,
-        segmented=segmented,
-        role=role,
-        done=done,
-    )
 
     def register(facts: _RegistrationFacts, now: datetime) -> Decision[Registration]:
         nonlocal rows
         covered, namesakes = facts
-        own = next(
-            (t for t, match in namesakes if match is AgentMatch.SAME and is_same_work(t, plan)),
-            None,
-        )
+        own = next((t for t, is_own in namesakes if is_own and is_same_work(t, plan)), None)
         if own is not None and role is None:
             return Change(), Registration(task=own, taken_up=True)
-        change = build(covered=covered, now=now)
+        change = _build_registration(
+            context,
+            name,
+            plan,
+            metadata,
+            caller,
+            covered=covered,
+            now=now,
+            segmented=segmented,
+            role=role,
+            done=done,
+        )
         (task,) = change.tasks
         fault = find_artifact_fault(list_required_artifacts(task))
         if fault is not None:
             raise InvalidArguments(f"{fault} Nothing was written.")
         rows = ledger.build_folder_rows(context, task.task_id, folders, looks, command=command)
-        told = tuple(
-            each
-            for each, match in namesakes
-            if match is AgentMatch.SAME or is_same_work(each, plan)
-        )
+        told = tuple(t for t, is_own in namesakes if is_own or is_same_work(t, plan))
         return change.model_copy(update={"folders": rows}), Registration(task=task, namesakes=told)
 
     def read_facts() -> _RegistrationFacts:
@@ -145,27 +137,26 @@ def register_new_task(
 
     def note(made: Registration) -> None:
         if not made.taken_up:
-            now = context.clock.now()
-            context.live.note_registrar(made.task.task_id, Registrar.of_caller(caller, now))
+            call = FirstCall(caller, context.clock.now())
+            context.live.note_first_call(made.task.task_id, call)
             ledger.hold_listings(context, looks, rows)
 
     return context.update(caller.session_key or fold_name(name), read_facts, register, follow=note)
 
 
-_RegistrationFacts = tuple[tuple[TaskFacts, Run] | None, Sequence[tuple[Task, AgentMatch]]]
+_RegistrationFacts = tuple[tuple[TaskFacts, Run] | None, Sequence[tuple[Task, bool | None]]]
 """The implicit task of the caller's turn with its run, and open tasks of the same name."""
 
 
 def _find_namesakes(
     context: Context, name: str, caller: Caller
-) -> Sequence[tuple[Task, AgentMatch]]:
-    """Return the open tasks of a name that are the caller's own, or may be, newest first."""
+) -> Sequence[tuple[Task, bool | None]]:
+    """Return the open tasks of a name, newest first, each with True: the caller's; None: may be."""
     words = fold_name(name)
     if caller.person or not words:
         return ()
-    now = context.clock.now()
-    session = caller.session_key
-    namesakes: list[tuple[Task, AgentMatch]] = []
+    now, session = context.clock.now(), caller.session_key
+    namesakes: list[tuple[Task, bool | None]] = []
     for status in lifecycle.OPEN_STATUSES:
         # Names are compared here: stores know the case of ASCII alone.
         query = TaskQuery(status=status, session_key=session, implicit=False, limit=_MOST_COMPARED)
@@ -173,18 +164,17 @@ def _find_namesakes(
             if fold_name(task.name) != words:
                 continue
             folders = [row.path for row in context.store.read_records(WorkFolder, task.task_id)]
-            registrar = context.live.registrars.get(task.task_id)
-            process = None if registrar is None else registrar.process
-            match = match_agent(
+            first = context.live.first_calls.get(task.task_id)
+            is_own = match_agent(
                 task,
-                registrar,
+                first,
                 caller,
                 now,
                 shares_folder=caller.folder in folders,
-                has_ended=process is not None and context.is_alive(process) is False,
+                has_ended=first is not None and context.has_ended(first.caller.process),
             )
-            if match is not AgentMatch.OTHER:
-                namesakes.append((task, match))
+            if is_own is not False:
+                namesakes.append((task, is_own))
     return sorted(namesakes, key=lambda each: each[0].created_at, reverse=True)
 
 

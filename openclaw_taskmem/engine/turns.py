@@ -204,8 +204,8 @@ def record_call_start(
     if run is None:
         return False
     call = _leave_out_implicit(context, run, deed)
-    places = ledger.look_up_places(context, run, call)
-    ledger.note_named_files(context, run, call, places.used)
+    used = ledger.look_up_places(context, run, call)
+    ledger.note_named_files(context, run, call, used)
 
     def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[_Rows]:
         moved = _take_run_for_call(context, run, report)
@@ -213,12 +213,12 @@ def record_call_start(
             return Change(), ()
         moved = apply_events(moved, CallBegan(step=_find_current_step(facts)), now=now)
         rows = ledger.build_folder_rows(
-            context, run.task_id, places.used.listed, places.looks, command=call.command
+            context, run.task_id, used.listed, used.looks, command=call.command
         )
         change = _add_checkpoint(Change(folders=rows), facts, moved, entry, now)
         return report.add_cursor(context, change), rows
 
-    keep = partial(ledger.hold_listings, context, places.looks)
+    keep = partial(ledger.hold_listings, context, used.looks)
     return _decide_on_current_run(context, report, write, gone=_NO_ROWS, follow=keep) is not None
 
 
@@ -240,7 +240,7 @@ def record_call_end(
     if run is None:
         return False
     call = _leave_out_implicit(context, run, deed)
-    places = ledger.look_up_places(context, run, call)
+    used = ledger.look_up_places(context, run, call)
 
     def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[_Rows]:
         moved = _take_run_for_call(context, run, report)
@@ -251,12 +251,12 @@ def record_call_end(
             result=checkpoints.digest_call(given, result),
         )
         moved = apply_events(moved, ended, now=now)
-        more = ledger.build_call_change(context, facts, moved.run, call, places, now=now)
+        more = ledger.build_call_change(context, facts, moved.run, call, used, now=now)
         change = _add_checkpoint(more, facts, moved, entry, now)
         return report.add_cursor(context, change), more.folders
 
     def keep(rows: _Rows | None) -> None:
-        ledger.hold_listings(context, places.looks, rows)
+        ledger.hold_listings(context, used.looks, rows)
         context.live.named_files.pop(call.call_id or "", None)
 
     return _decide_on_current_run(context, report, write, gone=_NO_ROWS, follow=keep) is not None

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from openclaw_taskmem.domain.callers import OWED_STATES, Caller
 from openclaw_taskmem.domain.changes import rights, waits
-from openclaw_taskmem.domain.changes.registrations import Registrar, is_same_agent
+from openclaw_taskmem.domain.changes.registrations import FirstCall, is_same_agent
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.changes.waits import Refinement, WaitFacts
 from openclaw_taskmem.domain.conditions import targets
@@ -132,23 +132,19 @@ def open_wait(
         return _require_open_task(context, task_id, caller) if task_id else None
 
     def note(armed: ArmedWait) -> None:
-        if armed.was is not None:
-            return
-        registrar = Registrar.of_caller(caller, armed.wait.created_at)
-        context.live.note_registrar(armed.wait.wait_id, registrar)
-        context.live.note_wait(asked, armed.wait.wait_id)
+        if armed.was is None:
+            call = FirstCall(caller, armed.wait.created_at, asked)
+            context.live.note_first_call(armed.wait.wait_id, call)
 
     return context.update(task_id or "", read_task_facts, arm, follow=note)
 
 
 def _find_equal_wait(context: Context, asked: tuple[object, ...], caller: Caller) -> Wait | None:
     """Return the open wait that the caller has made by an equal call; None: there is none."""
-    now, made = context.clock.now(), [*context.live.asked_waits.items()]
-    for wait_id in (each for each, request in reversed(made) if request == asked):
-        registrar = context.live.registrars.get(wait_id)
-        process = None if registrar is None else registrar.process
-        has_ended = process is not None and context.is_alive(process) is False
-        if registrar is None or not is_same_agent(registrar, caller, now, has_ended=has_ended):
+    now = context.clock.now()
+    for wait_id, first in reversed([*context.live.first_calls.items()]):
+        has_ended = context.has_ended(first.caller.process)
+        if first.asked != asked or not is_same_agent(first, caller, now, has_ended=has_ended):
             continue
         with suppress(WaitNotFound):
             wait = context.store.read_wait(wait_id)

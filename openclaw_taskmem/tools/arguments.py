@@ -350,15 +350,10 @@ def _fit_text(name: str, value: JsonValue, asked: Schema, _notes: list[str]) -> 
 
 
 _QUOTES: Final = "\"'`“”‘’.,;"
+_DONE_WORDS: Final = ("completed", "complete", "done", "finished", "success", "succeeded")
 _OPTION_WORDS: Final = {
-    "complete": "done",
-    "completed": "done",
-    "finished": "done",
-    "success": "done",
-    "succeeded": "done",
-    "fail": "failed",
-    "failure": "failed",
-    "error": "failed",
+    **dict.fromkeys(_DONE_WORDS, "done"),
+    **dict.fromkeys(("fail", "failure", "error"), "failed"),
 }
 
 
@@ -571,9 +566,6 @@ _FITS: Final[Mapping[str, Callable[[str, JsonValue, Schema, list[str]], JsonValu
 # --- plans with statuses -------------------------------------------------------------------
 
 
-_DONE_WORDS: Final = frozenset(
-    ("completed", "complete", "done", "finished", "success", "succeeded")
-)
 _STATUS_KEYS: Final = ("status", "state", "done", "completed")
 
 

@@ -65,20 +65,11 @@ class _HomeLookup(NamedTuple):
     caller: Caller
 
     def find_id(self, kind: str, name: str) -> str:
-        """Return the id of the one task or wait that a name means (see `lookup.find_named`).
-
-        Raises:
-            InvalidArguments: Several are meant; the text lists them.
-        """
+        """See `Lookup`."""
         return lookup.find_named(self.context, kind, name)
 
     def read_plan(self, task_id: str, session_key: str | None) -> Sequence[str]:
-        """Return a task's steps, for a caller who may have named a session.
-
-        Raises:
-            TaskNotFound: No task has that id.
-            NotAllowed: The caller may not read it.
-        """
+        """See `Lookup`."""
         caller = _enter_session(self.context, self.caller, session_key)
         facts = self.context.store.read_task(task_id)
         return guard_task(self.context, Act.READ, facts, caller).task.plan

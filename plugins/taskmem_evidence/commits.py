@@ -27,8 +27,6 @@ _TOTAL_SECONDS: Final = 1.4
 _MOST_FOLDERS: Final = 500
 """Folders in which nested repositories, such as submodules, are looked for."""
 _MOST_REPOSITORIES: Final = 20
-_MOST_LISTED: Final = 10
-"""Folders whose repositories are remembered."""
 _NESTING_LIMIT: Final = 3
 """How far below the task's folder they may lie."""
 _NAME: Final = re.compile(r"(?!-)[\w./@{}~^+-]{1,250}")
@@ -72,36 +70,25 @@ class CommitVerifier:
     counts as made if it was committed since the work began.
     """
 
-    def __init__(self) -> None:
-        self._listed: dict[tuple[object, ...], Repositories] = {}
-        """The newest lists, as one check of a task may name many commits."""
-
     async def verify(self, claim: Claim) -> Finding:
         """Verify a claim; the finding contains nothing of the commit but its hash and instant.
 
         Reading blocks; the plug-in's event loop has a thread of its own.
         """
         try:
-            return self._verify_commit(claim)
+            return _verify_commit(claim)
         except ClaimDoubted as error:
             return error.finding
 
-    def _verify_commit(self, claim: Claim) -> Finding:
-        name, shown = claim.subject.strip(), format_name(claim.subject.strip())
-        if not _NAME.fullmatch(name):
-            raise ClaimRefuted(f"No commit can be called {shown}; give its hash.")
-        until = perf_counter() + _TOTAL_SECONDS
-        asked = (claim.task_id, claim.claimed_at, claim.folder, claim.roots)
-        if asked not in self._listed:
-            self._listed[asked] = _list_repositories(claim, until)
-            while len(self._listed) > _MOST_LISTED:
-                del self._listed[next(iter(self._listed))]
-        return _verify_in(claim, self._listed[asked], shown, until)
 
-
-def _verify_in(claim: Claim, places: Repositories, shown: str, until: float) -> Finding:
-    """Ask repositories for a commit."""
-    name, repositories = claim.subject.strip(), places.paths
+def _verify_commit(claim: Claim) -> Finding:
+    """Ask the task's repositories for a commit."""
+    name, shown = claim.subject.strip(), format_name(claim.subject.strip())
+    if not _NAME.fullmatch(name):
+        raise ClaimRefuted(f"No commit can be called {shown}; give its hash.")
+    until = perf_counter() + _TOTAL_SECONDS
+    places = _list_repositories(claim, until)
+    repositories = places.paths
     if not repositories:
         where = format_name(claim.folder) if claim.folder else "the task's folder, which is unknown"
         more = "" if places.complete else ", as far as may be looked at"

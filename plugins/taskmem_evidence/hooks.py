@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from taskmem_hookspecs import EvidenceVerifier, hookimpl
 
 if TYPE_CHECKING:
-    from taskmem_evidence.commits import CommitVerifier
     from taskmem_evidence.urls import UrlVerifier
 
 
@@ -23,7 +22,9 @@ def evidence_verifier(kind: str) -> EvidenceVerifier | None:
         case "url":
             return _load_url_verifier()
         case "commit":
-            return _load_commit_verifier()
+            from taskmem_evidence.commits import CommitVerifier
+
+            return CommitVerifier()
         case _:
             return None
 
@@ -34,11 +35,3 @@ def _load_url_verifier() -> UrlVerifier:
     from taskmem_evidence.urls import UrlVerifier
 
     return UrlVerifier()
-
-
-@cache
-def _load_commit_verifier() -> CommitVerifier:
-    """Return the process's verifier: it lists the repositories of a check once."""
-    from taskmem_evidence.commits import CommitVerifier
-
-    return CommitVerifier()

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
-from urllib.request import getproxies
+from urllib.request import getproxies, proxy_bypass
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
@@ -234,39 +234,35 @@ def remove_keys(environ: Mapping[str, str]) -> dict[str, str]:
 def _make_client(secret: str, address: str) -> httpx.AsyncClient:
     """Create a client, which loads certificates and so blocks for a moment.
 
-    It uses the proxy that the environment has for HTTPS.
-
     Raises:
-        ReaderUnavailable: That is no HTTP proxy (for SOCKS httpx needs another package), or the
-            certificates that the environment names cannot be read.
+        ReaderUnavailable: The proxy that the environment names for the address is no HTTP proxy
+            (for SOCKS httpx needs another package), or its certificates cannot be read.
     """
     import httpx
+
+    url, proxies = httpx.URL(address), getproxies()
+    proxy = None if proxy_bypass(url.host) else proxies.get(url.scheme) or proxies.get("all")
 
     # Questions are seconds apart: an idle connection may be closed on the way, and the next
     # question would fail. Redirects are not followed: they would take the key to another server.
     headers = {"x-goog-api-key": secret, "Connection": "close"}
-    address = str(httpx.URL(address))
     try:
-        return httpx.AsyncClient(base_url=address, headers=headers, timeout=None)  # noqa: S113
+        return httpx.AsyncClient(
+            base_url=url,
+            headers=headers,
+            timeout=None,  # noqa: S113 - as above
+            # By itself httpx builds a client for each proxy, also for one that is not used.
+            trust_env=False,
+            proxy=proxy,
+            verify=httpx.create_ssl_context(),
+        )
     except OSError as error:
         raise ReaderUnavailable(
             f"The certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read "
             f"({error.strerror}); correct or remove it, then run: taskmem daemon restart."
         ) from None
     except (ImportError, ValueError, httpx.InvalidURL):
-        # httpx builds a client for each proxy, also for one that would not be used.
-        proxy = getproxies().get("https", "")
-        if not proxy.startswith("http"):
-            raise ReaderUnavailable(_NO_PROXY_TEXT) from None
-    tls = httpx.create_ssl_context()
-    return httpx.AsyncClient(
-        base_url=address,
-        headers=headers,
-        timeout=None,  # noqa: S113 - as above
-        trust_env=False,
-        proxy=proxy,
-        verify=tls,
-    )
+        raise ReaderUnavailable(_NO_PROXY_TEXT) from None
 
 
 def _build_request(model: str, question: Question) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def test_jobs_that_are_queued_for_a_role_may_be_equal(world: World) -> None:
 
 def test_after_a_restart_an_agent_is_told_of_its_task(world: World) -> None:
     first = register(world, relay())
-    world.context.live.registrars.clear()
+    world.context.live.first_calls.clear()
     assert first in say_of_second(world, relay())
 
 

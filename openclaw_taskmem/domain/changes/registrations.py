@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain.callers import Caller, is_same_host
 from openclaw_taskmem.domain.changes.task_update import describe_next_step
@@ -21,7 +20,6 @@ from openclaw_taskmem.domain.text.texts import (
     to_plain_line,
 )
 from taskmem_hookspecs import Task, TaskStatus, Value
-from taskmem_hookspecs.model import Instant
 
 RETRY_WINDOW: Final = timedelta(minutes=1)
 """How long an equal call of a process that has ended counts as made once more: its answer may have
@@ -30,37 +28,13 @@ _NAME_BYTES: Final = 160
 """Longest excerpt of a task's name in a sentence."""
 
 
-class Registrar(Value):
-    """The agent that registered a task or opened a wait, as far as its call says."""
+class FirstCall(NamedTuple):
+    """The call that registered a task or opened a wait."""
 
-    session_key: str | None
-    host: str | None
-    process: str | None
-    """As `Owner.process`; None: unknown."""
-    folder: str | None
-    at: Instant
-
-    @classmethod
-    def of_caller(cls, caller: Caller, now: datetime) -> Registrar:
-        """Return a caller as the one who registers now."""
-        return cls(
-            session_key=caller.session_key,
-            host=caller.host,
-            process=caller.process,
-            folder=caller.folder,
-            at=now,
-        )
-
-
-class AgentMatch(IntEnum):
-    """Tells whether a caller is the agent that registered a task."""
-
-    OTHER = 0
-    """Surely another, or nothing says that it is the same."""
-    POSSIBLE = 1
-    """Possibly the same: in the same folder, and no session is known."""
-    SAME = 2
-    """Surely the same."""
+    caller: Caller
+    at: datetime
+    asked: object = None
+    """The parts of a wait's request; None: it is a task's call."""
 
 
 class Registration(Value):
@@ -76,43 +50,44 @@ class Registration(Value):
 
 def match_agent(
     task: Task,
-    registrar: Registrar | None,
+    first: FirstCall | None,
     caller: Caller,
     now: datetime,
     *,
     shares_folder: bool,
     has_ended: bool,
-) -> AgentMatch:
-    """Return whether a caller is the agent that registered a task; a person never is.
+) -> bool | None:
+    """Tell whether a caller is the agent that registered a task; None: possibly. A person never is.
 
-    `registrar` is None if this daemon has not seen it. `shares_folder`: the task works in the
-    caller's folder. `has_ended`: the registrar's process has surely ended.
+    `first` is the call that did it; None if this daemon has not seen it. `shares_folder`: the task
+    works in the caller's folder. `has_ended`: the process of that call has surely ended.
     """
     if not _is_of_host(caller, task.registrar_host or task.host):
-        return AgentMatch.OTHER
+        return False
     known = {task.registrar_session, task.session_key} - {None}
     if caller.session_key is not None or known:
-        return AgentMatch.SAME if caller.session_key in known else AgentMatch.OTHER
-    if registrar is not None and is_same_agent(registrar, caller, now, has_ended=has_ended):
+        return caller.session_key in known
+    if first is not None and is_same_agent(first, caller, now, has_ended=has_ended):
         untouched = task.updated_at == task.created_at
-        return AgentMatch.SAME if untouched or not has_ended else AgentMatch.POSSIBLE
-    return AgentMatch.POSSIBLE if shares_folder else AgentMatch.OTHER
+        return True if untouched or not has_ended else None
+    return None if shares_folder else False
 
 
-def is_same_agent(registrar: Registrar, caller: Caller, now: datetime, *, has_ended: bool) -> bool:
-    """Tell whether a caller is the agent that made something.
+def is_same_agent(first: FirstCall, caller: Caller, now: datetime, *, has_ended: bool) -> bool:
+    """Tell whether a caller is the agent that made an earlier call.
 
     It has the same session; or the same process, if none is known. Or its process `has_ended` a
     moment ago, and one in the same folder calls once more.
     """
-    if not _is_of_host(caller, registrar.host):
+    before = first.caller
+    if not _is_of_host(caller, before.host):
         return False
-    if caller.session_key is not None or registrar.session_key is not None:
-        return caller.session_key == registrar.session_key
-    if registrar.process is not None and registrar.process == caller.process:
+    if caller.session_key is not None or before.session_key is not None:
+        return caller.session_key == before.session_key
+    if before.process is not None and before.process == caller.process:
         return True
-    is_near = caller.folder is not None and caller.folder == registrar.folder
-    return has_ended and is_near and now - registrar.at <= RETRY_WINDOW
+    is_near = caller.folder is not None and caller.folder == before.folder
+    return has_ended and is_near and now - first.at <= RETRY_WINDOW
 
 
 def _is_of_host(caller: Caller, host: str | None) -> bool:

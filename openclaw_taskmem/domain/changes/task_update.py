@@ -358,9 +358,9 @@ def apply_update(
         marked=marks - before.done,
         unmarked=before.done - marks,
         passed_over=marked - marks,
-        hint=_find_hint(
-            before, task, request, message_marks, counts=counts and not resting, moves=moves
-        ),
+        hint=_build_hint(before, task, request, message_marks, again=changes and not moves)
+        if counts and not resting
+        else None,
         was=before.status,
     )
     worked = Change()
@@ -529,28 +529,15 @@ def _describe_repeats(task: Task, times: int) -> str:
     )
 
 
-def _find_hint(
-    before: Task,
-    after: Task,
-    request: UpdateRequest,
-    marks: StepMarks,
-    *,
-    counts: bool,
-    moves: bool,
+def _build_hint(
+    before: Task, after: Task, request: UpdateRequest, marks: StepMarks, *, again: bool
 ) -> str | None:
-    """Return what the caller should know of the update; None: nothing.
+    """Say how to mark steps if the task is completed with open ones, or the message suggests it.
 
-    `counts`: it is for the run, or reopens the task. `moves`: it is a sign of life.
+    `again`: the message has been said too often to be a sign of life, which is all that counts.
     """
-    if not counts:
-        return None
-    if moves or not request.has_changes:
-        return _build_hint(before, after, request, marks)
-    return _describe_repeats(after, request.repeats + 1)
-
-
-def _build_hint(before: Task, after: Task, request: UpdateRequest, marks: StepMarks) -> str | None:
-    """Say how to mark steps if the task is completed with open ones, or the message suggests it."""
+    if again:
+        return _describe_repeats(after, request.repeats + 1)
     still_open = [step for step in range(len(after.plan)) if step not in after.done]
     if after.status is TaskStatus.COMPLETED and still_open:
         return (

@@ -114,20 +114,16 @@ class WaitFinding(Value):
 
 
 def assign_judges(
-    condition: Condition, judges: Sequence[Judge], advice: Sequence[str], late: Sequence[str] = ()
+    condition: Condition, judges: Sequence[Judge], late: Sequence[str] = ()
 ) -> tuple[UnderstoodSide, ...]:
     """Find the judge of each side of a condition.
 
     Raises:
-        ConditionUnclear: A side has no judge; the error names it and the forms, and gives `advice`.
         JudgeUnavailable: A side has no judge, but a plug-in that did not answer in time may still
         judge it; the error consists of the sentences in `late`.
     """
-    unread = find_unjudged(condition, judges)
-    if unread and late:
+    if find_unjudged(condition, judges):
         raise JudgeUnavailable(f"{' '.join(late)} Call again. Nothing was written.")
-    if unread:
-        raise build_sides_refusal(condition, unread, FORMS, " ".join(advice))
     deciders = _find_deciders(condition, judges)
     return tuple(
         UnderstoodSide(
@@ -176,20 +172,36 @@ def add_reader_note(
 
 
 def build_sides_refusal(
-    condition: Condition, unread: Sequence[int], forms: Sequence[str], advice: str = ""
+    condition: Condition,
+    unread: Sequence[int],
+    forms: Sequence[str],
+    advice: str = "",
+    scheme: str | None = None,
 ) -> ConditionUnclear:
     """Build the refusal of sides that have no judge, with a suggestion.
 
-    `forms` are those that are judged for the target; empty: none.
+    `forms` are those that are judged for the target; empty: none that was tried. `advice`: what the
+    judges say of the sides. `scheme`: of the target, if a plug-in brought it.
     """
     suggestion = _suggest_sides(condition, unread, forms)
-    named = name_sides(condition, unread)
-    write = f"Write each side as one of these forms: {', '.join(forms)}; join them by or / and."
-    example = f" For example: {suggestion}." if suggestion else ""
-    refusal = ConditionUnclear(
-        f"Nobody here can judge {named}. {write if forms else ''}{example} "
-        f"{advice} Nothing was written.".replace("  ", " ")
+    help_ = ""
+    if forms:
+        help_ = f"Write each side as one of these forms: {', '.join(forms)}; join them by or / and."
+    elif scheme is not None and not advice:
+        help_ = (
+            "No judge took any form that was tried, nor plain English. The plug-in that watches "
+            f"{scheme}: must bring a judge that says what it takes (its hook wait_judge); tell its "
+            "author, or wait for another target."
+        )
+    where = "" if scheme is None else f" of {scheme}: targets"
+    sentences = (
+        f"Nobody here can judge {name_sides(condition, unread)}{where}.",
+        help_,
+        f"For example: {suggestion}." if suggestion else "",
+        advice,
+        "Nothing was written.",
     )
+    refusal = ConditionUnclear(" ".join(filter(None, sentences)))
     refusal.details = {
         "sides": [condition.sides[i].words for i in unread],
         "forms": [*forms],
@@ -213,40 +225,6 @@ def _suggest_sides(condition: Condition, unread: Sequence[int], forms: Sequence[
     ]
     # What was refused is no way out.
     return "" if words == sides else " or ".join(words)
-
-
-def build_scheme_refusal(
-    condition: Condition,
-    unread: Sequence[int],
-    scheme: str,
-    forms: Sequence[str],
-    advice: str = "",
-) -> ConditionUnclear:
-    """Build the refusal of sides that have no judge, for a target of a plug-in's own scheme.
-
-    `forms` are those that a judge takes for such a target; empty: none that was tried. `advice`:
-    what the judges say of the sides; empty: nothing.
-    """
-    why = f"Nobody here can judge {name_sides(condition, unread)} of {scheme}: targets"
-    suggestion = _suggest_sides(condition, unread, forms)
-    if forms:
-        example = f" For example: {suggestion}." if suggestion else ""
-        why += f". Their judges take: {', '.join(forms)}; join them by or / and.{example}"
-    elif advice:
-        why += "."
-    else:
-        why += (
-            ": no judge took any form that was tried, nor plain English. The plug-in that watches "
-            f"{scheme}: must bring a judge that says what it takes (its hook wait_judge); tell its "
-            "author, or wait for another target."
-        )
-    refusal = ConditionUnclear(f"{why} {advice} Nothing was written.".replace("  ", " "))
-    refusal.details = {
-        "sides": [condition.sides[i].words for i in unread],
-        "forms": [*forms],
-        "suggestion": suggestion,
-    }
-    return refusal
 
 
 def suggest_form(words: str) -> str:

@@ -168,8 +168,6 @@ def _unwrap(name: str) -> Iterator[str]:
             yield inner
     cuts = (_BULLET.sub("", name, count=1), _STOP.sub("", name), name.strip(_STRAY).strip())
     yield from (each for each in cuts if each and each != name)
-    if name.endswith(")") and name.count("(") < name.count(")"):
-        yield name[:-1]
 
 
 def _cut_line(name: str) -> str:

@@ -8,7 +8,7 @@ mark. Source: docs/origins.md, "Narration".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Final
@@ -69,20 +69,13 @@ PROGRESS: Final = _DONE_WORDS | frozenset(
 _SENTENCE_CHARS: Final = 400
 """Characters of a sentence that are read."""
 
-_NUMBERS: Final = (
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
+
+def _number_words(first: int, words: str) -> Mapping[str, int]:
+    return {word: number for number, word in enumerate(words.split(), first)}
+
+
+_NUMBERS: Final = _number_words(
+    0, "zero one two three four five six seven eight nine ten eleven twelve"
 )
 _TROUBLE_WORDS: Final = frozenset(
     """
@@ -90,17 +83,8 @@ _TROUBLE_WORDS: Final = frozenset(
     interrupted disconnected killed unchanged used called planned
     """.split()  # noqa: SIM905
 )
-_ORDINALS: Final = (
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
+_ORDINALS: Final = _number_words(
+    1, "first second third fourth fifth sixth seventh eighth ninth tenth"
 )
 _N: Final = rf"(?:\d{{1,3}}|{'|'.join(_NUMBERS)})(?![\w(]|\.\d)"
 _SPAN: Final = rf"{_N}(?: ?(?:[-–]|to|through) ?{_N})?"
@@ -246,7 +230,7 @@ def _write_steps(found: re.Match[str], size: int) -> str:
     if found["ordinal"] == "final":
         steps = [size]
     elif found["ordinal"]:
-        steps = [_ORDINALS.index(found["ordinal"]) + 1]
+        steps = [_ORDINALS[found["ordinal"]]]
     elif found["list"]:
         for span in re.finditer(_SPAN, found["list"]):
             first, *last = [_read_number(n) for n in re.findall(_N, span[0])]
@@ -260,7 +244,7 @@ def _write_steps(found: re.Match[str], size: int) -> str:
 
 def _read_number(word: str) -> int:
     word = word.strip()
-    return int(word) if word.isdigit() else _NUMBERS.index(word)
+    return int(word) if word.isdigit() else _NUMBERS[word]
 
 
 def _read_steps(words: Sequence[str]) -> set[int]:

@@ -13,7 +13,6 @@ from openclaw_taskmem.domain.conditions.conditions import MAX_SIDES, parse_condi
 from openclaw_taskmem.domain.conditions.verdicts import (
     add_reader_note,
     assign_judges,
-    build_scheme_refusal,
     build_sides_refusal,
     suggest_form,
 )
@@ -242,7 +241,7 @@ def test_a_refusal_shows_the_forms_and_a_way_out():
 
 def refuse_of_scheme(words, forms, advice="Hm."):
     condition = parse_condition(words)
-    return build_scheme_refusal(condition, range(len(condition.sides)), "browser", forms, advice)
+    return build_sides_refusal(condition, range(len(condition.sides)), forms, advice, "browser")
 
 
 def test_a_scheme_without_a_judge_is_refused_without_other_words():
@@ -271,7 +270,7 @@ def test_a_judge_that_took_no_sample_is_not_denied():
 )
 def test_a_scheme_is_refused_with_the_forms_that_it_has(words, forms, suggested):
     refusal = refuse_of_scheme(words, forms)
-    assert f"Their judges take: {', '.join(forms)}; join" in str(refusal)
+    assert f"one of these forms: {', '.join(forms)}; join" in str(refusal)
     assert (refusal.details["forms"], refusal.details["suggestion"]) == (forms, suggested)
     assert ("For example" in str(refusal)) is bool(suggested)
     assert str(refusal).endswith("Hm. Nothing was written.")
@@ -302,32 +301,26 @@ class Decides:
 
 def test_each_side_is_told_by_whom_it_is_judged():
     condition = parse_condition("the page looks done, or fails")
-    told = assign_judges(condition, [Decides("rules", (1,)), Decides("host", (0,))], ())
+    told = assign_judges(condition, [Decides("rules", (1,)), Decides("host", (0,))])
     assert [(each.form, each.judged_by) for each in told] == [(None, "host"), ("fails", "rules")]
-    assert assign_judges(condition, [Decides("mine")], ())[0].judged_by == "mine"
+    assert assign_judges(condition, [Decides("mine")])[0].judged_by == "mine"
 
 
 def test_a_form_that_a_reader_judges_is_told_what_else_would():
     condition = parse_condition('"Done" appears, or the page looks done')
-    told = assign_judges(condition, [Decides("host")], ())
+    told = assign_judges(condition, [Decides("host")])
     status = ReaderStatus(readiness=Readiness.READY, detail="It is asked.")
     text, free = add_reader_note(told, "host", status, ["Install tesseract."])
     assert text.note == "It is asked. Install tesseract."
     assert free.note == "It is asked."
 
 
-def test_a_side_that_nobody_judges_refuses_the_wait():
-    condition = parse_condition("the page looks done, or fails")
-    with pytest.raises(ConditionUnclear, match=r"the page looks done.* Set a key\."):
-        assign_judges(condition, [Decides("rules", (1,))], ["Set a key."])
-
-
 def test_condition_with_a_late_judge_is_asked_again_not_reworded():
     condition = parse_condition("the page looks done, or fails")
     late = ["The plug-in x gave no answer within 2 s."]
     with pytest.raises(JudgeUnavailable, match=r"^The plug-in x .* 2 s\. Call again\."):
-        assign_judges(condition, [Decides("rules", (1,))], ["Set a key."], late)
-    assert assign_judges(condition, [Decides("mine")], (), late)
+        assign_judges(condition, [Decides("rules", (1,))], late)
+    assert assign_judges(condition, [Decides("mine")], late)
 
 
 def test_the_page_prints_every_word_of_the_grammar():

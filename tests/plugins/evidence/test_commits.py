@@ -183,20 +183,6 @@ async def test_listing_repositories_takes_its_part_of_the_time(repository, monke
     assert looked == ((str(repository),), False)
 
 
-async def test_the_repositories_of_one_check_are_listed_once(repository, monkeypatch):
-    name, listed, verifier = commit(repository), [], CommitVerifier()
-    look_for = commits._list_repositories
-    monkeypatch.setattr(
-        commits, "_list_repositories", lambda *given: listed.append(1) or look_for(*given)
-    )
-    claim = claim_of(name, repository)
-    claims = [claim.model_copy(update={"subject": each}) for each in (name, INVENTED, "main")]
-    assert [(await verifier.verify(each)).size is None for each in claims] == [False, True, False]
-    assert len(listed) == 1
-    await verifier.verify(claim.model_copy(update={"claimed_at": LATER}))
-    assert len(listed) == 2
-
-
 @pytest.mark.parametrize("name", ["", "--all", ":/fix", "HEAD:a.txt", "a b", "a\nb", "x" * 251])
 async def test_what_no_commit_can_be_called_is_not_asked(repository, monkeypatch, name):
     monkeypatch.setattr(commits, "_ask_git", lambda *given, **named: pytest.fail("asked"))

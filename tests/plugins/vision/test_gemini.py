@@ -200,9 +200,9 @@ async def test_certificates_that_are_not_there_are_named(server, monkeypatch):
 async def test_a_proxy_for_https_is_used_beside_one_that_cannot_be(server, monkeypatch):
     monkeypatch.setenv("ALL_PROXY", "socks5h://127.0.0.1:1")
     monkeypatch.setenv("HTTPS_PROXY", server.environ["GOOGLE_GEMINI_BASE_URL"])
-    far = {**server.environ, "GOOGLE_GEMINI_BASE_URL": "http://gemini.invalid"}
+    far = {**server.environ, "GOOGLE_GEMINI_BASE_URL": "https://gemini.invalid"}
     error = await failure(Gemini(far))
-    assert "404" in str(error)  # of the server that plays the proxy
+    assert "ProxyError" in str(error)  # the server that plays the proxy opens no tunnel
 
 
 # --- giving up ----------------------------------------------------------------
