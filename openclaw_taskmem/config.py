@@ -18,12 +18,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
-from openclaw_taskmem.domain.policies import (
-    KeepPolicy,
-    OutboxPolicy,
-    RunPolicy,
-    StuckPolicy,
-)
+from openclaw_taskmem.domain.policies import KeepPolicy, OutboxPolicy, RunPolicy, StuckPolicy
 from openclaw_taskmem.domain.text.texts import MIB
 from openclaw_taskmem.domain.wakes.notices import Notify
 from openclaw_taskmem.home import Home, HomeRefused, find_home

@@ -14,14 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from figures import Figure, amount, millis, ratio, sample_in_turns
-from homes import (
-    COMMAND,
-    build_environment,
-    fill_home,
-    find_disk,
-    make_home,
-    serve_home,
-)
+from homes import COMMAND, build_environment, fill_home, find_disk, make_home, serve_home
 from machine import measure_cpu_seconds
 from peers.in_process import PLAN
 from peers.installing import BEADS, InProcess, install_modules, install_servers

@@ -18,9 +18,7 @@ from pydantic import (
     ValidationError,
 )
 
-from openclaw_taskmem.domain.callers import (
-    find_key_fault,
-)
+from openclaw_taskmem.domain.callers import find_key_fault
 from openclaw_taskmem.domain.changes.continuation import Origin, Turn
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
@@ -29,10 +27,7 @@ from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.turns import ReportContext
 from openclaw_taskmem.tools import catalog
-from taskmem_hookspecs import (
-    FileChange,
-    InvalidArguments,
-)
+from taskmem_hookspecs import FileChange, InvalidArguments
 from taskmem_hookspecs.packet import ConversationMessage
 
 _LABEL_CHARS: Final = 200

@@ -10,9 +10,7 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final
 
-from pydantic import (
-    JsonValue,
-)
+from pydantic import JsonValue
 
 from openclaw_taskmem.daemon.gateway_events import (
     AwaitedEnded,
@@ -44,13 +42,7 @@ from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import gateway_reports
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.turns import EventCursor, ReportContext, read_cursor
-from taskmem_hookspecs import (
-    Owner,
-    StoreBusy,
-    StoreFull,
-    StoreUnavailable,
-    TaskmemError,
-)
+from taskmem_hookspecs import Owner, StoreBusy, StoreFull, StoreUnavailable, TaskmemError
 from taskmem_hookspecs.errors import Conflict
 
 log = logging.getLogger(__name__)

@@ -14,15 +14,7 @@ from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.runs import find_claimable
 from openclaw_taskmem.plugin_host.plugin_host import Judges
-from taskmem_hookspecs import (
-    Clock,
-    Condition,
-    Frame,
-    Met,
-    Ruling,
-    Target,
-    Task,
-)
+from taskmem_hookspecs import Clock, Condition, Frame, Met, Ruling, Target, Task
 
 ALONE_SECONDS: Final = 60.0
 """Maximum interval between two reads of a queue without a signal."""

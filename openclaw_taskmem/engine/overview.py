@@ -11,12 +11,7 @@ from typing import Final
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.changes.handoff import find_review_note
 from openclaw_taskmem.domain.effects.checkpoints import PastCall, parse_history
-from openclaw_taskmem.domain.reader_budget import (
-    WAITS_BOOKMARK,
-    ReaderUsage,
-    load_waits,
-    sum_usage,
-)
+from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK, ReaderUsage, load_waits, sum_usage
 from openclaw_taskmem.domain.runs.current_run import OPEN_STATES, WAITING_STATES
 from openclaw_taskmem.domain.tasks.lifecycle import OPEN_STATUSES
 from openclaw_taskmem.domain.tasks.proofs import Proof, list_proofs

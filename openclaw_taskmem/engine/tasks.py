@@ -30,11 +30,7 @@ from openclaw_taskmem.domain.changes.registrations import (
     match_agent,
 )
 from openclaw_taskmem.domain.changes.rights import Act
-from openclaw_taskmem.domain.changes.task_update import (
-    UpdateRequest,
-    UpdateResult,
-    apply_update,
-)
+from openclaw_taskmem.domain.changes.task_update import UpdateRequest, UpdateResult, apply_update
 from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.domain.runs.machine import RunTransition
 from openclaw_taskmem.domain.tasks import ledger as ledger_lines
@@ -48,11 +44,7 @@ from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.engine import evidence, ledger, run_handoff
 from openclaw_taskmem.engine.context import MOST_TRIES, Context, Decision
 from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
-from openclaw_taskmem.engine.run_guards import (
-    begin_caller_run,
-    guard_reopen,
-    guard_task,
-)
+from openclaw_taskmem.engine.run_guards import begin_caller_run, guard_reopen, guard_task
 from openclaw_taskmem.engine.turns import find_covering_task
 from taskmem_hookspecs import (
     Change,

@@ -6,11 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide
-from taskmem_hookspecs import (
-    Condition,
-    Target,
-    Value,
-)
+from taskmem_hookspecs import Condition, Target, Value
 from taskmem_hookspecs.errors import NoProvider
 
 

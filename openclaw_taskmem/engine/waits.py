@@ -16,11 +16,7 @@ from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine.context import Context, Decision
-from openclaw_taskmem.engine.run_guards import (
-    fill_in_home,
-    find_holder,
-    guard_task,
-)
+from openclaw_taskmem.engine.run_guards import fill_in_home, find_holder, guard_task
 from openclaw_taskmem.engine.wait_watcher import TargetPreview
 from taskmem_hookspecs import (
     Change,

@@ -38,11 +38,7 @@ from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.lookup import guard_home
 from openclaw_taskmem.engine.overview import list_lines, read_overview, read_standing, search_lines
 from openclaw_taskmem.engine.recall import list_activity
-from openclaw_taskmem.engine.run_history import (
-    HistoryPosition,
-    count_calls,
-    read_history_page,
-)
+from openclaw_taskmem.engine.run_history import HistoryPosition, count_calls, read_history_page
 from openclaw_taskmem.pages import made_files
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (

@@ -34,11 +34,7 @@ from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.runs import list_awaited
 from openclaw_taskmem.engine.tasks import QueryAnswer
 from openclaw_taskmem.tools import forms, runs
-from openclaw_taskmem.tools.tool import (
-    Answer,
-    RunlessAnswer,
-    Tool,
-)
+from openclaw_taskmem.tools.tool import Answer, RunlessAnswer, Tool
 from taskmem_hookspecs import InvalidArguments, Message, Run, Task, TaskStatus
 from taskmem_hookspecs.errors import TaskmemError
 from taskmem_hookspecs.words import find_patterns

@@ -14,15 +14,7 @@ from datetime import datetime, timedelta
 from itertools import chain, islice
 from typing import Final
 
-from taskmem_hookspecs import (
-    Clock,
-    Message,
-    Recollection,
-    Task,
-    TaskHistory,
-    TextPlace,
-    TextQuery,
-)
+from taskmem_hookspecs import Clock, Message, Recollection, Task, TaskHistory, TextPlace, TextQuery
 from taskmem_hookspecs.match_confidence import ConfidenceModel, rank_by_strength
 from taskmem_hookspecs.words import (
     MOST_WORDS,

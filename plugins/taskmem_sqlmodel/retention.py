@@ -10,15 +10,7 @@ import sqlalchemy as sa
 
 from taskmem_hookspecs import DroppedRows, RunState, StoreSize, TaskStatus, WaitStatus, WakeState
 from taskmem_sqlmodel.database import Database
-from taskmem_sqlmodel.reading import (
-    CHECKPOINTS,
-    EVENTS,
-    RUNS,
-    TASKS,
-    WAITS,
-    WAKES,
-    is_of_home,
-)
+from taskmem_sqlmodel.reading import CHECKPOINTS, EVENTS, RUNS, TASKS, WAITS, WAKES, is_of_home
 from taskmem_sqlmodel.tables import Base, CodePointText, InstantText
 
 _MOST_BATCH_ROWS: Final = 500

@@ -29,12 +29,7 @@ from taskmem_hookspecs.conditions import (
     quote,
     write_number,
 )
-from taskmem_hookspecs.matching import (
-    BadPattern,
-    Pattern,
-    compile_regex,
-    find_number,
-)
+from taskmem_hookspecs.matching import BadPattern, Pattern, compile_regex, find_number
 from taskmem_vision.ocr import OcrEngine, OcrPage, join_pages
 from taskmem_vision.pictures import (
     JUDGEMENT_GAP,

@@ -12,11 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from taskmem_hookspecs.errors import (
-    TaskmemError,
-    WakeRefused,
-    WakeUndelivered,
-)
+from taskmem_hookspecs.errors import TaskmemError, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.hosts import (
     AgentHost,
     Card,

@@ -22,16 +22,7 @@ from openclaw_taskmem.domain.tasks.required_artifacts import (
     list_required_artifacts,
 )
 from openclaw_taskmem.domain.wakes import outbox
-from taskmem_hookspecs import (
-    Author,
-    Change,
-    MessageType,
-    PlanRevision,
-    Run,
-    Task,
-    TaskFacts,
-    Value,
-)
+from taskmem_hookspecs import Author, Change, MessageType, PlanRevision, Run, Task, TaskFacts, Value
 from taskmem_hookspecs.errors import InvalidArguments
 
 

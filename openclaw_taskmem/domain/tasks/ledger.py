@@ -17,11 +17,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.text.texts import (
-    clip_start,
-    format_iso_millis,
-    to_plain_line,
-)
+from openclaw_taskmem.domain.text.texts import clip_start, format_iso_millis, to_plain_line
 from taskmem_hookspecs import (
     Claim,
     FileChange,

@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from taskmem_hookspecs import (
-    Value,
-)
+from taskmem_hookspecs import Value
 
 _TOKEN: Final = re.compile(r"[^\s\"'`«»“”„‘’<>|*?()\[\]{},;!=，。；、！？：（）「」『』【】…]+")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

@@ -17,14 +17,7 @@ from openclaw_taskmem.domain.text.texts import (
     format_size,
     to_plain_line,
 )
-from taskmem_hookspecs import (
-    Artifact,
-    FileChange,
-    LedgerEntry,
-    LedgerVerdict,
-    Value,
-    Verdict,
-)
+from taskmem_hookspecs import Artifact, FileChange, LedgerEntry, LedgerVerdict, Value, Verdict
 from taskmem_hookspecs.model import Instant
 
 MOST_NAMED_PROOFS: Final = 3

@@ -20,14 +20,8 @@ from openclaw_taskmem.domain.tasks.artifact_names import (
     strip_wrapping,
 )
 from openclaw_taskmem.domain.tasks.path_mentions import list_path_ends
-from openclaw_taskmem.domain.text.texts import (
-    quote_line,
-    to_plain_line,
-)
-from taskmem_hookspecs import (
-    Claim,
-    Task,
-)
+from openclaw_taskmem.domain.text.texts import quote_line, to_plain_line
+from taskmem_hookspecs import Claim, Task
 
 MOST_ARTIFACTS: Final = 200
 """Most artifacts that are checked for one task; more are refused."""

@@ -11,12 +11,7 @@ from typing import Final
 
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.tasks.plan import compute_progress
-from openclaw_taskmem.domain.text.texts import (
-    clip,
-    format_count,
-    quote_line,
-    to_plain_line,
-)
+from openclaw_taskmem.domain.text.texts import clip, format_count, quote_line, to_plain_line
 from openclaw_taskmem.domain.wakes.notices import NAME_BYTES, capitalize_first
 from taskmem_hookspecs import (
     Card,

@@ -25,11 +25,7 @@ from openclaw_taskmem.domain.tasks.proofs import (
     describe_checks,
     summarize_proofs,
 )
-from openclaw_taskmem.domain.text.texts import (
-    clip,
-    clip_step,
-    to_plain_line,
-)
+from openclaw_taskmem.domain.text.texts import clip, clip_step, to_plain_line
 from openclaw_taskmem.domain.views.user_actions import UserAction, describe_effect, list_actions
 from taskmem_hookspecs import (
     DoctorState,

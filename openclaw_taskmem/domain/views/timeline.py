@@ -22,16 +22,7 @@ from openclaw_taskmem.domain.text.texts import (
     format_step_numbers,
     to_one_line,
 )
-from taskmem_hookspecs import (
-    Event,
-    Message,
-    MessageType,
-    Role,
-    RunState,
-    Task,
-    Value,
-    WaitStatus,
-)
+from taskmem_hookspecs import Event, Message, MessageType, Role, RunState, Task, Value, WaitStatus
 from taskmem_hookspecs.model import Instant
 
 Data = Mapping[str, Any]

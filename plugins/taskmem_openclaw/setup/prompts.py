@@ -18,12 +18,7 @@ from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.json_values import find_value
 from taskmem_openclaw.setup import openclaw, package_files, plan
 from taskmem_openclaw.setup import openclaw as apply
-from taskmem_openclaw.setup.config_edits import (
-    ConfigChange,
-    Document,
-    apply_changes,
-    is_same_json,
-)
+from taskmem_openclaw.setup.config_edits import ConfigChange, Document, apply_changes, is_same_json
 from taskmem_openclaw.setup.openclaw import SetupPlan, SetupRecord
 from taskmem_program import OWN_PROGRAM
 from taskmem_setup import NotOurs, describe_data, find_home

@@ -132,12 +132,7 @@ def exclude(kind: str | None, what: tuple[str, ...], *, remove: bool) -> None:
 def forget(what: tuple[str, ...]) -> None:
     """Remove what was recorded in the last WHAT, such as "last 10 minutes", or all."""
     from taskmem_hookspecs import TaskmemError
-    from taskmem_recorder.state import (
-        StateUnreadable,
-        load_state,
-        lock_state,
-        save_state,
-    )
+    from taskmem_recorder.state import StateUnreadable, load_state, lock_state, save_state
     from taskmem_recorder.store import make_store
 
     _get_command_line().require_person()

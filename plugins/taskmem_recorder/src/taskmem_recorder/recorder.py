@@ -22,11 +22,7 @@ from taskmem_recorder.machine import (
     read_facts,
     read_most_load,
 )
-from taskmem_recorder.reports import (
-    RecorderReport,
-    describe_activity,
-    save_report,
-)
+from taskmem_recorder.reports import RecorderReport, describe_activity, save_report
 from taskmem_recorder.screen import RecordedScreen, ScreenPicture
 from taskmem_recorder.state import RecordingState, StateUnreadable, load_state, lock_state
 from taskmem_recorder.store import Moment, RecordingStore

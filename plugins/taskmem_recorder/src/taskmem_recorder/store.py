@@ -16,11 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from taskmem_recorder.database import (
-    RecordingDatabase,
-    clear_strips,
-    make_private_folder,
-)
+from taskmem_recorder.database import RecordingDatabase, clear_strips, make_private_folder
 from taskmem_recorder.state import FOLDER
 
 SEGMENT_GAP: Final = timedelta(minutes=2)
