@@ -201,7 +201,9 @@ class NumberForm(Value):
     value: Finite
 
     def __str__(self) -> str:
-        return f"{_write_name(self.number)} {self.op} {write_number(self.value)}"
+        plain = re.fullmatch(r"[A-Za-z_][\w.-]*\w|[A-Za-z]", self.number)
+        name = self.number if plain and self.number.lower() not in EMPTY_WORDS else None
+        return f"{name or quote(self.number)} {self.op} {write_number(self.value)}"
 
 
 Form = (
@@ -247,12 +249,6 @@ def quote(text: str) -> str:
             return f"{opening}{text}{closing}"
     escaped = text.replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def _write_name(name: str) -> str:
-    """Return the name of a number as a condition writes it."""
-    plain = re.fullmatch(r"[A-Za-z_][\w.-]*\w|[A-Za-z]", name)
-    return name if plain and name.lower() not in EMPTY_WORDS else quote(name)
 
 
 def write_number(number: float) -> str:

@@ -16,6 +16,7 @@ from openclaw_taskmem.domain.tasks.path_mentions import find_names, split_words
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.folder_listings import FolderLook, read_stamps
 from taskmem_hookspecs import Change, FileChange, LedgerEntry, Run, TaskFacts, Value, WorkFolder
+from taskmem_hookspecs.paths import is_within_any
 
 # ruff: noqa: PTH111, PTH112, PTH117, PTH118 - paths are text, as others gave them
 
@@ -181,7 +182,7 @@ def may_look(context: Context, run: Run | None, path: str, folder: str | None = 
     real = os.path.realpath(path)
     own = (run.agent.folder if run else None, folder if folder != "/" else None)
     roots = (*context.policies.artifact_roots, *filter(None, own))
-    return any(_is_inside(real, os.path.realpath(root)) for root in roots)
+    return is_within_any(real, roots)
 
 
 def _is_inside(path: str, folder: str) -> bool:

@@ -280,7 +280,8 @@ async def _open_answer(
             answer = await client.send(_build_request(client, url, address), stream=True)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             why = _describe_failure(error)
-            refusals += _is_refused(error) and not (is_public(address) and getproxies())
+            says_no = any(isinstance(c, ConnectionRefusedError) for c in _list_causes(error))
+            refusals += says_no and not (is_public(address) and getproxies())
             continue
         except httpx.TimeoutException as error:
             raise TimeoutError from error
@@ -313,11 +314,6 @@ def _describe_failure(error: BaseException) -> str:
         if isinstance(cause, ssl.SSLError):
             return "it speaks no TLS that we know"
     return "nobody answers"
-
-
-def _is_refused(error: BaseException) -> bool:
-    """Tell whether the address itself said that nobody listens there."""
-    return any(isinstance(cause, ConnectionRefusedError) for cause in _list_causes(error))
 
 
 def _list_causes(error: BaseException) -> Iterator[BaseException]:

@@ -83,12 +83,12 @@ def write_objects(tool: str, arguments: Arguments) -> Arguments:
     return written
 
 
-MANNERS: dict[str, Manner] = {
-    "plain": lambda _, arguments: arguments,
-    "floats": write_floats,
-    "nulls": write_nulls,
-    "objects": write_objects,
-}
+def write_oddly(tool: str, arguments: Arguments) -> Arguments:
+    """Write floats, nulls and objects, all in one call."""
+    return write_objects(tool, write_nulls(tool, write_floats(tool, arguments)))
+
+
+MANNERS: dict[str, Manner] = {"plain": lambda _, arguments: arguments, "odd": write_oddly}
 
 
 @dataclass

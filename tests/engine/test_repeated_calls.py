@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.registrations import RETRY_WINDOW
+from openclaw_taskmem.engine.wait_watcher import TargetPreview
 from taskmem_hookspecs import TaskStore
 from tests.support.sessions import MAIN, Session
 from tests.support.world import World
@@ -194,6 +196,22 @@ def test_an_equal_wait_of_another_agent_is_another(world: World, processes: Proc
     lost = world.call("smart_wait", relay("3:3"), **WAIT)["wait_id"]
     processes.ended.add("3:3")
     assert world.call("smart_wait", relay("4:4"), **WAIT)["wait_id"] == lost
+
+
+def test_two_equal_calls_at_once_make_one_wait(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def preview(*given: Any) -> TargetPreview:
+        if not made:
+            made.append("")
+            made[0] = world.call("smart_wait", relay(), **WAIT)["wait_id"]
+        return preview_target(*given)
+
+    preview_target = world.context.wait_watcher.preview_target
+    monkeypatch.setattr(world.context.wait_watcher, "preview_target", preview)
+    assert world.call("smart_wait", relay(), **WAIT)["wait_id"] == made[0]
 
 
 def test_another_agents_equal_wait_hides_none(world: World) -> None:

@@ -437,8 +437,10 @@ def test_no_text_takes_more_than_linear_time(tool: str, name: str, text: str) ->
 
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize("sign", ["</invoke>", "</invoke>\n"])
-def test_markup_is_cut_in_linear_time(sign: str) -> None:
-    assert arguments._cut_markup("message", "Built." + sign * 100_000, []) == "Built."
+def test_markup_is_cut_in_linear_time_and_told(sign: str) -> None:
+    notes: list[str] = []
+    assert arguments._cut_markup("message", "Built." + sign * 100_000, notes) == "Built."
+    assert 'message without "</invoke>' in notes[0]
 
 
 def test_a_step_named_again_costs_no_look_at_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:

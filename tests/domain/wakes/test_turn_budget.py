@@ -20,6 +20,7 @@ from openclaw_taskmem.domain.wakes.turn_budget import (
 )
 from taskmem_hookspecs import Wake, WakeCause, WakeState
 from taskmem_hookspecs.testing import DAWN, a_wake
+from tests.support.long_tests import choose_count
 
 POLICY = OutboxPolicy()
 KINDS = {"run": "run:run_{}:1", "wait": "wait:wait_{}:1", "answer": f"{ANSWER}wake_{{}}"}
@@ -43,11 +44,11 @@ def make_due(number: int, kind: str, at: datetime) -> Wake:
 REQUESTS = st.lists(
     st.tuples(st.sampled_from([0.0, 1.0, 9.0, 40.0, 300.0]), st.sampled_from([*KINDS])),
     min_size=30,
-    max_size=250,
+    max_size=120,
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=choose_count("TASKMEM_TURNS", 25, 500), deadline=None)
 @given(asked=REQUESTS)
 def test_no_task_begins_more_turns_than_the_budget(asked: list[tuple[float, str]]) -> None:
     """Play a session whose tasks ask for turns; what has room is sent at once."""

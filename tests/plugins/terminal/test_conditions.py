@@ -6,7 +6,7 @@ from tests.plugins.terminal.generated import score_generated
 from tests.plugins.terminal.replay import entries, score, situations
 from tests.support.long_tests import choose_count
 
-SITUATIONS = choose_count("TASKMEM_SITUATIONS", 12, 100)
+SITUATIONS = choose_count("TASKMEM_SITUATIONS", 6, 100)
 """Of a hundred generated ones, so many are judged."""
 
 
