@@ -105,7 +105,7 @@ _PAIRS: Final = (
 _STRAY: Final = "\"'`“”„‘’«»"
 _BULLET: Final = re.compile(r"(?:[-*+•]|[0-9]{1,3}[.)]|\[[ xX✓]\])\s+")
 _LINK: Final = re.compile(r"!?\[[^\]]*\]\(\s*(?P<target>\S.*?)(?:\s+[\"'(][^\"')]*[\"')])?\s*\)")
-_STOP: Final = re.compile(r"(?<=[^\s.,;:!?…/])[.,;:!?…。、，；：]+$")
+_STOP: Final = re.compile(r"(?<=[^\s.,;:!?…/])[\s.,;:!?…。、，；：]*[.,;:!?…。、，；：]$")
 _TAG: Final = re.compile(r"<(?P<tag>\w+)[^<>]*>(?P<name>[^<>]+)</(?P=tag)>")
 _LABEL: Final = re.compile(
     r"[A-Za-z][\w -]{0,24}:\s+"
