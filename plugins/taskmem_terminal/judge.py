@@ -97,6 +97,8 @@ class _View:
         """The visible text, including typed lines and output from before the wait."""
         self.visible = ""
         """The visible text; typed lines are empty."""
+        self.first_screen = ""
+        """What was visible when the wait began."""
         self.look_again_seconds: float | None = None
 
     @property
@@ -129,6 +131,7 @@ class _ViewBuilder:
         self._printed = ("", "")
         """The last two texts that were not empty."""
         self._changed_at: datetime | None = None
+        self._first_screen: str | None = None
 
     def build_view(self, frame: Frame) -> _View:
         """Return the view of the next frame."""
@@ -152,6 +155,9 @@ class _ViewBuilder:
                 view.look_again(_STILL_SECONDS)
         view.tail = _remove_typed(tail, typed)
         view.visible = view.tail if frame.screen is None else remove_typed_lines(view.screen)
+        if self._first_screen is None:
+            self._first_screen = view.screen
+        view.first_screen = self._first_screen
         self._printed = (self._printed[1], text) if text else self._printed
         if tail and tail not in text:
             self._add_rows(view)
@@ -234,7 +240,7 @@ _PASSWORD: Final = re.compile(
     re.IGNORECASE,
 )
 _YES_NO: Final = re.compile(
-    r"(?:\by(?:es)?\]? ?(?:/|\||or) ?\[?n(?:o)?\b|\[y\]es\b|[(\[]y(?:es)?[)\]])"
+    r"(?:\by(?:es)?\]? ?(?:/|\||or) ?\[?n(?:o)?\b|\[y\]es\b|[(\[]y(?:es|n)?[)\]])"
     r"(?:\W*|[^\n]{0,80}[\])?:›>] ?)$",
     re.IGNORECASE,
 )
@@ -244,6 +250,13 @@ _QUESTION: Final = re.compile(
     r"|--more--|\(END\)$|press (?:any key|enter|return)\b[^\n]{0,60}$",
     re.IGNORECASE,
 )
+_SHELL_QUESTION: Final = re.compile(r"[?:] ?(?:\([^()\n]{0,80}\)|\[[^\[\]\n]{0,80}\])?:?$|^read>$")
+"""What a question ends with that a shell reads by its editor; `read>` is fish's own."""
+_SECOND_PROMPT: Final = re.compile(
+    r"(?:(?:always|array|bquote|brace|case|cmdand|cmdor|cmdsubst|cursh|do|dquote|elif|else|for"
+    r"|foreach|function|heredoc|if|math|pipe|quote|repeat|select|subsh|then|until|while) ?)*>"
+)
+"""What bash and zsh show for the further lines of one command: PS2."""
 _MENU: Final = re.compile(r"\s{0,8}(?:[?◆◈]|\[\?\]) +\S")
 _OPTION: Final = re.compile(r"\s*(?:[❯›>»●○◉◯◻◼■□✔✓*│└─-]|\(.\)|\[.\]|\d+[.)])|\s{2,}\S|\s*$")
 _ANY_BUTTON: Final = r"<\s?(?:ok|yes|no|cancel|continue|back|help)\s?>"
@@ -266,12 +279,19 @@ class _PromptDetector:
         """
         self._from_start = from_start
         self._ran = False
+        self._worked = False
+        """True once a program was seen that did not read."""
+        self._stood: str | None = None
+        """What stood before the cursor when the wait began; empty: unknown."""
 
     def is_back(self, view: _View) -> bool:
         """Return whether the cursor is at a prompt and something ran before."""
         frame = view.frame
         reads = frame.reads_input
         cursor = view.cursor.rstrip()
+        if self._stood is None:
+            self._stood = "" if frame.text else cursor
+        self._worked = self._worked or reads is False
         others = [
             line
             for line in (frame.tail or "").split("\n")
@@ -289,9 +309,12 @@ class _PromptDetector:
         if view.over or not cursor or not view.is_at_rest() or reads is False:
             return False
         if frame.prompt is False:
-            return bool(reads) and _is_prompt_again(cursor, others)
+            ran = self._worked or bool(others) or cursor != self._stood
+            return ran and _is_prompt_again(cursor, others + view.screen.split("\n"))
         bare = _is_shell_prompt(cursor)
         if frame.prompt:
+            if _is_shell_asking(view) or _continues_command(view):
+                return False
             typed = cursor in {line.rstrip() for line in frame.echoes}
             return self._ran and (bool(reads) or bare or not typed)
         if bare:
@@ -305,11 +328,39 @@ def _is_shell_prompt(line: str) -> bool:
     return _SHELL.fullmatch(line.rstrip()) is not None
 
 
+def _is_shell_asking(view: _View) -> bool:
+    """Return whether a shell that reads by its editor shows a question and not its prompt.
+
+    `rm *` in zsh and `read -P` in fish do. A prompt may end in a colon, too, but then commands
+    were typed at it.
+    """
+    line = view.cursor.rstrip()[-_LINE_END:]
+    if _YES_NO.search(line):
+        return True
+    known = f"{view.first_screen}\n{view.screen}\n{view.tail}".split("\n")
+    return _SHELL_QUESTION.search(line) is not None and not _was_typed_at(line, known)
+
+
+def _continues_command(view: _View) -> bool:
+    """Return whether a shell shows its second prompt, for the rest of an unfinished command.
+
+    Then the last line above that does not begin alike is typed.
+    """
+    cursor = view.cursor.strip()
+    if not _SECOND_PROMPT.fullmatch(cursor):
+        return False
+    lines = [line for line in view.screen.split("\n") if line.strip()]
+    above = next((line for line in reversed(lines) if not line.startswith(cursor)), "")
+    return bool(above) and (above in view.frame.echoes or not remove_typed_lines(above))
+
+
 def _is_asking(view: _View, what: Answer) -> bool:
     """Return whether the terminal waits for this kind of answer."""
     frame = view.frame
     reads = frame.reads_input
-    if view.over or frame.prompt or reads is False:
+    if view.over or reads is False:
+        return False
+    if frame.prompt and not (reads and _is_shell_asking(view)):
         return False
     if reads is None and _is_shell_prompt(view.cursor):
         return False
@@ -399,8 +450,13 @@ def _is_prompt_again(cursor: str, others: list[str]) -> bool:
     """Return whether an earlier line has the same prompt with typed text after it."""
     if not cursor.endswith((*">#$%❯)", "]:")):
         return False
-    prompt = f"{_mask_digits(cursor)} "
-    return any(_mask_digits(other).startswith(prompt) for other in others)
+    return _was_typed_at(cursor, others)
+
+
+def _was_typed_at(prompt: str, lines: list[str]) -> bool:
+    """Return whether one of the lines has more text after the prompt."""
+    prompt = f"{_mask_digits(prompt)} "
+    return any(_mask_digits(line).startswith(prompt) for line in lines)
 
 
 def _mask_digits(line: str) -> str:

@@ -37,6 +37,8 @@ _NO_TIME_LIMIT: Final = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF, 0)
 """Arguments by which `poll` (as -1) and `ppoll` wait for ever; `poll` with 0 does not sleep."""
 _UNCLEAR_SLEEPS: Final = ("poll", "select", "woken", "tty", "ring", "sigtimedwait", "sigsuspend")
 """Parts of the names of kernel functions in which a process may wait for its terminal."""
+_EDITING_SHELLS: Final = frozenset({"bash", "zsh"})
+"""Shells that edit their command lines, but not the answers to their builtin `read`."""
 _REST: Final = timedelta(seconds=0.25)
 """Time without output after which a terminal is looked up."""
 _LONGEST_VALIDITY: Final = timedelta(seconds=30)
@@ -53,7 +55,7 @@ class TerminalInput(NamedTuple):
     is_read: bool | None = None
     """True if a program is blocked in reading the terminal; False: all of them do other things."""
     is_shell: bool | None = None
-    """True if the program is an interactive shell."""
+    """True if the program is an interactive shell that asks nothing itself."""
     is_hidden: bool | None = None
     """True if the terminal is in line mode without echo."""
 
@@ -63,9 +65,20 @@ def read_hides_input(terminal: int) -> bool | None:
 
     None: unknown, because a program in character mode may show what it likes.
     """
+    return _is_hiding(_read_modes(terminal))
+
+
+def _read_modes(terminal: int) -> int | None:
+    """Return an open terminal's local modes (termios(3)); None: its last user has closed it."""
     try:
         modes: int = termios.tcgetattr(terminal)[3]
-    except termios.error:  # its last user has closed it
+    except termios.error:
+        return None
+    return modes
+
+
+def _is_hiding(modes: int | None) -> bool | None:
+    if modes is None:
         return None
     if modes & termios.ECHO:
         return False
@@ -108,7 +121,8 @@ def look_up_input(pid: int | None, parent: int | None) -> TerminalInput:
         return TerminalInput()
     if first.parent != parent or not first.terminal or first.group_in_front <= 0:
         return TerminalInput()
-    is_hidden = _look_up_echo(first.terminal)
+    modes = _look_up_modes(first.terminal)
+    is_hidden = _is_hiding(modes)
     try:
         leader = _Process.read_description(first.group_in_front)
         words = (_PROC / str(leader.pid) / "cmdline").read_text(errors="replace").split("\0")[:-1]
@@ -116,15 +130,19 @@ def look_up_input(pid: int | None, parent: int | None) -> TerminalInput:
         return TerminalInput(is_hidden=is_hidden)
     if leader.name in SHELL_CARRIERS or not words:
         return TerminalInput(is_hidden=is_hidden)
+    is_read = _is_read(leader)
+    # A shell that edits its command line is in character mode there; its builtin `read` is not.
+    edits = leader.name in _EDITING_SHELLS and "--noediting" not in words
+    asks = edits and is_read and modes is not None and bool(modes & termios.ICANON)
     return TerminalInput(
-        is_read=_is_read(leader),
-        is_shell=is_interactive_shell([leader.name, *words[1:]]),
+        is_read=is_read,
+        is_shell=not asks and is_interactive_shell([leader.name, *words[1:]]),
         is_hidden=is_hidden,
     )
 
 
-def _look_up_echo(device: int) -> bool | None:
-    """Return whether a terminal, named by its device number, is in line mode without echo."""
+def _look_up_modes(device: int) -> int | None:
+    """Return the local modes of a terminal that is named by its device number; None: unknown."""
     if os.major(device) not in _PSEUDOTERMINALS:
         return None
     number = (os.major(device) - _PSEUDOTERMINALS.start) * 256 + os.minor(device)
@@ -133,7 +151,7 @@ def _look_up_echo(device: int) -> bool | None:
     except OSError:
         return None
     try:
-        return read_hides_input(terminal) if os.fstat(terminal).st_rdev == device else None
+        return _read_modes(terminal) if os.fstat(terminal).st_rdev == device else None
     finally:
         os.close(terminal)
 

@@ -314,11 +314,25 @@ def test_a_shell_that_does_not_read_yet_shows_no_prompt():
 
 
 @pytest.mark.parametrize(("condition", "expected"), [("prompt returns", YES), ("exits", NO)])
-def test_a_program_that_reads_at_its_prompt_has_not_ended(condition, expected):
+@pytest.mark.parametrize("reads", [True, None])
+def test_a_program_that_reads_at_its_prompt_has_not_ended(condition, expected, reads):
     shown = ShownJudge(condition, "tmux:work")
     assert shown.shows("(Pdb) next\n", prompt=False).met is NO
-    assert shown.shows("ok\n(Pdb) ", prompt=False, reads_input=None).met is NO
-    assert shown.shows(prompt=False, reads_input=True).met is expected
+    assert shown.shows("ok\n(Pdb) ", prompt=False, reads_input=False).met is NO
+    assert shown.shows(prompt=False, reads_input=reads).met is expected
+
+
+@pytest.mark.parametrize("reads", [True, None])
+def test_a_prompt_of_a_program_may_have_been_used_before_the_wait(reads):
+    shown = ShownJudge("prompt returns", "tmux:work")
+    screen = "(Pdb) import time\n(Pdb) time.sleep(3)"
+    assert shown.shows(prompt=False, reads_input=reads, screen=screen).met is NO
+    screen += "\n(Pdb)"
+    known = {"prompt": False, "reads_input": reads, "screen": screen}
+    assert shown.shows("(Pdb) ", **known).met is YES
+    stands = ShownJudge("prompt returns", "tmux:work")
+    assert stands.shows(**known).met is NO
+    assert stands.shows("(Pdb) ", **known).met is NO
 
 
 def test_a_remote_prompt_is_known_by_the_line_typed_before_it():
@@ -416,6 +430,50 @@ def test_a_program_that_reads_asks_whatever_it_shows(text):
     assert is_met_by("asks for input", text, reads_input=True) is YES
     assert is_met_by("asks for input", text, reads_input=True, prompt=True) is NO
     assert is_met_by("asks for input", text, reads_input=True, still=0.2) is NO
+
+
+SHELL_QUESTIONS = {
+    "zsh: sure you want to delete all 3 files in /x [yn]? ": "asks yes or no",
+    "Really delete? (Y/n): ": "asks yes or no",
+    "Name: ": "asks for input",
+    "Port [80]: ": "asks for input",
+    "read> ": "asks for input",
+}
+
+
+@pytest.mark.parametrize("question", SHELL_QUESTIONS)
+def test_a_shell_that_asks_shows_no_prompt(question):
+    known = {"prompt": True, "reads_input": True}
+    for condition in ("prompt returns", "exits"):
+        shown = ShownJudge(condition, "tmux:work")
+        shown.shows("% ask\n", prompt=False, reads_input=False)
+        assert shown.shows(question, **known).met is NO
+    assert is_met_by(SHELL_QUESTIONS[question], question, **known) is YES
+
+
+def test_a_prompt_that_ends_like_a_question_was_typed_at():
+    known = {"prompt": True, "reads_input": True, "screen": "~: make\ncc\n~:"}
+    shown = ShownJudge("prompt returns", "tmux:work")
+    shown.shows("", prompt=False, reads_input=False, screen="~: make")
+    assert shown.shows("cc\n~: ", **known).met is YES
+    assert is_met_by("asks for input", "~: ", **known) is NO
+
+
+@pytest.mark.parametrize(
+    ("screen", "expected"),
+    [
+        ("me@host:~$ cat <<EOF\n>", NO),
+        ("$ for i in 1 2\nfor> echo\nfor>", NO),
+        ("> make\ncc\n>", YES),
+        ("cc\n> cd x\n>", YES),
+    ],
+)
+def test_a_shell_that_waits_for_more_of_a_command_shows_no_prompt(screen, expected):
+    shown = ShownJudge("prompt returns", "tmux:work")
+    shown.shows("", prompt=False, reads_input=False, screen=screen)
+    prompt = screen.rpartition("\n")[2]
+    known = {"prompt": True, "reads_input": True, "screen": screen}
+    assert shown.shows(f"\n{prompt} ", **known).met is expected
 
 
 @pytest.mark.parametrize("text", [*PASSWORDS, *YES_NO, *INPUTS])

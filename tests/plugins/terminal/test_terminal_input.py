@@ -68,6 +68,22 @@ def test_what_reads_the_terminal_is_looked_up(tmux, command):
 
 
 @linux_only
+@pytest.mark.parametrize("shell", [SHELL, f"{SHELL[:-2]}--noediting -i", "zsh -f -i"])
+def test_a_shell_that_asks_by_its_own_command_is_no_prompt(tmux, shell):
+    name = "zsh" if "zsh" in shell else "env"
+    if shutil.which(name) is None:
+        do_without(f"{name} is not installed: apt-get install {name}")
+    tmux("new-session", "-d", "-s", "work", shell)
+    until(lambda: look_up(tmux)[:2] == (READS, True), "its prompt")
+    tmux.type("work", "printf 'Name: '; read x")
+    tmux.wait_until_shown("work", "\nName:")
+    asks = "noediting" in shell  # nothing tells it from its prompt
+    until(lambda: look_up(tmux)[:2] == (READS, asks), "its question")
+    tmux.type("work", "me")
+    until(lambda: look_up(tmux)[:2] == (READS, True), "its prompt again")
+
+
+@linux_only
 def test_a_process_that_another_one_started_tells_nothing(tmux):
     tmux("new-session", "-d", "-s", "work", "cat")
     assert look_up_input(int(tmux.ask("work", "pane_pid")), os.getpid()) == TerminalInput()

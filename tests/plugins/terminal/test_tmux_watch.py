@@ -1,18 +1,46 @@
 import asyncio
+import contextlib
 import os
 import shutil
+import sys
 
 import pytest
 
-from taskmem_hookspecs import Target
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from taskmem_hookspecs import Met, Target
 from taskmem_terminal import tmux_panes
+from taskmem_terminal.judge import TerminalRuleJudge
 from taskmem_terminal.sensor import TerminalSensor
 from taskmem_terminal.tmux_panes import TmuxError, list_panes
 from taskmem_terminal.tmux_watch import Client, Tmux
 from tests.plugins.terminal.watched import alive, list_open_files, watch_terminal
-from tests.support.waiting import until
+from tests.support.required import do_without
+from tests.support.waiting import PATIENCE, until
 
+PYTHON = sys.executable
+REPLS = {
+    f"{PYTHON} -m pdb wait.py": "open('go').read()",
+    f"{PYTHON} -q": "open('go').read()",
+    "node": "fs.readFileSync('go')",
+    "gdb -q -nx": "shell cat go",
+    "perl -de 1": "print `cat go`",
+    "tclsh": "exec cat go",
+    "sqlite3": ".shell cat go",
+}
 ODD = "bash --norc -c 'exec -a $\"x\ty\nz\" sleep 60'"
+
+
+async def judge_pane(watcher, judge, expected):
+    """Judge each look until the verdict is as expected; return the last one."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while (found := await judge.rule(await watcher.look())).met is not expected:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(found.look_again_seconds):
+                        await watcher.watch.wait_for_change()
+    except TimeoutError:
+        raise AssertionError(f"{watcher.frame}") from None
+    return found
 
 
 def _read_file(path):
@@ -44,6 +72,22 @@ async def test_what_a_pane_prints_is_never_taken_for_what_tmux_says(tmux):
         await other.until_seen("REAL")
         assert "FORGED" not in other.seen
         assert "%output" not in other.frame.tail
+
+
+@pytest.mark.parametrize("program", REPLS)
+async def test_the_prompt_of_a_debugger_or_repl_returns(tmux, tmp_path, program):
+    if shutil.which(program.split()[0]) is None:
+        do_without(f"{program.split()[0]} is not installed")
+    os.mkfifo(tmp_path / "go")
+    (tmp_path / "wait.py").write_text("pass\n")
+    tmux("new-session", "-d", "-s", "work", "-c", str(tmp_path), program)
+    until(lambda: tmux.read_screen("work").rstrip()[-1:] in (*"%>)",), "its prompt")
+    tmux.type("work", REPLS[program])
+    async with watch_terminal("tmux:work") as watcher:
+        judge = TerminalRuleJudge(parse_condition("prompt returns"), "tmux:work")
+        assert (await judge.rule(await watcher.look())).met is Met.NO
+        (tmp_path / "go").write_text("")
+        await judge_pane(watcher, judge, Met.YES)
 
 
 async def test_answers_stay_with_their_questions(tmux):
