@@ -12,30 +12,37 @@ https://github.com/fluent/fluent-bit/issues/375 and https://github.com/rsyslog/r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2s
+from itertools import accumulate, pairwise, takewhile
 from typing import Final, NamedTuple, Protocol, Self
 
 from taskmem_terminal.frames import Stream, StreamPosition
 
 Inode = tuple[int, int]
 
-_PRINT_BYTES: Final = 64
+_FINGERPRINT_BYTES: Final = (64, 256, 4_096)
+"""Bytes before a place that are known again after a restart; of the first ones, 64."""
+_SEARCHED_BYTES: Final = 8 << 20
+"""Bytes of a file that are searched for them, those nearest to where they were."""
 TAIL_BYTES: Final = 16_384
 """Bytes before a place that are kept in memory, to find them again in a trimmed file."""
 _LINE_BYTES: Final = 4_096
 _CHUNK_BYTES: Final = 1 << 20
 _MOST_LINE_ENDS: Final = 200_000
-"""Line ends in a file at which its text is compared with what was shown before a restart."""
+"""Line ends at which those bytes are compared, the nearest."""
 _BLANKS: Final = b" \t\r\n\0"
 _NEAR_LINES: Final = 20
-"""Lines before a line of which a quarter must be alike for it to be the same line."""
-_FEW_LINES: Final = 4
-"""Fewer lines before a line tell nothing of it."""
+"""Lines before a line that are compared; a quarter must be equal."""
 _EDITED_LINES: Final = 50
 """Lines at the end of a file that may all have been edited."""
 MOST_OLDER_FILES: Final = 3
 """Older files that a place goes on with."""
+_ROTATION: Final = re.compile(r"[-._][-._0-9TZ]+|[-._](?:old|prev|previous|last)")
+"""Matches a number, a date or a word behind a rotated log's name, or before its suffix."""
+_BACKUP: Final = "~"
+"""Suffix by which editors rename a file before they write it anew."""
 
 
 class Content(Stream, Protocol):
@@ -57,6 +64,11 @@ class Content(Stream, Protocol):
         ...
 
     @property
+    def status_ns(self) -> int:
+        """When it was last written, renamed, linked or removed, in nanoseconds."""
+        ...
+
+    @property
     def size(self) -> int:
         """Its length; `end` is less where zeros stand behind the text."""
         ...
@@ -69,7 +81,7 @@ class SeenFile(NamedTuple):
     head: str
     """Digest of the first 64 bytes, or of those before `position.shown`."""
     last: str
-    """Digest of the last 64 bytes of whole lines; empty in places of version 0.1."""
+    """Digests of the last whole lines (`_FINGERPRINT_BYTES`); empty in places of version 0.1."""
     rest: int
     """Bytes of an unfinished line that were shown after those."""
     changed_ns: int
@@ -117,9 +129,15 @@ class SeenFile(NamedTuple):
         births = {self.born_ns, content.born_ns} - {0}
         return self.inode == content.inode and len(births) < 2  # noqa: PLR2004 - both, and unlike
 
+    def is_newer_than(self, content: Content) -> bool:
+        """Return whether another file is known to have been made before it."""
+        return 0 < content.born_ns < self.born_ns
+
 
 _DIGEST: Final = 16
 """Characters of a digest."""
+_DATE_DIGITS: Final = 4
+"""Digits of a number in a name that may be of a date."""
 
 Place = tuple[SeenFile, ...]
 """The file at the path comes last; before it older ones, the oldest first."""
@@ -144,7 +162,7 @@ def _hash(data: bytes) -> str:
 
 
 def _hash_head(content: Content, shown: int) -> str:
-    return _hash(content.read(0, min(_PRINT_BYTES, shown)))
+    return _hash(content.read(0, min(_FINGERPRINT_BYTES[0], shown)))
 
 
 def _count_unfinished(content: Content, shown: int) -> int:
@@ -155,25 +173,30 @@ def _count_unfinished(content: Content, shown: int) -> int:
 
 
 def _hash_last(content: Content, shown: int) -> str:
-    size = min(_PRINT_BYTES, shown)
-    return _hash(content.read(shown - size, size))
+    size = min(_FINGERPRINT_BYTES[-1], shown)
+    before = content.read(shown - size, size)
+    return "".join(_hash(before[-least:]) for least in _FINGERPRINT_BYTES)
 
 
 class Findings(NamedTuple):
     """The facts that `follow` decides on: the files of a log as they are now."""
 
+    log: str
+    """The log's name in its folder."""
     now: Content | None
     """The file at the path; None: there is none."""
     find: Callable[[Inode], Content | None]
     """Returns a file by its number: one that is still open, or has another name in the folder."""
-    has_name: Callable[[Content], bool]
-    """Tells whether a file has a name in the folder: it was rotated, not replaced."""
+    get_name: Callable[[Content], str]
+    """Returns the name of a file in the folder; empty: it has none."""
     list_later: Callable[[int], Sequence[Content]]
-    """Lists rotated files of the log that were written after an instant (ns), the oldest first."""
+    """Lists rotated files of the log that were written since an instant (ns), the oldest first."""
     was_away: bool
     """True if the path was without a file since the last look."""
     tail: bytes
     """The bytes before the place, at most `TAIL_BYTES`; empty: not known."""
+    sizes: Mapping[Inode, int]
+    """Sizes of files a moment before, where that was asked for (`Part.is_unsure`)."""
 
 
 class Part(NamedTuple):
@@ -183,6 +206,9 @@ class Part(NamedTuple):
     position: StreamPosition
     begin: int
     """Offset from which its text is new to the wait."""
+    is_unsure: bool = False
+    """True if it was written, yet is no longer: the system sets a file's time before its size. It
+    was written once more if a look a moment later finds the same size."""
 
     @property
     def is_read(self) -> bool:
@@ -216,31 +242,77 @@ def follow(place: Place, found: Findings) -> list[Part]:
     """Return the files to read on in, the oldest first; empty: there is no file to read."""
     *older, seen = place
     parts = [
-        _read_on(content, each, b"")
+        _read_on(content, each, found)
         for each in older
         if (content := _find_file(found, each)) is not None
     ]
     now, content = found.now, _find_file(found, seen)
     if content is not None:
-        parts.append(_read_on(content, seen, found.tail))
+        parts.append(_read_on(content, seen, found, found.tail))
     if now is None or seen.is_of(now):
         return parts
+    if content is not None and not now.end and found.get_name(content) == found.log + _BACKUP:
+        return parts  # an editor is about to write it
     inodes = {part.content.inode for part in parts} | {now.inode}
     # Its old writer may have gone on since, while others were written.
     written_ns = seen.changed_ns or (content.changed_ns if content is not None else 0)
     later = found.list_later(written_ns) if written_ns else ()
-    later = [each for each in later if each.inode not in inodes]
-    first, *others = (*later, now)
-    known = None
-    if content is not None and found.has_name(content):
-        pass  # it was rotated, and nothing of it is in those after it
-    elif first is now and found.was_away:
-        pass  # it was removed, and made anew
-    elif content is None:
-        known = _find_last_bytes(first, seen)
+    chain = [
+        *(each for each in later if each.inode not in inodes and not seen.is_newer_than(each)),
+        now,
+    ]
+    if content is not None:
+        known = _find_old_text(content, chain[0], found)
+    elif chain[0] is now and found.was_away:
+        known = None  # it was removed, and made anew
     else:
-        known = _find_end_of(content, first)
-    return [*parts, _begin(first, known), *map(_begin, others)]
+        known = _find_last_bytes(chain[0], seen)
+    parts.append(_begin(chain[0], known))
+    parts += [_begin(new, _find_old_text(old, new, found)) for old, new in pairwise(chain)]
+    return parts
+
+
+def _find_old_text(old: Content, new: Content, found: Findings) -> int | None:
+    """Return where the text of a file ends in the next one of its log; None: all of that is new.
+
+    A file that was made before the old one was moved away or removed was prepared beside it, and
+    may hold its text. One that was made later is new. If neither is known, names and texts tell.
+    """
+    name = found.get_name(old)
+    is_rotated = is_rotated_name(name, found.log)
+    is_prepared = False
+    if name != found.log + _BACKUP:
+        if new.born_ns > old.status_ns and (name or found.was_away):
+            return None
+        if new is found.now and not name and found.was_away and new.born_ns in (0, old.status_ns):
+            return None
+        # What is written has one time for both; later rotations rename it once more.
+        is_moved = old.status_ns != old.changed_ns and new is found.now
+        is_prepared = is_moved and 0 < new.born_ns < old.status_ns
+    return _find_end_of(old, new, is_rotated=is_rotated and not is_prepared)
+
+
+def is_rotated_name(name: str, log: str) -> bool:
+    """Return True if a file with this name may be a log of another, rotated and not compressed."""
+    stem, dot, suffix = log.rpartition(".")
+    ways = [name.removeprefix(log)] if name.startswith(log) else []
+    if stem and name.startswith(stem) and name.endswith(dot + suffix):
+        ways.append(name[len(stem) :].removesuffix(dot + suffix))
+    return any(map(_ROTATION.fullmatch, ways))
+
+
+def sort_rotated(files: Iterable[tuple[int, str]]) -> list[str]:
+    """Return the names of rotated logs, given with when they were last written, by their age.
+
+    Of those that were written at once, one with a higher number is older, or with an earlier date.
+    """
+
+    def find_age(file: tuple[int, str]) -> tuple[int, int, str]:
+        numbers = re.findall(r"[0-9]+", file[1])
+        number = int(numbers[-1]) if numbers and len(numbers[-1]) < _DATE_DIGITS else 0
+        return file[0], -number, file[1]
+
+    return [name for _, name in sorted(files, key=find_age)]
 
 
 def _find_file(found: Findings, seen: SeenFile) -> Content | None:
@@ -255,16 +327,18 @@ def _begin(content: Content, known: int | None = None) -> Part:
     return Part(content, StreamPosition(begin, begin), begin)
 
 
-def _read_on(content: Content, seen: SeenFile, tail: bytes) -> Part:
+def _read_on(content: Content, seen: SeenFile, found: Findings, tail: bytes = b"") -> Part:
     """Return a file that had this number before, from where it is new."""
     shown, end = seen.position.shown, content.end
     if end >= shown and _is_same_text(content, seen):
         is_written = end == shown and seen.changed_ns not in (0, content.changed_ns)
         if is_written and content.size == end:
-            return _begin(content)  # the same text was written once more
+            if found.sizes.get(content.inode) == end:
+                return _begin(content)  # the same text was written once more
+            return Part(content, seen.position, seen.begin, is_unsure=True)
         return Part(content, seen.position, seen.begin)
     if not tail:
-        return _begin(content, _find_last_bytes(content, seen))
+        return _begin(content, _find_last_bytes(content, seen, least=2))
     is_whole = len(tail) == shown
     if not is_whole:
         tail = tail[tail.find(b"\n") + 1 :]
@@ -276,47 +350,74 @@ def _is_same_text(content: Content, seen: SeenFile) -> bool:
     shown = seen.position.shown
     if seen.last:
         last = _hash_last(content, shown - seen.rest)
-        return (_hash_head(content, shown), last) == (seen.head, seen.last)
-    size = min(_PRINT_BYTES, shown)
+        return (_hash_head(content, shown), last[:_DIGEST]) == (seen.head, seen.last[:_DIGEST])
+    size = min(_FINGERPRINT_BYTES[0], shown)
     return _hash(content.read(0, size) + content.read(shown - size, size)) == seen.head
 
 
-def _find_last_bytes(now: Content, seen: SeenFile) -> int | None:
+def _find_last_bytes(now: Content, seen: SeenFile, least: int = 1) -> int | None:
     """Return where the last bytes that were shown end in a file that replaced theirs.
 
-    None: nowhere, or they are not known.
+    Of several places, the one where they were; else the one that most text before it confirms, and
+    then the nearest. `least`: digests that must be equal. None: nowhere, or they are not known.
     """
-    size = min(_PRINT_BYTES, seen.position.shown - seen.rest)
-    if not size or not seen.last:
+    shown = seen.position.shown - seen.rest
+    wanted = [seen.last[at : at + _DIGEST] for at in range(0, len(seen.last), _DIGEST)]
+    sizes = [min(size, shown) for size in _FINGERPRINT_BYTES[: len(wanted)]]
+    if not shown or len(wanted) < least:
         return None
-    data = now.read(0, 8 * _CHUNK_BYTES)
-    ends = (end for end in _list_line_ends(data) if end >= size)
-    known = (end for end in ends if _hash(data[end - size : end]) == seen.last)
-    if size < _PRINT_BYTES:  # they are whole lines
-        known = (end for end in known if end == size or data[end - size - 1 : end - size] == b"\n")
-    return next((min(end + seen.rest, now.end) for end in known), None)
+    near = min(shown, now.end)
+    begin = max(0, min(near, now.end - _SEARCHED_BYTES // 2) - _SEARCHED_BYTES // 2)
+    data = now.read(begin, _SEARCHED_BYTES)
+
+    def count_equal(end: int) -> int:
+        if end < sizes[0] or (
+            sizes[0] == shown < end and data[end - shown - 1 : end - shown] != b"\n"
+        ):
+            return 0  # all that was shown is whole lines
+        pairs = zip(sizes, wanted, strict=True)
+        equal = takewhile(lambda p: p[0] <= end and _hash(data[end - p[0] : end]) == p[1], pairs)
+        return sum(1 for _ in equal)
+
+    best, best_end = 0, 0
+    for end in _list_nearest_line_ends(data, near - begin):
+        if (equal := count_equal(end)) > best:
+            best, best_end = equal, end
+            if best == len(wanted) or begin + end == shown:
+                break
+    return min(begin + best_end + seen.rest, now.end) if best >= least else None
 
 
-def _list_line_ends(data: bytes) -> Iterator[int]:
-    """Yield the offsets after the first line ends of a text, and its end."""
-    at = data.find(b"\n")
+def _list_nearest_line_ends(data: bytes, near: int) -> Iterator[int]:
+    """Yield the offsets after line ends, and the end, by their distance from an offset."""
+    before, after = data.rfind(b"\n", 0, near) + 1, near
     for _ in range(_MOST_LINE_ENDS):
-        if at < 0:
+        if before and (after > len(data) or near - before <= after - near):
+            yield before
+            before = data.rfind(b"\n", 0, before - 1) + 1
+        elif after <= len(data):
+            yield after
+            after = data.find(b"\n", after) + 1 or (len(data) if after < len(data) else after + 1)
+        else:
             break
-        yield at + 1
-        at = data.find(b"\n", at + 1)
-    yield len(data)
 
 
 # --- files that hold old text in another place ---------------------------------------------
 
 
-def _find_end_of(old: Content, now: Content) -> int | None:
-    """Return where the text of a file ends in the one that has replaced it; None: nowhere."""
+def _find_end_of(old: Content, now: Content, *, is_rotated: bool) -> int | None:
+    """Return where the text of a file ends in the one that has replaced it; None: nowhere.
+
+    `is_rotated`: likely it was not replaced, and the same program wrote the like once more.
+    """
     size = min(old.end, TAIL_BYTES)
     tail = old.read(old.end - size, size)
     if size < old.end:
         tail = tail[tail.find(b"\n") + 1 :]
+    if is_rotated:
+        least = min(old.end, now.end)
+        is_alike = _hash_head(old, least) == _hash_head(now, least)
+        return None if is_alike else _find_trimmed_end(tail, now, is_whole=False)
     known = _find_trimmed_end(tail, now, is_whole=False)
     return _find_edited_end(tail, now, old.end) if known is None else known
 
@@ -325,26 +426,30 @@ def _find_trimmed_end(tail: bytes, content: Content, *, is_whole: bool) -> int |
     """Return where the text that ended with `tail` ends in a file that was trimmed; None: nowhere.
 
     `is_whole`: the tail was all of it. A file that holds it again was written anew, not trimmed.
+    One line, or lines that stand there more often, tell nothing: they may be new ones.
     """
-    if not tail.strip(_BLANKS):
-        return None
     if not is_whole and (found := _find_lines(tail, content)) is not None:
         return found + len(tail)
     head = content.read(0, len(tail))
     start = tail.find(b"\n") + 1
     while 0 < start < len(tail):
         kept = tail[start:]
-        if kept.strip(_BLANKS) and head.startswith(kept):
-            return len(kept)
+        if head.startswith(kept):
+            return len(kept) if _is_telling(kept) and tail.find(kept) == start else None
         start = tail.find(b"\n", start) + 1
     return None
 
 
+def _is_telling(text: bytes) -> bool:
+    """Tell whether a text is of different lines."""
+    return len({line for line in text.splitlines() if line.strip(_BLANKS)}) > 1
+
+
 def _find_lines(wanted: bytes, content: Content) -> int | None:
     """Return the offset of text that begins with a line; None: it is not there."""
-    if content.read(0, len(wanted)) == wanted:
+    if wanted.strip(_BLANKS) and content.read(0, len(wanted)) == wanted:
         return 0
-    at, end = 0, content.end
+    at, end = 0, content.end if _is_telling(wanted) else 0
     while at < end:
         data = content.read(at, _CHUNK_BYTES + len(wanted) + 1)
         if (found := data.find(b"\n" + wanted)) >= 0:
@@ -356,22 +461,26 @@ def _find_lines(wanted: bytes, content: Content) -> int | None:
 def _find_edited_end(tail: bytes, now: Content, size: int) -> int | None:
     """Return where old text ends in a file in which lines were edited; None: it is another text.
 
-    The last line of the old text that stands there, among lines that are alike, is its end: what
-    comes after was edited or is new.
+    The last line of the old text that stands there once, among lines that are alike, is known
+    again; the last one after it that stands as far behind it as before is the end. What comes
+    after was edited or is new.
     """
     lines = tail.splitlines(keepends=True)
     begin = max(0, size - _CHUNK_BYTES)
     there = now.read(begin, 2 * _CHUNK_BYTES).splitlines(keepends=True)
-    ends = [begin]
-    for line in there:
-        ends.append(ends[-1] + len(line))
+    ends = [begin, *accumulate(map(len, there), initial=begin)][1:]
     places: dict[bytes, list[int]] = {}
     for number, line in enumerate(there):
         places.setdefault(line, []).append(number)
     for last in range(len(lines) - 1, max(-1, len(lines) - 1 - _EDITED_LINES), -1):
-        for number in reversed(places.get(lines[last], ())):
-            near = min(_NEAR_LINES, last, number)
-            alike = sum(lines[last - n] == there[number - n] for n in range(1, near + 1))
-            if lines[last].strip(_BLANKS) and (near < _FEW_LINES or 4 * alike >= near):
-                return ends[number + 1]
+        number, *others = places.get(lines[last], [-1])
+        is_once = number >= 0 and not others and lines.count(lines[last]) == 1
+        if not is_once or not lines[last].strip(_BLANKS):
+            continue
+        near = min(_NEAR_LINES, last, number)
+        equal = sum(lines[last - n] == there[number - n] for n in range(1, near + 1))
+        if 4 * equal >= max(near, 1) or last == number == 0:
+            after = zip(lines[last:], there[number:], strict=False)
+            known = max(n for n, (old, new) in enumerate(after) if old == new)
+            return ends[number + known + 1]
     return None

@@ -15,10 +15,9 @@ import asyncio
 import contextlib
 import errno
 import os
-import re
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -37,7 +36,9 @@ from taskmem_terminal.file_history import (
     follow,
     format_parts,
     format_place,
+    is_rotated_name,
     parse_place,
+    sort_rotated,
 )
 from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition
 
@@ -266,16 +267,18 @@ _MOST_OPEN_FILES: Final = 4
 _MOST_NAMES: Final = 5
 _MOST_MEMORIES: Final = 64
 """Places of which the bytes before them are kept in memory."""
-_MOST_LATER_FILES: Final = 16
-"""Rotated files that are read at most after a look, the newest."""
+_MOST_LATER_FILES: Final = 100
+_MOST_LATER_BYTES: Final = 256 << 20
+"""Rotated files that are read at most after a look, the newest, and their size together."""
+_WRITE_SECONDS: Final = 0.2
+"""How long a write may take in which a file has its new time and its old size. Seconds."""
 _FEWEST_ZEROS: Final = 16
 """Zeros at the end of a file that are no text; fewer may be part of a letter in UTF-16."""
 _MOST_ZEROS: Final = 64 << 20
 """Zeros at the end of a file that are read to find its text; a file with more ends with them."""
 _CHUNK_BYTES: Final = 1 << 20
-_ROTATION: Final = re.compile(r"[-._][-._0-9TZ]+|[-._](?:old|prev|previous|last)")
-"""Matches a number, a date or a word behind a rotated log's name, or before its suffix."""
 _PART_LOST: Final = " was replaced, and what it held last could not be read any more."
+_MANY_LOST: Final = " was rotated so often meanwhile that the oldest were not read."
 _FILE_OPTIONS: Final = ReadOptions()
 
 
@@ -303,9 +306,14 @@ class _OpenFile:
 
         Files are preallocated so, and a file on NFS is long before its content comes.
         """
-        if self._text_end is None or self._text_end[0] != (size, changed_ns):
-            self._text_end = ((size, changed_ns), self._measure_text(size))
-        return self._text_end[1]
+        known, end = self._text_end or (None, 0)
+        # The time is set before the text is there.
+        if known != (size, changed_ns) or self.read(end, min(_FEWEST_ZEROS, size - end)).strip(
+            b"\0"
+        ):
+            end = self._measure_text(size)
+            self._text_end = ((size, changed_ns), end)
+        return end
 
     def _measure_text(self, size: int) -> int:
         if self.read(max(0, size - _FEWEST_ZEROS), _FEWEST_ZEROS).strip(b"\0"):
@@ -346,6 +354,7 @@ class _Snapshot:
         # One look: a write between two would pass for a rewritten file.
         status = os.fstat(file.handle)
         self.size, self.changed_ns = status.st_size, status.st_mtime_ns
+        self.status_ns = status.st_ctime_ns
         self.end = file.find_text_end(self.size, self.changed_ns)
 
     def read(self, at: int, size: int) -> bytes:
@@ -359,8 +368,8 @@ class _Memory(NamedTuple):
     """The bytes before it."""
     absences: int
     """How often the path had been without a file by then."""
-    is_part_lost: bool = False
-    """True if a file that went by the path could not be read to its end."""
+    losses: tuple[str, ...] = ()
+    """Ends of sentences on files that went by the path and could not be read."""
 
 
 class FileWatch:
@@ -424,13 +433,16 @@ class FileWatch:
     async def look(self, place: str, start: str) -> Frame:  # noqa: ARG002 - a place says where it began
         """Return what is new since `place`."""
         seen_at = datetime.now(UTC)
-        parts = self._follow(place)
         memory = self._memories.get(place)
-        is_part_lost = memory is not None and memory.is_part_lost
+        losses = list(memory.losses if memory else ())
+        parts = self._follow(place, {}, losses)
+        while any(part.is_unsure for part in parts):
+            sizes = {part.content.inode: part.content.size for part in parts}
+            await asyncio.sleep(_WRITE_SECONDS)
+            parts = self._follow(place, sizes, losses)
         last_seen = parse_place(place)[-1]
         if parts and not any(last_seen.is_of(part.content) for part in parts):
-            is_part_lost = True
-        self._close_others(parts)
+            losses.append(_PART_LOST)
         at = next((n for n, part in enumerate(parts) if not part.is_read), len(parts) - 1)
         if at < 0:
             return Frame(
@@ -441,7 +453,7 @@ class FileWatch:
                 note=self._describe_absence(),
                 gone=self._refusal,
             )
-        content, position, begin = parts[at]
+        content, position, begin, _ = parts[at]
         file = self._open_files[content.inode]
         at_data = file.skip_hole(position.shown)
         if at_data > position.shown:
@@ -456,8 +468,9 @@ class FileWatch:
             # What comes to the path next is made anew, whatever the look after it finds.
             absences = 0 if memory is None else memory.absences
         reached = page.next if at == len(parts) - 1 else last.position
-        self._remember(next_place, last.content, reached, absences, is_part_lost=is_part_lost)
-        lost = f"{_escape_name(self._path)}{_PART_LOST}" if is_part_lost else None
+        self._remember(next_place, last.content, reached, absences, losses)
+        self._close_others({seen.inode for seen in parse_place(next_place)})
+        told = [f"{_escape_name(self._path)}{loss}" for loss in dict.fromkeys(losses)]
         return Frame(
             seen_at=seen_at,
             place=next_place,
@@ -466,7 +479,7 @@ class FileWatch:
             text=page.text,
             tail=tail.text,
             echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
-            note=" ".join(filter(None, (lost, self._describe_absence()))) or None,
+            note=" ".join(filter(None, (*told, self._describe_absence()))) or None,
             gone=None if more else self._refusal,
         )
 
@@ -493,20 +506,19 @@ class FileWatch:
         content: Content,
         position: StreamPosition,
         absences: int,
-        *,
-        is_part_lost: bool = False,
+        losses: Sequence[str] = (),
     ) -> None:
         """Keep what is known of a place besides its text."""
         size = min(position.shown, TAIL_BYTES)
         tail = content.read(position.shown - size, size)
         before = self._memories.pop(place, None)
-        is_part_lost |= before is not None and before.is_part_lost
-        self._memories[place] = _Memory(tail, absences, is_part_lost)
+        known = before.losses if before else ()
+        self._memories[place] = _Memory(tail, absences, tuple(dict.fromkeys((*known, *losses))))
         while len(self._memories) > _MOST_MEMORIES:
             del self._memories[next(iter(self._memories))]
 
-    def _follow(self, place: str) -> list[Part]:
-        """Return the files to read on in, as they are now."""
+    def _follow(self, place: str, sizes: Mapping[Inode, int], losses: list[str]) -> list[Part]:
+        """Return the files to read on in, as they are now; add to `losses` what is left out."""
         now = self._find_current_file()
         memory = self._memories.get(place)
         snapshots: dict[Inode, _Snapshot] = {}
@@ -519,20 +531,29 @@ class FileWatch:
             return None if file is None else take_snapshot(file)
 
         def list_later(written_ns: int) -> list[_Snapshot]:
-            return [take_snapshot(file) for file in self._list_later_files(written_ns)]
+            later, is_all = self._list_later_files(written_ns)
+            if not is_all:
+                losses.append(_MANY_LOST)
+            return [take_snapshot(file) for file in later]
 
         found = Findings(
+            log=self._path.name,
             now=None if now is None else take_snapshot(now),
             find=find,
-            has_name=self._has_name,
+            get_name=self._get_name,
             list_later=list_later,
             was_away=memory is not None and memory.absences < self._absences,
             tail=b"" if memory is None else memory.tail,
+            sizes=sizes,
         )
         return follow(parse_place(place), found)
 
     def _has_name(self, content: Content) -> bool:
         return self._open_files[content.inode].has_name
+
+    def _get_name(self, content: Content) -> str:
+        names = [entry.name for entry in self._list_entries() if entry.inode() == content.inode[1]]
+        return min(names, default="")
 
     def _find_current_file(self) -> _OpenFile | None:
         """Return the file now at the path; None: it is missing, unreadable or not allowed."""
@@ -565,23 +586,31 @@ class FileWatch:
                         return self._open(entry.path)
         return None
 
-    def _list_later_files(self, written_ns: int) -> list[_OpenFile]:
-        """Return the rotated files of this log that were written after an instant, by age.
+    def _list_later_files(self, written_ns: int) -> tuple[list[_OpenFile], bool]:
+        """Return the rotated files of this log that were written since an instant, by age.
 
-        Compressed ones are left out: what they hold was in the file that became them.
+        The second value: whether they are all. Compressed ones are left out: what they hold was in
+        the file that became them.
         """
         found: list[tuple[int, str]] = []
+        sizes: dict[str, int] = {}
         for entry in self._list_entries():
             if is_rotated_name(entry.name, self._path.name):
                 with contextlib.suppress(OSError):
                     status = entry.stat(follow_symlinks=False)
-                    if status.st_mtime_ns > written_ns:
-                        found.append((status.st_mtime_ns, entry.path))
+                    if status.st_mtime_ns >= written_ns:
+                        found.append((status.st_mtime_ns, entry.name))
+                        sizes[entry.name] = status.st_size
+        names = sort_rotated(found)
         later: list[_OpenFile] = []
-        for _, path in sorted(found)[-_MOST_LATER_FILES:]:
+        room = _MOST_LATER_BYTES
+        for name in reversed(names[-_MOST_LATER_FILES:]):
+            room -= sizes[name]
+            if room < 0:
+                break
             with contextlib.suppress(OSError, NotAllowed):
-                later.append(self._open(path))
-        return later
+                later.insert(0, self._open(self._path.with_name(name)))
+        return later, len(names) <= _MOST_LATER_FILES and room >= 0
 
     def _list_entries(self) -> list[os.DirEntry[str]]:
         """Return the ordinary files beside the watched one."""
@@ -603,9 +632,9 @@ class FileWatch:
         self._open_files[file.inode] = file
         return file
 
-    def _close_others(self, parts: Sequence[Part]) -> None:
+    def _close_others(self, read: Collection[Inode]) -> None:
         """Close the files that are opened longest and read no more."""
-        kept = {part.content.inode for part in parts} | {self._current.inode}
+        kept = {*read, self._current.inode}
         others = [inode for inode in self._open_files if inode not in kept]
         for inode in others[: max(0, len(self._open_files) - _MOST_OPEN_FILES)]:
             os.close(self._open_files.pop(inode).handle)
@@ -619,15 +648,6 @@ class FileWatch:
         if away < BACK_SECONDS * 0.99:
             return None
         return f"{_escape_name(self._path)} is not there; it is read on when it is there again."
-
-
-def is_rotated_name(name: str, log: str) -> bool:
-    """Return True if a file with this name may be a log of another, rotated and not compressed."""
-    stem, dot, suffix = log.rpartition(".")
-    ways = [name.removeprefix(log)] if name.startswith(log) else []
-    if stem and name.startswith(stem) and name.endswith(dot + suffix):
-        ways.append(name[len(stem) :].removesuffix(dot + suffix))
-    return any(map(_ROTATION.fullmatch, ways))
 
 
 def _check_path(name: str, within: tuple[str, ...] | None) -> Path:

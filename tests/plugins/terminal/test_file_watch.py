@@ -10,6 +10,7 @@ from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.paths import is_hidden
 from taskmem_hookspecs.testing import SensorSuite
 from taskmem_terminal import file_watch
+from taskmem_terminal.file_history import is_rotated_name
 from taskmem_terminal.file_watch import is_anothers
 from taskmem_terminal.sensor import TerminalSensor
 from tests.plugins.terminal.watched import list_open_files, watch_terminal
@@ -265,25 +266,141 @@ async def test_a_huge_hole_at_the_end_is_not_read(log, monkeypatch):
     ],
 )
 def test_a_rotated_log_has_a_number_or_a_date_behind_its_name(name, expected):
-    assert file_watch.is_rotated_name(name, "app.log") is expected
+    assert is_rotated_name(name, "app.log") is expected
 
 
 def test_a_longer_name_is_no_rotated_log():
-    assert not file_watch.is_rotated_name("output.txt", "out")
-    assert file_watch.is_rotated_name("out.1", "out")
+    assert not is_rotated_name("output.txt", "out")
+    assert is_rotated_name("out.1", "out")
 
 
-async def test_of_many_rotated_files_the_newest_are_read(log):
-    async with watch_terminal(f"file:{log}") as watcher:
+@pytest.fixture
+def rotate_often(log):
+    """Rotates a log forty times at once."""
+
+    def rotate():
         log.unlink()
         for number in range(40):
             path = log.with_name(f"app.log.{number}")
             path.write_text(f"rotated {number};\n")
-            os.utime(path, ns=(0, 2**62 + number))
+            os.utime(path, ns=(0, 2**62))
         log.write_text("new\n")
+
+    return rotate
+
+
+async def test_however_many_files_were_rotated_all_are_read_in_order(log, rotate_often):
+    async with watch_terminal(f"file:{log}") as watcher:
+        rotate_often()
         await watcher.until_seen("new")
-    assert "rotated 24;" in watcher.seen
-    assert "rotated 23;" not in watcher.seen
+    assert watcher.seen == "".join(f"rotated {n};\n" for n in reversed(range(40))) + "new\n"
+    assert watcher.frame.note is None
+
+
+@pytest.mark.parametrize("limit", ["_MOST_LATER_FILES", "_MOST_LATER_BYTES"])
+async def test_files_that_are_too_many_to_read_are_told(log, rotate_often, monkeypatch, limit):
+    monkeypatch.setattr(file_watch, limit, 3 if "FILES" in limit else 3 * len("rotated 0;\n"))
+    async with watch_terminal(f"file:{log}") as watcher:
+        rotate_often()
+        frame = await watcher.until_seen("new")
+        append(log, "newer\n")
+        later = await watcher.until_seen("newer")
+    assert watcher.seen.startswith("rotated 2;\nrotated 1;\nrotated 0;\nnew\n")
+    assert frame.note == later.note
+    assert frame.note.endswith("was rotated so often meanwhile that the oldest were not read.")
+
+
+async def test_a_look_inside_a_write_shows_no_old_text(log, monkeypatch):
+    """The system sets a file's time before its size."""
+    async with watch_terminal(f"file:{log}") as watcher:
+        await watcher.look()
+        os.utime(log, ns=(0, 2**62))
+
+        async def finish_write(_seconds):
+            append(log, "new\n")
+
+        monkeypatch.setattr(file_watch.asyncio, "sleep", finish_write)
+        assert (await watcher.look()).text == "new\n"
+
+
+async def test_a_look_inside_a_write_over_zeros_misses_nothing(log):
+    log.write_bytes(b"old\n" + bytes(5_000))
+    async with watch_terminal(f"file:{log}") as watcher:
+        await watcher.look()
+        written = log.stat().st_mtime_ns
+        with log.open("r+b") as file:
+            file.seek(4)
+            file.write(b"new\n")
+        os.utime(log, ns=(0, written))
+        assert (await watcher.look()).text == "new\n"
+
+
+def edit_with_backup(log):
+    """As `sed -i.bak` does."""
+    new = log.with_name("sed7Xk2a1")
+    new.write_text(log.read_text().replace("line 12\n", "LINE 12\n"))
+    log.rename(log.with_name("app.log.bak"))
+    new.rename(log)
+
+
+def edit_beside_link(log):
+    os.link(log, log.with_name("kept"))
+    new = log.with_name("sed7Xk2a1")
+    new.write_text(log.read_text().replace("line 12\n", "LINE 12\n"))
+    new.rename(log)
+
+
+def edit_in_editor(log):
+    """An editor moves the file away before it writes it anew."""
+    old = log.rename(log.with_name("app.log~"))
+    log.write_text(old.read_text().replace("line 12\n", "LINE 12\n"))
+
+
+def trim_with_copy(log):
+    """As `tail -n 5 F > n; mv F F.old; mv n F` does."""
+    new = log.with_name("n")
+    new.write_text("".join(log.read_text().splitlines(keepends=True)[-5:]))
+    log.rename(log.with_name("app.log.old"))
+    new.rename(log)
+
+
+@pytest.mark.parametrize(
+    "change", [edit_with_backup, edit_beside_link, edit_in_editor, trim_with_copy]
+)
+async def test_a_file_that_is_kept_beside_the_new_one_wakes_nobody(log, change):
+    log.write_text("".join(f"line {n}\n" for n in range(50)))
+    async with watch_terminal(f"file:{log}") as watcher:
+        await watcher.look()
+        change(log)
+        await watcher.look()
+        append(log, "new\n")
+        await watcher.until_seen("new")
+    assert watcher.seen == "new\n"
+
+
+async def test_a_log_that_repeats_itself_is_known_after_a_restart(log):
+    """What is shown is nearest to where it was, not the first that looks alike."""
+    beat = f"{'heartbeat' * 9}\n"
+    log.write_text(f"start\n{beat}Build finished\n{beat}")
+    async with watch_terminal(f"file:{log}") as watcher:
+        place = watcher.place
+    new = log.with_name("sed7Xk2a1")
+    new.write_text(log.read_text().replace("start", "START"))
+    new.rename(log)
+    append(log, f"new\n{beat}")
+    async with watch_terminal(f"file:{log}", place=place, start=place) as watcher:
+        await watcher.until_seen("new")
+    assert watcher.seen == f"new\n{beat}"
+
+
+async def test_new_text_with_an_old_line_is_new_after_a_restart(log):
+    beat = f"{'heartbeat' * 9}\n"
+    log.write_text(f"start\n{beat * 4}")
+    async with watch_terminal(f"file:{log}") as watcher:
+        place = watcher.place
+    log.write_text(f"Build finished\n{beat}")
+    async with watch_terminal(f"file:{log}", place=place, start=place) as watcher:
+        await watcher.until_seen("Build finished")
 
 
 async def test_a_place_of_version_0_1_goes_on(log):
@@ -367,7 +484,7 @@ async def test_no_handle_is_left_open(log):
             log.rename(log.with_suffix(f".{n}"))
             log.write_text(f"{n}\n")
             await watcher.until_seen(f"{n}\n")
-        assert sum("app." in path for path in list_open_files()) <= 5
+        assert sum("app." in path for path in list_open_files()) <= 4
     assert not [path for path in list_open_files() if "app." in path]
 
 
