@@ -9,54 +9,36 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, cast
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.tasks.plan import identify_step
 from openclaw_taskmem.domain.text.redaction import MASK, scrub_json
-from openclaw_taskmem.domain.text.texts import clip, quote_line
+from openclaw_taskmem.domain.text.texts import quote_line
 from openclaw_taskmem.tools.durations import TwoMeanings, parse_duration
+from openclaw_taskmem.tools.references import (
+    ID_KINDS,
+    MOST_VALUES,
+    NOTHING_WRITTEN,
+    QUOTES,
+    STEP_ARGUMENTS,
+    Lookup,
+    is_whole,
+    parse_number,
+    read_id,
+    read_steps,
+    resolve_names,
+)
 from taskmem_hookspecs import InvalidArguments
 
 MOST_CHARS: Final = 65_536
 """Characters of one text, at most; the forms' own limits, in bytes, are lower."""
 DEPTH: Final = 32
 """Levels of nesting, at most."""
-MOST_VALUES: Final = 40_000
-"""Values in one call, at most; metadata of the largest size has fewer."""
-MOST_PLAN_STEPS: Final = 200
-MOST_ATTACHED: Final = 50
-"""Tasks that one review takes along, at most."""
-NOTHING_WRITTEN: Final = "Nothing was written."
 
 Schema = Mapping[str, JsonValue]
-
-
-class Lookup(Protocol):
-    """Finds the tasks, waits and steps of the home that a call names."""
-
-    def find_id(self, kind: str, name: str) -> str:
-        """Return the id of the one task or wait (`kind`) that a shortened id or a name means.
-
-        A name that means none is returned as it is.
-
-        Raises:
-            TaskmemError: Several are meant; the text lists them.
-        """
-        ...
-
-    def read_plan(self, task_id: str, session_key: str | None) -> Sequence[str]:
-        """Return a task's steps, for a caller who may have named a session.
-
-        Raises:
-            TaskmemError: There is no such task, or the caller may not read it.
-        """
-        ...
 
 
 class CallArguments(NamedTuple):
@@ -84,7 +66,7 @@ def read_arguments(given: object, schema: Schema, lookup: Lookup) -> CallArgumen
     known = cast("Mapping[str, Schema]", schema["properties"])
     notes: list[str] = []
     _check_value_count(given)
-    opened = _clean_value(_unwrap(_clean_value(given, DEPTH), known, notes), DEPTH)
+    opened = _unwrap(_clean_value(given, DEPTH), known, notes)
     if not isinstance(opened, dict):
         raise InvalidArguments(
             f"The arguments must be an object, such as {_show_example(schema)}. {NOTHING_WRITTEN}"
@@ -102,7 +84,7 @@ def read_arguments(given: object, schema: Schema, lookup: Lookup) -> CallArgumen
     clean = _clean_value(fitted, DEPTH)
     safe = cast("dict[str, JsonValue]", scrub_json(clean))
     masked = 0 if safe == clean else max(0, _count_masks(safe) - _count_masks(clean))
-    _resolve_names(safe, known, lookup, notes)
+    resolve_names(safe, known, lookup, notes)
     return CallArguments(safe, tuple(notes), masked)
 
 
@@ -236,13 +218,16 @@ def _name_arguments(
     named: dict[str, JsonValue] = {}
     for name, value in given.items():
         own = name if name in known else spellings.get(_fold_name(name), name)
-        if own in named and named[own] != value:
+        is_empty = value is None or value == ""
+        if is_empty and own in named:
+            continue
+        if named.get(own) not in (None, "", value):
             raise InvalidArguments(
                 f"{own} is given twice, with two values; give it once. {NOTHING_WRITTEN}"
             )
         if own != name:
             notes.append(f"{quote_line(name, 40)} as {own}")
-        if own in known or not (value is None or value == ""):
+        if own in known or not is_empty:
             named[own] = value
         else:
             notes.append(f"{quote_line(name, 40)}, which is empty, as left out")
@@ -264,12 +249,10 @@ _PROSE: Final = frozenset(
     ("message", "query", "ask", "reason", "note", "answer", "name", "wake_when", "target")
 )
 """Arguments in whose text every word counts."""
-_DURATIONS: Final = frozenset(("timeout", "poll_interval"))
-"""Arguments in seconds."""
-_POSITIVE_NUMBERS: Final = frozenset(("limit", "token", *_DURATIONS))
+_DURATIONS: Final = frozenset(("timeout", "poll_interval", "quiet"))
+"""Arguments, and fields of `signals`, in seconds."""
+_POSITIVE_NUMBERS: Final = frozenset(("limit", "token", "timeout", "poll_interval"))
 """Numbers of which 0 means none."""
-_IDS: Final = {"task_id": "task", "wait_id": "wait", "attach": "task"}
-_STEPS: Final = frozenset(("completed_steps", "reopened_steps", "step"))
 
 
 def _read_argument(name: str, value: JsonValue, asked: Schema, notes: list[str]) -> object:
@@ -278,13 +261,11 @@ def _read_argument(name: str, value: JsonValue, asked: Schema, notes: list[str])
         value = _cut_markup(name, value, notes)
     if _is_no_value(name, value):
         return _ABSENCE
-    if name in _POSITIVE_NUMBERS and _parse_number(value) == 0:
+    if name in _POSITIVE_NUMBERS and parse_number(value) == 0:
         notes.append(f"{name} 0 as left out")
         return _ABSENCE
-    if name in _DURATIONS and isinstance(value, str):
-        return _read_duration(name, value, notes)
-    if name in _STEPS:
-        return _read_steps(value, many=asked.get("type") == "array")
+    if name in STEP_ARGUMENTS:
+        return read_steps(value, many=asked.get("type") == "array")
     return _fit_value(name, value, asked, notes)
 
 
@@ -329,27 +310,26 @@ def _fit_value(name: str, value: JsonValue, asked: Schema, notes: list[str]) -> 
     return value if fit is None else fit(name, value, asked, notes)
 
 
-def _fit_text(name: str, value: JsonValue, asked: Schema, _notes: list[str]) -> JsonValue:
+def _fit_text(name: str, value: JsonValue, asked: Schema, notes: list[str]) -> JsonValue:
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, dict):
-        value = _find_text(name, value) or value
+        value = _take_text(name, value, notes) or value
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and name != "artifacts":
         value = _format_number(value)
-    if name == "exit" and (status := _parse_number(value)) is not None and _is_whole(status):
+    if name == "exit" and (status := parse_number(value)) is not None and is_whole(status):
         return int(status)  # a signal's exit is a word, or a status
     if not isinstance(value, str) or name in _PROSE:
         return value
-    if name in _IDS:
-        return _bare_id(value, _IDS[name])
+    if name in ID_KINDS:
+        return read_id(value, ID_KINDS[name])
     if name in ("status", "role", "to", "outcome"):
-        value = value.strip().strip(_QUOTES).strip()
+        value = value.strip().strip(QUOTES).strip()
         options = cast("list[str]", asked.get("enum") or [])
         return _find_option(value, options) or value
     return value
 
 
-_QUOTES: Final = "\"'`“”‘’.,;"
 _DONE_WORDS: Final = ("completed", "complete", "done", "finished", "success", "succeeded")
 _OPTION_WORDS: Final = {
     **dict.fromkeys(_DONE_WORDS, "done"),
@@ -363,38 +343,42 @@ def _find_option(value: str, options: Sequence[str]) -> str | None:
     return word if word in options else None
 
 
-_MOST_WHOLE: Final = 10**15
-_NUMBER: Final = re.compile(r"[-+]?[0-9]{1,15}(?:\.[0-9]{0,15})?")
-
-
-def _parse_number(value: JsonValue) -> float | None:
-    """Return the number that a value is or writes; None: it is none."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, (int, float)):
-        return value
-    text = value.strip() if isinstance(value, str) else ""
-    return float(text) if _NUMBER.fullmatch(text) else None
-
-
 def _fit_number(name: str, value: JsonValue, asked: Schema, notes: list[str]) -> JsonValue:
     if isinstance(value, list) and len(value) == 1:
         return _fit_number(name, value[0], asked, notes)
-    number = _parse_number(value)
+    if name == "percent" and isinstance(value, str):
+        value = value.strip().removesuffix("%")
+    number = parse_number(value)
+    if number is None and name in _DURATIONS and isinstance(value, str):
+        return _read_duration(name, value, notes)
     if number is None:
         return value
-    if _is_whole(number):
+    if is_whole(number):
         return int(number)
     return number if asked.get("type") == "number" or isinstance(value, str) else value
 
 
-def _is_whole(number: float) -> bool:
-    """Tell whether a number is whole, and exact if it is a float."""
-    return isinstance(number, int) or (number.is_integer() and abs(number) < _MOST_WHOLE)
+def _read_duration(name: str, text: str, notes: list[str]) -> JsonValue:
+    """Return the seconds of a duration, or the text if it is none.
+
+    Raises:
+        InvalidArguments: It has two meanings.
+    """
+    try:
+        seconds = parse_duration(text.strip().strip(QUOTES))
+    except TwoMeanings as unclear:
+        raise InvalidArguments(
+            f"{name} {quote_line(text, 40)} may mean {unclear}; give a number of seconds, or each "
+            f'part with its unit, such as "1 h 30 min". {NOTHING_WRITTEN}'
+        ) from None
+    if seconds is None:
+        return text
+    notes.append(f"{name} {quote_line(text, 40)} as {seconds:,} s")
+    return seconds
 
 
 def _format_number(value: float) -> str:
-    return str(int(value) if _is_whole(value) else value)
+    return str(int(value) if is_whole(value) else value)
 
 
 _BOOLEANS: Final[Mapping[object, bool]] = {
@@ -428,7 +412,7 @@ def _fit_object(name: str, value: JsonValue, asked: Schema, notes: list[str]) ->
 
 
 _ENTRY: Final = re.compile(r"^(?:[-*•]\s+|\[[ xX]?\]\s+|[0-9]{1,3}[.)]\s+)+")
-_NEXT_ENTRY: Final = re.compile(r"(?:[,;]|(?<!\s))\s++(?=[0-9]{1,3}[.)]\s)")
+_NEXT_ENTRY: Final = re.compile(r"(?:[,;]|(?<!\s))\s++(?=([0-9]{1,3})[.)]\s)")
 """The blanks before the number of an entry on the same line; no run of them is read thrice."""
 _CHECKBOX: Final = re.compile(r"(?:[-*•]\s+|[0-9]{1,3}[.)]\s+)?\[([ xX])\]\s+(\S.*)")
 _NUMBERED_KEY: Final = re.compile(r"(?:step)?[ _-]?([0-9]{1,3})", re.IGNORECASE)
@@ -441,20 +425,33 @@ _TEXT_KEYS: Final = {
     "attach": ("task_id", "id"),
 }
 """The keys that hold the text of an entry which is an object, by argument; the first counts."""
+_ORDER_KEYS: Final = ("id", "number", "index", "step", "order", "priority", "activeForm")
+"""The keys of a step that say nothing which a plan keeps."""
 _ARTIFACT_KEYS: Final = frozenset((*_TEXT_KEYS["artifacts"], "type", "kind", "description"))
 _PLANS: Final = {"plan": "plan", "new_plan": "plan", "remaining": "plan"}
 _PLAN_KEYS: Final = ("steps", "plan", "new_plan", "todos", "tasks", "items")
 """The keys that hold the steps in an object that stands where a plan belongs."""
 
 
-def _find_text(name: str, entry: Mapping[str, JsonValue]) -> str | None:
-    """Return the text of an object that stands where a text belongs; None: it has none."""
+def _take_text(name: str, entry: Mapping[str, JsonValue], notes: list[str]) -> str | None:
+    """Return the text of an object that stands where a text belongs; None: it has none.
+
+    A number alone is no step's text if there are words. What is left out is noted.
+    """
     if name == "artifacts" and not entry.keys() <= _ARTIFACT_KEYS:
         return None  # such as a checksum, which is checked, too
-    for key in _TEXT_KEYS.get(_PLANS.get(name, name), ()):
-        text = entry.get(key)
-        if isinstance(text, str) and text.strip():
-            return text
+    texts = [
+        (key, text)
+        for key in _TEXT_KEYS.get(_PLANS.get(name, name), ())
+        if isinstance(text := entry.get(key), str) and text.strip()
+    ]
+    worded = [each for each in texts if name not in _PLANS or parse_number(each[1]) is None]
+    for key, text in worded or texts:
+        lost = [each for each in entry if each not in (key, *_STATUS_KEYS, *_ORDER_KEYS)]
+        note = f"{name} without {', '.join(quote_line(each, 40) for each in lost[:5])} of its steps"
+        if name in _PLANS and lost and note not in notes:
+            notes.append(note)
+        return text
     return None
 
 
@@ -544,13 +541,24 @@ def _split_entries(text: str, kind: JsonValue) -> list[JsonValue]:
     if kind == "object":
         return [text]
     if "\n" not in bare and bare.startswith(("1. ", "1) ")):
-        bare = _NEXT_ENTRY.sub("\n", bare)
+        bare = _break_lines(bare)
     lines = [line.strip() for line in bare.splitlines()]
     return [
         line if _CHECKBOX.fullmatch(line) else _ENTRY.sub("", line) or line
         for line in lines
         if line
     ]
+
+
+def _break_lines(text: str) -> str:
+    """Put each entry of a list that is numbered within one line, 1 2 3, on a line of its own."""
+    lines: list[str] = []
+    start = 0
+    for found in _NEXT_ENTRY.finditer(text):
+        if int(found[1]) == len(lines) + 2:
+            lines.append(text[start : found.start()])
+            start = found.end()
+    return "\n".join([*lines, text[start:]])
 
 
 _FITS: Final[Mapping[str, Callable[[str, JsonValue, Schema, list[str]], JsonValue]]] = {
@@ -566,6 +574,13 @@ _FITS: Final[Mapping[str, Callable[[str, JsonValue, Schema, list[str]], JsonValu
 # --- plans with statuses -------------------------------------------------------------------
 
 
+_STATUSES: Final[Mapping[object, bool]] = {
+    **_BOOLEANS,
+    **dict.fromkeys((*_DONE_WORDS, "passed"), True),
+    **dict.fromkeys(("pending", "in_progress", "todo", "to_do", "open", "active"), False),
+    **dict.fromkeys(("not_started", "not_done", "incomplete", "blocked", "failed"), False),
+}
+"""Whether a step is done, by the word for it in other hosts' plans; other words say nothing."""
 _STATUS_KEYS: Final = ("status", "state", "done", "completed")
 
 
@@ -596,169 +611,6 @@ def _read_status(entry: JsonValue) -> bool | None:
     if not isinstance(entry, dict):
         return None
     status = next((entry[key] for key in _STATUS_KEYS if key in entry), None)
-    if status is None or isinstance(status, bool):
-        return status
-    return str(status).lower() in _DONE_WORDS
-
-
-# --- durations, steps and ids --------------------------------------------------------------
-
-
-def _read_duration(name: str, text: str, notes: list[str]) -> JsonValue:
-    """Return the seconds of a duration, or the text if it is none.
-
-    Raises:
-        InvalidArguments: It has two meanings.
-    """
-    if _parse_number(text) is not None:
-        return _fit_number(name, text, {"type": "number"}, notes)
-    try:
-        seconds = parse_duration(text.strip().strip(_QUOTES))
-    except TwoMeanings as unclear:
-        raise InvalidArguments(
-            f"{name} {quote_line(text, 40)} may mean {unclear}; give a number of seconds, or each "
-            f'part with its unit, such as "1 h 30 min". {NOTHING_WRITTEN}'
-        ) from None
-    if seconds is None:
-        return text
-    notes.append(f"{name} {quote_line(text, 40)} as {seconds:,} s")
-    return seconds
-
-
-_STEP_NUMBER: Final = re.compile(
-    r"(?:steps?\s*)?(?:(?:no\.?|number)\s*)?(?:#\s*)?([0-9]{1,6})(?:\.0*)?[.):]?"
-)
-_STEP_RANGE: Final = re.compile(
-    r"(?:steps?\s*)?#?([0-9]{1,3})\s*(?:-|–|to|through)\s*#?([0-9]{1,3})"
-)
-
-
-def _read_steps(value: JsonValue, *, many: bool) -> JsonValue:
-    """Return the numbers of steps; words that name a step stay, for `_resolve_names`."""
-    if isinstance(value, str) and value.strip()[:1] == "[":
-        with suppress(ValueError, RecursionError):
-            value = json.loads(value)
-    listed = value if isinstance(value, list) else [value]
-    found = (step for each in listed if each is not None for step in _read_step(each))
-    steps = [*islice(found, MOST_VALUES + 1)]  # with one more, the call is refused
-    if many:
-        return cast("JsonValue", steps)
-    return steps[0] if len(steps) == 1 else value
-
-
-def _read_step(value: JsonValue) -> Iterator[JsonValue]:
-    if isinstance(value, dict):
-        value = next(
-            (value[key] for key in ("step", "number", "index", "id") if key in value), value
-        )
-    number = _parse_number(value)
-    if number is not None and _is_whole(number):
-        yield int(number)
-        return
-    if not isinstance(value, str):
-        yield value
-        return
-    text = value.strip().strip("`*").strip()
-    parts = map(str.strip, re.split(r"[,;&]|\band\b", text.lower()))
-    numbers = [_parse_step_numbers(part) for part in parts if part]
-    if numbers and all(numbers):
-        yield from (number for listed in numbers for number in listed)
-    else:
-        yield text
-
-
-def _parse_step_numbers(text: str) -> Sequence[int]:
-    """Return the numbers that a text writes: `step 2`, `#2`, `2.`, `1-3`; none: it writes none."""
-    if found := _STEP_NUMBER.fullmatch(text):
-        return (int(found[1]),)
-    found = _STEP_RANGE.fullmatch(text)
-    if found and int(found[2]) <= MOST_PLAN_STEPS:
-        return range(int(found[1]), int(found[2]) + 1)
-    return ()
-
-
-_ID: Final = re.compile(r"(task|wait)_[0-9a-z]{16}")
-_BARE_ID: Final = re.compile(r"[0-9a-z]{16}")
-_LABELLED_ID: Final = re.compile(
-    r"(?:[a-z]{1,20}://|(?:task|wait)?[ _-]?(?:id)?[:=# ]{0,3})(task|wait)[_-]([0-9][0-9a-z]{15})"
-)
-"""An id after what it is called: `Task ID: task_…`, `task_id=task_…`, `taskmem://task_…`."""
-
-
-def _bare_id(text: str, kind: str) -> str:
-    """Return an id without what is written around it, in its own letters."""
-    bare = text.strip().strip(_QUOTES + "<>()[]#:").strip()
-    small = bare.lower()
-    if _ID.fullmatch(small):
-        return small
-    if found := _LABELLED_ID.fullmatch(small):
-        return f"{found[1]}_{found[2]}"
-    return f"{kind}_{small}" if _BARE_ID.fullmatch(small) else bare
-
-
-def _resolve_names(
-    arguments: dict[str, JsonValue],
-    known: Mapping[str, Schema],
-    lookup: Lookup,
-    notes: list[str],
-) -> None:
-    """Put ids for names and shortened ids, and numbers for steps that are named by their words."""
-    for name, kind in _IDS.items():
-        value = arguments.get(name)
-        if name not in known or value is None:
-            continue
-        listed = value if isinstance(value, list) else [value]
-        if len(listed) > MOST_ATTACHED:
-            continue  # for the form to refuse
-        read: list[JsonValue] = [_find_id(each, name, kind, lookup, notes) for each in listed]
-        arguments[name] = read if isinstance(value, list) else read[0]
-    task_id, session = arguments.get("task_id"), arguments.get("session_key")
-    session_key = session if isinstance(session, str) else None
-    for name in _STEPS & known.keys() & arguments.keys():
-        value = arguments[name]
-        entries = value if isinstance(value, list) else [value]
-        if not any(isinstance(each, str) for each in entries) or not isinstance(task_id, str):
-            continue
-        plan = lookup.read_plan(task_id, session_key)
-        places = defaultdict[tuple[str, ...], list[int]](list)
-        for number, step in enumerate(plan, 1):
-            places[identify_step(step)].append(number)
-        steps: list[JsonValue] = [_find_step(each, name, plan, places, notes) for each in entries]
-        arguments[name] = steps if isinstance(value, list) else steps[0]
-
-
-def _find_id(value: JsonValue, name: str, kind: str, lookup: Lookup, notes: list[str]) -> JsonValue:
-    if not isinstance(value, str) or _ID.fullmatch(value) or not value:
-        return value
-    found = lookup.find_id(kind, value)
-    if found != value:
-        notes.append(f"{name} {quote_line(value, 80)} as {found}")
-    return found
-
-
-def _find_step(
-    value: JsonValue,
-    name: str,
-    plan: Sequence[str],
-    places: Mapping[tuple[str, ...], Sequence[int]],
-    notes: list[str],
-) -> JsonValue:
-    """Return the number of the step that a text names by its words.
-
-    `places`: the numbers of the plan's steps by what `identify_step` makes of them.
-
-    Raises:
-        InvalidArguments: It names none, or several.
-    """
-    if not isinstance(value, str):
-        return value
-    found = places.get(identify_step(value), ())
-    if len(found) == 1:
-        notes.append(f"{name} {quote_line(value, 80)} as {found[0]}")
-        return found[0]
-    steps = "; ".join(f"{number} {quote_line(step, 60)}" for number, step in enumerate(plan, 1))
-    which = f"means {len(found)} steps" if found else "is no step of the plan"
-    raise InvalidArguments(
-        f"{name} {quote_line(value, 80)} {which}; give its number: {clip(steps, 1_000)}. "
-        f"{NOTHING_WRITTEN}"
-    )
+    if isinstance(status, str):
+        status = re.sub(r"[\W_]+", "_", status.lower()).strip("_")
+    return None if isinstance(status, (list, dict)) else _STATUSES.get(status)

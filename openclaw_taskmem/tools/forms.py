@@ -30,7 +30,7 @@ from openclaw_taskmem.domain.conditions.targets import is_queue
 from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts
 from openclaw_taskmem.domain.text.texts import require_visible_text
 from openclaw_taskmem.domain.views.user_actions import LONGEST_ANSWER
-from openclaw_taskmem.tools.arguments import MOST_ATTACHED, MOST_PLAN_STEPS, NOTHING_WRITTEN
+from openclaw_taskmem.tools.references import MOST_ATTACHED, MOST_PLAN_STEPS, NOTHING_WRITTEN
 from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.tasks.plan import identify_step
-from openclaw_taskmem.tools import arguments, catalog, forms
+from openclaw_taskmem.tools import arguments, catalog, forms, references
 from openclaw_taskmem.tools.arguments import CallArguments, read_arguments
 from taskmem_hookspecs import InvalidArguments, TaskNotFound
 from taskmem_hookspecs.errors import NotAllowed
@@ -25,7 +25,13 @@ TASK = "task_1kjkb3q000bgeqtr"
 OTHER = "task_1kjkb3q000bgeqts"
 WAIT = "wait_1kjkb3q000bgeqtr"
 PLAN = ("Build the image", "Push it", "Deploy", "Announce it", "Tidy up")
-NAMES = {"Deploy site": TASK, "1kjkb3q000bg": TASK, "geqtr": TASK}
+NAMES = {
+    "[web] Deploy v2.": TASK,
+    "Fix login (urgent)": TASK,
+    "Deploy site": TASK,
+    "1kjkb3q000bg": TASK,
+    "geqtr": TASK,
+}
 
 
 class Home:
@@ -87,6 +93,8 @@ def take(tool: str, /, **given: object) -> dict[str, Any]:
         ("smart_wait", "signals", '[{"percent": "80"}]', [{"percent": 80}]),
         ("smart_wait", "signals", [{"exit": "0", "text": None}], [{"exit": 0}]),
         ("smart_wait", "signals", [{"exit": 1.5}], [{"exit": "1.5"}]),
+        ("smart_wait", "signals", [{"quiet": "2 min"}], [{"quiet": 120}]),
+        ("smart_wait", "signals", [{"percent": "80 %"}], [{"percent": 80}]),
         ("smart_wait", "signals", [{"exit": math.inf}], [{"exit": "inf"}]),
     ],
 )
@@ -247,6 +255,46 @@ def test_what_was_read_of_an_object_around_a_plan_is_told() -> None:
     assert found.notes[0] == 'plan as its "steps" alone'
 
 
+@pytest.mark.parametrize(
+    ("status", "is_done"),
+    [
+        ("✅ done", True),
+        (" Completed ", True),
+        ("done.", True),
+        ("passed", True),
+        ("true", True),
+        (1, True),
+        ("Not started", False),
+        ("in-progress", False),
+        ("false", False),
+        ("skipped", None),
+        ("", None),
+        ([], None),
+    ],
+)
+def test_a_step_has_the_status_that_its_word_says(status: object, is_done: bool | None) -> None:
+    plan = [{"step": "Build", "done": status}]
+    numbers = {True: {"completed_steps": [1]}, False: {"reopened_steps": [1]}, None: {}}
+    assert take("task_plan_update", new_plan=plan) == {"new_plan": ["Build"]} | numbers[is_done]
+
+
+@pytest.mark.parametrize(
+    ("entry", "step", "lost"),
+    [
+        ({"step": "1", "description": "Build it"}, "Build it", ""),
+        ({"step": "404"}, "404", ""),
+        ({"title": "A", "steps": ["a1"]}, "A", 'plan without "steps" of its steps'),
+        ({"title": "A", "content": "B"}, "B", 'plan without "title" of its steps'),
+    ],
+)
+def test_what_a_plan_does_not_keep_of_a_step_is_told(
+    entry: dict[str, object], step: str, lost: str
+) -> None:
+    found = read_call("task_register", {"plan": [entry, entry]})
+    assert found.arguments == {"plan": [step, step]}
+    assert found.notes == ((lost,) if lost else ())
+
+
 @pytest.mark.parametrize("plan", ["- [x] Build\n- [ ] Push", ["[X] Build", "[ ] Push"]])
 def test_a_box_that_is_ticked_marks_its_step(plan: object) -> None:
     found = read_call("task_register", {"plan": plan}).arguments
@@ -260,6 +308,7 @@ def test_a_box_that_is_ticked_marks_its_step(plan: object) -> None:
         ["Say [x] in the box", "Build\nand test"],
         ["1. Build", "2. Push"],
         ["Build -> test; push"],
+        ["1. Wait until day 5. Then push"],
     ],
 )
 def test_words_that_only_look_like_another_shape_stay(plan: list[str]) -> None:
@@ -296,6 +345,12 @@ def test_steps_are_taken_by_number_or_words(given: object, taken: list[int]) -> 
         "task_id": TASK,
         "completed_steps": taken,
     }
+
+
+@pytest.mark.parametrize("given", ["3. Push it", "step 3 - Push it", "Step 3: push it"])
+def test_a_number_and_words_of_two_steps_are_refused(given: str) -> None:
+    with pytest.raises(InvalidArguments, match=r"means 2 steps; give its number: 1 "):
+        take("task_update", task_id=TASK, completed_steps=[given])
 
 
 def test_a_step_that_is_none_is_refused_with_the_steps() -> None:
@@ -337,6 +392,7 @@ def test_steps_of_a_task_that_a_caller_may_not_read_are_not_told(world: World) -
         f"taskmem://{TASK}",
         TASK.replace("_", "-"),
         *NAMES,
+        '"Deploy site"',
     ],
 )
 def test_an_id_that_means_one_task_is_that_task(spelling: str) -> None:
@@ -369,6 +425,8 @@ def test_a_name_means_the_open_one_of_its_tasks(world: World) -> None:
         {"params": json.dumps({"task_id": TASK, "message": "Built."})},
         {"taskId": TASK, "Message": "Built."},
         {"task-id": TASK, "message": "Built.", "extra": None},
+        {"task_id": TASK, "taskId": None, "message": "Built.", "Message": ""},
+        {"taskId": None, "task_id": TASK, "message": "Built."},
         {"task_id": f"{TASK}</arg_value>", "message": "Built.</parameter>\n</invoke>"},
     ],
 )
@@ -450,7 +508,7 @@ def test_a_step_named_again_costs_no_look_at_the_plan(monkeypatch: pytest.Monkey
         read.append(text)
         return identify_step(text)
 
-    monkeypatch.setattr(arguments, "identify_step", count)
+    monkeypatch.setattr(references, "identify_step", count)
     take("task_update", task_id=TASK, completed_steps=["Deploy"] * 100)
     assert len(read) == len(PLAN) + 100
 
