@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -101,14 +101,17 @@ def _verify_commit(claim: Claim) -> Finding:
         elif (commit := _parse_commit(repository, answer)) is not None:
             return _judge_commit(claim, shown, commit)
     if unread:
-        raise ClaimUnchecked(f"Git cannot read {format_name(unread[0])}, or is not installed.")
+        raise ClaimUnchecked(
+            f"Git gave no answer about {format_name(unread[0])}: it is not installed, cannot read "
+            "it, or was too slow."
+        )
     where = " or ".join(format_name(each) for each in repositories[:3])
     if not places.complete:
         raise ClaimUnchecked(
             f"No {shown} is in {where}; a repository further up, or too far down to be looked "
             "for, may have it."
         )
-    if _is_unsure(repositories[0], name, until):
+    if _is_unsure(repositories, name, until):
         raise ClaimUnchecked(
             f"No {shown} is in {where}, as far as is known here: it may be on the remote, or "
             "older than what was cloned."
@@ -131,14 +134,16 @@ def _judge_commit(claim: Claim, shown: str, commit: Commit) -> Finding:
     return Finding(verdict=Verdict.VERIFIED, detail=f"{where}, {at}.", size=commit.size)
 
 
-def _is_unsure(repository: str, name: str, until: float) -> bool:
-    """Tell whether a repository may lack what exists: a part of its history, or a remote's names.
+def _is_unsure(repositories: Sequence[str], name: str, until: float) -> bool:
+    """Tell whether repositories may lack what exists: a part of a history, or a remote's names.
 
     A hash is not looked for on remotes: what a task commits is here first.
     """
-    if _ask_git(repository, until, "rev-parse", "--is-shallow-repository") == b"true\n":
-        return True
-    return not _HASH.fullmatch(name) and bool(read_remotes(repository, until))
+    for repository in repositories:
+        answer = _ask_git(repository, until, "rev-parse", "--is-shallow-repository")
+        if answer != b"false\n" or (not _HASH.fullmatch(name) and read_remotes(repository, until)):
+            return True
+    return perf_counter() >= until
 
 
 def _parse_commit(repository: str, answer: bytes) -> Commit | None:
@@ -155,9 +160,10 @@ def _parse_commit(repository: str, answer: bytes) -> Commit | None:
 
 
 def is_on_remote(folder: str, host: str, path: str) -> bool:
-    """Tell whether a URL's host and path are of a remote of a folder's repository."""
+    """Tell whether a URL's host and path are of a remote of the repository that a folder is in."""
     until = perf_counter() + _REMOTE_SECONDS
-    for url in read_remotes(folder, until):
+    repository = _find_repository_around(folder)
+    for url in read_remotes(repository, until) if repository else ():
         parts = _REMOTE.fullmatch(url)
         if parts and parts["host"].casefold() == host.casefold():
             own = parts["path"].strip("/").removesuffix(".git").casefold()
@@ -209,8 +215,7 @@ def _list_repositories(claim: Claim, until: float) -> Repositories:
     folder = resolve_links(claim.folder)
     if not is_within_any(folder, claim.roots):
         raise ClaimUnchecked(f"{format_name(folder)} lies outside of what may be looked at.")
-    around = (str(each) for each in (Path(folder), *Path(folder).parents))
-    nearest = next(filter(_is_repository, around), None)
+    nearest = _find_repository_around(folder)
     own = nearest is not None and is_within_any(nearest, claim.roots)
     paths = dict.fromkeys((nearest,) if nearest is not None and own else ())
     complete = nearest is None or own
@@ -221,6 +226,12 @@ def _list_repositories(claim: Claim, until: float) -> Repositories:
             complete = False
             break
     return Repositories((*paths,), complete)
+
+
+def _find_repository_around(folder: str) -> str | None:
+    """Return the nearest repository that a folder is or lies in; None: it is in none."""
+    around = (str(each) for each in (Path(folder), *Path(folder).parents))
+    return next(filter(_is_repository, around), None) if folder else None
 
 
 def _iterate_nested(folder: str) -> Iterator[str | None]:

@@ -201,7 +201,8 @@ def _spell_otherwise(name: str) -> Iterator[str]:
         yield name.replace("\\", "/")
     if name.startswith(("a/", "b/")):  # of git's diff
         yield name[2:]
-    yield name.removeprefix("@").lstrip("/")
+    if name.startswith("@"):
+        yield name[1:].lstrip("/")
     yield unicodedata.normalize("NFC", name)
     yield unicodedata.normalize("NFD", name)
 

@@ -78,7 +78,6 @@ def test_wrappings_may_stand_around_one_another(layers: list[str], remark: str) 
         ("${HOME}/g.txt", "~/g.txt"),
         ("%USERPROFILE%\\g.txt", "~/g.txt"),
         ("$PWD/g.txt", "g.txt"),
-        ("/out/r.md", "out/r.md"),
         ("no.txt -> g.txt", "g.txt"),
         ("h.txt → g.txt", "g.txt"),
         ("g.txt::test_x", "g.txt"),
@@ -91,6 +90,11 @@ def test_wrappings_may_stand_around_one_another(layers: list[str], remark: str) 
 )
 def test_a_path_may_be_spelt_in_other_ways(text: str, path: str) -> None:
     assert read_names(text) == [("file", path)]
+
+
+def test_an_absolute_path_means_no_file_of_the_work() -> None:
+    assert "etc/app.conf" not in list_spellings("/etc/app.conf")
+    assert "src/app.py" in list_spellings("@/src/app.py")
 
 
 def test_a_name_may_be_composed_or_not() -> None:

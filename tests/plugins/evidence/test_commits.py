@@ -123,6 +123,20 @@ async def test_what_a_shallow_clone_may_lack_is_unproven(repository, tmp_path):
     commit(repository, "2")
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", "shallow")
     assert await verdict(INVENTED, tmp_path / "shallow") is Verdict.UNPROVEN
+    # One below the repository of the work counts as well.
+    (tmp_path / "shallow").rename(repository / "vendor")
+    assert await verdict(INVENTED, repository) is Verdict.UNPROVEN
+
+
+async def test_git_that_is_too_slow_refutes_nothing(repository, monkeypatch):
+    commit(repository)
+    real = commits._ask_git
+
+    def ask(folder, until, *words, **given):
+        return None if "rev-parse" in words else real(folder, until, *words, **given)
+
+    monkeypatch.setattr(commits, "_ask_git", ask)
+    assert await verdict(INVENTED, repository) is Verdict.UNPROVEN
 
 
 async def test_repositories_around_and_below_the_folder_are_searched(repository, tmp_path):
@@ -220,6 +234,9 @@ def test_pages_below_a_remote_belong_to_it(repository, url):
     git(repository, "remote", "add", "origin", url)
     assert is_on_remote(str(repository), "git.example", "/acme/app/pull/7")
     assert is_on_remote(str(repository), "GIT.example", "/Acme/App")
+    below = repository / "packages" / "app"
+    below.mkdir(parents=True)
+    assert is_on_remote(str(below), "git.example", "/acme/app/pull/7")
     assert not is_on_remote(str(repository), "git.example", "/acme/application")
     assert not is_on_remote(str(repository), "other.example", "/acme/app/pull/7")
 
