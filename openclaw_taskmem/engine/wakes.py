@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.wakes import notices, outbox, turn_budget
 from openclaw_taskmem.domain.wakes.notices import WakeFacts
 from openclaw_taskmem.domain.wakes.outbox import Delivery, Hold
-from openclaw_taskmem.domain.wakes.turn_budget import Room
+from openclaw_taskmem.domain.wakes.turn_budget import EarliestSends
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_history import get_session_key
 from taskmem_hookspecs import (
@@ -147,12 +147,12 @@ def _find_due_wakes(context: Context, instant: datetime, holds: Holds) -> Sequen
         limit *= 4
 
 
-def _find_room(context: Context, session_key: str | None, now: datetime) -> Room:
+def _find_earliest_sends(context: Context, session_key: str | None, now: datetime) -> EarliestSends:
     """Return from when on a session may be sent more."""
     since = now - turn_budget.HOUR
     sent = context.store.find_wakes(WakeQuery(sent_since=since, session_key=session_key))
-    messages = turn_budget.list_sent_messages(sent)
-    return turn_budget.find_room(messages, now, context.policies.outbox)
+    messages = turn_budget.list_sent_messages(sent, context.policies.outbox)
+    return turn_budget.find_earliest_sends(messages, now, context.policies.outbox)
 
 
 def _claim_delivery(
@@ -161,7 +161,7 @@ def _claim_delivery(
     decided = outbox.claim_due_wakes(
         wakes,
         _read_stuck_tasks(context, wakes),
-        _find_room(context, session_key, now),
+        _find_earliest_sends(context, session_key, now),
         delivery_id=context.new_id("delivery", now),
         now=now,
         policy=context.policies.outbox,

@@ -22,7 +22,7 @@ from openclaw_taskmem.domain.callers import OWED_STATES, GatewayPresence, is_kep
 from openclaw_taskmem.domain.policies import OutboxPolicy
 from openclaw_taskmem.domain.text.texts import clip, to_plain_line
 from openclaw_taskmem.domain.wakes import packet
-from openclaw_taskmem.domain.wakes.turn_budget import Room
+from openclaw_taskmem.domain.wakes.turn_budget import EarliestSends
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -214,7 +214,7 @@ def build_settled_events(wakes: Sequence[Wake], now: datetime) -> tuple[Event, .
 def claim_due_wakes(
     due: Sequence[Wake],
     tasks: Mapping[str, Task],
-    room: Room,
+    earliest: EarliestSends,
     *,
     delivery_id: str,
     now: datetime,
@@ -222,9 +222,9 @@ def claim_due_wakes(
 ) -> WakeClaim:
     """Claim a session's due wakes for one delivery, or close or postpone them.
 
-    `tasks` has the tasks of stuck wakes that can be read; `room` says from when on the session may
-    be sent more. The claim sets each `due_at` to its own end: other daemons leave the wakes alone,
-    and after a crash they are due again.
+    `tasks` has the tasks of stuck wakes that can be read; `earliest` says from when on the session
+    may be sent more. The claim sets each `due_at` to its own end: other daemons leave the wakes
+    alone, and after a crash they are due again.
     """
     over = tuple(filter(None, (_close_if_stale(wake, tasks) for wake in due)))
     spent = tuple(
@@ -236,7 +236,9 @@ def claim_due_wakes(
     ended = {wake.wake_id for wake in settled}
     open_ = [wake for wake in due if wake.wake_id not in ended]
     log = build_settled_events(settled, now)
-    late = {wake.wake_id: start for wake in open_ if (start := room.find_start(wake)) is not None}
+    late = {
+        wake.wake_id: start for wake in open_ if (start := earliest.find_start(wake)) is not None
+    }
     held = tuple(
         wake.model_copy(update={"due_at": late[wake.wake_id]})
         for wake in open_

@@ -28,7 +28,7 @@ class SentMessage(NamedTuple):
     """True if it told a run to go on."""
 
 
-class Room(NamedTuple):
+class EarliestSends(NamedTuple):
     """From when on a session may be sent messages again; None: from now on."""
 
     for_runs: datetime | None
@@ -48,23 +48,29 @@ def is_answer_wake(wake: Wake) -> bool:
     return wake.key.startswith(ANSWER)
 
 
-def list_sent_messages(wakes: Iterable[Wake]) -> list[SentMessage]:
+def list_sent_messages(wakes: Iterable[Wake], policy: OutboxPolicy) -> list[SentMessage]:
     """Return the messages in which wakes were sent, oldest first, without mere answers.
 
-    Wakes with the same `delivery_id` were one message.
+    Wakes with the same `delivery_id` were one message. A wake has the instant of its last message
+    only; those before it count at the latest instants at which they can have been sent.
     """
-    sent: dict[str, SentMessage] = {}
+    sent: dict[tuple[str, int], SentMessage] = {}
     for wake in wakes:
         if wake.sent_at is None or is_answer_wake(wake):
             continue
-        message = wake.delivery_id or wake.wake_id
-        for_run = wake.cause is WakeCause.RUN or (message in sent and sent[message].for_run)
-        sent[message] = SentMessage(at=wake.sent_at, for_run=for_run)
+        at, message = wake.sent_at, wake.delivery_id or wake.wake_id
+        for number in range(max(wake.sends, 1), 0, -1):
+            known = sent.get((message, number))
+            for_run = wake.cause is WakeCause.RUN or (known is not None and known.for_run)
+            sent[message, number] = SentMessage(at=at, for_run=for_run)
+            at -= policy.resend_after(wake.model_copy(update={"sends": max(number - 1, 1)}))
     return sorted(sent.values())
 
 
-def find_room(sent: Sequence[SentMessage], now: datetime, policy: OutboxPolicy) -> Room:
-    """Return when a session has room for messages, from those sent within the last hour.
+def find_earliest_sends(
+    sent: Sequence[SentMessage], now: datetime, policy: OutboxPolicy
+) -> EarliestSends:
+    """Return from when on a session may be sent messages, from those sent within the last hour.
 
     Instants in the future are ignored: the clock was ahead. `sent` is in order of time.
     """
@@ -76,7 +82,9 @@ def find_room(sent: Sequence[SentMessage], now: datetime, policy: OutboxPolicy) 
     )
     for_runs = max(filter(None, ends), default=None)
     own = _find_end(others, now, MINUTE, policy.per_minute)
-    return Room(for_runs=for_runs, for_others=max(filter(None, (for_runs, own)), default=None))
+    return EarliestSends(
+        for_runs=for_runs, for_others=max(filter(None, (for_runs, own)), default=None)
+    )
 
 
 def _find_end(

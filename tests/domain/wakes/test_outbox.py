@@ -7,7 +7,12 @@ import pytest
 from openclaw_taskmem.domain.policies import OutboxPolicy
 from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.domain.wakes.outbox import WakeClaim
-from openclaw_taskmem.domain.wakes.turn_budget import MINUTE, Room, SentMessage, find_room
+from openclaw_taskmem.domain.wakes.turn_budget import (
+    MINUTE,
+    EarliestSends,
+    SentMessage,
+    find_earliest_sends,
+)
 from taskmem_hookspecs import Linkage, TaskStatus, Wake, WakeCause, WakeState
 from taskmem_hookspecs.testing import DAWN, a_task, a_wake
 
@@ -41,9 +46,9 @@ def wait_wake(number: int = 1, **changes: object) -> Wake:
 
 
 def claim(*due: Wake, sent: tuple[datetime, ...] = (), **task: object) -> WakeClaim:
-    room = find_room([SentMessage(at=at, for_run=False) for at in sent], NOW, POLICY)
+    earliest = find_earliest_sends([SentMessage(at=at, for_run=False) for at in sent], NOW, POLICY)
     return outbox.claim_due_wakes(
-        due, {"task_1": a_task(**task)}, room, delivery_id="delivery_1", now=NOW, policy=POLICY
+        due, {"task_1": a_task(**task)}, earliest, delivery_id="delivery_1", now=NOW, policy=POLICY
     )
 
 
@@ -78,7 +83,7 @@ def test_urgent_stuck_task_leads_then_the_longest_idle_one() -> None:
         for i in (2, 3, 1)
     ]
     claimed = outbox.claim_due_wakes(
-        due, tasks, Room(None, None), delivery_id="d", now=NOW, policy=POLICY
+        due, tasks, EarliestSends(None, None), delivery_id="d", now=NOW, policy=POLICY
     )
 
     assert claimed.delivery is not None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.policies import OutboxPolicy
 from openclaw_taskmem.domain.wakes import outbox
-from openclaw_taskmem.domain.wakes.turn_budget import Room
+from openclaw_taskmem.domain.wakes.turn_budget import EarliestSends
 from taskmem_hookspecs import Change, Wake, WakeCause, WakeState
 from taskmem_hookspecs.testing import DAWN, a_task, a_wake
 
@@ -58,7 +58,7 @@ def deliver_wake(wake: Wake, **given: Any) -> Wake:
     due = wake.model_copy(update={"state": WakeState.DUE, "due_at": NOW})
     tasks = {"task_1": a_task()}
     claimed = outbox.claim_due_wakes(
-        [due], tasks, Room(None, None), delivery_id="d", now=NOW, policy=POLICY
+        [due], tasks, EarliestSends(None, None), delivery_id="d", now=NOW, policy=POLICY
     )
     assert claimed.delivery is not None
     change = outbox.record_delivery(
@@ -88,7 +88,7 @@ def test_turn_faster_than_the_receipt_acknowledges_the_wake() -> None:
     claimed = outbox.claim_due_wakes(
         [a_sent_wake(state=WakeState.DUE, due_at=NOW, sends=0, created_at=NOW)],
         {"task_1": a_task()},
-        Room(None, None),
+        EarliestSends(None, None),
         delivery_id="delivery_7",
         now=NOW,
         policy=POLICY,
@@ -211,7 +211,7 @@ def test_a_message_is_known_by_its_delivery_before_it_goes_out() -> None:
     ]
 
     claimed = outbox.claim_due_wakes(
-        due, {}, Room(None, None), delivery_id="now", now=NOW, policy=POLICY
+        due, {}, EarliestSends(None, None), delivery_id="now", now=NOW, policy=POLICY
     )
 
     assert claimed.delivery is not None

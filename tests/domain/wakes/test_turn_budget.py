@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.wakes.turn_budget import (
     HOUR,
     MINUTE,
     SentMessage,
-    find_room,
+    find_earliest_sends,
     list_sent_messages,
 )
 from taskmem_hookspecs import Wake, WakeCause, WakeState
@@ -51,16 +51,16 @@ REQUESTS = st.lists(
 @settings(max_examples=choose_count("TASKMEM_TURNS", 25, 500), deadline=None)
 @given(asked=REQUESTS)
 def test_no_task_begins_more_turns_than_the_budget(asked: list[tuple[float, str]]) -> None:
-    """Play a session whose tasks ask for turns; what has room is sent at once."""
+    """Play a session whose tasks ask for turns; what may be sent is sent at once."""
     now, waiting, sent = DAWN, list[Wake](), list[Wake]()
     coming = [(kind, gap) for gap, kind in asked]
     while coming or waiting:
         due = [wake for wake in waiting if wake.due_at is not None and wake.due_at <= now]
         if due:
-            room = find_room(list_sent_messages(sent), now, POLICY)
+            earliest = find_earliest_sends(list_sent_messages(sent, POLICY), now, POLICY)
             delivery_id = f"delivery_{len(sent)}"
             claimed = outbox.claim_due_wakes(
-                due, {}, room, delivery_id=delivery_id, now=now, policy=POLICY
+                due, {}, earliest, delivery_id=delivery_id, now=now, policy=POLICY
             )
             told = {w.wake_id for w in claimed.delivery.wakes} if claimed.delivery else set()
             later = {w.wake_id: w for w in claimed.change.wakes if w.wake_id not in told}
@@ -78,38 +78,46 @@ def test_no_task_begins_more_turns_than_the_budget(asked: list[tuple[float, str]
         else:
             now = max(now, min(w.due_at for w in waiting if w.due_at is not None))
     assert len(sent) == len(asked), "nothing is lost"
-    times = [each.at for each in list_sent_messages(sent)]
+    times = [each.at for each in list_sent_messages(sent, POLICY)]
     for span, most in ((MINUTE, POLICY.turns_per_minute), (HOUR, POLICY.turns_per_hour)):
         assert all(b - a >= span for a, b in zip(times, times[most:], strict=False))
-    others = [each.at for each in list_sent_messages(sent) if not each.for_run]
+    others = [each.at for each in list_sent_messages(sent, POLICY) if not each.for_run]
     gaps = zip(others, others[POLICY.per_minute :], strict=False)
     assert all(b - a >= MINUTE for a, b in gaps)
 
 
 @pytest.mark.parametrize(
-    ("many", "apart", "room"),
+    ("many", "apart", "seconds"),
     [(5, 1, None), (6, 1, 60), (59, 30, None), (60, 30, 3_600), (60, 62, None)],
 )
 def test_the_budget_is_six_a_minute_and_sixty_an_hour(
-    many: int, apart: int, room: int | None
+    many: int, apart: int, seconds: int | None
 ) -> None:
     sent = [SentMessage(DAWN + timedelta(seconds=apart * n), for_run=True) for n in range(many)]
-    found = find_room(sent, sent[-1].at, POLICY)
-    assert found.for_runs == (None if room is None else DAWN + timedelta(seconds=room))
+    found = find_earliest_sends(sent, sent[-1].at, POLICY)
+    assert found.for_runs == (None if seconds is None else DAWN + timedelta(seconds=seconds))
 
 
-def test_a_users_answer_waits_for_no_room() -> None:
-    room = find_room([SentMessage(DAWN, for_run=True)] * 99, DAWN, POLICY)
-    starts = {kind: room.find_start(make_due(1, kind, DAWN)) for kind in KINDS}
+def test_a_users_answer_waits_for_nothing() -> None:
+    earliest = find_earliest_sends([SentMessage(DAWN, for_run=True)] * 99, DAWN, POLICY)
+    starts = {kind: earliest.find_start(make_due(1, kind, DAWN)) for kind in KINDS}
     assert starts == {"run": DAWN + HOUR, "wait": DAWN + HOUR, "answer": None}
 
 
-def test_messages_of_the_future_take_no_room() -> None:
+def test_messages_of_the_future_do_not_count() -> None:
     sent = [SentMessage(DAWN + HOUR, for_run=True)] * 100
-    assert find_room(sent, DAWN, POLICY).for_runs is None
+    assert find_earliest_sends(sent, DAWN, POLICY).for_runs is None
 
 
 def test_a_message_of_several_wakes_is_one() -> None:
     wakes = [make_due(n, kind, DAWN) for n, kind in enumerate(("wait", "run", "answer"))]
     sent = [w.model_copy(update={"sent_at": DAWN, "delivery_id": "delivery_1"}) for w in wakes]
-    assert list_sent_messages(sent) == [SentMessage(DAWN, for_run=True)]
+    assert list_sent_messages(sent, POLICY) == [SentMessage(DAWN, for_run=True)]
+
+
+def test_each_time_that_a_wake_is_sent_counts() -> None:
+    wake = make_due(1, "run", DAWN)
+    sent = wake.model_copy(update={"sent_at": DAWN, "delivery_id": "delivery_1", "sends": 3})
+    times = [each.at for each in list_sent_messages([sent], POLICY)]
+    ack = timedelta(seconds=POLICY.ack_seconds)
+    assert times == [DAWN - 3 * ack, DAWN - 2 * ack, DAWN]
