@@ -333,7 +333,7 @@ def _read_config_file(home: Home) -> Mapping[str, str]:
         # Editors and shells of Windows write UTF-16 as well, with a byte order mark.
         is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
-        entries = tomllib.loads("\n".join(text.splitlines()))
+        entries = tomllib.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except UnicodeDecodeError as error:

@@ -123,6 +123,7 @@ class Home(NamedTuple):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.require_own()
             if self.folder.stat().st_mode & 0o077:
+                self._require_own_purpose()
                 self.folder.chmod(0o700)
                 if not keeps_modes(self.folder):
                     raise HomeRefused(describe_modeless(self.folder))
@@ -136,6 +137,16 @@ class Home(NamedTuple):
                 f"The state folder {self.folder} cannot be used ({describe_os_error(error)}). "
                 "Set TASKMEM_HOME to a folder that can be written."
             ) from error
+
+    def _require_own_purpose(self) -> None:
+        """Refuse a folder with files and none of a home: closing it would take it from others."""
+        own = (self.config, self.database, self.identity_file, self.lock, self.log)
+        if any(self.folder.iterdir()) and not any(os.path.lexists(each) for each in own):
+            raise HomeRefused(
+                f"The state folder {self.folder} has files of something else, and would be closed "
+                "to all other users. Set TASKMEM_HOME to a folder of its own, for example "
+                f"{self.folder / 'taskmem'}."
+            )
 
     def move_socket(self, environ: Mapping[str, str]) -> Home:
         """Return this home with its socket outside the folder, whose file system has no sockets."""

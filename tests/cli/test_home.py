@@ -120,6 +120,18 @@ def test_a_folder_of_the_system_is_no_home(folder):
         find_home({"TASKMEM_HOME": folder})
 
 
+def test_an_open_folder_with_other_files_is_no_home(tmp_path):
+    tmp_path.chmod(0o755)
+    (tmp_path / "apt").mkdir()
+    home = find_home({"TASKMEM_HOME": str(tmp_path)})
+    with pytest.raises(HomeRefused, match="has files of something else"):
+        home.prepare()
+    assert mode_of(tmp_path) == 0o755
+    home.config.touch(0o600)
+    home.prepare()
+    assert mode_of(tmp_path) == 0o700
+
+
 @pytest.mark.parametrize("above", ["", ".."])
 def test_the_users_own_home_is_none(tmp_path, monkeypatch, above):
     user = tmp_path / "user"
