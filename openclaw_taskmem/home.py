@@ -323,8 +323,8 @@ def _require_replaced_names(folder: Path) -> None:
     left = [part for part in folder.parts if part.startswith(("$", "~", "%")) and len(part) > 1]
     if left and not folder.exists():
         raise HomeRefused(
-            f"In the state folder {folder}, nothing took the place of {left[0]}. Set TASKMEM_HOME "
-            "to the whole path."
+            f"The name of the state folder {folder} still has {left[0]} in it, which nothing "
+            "replaced. Set TASKMEM_HOME to the whole path."
         )
 
 

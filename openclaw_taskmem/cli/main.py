@@ -50,7 +50,7 @@ def main() -> None:
         os.write(2, f"The output cannot be written ({error.strerror}).\n".encode())
         status = 1
     finally:
-        _give_up_stderr_that_fails()
+        _ignore_unwritable_stderr()
     raise SystemExit(status)
 
 
@@ -61,6 +61,7 @@ def _isolate() -> None:
     executed once more, with the options that prevent it; the variable stays for the commands that
     we run. Source: docs/trouble.md, "Variables of Python".
     """
+    # Names such as PYTHON_KEYRING_BACKEND are of other programs.
     is_reached = not sys.flags.ignore_environment and any(
         name.startswith("PYTHON") and name not in _HARMLESS and name[6:7] != "_" and value
         for name, value in os.environ.items()
@@ -160,7 +161,7 @@ def _decode_word(word: str, encoding: str) -> str:
         return raw.decode(encoding, "replace")
 
 
-def _give_up_stderr_that_fails() -> None:
+def _ignore_unwritable_stderr() -> None:
     """Keep a full disk below stderr from changing the exit status, as the interpreter would."""
     try:
         sys.stderr.flush()

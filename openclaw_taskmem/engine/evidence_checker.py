@@ -379,7 +379,7 @@ class EvidenceChecker:
         elif doubt is None and self._context.clock.now() > self._until:
             doubt = _LATE_TEXT
         if doubt is not None:
-            return _to_doubted(claim, doubt)
+            return _build_unproven(claim, doubt)
         if thing.kind == COMMIT_KIND:
             return self._check_commit(claim)
         findings = self._context.plugin_host.collect_findings(claim)
@@ -390,7 +390,7 @@ class EvidenceChecker:
         checked: list[CheckedClaim] = []
         for place in self.places[:_MOST_WORK_FOLDERS] or (None,):
             if checked and self._context.clock.now() > self._until:
-                return _to_doubted(claim, _LATE_TEXT)
+                return _build_unproven(claim, _LATE_TEXT)
             here = claim.model_copy(update={"folder": place})
             findings = self._context.plugin_host.collect_findings(here)
             checked.append(evidence.combine_findings(here, findings))
@@ -508,7 +508,7 @@ def _pick_reason(whys: Sequence[str | None]) -> str | None:
     return None if None in whys else next(unsure, ledger.NOWHERE_SENTENCE)
 
 
-def _to_doubted(claim: Claim, doubt: str) -> CheckedClaim:
+def _build_unproven(claim: Claim, doubt: str) -> CheckedClaim:
     return CheckedClaim(claim=claim, finding=Finding(verdict=Verdict.UNPROVEN, detail=doubt))
 
 

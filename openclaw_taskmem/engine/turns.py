@@ -203,7 +203,7 @@ def record_call_start(
     run = _find_current_run(context, report)
     if run is None:
         return False
-    call = _leave_out_implicit(context, run, deed)
+    call = _find_recorded_activity(context, run, deed)
     used = ledger.look_up_places(context, run, call)
     ledger.note_named_files(context, run, call, used)
 
@@ -239,7 +239,7 @@ def record_call_end(
     run = _find_current_run(context, report)
     if run is None:
         return False
-    call = _leave_out_implicit(context, run, deed)
+    call = _find_recorded_activity(context, run, deed)
     used = ledger.look_up_places(context, run, call)
 
     def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[_Rows]:
@@ -262,7 +262,7 @@ def record_call_end(
     return _decide_on_current_run(context, report, write, gone=_NO_ROWS, follow=keep) is not None
 
 
-def _leave_out_implicit(context: Context, run: Run, deed: FileActivity | None) -> FileActivity:
+def _find_recorded_activity(context: Context, run: Run, deed: FileActivity | None) -> FileActivity:
     """Return what a call does to files; nothing, if its task is implicit and has no ledger."""
     if deed is None or deed == FileActivity(call_id=deed.call_id, seconds=deed.seconds):
         return FileActivity()

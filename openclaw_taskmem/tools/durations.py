@@ -55,5 +55,5 @@ def parse_duration(text: str) -> float | None:
         return seconds
     last, smaller = parts[-1], _SMALLER_UNITS.get(units[-2])
     if falls and smaller is not None and not last[2]:
-        raise TwoMeanings(f"{last[0]} s at its end or {last[0]} {smaller}")
-    raise TwoMeanings(f"{seconds:,} s in all or {len(parts)} durations")
+        raise TwoMeanings(f"{text.strip()} s or {text.strip()} {smaller}")
+    raise TwoMeanings(f"one time of {seconds:,} s, or {len(parts)} times")

@@ -4,9 +4,9 @@ Only the response is proven: a URL does not show since when it has responded.
 
 Only addresses that `is_askable` allows are requested, also behind redirects.
 
-A claim is refuted by what is known to be absent: a page, or a server. A wall (a status that denies
-access, a sign-in page, a network that does not lead there) says nothing of the page, nor does
-slowness: the claim is unproven then.
+A claim is refuted by what is known to be absent: a page, or a server. A denial (a status that
+refuses access, a sign-in page, a network that does not lead there) says nothing of the page, nor
+does slowness: the claim is unproven then.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def test_a_session_gets_six_turns_a_minute_and_goes_on_then() -> None:
     session = Session(World())
     session.takes_up()
     assert work_fast(session, 20) == POLICY.turns_per_minute
-    held = [line for line in session.lines if "its agent was woken often" in line]
+    held = [line for line in session.lines if "as many turns as are begun" in line]
     assert len(held) == 1
     assert held[0].startswith("Deploy: goes on at ")
 
@@ -40,7 +40,7 @@ def test_a_session_gets_six_turns_a_minute_and_goes_on_then() -> None:
     assert len(session.world.deliver()) == 1
     session.begins(Origin.TASKMEM)
     assert work_fast(session, 20) == POLICY.turns_per_minute - 1
-    assert [line for line in session.lines if "its agent was woken often" in line] == held
+    assert [line for line in session.lines if "as many turns as are begun" in line] == held
 
 
 def test_a_session_gets_sixty_turns_an_hour() -> None:

@@ -187,10 +187,10 @@ def test_a_duration_is_read_as_seconds_and_told(text: str, seconds: float) -> No
 @pytest.mark.parametrize(
     ("text", "meanings"),
     [
-        ("5, 10", "15 s in all or 2 durations"),
-        ("5m, 10m", "900 s in all or 2 durations"),
-        ("30 s 5 m", "330 s in all or 2 durations"),
-        ("1 h 30", "30 s at its end or 30 min"),
+        ("5, 10", "one time of 15 s, or 2 times"),
+        ("5m, 10m", "one time of 900 s, or 2 times"),
+        ("30 s 5 m", "one time of 330 s, or 2 times"),
+        ("1 h 30", "1 h 30 s or 1 h 30 min"),
         ("1,5 h", "1.5 or 1 and 5"),
         ("0,500", "0.500 or 0 and 500"),
     ],

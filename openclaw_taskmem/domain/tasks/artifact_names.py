@@ -133,7 +133,7 @@ def list_spellings(text: str) -> tuple[str, ...]:
     names = dict.fromkeys((text, text.strip()))
     waiting = [*names] if len(text) <= _MOST_CHARS else []
     while waiting and len(names) < _MOST_SPELLINGS:
-        for name in _spell_otherwise(waiting.pop(0)):
+        for name in _list_other_readings(waiting.pop(0)):
             if name and name not in names:
                 names[name] = None
                 waiting.append(name)
@@ -180,7 +180,7 @@ def _cut_label(name: str) -> Iterator[str]:
         yield name[label.end() :]
 
 
-def _spell_otherwise(name: str) -> Iterator[str]:
+def _list_other_readings(name: str) -> Iterator[str]:
     """Yield what a name may stand for, each with one thing about it read otherwise."""
     yield from _unwrap(name)
     yield from _cut_label(name)

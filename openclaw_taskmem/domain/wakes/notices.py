@@ -366,8 +366,8 @@ def build_notice(kind: NoticeKind, task: Task, run: Run, line: str, now: datetim
 def build_held_notice(task: Task, run: Run, until: datetime, now: datetime) -> Event:
     """Build the notice that a run goes on later, as its session has had its turns."""
     line = (
-        f"{format_task_name(task)}: goes on at {format_clock(until, now, seconds=True)}; its agent "
-        "was woken often, and rests so long. Nothing is lost."
+        f"{format_task_name(task)}: goes on at {format_clock(until, now, seconds=True)}; its "
+        "session has had as many turns as are begun in a minute, or an hour. Nothing is lost."
     )
     return build_notice(NoticeKind.HELD, task, run, line, now)
 
