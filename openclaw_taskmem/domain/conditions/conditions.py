@@ -109,13 +109,17 @@ def _scan_quote(sentence: str, at: int) -> Token | None:
 def _is_closing(sentence: str, at: int, closing: str) -> bool:
     """Return whether a quotation mark ends its text: apostrophes and escaped ones do not.
 
-    A text may end with a backslash itself: then the marks that follow are pairs.
+    A text may end with a backslash itself: then the next mark without one opens another text.
     """
     if closing in "'’" and sentence[at + 1].isalnum():
         return False
     if sentence[at - 1] != "\\":
         return True
-    return not sentence[at + 1].isalnum() and sentence.count(closing, at + 1) % 2 == 0
+    following = re.compile(rf"(?<!\\){re.escape(closing)}").search(sentence, at + 1)
+    if following is None:
+        return True
+    before, after = sentence[following.start() - 1], sentence[following.end() :][:1]
+    return before.isspace() or after.isalnum()
 
 
 def _scan_regex(sentence: str, at: int) -> Token | None:

@@ -42,6 +42,8 @@ PAGE = Path(__file__).parents[3] / "docs" / "conditions.md"
 
 READ = {
     r""""\"level\":\"error\"" appears""": ["""`"level":"error"` appears"""],
+    r""""\"error\": \"\"" appears""": ["""`"error": ""` appears"""],
+    r""""he said \" x \" ok" appears""": ["""`he said " x " ok` appears"""],
     r'''"say \"hi\" now" appears or "b"''': ["""`say "hi" now` appears""", '"b" appears'],
     r""""C:\" appears or "D:\" appears""": [r""""C:\" appears""", r""""D:\" appears"""],
     "objects 80 %": ['"objects" 80 %'],
