@@ -143,7 +143,10 @@ _RegistrationFacts = tuple[tuple[TaskFacts, Run] | None, Sequence[tuple[Task, bo
 def _find_namesakes(
     context: Context, name: str, caller: Caller
 ) -> Sequence[tuple[Task, bool | None]]:
-    """Return the open tasks of a name, newest first, each with True: the caller's; None: may be."""
+    """Return the open tasks of a name, each with True: the caller's; None: may be.
+
+    Those with just that spelling come first, then the newest.
+    """
     words = fold_name(name)
     if caller.person or not words:
         return ()
@@ -167,7 +170,8 @@ def _find_namesakes(
             )
             if is_own is not False:
                 namesakes.append((task, is_own))
-    return sorted(namesakes, key=lambda each: each[0].created_at, reverse=True)
+    namesakes.sort(key=lambda each: (each[0].name == name, each[0].created_at), reverse=True)
+    return namesakes
 
 
 def _build_registration(

@@ -244,11 +244,11 @@ def _fold_name(name: str) -> str:
 _ABSENCE: Final = object()
 """Stands for an argument that counts as left out."""
 _NO_VALUES: Final = frozenset(("", "null", "none", "undefined", "nil", "n/a"))
-"""Words for no value, where no prose is asked."""
-_PROSE: Final = frozenset(
-    ("message", "query", "ask", "reason", "note", "answer", "name", "wake_when", "target")
-)
-"""Arguments in whose text every word counts."""
+"""Words for no value, everywhere but in `_FREE_WORDS`."""
+_FREE_WORDS: Final = frozenset(("message", "query", "reason", "note", "name"))
+"""Arguments that keep what somebody says: in their text every word counts."""
+_TOLD_WORDS: Final = frozenset(("ask", "answer", "wake_when"))
+"""Texts of which the answer tells that a word for no value was left out: it might be meant."""
 _DURATIONS: Final = frozenset(("timeout", "poll_interval", "quiet"))
 """Arguments, and fields of `signals`, in seconds."""
 _POSITIVE_NUMBERS: Final = frozenset(("limit", "token", "timeout", "poll_interval"))
@@ -260,6 +260,8 @@ def _read_argument(name: str, value: JsonValue, asked: Schema, notes: list[str])
     if isinstance(value, str):
         value = _cut_markup(name, value, notes)
     if _is_no_value(name, value):
+        if name in _TOLD_WORDS and isinstance(value, str) and value.strip():
+            notes.append(f"{name} {quote_line(value, 40)} as left out")
         return _ABSENCE
     if name in _POSITIVE_NUMBERS and parse_number(value) == 0:
         notes.append(f"{name} 0 as left out")
@@ -271,7 +273,7 @@ def _read_argument(name: str, value: JsonValue, asked: Schema, notes: list[str])
 
 def _is_no_value(name: str, value: JsonValue) -> bool:
     if isinstance(value, str):
-        return not value.strip() if name in _PROSE else value.strip().lower() in _NO_VALUES
+        return not value.strip() if name in _FREE_WORDS else value.strip().lower() in _NO_VALUES
     # An empty list of artifacts withdraws them all.
     return value is None or (value == [] and name != "artifacts")
 
@@ -319,7 +321,7 @@ def _fit_text(name: str, value: JsonValue, asked: Schema, notes: list[str]) -> J
         value = _format_number(value)
     if name == "exit" and (status := parse_number(value)) is not None and is_whole(status):
         return int(status)  # a signal's exit is a word, or a status
-    if not isinstance(value, str) or name in _PROSE:
+    if not isinstance(value, str):
         return value
     if name in ID_KINDS:
         return read_id(value, ID_KINDS[name])
@@ -470,7 +472,7 @@ def _list_entries(name: str, value: JsonValue, kind: JsonValue) -> list[JsonValu
     """Return the entries of a list of a `kind` in any of its shapes; None: it is no list.
 
     A step with a box to tick, or one written as JSON, is an object. Null beside entries is left
-    out.
+    out, unless one is blank: the form refuses that by its place.
     """
     if isinstance(value, str):
         entries = _split_entries(value, kind)
@@ -484,7 +486,9 @@ def _list_entries(name: str, value: JsonValue, kind: JsonValue) -> list[JsonValu
         entries = _open_list(name, value)
     if kind == "string":
         entries = [_read_entry(name, each) for each in entries]
-    return [each for each in entries if each is not None] or entries
+    kept = [each for each in entries if each is not None]
+    has_blank = any(isinstance(each, str) and not each.strip() for each in kept)
+    return entries if has_blank or not kept else [*kept]
 
 
 def _open_object(name: str, value: dict[str, JsonValue], kind: JsonValue) -> list[JsonValue]:
@@ -580,7 +584,7 @@ _STATUSES: Final[Mapping[object, bool]] = {
     **dict.fromkeys(("pending", "in_progress", "todo", "to_do", "open", "active"), False),
     **dict.fromkeys(("not_started", "not_done", "incomplete", "blocked", "failed"), False),
 }
-"""Whether a step is done, by the word for it in other hosts' plans; other words say nothing."""
+"""By the words for it in other hosts' plans, True for a step that is done; others say nothing."""
 _STATUS_KEYS: Final = ("status", "state", "done", "completed")
 
 
@@ -601,7 +605,9 @@ def _take_statuses(
     marks = {number: _read_status(entry) for number, entry in entries}
     for argument, wanted in (("completed_steps", True), ("reopened_steps", False)):
         numbers = [number for number, is_done in marks.items() if is_done is wanted]
-        if numbers and argument not in fitted and (wanted or name == "new_plan"):
+        # A plan that is registered with no step done is that of an agent which begins anew.
+        counts = wanted or name == "new_plan" or True in marks.values()
+        if numbers and counts and argument in known and argument not in fitted:
             fitted[argument] = cast("JsonValue", numbers)
             notes.append(f"the statuses in {name} as {argument} {numbers}")
 

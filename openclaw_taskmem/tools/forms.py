@@ -30,7 +30,12 @@ from openclaw_taskmem.domain.conditions.targets import is_queue
 from openclaw_taskmem.domain.tasks import lifecycle, required_artifacts
 from openclaw_taskmem.domain.text.texts import require_visible_text
 from openclaw_taskmem.domain.views.user_actions import LONGEST_ANSWER
-from openclaw_taskmem.tools.references import MOST_ATTACHED, MOST_PLAN_STEPS, NOTHING_WRITTEN
+from openclaw_taskmem.tools.references import (
+    MOST_ATTACHED,
+    MOST_PLAN_STEPS,
+    NOTHING_WRITTEN,
+    STEP_ARGUMENTS,
+)
 from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
 
 
@@ -177,6 +182,7 @@ class TaskRegister(Form):
         Field(description="Queue it for this role."),
     ] = None
     completed_steps: Marks = None
+    reopened_steps: Marks = None
 
 
 class TaskUpdate(Form):
@@ -272,12 +278,26 @@ def fill_form(form: type[Form], arguments: dict[str, JsonValue]) -> Form:
     try:
         return form.model_validate(arguments)
     except ValidationError as error:
-        found = [_format_error(item) for item in error.errors(include_url=False)]
-        known = ", ".join(form.model_fields)
+        found = [*map(_format_error, _choose_errors(error, arguments))]
+        listed = form.model_fields.items()
+        known = ", ".join(name for name, field in listed if field.json_schema_extra is None)
         more = f" (and {len(found) - MOST_FAULTS} more)" if len(found) > MOST_FAULTS else ""
         raise InvalidArguments(
             f"{'; '.join(found[:MOST_FAULTS])}{more}. {NOTHING_WRITTEN} The arguments are: {known}."
         ) from None
+
+
+def _choose_errors(
+    error: ValidationError, arguments: Mapping[str, JsonValue]
+) -> Sequence[ErrorDetails]:
+    """Return the faults of a call; without its task, words that name a step are none."""
+    faults = error.errors(include_url=False)
+    read = [
+        each
+        for each in faults
+        if each["type"] != "int_type" or STEP_ARGUMENTS.isdisjoint(each["loc"][:1])
+    ]
+    return faults if "task_id" in arguments else read
 
 
 def _format_error(item: ErrorDetails) -> str:
@@ -292,6 +312,7 @@ def _format_error(item: ErrorDetails) -> str:
         "less_than_equal": f"must be at most {_format_number(limits.get('le'))}",
         "greater_than": f"must be more than {_format_number(limits.get('gt'))}",
         "finite_number": "must be a finite number",
+        "literal_error": f"must be {limits.get('expected')}",
     }.get(kind)
     if kind in ("too_long", "string_too_long"):
         unit = "characters" if isinstance(given, str) else "entries"
@@ -323,6 +344,7 @@ _WANTED_TYPES: Final = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "float_type": "a number",
+    "bool_type": "true or false",
 }
 _GIVEN_TYPES: Final[Mapping[type, str]] = {
     str: "a text",
@@ -479,9 +501,10 @@ class SmartWait(Form):
 
     @model_validator(mode="after")
     def _require_one_condition(self) -> SmartWait:
-        given = (self.wake_when is not None) + (self.signals is not None)
-        if given > 1 or (not given and not is_queue(self.target)):
+        if self.wake_when is not None and self.signals is not None:
             raise ValueError("give wake_when or signals, and not both")
+        if self.wake_when is None and self.signals is None and not is_queue(self.target):
+            raise ValueError("wake_when is missing; give it, or signals")
         return self
 
 

@@ -137,6 +137,9 @@ _LABELLED_ID: Final = re.compile(
     r"(?:[a-z]{1,20}://|(?:task|wait)?[ _-]?(?:id)?[:=# ]{0,3})(task|wait)[_-]([0-9][0-9a-z]{15})"
 )
 """An id after what it is called: `Task ID: task_…`, `task_id=task_…`, `taskmem://task_…`."""
+_WRITTEN_ID: Final = re.compile(r"\b(?:task|wait)_[0-9][0-9a-z]{15}\b")
+_CUT_BEGINNING: Final = re.compile(r"(?:task|wait)[_-]?(?:…|\.{2,})")
+"""The sign for the beginning of a shortened id."""
 
 
 def read_id(text: str, kind: str) -> str:
@@ -151,7 +154,7 @@ def read_id(text: str, kind: str) -> str:
 
 def _cut_signs(text: str) -> str:
     """Return an id or a name without the quotes, brackets and stops around it."""
-    return text.strip().strip(QUOTES + "<>()[]#:").strip()
+    return text.strip().strip(QUOTES + "…<>()[]#:").strip()
 
 
 def resolve_names(
@@ -189,12 +192,21 @@ def _find_id(value: JsonValue, name: str, kind: str, lookup: Lookup, notes: list
     if not isinstance(value, str) or _ID.fullmatch(value) or not value:
         return value
     bare = _cut_signs(value)
-    for words in dict.fromkeys((value, bare)):
+    found = value
+    for words in dict.fromkeys((value, bare, _CUT_BEGINNING.sub("", bare, count=1))):
         found = lookup.find_id(kind, words)
         if found != words:
-            notes.append(f"{name} {quote_line(value, 80)} as {found}")
-            return found
-    return bare
+            break
+    else:
+        # An id beside its name: `task_… (Deploy site)`, `Deploy site (task_…)`.
+        small = bare.lower()
+        beside = {*_WRITTEN_ID.findall(small)}
+        whole = beside.pop() if len(beside) == 1 else ""
+        is_beside = whole.startswith(kind) and whole in (small[:21], small[-21:])
+        found = whole if is_beside else value
+    if found != value:
+        notes.append(f"{name} {quote_line(value, 80)} as {found}")
+    return found
 
 
 def _find_step(

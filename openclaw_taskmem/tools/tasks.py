@@ -171,6 +171,10 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
         done=_to_marks(form.completed_steps, plan_),
     )
     task, now = made.task, context.clock.now()
+    unread: Answer = {}
+    marks = ""
+    if made.taken_up:
+        task, unread, marks = _take_over_statuses(context, task, form, caller)
     unlimited = ""
     if form.segmented and caller.gateway_owner is None and form.role is None:
         unlimited = (
@@ -191,12 +195,40 @@ def task_register(context: Context, form: forms.TaskRegister, caller: Caller) ->
         "created_at": format_iso(task.created_at),
         **runs.warn_of_left_out(form.plan[len(plan_) :]),
         **({} if form.role is None else {"queued_for": form.role}),
+        **unread,
         "message": (
-            describe_taken_up(task, now)
+            f"{describe_taken_up(task, now)} {marks}".rstrip()
             if made.taken_up
             else " ".join(filter(None, (registered, describe_namesakes(made.namesakes, now))))
         ),
     }
+
+
+def _take_over_statuses(
+    context: Context, task: Task, form: forms.TaskRegister, caller: Caller
+) -> tuple[Task, Answer, str]:
+    """Mark the steps of an open task as the plan says with which it is registered again.
+
+    Return the task, what the user said meanwhile, and a sentence.
+    """
+    done = _to_marks(form.completed_steps, task.plan)
+    reopened = _to_marks(form.reopened_steps, task.plan)
+    request = UpdateRequest(
+        completed_steps=tuple(step + 1 for step in sorted(done - task.done)),
+        reopened_steps=tuple(step + 1 for step in sorted(reopened & task.done)),
+        caller=caller,
+    )
+    if not request.has_changes:
+        return task, {}, ""
+    try:
+        updated = tasks.write_update(context, task.task_id, request)
+    except TaskmemError as refused:
+        return task, {}, f"Its statuses changed no mark: {refused}"
+    lines = _list_mark_changes(updated)
+    if not updated.unheard:
+        return updated.task, {}, " ".join(lines)
+    unread = runs.show_words([each.content for each in updated.unheard], task.task_id)
+    return updated.task, unread, " ".join((*lines, describe_unheard(ends=False)))
 
 
 def _to_marks(numbers: Sequence[int] | None, plan: Sequence[str]) -> frozenset[int]:
@@ -296,16 +328,7 @@ def _describe_update(updated: UpdateResult, request: UpdateRequest) -> str:
         lines.append("Noted.")
     if request.artifacts and updated.ledger is None:
         lines.append(_ARTIFACTS)
-    if updated.marked:
-        done = len(task.done)
-        numbers = format_step_numbers(updated.marked)
-        noun = "Step" if len(updated.marked) == 1 else "Steps"
-        lines.append(f"{noun} {numbers} marked done, {done} of {len(task.plan)}.")
-    if updated.passed_over:
-        numbers = format_step_numbers(updated.passed_over)
-        lines.append(f"The task's run is not yours, so {numbers} stayed unmarked.")
-    if updated.unmarked:
-        lines.append(f"Reopened: {format_step_numbers(updated.unmarked)}.")
+    lines += _list_mark_changes(updated)
     if task.status is not updated.was:
         lines.append(f"The task is {task.status} now, and was {updated.was}.")
         lines += [updated.made] if updated.made else []
@@ -316,6 +339,24 @@ def _describe_update(updated: UpdateResult, request: UpdateRequest) -> str:
         )
         return " ".join(lines)
     return " ".join(filter(None, (*lines, coming)))
+
+
+def _list_mark_changes(updated: UpdateResult) -> list[str]:
+    """Say which steps an update has marked and reopened, and which it could not, or were so."""
+    task, lines = updated.task, list[str]()
+    if updated.marked:
+        done = len(task.done)
+        numbers = format_step_numbers(updated.marked)
+        noun = "Step" if len(updated.marked) == 1 else "Steps"
+        lines.append(f"{noun} {numbers} marked done, {done} of {len(task.plan)}.")
+    elif updated.marked_again:
+        lines.append(f"Done already: {format_step_numbers(updated.marked_again)}.")
+    if updated.passed_over:
+        numbers = format_step_numbers(updated.passed_over)
+        lines.append(f"The task's run is not yours, so {numbers} stayed unmarked.")
+    if updated.unmarked:
+        lines.append(f"Reopened: {format_step_numbers(updated.unmarked)}.")
+    return lines
 
 
 def _describe_next(updated: UpdateResult, request: UpdateRequest) -> str:

@@ -162,7 +162,7 @@ def _describe_target(armed: ArmedWait) -> str:
     ]
     if lines:
         # Data, and clearly so.
-        sentences.append(f"Last lines there now: {' ⏎ '.join(lines[-SHOWN_LINES:])}")
+        sentences.append(f'Last lines there now: "{" ⏎ ".join(lines[-SHOWN_LINES:])}".')
     return " ".join(sentences)
 
 

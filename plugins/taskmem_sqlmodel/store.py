@@ -130,7 +130,10 @@ class SqlStore(RetentionMixin):
         """Return one wait."""
         for row in self._read(reading.WAIT_BY_ID, wait_id=wait_id):
             return reading.WAIT_ROWS.read_by_id(row, WaitNotFound)
-        raise WaitNotFound(f"There is no wait {wait_id}; smart_wait and the wake name it.")
+        raise WaitNotFound(
+            f"There is no wait {wait_id}; the wake names it, and smart_wait with the same target "
+            "and condition tells the id of one that is open."
+        )
 
     def read_run(self, run_id: str) -> Run:
         """Return one run."""

@@ -84,6 +84,58 @@ def test_the_case_of_no_letter_makes_another_task(
     assert register(world, relay(), again(name)) == register(world, relay(), name)
 
 
+def state_plan(**statuses: str) -> list[object]:
+    """Return the plan as other hosts write it, each step with its status."""
+    return [{"step": step, "status": statuses.get(step, "pending")} for step in PLAN]
+
+
+def test_a_plan_registered_again_marks_its_steps_and_says_so(world: World) -> None:
+    first = register(world, relay())
+    said = say_of_second(world, relay(), plan=state_plan(Build="completed", Push="in_progress"))
+    assert world.task(first).done == {0}
+    assert "with 1 of 3 steps done" in said
+    assert "Step 1 marked done, 1 of 3." in said
+
+    said = say_of_second(world, relay(), plan=state_plan(Push="completed"))
+    assert world.task(first).done == {1}
+    assert "Step 2 marked done, 1 of 3. Reopened: 1." in said
+
+
+def test_a_plan_of_which_nothing_is_done_takes_no_mark_away(world: World) -> None:
+    first = register(world, relay())
+    world.call("task_update", relay(), task_id=first, completed_steps=[1])
+    assert "Read" not in say_of_second(world, relay(), plan=state_plan())
+    assert world.task(first).done == {0}
+
+
+def test_statuses_that_an_agent_may_not_write_are_refused_truly(world: World) -> None:
+    first = register(world, relay())
+    world.call("task_claim", relay("2:2"), task_id=first)
+    said = say_of_second(world, relay(), plan=state_plan(Build="completed"))
+    assert "Its statuses changed no mark: " in said
+    assert world.task(first).done == frozenset()
+
+
+def test_a_full_stop_at_the_end_of_a_step_makes_no_second_task(world: World) -> None:
+    assert register(world, relay(), plan=[f"{step}." for step in PLAN]) == register(world, relay())
+
+
+def test_of_two_open_names_the_one_with_that_spelling_is_told(world: World) -> None:
+    first = register(world, relay())
+    world.clock.tick(1)
+    register(world, relay(), "deploy SITE", plan=["Look", "Do"])
+    assert f": {first}, with" in say_of_second(world, relay(), plan=["Read", "Write"])
+
+
+@pytest.mark.parametrize("given", [{"completed_steps": [1]}, {"message": "Build: done"}])
+def test_a_step_that_was_done_before_is_said_to_be(world: World, given: dict[str, object]) -> None:
+    first = register(world, relay())
+    world.call("task_update", relay(), task_id=first, completed_steps=[1])
+    said = world.call("task_update", relay(), task_id=first, **given)["message"]
+    assert "Done already: 1." in said
+    assert "No step was marked" not in said
+
+
 def test_in_openclaw_a_session_gets_its_open_task(world: World) -> None:
     session = Session(world, key=MAIN)
     first = session.takes_up()

@@ -56,6 +56,13 @@ def take(tool: str, /, **given: object) -> dict[str, Any]:
     return read_call(tool, given).arguments
 
 
+def refuse(tool: str, **given: object) -> str:
+    """Return the sentence that refuses a call."""
+    with pytest.raises(InvalidArguments) as refused:
+        forms.fill_form(catalog.find_tool(tool).form, take(tool, **given))
+    return str(refused.value)
+
+
 # --- values of another type ----------------------------------------------------------------
 
 
@@ -104,21 +111,35 @@ def test_a_value_is_taken_in_the_type_that_is_asked(
     assert take(tool, **{name: given}) == {name: taken}
 
 
-@pytest.mark.parametrize("empty", [None, "", " ", "null", "None", [], "undefined"])
+FREE_WORDS: Final = ("message", "query", "reason", "note", "name")
+"""Arguments that keep somebody's words."""
+
+
+@pytest.mark.parametrize("empty", [None, "", " ", "null", "None", "undefined", "nil", "N/A"])
 @pytest.mark.parametrize(
     ("tool", "name"),
     [
-        ("task_register", "role"),
-        ("task_register", "metadata"),
-        ("task_update", "status"),
-        ("task_update", "completed_steps"),
-        ("task_update", "token"),
-        ("smart_wait", "timeout"),
-        ("task_status", "task_id"),
+        (tool.name, name)
+        for tool in catalog.TOOLS
+        for name in forms.list_arguments(tool.form)["properties"]  # type: ignore[union-attr]
+        if name not in tool.input_schema.get("required", [])  # type: ignore[operator]
     ],
 )
-def test_an_empty_value_is_left_out(tool: str, name: str, empty: object) -> None:
-    assert take(tool, **{name: empty}) == {}
+def test_an_empty_value_is_left_out(tool: str, name: str, empty: str | None) -> None:
+    keeps = name in FREE_WORDS and empty and empty.strip()
+    assert take(tool, **{name: empty}) == ({name: empty} if keeps else {})
+
+
+def test_an_empty_list_is_left_out() -> None:
+    assert take("task_update", completed_steps=[], ask_options=[]) == {}
+
+
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [("task_update", "ask"), ("task_resume", "answer"), ("smart_wait", "wake_when")],
+)
+def test_a_word_for_nothing_that_may_be_meant_is_told(tool: str, name: str) -> None:
+    assert read_call(tool, {name: "none"}).notes == (f'{name} "none" as left out',)
 
 
 def test_a_required_text_stays_empty_and_null_is_missing() -> None:
@@ -298,7 +319,7 @@ def test_what_a_plan_does_not_keep_of_a_step_is_told(
 @pytest.mark.parametrize("plan", ["- [x] Build\n- [ ] Push", ["[X] Build", "[ ] Push"]])
 def test_a_box_that_is_ticked_marks_its_step(plan: object) -> None:
     found = read_call("task_register", {"plan": plan}).arguments
-    assert found == {"plan": ["Build", "Push"], "completed_steps": [1]}
+    assert found == {"plan": ["Build", "Push"], "completed_steps": [1], "reopened_steps": [2]}
 
 
 @pytest.mark.parametrize(
@@ -372,6 +393,49 @@ def test_steps_of_a_task_that_a_caller_may_not_read_are_not_told(world: World) -
     assert "secret" not in str(refused.value)
 
 
+# --- refusals ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "fault"),
+    [
+        (
+            "task_register",
+            {"name": "A", "plan": ["a"], "segmented": "maybe"},
+            "segmented must be true or false, and is a text.",
+        ),
+        ("task_resume", {"reopen": 2.0}, "reopen must be true or false, and is a fraction."),
+        (
+            "task_step_done",
+            {"task_id": TASK, "outcome": "x"},
+            "outcome must be 'done', 'failed' or 'more_tools'.",
+        ),
+        ("task_update", {"completed_steps": "Two"}, "task_id is missing."),
+        (
+            "task_register",
+            {"name": "A", "plan": ["a", None, "", "b"]},
+            "plan entry 2 must be a text, and is null; plan entry 3 must not be blank.",
+        ),
+        ("smart_wait", {"target": "screen"}, "wake_when is missing; give it, or signals."),
+        (
+            "smart_wait",
+            {"target": "screen", "wake_when": "exits", "signals": [{"exit": "any"}]},
+            "give wake_when or signals, and not both.",
+        ),
+    ],
+)
+def test_a_refusal_says_what_does_not_fit(tool: str, given: dict[str, object], fault: str) -> None:
+    assert refuse(tool, **given).startswith(f"{fault} Nothing was written.")
+
+
+@pytest.mark.parametrize("tool", [tool.name for tool in catalog.TOOLS])
+def test_a_refusal_lists_the_arguments_of_the_schema(tool: str) -> None:
+    listed = refuse(tool, no_such_thing=1).partition("The arguments are: ")[2]
+    assert {*listed.rstrip(".").split(", ")} == {
+        *catalog.find_tool(tool).input_schema["properties"]
+    }  # type: ignore[arg-type]
+
+
 # --- ids -----------------------------------------------------------------------------------
 
 
@@ -393,10 +457,21 @@ def test_steps_of_a_task_that_a_caller_may_not_read_are_not_told(world: World) -
         TASK.replace("_", "-"),
         *NAMES,
         '"Deploy site"',
+        "…geqtr",
+        "task_…geqtr",
+        "task_...geqtr",
+        "1kjkb3q000bg…",
+        f"{TASK} (Deploy it)",
+        f"Deploy it ({TASK})",
     ],
 )
 def test_an_id_that_means_one_task_is_that_task(spelling: str) -> None:
     assert take("task_update", task_id=spelling) == {"task_id": TASK}
+
+
+def test_a_text_with_several_ids_means_none_and_stays_whole() -> None:
+    text = f'"{TASK} (not {OTHER})'
+    assert take("task_update", task_id=text) == {"task_id": text}
 
 
 def test_a_name_means_the_open_one_of_its_tasks(world: World) -> None:

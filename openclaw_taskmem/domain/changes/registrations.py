@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain.callers import Caller, is_same_host
 from openclaw_taskmem.domain.changes.task_update import describe_next_step
+from openclaw_taskmem.domain.tasks.plan import identify_step
 from openclaw_taskmem.domain.text.texts import (
     format_duration,
     quote_step,
@@ -45,7 +46,8 @@ class Registration(Value):
     taken_up: bool = False
     """True if it was open already, and nothing was written."""
     namesakes: tuple[Task, ...] = ()
-    """Open tasks of the same name, which may be the caller's own, newest first."""
+    """Open tasks of the same name, which may be the caller's own: those with just that spelling
+    first, then the newest."""
 
 
 def match_agent(
@@ -103,8 +105,11 @@ def fold_name(name: str) -> str:
 
 
 def is_same_work(task: Task, plan: Iterable[str]) -> bool:
-    """Tell whether an open task has the plan with which one of its name is registered."""
-    return [*map(fold_name, task.plan)] == [*map(fold_name, plan)]
+    """Tell whether an open task has the plan with which one of its name is registered.
+
+    Steps are compared as for a revision, where a full stop at the end is none of their words.
+    """
+    return [*map(identify_step, task.plan)] == [*map(identify_step, plan)]
 
 
 def describe_taken_up(task: Task, now: datetime) -> str:
@@ -119,7 +124,7 @@ def describe_taken_up(task: Task, now: datetime) -> str:
 
 
 def describe_namesakes(tasks: Iterable[Task], now: datetime) -> str:
-    """Tell an agent of the newest open task that has the name of its new one; empty: of none."""
+    """Tell an agent of the likeliest open task that has the name of its new one; empty: of none."""
     task = next(iter(tasks), None)
     if task is None:
         return ""

@@ -276,6 +276,8 @@ class UpdateResult(Value):
     task: Task
     marked: frozenset[int]
     """Steps that are newly done, from 0."""
+    marked_again: frozenset[int] = frozenset()
+    """Steps (from 0) that it calls done, and that were so before."""
     unmarked: frozenset[int]
     """Steps that are no longer done, from 0."""
     passed_over: frozenset[int] = frozenset()
@@ -356,6 +358,7 @@ def apply_update(
     updated = UpdateResult(
         task=task,
         marked=marks - before.done,
+        marked_again=done & marks & before.done,
         unmarked=before.done - marks,
         passed_over=marked - marks,
         hint=_build_hint(before, task, request, message_marks, again=changes and not moves)
@@ -558,6 +561,7 @@ def _build_hint(
     if (
         not still_open
         or (marks.named and not meant)
+        or marks.done & before.done
         or not sounds_like_progress(request.message or "")
     ):
         return None
