@@ -152,9 +152,19 @@ def _find_namesakes(
         return ()
     now, session = context.clock.now(), caller.session_key
     namesakes: list[tuple[Task, bool | None]] = []
+    # Names are compared here: stores know the case of ASCII alone, and look for a word of a name,
+    # first for the number that tells jobs of one kind apart.
+    ascii_words = [*filter(str.isascii, name.split())]
+    number = next(filter(str.isdigit, ascii_words), None)
+    word = number or max(ascii_words, key=len, default=None)
     for status in lifecycle.OPEN_STATUSES:
-        # Names are compared here: stores know the case of ASCII alone.
-        query = TaskQuery(status=status, session_key=session, implicit=False, limit=_MOST_COMPARED)
+        query = TaskQuery(
+            status=status,
+            session_key=session,
+            implicit=False,
+            named=word,
+            limit=_MOST_COMPARED,
+        )
         for task in context.store.find_tasks(query):
             if fold_name(task.name) != words:
                 continue
