@@ -113,6 +113,8 @@ class EvidenceChecker:
         self._folder = folder
         self._began = context.clock.now()
         self._until = self._began + LOOK_TIME_LIMIT
+        self._matches: dict[str, bool] = {}
+        """Whether each pattern that was looked for matches anything."""
         self._look_time = LookTime()
         self._unsure: dict[str, str] = {}
         """By folder that was not searched completely: why."""
@@ -367,7 +369,11 @@ class EvidenceChecker:
         """Tell whether a path, or anything that it matches as a pattern, is where one may look."""
         if os.path.lexists(path):
             return self._may_look(path)
-        return bool(PATTERN_CHARS.search(path)) and has_match(path, self._roots)
+        if not PATTERN_CHARS.search(path) or self._context.clock.now() > self._until:
+            return False
+        if path not in self._matches:
+            self._matches[path] = has_match(path, self._roots)
+        return self._matches[path]
 
     def _check_thing(self, thing: RequiredArtifact, doubt: str | None = None) -> CheckedClaim:
         """Check an artifact; `doubt`: why it is not checked; None: it is."""

@@ -384,3 +384,33 @@ def test_unprovable_artifact_is_refused_when_it_is_named_later(
         name_artifacts(world, task, *artifacts)
     assert world.task(task).metadata == named_first
     assert world.thread(task) == []
+
+
+def test_a_pattern_is_looked_for_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    sought: list[str] = []
+
+    def find(pattern: str, _roots: object) -> bool:
+        sought.append(pattern)
+        return False
+
+    monkeypatch.setattr(evidence_checker, "has_match", find)
+    complete(world, world.register(), artifacts=["- [x] File: [`./out/**/*.png`](…)"])
+
+    assert 0 < len(sought) == len(set(sought))
+
+
+def test_no_pattern_is_looked_for_when_time_is_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = evidence_checker.LOOK_TIME_LIMIT / timedelta(seconds=1) + 1
+    sought: list[str] = []
+
+    def find(pattern: str, _roots: object) -> bool:
+        sought.append(pattern)
+        world.clock.tick(seconds)
+        return False
+
+    monkeypatch.setattr(evidence_checker, "has_match", find)
+    complete(world, world.register(), artifacts=["a/**/*.png", "b/**/*.png"])
+
+    assert len(sought) == 1
