@@ -349,9 +349,13 @@ class History:
             self.look()
 
     def keep_end(self) -> tuple[list[Line], int]:
-        """The log's last lines; while no daemon runs, some that were shown before, too."""
+        """The log's last lines; while no daemon runs, some that were shown before, too.
+
+        Of one old line that is left nobody can tell whether it was written anew: more are left.
+        """
         lines = self.log.lines
         kept = self.chance.randint(10, 60) + (0 if self.is_up else len(self.due) + 20)
+        kept += 7 if 0 < kept - len(self.due) < 7 else 0
         return (lines[-kept:], 0) if len(lines) > kept else self.copy_and_append()
 
     def copy_and_append(self) -> tuple[list[Line], int]:
@@ -395,7 +399,7 @@ class History:
         few lines nobody can tell whether it was edited or written anew.
         """
         lines = [*self.log.lines]
-        last = len(lines) if len(lines) > 8 else 0
+        last = len(lines) if len(lines) > 20 else 0
         kept = 0 if self.is_up else 64
         while last and kept > 0:
             last -= 1
