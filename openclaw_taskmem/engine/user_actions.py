@@ -137,9 +137,11 @@ def _guard_act(context: Context, request: ActRequest, facts: TaskFacts) -> None:
     if action not in allowed:
         can = ", ".join(allowed).replace("_", " ")
         rest = f"; you can: {can}" if can else ". There is nothing to do with it any more"
+        verb, _, way = action.partition("_")
+        act = f"{verb} it {way}".rstrip()
         raise NotAllowed(
             f"{name} is {user_actions.describe_state(facts, asks=asks)} now, so you cannot "
-            f"{action.replace('_', ' ')} it{rest}. Nothing was changed."
+            f"{act}{rest}. Nothing was changed."
         )
     if action in NEEDED_WORDS and not has_visible_text(request.words or ""):
         raise InvalidArguments(f"Say {NEEDED_WORDS[action]}. Nothing was changed.")

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.errors import EvidenceMissing, Fenced
+from openclaw_taskmem.domain.errors import EvidenceMissing, Fenced, RunHeld
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import Change, Owner, Run, RunQuery, WakeState
 from taskmem_hookspecs.errors import (
@@ -381,6 +381,17 @@ def test_the_tokens_of_a_task_grow_though_the_clock_goes_back(world: World) -> N
     world.call("task_update", OTHER, task_id=task, status="failed")
     status = world.call("task_status", OTHER, task_id=task)
     assert status["run"]["token"] == tokens[-1] + 1
+
+
+def test_who_asks_for_a_task_that_was_reset_goes_on_with_it(world: World) -> None:
+    task = world.register()
+    world.call("task_claim", WORKER, task_id=task)
+    world.call("task_reset", WORKER, task_id=task)
+    world.call("task_update", WORKER, task_id=task, ask="Blue or green?")
+    with pytest.raises(RunHeld):
+        world.call("task_resume", OTHER, task_id=task, answer="Red")
+    answer = world.call("task_resume", WORKER, task_id=task, answer="Blue")
+    assert answer["message"].startswith("It is yours again")
 
 
 def test_claim_after_an_attached_review_gets_a_higher_token(world: World) -> None:

@@ -150,6 +150,13 @@ def test_a_review_is_approved_or_sent_back_with_words(session: Session) -> None:
     assert ("user", "Not yet.") in [(m[0], m[2]) for m in session.world.thread(second)]
 
 
+def test_a_refused_act_is_told_with_its_words_in_order(session: Session) -> None:
+    task = session.register()
+    request = ActRequest(action=UserAction.SEND_BACK, words="Redo it.")
+    with pytest.raises(NotAllowed, match="so you cannot send it back; you can: "):
+        user_actions.act_on_task(session.world.context, task, request)
+
+
 def test_a_task_is_paused_resumed_and_cancelled(session: Session) -> None:
     task = session.takes_up()
     act(session, task, "pause")

@@ -228,6 +228,7 @@ def apply_call(
     ):
         moved = _move_run(run, change, caller, now, policy)
     if call.ask is not None:
+        moved = _hold_to_ask(moved, caller, now, policy)
         moved = ask_user(task, moved, call.ask, call.options, now)
     after = note_call(moved.run, caller, call.token, now, policy)
     if call.marked:
@@ -312,6 +313,19 @@ def _is_later_turn(run: Run, caller: Caller) -> bool:
     In the turn that asked, the user cannot have answered yet.
     """
     return caller.turn_since is None or caller.turn_since >= run.changed_at
+
+
+def _hold_to_ask(
+    moved: RunTransition, caller: Caller, now: datetime, policy: RunPolicy
+) -> RunTransition:
+    """Give a queued run to the agent that asks, which goes on with the answer: nobody else could.
+
+    A gateway's run has a session, which does so.
+    """
+    if moved.run.state is not RunState.QUEUED or caller.gateway_owner is not None:
+        return moved
+    taken = take_up_for_caller(moved.run, caller, now, policy)
+    return RunTransition(run=taken.run, events=(*moved.events, *taken.events))
 
 
 def ask_user(

@@ -40,6 +40,8 @@ _LONGEST_JUDGE_REST: Final = 30.0
 
 _PLACEHOLDER: Final = '"THE TEXT THAT IT PRINTS" appears'
 """Suggested form for a side that quotes no text."""
+_DENIALS: Final = frozenset(("not", "no", "never", "without", "n't", "doesn't", "don't", "isn't"))
+"""Words with which a quoted text is to stay away, so that its appearance is the opposite."""
 
 
 class UnderstoodSide(Value):
@@ -230,11 +232,13 @@ def _suggest_sides(condition: Condition, unread: Sequence[int], forms: Sequence[
 def suggest_form(words: str) -> str:
     """Suggest a form for a side that was not understood, using the text that it quotes.
 
-    Without a quoted text it is `_PLACEHOLDER`: only the caller knows what the program prints.
+    Without one quoted text it is `_PLACEHOLDER`: only the caller knows what the program prints. So
+    it is with several, which may be joined in either way, and with one that is to stay away.
     """
-    for token in scan_words(words):
-        if token.kind == "quote":
-            return f"{TextForm(text=token.text)}"
+    tokens = scan_words(words)
+    quoted = [token.text for token in tokens if token.kind == "quote"]
+    if len(quoted) == 1 and _DENIALS.isdisjoint(token.lower for token in tokens):
+        return f"{TextForm(text=quoted[0])}"
     return _PLACEHOLDER
 
 

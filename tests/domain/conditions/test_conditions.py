@@ -283,6 +283,10 @@ def test_a_scheme_is_refused_with_the_forms_that_it_has(words, forms, suggested)
     [
         ("the deployment finally looks healthy", '"THE TEXT THAT IT PRINTS" appears'),
         ('"Ready" turns green', '"Ready" appears'),
+        ('not "zzz"', '"THE TEXT THAT IT PRINTS" appears'),
+        ('"zzz" does not appear', '"THE TEXT THAT IT PRINTS" appears'),
+        ('never "zzz"', '"THE TEXT THAT IT PRINTS" appears'),
+        ('"a" && "b"', '"THE TEXT THAT IT PRINTS" appears'),
     ],
 )
 def test_a_suggestion_holds_no_text_but_what_was_quoted(words, form):
