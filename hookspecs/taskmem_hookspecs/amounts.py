@@ -38,12 +38,20 @@ class Amount(NamedTuple):
 
     percent: float
     bar: str
-    """Name of its bar: the label without what changes."""
+    """Name of its bar: the label without what changes, and the total."""
     line: str
+    label: str
+    """The name without the total."""
+    done: float = 0.0
+    """Share of the total, in its unit; 0: no total is shown."""
+    part: float | None = None
+    """Percentage behind a count: of the item, or of all; None: there is none."""
     is_weak: bool = False
     """True if it says nothing unless it rises, such as `1/1`."""
     is_loop: bool = False
     """True for the bar of a loop, which others may be nested in."""
+    begins: bool = False
+    """True if what is counted last has only begun, so that what follows is a part of it."""
     is_measure: bool = False
     """True if its words tell how full, fast or good something is, so that only its rise counts."""
     is_work: bool = False
@@ -69,6 +77,8 @@ class _Place:
     is_loop: bool
     begins: bool
     """True if what is counted last has only begun, as in `Epoch 3/12`."""
+    has_ended: bool
+    """True on the line of an item that has ended."""
     label: str
     """The words before it."""
     number: slice
@@ -82,6 +92,8 @@ class _Figure(NamedTuple):
     place: _Place
     items: float
     """How many items are counted; 0: a percentage, or sizes."""
+    done: float
+    """Share of a total, in its unit; 0: a percentage."""
 
 
 _CJK: Final = "\u2e80-\U0003ffff"
@@ -91,7 +103,7 @@ _PERCENT: Final = re.compile(
     rf"(\d{{1,9}}(?:[.,]\d{{1,9}})?)[ \u00a0\u2009\u202f]?[%％](?![^\W{_CJK}]|%)"
 )
 _PREFIXES: Final = "KMGTP"
-_UNIT: Final = rf"(?: ?([{_PREFIXES}])?i?B)?"
+_UNIT: Final = rf"(?: {{0,3}}([{_PREFIXES}])?i?B)?"
 _COUNT: Final = re.compile(
     rf"(?<![\w./:,-])(\d[\d,]{{0,20}}(?:\.\d{{1,9}})?){_UNIT} {{0,3}}/ {{0,3}}"
     rf"(\d[\d,]{{0,20}}(?:\.\d{{1,9}})?){_UNIT}"
@@ -108,12 +120,17 @@ _MEASURES: Final = (
     "|discharging|threshold|overhead|deflated|stored|compressed|compression|saved"
 )
 _MEASURE_LABEL: Final = re.compile(
-    rf"(?<![a-z])(?:{_MEASURES})(?:\(s\))?[\s:=(\[|,]*(?:(?:is|at|of|was|by)\s+)?[<>~≈]?\s*$",
+    rf"(?<![a-z])(?:{_MEASURES})(?:\(s\))?[\s:=(\[|,]*(?:(?:is|at|of|was|by)\s+)?[<>~≈]?\s*$"
+    r"|\b(?:left|remaining)\s*[:=]\s*$|^\W*remaining\s+$"
+    rf"|\d {{0,3}}[{_PREFIXES}]?i?B\s*==?>\s*$",
     re.IGNORECASE,
 )
+"""Words before what is measured or left, and the sizes of which zstd prints the ratio."""
 _MEASURE_SUFFIX: Final = re.compile(
     rf"\s*(?:of (?:the )?)?(?:packet )?(?:{_MEASURES}"
-    r"|faster|slower|smaller|larger|less|more|reduction)\b",
+    r"|faster|slower|smaller|larger|less|more|reduction)\b"
+    r"|\s*(?:[a-z]+ )?(?:left|remaining)\b(?!\s*[:=]?\s*\d)"
+    rf"|\s*\(\s*[\d.]+ {{0,3}}[{_PREFIXES}]?i?B *=> ",
     re.IGNORECASE,
 )
 _COUNT_LABEL: Final = re.compile(
@@ -129,11 +146,30 @@ _WORK_LABEL: Final = re.compile(
 )
 """Labels of work on a thing that is also measured."""
 _STATE_BEHIND: Final = re.compile(
-    r"\s+(?:Running|Pending|Completed|Error|CrashLoop|Container|Init|Terminating)"
+    r"\s+(?:Running|Pending|Completed|Error|CrashLoop|Container|Init|Terminating|VUs\b)"
 )
-"""States of containers behind how many of them are ready."""
-_MOUNT_BEHIND: Final = re.compile(r"\s+/(?:[^\d\s]|\s*$)|\s+-- replaced ")
-"""Text behind a percentage of `df`, and of `gzip -v`."""
+"""States of containers behind how many of them are ready, and the users that k6 plays."""
+_DF_SIZES: Final = re.compile(rf"(?:\s\d[\d.,]*[{_PREFIXES}]?i?B?\s*){{3}}$", re.IGNORECASE)
+_DF_MOUNT: Final = re.compile(r"\s+/")
+"""Text beside a percentage of `df`."""
+_GZIP_BEHIND: Final = re.compile(r"\s+-- replaced ")
+"""Text behind a percentage of `gzip -v`."""
+_SIMILARITY: Final = re.compile(
+    r"\s*(?:(?:rename|copy) [^=]* => .*\(0+%\)\s*$|rewrite .*\(0+%\)\s*$|(?:dis)?similarity index )"
+)
+"""How alike two files are, as git prints."""
+_DONE_SIGN: Final = re.compile(r"\s*[✓✔√✗✘✕×]\s")
+"""Begin of an item that has ended, such as a test whose title has a percentage."""
+_WHOLE_LABEL: Final = re.compile(r"\W*(?:total|overall)\b", re.IGNORECASE)
+"""Begin of a line with the bar that all others are parts of, also older ones."""
+_WHOLE_NAME: Final = "total"
+_NO_NAME: Final = "[]"
+"""Name of a bar that is only a figure in brackets."""
+_PROJECT_STEP: Final = re.compile(
+    r"[\]%] (?:(?P<builds>Performing build)|Performing install|No install|Completed)"
+    r"(?: step for)? '(?P<project>[^']{1,100})'"
+)
+"""Steps of CMake's external projects, whose own builds print the same form within them."""
 _EARLY_PHASE: Final = re.compile(
     r"\b(?:(?:counting|compressing) objects|reading (?:package lists|database|state information)"
     r"|building dependency tree|extracting templates)\b",
@@ -167,6 +203,7 @@ _LABEL_WORD: Final = re.compile(r"\w+")
 _LABEL_NUMBER: Final = re.compile(r"[^\W\d_#\[(]? ?[#\[(]?(\d{1,3})\s*[\])]?:?\s*$")
 _TABLE_COLUMNS: Final = 4
 _CELL_GAP: Final = re.compile(r"\s{2,}|\t")
+_FIGURE_CELL: Final = re.compile(r"[\[(|]?(?:[\d.,]+ ?[%％]|\d+ ?/ ?\d+)[\])|,]?")
 _DIGIT: Final = re.compile(r"\d")
 _SHAPE: Final = str.maketrans("123456789", "000000000")
 _MOST_SHAPES: Final = 1024
@@ -175,25 +212,51 @@ _MOST_SHAPES: Final = 1024
 
 def read_amounts(text: str) -> Iterator[Amount]:
     """Yield the amount of each line that has one which may be progress, seen once."""
-    return (each for each in _read_all(text) if not each.is_measure)
+    return (each for each in _read_all(text, _Table()) if not each.is_measure)
 
 
-def _read_all(text: str) -> Iterator[Amount]:
-    """Yield the amount of each line that has one which may be progress or a measure."""
-    in_table = False
+class _Head(NamedTuple):
+    """The head of a table."""
+
+    word: str
+    """Its first one."""
+    is_loose: bool
+    """True if single blanks may part the cells of the rows."""
+
+
+@dataclass(slots=True)
+class _Table:
+    """The table that the lines are in."""
+
+    head: _Head | None = None
+    """None: they are in no table."""
+
+
+def _read_all(text: str, table: _Table) -> Iterator[Amount]:
+    """Yield the amount of each line that has one which may be progress or a measure.
+
+    `table` goes on where it stood before the last line, which may be unfinished or empty.
+    """
+    head = before = table.head
     for line, shape in _split_lines(text):
+        before = head
         layer = _LAYER.match(line)
-        in_table = layer is None and (_is_table_header(line) or (in_table and _is_table_row(line)))
+        if layer is None and _is_table_header(line):
+            head = _Head(line.split(None, 1)[0], "%" in line or "READY" in line)
+        elif head is not None and (layer is not None or not _is_table_row(line, head)):
+            head = None
         if layer is not None:
-            yield Amount(_read_layer(layer, line, shape), f"{_LAYER_NAME}{layer[1]}", line)
+            name = f"{_LAYER_NAME}{layer[1]}"
+            yield Amount(_read_layer(layer, line, shape), name, line, name)
         elif "/" in line or "%" in line or "％" in line:
-            if not in_table and (amount := _read_amount(line, shape)) is not None:
+            if head is None and (amount := _read_amount(line, shape)) is not None:
                 yield amount
         elif (meter := _METER.match(line)) and (
             # Without a length, curl shows 100 of what came so far, and 0 of what is to come.
             meter[1] == "0" or meter.group(2, 3) != ("0", "0")
         ):
-            yield Amount(float(meter[1]), "curl", line)
+            yield Amount(float(meter[1]), "curl", line, "curl")
+    table.head = before
 
 
 def find_percentage(
@@ -232,16 +295,37 @@ def _read_amount(line: str, shape: str) -> Amount | None:
     is_measure = not figures
     if not (figures := figures or measures[:1]):
         return None
-    (percent, place, items), *others = figures
+    percent, place, items, done = figures[0]
     if items and place.is_state:
         return None
-    if items and (others or place.begins):
-        # `[3/12] app.js 40%`: the third item of twelve is at 40 %.
-        part = min(others[0].percent, 100.0) if others else 0.0
-        percent = max(0.0, percent - (100 - part) / items)
-    bar = f"{_MEASURE_PREFIX if is_measure else ''}{place.label}{line[place.number]}"
-    is_work = is_measure and place.is_work
-    return Amount(percent, bar, line, items == 1, place.is_loop, is_measure, is_work)
+    second = figures[1] if len(figures) > 1 else None
+    part: float | None = None
+    if items and second is not None and place.label == _WHOLE_NAME:
+        percent = second.percent
+    elif items and (second is not None or place.begins):
+        # `[3/12] app.js 40%`: the third item of twelve is at 40 %; `0/12` has none behind it.
+        part = None if second is None else second.percent
+        behind = min(part or 0.0, 100.0)
+        percent = percent + (behind / items if done == 0 else (behind - 100) / items)
+    label = bar = f"{_MEASURE_PREFIX if is_measure else ''}{place.label}{line[place.number]}"
+    total = place.total
+    if total is None and not label and second is not None and abs(second.percent - percent) <= 1:
+        total, done = second.place.total, second.done  # `92%|███ | 12/13`
+    if total is not None:
+        bar = f"{label}/{line[total]}"
+    return Amount(
+        percent,
+        bar,
+        line,
+        label,
+        done,
+        part,
+        items == 1 or place.has_ended,
+        place.is_loop or (second is not None and second.place.is_loop),
+        place.begins and items > 1,
+        is_measure,
+        is_measure and place.is_work,
+    )
 
 
 def _read_figures(line: str, places: Iterable[_Place]) -> list[_Figure]:
@@ -249,12 +333,13 @@ def _read_figures(line: str, places: Iterable[_Place]) -> list[_Figure]:
     figures: list[_Figure] = []
     for place in places:
         if place.total is None:
-            figures.append(_Figure(float(line[place.done].replace(",", ".")), place, 0))
+            figures.append(_Figure(float(line[place.done].replace(",", ".")), place, 0, 0))
             continue
         done = float(line[place.done].replace(",", "")) * place.scale
         total = float(line[place.total].replace(",", ""))
         if done <= total > 0:
-            figures.append(_Figure(100 * done / total, place, total if place.is_count else 0))
+            items = total if place.is_count else 0
+            figures.append(_Figure(100 * done / total, place, items, done))
     return figures
 
 
@@ -265,6 +350,7 @@ def _find_progress(shape: str) -> list[_Place]:
         _STEP_OUTPUT.match(shape)
         or _EARLY_PHASE.search(shape)
         or _QUANTILE_ROW.match(shape)
+        or _SIMILARITY.match(shape)
         or (_BOX_ROW.match(shape) and not _BAR_SIGNS.search(shape))
     )
     return [] if is_no_progress else _find_places(shape)
@@ -296,9 +382,12 @@ def _describe_place(shape: str, figure: re.Match[str]) -> _Place:
         is_state = (
             _MEASURE_LABEL.search(before)
             or _MEASURE_SUFFIX.match(behind)
-            or _MOUNT_BEHIND.match(behind)
+            or (_DF_MOUNT.match(behind) and _DF_SIZES.search(before))
+            or _GZIP_BEHIND.match(behind)
         )
     label, number = _name_bar(shape[:start], behind)
+    if _WHOLE_LABEL.match(shape, 0, start):
+        label, number = _WHOLE_NAME, slice(0)
     return _Place(
         start,
         end,
@@ -310,7 +399,8 @@ def _describe_place(shape: str, figure: re.Match[str]) -> _Place:
         is_work=is_state is not None and _WORK_LABEL.search(before) is not None,
         is_loop=behind.startswith("|"),
         begins=before.lower().endswith("epoch "),
-        label=label,
+        has_ended=_DONE_SIGN.match(shape) is not None,
+        label=label if is_share or is_count else f"{label} sizes",
         number=number,
     )
 
@@ -318,7 +408,7 @@ def _describe_place(shape: str, figure: re.Match[str]) -> _Place:
 def _name_bar(before: str, behind: str) -> tuple[str, slice]:
     """Return the words before a figure, and where a number stands that tells bars apart."""
     if before.rstrip().endswith(("[", "(")) and behind.lstrip().startswith(("]", ")")):
-        return "[]", slice(0)
+        return _NO_NAME, slice(0)
     words = [word for word in _LABEL_WORD.findall(before.lower()) if any(map(str.isalpha, word))]
     number = _LABEL_NUMBER.search(before, max(0, len(before) - _BESIDE_CHARS))
     if number is None or not words:
@@ -328,21 +418,29 @@ def _name_bar(before: str, behind: str) -> tuple[str, slice]:
 
 def _is_table_header(line: str) -> bool:
     """Return whether a line names columns, of which one holds percentages."""
-    is_named = "%" in line or "READY" in line
-    if not (is_named or "  " in line or "\t" in line) or _DIGIT.search(line):
+    if ("  " not in line and "\t" not in line) or _DIGIT.search(line):
         return False
-    cells = line.split() if is_named else _CELL_GAP.split(line.strip())
+    cells = _CELL_GAP.split(line.strip())
+    if len(cells) > 1 and ("%" in line or "READY" in line):
+        cells = line.split()
     return len(cells) >= _TABLE_COLUMNS - 1
 
 
-def _is_table_row(line: str) -> bool:
-    """Return whether a line goes on with a table."""
+def _is_table_row(line: str, head: _Head) -> bool:
+    """Return whether a line goes on with a table: not if it begins as the head does."""
+    words = line.split()
+    if not words or words[0] == head.word:
+        return False
+    cells = words if head.is_loose else _CELL_GAP.split(line.strip())
+    if len(cells) < _TABLE_COLUMNS - 1 and _LABEL_WORD.search(line) is not None:
+        return False
     if "/" not in line and "%" not in line and "％" not in line:
-        return bool(line.strip())
+        return True
     return (
-        len(line.split()) >= _TABLE_COLUMNS
-        and not line.lstrip().startswith("[")
+        len(words) >= _TABLE_COLUMNS
+        and not words[0].startswith("[")
         and not _BAR_SIGNS.search(line)
+        and any(map(_FIGURE_CELL.fullmatch, cells))
     )
 
 
@@ -386,6 +484,18 @@ class _Bar:
     is_loop: bool
     is_measure: bool
     """True while it may be a measure."""
+    begins: bool
+    label: str
+    is_whole: bool
+    """True if its label says that all others are parts of it."""
+    done: float = 0.0
+    part: float | None = None
+    part_moves: bool = False
+    """True if the percentage behind its count rose while that stood."""
+    part_is_all: bool = False
+    """True if it also went on rising when the next item came."""
+    total_since: datetime | None = None
+    """When its total last grew; None: never."""
     moved: int = 0
     """When it last changed, in amounts; 0: never."""
     rises: int = 0
@@ -397,18 +507,24 @@ class AmountWatch:
     """Decides whether the whole has reached a percentage, from all amounts since a wait began.
 
     A bar that rises counts at once, unless it seems to be a part of an older one that is not at
-    100 %. An amount that was not seen to rise counts once it is the last one shown for
-    `STAND_SECONDS`, or the target is over. What its words call a measure counts if it does
-    as progress does: it never falls, and something is being done, or it was full at the end.
+    100 %, or its total has just grown. An amount that was not seen to rise counts once it is the
+    last one shown for `STAND_SECONDS`, or the target is over; one that only falls never does. What
+    its words call a measure counts if it does as progress does: it never falls, and something is
+    being done, or it was full at the end.
     """
 
     def __init__(self, at_least: float) -> None:
         """Set the percentage to reach."""
         self._at_least = at_least
+        self._table = _Table()
         self._bars: dict[str, _Bar] = {}
+        self._latest: dict[str, str] = {}
+        """Name of the latest bar of each label that has a total."""
         self._layers: dict[str, float] = {}
+        self._projects: set[str] = set()
+        """CMake's external projects that are being built."""
         self._clock = 0
-        self._last: Amount | None = None
+        self._last: tuple[Amount, _Bar] | None = None
         self._stands_since: datetime | None = None
         """Since when no lower amount was shown; None: the last one is lower."""
         self._reached: str | None = None
@@ -419,22 +535,24 @@ class AmountWatch:
     def observe(self, text: str, at: datetime) -> None:
         """Add the lines that were shown at an instant."""
         risen: tuple[str, int] | None = None
-        for amount in self._join_layers(_read_all(text)):
-            bar = self._note_bar(amount)
+        for amount in self._join_layers(_read_all(text, self._table)):
+            if amount.label == _NO_NAME and self._is_of_project(amount.line):
+                continue
+            bar = self._note_bar(amount, at)
             self._full = None
             if bar.is_measure:
                 is_full = bar.percent == _FULL_PERCENT and not bar.has_fallen
                 if is_full and bar.rises >= _FEWEST_RISES:
                     self._full = (amount.line, at)
                 continue
-            self._last = amount
-            if amount.percent < self._at_least:
+            self._last = amount, bar
+            if bar.percent < self._at_least:
                 self._stands_since = None
                 if risen and bar.order > risen[1]:
                     risen = None  # It was a phase: another one has begun.
             else:
                 self._stands_since = self._stands_since or at
-                if bar.lowest < bar.percent and risen is None and not self._is_nested(bar):
+                if bar.lowest < bar.percent and risen is None and self._is_sure(bar, at):
                     risen = (amount.line, self._clock)
         if self._reached is None and risen is not None:
             self._reached = risen[0]
@@ -448,10 +566,11 @@ class AmountWatch:
             return self._reached, None
         stands: list[tuple[datetime, str]] = []
         if self._last is not None and self._stands_since is not None:
-            bar = self._bars[self._last.bar]
-            if not self._last.is_weak or bar.lowest < bar.percent:
+            amount, bar = self._last
+            only_fell = bar.has_fallen and not bar.rises
+            if not only_fell and (not amount.is_weak or bar.lowest < bar.percent):
                 stand = _NESTED_STAND_SECONDS if self._is_nested(bar) else STAND_SECONDS
-                stands.append((self._stands_since + timedelta(seconds=stand), self._last.line))
+                stands.append((self._stands_since + timedelta(seconds=stand), amount.line))
         if self._full is not None:
             line, since = self._full
             stands.append((since + timedelta(seconds=_NESTED_STAND_SECONDS), line))
@@ -460,6 +579,17 @@ class AmountWatch:
         until, line = min(stands)
         left = (until - now).total_seconds()
         return (line, None) if left <= 0 or is_over else (None, left)
+
+    def _is_of_project(self, line: str) -> bool:
+        """Return whether the build of an external project prints a line, and note the projects."""
+        step = _PROJECT_STEP.search(line) if "'" in line else None
+        if step is None:
+            return bool(self._projects)
+        if step["builds"] and len(self._projects) < _MOST_BARS:
+            self._projects.add(step["project"])
+        else:
+            self._projects.discard(step["project"])
+        return False
 
     def _join_layers(self, amounts: Iterable[Amount]) -> Iterator[Amount]:
         """Yield amounts, with one instead of those of an image's layers: the least of them."""
@@ -474,35 +604,99 @@ class AmountWatch:
                 del self._layers[next(iter(self._layers))]
             self._layers[amount.bar] = amount.percent
         if last is not None:
-            yield last._replace(bar=_LAYER_NAME, percent=min(self._layers.values()))
+            percent = min(self._layers.values())
+            yield last._replace(bar=_LAYER_NAME, label=_LAYER_NAME, percent=percent)
 
-    def _note_bar(self, amount: Amount) -> _Bar:
+    def _note_bar(self, amount: Amount, at: datetime) -> _Bar:
         """Add an amount to its bar."""
         self._clock += 1
-        bar = self._bars.get(amount.bar)
+        bar = self._bars.get(amount.bar) or self._continue_bar(amount, at)
         if bar is None:
-            if len(self._bars) >= _MOST_BARS:
-                shown = self._last.bar if self._last else None
-                del self._bars[next(each for each in self._bars if each != shown)]
-            percent, is_loop, is_measure = amount.percent, amount.is_loop, amount.is_measure
-            return self._bars.setdefault(
-                amount.bar, _Bar(self._clock, percent, percent, is_loop, is_measure)
-            )
-        bar.rises += amount.percent > bar.percent
-        bar.has_fallen = bar.has_fallen or amount.percent < bar.percent < _FULL_PERCENT
+            return self._add_bar(amount)
+        percent = amount.percent
+        if percent == bar.percent and amount.part is None:
+            return bar
+        if amount.part is not None:
+            if bar.part is not None and amount.part != bar.part:
+                rises = amount.part > bar.part
+                if amount.done == bar.done:
+                    bar.part_moves = rises
+                else:
+                    bar.part_is_all = rises and bar.part_moves
+            percent = amount.part if bar.part_is_all else percent
+            bar.part = amount.part
+        bar.done = amount.done
+        bar.rises += percent > bar.percent
+        bar.has_fallen = bar.has_fallen or percent < bar.percent < _FULL_PERCENT
         if amount.is_work and bar.rises:
             bar.is_measure = bar.has_fallen
-        if amount.percent != bar.percent:
-            bar.percent, bar.moved = amount.percent, self._clock
-        bar.lowest = min(bar.lowest, amount.percent)
+        if percent != bar.percent:
+            bar.percent, bar.moved = percent, self._clock
+        bar.lowest = min(bar.lowest, percent)
         return bar
 
+    def _continue_bar(self, amount: Amount, at: datetime) -> _Bar | None:
+        """Return the bar whose total has grown to that of an amount; None: it is another bar.
+
+        What is done goes on where a total grows, and begins anew in a bar within another one.
+        """
+        name = self._latest.get(amount.label)
+        if name is None or amount.is_loop or amount.done <= self._bars[name].done:
+            return None
+        bar = self._bars[amount.bar] = self._bars.pop(name)
+        self._latest[amount.label] = amount.bar
+        bar.total_since = at
+        return bar
+
+    def _add_bar(self, amount: Amount) -> _Bar:
+        """Add the bar of an amount, and forget the oldest one if there are too many."""
+        if len(self._bars) >= _MOST_BARS:
+            oldest = next(iter(self._bars))
+            label = self._bars.pop(oldest).label
+            if self._latest.get(label) == oldest:
+                del self._latest[label]
+        bar = self._bars[amount.bar] = _Bar(
+            order=self._clock,
+            percent=amount.percent,
+            lowest=amount.percent,
+            is_loop=amount.is_loop,
+            is_measure=amount.is_measure,
+            begins=amount.begins,
+            label=amount.label,
+            is_whole=amount.label == _WHOLE_NAME,
+            done=amount.done,
+            part=amount.part,
+        )
+        if amount.bar != amount.label:
+            self._latest[amount.label] = amount.bar
+        return bar
+
+    def _is_sure(self, bar: _Bar, now: datetime) -> bool:
+        """Return whether a bar that rose is no part, and its total did not just grow."""
+        is_steady = bar.total_since is None or (
+            now - bar.total_since >= timedelta(seconds=STAND_SECONDS)
+        )
+        return is_steady and not self._is_nested(bar)
+
     def _is_nested(self, bar: _Bar) -> bool:
-        """Return whether an older bar that is not full moves beside this one, or is a loop too."""
+        """Return whether a bar that is not full moves beside this one, which is a part of it.
+
+        It is older, or its label says that it is the whole.
+        """
         return any(
-            elder.order < bar.order
-            and elder.percent < _FULL_PERCENT
-            and not elder.is_measure
-            and (elder.moved > bar.order or (elder.is_loop and bar.is_loop))
-            for elder in self._bars.values()
+            other is not bar
+            and other.percent < _FULL_PERCENT
+            and not other.is_measure
+            and (
+                other.is_whole and other.moved > bar.order
+                if other.is_whole != bar.is_whole
+                else other.order < bar.order
+                and (
+                    other.moved > bar.order
+                    or other.begins
+                    or (other.is_loop and bar.is_loop)
+                    or (other.label == bar.label and other.done >= 1)
+                )
+            )
+            for other in self._bars.values()
         )

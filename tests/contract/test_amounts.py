@@ -52,9 +52,14 @@ LINES = [
     ("[#2089b0 10MiB/20MiB(50%) CN:1 DL:1.0MiB ETA:10s]", 50),
     ("Transferred:   \t  1.2 GiB / 2.0 GiB, 60%, 10 MiB/s, ETA 1m", 60),
     ("tests/test_a.py::test_b PASSED                       [ 14%]", 14),
-    # The third item of twelve is at 40 %.
+    # The third item of twelve is at 40 %; while none is done, the first.
     ("(3/12) installing app [####------] 40%", 20),
     ("Epoch 3/10: 50%|#####     | 5/10", 25),
+    ("  Completed files 0/1 | 1131.6MiB/1230.0MiB | 45.6MiB/s", 92),
+    ("/ [0/1 files][110.0 MiB/120.0 MiB]  92% Done", 91.67),
+    ("Processing Files (0 / 1)      :  20%|██        |  197MB /  986MB", 20),
+    ("- [0/4 files][110.0 MiB/120.0 MiB]  92% Done", 22.92),
+    (" Total (1/3)  4.4 MiB 12.3 MiB/s 00:20 [----------]   2%", 2),
     ("[166/179] python3-boto3-0:1.42.82-1.fc43.noarch   13% [==     ] | 64.0 KiB", 92.25),
     # How full, fast or good something is.
     ("  adding: app.js (deflated 80%)", None),
@@ -66,6 +71,22 @@ LINES = [
     ("accuracy: 97.5%", None),
     ("The new bundle is 85% smaller", None),
     ("access.log:\t 91.2% -- replaced with access.log.gz", None),
+    ("Restoring 10% /data/a.bin", 10),
+    ("(L3) Buffered : 12.5 MiB - Consumed : 3.00 MiB - Compressed : 3.0 MiB => 100.00%", None),
+    ("Read :    10   MiB /  100 MiB ==> 81.00%", 10),
+    ("app.tar : 30.00%   (  10.0 MiB =>   3.0 MiB, app.tar.zst)", None),
+    (" rename {old => new}/c.py (95%)", None),
+    (" rewrite c.py (80%)", None),
+    ("similarity index 95%", None),
+    ("running (0m08.0s), 09/10 VUs, 72 complete and 0 interrupted iterations", None),
+    # How much is left.
+    ("3 out of about 100 chunks balanced (4 considered),  97% left", None),
+    ("  98% context left · ? for shortcuts", None),
+    ("elapsed 00:02  remaining: 98%", None),
+    ("Remaining 98%", None),
+    ("85% 3 min left", 85),
+    ("85% remaining: 00:05", 85),
+    ("00:05 remaining 85%", 85),
     ("Cacheable calls:    950 / 1000 (95.00%)", None),
     ("  Hits:             900 /  950 (94.74%)", None),
     ("Battery 0: Discharging, 97%, 03:12:10 remaining", None),
@@ -117,6 +138,19 @@ def test_the_first_4_kb_and_16_figures_of_a_line_are_read(line):
 def test_a_table_with_a_column_of_percentages_is_no_progress(table):
     assert [each.percent for each in read_amounts(table)] == []
     assert [each.percent for each in read_amounts(f"{table}[ 10%] Building")] == [10]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO    main    build progress 85% done",
+        "INFO    main    copy    85%",
+        "x y z progress 85%",
+    ],
+)
+def test_words_in_columns_are_no_head_of_a_log(line):
+    for head in ("INFO    main    starting", "All READY to go"):
+        assert [each.percent for each in read_amounts(f"{head}\n{line}\n")] == [85]
 
 
 @pytest.mark.parametrize(
@@ -218,6 +252,118 @@ TOOLS = {
         *rise("[{:3}%] Building CXX object a.o\n", RISING, 3),
     ],
 }
+
+
+def show_loop(percent, done, total):
+    return f"\r{percent:3}%|{'█' * (percent // 10):10}| {done}/{total} [00:12<00:15, 3.61it/s]"
+
+
+BUILDING = "[{:3}%] Building CXX object a.cc.o\n"
+# What is in the last look reaches 80 %, and nothing before it does.
+NESTED = {
+    "an unnamed loop in an unnamed one": [
+        look
+        for done in range(100, 900, 100)
+        for look in (
+            *(
+                (0.5, show_loop(part * 100 // 13, part, 13))
+                for part in (0, 4, 8, 12, 13)
+                if done > 100
+            ),
+            (0.5, show_loop(done // 10, done, 1000)),
+        )
+    ],
+    "ninja in ninja": [
+        (0.5, "[2/8] Performing configure step for 'llvm'\n"),
+        *rise("[{}/20] Building CXX object a.o\n", range(1, 21), 3),
+        *rise("[{}/8] Building CXX object b.o\n", range(3, 8)),
+    ],
+    "make in make": [
+        (0.5, "[  8%] Performing build step for 'gtest'\n"),
+        *rise(BUILDING, [25, 50, 87, 100], 3),
+        (0.5, "[ 12%] Performing install step for 'gtest'\n"),
+        *rise(BUILDING, [40, 60, 81]),
+    ],
+    "files beside bytes": [
+        (
+            0.5,
+            (
+                f"Transferred:   {size / 10:.3f} GiB / 10.240 GiB, {size}%, 10.500 MiB/s\n"
+                f"Transferred:   {files} / 10, {files}0%\n"
+            ),
+        )
+        for size, files in ((2, 0), (5, 2), (8, 5), (12, 9), (60, 9), (83, 9))
+    ],
+    "steps of an epoch": [
+        look
+        for epoch in range(1, 6)
+        for look in (
+            (0.5, f"Epoch {epoch}/5\n"),
+            *rise("\r{:3}/120 ━━━━━━━━━━━━━━━━━━━━ 12s 160ms/step", [0, 60, 110, 120]),
+        )
+    ][:-4],
+    "a check after each epoch": [
+        look
+        for epoch in range(1, 5)
+        for look in (
+            *((0.5, f"  {epoch}/4  6.74G  640: {show_loop(n, n, 100)[1:]}") for n in (0, 20, 100)),
+            *((0.5, f"  Class  Images: {show_loop(n, n, 100)[1:]}") for n in (0, 50, 100)),
+        )
+    ][:-4],
+    "a package beside the total": [
+        (
+            0.5,
+            (
+                f"readline-8.2-1  0.3 MiB [####--] {min(100, 10 * total)}%\n"
+                f" Total (1/3)  4.4 MiB [####--] {total}%\n"
+            ),
+        )
+        for total in (0, 2, 9, 20, 70, 85)
+    ],
+    "what is sent beside what is read": [
+        (
+            0.5,
+            (
+                f"Processing Files (0 / 1) : {size:3}%|██  | 10MB / 99MB\n"
+                f"New Data Upload : {100 if size else 0:3}%|██  | 64.0MB / 64.0MB\n"
+            ),
+        )
+        for size in (0, 20, 60, 84)
+    ],
+    "a total that is not known yet": [
+        *[(0.2, f"[+] Building 0.1s ({steps})\n") for steps in ("0/1", "2/3", "3/3", "5/18")],
+        *rise("[+] Building 9.2s ({}/18)\n", [6, 9, 12, 15], 1),
+    ],
+    "all bytes behind the files": [
+        (0.5, f"- [{files}/5 files][{size * 1.2:5.1f} MiB/120.0 MiB]  {size}% Done\n")
+        for size, files in ((5, 0), (30, 0), (50, 1), (70, 2), (82, 2))
+    ],
+}
+
+
+@pytest.mark.parametrize("tool", NESTED)
+def test_a_bar_within_or_beside_the_whole_is_a_part(tool):
+    looks = NESTED[tool]
+    assert play(80, looks, ends=False) == len(looks) - 1
+
+
+def test_a_table_goes_on_in_the_next_look():
+    head, row = "NAME    CPU %    MEM %\n", "web     {}%    12%   x\n"
+    assert play(80, [(1, head), *rise(row, [15, 85]), (9, "")]) is None
+    assert play(80, [(1, head[:13]), (1, head + row.format(15)), *rise(row, [85]), (9, "")]) is None
+    assert play(80, [(1, head), (1, row.format(1)), (1, "\n"), *rise("[{}%] a\n", [1, 85])]) == 4
+    assert play(80, [(1, "Name    State    Note\n"), *rise("all of it {}%\n", [1, 85])]) == 2
+
+
+def test_what_only_falls_or_has_ended_never_counts():
+    assert play(80, [*rise("to do: {}%\n", [97, 90, 85]), (60, "")]) is None
+    assert play(80, [(0, "  ✓ discount of 90% applied (12ms)\n"), (60, "")]) is None
+    assert play(80, rise("✓ {}%\n", [10, 90])) == 1
+
+
+def test_a_part_follows_its_count_while_it_falls_back():
+    looks = [(1, f"[{n}/100] a.spec.ts has {n}% title\n") for n in (10, 30, 60, 79)]
+    assert play(80, [*looks, (60, "[79/100] a.spec.ts has 100% title\n")], ends=False) is None
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -30,6 +30,7 @@ from taskmem_hookspecs.conditions import (
     QuietForm,
     RegexForm,
     TextForm,
+    quote,
 )
 
 MAX_SIDES: Final = 20
@@ -395,8 +396,8 @@ _UNITS: Final[Mapping[str, float]] = {
 _PICTURE_SCHEMES: Final = ("window", "screen")
 PERCENT: Final = frozenset(("%", "percent"))
 _NO_NAMES: Final = _parse_phrases(
-    "about|above|almost|approaches|approaching|around|at|below|beyond|by|crosses|down|drops|"
-    "exceeds|exceeding|falls|from|greater|just|less|more|most|nearly|never|not|of|only|over|"
+    "about|above|after|almost|approaches|approaching|around|at|before|below|beyond|by|crosses|"
+    "down|drops|exceeds|exceeding|falls|from|greater|just|less|more|most|nearly|never|not|of|only|over|"
     "passed|past|reached|reaching|roughly|some|than|through|to|under|up|within|without|"
     "all|backup|clone|compilation|copy|deployment|download|downloads|export|import|install|"
     "installation|migration|overall|restore|sync|task|training|transfer|update|upgrade|upload|"
@@ -784,9 +785,16 @@ def _check_regex(form: RegexForm) -> RegexForm:
 def explain_amounts(side: Side) -> str | None:
     """Say what counts as a percentage, where one is waited for; None: none is."""
     for form in side.forms:
-        if isinstance(form, PercentForm) and form.name is None:
+        if not isinstance(form, PercentForm):
+            continue
+        whole = PercentForm(percent=form.percent)
+        if form.name is not None:
             return (
-                f"Any bar that rises to {form} counts, also one of a part; where there are "
-                f"several, name it: {PercentForm(percent=form.percent, name='NAME')}."
+                f"Only a percentage beside {quote(form.name)} counts. "
+                f"If no bar is called so, wait for: {whole}."
             )
+        return (
+            f"Any bar that rises to {whole} counts, also one of a part; where there are "
+            f"several, name it: {PercentForm(percent=form.percent, name='NAME')}."
+        )
     return None

@@ -109,6 +109,7 @@ FREE = [
     "120 %",
     "download >= 80 %",
     "upload 80 %",
+    "after 80 %",
     "don't stop",
     '"unfinished',
     "",
@@ -118,6 +119,19 @@ FREE = [
 @pytest.mark.parametrize("sentence", READ)
 def test_documented_wordings_are_read_as_their_form(sentence):
     assert [str(side) for side in parse_condition(sentence).sides] == READ[sentence]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "note"),
+    [
+        ("building 80 %", 'Only a percentage beside "building" counts. If no bar is called so, '),
+        ("80 %", "Any bar that rises to 80 % counts, also one of a part;"),
+        ("exits", ""),
+    ],
+)
+def test_a_percentage_is_answered_with_what_counts(sentence, note):
+    (side,) = parse_condition(sentence).sides
+    assert (conditions.explain_amounts(side) or "").startswith(note)
 
 
 @pytest.mark.parametrize("sentence", FREE)
