@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.waits import Refinement
 from openclaw_taskmem.domain.conditions import targets
-from openclaw_taskmem.domain.conditions.conditions import parse_condition, read_signals
+from openclaw_taskmem.domain.conditions.conditions import parse_condition, read_signals, scan_words
 from openclaw_taskmem.domain.text.redaction import MASK, scrub, scrub_cut
 from openclaw_taskmem.domain.text.texts import clip, to_one_line, to_plain_line
 from openclaw_taskmem.engine import waits
@@ -119,6 +119,11 @@ def _read_condition(form: forms.SmartWait | forms.WaitUpdate) -> Condition:
     else:
         # It may be left out for a queue only, which has a single condition.
         condition = parse_condition(form.wake_when or targets.QUEUE_FORM)
+    if any(each.kind == "word" and each.text == '""' for each in scan_words(condition.sentence)):
+        raise InvalidArguments(
+            "wake_when quotes an empty text, which is always there; quote what is to appear. "
+            "Nothing was written."
+        )
     if MASK in condition.sentence:
         # Secrets are masked in all that is watched, so any secret would match.
         raise InvalidArguments(

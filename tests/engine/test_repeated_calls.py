@@ -10,7 +10,7 @@ import pytest
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.registrations import RETRY_WINDOW
 from openclaw_taskmem.engine.wait_watcher import TargetPreview
-from taskmem_hookspecs import TaskStore
+from taskmem_hookspecs import InvalidArguments, TaskStore
 from tests.support.sessions import MAIN, Session
 from tests.support.world import World
 
@@ -220,6 +220,11 @@ def test_after_a_restart_an_agent_is_told_of_its_task(world: World) -> None:
 
 
 # --- an equal wait ----------------------------------------------------------------
+
+
+def test_an_empty_quoted_text_is_refused(world: World) -> None:
+    with pytest.raises(InvalidArguments, match="quotes an empty text"):
+        world.call("smart_wait", relay(), **{**WAIT, "wake_when": '"" appears'})
 
 
 def test_an_equal_wait_goes_on_with_its_time_set_anew(world: World) -> None:
