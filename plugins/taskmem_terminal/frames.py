@@ -16,6 +16,7 @@ that ordinary output has too (`# `, `% `, `> `) count only if a person may be ty
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Flag, auto
 from typing import Final, NamedTuple, Protocol
@@ -91,8 +92,11 @@ class TypedLineDetector:
         self.typing_state = typing_state
         self._interactive = interactive
 
-    def is_typed(self, raw: bytes, shown: list[str]) -> bool:
-        """Return whether the next line was typed, given its bytes and its rendered lines."""
+    def is_typed(self, raw: bytes, shown: list[str], *, untyped: bool = False) -> bool:
+        """Return whether the next line was typed, given its bytes and its rendered lines.
+
+        `untyped`: nobody can have typed it; commands that programs show still count.
+        """
         typing_state = self.typing_state
         typed = TypingState.CURSOR in typing_state
         if b"\x1b" in raw:
@@ -101,7 +105,8 @@ class TypedLineDetector:
         elif TypingState.INPUT in typing_state:
             typed = True
         first = next((line for line in shown if line), "")
-        typed = typed or self._looks_typed(first, TypingState.TYPED in typing_state)
+        continues = TypingState.TYPED in typing_state
+        typed = typed or self._looks_typed(first, continues=continues, untyped=untyped)
         self.typing_state &= TypingState.MARKED | TypingState.INPUT
         if typed and (first or TypingState.TYPED in typing_state):
             self.typing_state |= TypingState.TYPED
@@ -123,11 +128,13 @@ class TypedLineDetector:
             end = mark.end()
         return typed or (TypingState.INPUT in self.typing_state and _has_visible_text(raw[end:]))
 
-    def _looks_typed(self, line: str, continues: bool) -> bool:  # noqa: FBT001
+    def _looks_typed(self, line: str, *, continues: bool, untyped: bool) -> bool:
         if line[:1] in "╰└╭┌│├":
             line = line.lstrip("╰─└╭┌│├> ")
         if _PROMPT.match(line.lstrip()) or _PRINTING_COMMAND.search(line):
             return True
+        if untyped:
+            return False
         if continues and _CONTINUATION.match(line):
             return True
         if not self._interactive:
@@ -190,6 +197,8 @@ class ReadOptions(NamedTuple):
     """Height; 0: not a terminal, so nothing is painted."""
     interactive: bool = False
     """True if a person may be typing there."""
+    is_untyped: Callable[[int, int], bool] = lambda *_: False
+    """Returns whether nobody can have typed the bytes between two offsets."""
 
 
 class StreamPosition(NamedTuple):
@@ -313,6 +322,9 @@ class OutputReader:
         lines = painting.read_lines()
         detector = TypedLineDetector(TypingState.NOTHING, interactive=manner.interactive)
         typed = [line for line in lines if detector.is_typed(line.encode(), [line])]
+        if typed:
+            printed = _list_untyped_lines(stream, max(start.at, stream.begin), manner)
+            typed = [line for line in typed if line.strip() not in printed]
         return Tail("\n".join(lines), tuple(dict.fromkeys(typed)))
 
 
@@ -352,7 +364,9 @@ class _Lines:
         for line, size, seen in zip(raw, ends, rendered, strict=True):
             if at == mark:
                 self.typing_state_at_mark = detector.typing_state
-            if detector.is_typed(line, seen):
+            begin = position.at + at
+            untyped = manner.is_untyped(begin, begin + size - 1)
+            if detector.is_typed(line, seen, untyped=untyped):
                 self.echoes.update(dict.fromkeys(one for one in seen if one))
             at += size
         self.typing_state = detector.typing_state
@@ -363,6 +377,20 @@ def _render_updates(raw: list[bytes]) -> list[list[str]]:
     pieces = [line.rstrip(b"\r").split(b"\r") for line in raw]
     rendered = iter(render_lines([piece for each in pieces for piece in each]))
     return [[one for _ in each for one in next(rendered)] for each in pieces]
+
+
+def _list_untyped_lines(stream: Stream, begin: int, manner: ReadOptions) -> set[str]:
+    """Return the last lines that nobody can have typed, and that show no command."""
+    at = max(begin, stream.end - _TAIL_BYTES)
+    raw = mask_strings(stream.read(at, stream.end - at)).split(b"\n")
+    detector = TypedLineDetector(TypingState.NOTHING, interactive=False)
+    lines: set[str] = set()
+    for line, shown in zip(raw, render_lines(raw, manner.columns), strict=True):
+        untyped = manner.is_untyped(at, at + len(line))
+        if untyped and not detector.is_typed(line, shown, untyped=True):
+            lines.update(one.strip() for one in shown)
+        at += len(line) + 1
+    return lines
 
 
 def _build_tail(lines: _Lines) -> Tail:

@@ -69,6 +69,7 @@ from taskmem_terminal.recording import UNSEEN_END, describe_end
 
 _STILL_SECONDS: Final = 0.3
 """Time without output after which an unfinished line counts as finished. Seconds."""
+_TRACE: Final = re.compile(r"\++ \S")
 _QUOTE_CHARS: Final = 200
 """Maximum length of a quoted line. Characters."""
 
@@ -99,6 +100,8 @@ class _View:
         """The visible text; typed lines are empty."""
         self.first_screen = ""
         """What was visible when the wait began."""
+        self.traced = ""
+        """Commands that `set -x` showed, which count as typed."""
         self.look_again_seconds: float | None = None
 
     @property
@@ -146,6 +149,7 @@ class _ViewBuilder:
             # Nothing came since the wait began; a question may stand there already.
             view.cursor = _read_last_line(view.screen)
         typed = {line.strip() for line in frame.echoes}
+        view.traced = "\n".join(filter(_TRACE.match, frame.echoes))
         view.lines = _remove_typed(text[: text.rfind("\n") + 1], typed)
         if self._cursor.strip() not in typed:
             if view.settled:
@@ -514,6 +518,8 @@ class _SeenMatcher:
     def __init__(self, form: TextForm | RegexForm | PercentForm | NumberForm) -> None:
         self._form = form
         self._find = _make_finder(form)
+        # Who writes the sign of `set -x` means the command that it shows.
+        self._is_of_traces = isinstance(form, TextForm) and bool(_TRACE.match(form.text))
         self._found: str | None = None
         self._is_open = False
         """True if the form matched the unfinished line at the last look."""
@@ -526,7 +532,8 @@ class _SeenMatcher:
         return self._found
 
     def _search(self, view: _View) -> str | None:
-        if view.lines and (line := self._find(view.lines)) is not None:
+        shown = f"{view.lines}\n{view.traced}" if self._is_of_traces else view.lines
+        if shown and (line := self._find(shown)) is not None:
             return line
         return view.open if self._is_sure_of_open(view) else None
 

@@ -18,6 +18,7 @@ import platform
 import stat
 import struct
 import termios
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -39,6 +40,10 @@ _UNCLEAR_SLEEPS: Final = ("poll", "select", "woken", "tty", "ring", "sigtimedwai
 """Parts of the names of kernel functions in which a process may wait for its terminal."""
 _EDITING_SHELLS: Final = frozenset({"bash", "zsh"})
 """Shells that edit their command lines, but not the answers to their builtin `read`."""
+_TERMINAL_SLEEPS: Final = ("woken", "tty")
+"""Those in which it waits for nothing else."""
+_TYPING_VALIDITY: Final = 0.01
+"""How long an answer holds on whether a person can type. Seconds."""
 _REST: Final = timedelta(seconds=0.25)
 """Time without output after which a terminal is looked up."""
 _LONGEST_VALIDITY: Final = timedelta(seconds=30)
@@ -108,6 +113,59 @@ class InputLookup:
             self._changed_at = changed_at
             self._valid_until = now + min(silence, _LONGEST_VALIDITY)
         return self._known
+
+
+class TypingLookup:
+    """Looks up whether a person can type into what is in front of one terminal."""
+
+    def __init__(self) -> None:
+        self.is_possible = True
+        """The last answer."""
+        self.look_up_seconds = 0.0
+        """What the last whole look took. Seconds."""
+        self._looked_at = 0.0
+        self._known: tuple[int, bool] = (0, True)
+        """The process group of the last whole look, and its answer."""
+
+    def look_up(self, pid: int | None, parent: int | None) -> bool:
+        """Return whether a process in front reads, or may read, what a person types."""
+        begin = time.monotonic()
+        leader = _find_typed_at(pid, parent)
+        group = chain((leader,), _list_group(leader)) if leader else ()
+        self.is_possible = leader is None or any(one.may_be_reading() for one in group)
+        self._known = (leader.pid if leader else 0, self.is_possible)
+        self._looked_at = time.monotonic()
+        self.look_up_seconds = self._looked_at - begin
+        return self.is_possible
+
+    def look_up_again(self, pid: int | None, parent: int | None, now: float) -> bool:
+        """Return the same as `look_up`, soon after it and fast; `now`: monotonic seconds.
+
+        Of a group that was looked at, what its other processes did counts.
+        """
+        if now - self._looked_at >= _TYPING_VALIDITY:
+            self._looked_at = now
+            leader = _find_typed_at(pid, parent)
+            self.is_possible = (
+                leader is None or (leader.pid, True) == self._known or leader.may_be_reading()
+            )
+        return self.is_possible
+
+
+def _find_typed_at(pid: int | None, parent: int | None) -> _Process | None:
+    """Return the leader of the group in front, which may read line by line.
+
+    None: a line editor reads, or it is unknown who reads.
+    """
+    try:
+        first = _Process.read_description(pid or 0)
+        modes = _look_up_modes(first.terminal)
+        if first.parent != parent or modes is None or not modes & termios.ICANON:
+            return None
+        leader = _Process.read_description(first.group_in_front)
+    except (OSError, ValueError):
+        return None
+    return None if leader.name in SHELL_CARRIERS else leader
 
 
 def look_up_input(pid: int | None, parent: int | None) -> TerminalInput:
@@ -218,6 +276,24 @@ class _Process(NamedTuple):
             return None if any(other is not False for other in others) else False
         except (OSError, ValueError):
             return None
+
+    def may_be_reading(self) -> bool:
+        """Return whether a thread is, or may be, blocked in reading the terminal line by line.
+
+        One that waits for several things at once, as Node does, is not.
+        """
+        try:
+            threads = [int(folder.name) for folder in (_PROC / f"{self.pid}/task").iterdir()]
+            return any(map(self._may_thread_read, threads[:_MOST_THREADS]))
+        except (OSError, ValueError):
+            return True
+
+    def _may_thread_read(self, thread: int) -> bool:
+        reads = self._is_thread_reading(thread)
+        if reads is not None:
+            return reads
+        place = (_PROC / str(self.pid) / "task" / str(thread) / "wchan").read_text()
+        return place in ("", "0") or any(part in place for part in _TERMINAL_SLEEPS)
 
     def _is_thread_reading(self, thread: int) -> bool | None:
         if _Process.read_description(self.pid, thread).state != "S":

@@ -1,4 +1,4 @@
-"""tmux's panes: find the one that a target names, and place a mark in what it shows.
+"""tmux's panes: find the one that a target names, place a mark, and keep what it shows.
 
 tmux itself matches prefixes of names, so that a wait on `work` could watch `workshop`; here names
 match exactly.
@@ -10,14 +10,16 @@ import asyncio
 import contextlib
 import os
 import re
+import sys
 from asyncio.subprocess import PIPE
+from bisect import bisect_right
 from collections.abc import Sequence
 from hashlib import blake2s
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import TargetNotFound
 from taskmem_terminal.recording import SHELL_CARRIERS, SHELLS
-from taskmem_terminal.render import render_lines
+from taskmem_terminal.render import mask_strings, render_lines
 
 ANSWER_SECONDS: Final = 5.0
 """Time limit of one answer. Seconds."""
@@ -415,3 +417,92 @@ def _count_columns(line: bytes) -> int:
 
     text = render_lines([line])[0][0]
     return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+# --- output -------------------------------------------------------------------
+
+
+_KEPT_BYTES: Final = 4 << 20
+"""Bytes of a pane's output retained at least, for waits that have not read it; at most twice."""
+_SHOWN_BYTES: Final = 16_384
+_UNSEEN_BYTES: Final = 256
+"""How far in front of a line's text its escape sequences may begin. Bytes."""
+_EDITOR: Final = re.compile(rb"\x1b\[\?2004([hl])")
+"""A line editor begins or ends to read: it wants pasted text in brackets, or no more."""
+
+
+class PaneBuffer:
+    """The bytes of a pane, of which the oldest may be lost."""
+
+    def __init__(self, scrollback: Scrollback) -> None:
+        self.scrollback = scrollback
+        self._data = bytearray(scrollback.to_bytes())
+        self.begin = 0
+        """Offset of the first retained byte."""
+        self._untyped: list[tuple[int, int]] = []
+        """Ranges of offsets, in order, in which nobody typed."""
+        self._run_began: int | None = None
+        """Where a line editor ended, so that a command may run since then; None: unknown."""
+
+    @property
+    def end(self) -> int:
+        """Offset after the last byte."""
+        return self.begin + len(self._data)
+
+    def append(self, data: bytes, can_be_typed: tuple[bool, bool] = (True, True)) -> None:
+        """Append output of the pane.
+
+        `can_be_typed`: whether somebody could type there before it came, and can now.
+        """
+        begin = self.end
+        self._data += data
+        for found in _EDITOR.finditer(data):
+            if found[1] == b"l":
+                self._run_began = begin + found.end()
+            elif self._run_began is not None:
+                self._note_untyped(self._run_began, begin + found.start())
+                self._run_began = None
+        before, now = can_be_typed
+        if self._run_began is not None and not now:
+            self._note_untyped(self._run_began, self.end)
+        if not before:
+            # Of what ended meanwhile, the last line may be a prompt.
+            self._note_untyped(begin, begin + data.rfind(b"\n") + 1 if now else self.end)
+        if len(self._data) > 2 * _KEPT_BYTES:
+            lost = len(self._data) - _KEPT_BYTES
+            del self._data[:lost]
+            self.begin += lost
+            self._untyped = [part for part in self._untyped if part[1] > self.begin]
+
+    def read(self, at: int, size: int) -> bytes:
+        """Return up to `size` bytes from an offset."""
+        begin = max(0, at - self.begin)
+        return bytes(self._data[begin : begin + size])
+
+    def read_last_lines(self) -> Sequence[str]:
+        """Return the last finished lines, as shown."""
+        raw = mask_strings(bytes(self._data[-_SHOWN_BYTES:])).split(b"\n")[:-1]
+        lines = [line for lines in render_lines(raw) for line in lines if line]
+        return lines[-MARK_LINES:]
+
+    def is_untyped(self, begin: int, end: int) -> bool:
+        """Return whether nobody can have typed what is between two offsets."""
+        at = bisect_right(self._untyped, (begin, sys.maxsize)) - 1
+        return at >= 0 and self._untyped[at][0] <= begin and end <= self._untyped[at][1]
+
+    def forget_run(self) -> None:
+        """Forget where the last command began: somebody can type while it runs."""
+        self._run_began = None
+
+    def _note_untyped(self, begin: int, end: int) -> None:
+        if begin >= end:
+            return
+        # A line that has shown nothing yet begins here.
+        at = begin - self.begin
+        line = max(self._data.rfind(b"\n", 0, at) + 1, at - _UNSEEN_BYTES)
+        if not any(render_lines([mask_strings(bytes(self._data[line:at]))])[0]):
+            begin = self.begin + line
+        while self._untyped and self._untyped[-1][1] >= begin:
+            first, last = self._untyped.pop()
+            begin, end = min(first, begin), max(last, end)
+        self._untyped.append((begin, end))

@@ -29,8 +29,9 @@ import re
 import secrets
 import signal
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from taskmem_hookspecs import Frame, TargetGone, TargetNotFound, Watch
@@ -44,14 +45,13 @@ from taskmem_terminal.frames import (
 )
 from taskmem_terminal.recording import describe_end
 from taskmem_terminal.recording_watch import ProcessExitWatcher
-from taskmem_terminal.render import mask_strings, render_lines
-from taskmem_terminal.terminal_input import InputLookup, TerminalInput
+from taskmem_terminal.terminal_input import InputLookup, TerminalInput, TypingLookup
 from taskmem_terminal.tmux_panes import (
     ANSWER_SECONDS,
     FORMAT,
-    MARK_LINES,
     CursorPosition,
     Pane,
+    PaneBuffer,
     Scrollback,
     TmuxError,
     build_tmux_command,
@@ -60,47 +60,10 @@ from taskmem_terminal.tmux_panes import (
     run_tmux_command,
 )
 
-_KEPT_BYTES: Final = 4 << 20
-"""Bytes of a pane's output retained at least, for waits that have not read it; at most twice."""
 _SCROLLBACK_LINES: Final = 5000
 """How far back a restarted daemon reads. Lines."""
 _ABOVE_LINES: Final = 10
 """Lines above the screen that a mark may need."""
-_SHOWN_BYTES: Final = 16_384
-
-
-class _PaneBuffer:
-    """The bytes of a pane, of which the oldest may be lost."""
-
-    def __init__(self, scrollback: Scrollback) -> None:
-        self.scrollback = scrollback
-        self._data = bytearray(scrollback.to_bytes())
-        self.begin = 0
-        """Offset of the first retained byte."""
-
-    @property
-    def end(self) -> int:
-        """Offset after the last byte."""
-        return self.begin + len(self._data)
-
-    def append(self, data: bytes) -> None:
-        """Append output of the pane."""
-        self._data += data
-        if len(self._data) > 2 * _KEPT_BYTES:
-            lost = len(self._data) - _KEPT_BYTES
-            del self._data[:lost]
-            self.begin += lost
-
-    def read(self, at: int, size: int) -> bytes:
-        """Return up to `size` bytes from an offset."""
-        begin = max(0, at - self.begin)
-        return bytes(self._data[begin : begin + size])
-
-    def read_last_lines(self) -> Sequence[str]:
-        """Return the last finished lines, as shown."""
-        raw = mask_strings(bytes(self._data[-_SHOWN_BYTES:])).split(b"\n")[:-1]
-        lines = [line for lines in render_lines(raw) for line in lines if line]
-        return lines[-MARK_LINES:]
 
 
 # --- watching -----------------------------------------------------------------
@@ -115,6 +78,10 @@ _UNSAID_SECONDS: Final = 2.0
 """Time after which the status of a dead pane counts as unknown. Seconds."""
 _ASK_AGAIN_SECONDS: Final = 0.05
 """Time between two queries for the status of a dead pane. Seconds."""
+_TYPING_SECONDS: Final = 0.1
+"""Delay after output at which it is looked up whether somebody can type. Seconds."""
+_TYPING_SHARE: Final = 30
+"""That delay as a multiple of what such a look takes, at least."""
 _SHELL_WAITS: Final = "A shell waits for a command there now; only what comes later counts."
 _PROMPTLIKE: Final = re.compile(r"(?:[$#%>❯➜λ»]|In \[\d+\]:|\.\.\.) ?$|^\S*[$#%>❯➜λ»] ")
 
@@ -151,12 +118,13 @@ class _WatchedPane:
         self._server = server
         self._changed = changed or asyncio.Event()
         self._client: Client | None = None
-        self._buffer: _PaneBuffer | None = None
+        self._buffer: PaneBuffer | None = None
         self._buffer_id = ""
         self._shown_to: int | None = None
         """The line up to which the previous buffer reached; None: use the marks."""
         self._reader = OutputReader()
         self._input_lookup = InputLookup()
+        self._typing = TypingLookup()
         self._missing = False
         self._ended = False
         self._dead_since: float | None = None
@@ -193,13 +161,16 @@ class _WatchedPane:
         if seen is None or self._buffer is None:
             raise TargetGone(self._find_end_reason() or f"{self.pane} cannot be heard now.")
         scrollback, end = seen
-        typing = self.pane.column > 0 and (
-            self.pane.prompt or _PROMPTLIKE.search(scrollback.get_cursor_line())
+        typing = (
+            self.pane.column > 0
+            and (self.pane.prompt or _PROMPTLIKE.search(scrollback.get_cursor_line()))
+            and self._typing.look_up(self.pane.pid, self.pane.server_pid)
         )
         typing_state = TypingState.CURSOR if typing else TypingState.NOTHING
         position = StreamPosition(end, end, typing_state, self.pane.column)
-        manner = ReadOptions(self.pane.columns, self.pane.rows, interactive=True)
-        tail = await self._reader.read_tail(self._buffer, StreamPosition(0, 0), manner)
+        tail = await self._reader.read_tail(
+            self._buffer, StreamPosition(0, 0), self._build_read_options(self._buffer)
+        )
         seen_at = datetime.now(UTC)
         known_input = self._look_up_input(seen_at)
         waits = known_input.is_shell and known_input.is_read
@@ -230,7 +201,7 @@ class _WatchedPane:
         page, tail = OutputPage("", (), known.position, more=False), Tail("", ())
         ours = (known.pane, known.server) == (self.pane.id, self.pane.server)
         if self._buffer is not None and ours:
-            manner = ReadOptions(self.pane.columns, self.pane.rows, interactive=True)
+            manner = self._build_read_options(self._buffer)
             position, first = self._find_positions(known, began)
             page = self._reader.read_page(self._buffer, position, manner)
             tail = await self._reader.read_tail(self._buffer, first, manner)
@@ -279,15 +250,32 @@ class _WatchedPane:
     def append_output(self, data: bytes) -> None:
         """Append output of the pane."""
         if self._buffer is not None:
-            self._buffer.append(data)
+            before = self._typing.is_possible
+            now = self._typing.look_up_again(self.pane.pid, self.pane.server_pid, monotonic())
+            self._buffer.append(data, can_be_typed=(before, now))
+            if "typing" not in self._timers:
+                delay = max(_TYPING_SECONDS, _TYPING_SHARE * self._typing.look_up_seconds)
+                loop = asyncio.get_running_loop()
+                self._timers["typing"] = loop.call_later(delay, self._look_up_typing)
             self._changed_at = datetime.now(UTC)
             self._changed.set()
+
+    def _look_up_typing(self) -> None:
+        """Look up whether somebody can type there now, a moment after output."""
+        del self._timers["typing"]
+        possible = self._typing.look_up(self.pane.pid, self.pane.server_pid)
+        if possible and self._buffer is not None:
+            self._buffer.forget_run()
 
     def request_look(self) -> None:
         """Request a look at the pane."""
         self._changed.set()
 
     # --- places -------------------------------------------------------------
+
+    def _build_read_options(self, buffer: PaneBuffer) -> ReadOptions:
+        size = (self.pane.columns, self.pane.rows)
+        return ReadOptions(*size, interactive=True, is_untyped=buffer.is_untyped)
 
     def _make_position(self, mark: CursorPosition, position: StreamPosition) -> _PanePosition:
         return _PanePosition(self.pane.id, self.pane.server, self._buffer_id, mark, position)
@@ -390,8 +378,9 @@ class _WatchedPane:
         self._shown_to = (
             scrollback.find_line_after(last.read_last_lines()) if last is not None else None
         )
-        self._buffer = _PaneBuffer(scrollback)
+        self._buffer = PaneBuffer(scrollback)
         self._buffer_id = secrets.token_hex(4)
+        self._typing.look_up(self.pane.pid, self.pane.server_pid)
         self._reader = OutputReader()
         self._changed.set()
 

@@ -129,6 +129,14 @@ def test_a_typed_line_never_counts():
     assert shown.shows("Build finished\n").met is YES
 
 
+@pytest.mark.parametrize(
+    ("condition", "expected"), [('"+ echo deployed" appears', YES), ('"deployed" appears', NO)]
+)
+def test_a_traced_command_counts_where_its_sign_is_quoted(condition, expected):
+    traced = "+ echo deployed"
+    assert is_met_by(condition, f"{traced}\n", echoes=(traced,)) is expected
+
+
 # --- what is gone ----------------------------------------------------------------
 
 

@@ -1,8 +1,10 @@
+from types import SimpleNamespace
+
 import pytest
 
 from taskmem_hookspecs import Target, TargetNotFound
 from taskmem_terminal.sensor import TerminalSensor
-from taskmem_terminal.tmux_panes import Pane
+from taskmem_terminal.tmux_panes import Pane, PaneBuffer
 from tests.plugins.terminal.watched import watch_terminal
 
 
@@ -76,3 +78,39 @@ def test_whether_a_shell_waits_is_said_only_where_it_is_known(command, started_w
     fields += ["0", "0", "0", "80", "24", "1", "2"]
     fields += [command, "window", started_with]
     assert Pane.parse("\t".join(fields)).prompt is prompt
+
+
+EDIT, RUN = b"\x1b[?2004h", b"\x1b[?2004l\r"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        ([(b"a\r\n", (False, False)), (b"b", (False, False))], [b"a", b"b"]),
+        ([(b"a\r\n> ", (False, True)), (b"x\r\n", (True, False))], [b"a"]),
+        ([(b"> x\r\n" + RUN + b"a\r\n", (True, False))], [b"a"]),
+        ([(b"> x\r\n" + RUN, (True, True)), (b"a\r\n" + EDIT, (True, True))], [b"a"]),
+        ([(b"> x\r\n", (True, True)), (b"a\r\n", (True, False))], []),
+    ],
+)
+def test_what_came_while_nobody_could_type_is_untyped(pieces, expected):
+    buffer = PaneBuffer(SimpleNamespace(to_bytes=bytes))
+    for data, can_be_typed in pieces:
+        buffer.append(data, can_be_typed)
+    lines = buffer.read(0, 99).split(b"\n")
+    begins = [sum(len(line) + 1 for line in lines[:n]) for n in range(len(lines))]
+    untyped = [
+        line.removeprefix(RUN).rstrip()
+        for line, begin in zip(lines, begins, strict=True)
+        if line and buffer.is_untyped(begin, begin + len(line))
+    ]
+    assert untyped == expected
+
+
+def test_a_program_that_is_typed_at_is_no_run():
+    buffer = PaneBuffer(SimpleNamespace(to_bytes=bytes))
+    buffer.append(b"> node\r\n" + RUN, (True, True))
+    buffer.forget_run()
+    begin = buffer.end
+    buffer.append(b"> x\r\n" + EDIT, (True, True))
+    assert not buffer.is_untyped(begin, buffer.end - len(EDIT))

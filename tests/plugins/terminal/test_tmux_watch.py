@@ -13,6 +13,7 @@ from taskmem_terminal.judge import TerminalRuleJudge
 from taskmem_terminal.sensor import TerminalSensor
 from taskmem_terminal.tmux_panes import TmuxError, list_panes
 from taskmem_terminal.tmux_watch import Client, Tmux
+from tests.plugins.terminal.conftest import SHELL
 from tests.plugins.terminal.watched import alive, list_open_files, watch_terminal
 from tests.support.required import do_without
 from tests.support.waiting import PATIENCE, until
@@ -85,6 +86,79 @@ async def test_the_prompt_of_a_debugger_or_repl_returns(tmux, tmp_path, program)
     tmux.type("work", REPLS[program])
     async with watch_terminal("tmux:work") as watcher:
         judge = TerminalRuleJudge(parse_condition("prompt returns"), "tmux:work")
+        assert (await judge.rule(await watcher.look())).met is Met.NO
+        (tmp_path / "go").write_text("")
+        await judge_pane(watcher, judge, Met.YES)
+
+
+LIKE_TYPED = [
+    "> my-app@1.0.0 build",
+    "# pass 2",
+    "$ tsc -p .",
+    "... 12 more failures",
+    "➜  Local: http://x",
+    "foo> bar baz",
+]
+WEAK_SHELLS = {
+    "bash": "env -i PS1='> ' PATH=/usr/bin:/bin TERM=screen bash --norc --noprofile -i",
+    "zsh": "env -i TERM=screen PATH=/usr/bin:/bin zsh -f -i",
+    "fish": "env -i HOME=/nonexistent PATH=/usr/bin:/bin TERM=screen fish --no-config -i",
+    "dash": "env -i PS1='> ' PATH=/usr/bin:/bin dash -i",
+}
+
+
+@pytest.mark.parametrize(
+    ("shell", "command"),
+    [*((shell, "sh say") for shell in WEAK_SHELLS), ("bash", ". ./say"), ("zsh", ". ./say")],
+)
+async def test_no_program_types_what_it_prints(tmux, tmp_path, shell, command):
+    if shutil.which(shell) is None:
+        do_without(f"{shell} is not installed: apt-get install {shell}")
+    os.mkfifo(tmp_path / "go")
+    lines = "".join(f"echo '{line}'\n" for line in LIKE_TYPED)
+    (tmp_path / "say").write_text(f"cat go\n{lines}cat go\n")
+    tmux("new-session", "-d", "-s", "work", "-c", str(tmp_path), WEAK_SHELLS[shell])
+    until(lambda: tmux.read_screen("work").rstrip()[-1:] in (*"%>#$",), "its prompt")
+    async with watch_terminal("tmux:work") as watcher:
+        wanted = " and ".join(f'"{line}" appears' for line in LIKE_TYPED)
+        judge = TerminalRuleJudge(parse_condition(wanted), "tmux:work")
+        tmux.type("work", command)
+        in_front = ("sh" if command.startswith("sh") else "cat", "say")
+        until(lambda: tmux.ask("work", "pane_current_command") in in_front, "it runs")
+        assert (await judge.rule(await watcher.look())).met is Met.NO
+        (tmp_path / "go").write_text("")
+        await judge_pane(watcher, judge, Met.YES)
+        (tmp_path / "go").write_text("")
+
+
+@pytest.mark.parametrize("shell", WEAK_SHELLS)
+async def test_what_is_typed_at_any_prompt_is_an_echo(tmux, shell):
+    if shutil.which(shell) is None:
+        do_without(f"{shell} is not installed: apt-get install {shell}")
+    tmux("new-session", "-d", "-s", "work", "-x", "60", "-y", "20", WEAK_SHELLS[shell])
+    until(lambda: tmux.read_screen("work").rstrip()[-1:] in (*"%>#$",), "its prompt")
+    prompt = tmux.read_screen("work").rstrip()
+    async with watch_terminal("tmux:work") as watcher:
+        judge = TerminalRuleJudge(parse_condition("/BUILD DONE/ appears"), "tmux:work")
+        for number in (40, 41, 42):
+            tmux.type("work", f"true 'BUILD DONE'; expr {number}")
+            while not tmux.read_screen("work").rstrip().endswith(f"\n{number}\n{prompt}"):
+                await watcher.watch.wait_for_change()
+                assert (await judge.rule(await watcher.look())).met is Met.NO
+
+
+@pytest.mark.parametrize(
+    ("line", "rest"), [("Building... ", "done"), ("step 1 -> ", "two"), ("45 %", " done")]
+)
+async def test_the_rest_of_a_programs_line_is_no_echo(tmux, tmp_path, line, rest):
+    os.mkfifo(tmp_path / "go")
+    tmux.session("work", SHELL, "-c", str(tmp_path))
+    tmux.type("work", f"clear; printf %s '{line}'; cat go; echo '{rest}'")
+    tmux.wait_until_shown("work", f"{line.rstrip()}")
+    until(lambda: tmux.read_screen("work").startswith(line.rstrip()), "only that")
+    until(lambda: tmux.ask("work", "pane_current_command") == "cat", "it runs")
+    async with watch_terminal("tmux:work") as watcher:
+        judge = TerminalRuleJudge(parse_condition(f'"{rest.strip()}" appears'), "tmux:work")
         assert (await judge.rule(await watcher.look())).met is Met.NO
         (tmp_path / "go").write_text("")
         await judge_pane(watcher, judge, Met.YES)
