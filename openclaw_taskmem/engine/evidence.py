@@ -281,15 +281,21 @@ def merge_proof(proof: Change, change: Change) -> Change:
     )
 
 
-def merge_refusal(proof: Change, change: Change, task: Task, refusal: Refusal) -> Change:
+def merge_refusal(
+    proof: Change, change: Change, task: Task, refusal: Refusal, now: datetime, *, enters: bool
+) -> Change:
     """Merge the change that records a check into what is written of a refused completion.
 
-    `task` is as it was before; it gets the refusal's doubt.
+    `task` is as it was before; it gets the doubt. `enters`: its thread gets an entry, too.
     """
     task = next(iter(change.tasks), task)
     doubts = tuple(dict.fromkeys((*task.doubts, refusal.doubt)))
-    doubted = task.model_copy(update={"doubts": doubts})
-    return merge_proof(proof, change.model_copy(update={"tasks": (doubted,)}))
+    entries = (evidence.build_refusal_message(task, refusal, now),) if enters else ()
+    doubted = task.model_copy(
+        update={"doubts": doubts, "message_count": task.message_count + len(entries)}
+    )
+    rest = {"tasks": (doubted,), "messages": (*change.messages, *entries)}
+    return merge_proof(proof, change.model_copy(update=rest))
 
 
 def check_for_review(context: Context, task_id: str, caller: Caller) -> None:

@@ -389,11 +389,12 @@ def _decide_completion(
     change, updated = written
     if refusal is not None:
         marks = tuple(step + 1 for step in sorted(updated.marked))
-        message = None if rights.is_thread_full(facts.task, request.caller) else request.message
+        full = rights.is_thread_full(facts.task, request.caller)
+        message = None if full else request.message
         rest = {"status": None, "completed_steps": marks, "message": message}
         change, updated = build(request.model_copy(update=rest))
         refused = add_kept(refusal, message, updated)
-        merged = evidence.merge_refusal(proof, change, facts.task, refusal)
+        merged = evidence.merge_refusal(proof, change, facts.task, refusal, now, enters=not full)
         return merged, EvidenceMissing(refused.sentence)
     nothing = evidence.describe_nothing_made(check)
     if nothing:

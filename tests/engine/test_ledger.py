@@ -502,6 +502,26 @@ def test_a_refused_call_claims_to_keep_only_what_it_did(session: Session) -> Non
         session.call("task_update", **asked, reopened_steps=[2])
 
 
+def test_an_agent_finds_out_later_why_it_was_refused(session: Session, workspace: Path) -> None:
+    task = session.register(plan=["Write"], metadata={"artifacts": ["report.md"]})
+    with pytest.raises(EvidenceMissing):
+        complete(session, task, "All done.")
+
+    answer = session.call("task_update", task_id=task, query="Why is it not completed?")
+    assert f"Not completed: There is no file {workspace}/report.md" in answer["summary"]
+    assert "No blockers" not in answer["summary"]
+    status = session.call("task_status", task_id=task)
+    for told in (answer["message"], status["message"]):
+        assert told.count("Not completed: ") == 1
+        assert 'Then set status "completed" again.' in told
+    assert session.world.task(task).message_count == len(session.world.thread(task))
+
+    (workspace / "report.md").write_text("All is well.")
+    complete(session, task, "It is there now.")
+    answer = session.call("task_update", task_id=task, query="Why is it not completed?")
+    assert "Not completed" not in answer["summary"]
+
+
 def test_other_updates_are_never_held_up(session: Session) -> None:
     task = session.register(plan=["Write report.md"], metadata={"artifacts": ["report.md"]})
     for status in ("paused", "active", "failed"):

@@ -353,6 +353,11 @@ _RUN_REASONS: Final[Mapping[str, str]] = {
 def _describe_next(task: Task) -> str:
     """Say which step of a task is next."""
     place = compute_progress(task)
+    if place.current is None and task.doubts:
+        return (
+            "all its steps are marked done, and its completion was refused: task_update with a "
+            "query says for what. Mend that, then complete it."
+        )
     if place.current is None:
         return "all its steps are marked done. Check the result, then complete it."
     step = quote_step(to_plain_line(task.plan[place.current]), NAME_BYTES)

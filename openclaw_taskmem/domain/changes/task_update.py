@@ -148,6 +148,8 @@ def _describe_asked_steps(task: Task, question: ThreadQuery) -> list[str]:
 def _describe_blockers(facts: QueryFacts) -> list[str]:
     """Say which trouble was noted, or that none was."""
     trouble = thread.find_trouble(facts.messages)
+    if trouble is not None and thread.is_refusal(trouble):
+        return [trouble.content]
     if trouble is not None:
         return [f"Possible blocker: {quote_line(trouble.content, 240)}."]
     if facts.task.status is TaskStatus.FAILED:
@@ -200,6 +202,9 @@ def describe_next_step(task: Task, messages: Sequence[Message] = (), run: Run | 
         )
     if progress.current is None and run and run.state is RunState.REVIEW:
         return _REVIEW_SENTENCE
+    trouble = thread.find_trouble(messages)
+    if progress.current is None and trouble is not None and thread.is_refusal(trouble):
+        return f'{trouble.content} Then set status "completed" again.'
     if progress.current is None:
         return 'All steps are done: set status "completed" when the result is checked.'
     rests = task.status is TaskStatus.PAUSED

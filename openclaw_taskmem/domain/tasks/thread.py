@@ -88,10 +88,17 @@ def has_user_spoken_last(messages: Sequence[Message]) -> bool:
     return False
 
 
+def is_refusal(message: Message) -> bool:
+    """True if a message is the thread's entry for a refused completion."""
+    return message.role is Role.SYSTEM and message.msg_type is MessageType.TEXT
+
+
 def _has_trouble(message: Message) -> bool:
     """True if a message says that something failed or is in the way."""
     if message.msg_type in _NOISE:
         return False
+    if is_refusal(message):
+        return True
     content = message.content.lower()
     return bool(_TROUBLE.search(content) and _TROUBLE.search(_NO_TROUBLE.sub("", content)))
 
@@ -110,8 +117,10 @@ def _is_trouble_left(message: Message) -> bool:
 
 
 def find_trouble(messages: Sequence[Message]) -> Message | None:
-    """Return the last message about trouble that no agent's progress followed; None: none."""
+    """Return the last message about trouble that no progress or completion followed; None: none."""
     for message in reversed(messages):
+        if lifecycle.is_completion_message(message):
+            return None
         if _has_trouble(message) and _is_trouble_left(message):
             return message
         if message.role is Role.AGENT and (

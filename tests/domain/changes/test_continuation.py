@@ -280,6 +280,13 @@ def test_agent_is_told_to_check_and_complete_when_steps_are_done() -> None:
     assert "all its steps are marked done" in wake.text
 
 
+def test_agent_is_told_that_its_completion_was_refused() -> None:
+    task = facts(a_leased_run(news=News.CALL), done=[0, 1, 2], doubts=("artifacts",))
+    (wake,) = change_after_turn(task).wakes
+
+    assert "its completion was refused: task_update with a query says for what" in wake.text
+
+
 def test_no_name_or_step_can_make_the_text_huge() -> None:
     huge = "\U0001f4a5\u2028" * 60_000
 
