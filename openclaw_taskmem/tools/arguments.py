@@ -7,6 +7,7 @@ that is too deep, too long, or too large. Source: docs/tools.md, "How arguments 
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -259,6 +260,8 @@ def _read_argument(name: str, value: JsonValue, asked: Schema, notes: list[str])
     """Return an argument as its type asks, or `_ABSENCE`."""
     if isinstance(value, str):
         value = _cut_markup(name, value, notes)
+    if name == "completed_steps":
+        value = _drop_open_steps(value, notes)
     if _is_no_value(name, value):
         if name in _TOLD_WORDS and isinstance(value, str) and value.strip():
             notes.append(f"{name} {quote_line(value, 40)} as left out")
@@ -542,6 +545,10 @@ def _split_entries(text: str, kind: JsonValue) -> list[JsonValue]:
         read = json.loads(bare) if bare[:1] in "[{" else None
         if read is not None:
             return cast("list[JsonValue]", read if isinstance(read, list) else [read])
+    with suppress(ValueError, RecursionError, MemoryError, SyntaxError):
+        read = ast.literal_eval(bare) if bare[:1] == "[" and bare[-1:] == "]" else None  # Python's
+        if isinstance(read, list) and all(isinstance(each, str) for each in read):
+            return read
     if kind == "object":
         return [text]
     if "\n" not in bare and bare.startswith(("1. ", "1) ")):
@@ -610,6 +617,19 @@ def _take_statuses(
         if numbers and counts and argument in known and argument not in fitted:
             fitted[argument] = cast("JsonValue", numbers)
             notes.append(f"the statuses in {name} as {argument} {numbers}")
+
+
+def _drop_open_steps(value: JsonValue, notes: list[str]) -> JsonValue:
+    """Return `completed_steps` without the steps of which it says that they are not done."""
+    if isinstance(value, str) and value.lstrip()[:1] == "[":
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    if not isinstance(value, list):
+        return value
+    kept = [each for each in value if _read_status(each) is not False]
+    if len(kept) < len(value):
+        notes.append("completed_steps without those that are not done")
+    return kept
 
 
 def _read_status(entry: JsonValue) -> bool | None:

@@ -236,6 +236,8 @@ def test_a_duration_with_two_meanings_is_refused_with_both(text: str, meanings: 
         "1. Build v1.2   2. Push it",
         "1) Build v1.2 2) Push it",
         '["Build v1.2", "Push it"]',
+        '["Build v1.2", "Push it",]',
+        "['Build v1.2', 'Push it']",
         {"steps": ["Build v1.2", "Push it"]},
         [{"step": "Build v1.2", "status": "pending"}, {"step": "Push it"}],
         [{"id": 1, "title": "Build v1.2"}, {"id": 2, "title": "Push it"}],
@@ -366,6 +368,21 @@ def test_steps_are_taken_by_number_or_words(given: object, taken: list[int]) -> 
         "task_id": TASK,
         "completed_steps": taken,
     }
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_steps_that_are_said_to_be_open_are_not_done(*, as_text: bool) -> None:
+    steps: list[object] = [
+        {"step": 1, "status": "done"},
+        {"step": 2, "status": "pending"},
+        {"step": 3, "done": False},
+        {"step": 4},
+    ]
+    given = {"task_id": TASK, "completed_steps": json.dumps(steps) if as_text else steps}
+    found = read_call("task_update", given)
+    assert found.arguments["completed_steps"] == [1, 4]
+    assert found.notes == ("completed_steps without those that are not done",)
+    assert take("task_update", task_id=TASK, completed_steps=steps[1:3]) == {"task_id": TASK}
 
 
 @pytest.mark.parametrize("given", ["3. Push it", "step 3 - Push it", "Step 3: push it"])

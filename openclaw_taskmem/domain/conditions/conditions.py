@@ -94,6 +94,10 @@ def scan_words(sentence: str) -> list[Token]:
     return _join_choices(tokens)
 
 
+_DENIED_SIGN: Final = re.compile("[!~≠][<>=]*(?<=[<>=≠])")
+"""A comparison that no form has: `!=`, `!<`, `≠`."""
+
+
 def _scan_quote(sentence: str, at: int) -> Token | None:
     closing = QUOTES.get(sentence[at])
     if closing is None:
@@ -164,8 +168,12 @@ def _scan_sign(sentence: str, at: int) -> Token | None:
 
 
 def _scan_word(sentence: str, at: int) -> Token:
+    if denied := _DENIED_SIGN.match(sentence, at):
+        return Token("word", denied[0], at, denied.end())
     end = at + 1
     while end < len(sentence) and not sentence[end].isspace():
+        if _DENIED_SIGN.match(sentence, end):
+            break
         inside = sentence[end - 1].isdigit() and sentence[end + 1 : end + 2].isdigit()
         if (sentence[end] in ",;%<>=≤≥" and not (sentence[end] == "," and inside)) or (
             sentence[end] in ".!?:" and not sentence[end + 1 : end + 2].strip()
@@ -501,7 +509,10 @@ def read_signals(signals: Sequence[Mapping[str, object]]) -> Condition:
                 '{"number": "loss", "op": "<", "value": 0.1}. Nothing was written.'
             ) from None
         if isinstance(form, RegexForm):
-            form = _check_regex(RegexForm(regex=_unescape_slashes(form.regex)))
+            # It may have its slashes, as in a sentence.
+            whole = _scan_regex(form.regex, 0) if form.regex else None
+            regex = whole.text if whole and whole.end == len(form.regex) else None
+            form = _check_regex(RegexForm(regex=regex or _unescape_slashes(form.regex)))
         forms.append(form)
     sides = tuple(Side(words=str(form), forms=(form,)) for form in forms)
     condition = Condition(sentence=" or ".join(map(str, forms)), sides=sides)

@@ -86,6 +86,10 @@ READ = {
     "epoch >= 10 and the process is over": ["epoch >= 10 and exits"],
 }
 FREE = [
+    "exit code != 0",
+    "errors !=0",
+    "loss !< 0.1",
+    "loss ≠ 0",
     "the cluster turns yellow or green",
     "the build is green",
     'the dialog about "Setup" has closed',
@@ -245,6 +249,11 @@ def test_a_signal_of_no_form_is_refused_by_number(signal):
 def test_a_signal_that_is_read_back_otherwise_is_refused():
     with pytest.raises(InvalidArguments, match="or a regex is empty"):
         read_signals([{"regex": "(?i)"}])
+
+
+@pytest.mark.parametrize(("given", "read"), [("/zzz/i", "/zzz/i"), ("/a b/", "/a b/")])
+def test_a_regex_of_signals_may_have_its_slashes(given, read):
+    assert read_signals([{"regex": given}]) == parse_condition(f"{read} appears")
 
 
 def test_a_refusal_shows_the_forms_and_a_way_out():
