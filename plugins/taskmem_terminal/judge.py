@@ -310,7 +310,7 @@ class _PromptDetector:
             or any(not _is_shell_prompt(line) for line in entered)
             or (not self._from_start and (reads is False or bool(others)))
         )
-        if view.over or not cursor or not view.is_at_rest() or reads is False:
+        if view.over or not cursor or not view.is_at_rest() or not _may_read(view):
             return False
         if frame.prompt is False:
             ran = self._worked or bool(others) or cursor != self._stood
@@ -325,6 +325,16 @@ class _PromptDetector:
             return self._ran
         earlier = view.screen.split("\n") if self._ran else []
         return _is_prompt_again(cursor, others + earlier)
+
+
+def _may_read(view: _View) -> bool:
+    """Return whether a program may read; if none does, request a look when the silence doubled.
+
+    On a busy machine, a program shows its prompt long before it reads.
+    """
+    if view.frame.reads_input is False:
+        view.look_again(max(_QUESTION_SECONDS, view.still_seconds))
+    return view.frame.reads_input is not False
 
 
 def _is_shell_prompt(line: str) -> bool:
@@ -362,9 +372,9 @@ def _is_asking(view: _View, what: Answer) -> bool:
     """Return whether the terminal waits for this kind of answer."""
     frame = view.frame
     reads = frame.reads_input
-    if view.over or reads is False:
+    if view.over or not _may_read(view):
         return False
-    if frame.prompt and not (reads and _is_shell_asking(view)):
+    if frame.prompt and not _is_shell_asking(view):
         return False
     if reads is None and _is_shell_prompt(view.cursor):
         return False

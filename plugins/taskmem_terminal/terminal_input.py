@@ -191,7 +191,11 @@ def look_up_input(pid: int | None, parent: int | None) -> TerminalInput:
     is_read = _is_read(leader)
     # A shell that edits its command line is in character mode there; its builtin `read` is not.
     edits = leader.name in _EDITING_SHELLS and "--noediting" not in words
-    asks = edits and is_read and modes is not None and bool(modes & termios.ICANON)
+    # Looked up twice: in between, its editor may have begun.
+    asks = bool(edits and is_read) and all(
+        known is not None and known & termios.ICANON
+        for known in (modes, _look_up_modes(first.terminal))
+    )
     return TerminalInput(
         is_read=is_read,
         is_shell=not asks and is_interactive_shell([leader.name, *words[1:]]),

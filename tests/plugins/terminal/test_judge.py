@@ -440,6 +440,18 @@ def test_a_program_that_reads_asks_whatever_it_shows(text):
     assert is_met_by("asks for input", text, reads_input=True, still=0.2) is NO
 
 
+@pytest.mark.parametrize("condition", ["prompt returns", "asks for input"])
+def test_what_does_not_read_yet_is_looked_at_ever_less_often(condition):
+    shown = ShownJudge(condition, "tmux:work")
+    for still, later in ((0.4, 1), (3, 3), (50, 50)):
+        found = shown.shows("\nName: " if still < 1 else "", still=still, reads_input=False)
+        assert found.look_again_seconds == pytest.approx(later)
+
+
+def test_a_shell_of_which_nobody_knows_whether_it_reads_may_ask():
+    assert is_met_by("asks for input", "Name: ", prompt=True) is YES
+
+
 SHELL_QUESTIONS = {
     "zsh: sure you want to delete all 3 files in /x [yn]? ": "asks yes or no",
     "Really delete? (Y/n): ": "asks yes or no",
