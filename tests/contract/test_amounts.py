@@ -130,7 +130,7 @@ def test_the_first_4_kb_and_16_figures_of_a_line_are_read(line):
     "table",
     [
         "NAME  CPU %  MEM USAGE\nweb 97.00% 1.2GiB up\ndb 3.00% 2.1GiB up\n",
-        "Name      Stmts   Miss  Cover\nsrc/a.py  20   2    90%\nTOTAL    20    2    90%\n",
+        "Name      Stmts   Miss  Cover\n---\nsrc/a.py  20   2    90%\nTOTAL  20    2    90%\n",
         "  Thread Stats   Avg      Stdev   +/- Stdev\n    Latency   635.91us    0.89ms   93.69%\n",
         "NAME    READY   STATUS\nweb-1   1/1     new 0\n",
     ],
@@ -149,7 +149,7 @@ def test_a_table_with_a_column_of_percentages_is_no_progress(table):
     ],
 )
 def test_words_in_columns_are_no_head_of_a_log(line):
-    for head in ("INFO    main    starting", "All READY to go"):
+    for head in ("INFO    main    starting", "  All READY to go", "NAME  CPU %  MEM %\nIt works"):
         assert [each.percent for each in read_amounts(f"{head}\n{line}\n")] == [85]
 
 
@@ -292,7 +292,7 @@ NESTED = {
                 f"Transferred:   {files} / 10, {files}0%\n"
             ),
         )
-        for size, files in ((2, 0), (5, 2), (8, 5), (12, 9), (60, 9), (83, 9))
+        for size, files in ((2, 1), (5, 2), (8, 5), (12, 9), (60, 9), (83, 9))
     ],
     "steps of an epoch": [
         look
@@ -353,6 +353,29 @@ def test_a_table_goes_on_in_the_next_look():
     assert play(80, [(1, head[:13]), (1, head + row.format(15)), *rise(row, [85]), (9, "")]) is None
     assert play(80, [(1, head), (1, row.format(1)), (1, "\n"), *rise("[{}%] a\n", [1, 85])]) == 4
     assert play(80, [(1, "Name    State    Note\n"), *rise("all of it {}%\n", [1, 85])]) == 2
+    assert play(80, [(1, "Name    State    Note\n"), *rise("a  b  it is at {}%\n", [1, 85])]) == 2
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        [(0, "Epoch 1/1\n"), *rise("{}/120 ━━━━\n", [10, 110])],
+        [*rise("[0/{}] Re-running CMake\n", [1, 2]), *rise("[{}/9] Building a.o\n", [1, 8], 3)],
+        [(1, "10% (5/40)\n"), (1, "50% (5/41)\n"), (1, "85% (5/50)\n")],
+        [
+            (1, "[1/7] a.o\n"),
+            (1, "".join(f"{one}{two} 3%\n" for one in LETTERS for two in LETTERS)),
+            *rise("[{}/9] a.o\n", [2, 8]),
+        ],
+    ],
+)
+def test_a_bar_that_no_other_one_holds_counts_at_once(looks):
+    assert play(80, looks, ends=False) == len(looks) - 1
+
+
+def test_a_loop_that_was_not_seen_to_begin_is_another_one():
+    looks = [(1, show_loop(10, 1, 10)), (1, show_loop(29, 5, 17)), (3, show_loop(94, 16, 17))]
+    assert play(80, looks, ends=False) is None
 
 
 def test_what_only_falls_or_has_ended_never_counts():
