@@ -114,7 +114,7 @@ class EvidenceChecker:
         self._began = context.clock.now()
         self._until = self._began + LOOK_TIME_LIMIT
         self._matches: dict[str, bool] = {}
-        """Whether each pattern that was looked for matches anything."""
+        """The patterns that were looked for; True: something matches."""
         self._look_time = LookTime()
         self._unsure: dict[str, str] = {}
         """By folder that was not searched completely: why."""

@@ -30,7 +30,6 @@ from taskmem_hookspecs.conditions import (
     QuietForm,
     RegexForm,
     TextForm,
-    quote,
 )
 
 MAX_SIDES: Final = 20
@@ -791,21 +790,3 @@ def _check_regex(form: RegexForm) -> RegexForm:
             "without look-around and back-references. Nothing was written."
         ) from None
     return form
-
-
-def explain_amounts(side: Side) -> str | None:
-    """Say what counts as a percentage, where one is waited for; None: none is."""
-    for form in side.forms:
-        if not isinstance(form, PercentForm):
-            continue
-        whole = PercentForm(percent=form.percent)
-        if form.name is not None:
-            return (
-                f"Only a percentage beside {quote(form.name)} counts. "
-                f"If no bar is called so, wait for: {whole}."
-            )
-        return (
-            f"Any bar that rises to {whole} counts, also one of a part; where there are "
-            f"several, name it: {PercentForm(percent=form.percent, name='NAME')}."
-        )
-    return None

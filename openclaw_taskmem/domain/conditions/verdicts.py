@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.conditions.conditions import FORMS, explain_amounts, scan_words
+from openclaw_taskmem.domain.conditions.conditions import FORMS, scan_words
 from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
 from taskmem_hookspecs import (
     Condition,
@@ -23,9 +23,10 @@ from taskmem_hookspecs import (
     ReaderStatus,
     Readiness,
     Ruling,
+    Side,
     Value,
 )
-from taskmem_hookspecs.conditions import TextForm
+from taskmem_hookspecs.conditions import PercentForm, TextForm, quote
 
 NOTHING_SEEN: Final = "Nothing was seen yet."
 UNJUDGED_PREFIX: Final = "Could not be judged"
@@ -329,3 +330,21 @@ def clip_observation(observation: str) -> str:
 
 def _end_sentence(sentence: str) -> str:
     return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
+
+
+def explain_amounts(side: Side) -> str | None:
+    """Say what counts as a percentage, where one is waited for; None: none is."""
+    for form in side.forms:
+        if not isinstance(form, PercentForm):
+            continue
+        whole = PercentForm(percent=form.percent)
+        if form.name is not None:
+            return (
+                f"Only a percentage beside {quote(form.name)} counts. "
+                f"If no bar is called so, wait for: {whole}."
+            )
+        return (
+            f"Any bar that rises to {whole} counts, also one of a part; where there are "
+            f"several, name it: {PercentForm(percent=form.percent, name='NAME')}."
+        )
+    return None

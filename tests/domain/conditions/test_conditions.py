@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.conditions import conditions
+from openclaw_taskmem.domain.conditions import conditions, verdicts
 from openclaw_taskmem.domain.conditions.conditions import MAX_SIDES, parse_condition, read_signals
 from openclaw_taskmem.domain.conditions.verdicts import (
     add_reader_note,
@@ -135,7 +135,7 @@ def test_documented_wordings_are_read_as_their_form(sentence):
 )
 def test_a_percentage_is_answered_with_what_counts(sentence, note):
     (side,) = parse_condition(sentence).sides
-    assert (conditions.explain_amounts(side) or "").startswith(note)
+    assert (verdicts.explain_amounts(side) or "").startswith(note)
 
 
 @pytest.mark.parametrize("sentence", FREE)
