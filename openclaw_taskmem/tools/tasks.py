@@ -307,6 +307,10 @@ _ARTIFACTS: Final = (
     'artifacts were left out: they count with status "completed" only, or for good '
     "with task_plan_update."
 )
+_LATE_ARTIFACTS: Final = (
+    'artifacts were left out: the task was completed already. Set status "active" first, then '
+    'status "completed" with them.'
+)
 
 
 def _is_completion(given: Mapping[str, object]) -> bool:
@@ -327,7 +331,8 @@ def _describe_update(updated: UpdateResult, request: UpdateRequest) -> str:
     if request.message is not None:
         lines.append("Noted.")
     if request.artifacts and updated.ledger is None:
-        lines.append(_ARTIFACTS)
+        is_late = updated.was is request.status is TaskStatus.COMPLETED
+        lines.append(_LATE_ARTIFACTS if is_late else _ARTIFACTS)
     lines += _list_mark_changes(updated)
     if task.status is not updated.was:
         lines.append(f"The task is {task.status} now, and was {updated.was}.")

@@ -418,6 +418,19 @@ def test_artifacts_that_do_not_count_are_said_to_be_left_out(given: dict[str, st
     assert left_out in answer["message"]
 
 
+def test_artifacts_of_a_completed_task_are_said_to_come_late() -> None:
+    world = World()
+    task = world.register(plan=["Write"])
+    world.call("task_update", task_id=task, status="completed")
+
+    answer = world.call("task_update", task_id=task, status="completed", artifacts=["/srv/a.md"])
+
+    assert (
+        'artifacts were left out: the task was completed already. Set status "active"'
+        in (answer["message"])
+    )
+
+
 @pytest.mark.parametrize("session", ["agent:main:main", None])
 def test_who_asks_after_the_last_step_is_not_told_to_complete(session: str | None) -> None:
     world = World()
