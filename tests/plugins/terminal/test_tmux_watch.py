@@ -135,7 +135,7 @@ async def test_no_program_types_what_it_prints(tmux, tmp_path, shell, command):
 async def test_what_is_typed_at_any_prompt_is_an_echo(tmux, shell):
     if shutil.which(shell) is None:
         do_without(f"{shell} is not installed: apt-get install {shell}")
-    tmux("new-session", "-d", "-s", "work", "-x", "60", "-y", "20", WEAK_SHELLS[shell])
+    tmux("new-session", "-d", "-s", "work", "-x", "99", "-c", "/", WEAK_SHELLS[shell])
     until(lambda: tmux.read_screen("work").rstrip()[-1:] in (*"%>#$",), "its prompt")
     prompt = tmux.read_screen("work").rstrip()
     async with watch_terminal("tmux:work") as watcher:
