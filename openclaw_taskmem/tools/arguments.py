@@ -546,9 +546,12 @@ def _split_entries(text: str, kind: JsonValue) -> list[JsonValue]:
         if read is not None:
             return cast("list[JsonValue]", read if isinstance(read, list) else [read])
     with suppress(ValueError, RecursionError, MemoryError, SyntaxError):
-        read = ast.literal_eval(bare) if bare[:1] == "[" and bare[-1:] == "]" else None  # Python's
-        if isinstance(read, list) and all(isinstance(each, str) for each in read):
-            return read
+        is_list = bare[:1] == "[" and bare[-1:] == "]"
+        listed = cast("object", ast.literal_eval(bare)) if is_list else None  # as Python writes it
+        if isinstance(listed, list) and all(
+            isinstance(each, str) for each in cast("list[object]", listed)
+        ):
+            return cast("list[JsonValue]", listed)
     if kind == "object":
         return [text]
     if "\n" not in bare and bare.startswith(("1. ", "1) ")):

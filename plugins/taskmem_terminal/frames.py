@@ -197,7 +197,7 @@ class ReadOptions(NamedTuple):
     """Height; 0: not a terminal, so nothing is painted."""
     interactive: bool = False
     """True if a person may be typing there."""
-    is_untyped: Callable[[int, int], bool] = lambda *_: False
+    is_untyped: Callable[[int, int], bool] = lambda _start, _end: False
     """Returns whether nobody can have typed the bytes between two offsets."""
 
 

@@ -99,7 +99,7 @@ class _View:
         self.visible = ""
         """The visible text; typed lines are empty."""
         self.first_screen = ""
-        """What was visible when the wait began."""
+        """The visible text when the wait began."""
         self.traced = ""
         """Commands that `set -x` showed, which count as typed."""
         self.look_again_seconds: float | None = None
@@ -255,12 +255,12 @@ _QUESTION: Final = re.compile(
     re.IGNORECASE,
 )
 _SHELL_QUESTION: Final = re.compile(r"[?:] ?(?:\([^()\n]{0,80}\)|\[[^\[\]\n]{0,80}\])?:?$|^read>$")
-"""What a question ends with that a shell reads by its editor; `read>` is fish's own."""
+"""The end of a question whose answer a shell reads by its editor; `read>` is fish's own."""
 _SECOND_PROMPT: Final = re.compile(
     r"(?:(?:always|array|bquote|brace|case|cmdand|cmdor|cmdsubst|cursh|do|dquote|elif|else|for"
     r"|foreach|function|heredoc|if|math|pipe|quote|repeat|select|subsh|then|until|while) ?)*>"
 )
-"""What bash and zsh show for the further lines of one command: PS2."""
+"""The prompt of bash and zsh for the further lines of one command: PS2."""
 _MENU: Final = re.compile(r"\s{0,8}(?:[?◆◈]|\[\?\]) +\S")
 _OPTION: Final = re.compile(r"\s*(?:[❯›>»●○◉◯◻◼■□✔✓*│└─-]|\(.\)|\[.\]|\d+[.)])|\s{2,}\S|\s*$")
 _ANY_BUTTON: Final = r"<\s?(?:ok|yes|no|cancel|continue|back|help)\s?>"
@@ -285,16 +285,16 @@ class _PromptDetector:
         self._ran = False
         self._worked = False
         """True once a program was seen that did not read."""
-        self._stood: str | None = None
-        """What stood before the cursor when the wait began; empty: unknown."""
+        self._first_prompt: str | None = None
+        """The text before the cursor when the wait began; empty: unknown."""
 
     def is_back(self, view: _View) -> bool:
         """Return whether the cursor is at a prompt and something ran before."""
         frame = view.frame
         reads = frame.reads_input
         cursor = view.cursor.rstrip()
-        if self._stood is None:
-            self._stood = "" if frame.text else cursor
+        if self._first_prompt is None:
+            self._first_prompt = "" if frame.text else cursor
         self._worked = self._worked or reads is False
         others = [
             line
@@ -313,7 +313,7 @@ class _PromptDetector:
         if view.over or not cursor or not view.is_at_rest() or not _may_read(view):
             return False
         if frame.prompt is False:
-            ran = self._worked or bool(others) or cursor != self._stood
+            ran = self._worked or bool(others) or cursor != self._first_prompt
             return ran and _is_prompt_again(cursor, others + view.screen.split("\n"))
         bare = _is_shell_prompt(cursor)
         if frame.prompt:

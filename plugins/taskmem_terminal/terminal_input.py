@@ -122,7 +122,7 @@ class TypingLookup:
         self.is_possible = True
         """The last answer."""
         self.look_up_seconds = 0.0
-        """What the last whole look took. Seconds."""
+        """Duration of the last whole look. Seconds."""
         self._looked_at = 0.0
         self._known: tuple[int, bool] = (0, True)
         """The process group of the last whole look, and its answer."""

@@ -81,7 +81,7 @@ _ASK_AGAIN_SECONDS: Final = 0.05
 _TYPING_SECONDS: Final = 0.1
 """Delay after output at which it is looked up whether somebody can type. Seconds."""
 _TYPING_SHARE: Final = 30
-"""That delay as a multiple of what such a look takes, at least."""
+"""The delay is at least so many times as long as such a look takes."""
 _SHELL_WAITS: Final = "A shell waits for a command there now; only what comes later counts."
 _PROMPTLIKE: Final = re.compile(r"(?:[$#%>❯➜λ»]|In \[\d+\]:|\.\.\.) ?$|^\S*[$#%>❯➜λ»] ")
 

@@ -331,7 +331,7 @@ def test_a_program_that_reads_at_its_prompt_has_not_ended(condition, expected, r
 
 
 @pytest.mark.parametrize("reads", [True, None])
-def test_a_prompt_of_a_program_may_have_been_used_before_the_wait(reads):
+def test_a_programs_prompt_may_have_been_used_before_the_wait(reads):
     shown = ShownJudge("prompt returns", "tmux:work")
     screen = "(Pdb) import time\n(Pdb) time.sleep(3)"
     assert shown.shows(prompt=False, reads_input=reads, screen=screen).met is NO
@@ -488,7 +488,7 @@ def test_a_prompt_that_ends_like_a_question_was_typed_at():
         ("cc\n> cd x\n>", YES),
     ],
 )
-def test_a_shell_that_waits_for_more_of_a_command_shows_no_prompt(screen, expected):
+def test_a_shell_in_the_middle_of_a_command_shows_no_prompt(screen, expected):
     shown = ShownJudge("prompt returns", "tmux:work")
     shown.shows("", prompt=False, reads_input=False, screen=screen)
     prompt = screen.rpartition("\n")[2]
