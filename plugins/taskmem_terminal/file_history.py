@@ -13,7 +13,9 @@ https://github.com/fluent/fluent-bit/issues/375 and https://github.com/rsyslog/r
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from hashlib import blake2s
 from itertools import accumulate, pairwise, takewhile
 from typing import Final, NamedTuple, Protocol, Self
@@ -39,6 +41,8 @@ _EDITED_LINES: Final = 50
 """Lines at the end of a file that may all have been edited."""
 MOST_OLDER_FILES: Final = 3
 """Older files that a place goes on with."""
+_MOST_COMPARED: Final = 1 << 20
+"""Lines of an old text times lines of an edited one whose order is compared."""
 _ROTATION: Final = re.compile(r"[-._][-._0-9TZ]+|[-._](?:old|prev|previous|last)")
 """Matches a number, a date or a word behind a rotated log's name, or before its suffix."""
 _BACKUP: Final = "~"
@@ -209,15 +213,29 @@ class Part(NamedTuple):
     is_unsure: bool = False
     """True if it was written, yet is no longer: the system sets a file's time before its size. It
     was written once more if a look a moment later finds the same size."""
+    edited: bytes = b""
+    """Lines before the position that the older file did not have; they are shown first."""
+    is_copy: bool = False
+    """True if it was copied before its text was cut; nobody writes it on."""
 
     @property
     def is_read(self) -> bool:
         """True if all of it was shown."""
-        return self.position.shown >= self.content.end
+        return self.position.shown >= self.content.end and not self.edited
 
     def build_seen(self, position: StreamPosition | None = None) -> SeenFile:
         """Return how far the wait has read in it, up to a position; None: no further."""
         return SeenFile.build(self.content, position or self.position, self.begin)
+
+
+def choose_part(parts: list[Part]) -> tuple[list[Part], int]:
+    """Return the parts for the next place, and the one to read by its index; -1: there is none.
+
+    A place has no file of which edited lines are yet to be shown: the older one tells them.
+    """
+    at = next((n for n, part in enumerate(parts) if not part.is_read), len(parts) - 1)
+    end = next((n for n in range(at + 1, len(parts)) if parts[n].edited), len(parts))
+    return parts[:end], at
 
 
 def format_parts(
@@ -232,9 +250,14 @@ def format_parts(
     still have a name.
     """
     seen = [part.build_seen(position if n == at else None) for n, part in enumerate(parts)]
-    ended = [n for n, part in enumerate(parts[:-1]) if part.is_read or n < at]
+    ended = [
+        n
+        for n, part in enumerate(parts[:-1])
+        if n < at or part.is_read or (n == at and position.shown >= part.content.end)
+    ]
     ended.sort(key=lambda n: has_name(parts[n].content))
     dropped = set(ended[: max(0, len(parts) - 1 - MOST_OLDER_FILES)])
+    dropped.update(n for n in ended if parts[n].is_copy)
     return format_place(tuple(each for n, each in enumerate(seen) if n not in dropped))
 
 
@@ -245,10 +268,13 @@ def follow(place: Place, found: Findings) -> list[Part]:
         _read_on(content, each, found)
         for each in older
         if (content := _find_file(found, each)) is not None
+        and content.end >= each.position.shown
+        and _is_same_text(content, each)  # else a copy was made over it
     ]
     now, content = found.now, _find_file(found, seen)
     if content is not None:
-        parts.append(_read_on(content, seen, found, found.tail))
+        copies = _read_copies(content, seen, found, {part.content.inode for part in parts})
+        parts += copies or [_read_on(content, seen, found, found.tail)]
     if now is None or seen.is_of(now):
         return parts
     if content is not None and not now.end and found.get_name(content) == found.log + _BACKUP:
@@ -262,14 +288,66 @@ def follow(place: Place, found: Findings) -> list[Part]:
         now,
     ]
     if content is not None:
-        known = _find_old_text(content, chain[0], found)
+        chain.insert(0, content)
     elif chain[0] is now and found.was_away:
-        known = None  # it was removed, and made anew
+        parts.append(_begin(now))  # it was removed, and made anew
     else:
-        known = _find_last_bytes(chain[0], seen)
-    parts.append(_begin(chain[0], known))
-    parts += [_begin(new, _find_old_text(old, new, found)) for old, new in pairwise(chain)]
-    return parts
+        parts.append(_begin(chain[0], _find_last_bytes(chain[0], seen)))
+    return parts + [_begin_after(old, new, found) for old, new in pairwise(chain)]
+
+
+def _begin_after(old: Content, new: Content, found: Findings) -> Part:
+    """Return the next file of a log, from where the text of the one before it ends in it."""
+    end = _find_old_text(old, new, found)
+    return _begin(new, end, b"" if end is None else _find_edited_lines(old, new, end))
+
+
+def _read_copies(
+    content: Content, seen: SeenFile, found: Findings, older: set[Inode]
+) -> list[Part]:
+    """Return the copies that were made of a file before it was cut, and the file; empty: of none.
+
+    A copy holds what was shown of the file, or was made since, under the log's name and more.
+    """
+    shown = seen.position.shown
+    is_cut = content.end < shown or not _is_same_text(content, seen)
+    is_short = shown < _FINGERPRINT_BYTES[0]  # too little to know a copy by
+    since = seen.changed_ns or seen.born_ns
+    if not since or not (is_cut or is_short):
+        return []
+    later = [each for each in found.list_later(since) if each.inode not in older]
+    inodes = [each.inode for each in later]
+    if content.inode in inodes:
+        later = later[: inodes.index(content.inode)]  # it was renamed since
+    elif found.now is None or content.inode != found.now.inode:
+        later = [each for each in later if each.changed_ns < content.changed_ns]
+    later = [each for each in later if each.changed_ns <= content.changed_ns]
+    for at, copy in enumerate(later):
+        part = _read_copy(copy, seen, found.tail)
+        if is_short or part is None:
+            is_new = 0 < seen.changed_ns < copy.born_ns
+            if not is_new or not found.get_name(copy).startswith(found.log):
+                continue
+            if not is_cut and _hash_last(content, copy.end) == _hash_last(copy, copy.end):
+                continue
+        copies = later[at:]
+        parts = [_begin(copy) if part is None else part]
+        for old, new in pairwise((*copies, content)):
+            parts.append(_begin(new, _find_end_of(old, new, is_rotated=True)))
+        return [*(each._replace(is_copy=True) for each in parts[:-1]), parts[-1]]
+    return []
+
+
+def _read_copy(copy: Content, seen: SeenFile, tail: bytes) -> Part | None:
+    """Return a copy from where what was shown of its file ends; None: it does not hold that."""
+    shown = seen.position.shown
+    if copy.end >= shown and _is_same_text(copy, seen):
+        return Part(copy, seen.position, seen.begin)
+    if tail:
+        known = _find_trimmed_end(_drop_cut_line(tail, shown), copy, is_whole=False)
+    else:
+        known = _find_last_bytes(copy, seen, least=2)
+    return None if known is None else _begin(copy, known)
 
 
 def _find_old_text(old: Content, new: Content, found: Findings) -> int | None:
@@ -321,10 +399,10 @@ def _find_file(found: Findings, seen: SeenFile) -> Content | None:
     return content if content is not None and seen.is_of(content) else None
 
 
-def _begin(content: Content, known: int | None = None) -> Part:
-    """Return a file of which the text up to an offset is known; None: all of it is new."""
+def _begin(content: Content, known: int | None = None, edited: bytes = b"") -> Part:
+    """Return a file whose text up to an offset is known, but for edited lines; None: all is new."""
     begin = known or 0
-    return Part(content, StreamPosition(begin, begin), begin)
+    return Part(content, StreamPosition(begin, begin), begin, edited=edited)
 
 
 def _read_on(content: Content, seen: SeenFile, found: Findings, tail: bytes = b"") -> Part:
@@ -340,9 +418,16 @@ def _read_on(content: Content, seen: SeenFile, found: Findings, tail: bytes = b"
     if not tail:
         return _begin(content, _find_last_bytes(content, seen, least=2))
     is_whole = len(tail) == shown
-    if not is_whole:
-        tail = tail[tail.find(b"\n") + 1 :]
+    tail = _drop_cut_line(tail, shown)
     return _begin(content, _find_trimmed_end(tail, content, is_whole=is_whole))
+
+
+def _drop_cut_line(tail: bytes, end: int) -> bytes:
+    """Return the whole lines of the bytes before an offset; zeros before them are a hole."""
+    text = tail.lstrip(b"\0")
+    if len(tail) == end or len(text) < len(tail):
+        return text
+    return tail[tail.find(b"\n") + 1 :]
 
 
 def _is_same_text(content: Content, seen: SeenFile) -> bool:
@@ -411,12 +496,14 @@ def _find_end_of(old: Content, now: Content, *, is_rotated: bool) -> int | None:
     `is_rotated`: likely it was not replaced, and the same program wrote the like once more.
     """
     size = min(old.end, TAIL_BYTES)
-    tail = old.read(old.end - size, size)
-    if size < old.end:
-        tail = tail[tail.find(b"\n") + 1 :]
+    data = old.read(old.end - size, size)
+    tail = _drop_cut_line(data, old.end)
+    is_whole = size == old.end or data[:1] == b"\0"
     if is_rotated:
         least = min(old.end, now.end)
+        head = now.read(0, min(len(tail), _FINGERPRINT_BYTES[0]))
         is_alike = _hash_head(old, least) == _hash_head(now, least)
+        is_alike |= is_whole and tail.startswith(head)
         return None if is_alike else _find_trimmed_end(tail, now, is_whole=False)
     known = _find_trimmed_end(tail, now, is_whole=False)
     return _find_edited_end(tail, now, old.end) if known is None else known
@@ -452,7 +539,8 @@ def _find_lines(wanted: bytes, content: Content) -> int | None:
     at, end = 0, content.end if _is_telling(wanted) else 0
     while at < end:
         data = content.read(at, _CHUNK_BYTES + len(wanted) + 1)
-        if (found := data.find(b"\n" + wanted)) >= 0:
+        found = max(data.find(before + wanted) for before in (b"\n", b"\0"))
+        if found >= 0:
             return at + found + 1
         at += _CHUNK_BYTES
     return None
@@ -463,11 +551,14 @@ def _find_edited_end(tail: bytes, now: Content, size: int) -> int | None:
 
     The last line of the old text that stands there once, among lines that are alike, is known
     again; the last one after it that stands as far behind it as before is the end. What comes
-    after was edited or is new.
+    after was edited or is new, and what was edited before it is in `_find_edited_lines`.
     """
     lines = tail.splitlines(keepends=True)
     begin = max(0, size - _CHUNK_BYTES)
-    there = now.read(begin, 2 * _CHUNK_BYTES).splitlines(keepends=True)
+    data = now.read(begin, 2 * _CHUNK_BYTES)
+    text = data.lstrip(b"\0")
+    begin += len(data) - len(text)
+    there = text.splitlines(keepends=True)
     ends = [begin, *accumulate(map(len, there), initial=begin)][1:]
     places: dict[bytes, list[int]] = {}
     for number, line in enumerate(there):
@@ -484,3 +575,54 @@ def _find_edited_end(tail: bytes, now: Content, size: int) -> int | None:
             known = max(n for n, (old, new) in enumerate(after) if old == new)
             return ends[number + known + 1]
     return None
+
+
+def _find_edited_lines(old: Content, now: Content, end: int) -> bytes:
+    """Return the lines before an offset that the old file did not have there.
+
+    The last MiB of both is compared, line by line and by the order of lines: what finds less that
+    is new, counts. What stands before the first known line is left out if text begins earlier.
+    """
+    old_lines, is_old_cut = _read_last_lines(old, old.end)
+    new_lines, is_new_cut = _read_last_lines(now, end)
+    by_place = {
+        number
+        for number, (line, new) in enumerate(zip(old_lines, new_lines, strict=False))
+        if line == new
+    }
+    known = max(by_place, _find_known_lines(old_lines, new_lines), key=len)
+    first = min(known, default=len(new_lines)) if is_old_cut or is_new_cut else 0
+    new = [line for number, line in enumerate(new_lines) if number >= first and number not in known]
+    return b"".join(line if line[-1:] in (b"\n", b"\r") else line + b"\n" for line in new)
+
+
+def _find_known_lines(old: list[bytes], new: list[bytes]) -> set[int]:
+    """Return which lines are old ones, in their order; of many that differ, in any order."""
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))
+    begin = sum(1 for _ in pairs)
+    pairs = takewhile(
+        lambda pair: pair[0] == pair[1],
+        zip(reversed(old[begin:]), reversed(new[begin:]), strict=False),
+    )
+    end = len(new) - sum(1 for _ in pairs)
+    known = {*range(begin), *range(end, len(new))}
+    before, after = old[begin : len(old) - len(new) + end], new[begin:end]
+    if len(before) * len(after) <= _MOST_COMPARED:
+        matcher = SequenceMatcher(None, before, after, autojunk=False)
+        for _, at, size in matcher.get_matching_blocks():
+            known.update(range(begin + at, begin + at + size))
+        return known
+    left = Counter(before)
+    for number, line in enumerate(after, begin):
+        if left[line] > 0:
+            left[line] -= 1
+            known.add(number)
+    return known
+
+
+def _read_last_lines(content: Content, end: int) -> tuple[list[bytes], bool]:
+    """Return the lines before an offset, and whether there are more before them."""
+    size = min(end, _CHUNK_BYTES)
+    data = content.read(end - size, size)
+    lines = _drop_cut_line(data, end).splitlines(keepends=True)
+    return lines, size < end and data[:1] != b"\0"

@@ -33,6 +33,7 @@ from taskmem_terminal.file_history import (
     Inode,
     Part,
     SeenFile,
+    choose_part,
     follow,
     format_parts,
     format_place,
@@ -40,7 +41,7 @@ from taskmem_terminal.file_history import (
     parse_place,
     sort_rotated,
 )
-from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition
+from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition, read_pages
 
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _MOST_FOLDERS: Final = 8
@@ -443,7 +444,7 @@ class FileWatch:
         last_seen = parse_place(place)[-1]
         if parts and not any(last_seen.is_of(part.content) for part in parts):
             losses.append(_PART_LOST)
-        at = next((n for n, part in enumerate(parts) if not part.is_read), len(parts) - 1)
+        kept, at = choose_part(parts)
         if at < 0:
             return Frame(
                 seen_at=seen_at,
@@ -453,21 +454,23 @@ class FileWatch:
                 note=self._describe_absence(),
                 gone=self._refusal,
             )
-        content, position, begin, _ = parts[at]
+        content, position, begin = parts[at][:3]
         file = self._open_files[content.inode]
         at_data = file.skip_hole(position.shown)
         if at_data > position.shown:
             position = StreamPosition(at_data, at_data)
         page = file.reader.read_page(content, position, _FILE_OPTIONS)
+        edited = read_pages(parts[at].edited, _FILE_OPTIONS)
+        echoes = [echo for each in (*edited, page) for echo in each.echoes]
         tail = await file.reader.read_tail(content, StreamPosition(begin, begin), _FILE_OPTIONS)
         more = page.more or not all(part.is_read for part in parts[at + 1 :])
-        next_place = format_parts(parts, at, page.next, self._has_name)
-        last = parts[-1]
+        next_place = format_parts(kept, at, page.next, self._has_name)
+        last = kept[-1]
         absences = self._absences
-        if self._missing_since is not None:
+        if self._missing_since is not None or len(kept) < len(parts):
             # What comes to the path next is made anew, whatever the look after it finds.
             absences = 0 if memory is None else memory.absences
-        reached = page.next if at == len(parts) - 1 else last.position
+        reached = page.next if at == len(kept) - 1 else last.position
         self._remember(next_place, last.content, reached, absences, losses)
         self._close_others({seen.inode for seen in parse_place(next_place)})
         told = [f"{_escape_name(self._path)}{loss}" for loss in dict.fromkeys(losses)]
@@ -476,9 +479,9 @@ class FileWatch:
             place=next_place,
             more=more,
             changed_at=datetime.fromtimestamp(content.changed_ns / 1e9, UTC),
-            text=page.text,
+            text="".join(each.text for each in (*edited, page)),
             tail=tail.text,
-            echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
+            echoes=tuple(dict.fromkeys((*echoes, *tail.echoes))),
             note=" ".join(filter(None, (*told, self._describe_absence()))) or None,
             gone=None if more else self._refusal,
         )

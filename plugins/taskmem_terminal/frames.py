@@ -250,7 +250,10 @@ class Tail(NamedTuple):
 class OutputReader:
     """Reads one stream for several waits; caches what is expensive to compute."""
 
-    _tails: dict[int, tuple[int, Tail]] = field(default_factory=dict[int, tuple[int, Tail]])
+    _tails: dict[int, tuple[int, bytes, Tail]] = field(
+        default_factory=dict[int, tuple[int, bytes, Tail]]
+    )
+    """By a wait's start: the stream's end, its last bytes, and what they show."""
     _paintings: dict[int, ScreenEmulator] = field(default_factory=dict[int, ScreenEmulator])
 
     def read_page(
@@ -289,11 +292,13 @@ class OutputReader:
 
     async def read_tail(self, stream: Stream, start: StreamPosition, manner: ReadOptions) -> Tail:
         """Return the last lines since a wait's start, or the screen painted since."""
-        known = self._tails.get(start.shown)
-        if known is not None and known[0] == stream.end:
-            return known[1]
         begin = max(start.at, stream.begin, stream.end - _TAIL_BYTES)
-        data = mask_strings(stream.read(begin, stream.end - begin))
+        written = stream.read(begin, stream.end - begin)
+        known = self._tails.get(start.shown)
+        # A file that was written anew may end where it did.
+        if known is not None and known[:2] == (stream.end, written):
+            return known[2]
+        data = mask_strings(written)
         if manner.rows and moves_cursor(data):
             tail = await self._read_screen(stream, start, manner)
         elif begin == start.at:
@@ -304,7 +309,7 @@ class OutputReader:
             tail = _build_tail(_Lines(raw[1:] or raw, StreamPosition(begin, begin), manner))
         if len(self._tails) >= _MOST_PAINTINGS:
             self._tails.clear()
-        self._tails[start.shown] = (stream.end, tail)
+        self._tails[start.shown] = (stream.end, written, tail)
         return tail
 
     async def _read_screen(
@@ -326,6 +331,31 @@ class OutputReader:
             printed = _list_untyped_lines(stream, max(start.at, stream.begin), manner)
             typed = [line for line in typed if line.strip() not in printed]
         return Tail("\n".join(lines), tuple(dict.fromkeys(typed)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text as a stream."""
+
+    text: bytes
+    begin: int = 0
+
+    @property
+    def end(self) -> int:
+        return len(self.text)
+
+    def read(self, at: int, size: int) -> bytes:
+        return self.text[at : at + size]
+
+
+def read_pages(text: bytes, manner: ReadOptions) -> list[OutputPage]:
+    """Return all pages of whole lines."""
+    pages: list[OutputPage] = []
+    position = StreamPosition(0, 0)
+    while position.shown < len(text):
+        pages.append(OutputReader().read_page(_Text(text), position, manner))
+        position = pages[-1].next
+    return pages
 
 
 class _Lines:

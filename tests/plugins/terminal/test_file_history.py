@@ -15,6 +15,7 @@ from taskmem_terminal.file_history import (
     Findings,
     Part,
     SeenFile,
+    choose_part,
     follow,
     format_parts,
     format_place,
@@ -49,6 +50,7 @@ class File:
     status_ns: int = 1
     born_ns: int = 0
     begin: int = 0
+    is_copy: bool = False
 
     def hold(self, lines: Sequence[Line], hole: int = 0) -> None:
         """Hold lines, after some zeros."""
@@ -119,12 +121,16 @@ class Folder:
 
     def rotate(self) -> None:
         """Give each file the next number at once, and leave the log's name free."""
+        self.shift_numbers()
+        self.names["log.1"] = self.names.pop("log")
+        for file in self.names.values():
+            file.status_ns = self.now
+
+    def shift_numbers(self) -> None:
         self.let_time_pass()
         numbers = [int(name[4:]) for name in self.names if name[4:].isdecimal()]
         for number in sorted(numbers, reverse=True):
-            self.names[f"log.{number + 1}"] = self.names.pop(f"log.{number}")
-        self.names["log.1"] = self.names.pop("log")
-        for file in self.names.values():
+            file = self.names[f"log.{number + 1}"] = self.names.pop(f"log.{number}")
             file.status_ns = self.now
 
 
@@ -192,19 +198,19 @@ class Follower:
             sizes = {part.content.inode: part.content.size for part in parts}
             self.finish_write()
             parts = self.follow(sizes)
-        at = next((n for n, part in enumerate(parts) if not part.is_read), len(parts) - 1)
+        kept, at = choose_part(parts)
         if at < 0:
             return False
         content, position = parts[at].content, parts[at].position
         page = content.read(position.shown, min(content.end - position.shown, PAGE))
-        self.shown += page.replace(b"\0", b"")
+        self.shown += parts[at].edited + page.replace(b"\0", b"")
         reached = position.shown + len(page)
         position = StreamPosition(reached, reached)
-        self.place = format_parts(parts, at, position, lambda content: bool(self.get_name(content)))
+        self.place = format_parts(kept, at, position, lambda content: bool(self.get_name(content)))
         for part in parts:
             self.opened[part.content.inode] = part.content
-        last = parts[-1]
-        self.remember(last.content, reached if at == len(parts) - 1 else last.position.shown)
+        last = kept[-1]
+        self.remember(last.content, reached if at == len(kept) - 1 else last.position.shown)
         return reached < content.end or not all(part.is_read for part in parts[at + 1 :])
 
     def look_all(self) -> None:
@@ -311,7 +317,8 @@ class History:
 
     def append_to_rotated(self) -> None:
         """The writer goes on in the file that was rotated."""
-        if (file := self.folder.names.get("log.1")) is not None and self.is_up:
+        file = self.folder.names.get("log.1")
+        if file is not None and not file.is_copy and self.is_up:
             self.folder.write(file, file.lines + self.write_lines(), file.hole)
 
     def look_inside_a_write(self) -> None:
@@ -407,11 +414,15 @@ class History:
         for number in range(last):
             if self.chance.random() < 0.1:
                 text = lines[number].text
-                edited = Line(b"edited " + text if self.is_up else text.replace(b"e", b"E"))
+                edited = Line(
+                    b"%d of %s" % (next(self.numbers), text)
+                    if self.is_up
+                    else text.replace(b"e", b"E")
+                )
                 if lines[number] in self.due:
                     self.due.remove(lines[number])
                     self.free.append(lines[number])
-                self.free.append(edited)
+                (self.due if self.is_up else self.free).append(edited)
                 lines[number] = edited
         return lines
 
@@ -468,7 +479,17 @@ class History:
         return other
 
     def rotate_by_copying(self) -> None:
-        """As `copytruncate`; a writer that does not append leaves a hole."""
+        """As `copytruncate`; a writer that does not append leaves a hole.
+
+        Of a copy that holds little or nothing that was shown, the time tells what it is.
+        """
+        if self.folder.knows_births:
+            self.folder.is_slow = True
+            self.append()
+            copy = self.folder.make(self.log.lines, self.log.hole)
+            copy.is_copy = True
+            self.folder.shift_numbers()
+            self.folder.put(copy, "log.1")
         hole = len(self.log.data) if self.chance.random() < 0.5 else 0
         self.folder.write(self.log, self.write_lines(), hole)
 
@@ -519,3 +540,13 @@ def test_a_later_file_with_an_old_number_is_another_one(born_ns, is_same) -> Non
     position = StreamPosition(0, 0)
     seen = SeenFile.parse(str(SeenFile.build(File((1, 7), born_ns=1), position, 0)))
     assert seen.is_of(File((1, 7), born_ns=born_ns)) is is_same
+
+
+def test_equal_lines_behind_a_hole_are_known_by_the_one_before() -> None:
+    folder = Folder(Random(0))  # noqa: S311 - no secret
+    lines = [Line(b"start\n"), *(Line(REPEATED[0]) for _ in range(3))]
+    folder.names["log"] = folder.make(lines, hole=TAIL_BYTES + 1)
+    follower = Follower(folder)
+    folder.put(folder.make(lines, hole=TAIL_BYTES + 1), "log")
+    follower.look_all()
+    assert follower.shown == b""

@@ -157,7 +157,7 @@ async def test_a_log_that_is_trimmed_shows_what_is_new_alone(log):
         fresh.replace(log)
         append(log, "edited\n")
         await watcher.until_seen("edited")
-    assert watcher.seen == "in place\nby replacing\nedited\n"
+    assert watcher.seen == "in place\nby replacing\nLINE 47\nedited\n"
 
 
 async def test_the_same_output_once_more_is_new(log):
@@ -367,7 +367,7 @@ def trim_with_copy(log):
 @pytest.mark.parametrize(
     "change", [edit_with_backup, edit_beside_link, edit_in_editor, trim_with_copy]
 )
-async def test_a_file_that_is_kept_beside_the_new_one_wakes_nobody(log, change):
+async def test_beside_a_file_that_is_kept_only_edited_lines_are_new(log, change):
     log.write_text("".join(f"line {n}\n" for n in range(50)))
     async with watch_terminal(f"file:{log}") as watcher:
         await watcher.look()
@@ -375,7 +375,84 @@ async def test_a_file_that_is_kept_beside_the_new_one_wakes_nobody(log, change):
         await watcher.look()
         append(log, "new\n")
         await watcher.until_seen("new")
-    assert watcher.seen == "new\n"
+    assert watcher.seen == ("new\n" if change is trim_with_copy else "LINE 12\nnew\n")
+
+
+STATUS = '{\n"id": "b1",\n"state": "running",\n"host": "r1",\n"labels": []\n}\n'
+MANY = "".join(f"{n}\n" for n in range(9_000))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "new"),
+    [
+        (STATUS, STATUS.replace("running", "done"), '"state": "done",\n'),
+        (f"a=running\n{MANY}", f"a=done\n{MANY}", "a=done\n"),
+        ("3\n2\n1\n", "5\n4\n3\n2\n1\n", "5\n4\n"),
+        ("4\n3\n2\n1\n", "5\n4\n3\n2\n", "5\n"),
+        ("a\nok\nb\nno\nc\n", "a\nno\nb\nok\nc\n", "no\nok\n"),
+        (MANY, MANY.replace("0\n", "0 s\n"), "".join(f"{n} s\n" for n in range(0, 9_000, 10))),
+    ],
+    ids=["status", "first", "newest first", "newest four", "swapped", "many"],
+)
+async def test_lines_of_a_replaced_file_that_differ_are_new(log, before, after, new):
+    log.write_text(before)
+    async with watch_terminal(f"file:{log}") as watcher:
+        log.with_name("new").write_text(after)
+        log.with_name("new").replace(log)
+        await watcher.until(lambda frame: not frame.more)
+    assert watcher.seen == new
+
+
+async def test_edited_lines_follow_what_came_last_in_the_old_file(log):
+    log.write_text(MANY.replace("\n", " line 12\n"))
+    async with watch_terminal(f"file:{log}") as watcher:
+        append(log, "last\n")
+        edit_beside_link(log)
+        await watcher.until_seen("LINE 12\n")
+    assert watcher.seen.startswith("last\n0 LINE 12\n")
+
+
+def copy_and_cut(log, *, numbers):
+    """As `copytruncate` does."""
+    for number in range(numbers, 1, -1):
+        log.with_name(f"app.log.{number - 1}").rename(log.with_name(f"app.log.{number}"))
+    log.with_name("app.log.1").write_bytes(log.read_bytes())
+    os.truncate(log, 0)
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+@pytest.mark.parametrize("old", ["", "old\n", MANY], ids=["empty", "short", "long"])
+async def test_what_is_copied_and_cut_is_read_to_its_end(log, is_away, old):
+    log.write_text(old)
+    os.utime(log, ns=(1, 1))
+    async with watch_terminal(f"file:{log}") as watcher:
+        await watcher.look()
+        append(log, "all green\n")
+        copy_and_cut(log, numbers=1)
+        append(log, "second\n")
+        copy_and_cut(log, numbers=2)
+        append(log, "next\n")
+        place = watcher.place
+        if not is_away:
+            await watcher.until_seen("next")
+    if is_away:
+        async with watch_terminal(f"file:{log}", place=place, start=place) as watcher:
+            await watcher.until_seen("next")
+    assert watcher.seen == "all green\nsecond\nnext\n"
+
+
+async def test_a_copy_that_is_made_over_the_last_one_shows_it_once(log):
+    log.write_text(MANY)
+    async with watch_terminal(f"file:{log}") as watcher:
+        copy_and_cut(log, numbers=1)
+        append(log, f"{MANY.replace('0', 'o')}end of it\n")
+        await watcher.until_seen("end of it")
+        before = watcher.seen
+        append(log, "newer\n")
+        copy_and_cut(log, numbers=1)
+        append(log, "next\n")
+        await watcher.until_seen("next")
+    assert watcher.seen.removeprefix(before) == "8998\n8999\nend of it\nnewer\nnext\n"
 
 
 async def test_a_log_that_repeats_itself_is_known_after_a_restart(log):

@@ -171,3 +171,10 @@ def test_each_update_in_a_log_is_a_line(manner, shown):
     assert page.text.split("\n") == (["", *shown] if manner.rows == 0 else shown)
     tail = asyncio.run(OutputReader().read_tail(Bytes(data), StreamPosition(0, 0), manner))
     assert tail.text == "donestep\nnext"
+
+
+async def test_a_tail_that_is_written_anew_at_its_length_is_read_anew():
+    reader = OutputReader()
+    for text in ("running\n", "stopped\n"):
+        tail = await reader.read_tail(Bytes(text.encode()), StreamPosition(0, 0), ReadOptions())
+        assert tail.text == text.strip()
