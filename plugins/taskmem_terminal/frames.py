@@ -262,6 +262,7 @@ class OutputReader:
         """Return the output since a position."""
         if position.shown >= stream.end:
             return OutputPage("", (), position, more=False)
+        position = _include_row_start(stream, position)
         at = position.at
         lost = ""
         if at < stream.begin:
@@ -292,6 +293,7 @@ class OutputReader:
 
     async def read_tail(self, stream: Stream, start: StreamPosition, manner: ReadOptions) -> Tail:
         """Return the last lines since a wait's start, or the screen painted since."""
+        start = _include_row_start(stream, start)
         begin = max(start.at, stream.begin, stream.end - _TAIL_BYTES)
         written = stream.read(begin, stream.end - begin)
         known = self._tails.get(start.shown)
@@ -431,6 +433,27 @@ def _build_tail(lines: _Lines) -> Tail:
     here = tuple(one for one in lines.echoes if one in kept)
     marked = TypingState.MARKED in lines.typing_state
     return Tail("\n".join(kept), here, TypingState.INPUT in lines.typing_state if marked else None)
+
+
+def _include_row_start(stream: Stream, position: StreamPosition) -> StreamPosition:
+    """Return a position inside a row at the row's start, once text was added to the row.
+
+    A row that is being typed, whose cursor was moved, or that is longer than a phrase may be, is
+    left as it is.
+    """
+    at = position.at
+    size = min(at - stream.begin, _OVERLAP_BYTES)
+    if size <= 0 or TypingState.CURSOR in position.typing_state:
+        return position
+    before = stream.read(at - size, size)
+    begin = max(before.rfind(end) for end in (b"\n", b"\r", b"\0")) + 1
+    added = re.split(rb"[\r\n]", stream.read(at, _OVERLAP_BYTES), maxsplit=1)[0]
+    is_whole = begin > 0 or at == size
+    if begin == size or not is_whole or moves_cursor(before[begin:] + added):
+        return position
+    if not _has_visible_text(added):
+        return position
+    return position._replace(at=at - size + begin, column=0)
 
 
 def _find_next_start(masked: bytes) -> int:

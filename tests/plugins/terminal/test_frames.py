@@ -178,3 +178,34 @@ async def test_a_tail_that_is_written_anew_at_its_length_is_read_anew():
     for text in ("running\n", "stopped\n"):
         tail = await reader.read_tail(Bytes(text.encode()), StreamPosition(0, 0), ReadOptions())
         assert tail.text == text.strip()
+
+
+@pytest.mark.parametrize(
+    ("before", "added", "shown"),
+    [
+        (b"old\nchecking... ", b"yes\n", "checking... yes\n"),
+        (b"checking... ", b"yes", "checking... yes"),
+        (b"\x1b[1mchecking...\x1b[m ", b"yes", "checking... yes"),
+        (b"checking... ", b"\nyes\n", "\nyes\n"),
+        (b"checking... ", b" \nyes\n", "\nyes\n"),
+        (b"\r50%", b"\r60%", "\n60%"),
+        (b"\r50%", b" of 8", "50% of 8"),
+        (b"\x1b[2;2Hold", b"new", "new"),
+        (b"x" * 5_000, b"new", "new"),
+    ],
+)
+async def test_a_row_that_grows_is_shown_from_its_start(before, added, shown):
+    start, stream = StreamPosition(len(before), len(before)), Bytes(before + added)
+    assert OutputReader().read_page(stream, start, ReadOptions()).text == shown
+    tail = await OutputReader().read_tail(stream, start, ReadOptions())
+    assert tail.text.strip() == shown.strip()
+    old = await OutputReader().read_tail(Bytes(before), start, ReadOptions())
+    assert old.text == ""
+
+
+def test_a_row_that_grows_by_a_blank_first_is_shown_from_its_start():
+    data, position = b"checking... yes", StreamPosition(11, 11)
+    for end in (12, 13, 15):
+        page = OutputReader().read_page(Bytes(data[:end]), position, ReadOptions())
+        position = page.next
+    assert page.text == "checking... yes"
