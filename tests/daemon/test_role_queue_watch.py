@@ -227,7 +227,7 @@ async def test_another_condition_on_a_queue_is_refused_with_the_form(
 
 async def test_only_a_queue_is_waited_for_without_a_condition() -> None:
     async with watch_world() as room:
-        with pytest.raises(InvalidArguments, match="give wake_when or signals"):
+        with pytest.raises(InvalidArguments, match="wake_when is missing; give it, or signals"):
             await room.call("smart_wait", target="screen")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import xcffib
 import xcffib.randr
@@ -45,8 +45,9 @@ class Papers:
     def close(self) -> None:
         """Close all windows, and return when the manager lists none of them."""
         self._connection.disconnect()
-        for window in self._listed:
-            self.desktop.await_gone(window)
+        with suppress(xcffib.ConnectionException):  # the server is gone
+            for window in self._listed:
+                self.desktop.await_gone(window)
         self.desktop.close()
 
     # --- windows ----------------------------------------------------------------
