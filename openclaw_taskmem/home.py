@@ -26,10 +26,17 @@ _SOCKET: Final = "daemon.sock"
 """Name of the daemon's socket in the home."""
 
 
+_CONFIG: Final = "config.toml"
+_DATABASE: Final = "taskmem.db"
+_LOCK: Final = "daemon.lock"
+_PROGRAM_FOLDERS: Final = (
+    *("bin", "boot", "dev", "etc", "lib", "opt", "proc", "run", "sbin", "srv", "sys", "usr", "var"),
+    *("Applications", "Library", "System"),
+)
+"""Folders in `/` whose folders belong to programs, on Linux and on macOS."""
 _SYSTEM_FOLDERS: Final = (
-    *("bin", "boot", "dev", "etc", "home", "lib", "media", "mnt", "opt", "proc", "root", "run"),
-    *("sbin", "srv", "sys", "tmp", "usr", "var"),
-    *("Applications", "Library", "System", "Users", "Volumes", "private"),
+    *_PROGRAM_FOLDERS,
+    *("home", "media", "mnt", "root", "tmp", "Users", "Volumes", "private"),
 )
 """Folders in `/` that belong to the system, on Linux and on macOS."""
 
@@ -51,7 +58,7 @@ class Home(NamedTuple):
     @property
     def lock(self) -> Path:
         """The lock of the running daemon, so that there is only one."""
-        return self.folder / "daemon.lock"
+        return self.folder / _LOCK
 
     @property
     def log(self) -> Path:
@@ -61,7 +68,7 @@ class Home(NamedTuple):
     @property
     def config(self) -> Path:
         """The file of settings."""
-        return self.folder / "config.toml"
+        return self.folder / _CONFIG
 
     @property
     def identity_file(self) -> Path:
@@ -71,7 +78,7 @@ class Home(NamedTuple):
     @property
     def database(self) -> Path:
         """The SQLite file that is used unless the settings name a database."""
-        return self.folder / "taskmem.db"
+        return self.folder / _DATABASE
 
     @property
     def pictures(self) -> Path:
@@ -123,7 +130,6 @@ class Home(NamedTuple):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.require_own()
             if self.folder.stat().st_mode & 0o077:
-                self._require_own_purpose()
                 self.folder.chmod(0o700)
                 if not keeps_modes(self.folder):
                     raise HomeRefused(describe_modeless(self.folder))
@@ -137,16 +143,6 @@ class Home(NamedTuple):
                 f"The state folder {self.folder} cannot be used ({describe_os_error(error)}). "
                 "Set TASKMEM_HOME to a folder that can be written."
             ) from error
-
-    def _require_own_purpose(self) -> None:
-        """Refuse a folder with files and none of a home: closing it would take it from others."""
-        own = (self.config, self.database, self.identity_file, self.lock, self.log)
-        if any(self.folder.iterdir()) and not any(os.path.lexists(each) for each in own):
-            raise HomeRefused(
-                f"The state folder {self.folder} has files of something else, and would be closed "
-                "to all other users. Set TASKMEM_HOME to a folder of its own, for example "
-                f"{self.folder / 'taskmem'}."
-            )
 
     def move_socket(self, environ: Mapping[str, str]) -> Home:
         """Return this home with its socket outside the folder, whose file system has no sockets."""
@@ -171,14 +167,26 @@ def require_no_common_folder(folder: Path) -> None:
         HomeRefused: It is one.
     """
     real, home = os.path.realpath(folder), os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111
-    base, _, name = real.rpartition("/")
-    is_system = not base and name in ("", *_SYSTEM_FOLDERS)
+    is_system = _is_of_system(Path(real))
     if is_system or (home != "/" and os.path.commonpath([real, home]) == real):
         kind = "one of the system" if is_system else "your own home, or has it in it"
         raise HomeRefused(
             f"The state folder {folder} is {kind}, and would be closed to all other users. "
             f"Set TASKMEM_HOME to a folder of its own, for example {folder / 'taskmem'}."
         )
+
+
+def _is_of_system(folder: Path) -> bool:
+    """Tell whether a folder is `/`, in it, or of programs: it has files, and none of a home."""
+    parts = folder.parts[1:]
+    if not parts or (len(parts) == 1 and parts[0] in _SYSTEM_FOLDERS):
+        return True
+    if len(parts) != 2 or parts[0] not in _PROGRAM_FOLDERS:  # noqa: PLR2004 - such as /usr/local
+        return False
+    own = (_CONFIG, _DATABASE, _LOCK)
+    with suppress(OSError):
+        return any(folder.iterdir()) and not any((folder / each).exists() for each in own)
+    return False
 
 
 def describe_os_error(error: OSError) -> str:
