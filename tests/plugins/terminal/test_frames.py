@@ -203,7 +203,7 @@ async def test_a_row_that_grows_is_shown_from_its_start(before, added, shown):
     assert old.text == ""
 
 
-def test_a_row_that_grows_by_a_blank_first_is_shown_from_its_start():
+def test_a_row_that_grows_by_a_blank_is_shown_from_its_start():
     data, position = b"checking... yes", StreamPosition(11, 11)
     for end in (12, 13, 15):
         page = OutputReader().read_page(Bytes(data[:end]), position, ReadOptions())
