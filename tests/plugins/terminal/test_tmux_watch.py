@@ -126,6 +126,8 @@ async def test_no_program_types_what_it_prints(tmux, tmp_path, shell, command):
         in_front = ("sh" if command.startswith("sh") else "cat", "say")
         until(lambda: tmux.ask("work", "pane_current_command") in in_front, "it runs")
         assert (await judge.rule(await watcher.look())).met is Met.NO
+        typing = watcher.watch._typing
+        await asyncio.to_thread(until, lambda: not typing.is_possible, "nobody can type")
         (tmp_path / "go").write_text("")
         await judge_pane(watcher, judge, Met.YES)
         (tmp_path / "go").write_text("")
