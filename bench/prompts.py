@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -24,6 +24,8 @@ PATIENCE_SECONDS = 10
 
 POLL_SECONDS = 0.3
 """How often waits and panes are asked for; neither tells a benchmark of its end."""
+SHELL_SECONDS = 60
+"""How long a shell may take to start, or to be in front again."""
 SHELL_NAMES = {"bash", "dash", "zsh", "fish"}
 
 _PYTHON = shlex.quote(sys.executable)
@@ -117,14 +119,7 @@ def _play_round(
         cases.append(_Case(name, when, wait_id, due))
     wanted = {case.wait_id for case in cases if case.not_before is not None}
     end = max(case.not_before or 0 for case in cases) + PATIENCE_SECONDS
-    ended: dict[str, float] = {}
-    while not wanted <= set(ended) and time.time() < end:
-        time.sleep(POLL_SECONDS)
-        ended = {
-            wait["wait_id"]: parse_instant(wait["ended_at"])
-            for wait in link.call("waits", {"all": True, "limit": 100_000})
-            if wait["status"] != "watching"
-        }
+    ended = _await_ends(link, wanted, end - time.time())
     faults: list[str] = []
     for case in cases:
         at = ended.get(case.wait_id)
@@ -139,6 +134,28 @@ def _play_round(
             server("send-keys", "-t", _name_session(name), "C-c")
     server.await_shells()
     return faults
+
+
+def _await_ends(link: Link, wanted: set[str], seconds: float) -> dict[str, float]:
+    """Return when each wait that has ended did so, once all wanted ones have, or time is up."""
+    ended: dict[str, float] = {}
+
+    def have_all_ended() -> bool:
+        for wait in link.call("waits", {"all": True, "limit": 100_000}):
+            if wait["status"] != "watching":
+                ended[wait["wait_id"]] = parse_instant(wait["ended_at"])
+        return wanted <= ended.keys()
+
+    _poll(have_all_ended, seconds)
+    return ended
+
+
+def _poll(condition: Callable[[], bool], seconds: float) -> bool:
+    """Ask until a condition holds, for so long at most; return whether it does."""
+    end = time.monotonic() + seconds
+    while not (holds := condition()) and time.monotonic() < end:
+        time.sleep(POLL_SECONDS)
+    return holds
 
 
 def _name_session(program: str) -> str:
@@ -158,6 +175,15 @@ class _Tmux:
         return done.stdout.decode()
 
     def await_shells(self) -> None:
-        """Return when every pane has its shell in front."""
-        while {*self("list-panes", "-a", "-F", "#{pane_current_command}").split()} - SHELL_NAMES:
-            time.sleep(POLL_SECONDS)
+        """Return when every pane has its shell in front.
+
+        Raises:
+            TimeoutError: One has not within `SHELL_SECONDS`.
+        """
+
+        def are_in_front() -> bool:
+            names = self("list-panes", "-a", "-F", "#{pane_current_command}").split()
+            return SHELL_NAMES.issuperset(names)
+
+        if not _poll(are_in_front, SHELL_SECONDS):
+            raise TimeoutError(f"No shell is in front of a pane within {SHELL_SECONDS} s.")

@@ -24,11 +24,10 @@ _PLUGIN_NAME_BYTES: Final = 8
 
 _SOCKET: Final = "daemon.sock"
 """Name of the daemon's socket in the home."""
-
-
 _CONFIG: Final = "config.toml"
 _DATABASE: Final = "taskmem.db"
 _LOCK: Final = "daemon.lock"
+"""By one of these three files a folder is known to be a home."""
 _PROGRAM_FOLDERS: Final = (
     *("bin", "boot", "dev", "etc", "lib", "opt", "proc", "run", "sbin", "srv", "sys", "usr", "var"),
     *("Applications", "Library", "System"),

@@ -20,8 +20,11 @@ from openclaw_taskmem.domain.text.texts import clip, quote_line
 from taskmem_hookspecs import InvalidArguments
 
 ID_KINDS: Final = {"task_id": "task", "wait_id": "wait", "attach": "task"}
+"""Kind of thing that each argument with an id names."""
 STEP_ARGUMENTS: Final = frozenset(("completed_steps", "reopened_steps", "step"))
+"""Arguments that name steps of a plan."""
 QUOTES: Final = "\"'`“”‘’.,;"
+"""Quotation marks and stops that may stand around an id or a word."""
 MOST_VALUES: Final = 40_000
 """Values in one call, at most; metadata of the largest size has fewer."""
 MOST_PLAN_STEPS: Final = 200

@@ -122,15 +122,15 @@ def test_after_a_refusal_the_same_files_are_summed_up_once(world: World, project
     task = register(world, project, metadata={"artifacts": ["report.md"]})
     for name in ("a", "b"):
         make_files(project / "modules/p" / name, 5)
-    said = f"It is all in {project}/modules/p."
+    message = f"It is all in {project}/modules/p."
     with pytest.raises(EvidenceMissing):
-        complete(world, project, task, said)
+        complete(world, project, task, message)
     sums = [row.path for row in world.store.read_records(LedgerEntry, task) if row.size is None]
     assert sums == [f"{project}/modules/p/{name}/" for name in ("a", "b")]
 
     make_files(project / "modules/p/c", 5)
     (project / "report.md").write_text("New.")
-    answer = complete(world, project, task, said)
+    answer = complete(world, project, task, message)
     [(what, why)] = read_whys(answer, "unverified", "what", project).items()
     assert (what, why.split(" more")[0]) == ("modules/p/", "13")
 

@@ -91,14 +91,14 @@ def state_plan(**statuses: str) -> list[object]:
 
 def test_a_plan_registered_again_marks_its_steps_and_says_so(world: World) -> None:
     first = register(world, relay())
-    said = say_of_second(world, relay(), plan=state_plan(Build="completed", Push="in_progress"))
+    message = say_of_second(world, relay(), plan=state_plan(Build="completed", Push="in_progress"))
     assert world.task(first).done == {0}
-    assert "with 1 of 3 steps done" in said
-    assert "Step 1 marked done, 1 of 3." in said
+    assert "with 1 of 3 steps done" in message
+    assert "Step 1 marked done, 1 of 3." in message
 
-    said = say_of_second(world, relay(), plan=state_plan(Push="completed"))
+    message = say_of_second(world, relay(), plan=state_plan(Push="completed"))
     assert world.task(first).done == {1}
-    assert "Step 2 marked done, 1 of 3. Reopened: 1." in said
+    assert "Step 2 marked done, 1 of 3. Reopened: 1." in message
 
 
 def test_a_plan_of_which_nothing_is_done_takes_no_mark_away(world: World) -> None:
@@ -111,8 +111,8 @@ def test_a_plan_of_which_nothing_is_done_takes_no_mark_away(world: World) -> Non
 def test_statuses_that_an_agent_may_not_write_are_refused_truly(world: World) -> None:
     first = register(world, relay())
     world.call("task_claim", relay("2:2"), task_id=first)
-    said = say_of_second(world, relay(), plan=state_plan(Build="completed"))
-    assert "Its statuses changed no mark: " in said
+    message = say_of_second(world, relay(), plan=state_plan(Build="completed"))
+    assert "Its statuses changed no mark: " in message
     assert world.task(first).done == frozenset()
 
 
@@ -131,9 +131,9 @@ def test_of_two_open_names_the_one_with_that_spelling_is_told(world: World) -> N
 def test_a_step_that_was_done_before_is_said_to_be(world: World, given: dict[str, object]) -> None:
     first = register(world, relay())
     world.call("task_update", relay(), task_id=first, completed_steps=[1])
-    said = world.call("task_update", relay(), task_id=first, **given)["message"]
-    assert "Done already: 1." in said
-    assert "No step was marked" not in said
+    message = world.call("task_update", relay(), task_id=first, **given)["message"]
+    assert "Done already: 1." in message
+    assert "No step was marked" not in message
 
 
 def test_in_openclaw_a_session_gets_its_open_task(world: World) -> None:

@@ -202,10 +202,10 @@ def describe_next_step(task: Task, messages: Sequence[Message] = (), run: Run | 
         )
     if progress.current is None and run and run.state is RunState.REVIEW:
         return _REVIEW_SENTENCE
-    trouble = thread.find_trouble(messages)
-    if progress.current is None and trouble is not None and thread.is_refusal(trouble):
-        return f'{trouble.content} Then set status "completed" again.'
     if progress.current is None:
+        trouble = thread.find_trouble(messages)
+        if trouble is not None and thread.is_refusal(trouble):
+            return f'{trouble.content} Then set status "completed" again.'
         return 'All steps are done: set status "completed" when the result is checked.'
     rests = task.status is TaskStatus.PAUSED
     when = ", once it is active again" if rests else ""

@@ -104,7 +104,7 @@ class Folder:
         file.hold(lines, hole)
         file.changed_ns = file.status_ns = self.now
 
-    def put(self, file: File, name: str) -> None:
+    def give_name(self, file: File, name: str) -> None:
         """Give a file a name, and take it from the one that had it."""
         self.let_time_pass()
         for each in (file, self.names.get(name)):
@@ -113,7 +113,7 @@ class Folder:
         self.names[name] = file
 
     def rename(self, old: str, new: str) -> None:
-        self.put(self.names.pop(old), new)
+        self.give_name(self.names.pop(old), new)
 
     def remove(self, name: str) -> None:
         self.let_time_pass()
@@ -372,7 +372,7 @@ class History:
         self.folder.write(self.log, *self.keep_end())
 
     def trim_by_replacing(self) -> None:
-        self.folder.put(self.folder.make(*self.keep_end()), "log")
+        self.folder.give_name(self.folder.make(*self.keep_end()), "log")
 
     def trim_and_keep_the_old_file(self) -> None:
         """As `tail -n 50 log > new; mv log log.old; mv new log`."""
@@ -382,7 +382,7 @@ class History:
             return
         new = self.folder.make(*self.keep_end())
         self.move_log_away(self.chance.choice(["log.old", "log.1", "log.bak", "log.tmp"]))
-        self.folder.put(new, "log")
+        self.folder.give_name(new, "log")
         self.look_at_once()
 
     def look_at_once(self) -> None:
@@ -430,7 +430,7 @@ class History:
         """As `sed -i`; a running daemon looks at once."""
         if self.is_up:
             self.look()
-        self.folder.put(self.folder.make(self.edit_lines(), self.log.hole), "log")
+        self.folder.give_name(self.folder.make(self.edit_lines(), self.log.hole), "log")
         if self.is_up:
             self.look()
 
@@ -450,9 +450,9 @@ class History:
             new = self.folder.make(lines, hole)
             self.move_log_away(name)
         else:
-            self.folder.put(self.log, name)
+            self.folder.give_name(self.log, name)
             new = self.folder.make(lines, hole)
-        self.folder.put(new, "log")
+        self.folder.give_name(new, "log")
         self.look_at_once()
 
     def rotate(self) -> None:
@@ -489,7 +489,7 @@ class History:
             copy = self.folder.make(self.log.lines, self.log.hole)
             copy.is_copy = True
             self.folder.shift_numbers()
-            self.folder.put(copy, "log.1")
+            self.folder.give_name(copy, "log.1")
         hole = len(self.log.data) if self.chance.random() < 0.5 else 0
         self.folder.write(self.log, self.write_lines(), hole)
 
@@ -547,6 +547,6 @@ def test_equal_lines_behind_a_hole_are_known_by_the_one_before() -> None:
     lines = [Line(b"start\n"), *(Line(REPEATED[0]) for _ in range(3))]
     folder.names["log"] = folder.make(lines, hole=TAIL_BYTES + 1)
     follower = Follower(folder)
-    folder.put(folder.make(lines, hole=TAIL_BYTES + 1), "log")
+    folder.give_name(folder.make(lines, hole=TAIL_BYTES + 1), "log")
     follower.look_all()
     assert follower.shown == b""
