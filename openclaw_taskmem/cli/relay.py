@@ -15,16 +15,14 @@ Lines are parsed only as far as the relay needs.
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import select
 import socket
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Final
 
 from openclaw_taskmem.cli.client import (
     MAX_LINE,
@@ -35,199 +33,16 @@ from openclaw_taskmem.cli.client import (
     connect_or_start,
 )
 from openclaw_taskmem.home import Home, locate_home
-
-Id = int | float | str
-
-
-_HEAD: Final = 4096
-"""Bytes of the beginning that are kept of a line that is too long."""
-_TAIL: Final = 256
-"""Bytes of its end that are kept, and in which a message's id is looked for."""
-_SMALL_BYTES: Final = 16 * 1024
-"""Longest message that is parsed whatever its field order."""
-_INVALID_REQUEST: Final = -32600
-"""JSON-RPC's code for a message that is no valid request."""
-_SERVER_ERROR: Final = -32000
-"""JSON-RPC's first code that servers may use for errors of their own."""
-_ID: Final = rb'("(?:[^"\\]|\\.)*"|-?\d{1,18})'
-"""Pattern of a message's id, a string or an integer."""
-# Field orders of the official SDKs: Python's puts the id first, TypeScript's the
-# method first and the id last.
-_LEADING_ID: Final = re.compile(
-    rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*'
-    + _ID
-    + rb'\s*,\s*(?:"method"\s*:\s*"([^"\\]*)"|"(?:result|error)"\s*:)'
+from openclaw_taskmem.mcp_lines import (
+    Id,
+    LineSplitter,
+    McpMessage,
+    TruncatedLine,
+    build_refusal,
+    find_request_id,
+    read_message,
+    split_batch,
 )
-_METHOD: Final = re.compile(rb'\s*\{\s*"method"\s*:\s*"([^"\\]*)"')
-"""Pattern of a message that begins with its method."""
-_TRAILING_ID: Final = re.compile(rb'[{,]\s*"id"\s*:\s*' + _ID + rb"\s*\}\s*\Z")
-"""Pattern of a message that ends with its id."""
-
-
-class TruncatedLine(bytes):
-    """The beginning and the end of a line that is too long."""
-
-    __slots__ = ()
-
-
-class LineSplitter:
-    """Splits a stream into lines; drops the middle of a line that is too long as it comes."""
-
-    def __init__(self, limit: int | None = None) -> None:
-        """Start with an empty line.
-
-        `limit`: bytes of the longest line, with its newline; None: no limit.
-        """
-        self._limit = limit
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._long = b""
-
-    def cut(self, chunk: bytes) -> Iterator[bytes]:
-        """Add the next bytes; yield the lines that they complete, with newlines.
-
-        A line over the limit is yielded as `TruncatedLine`.
-        """
-        start = 0
-        while start < len(chunk):
-            end = chunk.find(b"\n", start) + 1
-            self._add_piece(chunk[start : end or None])
-            if not end:
-                return
-            yield self._take_line()
-            start = end
-
-    def take_remainder(self) -> bytes:
-        """Return the bytes after the last newline; `b""`: there are none."""
-        return self._take_line()
-
-    def _add_piece(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if self._long:
-            end = (self._long[_HEAD:] + piece)[-_TAIL:]
-            self._long = self._long[:_HEAD] + end
-            return
-        self._parts.append(piece)
-        if self._limit is not None and self._size > self._limit:
-            whole = b"".join(self._parts)
-            self._long = whole[:_HEAD] + whole[-_TAIL:]
-            self._parts.clear()
-
-    def _take_line(self) -> bytes:
-        line = TruncatedLine(self._long) if self._long else b"".join(self._parts)
-        self._parts.clear()
-        self._size, self._long = 0, b""
-        return line
-
-
-class McpMessage:
-    """A line with its id and method."""
-
-    __slots__ = ("cancels", "id", "line", "losses", "method")
-
-    def __init__(
-        self,
-        line: bytes,
-        id: Id | None = None,  # noqa: A002 (JSON-RPC's own word)
-        method: str | None = None,
-        cancels: Id | None = None,
-    ) -> None:
-        self.line = line
-        """The line as received, with its newline."""
-        self.id = id
-        """The JSON-RPC id; None for a notification, and for a line that is not MCP."""
-        self.method = method
-        """None for an answer, and for a line that is not MCP."""
-        self.cancels = cancels
-        """Id of the request that this message cancels; None for other messages."""
-        self.losses = 0
-        """How many daemons have ended before they answered this message."""
-
-    @property
-    def is_request(self) -> bool:
-        """True if it asks for an answer."""
-        return self.method is not None and self.id is not None
-
-    @property
-    def is_answer(self) -> bool:
-        """True if it answers a request."""
-        return self.method is None and self.id is not None
-
-    @property
-    def wants_daemon(self) -> bool:
-        """True if a daemon is started for it: for a request, and a line that is not MCP.
-
-        None is for a notification, nor for an answer to a daemon that is gone.
-        """
-        return (self.method is None) == (self.id is None)
-
-
-def read_message(line: bytes) -> McpMessage:
-    """Find a line's id and method, without parsing it if its field order allows that.
-
-    A line that is no JSON object has neither; an id or method of another type counts as none.
-    """
-    if front := _LEADING_ID.match(line):
-        return McpMessage(line, json.loads(front[1]), _decode_method(front[2]))
-    if (
-        len(line) > _SMALL_BYTES
-        and (method := _METHOD.match(line))
-        and (back := _TRAILING_ID.search(line, len(line) - _TAIL))
-    ):
-        return McpMessage(line, json.loads(back[1]), _decode_method(method[1]))
-    try:
-        found: Any = json.loads(line)
-    except (ValueError, RecursionError):
-        return McpMessage(line)
-    if not isinstance(found, dict):
-        return McpMessage(line)
-    document = cast("dict[str, Any]", found)
-    method = document.get("method")
-    cancels: Id | None = None
-    if method == "notifications/cancelled":
-        params = document.get("params")
-        if isinstance(params, dict):
-            cancels = _to_id(cast("dict[str, Any]", params).get("requestId"))
-    return McpMessage(
-        line, _to_id(document.get("id")), method if isinstance(method, str) else None, cancels
-    )
-
-
-def find_request_id(line: TruncatedLine) -> Id | None:
-    """Return the id of a request that was too long; None: it cannot be seen."""
-    if front := _LEADING_ID.match(line):
-        found = front[1] if front[2] is not None else None
-    else:
-        back = _METHOD.match(line) and _TRAILING_ID.search(line)
-        found = back[1] if back else None
-    return _to_id(json.loads(found)) if found else None
-
-
-def _build_refusal(to: Id | None, name: str, message: str) -> bytes:
-    """Build the line that answers a request with an error.
-
-    `to`: the request's id; None: unknown. `name`: the error's name, for programs.
-    """
-    code = _INVALID_REQUEST if name == "invalid_arguments" else _SERVER_ERROR
-    data = {"error": name, "message": message}
-    error = {"code": code, "message": message, "data": data}
-    answer = {"jsonrpc": "2.0", "id": to, "error": error}
-    return json.dumps(answer).encode() + b"\n"
-
-
-def _to_id(value: object) -> Id | None:
-    # As a dict key, True equals 1.
-    if isinstance(value, bool):
-        return None
-    return value if isinstance(value, (int, float, str)) else None
-
-
-def _decode_method(method: bytes | None) -> str | None:
-    return None if method is None else method.decode(errors="replace")
-
-
-# --- the relay ----------------------------------------------------------------
-
 
 _CHUNK: Final = 64 * 1024
 """Bytes that are read at once."""
@@ -303,6 +118,8 @@ class Relay:
         """The restart in progress; messages wait for it."""
         self._revivals = 0
         self._began = 0.0
+        self._has_served = False
+        """True once a daemon has answered a request of the host's."""
         self._hello: McpMessage | None = None
         self._ready: McpMessage | None = None
         self._replay: McpMessage | None = None
@@ -390,13 +207,13 @@ class Relay:
     def _queue_line(self, line: bytes) -> None:
         if isinstance(line, TruncatedLine):
             to = find_request_id(line)
-            self._to_host += _build_refusal(to, "invalid_arguments", _TOO_LONG)
+            self._to_host += build_refusal(to, "invalid_arguments", _TOO_LONG)
             return
-        message = read_message(line)
-        if message.method == "notifications/initialized":
-            self._ready = message
-        if self._daemon or self._queue or message.wants_daemon:
-            self._queue.append(message)
+        for message in map(read_message, split_batch(line)):
+            if message.method == "notifications/initialized":
+                self._ready = message
+            if self._daemon or self._queue or message.wants_daemon:
+                self._queue.append(message)
 
     def _send(self) -> None:
         try:
@@ -446,8 +263,9 @@ class Relay:
             if self._ready and self._ready not in self._queue:
                 self._queue.appendleft(self._ready)
             return
-        if asked and asked.method == "initialize":
-            self._hello = asked
+        if asked:
+            self._has_served = True
+            self._hello = asked if asked.method == "initialize" else self._hello
         self._to_host += line
 
     def _write(self, stdout: int) -> None:
@@ -566,7 +384,7 @@ class Relay:
                 self._queue.append(message)
         if not any(message.wants_daemon for message in self._queue):
             self._queue.clear()  # notifications were for the daemon that is gone
-        if self._hello and self._was_killed():
+        if self._has_served and self._was_killed():
             if _now() - self._began >= _YOUNG_SECONDS:
                 self._revivals = 0
             self._revive_at = _now() + self._next_retry_delay()
@@ -577,7 +395,7 @@ class Relay:
 
     def _refuse_message(self, message: McpMessage, error: LinkError) -> None:
         if message.is_request:
-            self._to_host += _build_refusal(message.id, error.name, str(error))
+            self._to_host += build_refusal(message.id, error.name, str(error))
 
 
 def _now() -> float:

@@ -1,9 +1,7 @@
 """Serve the tools over MCP on a Unix socket, with the official SDK.
 
 The relay copies lines between a host and this socket, so the socket carries MCP as on stdio: one
-JSON document a line. The SDK drops a line that its parser rejects, and the sender then waits for
-ever. So each line of JSON is changed, if needed, into one that gets an answer, even if only a
-refusal.
+JSON document a line.
 """
 
 from __future__ import annotations
@@ -12,21 +10,22 @@ import asyncio
 import contextlib
 import importlib
 import json
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from openclaw_taskmem import __version__
+from openclaw_taskmem.mcp_lines import (
+    Id,
+    LineRefused,
+    TruncatedLine,
+    build_refusal,
+    find_request_id,
+    fit_for_parser,
+)
 from openclaw_taskmem.plugin_host.plugin_host import format_error
 from openclaw_taskmem.tools.tool import Answer, Tool
 from taskmem_hookspecs import TaskmemError
 
-_ESCAPED_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
-_ODD_ARGUMENTS: Final = re.compile(r'"arguments"\s*:\s*[^\s{n]')
-"""Finds a line whose arguments may be neither an object nor null."""
-_TEXT_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
-"""Also matches a string without an end, so that its quotes do not begin other strings."""
 MOST_BYTES: Final = 1024 * 1024
 """Maximum size of a line; relays and a gateway's plug-in refuse longer ones themselves. The parsed
 line may take fifty times its size in memory."""
@@ -35,62 +34,57 @@ _MOST_COMMAS: Final = 100_000
 TOO_LONG: Final = (
     f"The call is more than {MOST_BYTES >> 20} MiB or {_MOST_COMMAS:,} values; shorten it."
 )
-_INVALID_REQUEST: Final = -32600
 _LONG_LINE_BYTES: Final = 256 * 1024
 """Size in bytes from which a line is checked off the event loop."""
-_MOST_LEVELS: Final = 100
-"""Maximum nesting: more than a call may have, and less than the SDK's parser accepts."""
 
 
-async def read_line(reader: asyncio.StreamReader, most: int = MOST_BYTES) -> bytes | None:
-    """Return the next line; empty at the end; None if it exceeds the limits.
+async def read_line(reader: asyncio.StreamReader, most: int = MOST_BYTES) -> bytes:
+    """Return the next line; empty at the end; a `TruncatedLine` if it exceeds the limits.
 
-    `most`: maximum size in bytes. A line that is too long is read to its end and discarded.
+    `most`: maximum size in bytes. Of a line that is too long the middle is discarded.
     """
-    is_long = False
+    head = b""
     while True:
         try:
             line = await reader.readuntil()
         except asyncio.LimitOverrunError as error:
-            is_long = True
-            await reader.readexactly(error.consumed)
+            piece = await reader.readexactly(error.consumed)
+            head = head or piece
             continue
         except asyncio.IncompleteReadError as error:
             line = error.partial
-        is_long = is_long or len(line) > most
-        return None if is_long or line.count(b",") > _MOST_COMMAS else line
+        is_long = head or len(line) > most or line.count(b",") > _MOST_COMMAS
+        return TruncatedLine(head + line) if is_long else line
 
 
 class _LinesIn:
     """Lines that a socket receives, as the SDK reads them."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Read from `reader`, and refuse lines that are too long on `writer`."""
+        """Read from `reader`, and refuse what is no request on `writer`."""
         self._reader = reader
         self._writer = writer
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Yield lines until the other end closes or is killed.
-
-        A line that is longer than a call may be gets a refusal.
-        """
+        """Yield lines until the other end closes or is killed."""
         with contextlib.suppress(ConnectionError):
             async for line in self._read_lines():
                 yield line
 
     async def _read_lines(self) -> AsyncIterator[str]:
-        while (line := await read_line(self._reader)) != b"":
-            if line is None:
-                self._refuse()
-            elif len(line) > _LONG_LINE_BYTES:
-                yield await asyncio.to_thread(_fit_for_parser, line)
-            else:
-                yield _fit_for_parser(line)
+        while line := await read_line(self._reader):
+            try:
+                if isinstance(line, TruncatedLine):
+                    self._refuse(find_request_id(line), TOO_LONG)
+                elif len(line) > _LONG_LINE_BYTES:
+                    yield await asyncio.to_thread(fit_for_parser, line)
+                elif fitted := fit_for_parser(line):
+                    yield fitted
+            except LineRefused as refusal:
+                self._refuse(refusal.to, str(refusal))
 
-    def _refuse(self) -> None:
-        error = {"code": _INVALID_REQUEST, "message": TOO_LONG}
-        refusal = {"jsonrpc": "2.0", "id": None, "error": error}
-        self._writer.write(json.dumps(refusal).encode() + b"\n")
+    def _refuse(self, to: Id | None, sentence: str) -> None:
+        self._writer.write(build_refusal(to, "invalid_arguments", sentence))
 
 
 class _LinesOut:
@@ -107,61 +101,6 @@ class _LinesOut:
         """Wait until the socket has room; return at once if the other end has disconnected."""
         with contextlib.suppress(ConnectionError):
             await self._writer.drain()
-
-
-def _fit_for_parser(line: bytes) -> str:
-    text = _replace_surrogates(_cut_deep_nesting(line.decode(errors="replace")))
-    return _wrap_odd_arguments(text) if _ODD_ARGUMENTS.search(text) else text
-
-
-def _wrap_odd_arguments(line: str) -> str:
-    """Put arguments that are no object into one, as the SDK refuses the call without a word.
-
-    Source: https://github.com/PrefectHQ/fastmcp/issues/932
-    """
-    try:
-        call = json.loads(line)
-        given = call["params"]["arguments"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return line
-    if given is None or isinstance(given, dict):
-        return line
-    call["params"]["arguments"] = {"arguments": given}
-    return json.dumps(call) + "\n"
-
-
-def _replace_surrogates(line: str) -> str:
-    """Replace lone surrogates, because the SDK's parser rejects the whole line for one."""
-    if not _ESCAPED_SURROGATE.search(line):
-        return line
-    try:
-        document = json.loads(line)
-    except ValueError:
-        return line
-    text = json.dumps(document, ensure_ascii=False)
-    return _SURROGATE.sub("\ufffd", text) + "\n"
-
-
-def _cut_deep_nesting(line: str) -> str:
-    """Replace values nested deeper than `_MOST_LEVELS` by 0, so that the SDK answers.
-
-    The rest is still too deep for a call, which is then refused.
-    """
-    if line.count("[") + line.count("{") <= _MOST_LEVELS:
-        return line
-    parts: list[str] = []
-    depth = start = 0
-    for found in _TEXT_OR_BRACKET.finditer(line):
-        if found[0] in "[{":
-            depth += 1
-            if depth == _MOST_LEVELS + 1:
-                parts.append(line[start : found.start()] + "0")
-        elif found[0] in "]}":
-            depth -= 1
-            if depth == _MOST_LEVELS:
-                start = found.end()
-    parts.append(line[start:] if depth <= _MOST_LEVELS else "\n")
-    return "".join(parts)
 
 
 # --- the server ----------------------------------------------------------------------------
@@ -215,16 +154,9 @@ async def refuse_host(
 ) -> None:
     """Answer each request of a host with an error, until it disconnects."""
     async for line in _LinesIn(reader, writer):
-        try:
-            call: Any = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(call, dict) and {"id", "method"} <= call.keys():
-            data = why.to_json()
-            error = {"code": _SERVER_ERROR, "message": str(why), "data": data}
-            number: object = cast("dict[str, Any]", call)["id"]
-            answer = {"jsonrpc": "2.0", "id": number, "error": error}
-            writer.write(json.dumps(answer).encode() + b"\n")
+        call = json.loads(line)
+        if {"id", "method"} <= call.keys():
+            writer.write(build_refusal(call["id"], why.name, str(why)))
             await writer.drain()
 
 

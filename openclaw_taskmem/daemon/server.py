@@ -26,6 +26,7 @@ from openclaw_taskmem.daemon.mcp import MOST_BYTES, TOO_LONG, read_line
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.engine import run_recovery
 from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.mcp_lines import TruncatedLine
 from taskmem_hookspecs import TaskmemError
 
 log = logging.getLogger(__name__)
@@ -286,7 +287,7 @@ class SocketServer:
         while True:
             await slots.acquire()
             line = await read_line(reader)
-            if line is None:
+            if isinstance(line, TruncatedLine):
                 refusal = _build_refusal("invalid_arguments", TOO_LONG)
                 _send_document(writer, {"id": None, "error": refusal})
                 slots.release()

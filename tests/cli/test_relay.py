@@ -12,7 +12,8 @@ import pytest
 from openclaw_taskmem.cli import daemon_process as start_module
 from openclaw_taskmem.cli import relay as relay_module
 from openclaw_taskmem.cli.client import MAX_LINE, Attempt, Link, LinkError
-from openclaw_taskmem.cli.relay import McpMessage, Relay
+from openclaw_taskmem.cli.relay import Relay
+from openclaw_taskmem.mcp_lines import McpMessage
 from tests.cli.fake_daemon import PATIENCE, answer
 from tests.cli.host import Host
 
@@ -589,14 +590,25 @@ def test_each_try_rests_longer_than_the_one_before(home):
     assert rests[1:] == [3, 6, 12, 24, 48, 60, 60, 60]
 
 
-@pytest.mark.parametrize("stopped", [True, False])
-def test_none_is_started_that_was_stopped_or_never_greeted(daemon_lost, host, daemon, stopped):
+@pytest.mark.usefixtures("at_once")
+def test_killed_daemon_is_found_again_where_no_hello_is_said(host, daemon):
+    """From the version of 2026-07-28 a host begins without `initialize`."""
     old = daemon()
+    host.ask(1)
+    host.hear()
+    new = daemon()
+    old.die(leave_socket=True)
+    assert new.next_connection()
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_none_is_started_that_was_stopped_or_never_answered(daemon_lost, host, daemon, stopped):
+    old = daemon() if stopped else daemon(silent)
     if stopped:
         host.greet()
     else:
         host.ask(1)
-        host.hear()
+        old.next_heard()
     old.die(leave_socket=not stopped)
     assert daemon_lost.wait(PATIENCE)
     assert host.relay._revive_at is None

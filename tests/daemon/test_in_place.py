@@ -17,8 +17,8 @@ import pytest
 from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.config import load_settings
 from openclaw_taskmem.daemon import main
-from openclaw_taskmem.daemon.mcp import _cut_deep_nesting
 from openclaw_taskmem.home import find_home
+from openclaw_taskmem.mcp_lines import _cut_deep_nesting
 from tests.support.daemons import Daemon, command, rows
 from tests.support.waiting import until
 

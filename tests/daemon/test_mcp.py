@@ -14,7 +14,7 @@ import pytest
 from taskmem_program import OWN_PROGRAM
 from tests.support.agents import Lines, RelayedLines, agent, parse_result
 from tests.support.daemons import await_ended, environment, holder, lock_database, rows
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 DEFAULT = [
     "task_register",
@@ -32,6 +32,27 @@ HELLO = {
     "capabilities": {},
     "clientInfo": {"name": "host", "version": "1"},
 }
+CALL = b'"jsonrpc":"2.0","id":7,"method":"tools/call","params":'
+ODD_LINES = [
+    b'{"id":7,"method":"tools/list"}',
+    b'{"jsonrpc":"1.0","id":7,"method":"tools/list"}',
+    b'\xef\xbb\xbf{"jsonrpc":"2.0","id":7,"method":"tools/list"}',
+    b'{"jsonrpc":"2.0","id":7,"method":5}',
+    b'{"jsonrpc":"2.0","id":7.0,"method":"tools/list","params":[]}',
+    b'{"jsonrpc":"2.0","id":7,"method":"tools/list","params":[1]}',
+    b'{"jsonrpc":"2.0","id":7,"method":"no/method"}',
+    b'{"jsonrpc":"2.0","id":7}',
+    b"{" + CALL + b'{"name":"task_list","arguments":{"limit":' + b"9" * 5000 + b"}}}",
+    b"{" + CALL + b'{"name":"task_list","arguments":{"limit":1e999}}}',
+    b"{" + CALL + b'{"name":"task_list","arguments":{"status":"a\x00b"}}}',
+    b"{" + CALL + b'{"name":"task_list","arguments":{"status":"\\udc00"}}}',
+    b"{" + CALL + b'{"name":"task_list","arguments":' + b"[" * 200_000 + b"]" * 200_000 + b"}}",
+    b"{" + CALL + b'{"name":"task_list","arguments":{"status":[' + b"0," * 200_000 + b"0]}}}",
+    b"{" + CALL + b'{"name":"task_list","arguments":"active"}}',
+    b"{" + CALL + b'{"name":["task_list"]}}',
+    b"{" + CALL + b'{"name":"task_list","arguments":{"status":"x"}',
+]
+"""Requests with the id 7 that are not as the protocol asks."""
 ROOM = 8 * 1024
 """Bytes that the default profile may take of every session."""
 
@@ -210,6 +231,24 @@ async def test_an_agent_goes_on_after_the_daemon_was_killed(daemon, mode):
         seen = parse_result(await client.call_tool("task_list", {}))
         assert [task["task_id"] for task in seen["tasks"]] == [made["task_id"]]
         assert holder(daemon.home) != daemon.process.pid
+
+
+def test_each_odd_request_of_a_host_is_answered_once(daemon):
+    odd_lines = dict(enumerate(ODD_LINES, 100))
+    lines = [line.replace(b"7", b"%d" % number, 1) for number, line in odd_lines.items()]
+    call = {"jsonrpc": "2.0", "id": 99, "method": "tools/list"}
+
+    ended = subprocess.run(
+        [*OWN_PROGRAM, "mcp"],
+        input=b"\n".join([*lines, json.dumps([call, call | {"id": 98}]).encode()]),
+        capture_output=True,
+        env=environment(daemon.home),
+        timeout=PATIENCE,
+        check=True,
+    )
+
+    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert sorted(answer["id"] for answer in answers) == [98, 99, *odd_lines]
 
 
 def test_stopping_daemon_answers_a_running_call_of_an_agent(daemon):

@@ -21,6 +21,7 @@ from openclaw_taskmem.daemon.mcp import MOST_BYTES, read_line
 from openclaw_taskmem.daemon.processes import identify_process
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.home import Home
+from openclaw_taskmem.mcp_lines import TruncatedLine
 from openclaw_taskmem.plugin_host.plugin_host import format_error
 
 
@@ -107,7 +108,8 @@ async def test_no_relay_waits_for_what_cannot_be_loaded(
 
     writer.write(b'no JSON\n{"method": "notifications/initialized"}\n')
     writer.write(b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call"}\n')
-    answer = json.loads(await reader.readline())
+    unread, answer = [json.loads(await reader.readline()) for _ in range(2)]
+    assert unread["id"] is None
     assert answer["id"] == 7
     assert answer["error"]["data"]["error"] == "sdk_unavailable"
     assert f"did not load ({format_error(error)}). Install" in answer["error"]["message"]
@@ -359,7 +361,7 @@ async def test_a_line_has_no_million_values() -> None:
     reader = asyncio.StreamReader(limit=10_000_000)
     reader.feed_data(b"," * 100_001 + b"\n")
 
-    assert await read_line(reader) is None
+    assert isinstance(await read_line(reader), TruncatedLine)
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
@@ -368,5 +370,5 @@ async def test_a_line_is_too_long_with_and_without_its_end(end: bytes) -> None:
     reader.feed_data(b"x" * 11 + end)
     reader.feed_eof()
 
-    assert await read_line(reader, 10) is None
+    assert isinstance(await read_line(reader, 10), TruncatedLine)
     assert await read_line(reader, 10) == b""

@@ -17,9 +17,9 @@ from typing import Any, Final
 from mcp.types import JSONRPCMessage
 from pydantic import ValidationError
 
-from openclaw_taskmem.daemon import mcp
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.wakes import packet
+from openclaw_taskmem.mcp_lines import LineRefused, fit_for_parser
 from taskmem_hookspecs import TaskmemError, hookimpl
 from taskmem_recall.past_tasks import PastTasks
 from tests.fuzz.daemon_home import DaemonHome, Defect
@@ -97,29 +97,25 @@ def send_lines(data: bytes) -> None:
 
 
 def read_mcp_lines(data: bytes) -> None:
-    """Fit a line of MCP for the SDK's parser, which then accepts every request."""
-    fitted = mcp._fit_for_parser(data)
-    if mcp._fit_for_parser(fitted.encode()) != fitted:
-        raise Defect(f"{data!r} is fitted anew")
+    """Fit a line of MCP for the SDK's parser; each request is accepted, or refused under its id."""
     try:
         request = json.loads(data)
     except (ValueError, RecursionError):
+        request = None
+    is_request = isinstance(request, dict) and {"id", "method"} <= request.keys()
+    try:
+        fitted = fit_for_parser(data)
+    except LineRefused as refusal:
+        if is_request and isinstance(request["id"], int | str) and refusal.to != request["id"]:
+            raise Defect(f"{data!r} is answered under {refusal.to!r}") from refusal
         return
-    if isinstance(request, dict) and _is_request(request):
+    if fit_for_parser(fitted.encode()) != fitted:
+        raise Defect(f"{data!r} is fitted anew")
+    if is_request:
         try:
             JSONRPCMessage.model_validate_json(fitted)
         except ValidationError as error:
             raise Defect(f"{data!r} gets no answer: {error}") from error
-
-
-def _is_request(document: Mapping[str, Any]) -> bool:
-    return (
-        set(document) <= {"jsonrpc", "id", "method", "params"}
-        and document.get("jsonrpc") == "2.0"
-        and type(document.get("id")) is int
-        and isinstance(document.get("method"), str)
-        and isinstance(document.get("params", {}), dict)
-    )
 
 
 def take_reports(data: bytes) -> None:

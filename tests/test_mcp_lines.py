@@ -3,12 +3,16 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mcp.types import JSONRPCRequest
 
-from openclaw_taskmem.cli.relay import (
+from openclaw_taskmem.mcp_lines import (
+    LineRefused,
     LineSplitter,
     TruncatedLine,
     find_request_id,
+    fit_for_parser,
     read_message,
+    split_batch,
 )
 
 TEXTS = st.text(max_size=20) | st.sampled_from(
@@ -63,7 +67,6 @@ def test_a_glance_finds_what_reading_it_all_would(document, gaps, escape, more):
         b"[" * 100_000 + b"\n",
         b'{"id":[1],"method":7}\n',
         b'{"id":true}\n',
-        b'{"id":' + b"9" * 5000 + b"}\n",
     ],
 )
 def test_what_is_no_message_has_neither_id_nor_method(line):
@@ -143,3 +146,81 @@ def test_a_line_that_is_too_long_is_not_kept():
     for _ in range(100):
         assert list(lines.cut(b"x" * 10_000)) == []
     assert len(lines.take_remainder()) < 10_000
+
+
+CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "task_list"}}
+
+
+def write_call(**changes):
+    return json.dumps(CALL | changes).encode() + b"\n"
+
+
+def write_arguments(text):
+    arguments = b'{"name":"task_list","arguments":' + text + b"}"
+    return write_call(params=0).replace(b'"params": 0', b'"params": ' + arguments)
+
+
+FITTED_LINES = {
+    "byte order mark": b"\xef\xbb\xbf" + write_call(),
+    "no jsonrpc": json.dumps({k: v for k, v in CALL.items() if k != "jsonrpc"}).encode(),
+    "jsonrpc 1.0": write_call(jsonrpc="1.0"),
+    "no params": write_call(params=None),
+    "empty list of params": write_call(params=[]),
+    "arguments as a list": write_arguments(b"[1]"),
+    "arguments as text": write_arguments(b'"x"'),
+    "5,000 digits": write_arguments(b'{"limit":' + b"9" * 5000 + b"}"),
+    "no finite number": write_arguments(b'{"limit":1e999,"a":NaN,"b":-Infinity}'),
+    "200,000 levels": write_arguments(b"[" * 200_000 + b"]" * 200_000),
+    "a raw NUL": write_arguments(b'{"name":"a\x00b\x1b"}'),
+    "half a character": write_arguments(b'{"name":"\\ud800"}'),
+    "no UTF-8": write_arguments(b'{"name":"\xff"}'),
+    "a key twice": write_arguments(b'{"name":"a","name":"b"}'),
+    "whole number as a float": write_call(id=7.0),
+    "carriage return": write_call().replace(b"\n", b"\r\n"),
+}
+
+
+@pytest.mark.parametrize("line", FITTED_LINES.values(), ids=FITTED_LINES)
+def test_a_request_of_one_meaning_is_taken_by_the_parser(line):
+    request = JSONRPCRequest.model_validate_json(fit_for_parser(line))
+
+    assert (request.id, request.method) == (7, "tools/call")
+    assert read_message(line).id == 7
+
+
+REFUSED_LINES = {
+    "no JSON": (b"hello\n", None),
+    "JSON cut off": (write_call()[:-4], 7),
+    "a number alone": (b"7\n", None),
+    "id with a fraction": (write_call(id=1.5), 1.5),
+    "id null": (write_call(id=None), None),
+    "id true": (write_call(id=True), None),
+    "id as a list": (write_call(id=[7]), None),
+    "params as a list": (write_call(params=[1]), 7),
+    "params as text": (write_call(params="x"), 7),
+    "method a number": (write_call(method=7), 7),
+    "no method": (b'{"id": 7}\n', 7),
+}
+
+
+@pytest.mark.parametrize(("line", "to"), REFUSED_LINES.values(), ids=REFUSED_LINES)
+def test_what_is_no_request_is_refused_under_its_id(line, to):
+    with pytest.raises(LineRefused, match=r"\. Nothing was done\.$") as refused:
+        fit_for_parser(line)
+    assert refused.value.to == to
+
+
+@pytest.mark.parametrize("line", [b"\n", b'{"method": 7}\n', b'{"method": "a", "params": [1]}\n'])
+def test_what_asks_for_no_answer_gets_none(line):
+    assert fit_for_parser(line) == ""
+
+
+def test_each_message_of_a_batch_is_a_line():
+    batch = json.dumps([CALL, CALL | {"id": 8}, 5]).encode()
+
+    assert [read_message(line).id for line in split_batch(batch)] == [7, 8, None]
+
+
+@pytest.mark.parametrize("line", [b"[]\n", b"[1\n", b" {}\n", b"\n"])
+def test_what_is_no_batch_stays_as_it_is(line):
+    assert split_batch(line) == [line]

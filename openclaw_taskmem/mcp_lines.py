@@ -1,0 +1,327 @@
+"""Read and write lines of MCP: each is one JSON document, and a request gets one answer.
+
+The SDK drops a line that its parser rejects, and the sender then waits for ever. So a line is
+written anew in the one way that the parser takes, or refused under its id. Lines are parsed only as
+far as needed. Standard library only, since the relay is built on it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final, cast
+
+Id = int | float | str
+
+
+_HEAD: Final = 4096
+"""Bytes of the beginning that are kept of a line that is too long."""
+_TAIL: Final = 256
+"""Bytes of its end that are kept, and in which a message's id is looked for."""
+_SMALL_BYTES: Final = 16 * 1024
+"""Longest message that is parsed whatever its field order."""
+_INVALID_REQUEST: Final = -32600
+"""JSON-RPC's code for a message that is no valid request."""
+_SERVER_ERROR: Final = -32000
+"""JSON-RPC's first code that servers may use for errors of their own."""
+_ID: Final = rb'("(?:[^"\\]|\\.)*"|-?\d{1,18})'
+"""Pattern of a message's id, a string or an integer."""
+# Field orders of the official SDKs: Python's puts the id first, TypeScript's the
+# method first and the id last.
+_LEADING_ID: Final = re.compile(
+    rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*'
+    + _ID
+    + rb'\s*,\s*(?:"method"\s*:\s*"([^"\\]*)"|"(?:result|error)"\s*:)'
+)
+_METHOD: Final = re.compile(rb'\s*\{\s*"method"\s*:\s*"([^"\\]*)"')
+"""Pattern of a message that begins with its method."""
+_TRAILING_ID: Final = re.compile(rb'[{,]\s*"id"\s*:\s*' + _ID + rb"\s*\}\s*\Z")
+"""Pattern of a message that ends with its id."""
+_TEXT_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
+"""Also matches a string without an end, so that its quotes do not begin other strings."""
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+"""Pattern of half a character, for which the SDK's parser rejects a line."""
+_MOST_LEVELS: Final = 100
+"""Maximum nesting: more than a call may have, and less than the SDK's parser accepts."""
+_MOST_DIGITS: Final = 300
+"""Maximum length of a whole number that is read as one."""
+
+
+class TruncatedLine(bytes):
+    """The beginning and the end of a line that is too long."""
+
+    __slots__ = ()
+
+
+class LineSplitter:
+    """Splits a stream into lines; drops the middle of a line that is too long as it comes."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        """Start with an empty line.
+
+        `limit`: bytes of the longest line, with its newline; None: no limit.
+        """
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._long = b""
+
+    def cut(self, chunk: bytes) -> Iterator[bytes]:
+        """Add the next bytes; yield the lines that they complete, with newlines.
+
+        A line over the limit is yielded as `TruncatedLine`.
+        """
+        start = 0
+        while start < len(chunk):
+            end = chunk.find(b"\n", start) + 1
+            self._add_piece(chunk[start : end or None])
+            if not end:
+                return
+            yield self._take_line()
+            start = end
+
+    def take_remainder(self) -> bytes:
+        """Return the bytes after the last newline; `b""`: there are none."""
+        return self._take_line()
+
+    def _add_piece(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._long:
+            end = (self._long[_HEAD:] + piece)[-_TAIL:]
+            self._long = self._long[:_HEAD] + end
+            return
+        self._parts.append(piece)
+        if self._limit is not None and self._size > self._limit:
+            whole = b"".join(self._parts)
+            self._long = whole[:_HEAD] + whole[-_TAIL:]
+            self._parts.clear()
+
+    def _take_line(self) -> bytes:
+        line = TruncatedLine(self._long) if self._long else b"".join(self._parts)
+        self._parts.clear()
+        self._size, self._long = 0, b""
+        return line
+
+
+class LineRefused(Exception):
+    """A line asks for an answer, and is no valid request; the message is what to answer."""
+
+    def __init__(self, to: Id | None, sentence: str) -> None:
+        super().__init__(f"{sentence} Nothing was done.")
+        self.to = to
+        """Id of the answer; None: it cannot be seen."""
+
+
+class McpMessage:
+    """A line with its id and method."""
+
+    __slots__ = ("cancels", "id", "line", "losses", "method")
+
+    def __init__(
+        self,
+        line: bytes,
+        id: Id | None = None,  # noqa: A002 (JSON-RPC's own word)
+        method: str | None = None,
+        cancels: Id | None = None,
+    ) -> None:
+        self.line = line
+        """The line as received, with its newline."""
+        self.id = id
+        """The JSON-RPC id; None for a notification, and for a line that is not MCP."""
+        self.method = method
+        """None for an answer, and for a line that is not MCP."""
+        self.cancels = cancels
+        """Id of the request that this message cancels; None for other messages."""
+        self.losses = 0
+        """How many daemons have ended before they answered this message."""
+
+    @property
+    def is_request(self) -> bool:
+        """True if it asks for an answer."""
+        return self.method is not None and self.id is not None
+
+    @property
+    def is_answer(self) -> bool:
+        """True if it answers a request."""
+        return self.method is None and self.id is not None
+
+    @property
+    def wants_daemon(self) -> bool:
+        """True if a daemon is started for it: for a request, and a line that is not MCP.
+
+        None is for a notification, nor for an answer to a daemon that is gone.
+        """
+        return (self.method is None) == (self.id is None)
+
+
+def read_message(line: bytes) -> McpMessage:
+    """Find a line's id and method, without parsing it if its field order allows that.
+
+    A line that is no JSON object has neither; an id or method of another type counts as none.
+    """
+    if front := _LEADING_ID.match(line):
+        return McpMessage(line, json.loads(front[1]), _decode_method(front[2]))
+    if (
+        len(line) > _SMALL_BYTES
+        and (method := _METHOD.match(line))
+        and (back := _TRAILING_ID.search(line, len(line) - _TAIL))
+    ):
+        return McpMessage(line, json.loads(back[1]), _decode_method(method[1]))
+    try:
+        document = parse_line(line)
+    except ValueError:
+        return McpMessage(line)
+    if not isinstance(document, dict):
+        return McpMessage(line)
+    method = document.get("method")
+    cancels: Id | None = None
+    if method == "notifications/cancelled":
+        params = document.get("params")
+        if isinstance(params, dict):
+            cancels = _to_id(cast("dict[str, Any]", params).get("requestId"))
+    return McpMessage(
+        line, _to_id(document.get("id")), method if isinstance(method, str) else None, cancels
+    )
+
+
+def split_batch(line: bytes) -> list[bytes]:
+    """Return a line for each message of a batch, which newer versions of MCP do not know.
+
+    Any other line is returned as it is.
+    """
+    if not line.lstrip(b"\xef\xbb\xbf \t\r").startswith(b"["):
+        return [line]
+    with suppress(ValueError):
+        batch = parse_line(line)
+        if isinstance(batch, list):
+            return [json.dumps(each).encode() + b"\n" for each in cast("list[object]", batch)] or [
+                line
+            ]
+    return [line]
+
+
+def parse_line(line: bytes) -> Any:  # noqa: ANN401 - JSON
+    """Parse a line; a byte order mark before it and control characters in texts are forgiven.
+
+    Numbers that have no value in JSON become text, and what is nested deeper than `_MOST_LEVELS`
+    becomes 0; a tool refuses either in words.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    text = _cut_deep_nesting(line.decode(errors="replace").removeprefix("\ufeff"))
+    return json.loads(
+        text, strict=False, parse_int=_read_whole, parse_float=_read_real, parse_constant=str
+    )
+
+
+def fit_for_parser(line: bytes) -> str:
+    """Write a line anew so that the SDK's parser takes it; empty: it asks for no answer.
+
+    Raises:
+        LineRefused: It asks for one, and cannot be taken.
+    """
+    if not line.strip():
+        return ""
+    try:
+        document = parse_line(line)
+    except ValueError as error:
+        to = find_request_id(TruncatedLine(line))
+        raise LineRefused(to, "The line is no JSON; send one message a line.") from error
+    if not isinstance(document, dict):
+        raise LineRefused(None, "The line is no JSON object; send one message a line.")
+    message = cast("dict[str, Any]", document)
+    if not message.keys() & {"result", "error"}:
+        try:
+            _fit_request(message)
+        except LineRefused:
+            if "id" not in message:
+                return ""
+            raise
+    return _SURROGATE.sub("\ufffd", json.dumps(message, ensure_ascii=False)) + "\n"
+
+
+def _fit_request(request: dict[str, Any]) -> None:
+    """Change a request, or a notification, into the form that the SDK's parser takes."""
+    to = _to_id(request.get("id"))
+    if "id" in request:
+        if to is None or to != (whole := to if isinstance(to, str) else int(to)):
+            raise LineRefused(to, "The id must be a text or a whole number.")
+        request["id"] = whole
+    if not isinstance(request.get("method"), str):
+        raise LineRefused(to, "The method must be a text.")
+    request["jsonrpc"] = "2.0"
+    params = request.pop("params", None) or {}
+    if not isinstance(params, dict):
+        raise LineRefused(to, "The params must be an object.")
+    if not isinstance(params.get("arguments") or {}, dict):
+        # The SDK refuses the call without a word: https://github.com/PrefectHQ/fastmcp/issues/932
+        params["arguments"] = {"arguments": params["arguments"]}
+    if params:
+        request["params"] = params
+
+
+def find_request_id(line: TruncatedLine) -> Id | None:
+    """Return the id of a request that was too long; None: it cannot be seen."""
+    if front := _LEADING_ID.match(line):
+        found = front[1] if front[2] is not None else None
+    else:
+        back = _METHOD.match(line) and _TRAILING_ID.search(line)
+        found = back[1] if back else None
+    return _to_id(json.loads(found)) if found else None
+
+
+def build_refusal(to: Id | None, name: str, message: str) -> bytes:
+    """Build the line that answers a request with an error.
+
+    `to`: the request's id; None: unknown. `name`: the error's name, for programs.
+    """
+    code = _INVALID_REQUEST if name == "invalid_arguments" else _SERVER_ERROR
+    data = {"error": name, "message": message}
+    error = {"code": code, "message": message, "data": data}
+    answer = {"jsonrpc": "2.0", "id": to, "error": error}
+    return json.dumps(answer).encode() + b"\n"
+
+
+def _to_id(value: object) -> Id | None:
+    # As a dict key, True equals 1.
+    if isinstance(value, bool):
+        return None
+    return value if isinstance(value, (int, float, str)) else None
+
+
+def _decode_method(method: bytes | None) -> str | None:
+    return None if method is None else method.decode(errors="replace")
+
+
+def _read_whole(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _MOST_DIGITS else digits
+
+
+def _read_real(digits: str) -> float | str:
+    return number if math.isfinite(number := float(digits)) else digits
+
+
+def _cut_deep_nesting(line: str) -> str:
+    """Replace values nested deeper than `_MOST_LEVELS` by 0, so that the SDK answers.
+
+    The rest is still too deep for a call, which is then refused.
+    """
+    if line.count("[") + line.count("{") <= _MOST_LEVELS:
+        return line
+    parts: list[str] = []
+    depth = start = 0
+    for found in _TEXT_OR_BRACKET.finditer(line):
+        if found[0] in "[{":
+            depth += 1
+            if depth == _MOST_LEVELS + 1:
+                parts.append(line[start : found.start()] + "0")
+        elif found[0] in "]}":
+            depth -= 1
+            if depth == _MOST_LEVELS:
+                start = found.end()
+    parts.append(line[start:] if depth <= _MOST_LEVELS else "\n")
+    return "".join(parts)
