@@ -416,14 +416,15 @@ def task_list(context: Context, form: forms.TaskList, caller: Caller) -> Answer:
     awaited = list_awaited(context)
     order = "the longest waiting" if word == "waiting" else "the latest"
     if word == "waiting":
-        found = lookup.list_visible_named(context, awaited, form.limit, caller)
+        listed = lookup.list_visible_named(context, awaited, form.limit + 1, caller)
     else:
-        given = (status, form.limit, caller)
-        found = lookup.list_visible_tasks(context, *given, implicit=word == "implicit")
+        given = (status, form.limit + 1, caller)
+        listed = lookup.list_visible_tasks(context, *given, implicit=word == "implicit")
+    found = listed[: form.limit]
     kind = "" if word == "all" else f"{word if status is None else status} "
     start = "" if word in besides[1:] else " Start one with task_register."
     ask = "Ask for one with task_update and a query."
-    more = "; a larger limit may show others" if len(found) == form.limit else ""
+    more = "; a larger limit shows others" if len(listed) > form.limit else ""
     if caller.is_user:
         start, ask = "", "See one with: taskmem show ID"
     return {

@@ -13,6 +13,7 @@ whole answer is discarded. Conditions about the same scene share one request.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -366,7 +367,8 @@ class PictureJudge:
     def _start_question(self, frame: Frame, shots: list[Shot], now: float) -> _PendingQuestion:
         still = self._attention.still_seconds(now)
         rests = frame.gone is None and still >= CONFIRM_SECONDS
-        facts = (f"Nothing has moved for {still:.0f} s.",) if rests else ()
+        ago = "yet" if math.isinf(still) else f"for {still:.0f} s"
+        facts = (f"Nothing has moved {ago}.",) if rests else ()
         scene = Scene(
             shots=tuple(shots),
             before=self._attention.shown,

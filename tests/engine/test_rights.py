@@ -437,9 +437,9 @@ def test_who_handed_a_task_on_leaves_notes_until_it_is_claimed(
 @pytest.mark.parametrize(
     ("caller", "role", "who"),
     [
-        (CLAUDE_TOO, None, "another claude-code process"),
-        (CODEX, None, "a claude-code process"),
-        (CODEX, "writer", "writer, a claude-code process"),
+        (CLAUDE_TOO, None, "another process of claude-code"),
+        (CODEX, None, "a process of claude-code"),
+        (CODEX, "writer", "writer, a process of claude-code"),
     ],
 )
 def test_a_refusal_tells_of_which_host_the_holder_is(

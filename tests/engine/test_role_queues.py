@@ -475,7 +475,7 @@ def test_waiting_tasks_are_listed_longest_first_up_to_the_limit(world: World) ->
 
     assert [task["name"] for task in listed["tasks"]] == ["First", "Second"]
     assert listed["message"].startswith(
-        "2 waiting tasks, the longest waiting first; a larger limit may show others."
+        "2 waiting tasks, the longest waiting first; a larger limit shows others."
     )
 
 

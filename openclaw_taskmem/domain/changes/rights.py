@@ -282,9 +282,9 @@ def _describe_owner(caller: Caller, task: Task, run: Run | None) -> str:
         host = (task.host or "").partition(":")[2]
         if where or not host or task.session_key is not None:
             return f"is held by {run.owner.role}{where}"
-        which = "another" if is_same_host(task.host, caller.host) else "a"
+        which = "another process" if is_same_host(task.host, caller.host) else "a process"
         role = "" if run.owner.role == AGENT else f"{run.owner.role}, "
-        return f"is held by {role}{which} {host} process"
+        return f"is held by {role}{which} of {host}"
     if run is not None and run.session_key is None:
         return "is queued" if run.role is None else f"is queued for {run.role}"
     return f"belongs to {_name_agent(task.session_key, task.host)}"
