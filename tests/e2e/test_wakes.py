@@ -5,11 +5,13 @@ Every wake is consumed once, or is still owed and says why.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from taskmem_openclaw.plugin_socket import ask_gateway, find_socket
 from tests.e2e.gateway import MAIN_SESSION
 from tests.e2e.house import House, woken_by
 from tests.e2e.interruptions import around_a_kill
@@ -164,6 +167,56 @@ def test_wakes_wait_for_a_busy_session_and_share_few_turns(house: House):
         assert house.arrivals(wait) == 1
     turns = [each for each in house.model.requests if {*waits} & {*woken_by(each)}]
     assert len(turns) <= 2
+
+
+def hand_over(house: House, session: str, text: str) -> dict[str, Any]:
+    """Hand the plug-in a wake at this very moment, whatever the daemon knows of the session."""
+    wake = {"key": text, "delivery_id": text, "text": text, "message": ""}
+    socket = find_socket(house.taskmem.environment)
+    return asyncio.run(ask_gateway(socket, "wake", 60, session_key=session, **wake))
+
+
+def count_turns(house: House, text: str) -> int:
+    """How many turns began with a text."""
+    return sum(text in each.turn.text and each.opens_turn for each in house.model.requests)
+
+
+def test_wakes_handed_over_in_the_midst_of_turns_are_in_one(house: House):
+    house.gateway.say("hello")
+    reached, go = Event(), Event()
+
+    def work(request: ModelRequest) -> str:
+        if "the first" in request.turn.text:
+            reached.set()
+            assert go.wait(240)
+        return "Heard: " + request.turn.text
+
+    house.model.decide = work
+    assert hand_over(house, MAIN_SESSION, "the first") == {"turn": "ordinary"}
+    assert reached.wait(240)
+    # The daemon hands it over so if it does not know yet that the turn has begun.
+    assert hand_over(house, MAIN_SESSION, "the second") == {"turn": "started before"}
+    assert count_turns(house, "the second") == 0
+    go.set()
+    until(lambda: count_turns(house, "the second"), "a turn has begun for it", 60)
+
+    # Together with a message of the user, a wake makes one turn, and both are answered.
+    house.gateway.wait_until_idle(MAIN_SESSION)
+    with house.gateway.rpc() as rpc, ThreadPoolExecutor() as pool:
+        handed = pool.submit(hand_over, house, MAIN_SESSION, "the third")
+        typed = {"message": "Good morning.", "idempotencyKey": token_hex(8)}
+        rpc.call("chat.send", sessionKey=MAIN_SESSION, **typed)
+        assert "turn" in handed.result()
+
+    def is_heard(words: str) -> bool:
+        told = [text_of(each) for each in history(house) if each["role"] == "assistant"]
+        return any("Heard:" in each and words in each for each in told)
+
+    until(lambda: is_heard("Good morning.") and is_heard("the third"), "both are answered", 60)
+    shown = [text_of(row) for row in history(house) if row["role"] == "user"]
+    assert sum("Good morning." in each for each in shown) == 1
+    house.gateway.wait_until_idle(MAIN_SESSION)
+    assert [count_turns(house, f"the {each}") for each in ("first", "second", "third")] == [1] * 3
 
 
 @pytest.mark.long

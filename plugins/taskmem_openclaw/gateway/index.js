@@ -279,7 +279,8 @@ class GatewayPlugin {
   }
 
   /** Return what goes before a prompt; a packet that is late goes before the next prompt. */
-  async buildContext(_, { sessionKey }) {
+  async buildContext(_, { sessionKey, runId }) {
+    this.sessions.handlePrompt(sessionKey, runId);
     const { found, since } = this.fetchedContexts.get(sessionKey) ?? {};
     for (const each of [this.fetchedContexts, this.contextLostAt]) each.delete(sessionKey);
     this.greetedSessions.set(sessionKey, true);
@@ -371,8 +372,15 @@ function handleHook(hook, handler, event, ctx) {
 }
 
 const hooks = {
-  message_received: ({ reports }, _, ctx) => reports.recordMessage(ctx),
+  message_received: ({ reports, sessions }, event, ctx) => {
+    const { sessionKey, channelId } = ctx;
+    if (sessionKey) sessions.handleArrival(sessionKey, extractText(event.content), channelId);
+    reports.recordMessage(ctx);
+  },
   before_message_write: (here, event, ctx) => {
+    const { message } = event;
+    if (message?.role === "user" && findOrigin(message) !== "taskmem")
+      here.sessions.handleArrival(ctx.sessionKey, extractText(message.content));
     here.reports.recordRow(event, ctx);
     here.fetchContext(event, ctx);
     return here.sessions.hideRow(event.message);

@@ -2,18 +2,20 @@
 import { randomUUID } from "node:crypto";
 import { BoundedMap } from "./bounded_map.js";
 import { readSession, request, showLine } from "./gateway_requests.js";
+import { decideStart, findArrivalEnd, QUEUED_MS, START_MS } from "./turn_starts.js";
 
 const KEPT_MS = 24 * 3_600_000; // how long a wake waits for a turn
 const HEARTBEAT_MS = 3_000; // time limit for the result of a heartbeat; one without is taken to run
 const RECOVERY_MS = 30_000; // how long after its start the gateway may begin to recover a session
 const TELL_MS = 1_000; // delay of reporting a failed start: the answer to its wake goes first
-const START_MS = 60_000; // after which another turn is started if one did not begin
 const MOST_DONE = 500;
 const MOST_SESSIONS = 100;
 const OURS = ":taskmem:"; // in the session keys of background runs
 const PACKET = /^\[task_(stuck_)?resume\] /m;
 const DEFAULT_LINE = "The agent goes on.";
 const MARK = "[taskmem] "; // begins the message of a turn that we start
+const RUN = "taskmem:"; // begins its run id
+const WEB_CHAT = "webchat"; // OpenClaw's name for it, among those of channels
 const FAILURES = new Map([
   // OpenClaw's name for a failure → its kind (measured with 2026.9.6)
   ...["auth", "auth_permanent", "billing"].map((name) => [name, "credentials"]),
@@ -24,6 +26,9 @@ const FAILURES = new Map([
   ]),
 ]);
 export const STOPPING = "the gateway is stopping";
+
+/** Another turn goes first: that of a message of the user, or of the gateway itself. */
+class TurnYielded extends Error {}
 
 // Not the wall clock, which may be set while a turn runs.
 const readClock = () => performance.now();
@@ -57,6 +62,9 @@ function removeLines(text, others) {
     .filter((line) => !there.has(line))
     .join("\n");
 }
+/** Return whether a turn has taken a wake: it waits no more, or its message brought it. */
+const isTaken = ({ since, waits, injections }, began) =>
+  injections.length > 0 ? !waits : since <= began;
 /** Return whether one text contains all lines of another. */
 const containsLines = (one, other) => one !== undefined && !removeLines(other, [one]);
 // one of an earlier start has none
@@ -72,8 +80,13 @@ export class Sessions {
   #begunRuns = new BoundedMap(MOST_DONE); // run ids of turns that have begun
   #startedAt = readClock(); // start of this instance
   #wakesInProgress = new Map(); // session → promise of its last wake
-  // session → when we started a turn that has not ended
-  #startingSince = new BoundedMap(MOST_SESSIONS);
+  // session → { run, at, begun } of a turn that we asked for and that has not ended
+  #askedTurns = new BoundedMap(MOST_SESSIONS);
+  #withdrawnRuns = new BoundedMap(MOST_SESSIONS); // run ids of turns that we asked for and withdrew
+  // session → { text, end } of its last message; `end`: until when its turn may begin
+  #arrivals = new BoundedMap(MOST_SESSIONS);
+  #nextLooks = new Map(); // session → timer that decides about a turn for what waits
+  #findActive; // the gateway's function that finds the active run of a session
   #shownLines = new BoundedMap(MOST_DONE); // keys of wakes whose line the chat shows
   // keys of our turns' first rows, for which the chat shows the line
   #hiddenRows = new BoundedMap(MOST_DONE);
@@ -86,6 +99,109 @@ export class Sessions {
   /** Begin no turn any more, because the gateway is stopping and waits for whatever runs. */
   beginStop() {
     this.stopping = true;
+    for (const timer of this.#nextLooks.values()) clearTimeout(timer);
+    this.#nextLooks.clear();
+  }
+
+  /** Handle that a message has come which may begin a turn: of the user, or of the gateway. A turn
+   * of ours that does not run yet is withdrawn, since the gateway lets the message fail if ours
+   * begins between its row and its turn (measured with 2026.9.6). The turn of a busy session may be
+   * ours, which a message of the web chat may already be part of, but none of a channel. */
+  handleArrival(session, text, channel = WEB_CHAT) {
+    // The gateway tells of a message several times, also during its own turn.
+    const isRepeated = this.#arrivals.get(session)?.text === text;
+    if (isRepeated && this.running.includes(session)) return;
+    this.#arrivals.set(session, { text, end: findArrivalEnd(readClock(), text) });
+    const asked = this.#askedTurns.get(session);
+    const isInTurn = channel === WEB_CHAT && this.#isBusy(session);
+    if (asked && !asked.begun && !isInTurn) this.#withdrawTurn(session);
+  }
+
+  /** Wait no longer than until `latest` for the turn of a session's last message. */
+  #endArrival(session, latest) {
+    const arrival = this.#arrivals.get(session);
+    if (arrival) arrival.end = Math.min(arrival.end, latest);
+  }
+
+  /** Return whether the gateway runs a turn in a session, or prepares one for a message. */
+  #isBusy(session) {
+    return this.#findActive?.(session) !== undefined;
+  }
+
+  /** Return what `decideStart` decides by. */
+  #readFacts(session) {
+    const asked = this.#askedTurns.get(session);
+    return {
+      now: readClock(),
+      runs: this.running.includes(session),
+      busy: this.#isBusy(session),
+      askedAt: asked?.at,
+      arrivalEnd: this.#arrivals.get(session)?.end,
+    };
+  }
+
+  /** Call off the turn that we asked for in a session and that has not begun. */
+  #withdrawTurn(session) {
+    const { run } = this.#askedTurns.get(session);
+    this.#askedTurns.delete(session);
+    this.#withdrawnRuns.set(run, true);
+    const lost = this.#listPending(session).filter(({ injections }) => injections.length === 0);
+    if (lost.length > 0) this.#reportUntaken(session, lost, "another message came first");
+    const aborted = request("chat.abort", { sessionKey: session, runId: run }).catch(
+      () => undefined,
+    );
+    this.#returnTaken(session, aborted);
+  }
+
+  /** Handle that a run's prompt was built, which takes what waits. One that was withdrawn may get
+   * that far before it ends. */
+  handlePrompt(session, run) {
+    if (this.#withdrawnRuns.has(run)) this.#returnTaken(session);
+  }
+
+  /** Put what a withdrawn turn has taken, until it was `aborted`, before the next one again. */
+  #returnTaken(session, aborted) {
+    const settle = async () => {
+      await aborted;
+      // A turn that has begun has taken it itself.
+      if (!this.running.includes(session))
+        for (const { key, waits } of this.#listPending(session))
+          if (!waits) await this.#putAgain(session, key);
+      this.#lookLater(session, 0);
+    };
+    void this.#queueWake(session, settle).catch(() => undefined);
+  }
+
+  /** Put a wake once more before a session's next turn, as the one that took it was ended. */
+  async #putAgain(session, key) {
+    const wake = this.#pendingWakes.get(session)?.get(key);
+    if (!wake) return; // it was settled meanwhile
+    const name = `${key}:${randomUUID()}`;
+    if (await this.#injectText(session, name, wake.text)) wake.injections = [name];
+    else this.#reportUntaken(session, [{ key, ...wake }], "another message came first");
+  }
+
+  /** Decide after a time whether a turn must begin for what waits in a session. */
+  #lookLater(session, rest) {
+    if (this.stopping || !this.#pendingWakes.has(session)) return;
+    clearTimeout(this.#nextLooks.get(session));
+    const look = () => {
+      this.#nextLooks.delete(session);
+      void this.#queueWake(session, () => this.#startForWaiting(session)).catch(() => undefined);
+    };
+    this.#nextLooks.set(session, setTimeout(look, rest).unref());
+  }
+
+  /** Start a turn for wakes that were accepted and that no turn has taken, once one may begin. */
+  async #startForWaiting(session) {
+    const waiting = this.#listPending(session).filter(({ waits }) => waits);
+    if (waiting.length === 0) return;
+    const [{ key, line = DEFAULT_LINE }] = waiting;
+    try {
+      await this.#startAnyTurn(session, key, line);
+    } catch (error) {
+      if (!this.stopping) this.#reportUntaken(session, waiting, error.message);
+    }
   }
 
   get running() {
@@ -147,6 +263,13 @@ export class Sessions {
     if (data.phase === "start" && sessionKey) {
       this.countHook("agent_event", sessionKey);
       if (this.#runs.has(runId)) return;
+      const asked = this.#askedTurns.get(sessionKey);
+      if (asked?.run === runId) asked.begun = true;
+      else {
+        this.#endArrival(sessionKey, -Infinity);
+        // This turn has taken what waited, so ours would begin with nothing to do.
+        if (asked && !asked.begun) this.#withdrawTurn(sessionKey);
+      }
       this.#runs.set(runId, { session: sessionKey, began: readClock() });
       this.#begunRuns.set(runId, true);
       this.tell({
@@ -179,10 +302,14 @@ export class Sessions {
     const run = this.#runs.get(runId);
     if (!run) return;
     this.#runs.delete(runId);
-    this.#startingSince.delete(run.session);
+    if (this.#askedTurns.get(run.session)?.run === runId) this.#askedTurns.delete(run.session);
+    // A message that came during the turn was part of it, or its own turn begins now.
+    this.#endArrival(run.session, readClock() + QUEUED_MS);
+    this.#lookLater(run.session, 0);
     this.countHook("turn_ended", run.session);
     const fault = phase === "error" || error ? String(error ?? "the gateway gave no reason") : null;
-    const cut = this.stopping && (aborted || fault) && !run.acted;
+    const withdrawn = this.#withdrawnRuns.has(runId) && Boolean(aborted || fault);
+    const cut = (withdrawn || (this.stopping && (aborted || fault))) && !run.acted;
     const failed = run.answered && !cut ? null : (fault ?? (aborted ? "it was aborted" : null));
     let deliveries = [];
     try {
@@ -196,6 +323,7 @@ export class Sessions {
       this.tell({
         kind: "turn_ended",
         ...this.reports.endTurn(run.session),
+        ...(withdrawn && { cut: true }), // nobody stopped it: its task goes on
         ...verdict,
         running: this.running,
         error: failed,
@@ -218,10 +346,10 @@ export class Sessions {
     this.#pendingWakes.get(session).set(key, { ...wake, expires: Date.now() + KEPT_MS });
   }
 
-  /** Return and forget the delivery ids of the wakes that a turn took: those put before it began
-   * that wait no more. Expired ones are only forgotten. */
+  /** Return and forget the delivery ids of the wakes that a turn took: those that wait no more, and
+   * those that its own message brought. Expired ones are only forgotten. */
   #takeDeliveries({ session, began }, arrived) {
-    const gone = this.#listPending(session).filter(({ since, waits }) => since <= began && !waits);
+    const gone = this.#listPending(session).filter((wake) => isTaken(wake, began));
     this.#forgetWakes(session, gone);
     const taken = gone.filter(({ expires }) => Date.now() < expires);
     if (arrived) for (const { key, text } of taken) this.#takenWakes.set(key, text);
@@ -250,9 +378,9 @@ export class Sessions {
 
   /** Return the pending wakes of a session but those that its running turn takes. */
   #listUntaken(session) {
-    const began = this.findRunStart(session);
+    const runs = this.running.includes(session);
     return this.#listPending(session).filter(
-      ({ since, injections }) => !(since <= began && injections.length > 0),
+      ({ waits, injections }) => waits || injections.length === 0 || !runs,
     );
   }
 
@@ -288,10 +416,14 @@ export class Sessions {
     )
       throw new Error("this is no wake");
     const session = this.#resolveKey(asked.session_key ?? "main");
+    return this.#queueWake(session, () => this.#deliverOne(session, asked));
+  }
+
+  async #queueWake(session, handle) {
     const before = this.#wakesInProgress.get(session);
     const done = (async () => {
       await before?.catch(() => undefined);
-      return this.#deliverOne(session, asked);
+      return handle();
     })();
     this.#wakesInProgress.set(session, done);
     return done.finally(
@@ -300,6 +432,9 @@ export class Sessions {
   }
 
   async #deliverOne(session, { key, delivery_id: delivery, text, message: line }) {
+    this.#findActive ??= (
+      await import("openclaw/plugin-sdk/agent-harness")
+    ).resolveActiveEmbeddedRunSessionId;
     const entry = readSession(this.api, session);
     const known = entry !== undefined;
     // A turn that we start before the gateway resumes its own would fail, and spoil that one.
@@ -381,6 +516,8 @@ export class Sessions {
     try {
       if (this.#isTurnAwaited(session))
         throw new Error("a turn that was asked for earlier has not begun");
+      if (decideStart(this.#readFacts(session)) !== 0)
+        throw new Error("another message comes first");
       return await this.#startOrdinaryTurn(session, key, line, text);
     } catch (error) {
       this.#pendingWakes.get(session)?.delete(key);
@@ -388,12 +525,21 @@ export class Sessions {
     }
   }
 
-  /** Start an ordinary turn, or if that fails, one by a heartbeat; returns which. */
+  /** Start an ordinary turn, or if that fails, one by a heartbeat; returns which. If none may begin
+   * now, another turn takes what waits, or one begins for it later. */
   async #startAnyTurn(session, key, line) {
-    if (this.#isTurnAwaited(session)) return "started before";
+    const rest = decideStart(this.#readFacts(session));
+    if (rest !== 0) {
+      if (rest !== undefined) this.#lookLater(session, rest);
+      return this.#isTurnAwaited(session) ? "started before" : "the next one";
+    }
     try {
       return await this.#startOrdinaryTurn(session, key, line);
     } catch (error) {
+      if (error instanceof TurnYielded) {
+        this.#lookLater(session, 0);
+        return "the next one";
+      }
       if (this.stopping) throw error;
       const heart = this.api.runtime.system.runHeartbeatOnce({
         reason: "taskmem",
@@ -415,28 +561,38 @@ export class Sessions {
 
   /** Return whether a turn that we started has yet to begin, in at most START_MS, or runs. */
   #isTurnAwaited(session) {
-    const asked = this.#startingSince.get(session);
+    const asked = this.#askedTurns.get(session);
     return (
-      asked !== undefined && (readClock() - asked < START_MS || this.running.includes(session))
+      asked !== undefined && (readClock() - asked.at < START_MS || this.running.includes(session))
     );
   }
 
   /** Start a turn of which the chat shows one line, in our name if possible. */
   async #startOrdinaryTurn(session, key, line, text) {
-    this.#startingSince.set(session, readClock());
+    const run = `${RUN}${randomUUID()}`;
+    this.#askedTurns.set(session, { run, at: readClock(), begun: false });
     const shown = await this.#showLineOnce(session, key, line);
+    // The gateway calls it until it has accepted the turn, and may reword what it throws.
+    const isYielding = () =>
+      this.#withdrawnRuns.has(run) ||
+      decideStart({ ...this.#readFacts(session), askedAt: undefined }) !== 0;
+    let yielded;
+    const assertCurrent = () => {
+      yielded ||= isYielding();
+      if (yielded) throw new TurnYielded("another message comes first");
+    };
     try {
       const asked = await this.startTurn(
         session,
         [text, `${MARK}${line || DEFAULT_LINE}`].filter(Boolean).join("\n\n"),
-        shown || Boolean(text),
+        { run, assertCurrent, hidden: shown || Boolean(text) },
       );
       void this.#watchStart(session, asked?.runId);
       if (text) await this.#showLineOnce(session, key, line); // now the session may exist
       return "ordinary";
     } catch (error) {
-      this.#startingSince.delete(session);
-      throw error;
+      if (this.#askedTurns.get(session)?.run === run) this.#askedTurns.delete(session);
+      throw yielded || this.#withdrawnRuns.has(run) ? new TurnYielded(error.message) : error;
     }
   }
 
@@ -450,7 +606,8 @@ export class Sessions {
       : given;
     if (status !== "error" || this.stopping || this.#begunRuns.has(runId)) return;
     await new Promise((done) => setTimeout(done, TELL_MS).unref());
-    this.#startingSince.delete(session);
+    if (this.#withdrawnRuns.has(runId)) return;
+    if (this.#askedTurns.get(session)?.run === runId) this.#askedTurns.delete(session);
     this.#reportUntaken(
       session,
       this.#listUntaken(session),
@@ -471,17 +628,18 @@ export class Sessions {
   }
 
   /** Start an ordinary turn. The gateway delivers nothing of it; the daemon sends its last reply to
-   * the user. `hidden`: do not show its first row, which has the role `user`. */
-  async startTurn(session, message, hidden = false) {
+   * the user. `hidden`: do not show its first row, which has the role `user`. `assertCurrent`
+   * throws if it may not begin any more. */
+  async startTurn(session, message, { run = `${RUN}${randomUUID()}`, hidden, assertCurrent } = {}) {
     if (this.stopping) throw new Error(STOPPING);
-    const idempotencyKey = `taskmem:${randomUUID()}`;
-    if (hidden) this.#hiddenRows.set(`${idempotencyKey}:user`, true);
-    this.#startedRuns.set(idempotencyKey, session);
+    if (hidden) this.#hiddenRows.set(`${run}:user`, true);
+    this.#startedRuns.set(run, session);
     return this.api.runtime.subagent.run({
       sessionKey: session,
       message,
       deliver: false,
-      idempotencyKey,
+      idempotencyKey: run,
+      ...(assertCurrent && { assertCurrent }),
     });
   }
 

@@ -343,6 +343,34 @@ test("a row that is for the model alone is written so", async (t) => {
   });
 });
 
+for (const [what, come, expected] of [
+  [
+    "that is received",
+    ({ message_received: hook }) =>
+      hook({ content: "Hi." }, { sessionKey: MAIN, channelId: "phone" }),
+    "the next one",
+  ],
+  [
+    "whose row is written",
+    ({ before_message_write: hook }) =>
+      hook({ message: { role: "user", content: "Hi." } }, { sessionKey: MAIN }),
+    "the next one",
+  ],
+  [
+    "of the agent",
+    ({ before_message_write: hook }) =>
+      hook({ message: { role: "assistant", content: "Hi." } }, { sessionKey: MAIN }),
+    "ordinary",
+  ],
+])
+  test(`after a message ${what} a wake begins a turn: ${expected}`, async (t) => {
+    const house = await at_home(t);
+    sdk.callGatewayTool = async () => {};
+    come(house.hooks);
+    const wake = { session_key: MAIN, key: "k", delivery_id: "d", text: "the packet", message: "" };
+    assert.deepEqual(await globalThis[INSTANCE].sessions.deliverWake(wake), { turn: expected });
+  });
+
 test("the first call after a model's answer tells that the turn's wake has arrived", async (t) => {
   const house = await at_home(t);
   sdk.callGatewayTool = async () => {};

@@ -4,14 +4,18 @@ import { gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
 const { Sessions } = await load("sessions.js");
 const PACKET = '[task_resume] {"v":1}';
-let house, told, sessions, shown, resumed;
+let house, told, sessions, shown, resumed, busy, withdrawn;
 
 function move_in(options) {
   house = gateway(options);
   told = [];
   shown = [];
   resumed = false;
-  sdk.callGatewayTool = async (_, __, { sessionKey, message }) => {
+  busy = new Set();
+  withdrawn = [];
+  sdk.resolveActiveEmbeddedRunSessionId = (session) => (busy.has(session) ? "id" : undefined);
+  sdk.callGatewayTool = async (method, __, { sessionKey, message, runId }) => {
+    if (method === "chat.abort") return withdrawn.push(runId);
     if (!house.sessions.has(sessionKey)) throw new Error("session not found");
     shown.push(message);
   };
@@ -42,6 +46,8 @@ const wake = (more = {}) =>
     message: "Carry on.",
     ...more,
   });
+/** The run of the turn that was asked for last. */
+const asked_run = () => house.turns.at(-1).idempotencyKey;
 /** Let a model answer in a run, and the agent begin a tool call. */
 function act(run) {
   sessions.handleAnswered(run);
@@ -364,7 +370,7 @@ for (const left of [
     assert.deepEqual(await wake(), { recovers: MAIN });
     assert.deepEqual([house.turns, house.waiting(MAIN)], [[], []]);
     house.begin("recovery");
-    assert.deepEqual(await wake(), { turn: "ordinary" });
+    assert.deepEqual(await wake(), { turn: "the next one" });
   });
 
 for (const [what, text, isResumed, answer] of [
@@ -385,7 +391,7 @@ test("a turn that was resumed long ago holds no packet up", async () => {
   house.begin("r1");
   resumed = true;
   now = 30_000;
-  assert.deepEqual(await wake({ text: PACKET }), { turn: "ordinary" });
+  assert.deepEqual(await wake({ text: PACKET }), { turn: "the next one" });
   mock.restoreAll();
 });
 
@@ -519,10 +525,7 @@ test("a wake that a user's turn took meanwhile is not told when the turn for it 
   await wake();
   await second();
   mock.timers.reset();
-  assert.deepEqual(
-    told_of("turn_not_started").map(({ deliveries }) => deliveries),
-    [[]],
-  );
+  assert.deepEqual(told_of("turn_not_started"), []);
   act("of the user");
   assert.deepEqual(
     told_of("answered").map(({ deliveries }) => deliveries),
@@ -553,7 +556,7 @@ test("what a session's reset dropped is told, and put there again", async () => 
 
 for (const [what, allowed, goes_on] of [
   ["still waits", true, () => {}],
-  ["a running turn took", true, () => house.begin("r1")],
+  ["a running turn took", true, () => house.begin(asked_run())],
   ["a turn's message brings", false, () => {}],
 ])
   test(`a session's end loses no wake that ${what}`, async () => {
@@ -562,8 +565,8 @@ for (const [what, allowed, goes_on] of [
     goes_on();
     sessions.handleSessionEnd(MAIN);
     assert.deepEqual(told_of("turn_not_started"), []);
-    house.begin("r1");
-    act("r1");
+    house.begin(asked_run());
+    act(asked_run());
     assert.deepEqual(
       told_of("answered").map(({ deliveries }) => deliveries),
       [["delivery-1"]],
@@ -619,13 +622,243 @@ test("while a turn of ours runs, however long, no other is asked for", async () 
   let now = 0;
   mock.method(performance, "now", () => now);
   await wake();
-  house.begin("r1");
+  house.begin(asked_run());
   now += 60_000;
   assert.deepEqual(await wake({ key: "wake-2", delivery_id: "delivery-2", text: "another" }), {
     turn: "started before",
   });
   assert.equal(house.turns.length, 1);
   mock.restoreAll();
+});
+
+/** Let the plug-in decide again about what waits. */
+async function look(rest = 100) {
+  mock.timers.tick(rest);
+  await new Promise(setImmediate);
+}
+
+test("a wake handed over as a turn of ours ends gets a turn of its own, once", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  await wake();
+  const run = asked_run();
+  house.begin(run);
+  assert.deepEqual(await wake({ key: "wake-2", delivery_id: "delivery-2", text: "another" }), {
+    turn: "started before",
+  });
+  house.end(run);
+  for (let looks = 0; looks < 3; looks++) await look();
+  assert.equal(house.turns.length, 2);
+  assert.deepEqual(house.begin(asked_run()), ["another"]);
+  house.end(asked_run());
+  await look();
+  mock.timers.reset();
+  assert.equal(house.turns.length, 2);
+  assert.deepEqual(
+    told_of("turn_ended").map(({ deliveries }) => deliveries),
+    [["delivery-1"], ["delivery-2"]],
+  );
+});
+
+test("a wake handed over as a turn begins is told by the end of that turn", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  house.lifecycle({ runId: "r1", sessionKey: MAIN, data: { phase: "start" } });
+  await wake();
+  house.waiting(MAIN).splice(0); // its prompt is built only now
+  house.end("r1");
+  await look();
+  mock.timers.reset();
+  assert.deepEqual(house.turns, []);
+  assert.deepEqual(told_of("turn_ended")[0].deliveries, ["delivery-1"]);
+});
+
+test("no turn is asked for while a message is on its way, whose turn takes the wake", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  await wake({ key: "wake-0", text: "earlier" });
+  house.begin(asked_run());
+  house.end(asked_run());
+  sessions.handleArrival(MAIN, "Hello.");
+  assert.deepEqual(await wake(), { turn: "the next one" });
+  await look(1_000);
+  assert.deepEqual(house.begin("of the user"), ["the packet"]);
+  house.end("of the user");
+  await look();
+  mock.timers.reset();
+  assert.equal(house.turns.length, 1);
+  assert.deepEqual(shown, ["Carry on."]);
+});
+
+test("no turn is asked for while the gateway prepares one, and one is when it has not come", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  busy.add(MAIN);
+  assert.deepEqual(await wake(), { turn: "the next one" });
+  await look(60_000);
+  assert.deepEqual(house.turns, []);
+  busy.clear();
+  await look();
+  mock.timers.reset();
+  assert.equal(house.turns.length, 1);
+});
+
+test("a turn that was asked for and has not begun is withdrawn for a message, and begins later", async () => {
+  let now = 0;
+  mock.method(performance, "now", () => now);
+  mock.timers.enable({ apis: ["setTimeout"] });
+  house.wait = async () => ({ status: "error", error: "aborted" });
+  await wake();
+  const run = asked_run();
+  sessions.handleArrival(MAIN, "/status");
+  await look(1_000);
+  assert.deepEqual([withdrawn, house.turns.length], [[run], 1]);
+  now = 2_000;
+  await look(1_000);
+  mock.timers.reset();
+  mock.restoreAll();
+  assert.equal(house.turns.length, 2);
+  assert.deepEqual(told_of("turn_not_started"), []);
+});
+
+for (const [channel, expected] of [
+  ["webchat", 0],
+  ["phone", 1],
+])
+  test(`a turn that runs and has not begun is withdrawn for a message of ${channel}: ${expected}`, async () => {
+    await wake();
+    busy.add(MAIN);
+    sessions.handleArrival(MAIN, "Hello.", channel);
+    await new Promise(setImmediate);
+    assert.equal(withdrawn.length, expected);
+  });
+
+for (const [what, repeated, rest] of [
+  ["at once if the user wrote no more", "Hello.", 0],
+  ["three seconds later if the user wrote during it", "And you?", 3_000],
+])
+  test(`after the turn of a message one of ours begins ${what}`, async () => {
+    let now = 0;
+    mock.method(performance, "now", () => now);
+    mock.timers.enable({ apis: ["setTimeout"] });
+    sessions.handleArrival(MAIN, "Hello.");
+    house.begin("of the user");
+    sessions.handleArrival(MAIN, repeated);
+    await wake();
+    house.end("of the user");
+    if (rest > 0) {
+      now = rest - 1;
+      await look();
+      assert.deepEqual(house.turns, []);
+      now = rest;
+    }
+    await look();
+    await look();
+    mock.timers.reset();
+    mock.restoreAll();
+    assert.equal(house.turns.length, 1);
+  });
+
+test("what a turn had taken that is withdrawn is put before the next one again, once", async () => {
+  await wake();
+  house.waiting(MAIN).splice(0); // its prompt is built, and its start not told yet
+  sessions.handleArrival(MAIN, "Hello.");
+  await new Promise(setImmediate);
+  assert.deepEqual(house.begin("of the user"), ["the packet"]);
+  sessions.handleAnswered("of the user");
+  sessions.handleActed(MAIN);
+  assert.deepEqual(
+    told_of("answered").map(({ deliveries }) => deliveries),
+    [["delivery-1"]],
+  );
+});
+
+test("a turn that begins although it was withdrawn, and is aborted, was stopped by nobody", async () => {
+  await wake();
+  const run = asked_run();
+  sessions.handleArrival(MAIN, "Hello.");
+  house.begin(run);
+  sessions.handleAnswered(run);
+  house.end(run, { aborted: true });
+  assert.deepEqual(
+    told_of("turn_ended").map(({ cut, error, deliveries }) => [cut, error, deliveries]),
+    [[true, "it was aborted", ["delivery-1"]]],
+  );
+});
+
+test("a turn that ends although it was withdrawn has ended", async () => {
+  await wake();
+  const run = asked_run();
+  sessions.handleArrival(MAIN, "Hello.");
+  house.begin(run);
+  sessions.handleAnswered(run);
+  house.end(run);
+  assert.deepEqual(
+    told_of("turn_ended").map(({ cut, error, deliveries }) => [cut, error, deliveries]),
+    [[undefined, null, ["delivery-1"]]],
+  );
+});
+
+test("what a withdrawn turn takes as late as that is put before the next one again", async () => {
+  await wake();
+  sessions.handleArrival(MAIN, "Hello.");
+  await new Promise(setImmediate);
+  house.waiting(MAIN).splice(0);
+  sessions.handlePrompt(MAIN, "of the user");
+  await new Promise(setImmediate);
+  assert.deepEqual(house.waiting(MAIN), []);
+  sessions.handlePrompt(MAIN, asked_run());
+  await new Promise(setImmediate);
+  assert.deepEqual(house.begin("of the user"), ["the packet"]);
+});
+
+test("what a withdrawn turn had taken and cannot be put there again is sent again", async () => {
+  await wake();
+  house.waiting(MAIN).splice(0);
+  house.put = async () => ({ enqueued: false });
+  sessions.handleArrival(MAIN, "Hello.");
+  await new Promise(setImmediate);
+  assert.deepEqual(told_of("turn_not_started")[0].deliveries, ["delivery-1"]);
+});
+
+test("the gateway accepts no turn of ours once a message has come", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  house.run = async (run) => {
+    house.turns.push(run);
+    run.assertCurrent();
+    sessions.handleArrival(MAIN, "Hello.");
+    run.assertCurrent();
+    assert.fail("it was accepted");
+  };
+  assert.deepEqual(await wake(), { turn: "the next one" });
+  mock.timers.reset();
+  assert.deepEqual([house.turns.length, house.beats], [1, []]);
+  assert.deepEqual(house.begin("of the user"), ["the packet"]);
+});
+
+test("the gateway accepts no withdrawn turn, however late", async () => {
+  let now = 0;
+  let accepted = false;
+  mock.method(performance, "now", () => now);
+  mock.timers.enable({ apis: ["setTimeout"] });
+  house.run = async (run) => {
+    house.turns.push(run);
+    sessions.handleArrival(MAIN, "/status");
+    now = 10_000;
+    run.assertCurrent();
+    accepted = true;
+  };
+  assert.deepEqual(await wake(), { turn: "the next one" });
+  assert.equal(accepted, false);
+  mock.timers.reset();
+  mock.restoreAll();
+  assert.deepEqual(house.beats, []);
+});
+
+test("a wake that only a withdrawn turn would have brought is sent again", async () => {
+  move_in({ allowed: false });
+  await wake();
+  sessions.handleArrival(MAIN, "Hello.");
+  assert.deepEqual(
+    told_of("turn_not_started").map(({ deliveries, error }) => [deliveries, error]),
+    [[["delivery-1"], "another message came first"]],
+  );
 });
 
 test("the main session takes one wake at a time, by either of its names", async () => {
@@ -780,15 +1013,16 @@ test("where nothing may be put before prompts, the turn's message brings the tex
     house.turns.map(({ message }) => message),
     ["the packet\n\n[taskmem] Carry on."],
   );
-  house.begin("r1");
-  act("r1");
+  house.begin(asked_run());
+  act(asked_run());
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-1"]);
 });
 
-test("a turn that ran already when the message was sent has not taken it", async () => {
+test("where nothing may be put before prompts, a wake is refused while a turn runs", async () => {
   move_in({ allowed: false });
   house.begin("earlier");
-  await wake();
+  await assert.rejects(wake(), /another message comes first/);
+  assert.deepEqual(house.turns, []);
   act("earlier");
   house.end("earlier");
   assert.deepEqual(told_of("answered"), []);
@@ -824,8 +1058,8 @@ test("what a turn's message brings is not put before the same turn as well", asy
   await wake();
   house.sessions.set(MAIN, before);
   assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "started before" });
-  assert.deepEqual(house.begin("r1"), []);
-  act("r1");
+  assert.deepEqual(house.begin(asked_run()), []);
+  act(asked_run());
   assert.deepEqual(
     told_of("answered").map(({ deliveries }) => deliveries),
     [["delivery-2"]],
@@ -839,8 +1073,8 @@ test("where nothing may be put before prompts, a wake waits until a turn of its 
     wake({ key: "wake-2", delivery_id: "delivery-2" }),
     /asked for earlier has not begun/,
   );
-  house.begin("r1");
-  house.end("r1");
+  house.begin(asked_run());
+  house.end(asked_run());
   house.run = async () => Promise.reject(new Error("not allowed"));
   await assert.rejects(wake({ key: "wake-2", delivery_id: "delivery-2" }), /not allowed/);
   assert.deepEqual(house.beats, []);

@@ -11,7 +11,7 @@ export const SOURCE = new URL("../../../../plugins/taskmem_openclaw/gateway/", i
 export const load = (name) => import(new URL(name, SOURCE));
 
 /** What the gateway itself gives to import, for a test to say what it does. */
-export const sdk = {};
+export const sdk = { resolveActiveEmbeddedRunSessionId: () => undefined };
 export const imported = []; // of it, so far
 const GIVEN = {
   "openclaw/plugin-sdk/agent-harness": [
