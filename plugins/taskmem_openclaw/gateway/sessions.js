@@ -643,18 +643,21 @@ export class Sessions {
     });
   }
 
-  /** Cancel the turns that we started, also those that have not begun. To the gateway each is a
-   * sub-agent's run, which is not settled if it merely ends while the gateway waits to stop. */
+  /** Cancel the turns that we started, also those that have not begun, were withdrawn, or were cut
+   * with an earlier start. To the gateway each is a sub-agent's run, which is not settled if it
+   * merely ends, or has ended, while the gateway waits to stop. Cancelling ends whatever runs in
+   * the session, so a turn of an earlier start is left alone while another one runs there. */
   async cancelTurns() {
     const { tasks, config } = this.api.runtime;
     const runs = tasks?.runs.bindSession({ sessionKey: this.main });
-    const cancel = async (run) => {
-      const task = runs.resolve(run);
-      if (["queued", "running"].includes(task?.status))
-        await runs.cancel({ taskId: task.id, cfg: config.current() });
-      else this.#startedRuns.delete(run);
-    };
-    if (runs) await Promise.allSettled([...this.#startedRuns.keys()].map(cancel));
+    const ours = (runs?.list() ?? []).filter(
+      ({ runId, status, childSessionKey }) =>
+        runId?.startsWith(RUN) &&
+        ["queued", "running"].includes(status) &&
+        (this.#startedRuns.has(runId) || !this.running.includes(childSessionKey)),
+    );
+    const cancel = ({ id }) => runs.cancel({ taskId: id, cfg: config.current() });
+    await Promise.allSettled(ours.map(cancel));
   }
 
   /** Return a row of the conversation as it must be written: a hidden one is for the model alone;

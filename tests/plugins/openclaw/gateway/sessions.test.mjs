@@ -954,35 +954,46 @@ test("a turn that cannot be started because the gateway stops is started by no h
   assert.deepEqual(house.beats, []);
 });
 
-test("turns that we asked for are called off at the gateway, and those that are over are left alone", async () => {
+/** Give the gateway rows of turns, of which one cannot be called off; those that are. */
+function list_rows(rows, stubborn) {
   const called_off = [];
-  const status = (run) => (run === house.turns[0].idempotencyKey ? "running" : "succeeded");
-  const resolve = (run) => ({ id: `row of ${run}`, status: status(run) });
   house.api.runtime.tasks = {
     runs: {
       bindSession: ({ sessionKey }) => ({
-        resolve,
-        cancel: async ({ taskId }) => called_off.push([sessionKey, taskId]),
+        list: () => rows.map((row) => ({ id: `row of ${row.runId}`, status: "running", ...row })),
+        cancel: async ({ taskId }) =>
+          taskId === `row of ${stubborn}`
+            ? assert.fail("no such run")
+            : called_off.push([sessionKey, taskId]),
       }),
     },
   };
+  return called_off;
+}
+
+test("turns that we asked for are called off at the gateway, and those that are over are left alone", async () => {
   await sessions.startTurn(OTHER, "Go on.");
   await sessions.startTurn(MAIN, "Go on.");
+  const [one, two] = house.turns.map(({ idempotencyKey: runId }) => ({ runId }));
+  const called_off = list_rows([one, { ...two, status: "succeeded" }, { runId: "of the user" }]);
   await sessions.cancelTurns();
-  assert.deepEqual(called_off, [[MAIN, `row of ${house.turns[0].idempotencyKey}`]]);
+  assert.deepEqual(called_off, [[MAIN, `row of ${one.runId}`]]);
+});
+
+test("a turn of an earlier start is called off once no other runs in its session", async () => {
+  const called_off = list_rows([{ runId: "taskmem:earlier", childSessionKey: OTHER }]);
+  house.begin("of the user", OTHER);
+  await sessions.cancelTurns();
+  assert.deepEqual(called_off, []);
+  house.end("of the user");
+  await sessions.cancelTurns();
+  assert.deepEqual(called_off, [[MAIN, "row of taskmem:earlier"]]);
 });
 
 test("a turn that cannot be called off keeps no other from it", async () => {
-  const called_off = [];
-  const cancel = async ({ taskId }) =>
-    taskId === house.turns[0].idempotencyKey ? assert.fail("no such run") : called_off.push(taskId);
-  house.api.runtime.tasks = {
-    runs: { bindSession: () => ({ resolve: (run) => ({ id: run, status: "running" }), cancel }) },
-  };
-  await sessions.startTurn(OTHER, "Go on.");
-  await sessions.startTurn(MAIN, "Go on.");
+  const called_off = list_rows([{ runId: "taskmem:a" }, { runId: "taskmem:b" }], "taskmem:a");
   await sessions.cancelTurns();
-  assert.deepEqual(called_off, [house.turns[1].idempotencyKey]);
+  assert.deepEqual(called_off, [[MAIN, "row of taskmem:b"]]);
 });
 
 test("a gateway that cannot call off a turn is asked nothing", async () => {
