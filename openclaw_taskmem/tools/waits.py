@@ -10,7 +10,8 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.waits import Refinement
 from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.conditions.conditions import parse_condition, read_signals, scan_words
-from openclaw_taskmem.domain.text.redaction import MASK, scrub, scrub_cut
+from openclaw_taskmem.domain.text.named_secrets import MASK
+from openclaw_taskmem.domain.text.redaction import scrub, scrub_cut
 from openclaw_taskmem.domain.text.texts import clip, to_one_line, to_plain_line
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.context import Context

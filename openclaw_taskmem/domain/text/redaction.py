@@ -11,14 +11,22 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from functools import partial
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from typing import Final, TypeVar
 from unicodedata import normalize
 
 from pydantic import JsonValue
 
+from openclaw_taskmem.domain.text.named_secrets import (
+    MASK,
+    is_label,
+    is_reference,
+    is_secret_name,
+    mask_named,
+    mask_options,
+)
 from taskmem_hookspecs import Change, Value, Wake, WakeCause
 
 RowT = TypeVar("RowT", bound=Value)
@@ -89,6 +97,26 @@ _SHAPES: Final = (
         for kind in ("dt", "ft", "rt", "cbt", "ptt", "agent", "oas", "soat", "imt")
     ),
     (":AA", r"(?<=bot)\d{6,12}:AA[\w-]{30,}"),  # Telegram, in a URL
+    ("sk-", r"\bsk-[A-Za-z0-9_-]{16,}"),  # OpenAI, Anthropic and their like
+    *((f"gh{kind}_", rf"\bgh{kind}_[A-Za-z0-9_]{{20,}}") for kind in "pousr"),
+    ("github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{20,}"),
+    ("glpat-", r"\bglpat-[A-Za-z0-9_-]{16,}"),
+    ("xox", r"\bxox[a-eoprs]-[A-Za-z0-9%/+=-]{10,}"),  # Slack
+    *((begun, rf"\b{begun}[A-Z0-9]{{16}}") for begun in ("AKIA", "ASIA")),  # AWS
+    ("AIza", r"\bAIza[A-Za-z0-9_-]{30,}"),  # Google
+    ("npm_", r"\bnpm_[A-Za-z0-9]{30,}"),
+    ("pypi-", r"\bpypi-[A-Za-z0-9_-]{40,}"),
+    ("hf_", r"\bhf_[A-Za-z0-9]{30,}"),
+    *(
+        (f"{kind}k_{use}_", rf"\b{kind}k_{use}_[A-Za-z0-9]{{16,}}")  # Stripe
+        for kind in "sr"
+        for use in ("live", "test")
+    ),
+    ("SG.", r"\bSG\.[\w-]{16,}\.[\w-]{16,}"),  # SendGrid
+    ("dop_v1_", r"\bdop_v1_[a-f0-9]{40,}"),  # DigitalOcean
+    (":AA", r"\b\d{8,12}:AA[\w-]{30,}"),  # Telegram
+    ("hooks.slack.com", r"(?<=hooks\.slack\.com/services/)[\w/]{16,}"),
+    ("eyJ", r"(?<![\w-])eyJ[\w-]{8,4000}+\.eyJ[\w-]{8,8000}+\.[\w-]{8,}"),  # JWT
     ("pat", r"\bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}"),  # Airtable
     ("SSWS", r"(?<=SSWS )[\w-]{30,}"),  # Okta
     ("SK", r"\bSK[a-f0-9]{32}\b"),  # Twilio
@@ -98,21 +126,31 @@ _SHAPES: Final = (
     (".", r"[MNO](?<![\w.-].)[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}"),  # Discord
     ("/webhooks/", r"(?<=/webhooks/)\d{15,}/[\w-]{30,}"),
     ("$", r"\$(?:[156y]|2[aby]|apr1|argon2id?)\$[\w./$=,+-]{16,}"),  # hashes
+)
+_SHORT_SHAPES: Final = (
     ("ookie", r"(?i)(?<=cookie:)[ \t]*(?=[^\s=;]{1,99}=)(?!\[secret)[^\n\"']+"),
     ("client-key-data", r"(?<=client-key-data:)[ \t]*[\w+/=]{16,}"),  # kubectl
     ("-token:", r"(?<=(?:id-tok|sh-tok)en:)[ \t]+[\w.+/=-]{16,}"),
-    ("_auth", r"(?<=_auth=)[\w+/=-]{8,}|(?<=_authToken=)[\w+/=-]{8,}"),  # npm
+    ("_auth", r"(?<=_auth=)[\w.+/=-]{8,}|(?<=_authToken=)[\w.+/=-]{8,}"),  # npm
     ('"auth"', r'(?<="auth": ")[\w+/=]{8,}|(?<="auth":")[\w+/=]{8,}'),  # Docker
 )
 _HINTED_PATTERNS: Final = tuple((hint, re.compile(shape)) for hint, shape in _SHAPES)
+_SHORT_PATTERNS: Final = tuple((hint, re.compile(shape)) for hint, shape in _SHORT_SHAPES)
+"""Patterns of texts that may be short, or have gaps."""
+_PIPED_SECRET: Final = re.compile(
+    r"(echo\s{1,3}(?:-\w{1,3}\s{1,3})?)(?:\"(?!\$)[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s\"'$|-][^\s|]{0,200})"
+    r"(?=\s{0,3}\|\s{0,3}(?:sudo\s[^|\n]{0,40}-\w{0,5}S|(?:sudo\s)?chpasswd|[^|\n]{1,200}-stdin\b))"
+)
+"""A text that is piped into a command which reads a password from its standard input."""
 _NETRC: Final = re.compile(
-    r"(login\s{1,9}[^\s]{1,200}\s{1,9}password\s{1,9})(?!\[secret)\S{1,2000}"
+    r"(?m)((?:^[ \t]{0,9}|\b(?:machine\s{1,9}\S{1,200}|default)\s{1,9})"
+    r"login\s{1,9}\S{1,200}\s{1,9}password\s{1,9})(?!\[secret)\S{1,2000}"
 )
 _PGPASS: Final = re.compile(
     r"(?m)(^[\w.*-]{1,99}:(?:\d{2,5}|\*):[\w*-]{1,99}:[\w*-]{1,99}:)(?!\[secret)\S+$"
 )
 _PROSE_PASSWORD: Final = re.compile(
-    r"([Pp](?i:assw(?:or)?[dt]|assphrase|asscode|wd)\s{1,3}(?i:is|was|ist|to)\s{1,3}"
+    r"([Pp](?i:assw(?:or)?[dt]|assphrase|asscode|wd)\s{1,3}(?i:is|was|ist|to)(?:\s?:)?\s{1,3}"
     r"(?:now\s)?[\"'`]?)(?=[^\s\"'`]{0,80}\d)(?=[^\s\"'`]{0,80}[A-Za-z])[^\s\"'`]{5,}"
 )
 """In prose only values with letters and digits; `is required` is no credential."""
@@ -223,189 +261,41 @@ def _drop_key_tail(text: str, *, cut: bool) -> str:
     return text if first == last else "".join((*lines[:first], kept))
 
 
-# --- by name, option or program, and in whole values ---------------------------------------
-
-
-MASK: Final = "[secret removed]"
+# --- in whole texts ---------------------------------------------------------------------------
 
 _BLOCK: Final = re.compile(
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     r".*?(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
 )
-_TOKEN: Final = re.compile(
-    r"""\b(?:
-      sk-[A-Za-z0-9_-]{16,}                    # OpenAI, Anthropic and their like
-    | (?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}
-    | glpat-[A-Za-z0-9_-]{16,}
-    | xox[a-eoprs]-[A-Za-z0-9%/+=-]{10,}          # Slack
-    | (?:AKIA|ASIA)[A-Z0-9]{16}                # AWS
-    | AIza[A-Za-z0-9_-]{30,}                   # Google
-    | npm_[A-Za-z0-9]{30,}
-    | pypi-[A-Za-z0-9_-]{40,}
-    | hf_[A-Za-z0-9]{30,}
-    | [sr]k_(?:live|test)_[A-Za-z0-9]{16,}     # Stripe
-    | SG\.[\w-]{16,}\.[\w-]{16,}              # SendGrid
-    | dop_v1_[a-f0-9]{40,}                     # DigitalOcean
-    | \d{8,12}:AA[\w-]{30,}                   # Telegram
-    | (?<=hooks\.slack\.com/services/)[\w/]{16,}
-    | (?<![\w-])eyJ[\w-]{8,4000}+\.eyJ[\w-]{8,8000}+\.[\w-]{8,}       # JWT
-    )""",
+_PUTTY_KEY: Final = re.compile(
+    r"(?P<before>Private-Lines: \d{1,3}\s{1,2})(?:[\w+/]{1,200}={0,2}(?:\s{1,2}|\Z)){1,200}"
+)
+_USERINFO: Final = re.compile(
+    r"""(://[^\s/:@"'<>()]{0,80}:)(?!\$|[<{%]|\[secret)[^\s/"'<>`]{1,200}(?=@)
+    | ((?<![\w/])[\w$.-]{1,80}:)(?!\$|[<{%]|\[secret)[^\s:"'()<>`]{1,200}(?=@(?:tcp|unix)\()
+    | ((?:oracle:thin:|sqlplus\ (?:-\w\ )?)[\w$]{1,80}/)(?!\$|[<{%]|\[secret)
+      [^\s/"'<>`@]{1,200}(?=@)""",
     re.VERBOSE,
 )
-_URL: Final = re.compile(r"(?<=://)([^\s/:@]{0,80}):([^\s/@]{1,200})(?=@)")
+"""Passwords in URLs, and in the addresses of databases that have no scheme."""
 _USER: Final = re.compile(r"(?<=://)(?=[A-Za-z_-]{0,99}\d)[\w-]{20,200}(?=@)")
 """A long user name with digits in a URL, which may be a token."""
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+([A-Za-z0-9._~+/=-]{16,})")
-_NAMES: Final = (
-    r"(?:passw(?:or)?[dt]|passphrase|secret|(?:auth|access|refresh)[_-]?token"
-    r"|(?:api|access|private|secret|signing|encryption|master|account|shared)[_-]?key)"
+_AUTHORIZATION: Final = re.compile(
+    r"""(?i)(\bauthorization["']?\s?[:=]\s?["']?(?:basic|bearer|token|apikey)\s+)"""
+    r"""(?!["']?[\[<{]|"?\$)[^\s"'&;\\]{1,2000}"""
 )
-"""Names that are hardly ever followed by anything but a credential."""
-_PROMPT_END: Final = r"(?=\s{0,3}(?:$|[.,)\n]|appear|is\ gone|(?:and|or)\b))"
-_PROMPTS: Final = "|".join(
-    rf"(?<![^\s(\[:,]){quote}(?=\S)[^{quote}\n=:]{{0,80}}?(?i:{_NAMES})"
-    rf"\s?:\s?{quote}{_PROMPT_END}"
-    for quote in "\"'"
-)
-"""A quoted prompt, such as "Password:", is not followed by a credential."""
-_SET: Final = r"(?:\\{0,8}[\"']|%22)?\s{0,3}(?:[=:]|%3[ADad])\s{0,3}"
-_ASSIGNMENT: Final = re.compile(
-    rf"""
-    ( (?i:{_NAMES}){_SET}
-    | (?i:token|credentials?)\\{{0,8}}["']\s{{0,3}}:\s{{0,3}}(?=\\{{0,8}}["'])  # JSON
-    | _(?:TOKEN|PASS|PWD|PAT)=(?!\$)                                # environments
-    )
-    ( "(?:[^"\\\n]|\\.)++
-    | '(?:[^'\\\n]|\\.)++
-    # JSON within a text: what ends it has as many backslashes as what opens it
-    | (?P<two>\\{{1,8}}+)"(?:[^"\\]|\\++[^"\\]|(?P=two)\\++")++
-    | (?P<one>\\{{1,8}}+)'(?:[^'\\]|\\++[^'\\]|(?P=one)\\++')++
-    | [^\s"',;&]{{6,}}
-    )
-    | {_PROMPTS}
-    """,
-    re.VERBOSE,
-)
-_OPAQUE_VALUE: Final = re.compile(
-    rf"""
-    ((?:token|(?<!session)(?<!session[_-])(?<!public)(?<!public[_-])key){_SET}
-      \\{{0,8}}["']?)
-    ( (?=[\w+/.~-]{{0,200}}\d) (?=[\w+/.~-]{{0,200}}[a-z])
-      (?![.~]{{0,2}}/[\w.-]+/)                                          # a path
-      [\w+/.~-]{{16,}}+ =*+ (?!:)
-    )
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-"""After less specific names: only values that do not look like words."""
-_NO_PLACEHOLDER: Final = r"""(?!["']?[\[<]|"?\$)"""
-"""Not a variable, a placeholder or an earlier mask."""
-_VALUE: Final = (
-    rf"{_NO_PLACEHOLDER}(?:"
-    r"""\"(?:[^"\\\n]|\\.)++"?|'(?:[^'\\\n]|\\.)++'?|[^\s"'&;\\]{1,2000})"""
-)
-"""A word, or a whole quoted text."""
-_LINE: Final = re.compile(
-    rf"""
-    ( (?i:\bauthorization["']?\s?[:=]\s?["']?(?:basic|bearer|token|apikey)\s+)
-    | \b[A-Z0-9_]{{0,40}}PASSW(?:OR)?D=(?!["'])
-    | (?<![\w-])--(?!no-)(?i:[a-z0-9]{{1,20}}[_-]){{0,4}}(?i:{_NAMES}|token)=
-    | [?&](?:token|sig|signature)=(?!["'])
-    | \bsshpass\s{{1,3}}(?:-v\s{{1,3}})?-p\s{{0,3}}
-    )
-    {_VALUE}
-    """,
-    re.VERBOSE,
-)
-"""Credentials in any command line."""
-_PROGRAMS: Final = tuple(
-    (
-        re.compile(rf"\b{program}\b(?:(?!&&)(?:\\\n|[^\n|;]))*"),
-        re.compile(
-            rf"""(\s{flag}(["'])?{before})
-            (?(2){_NO_PLACEHOLDER}(?:(?!\2)[^\\\n]|\\.)++|{_VALUE})""",
-            re.VERBOSE,
-        ),
-    )
-    for program, flag, before in (
-        ("curl", r"(?:-[uU]|--(?:proxy-)?user)[\s=]{0,3}", r"""[^\s:"']{0,80}:"""),
-        (r"docker[ \t]{1,3}login", r"-p\s{0,3}", ""),
-        (r"mysql\w{0,9}", r"-p(?!ort\b)", ""),
-        ("redis-cli", r"-a\s{1,3}", ""),
-    )
-)
-"""Command lines of programs, and their options that take a credential."""
-_FLAG: Final = re.compile(
-    rf"""
-    ( (?<![\w-])--(?!no-)(?:[a-z0-9]{{1,20}}[_-]){{0,4}}(?:{_NAMES}|token)[ \t]{{1,3}} )
-    ( "(?!\$)(?:[^"\\\n]|\\.)++ | '(?:[^'\\\n]|\\.)++
-    | (?!(?:flag|option|argument|parameter|switch|value|file|is|was|are|to|and|or|for
-        |from|in|with|on|of|as|the|a|an|works?|again|instead|needs?|must|can|when|if
-        |it|that|which|by|has|does|not|at|then|because|takes?|expects?|requires?)\b)
-      [^\s"'`$<>\[\](){{}},.;:|&\\-][^\s"'`;|&\\]{{0,2000}}
-    )
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-"""An option and its value; prose about options is mostly left alone."""
 _FULL_WIDTH: Final = re.compile(r"[\uff01-\uff5e]+(?=\s?[!-~\uff01-\uff5e])")
 """Full-width forms of ASCII, as in Chinese and Japanese, but not at the end of a sentence."""
-_OPENING_QUOTE: Final = re.compile(r"(?:\\{0,8}[\"'])?")
-_HINTS: Final = (
-    "-----begin",
-    "sk-",
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat",
-    "glpat",
-    "xox",
-    "akia",
-    "asia",
-    "aiza",
-    "npm_",
-    "pypi-",
-    "hf_",
-    "eyj",
-    "://",
-    "bearer",
-    "basic",
-    "pass",
-    "secret",
-    "key",
-    "token",
-    "credential",
-    "_pwd=",
-    "_pat=",
-    "authorization",
-    "curl",
-    "docker",
-    "mysql",
-    "redis-cli",
-    "?sig",
-    "&sig",
-    "sk_live",
-    "sk_test",
-    "rk_live",
-    "rk_test",
-    "sg.",
-    "dop_",
-    ":aa",
-)
-"""Every text with a credential has one of these, in lower case."""
 _SHORT_WORD: Final = re.compile(r"[a-z_]{0,15}")
 """A text that is one, such as most keys of JSON, holds no credential of any shape."""
-_WORD: Final = re.compile(r"[\w./][\w./-]{0,80}")
+_RUN: Final = re.compile(r"[\w+/.$%~-]{12}")
+"""Characters that most credentials of a known shape have without a gap."""
+_PROGRAM: Final = re.compile(r"[\w./][\w./-]{0,80}")
 """A possible program name in a list of arguments."""
 _LONE_OPTION: Final = re.compile(r"--?\w[\w-]{0,80}")
 """An option alone; the next argument may be its value."""
-_KEYS: Final = re.compile(
-    rf"(?i)(?:{_NAMES}|token|credentials?"
-    r"|(?:^|[_-])(?:pass|pwd|authorization|cookie|bearer|otp))$"
-)
 
 
 def scrub(text: str) -> str:
@@ -429,27 +319,37 @@ def _narrow_letter(wide: re.Match[str]) -> str:
 
 
 def _scrub_plain(text: str) -> str:
-    for hint, shape in _HINTED_PATTERNS:
+    patterns = (*_SHORT_PATTERNS, *(_HINTED_PATTERNS if _RUN.search(text) else ()))
+    for hint, shape in patterns:
         if hint in text:
             text = shape.sub(MASK, text)
+    return mask_named(mask_options(_scrub_by_place(text)))
+
+
+def _scrub_by_place(text: str) -> str:
+    """Mask keys between their lines, and what is known by its place in a line or URL."""
+    if "Private-Lines" in text:
+        text = _PUTTY_KEY.sub(rf"\g<before>{MASK}\n", text)
     low = text.casefold()
     if "pass" in low or "pwd" in low:
         text = _NETRC.sub(rf"\1{MASK}", text)
         text = _PROSE_PASSWORD.sub(rf"\1{MASK}", text)
+    if "echo" in text and "|" in text:
+        text = _PIPED_SECRET.sub(rf"\1{MASK}", text)
     if text.count(":") > 3:  # noqa: PLR2004 - those of one line
         text = _PGPASS.sub(rf"\1{MASK}", text)
-    if not any(map(low.__contains__, _HINTS)):
-        return text
     text = _mask_key_tails(_BLOCK.sub(MASK, _scrub_json_text(text)), MASK)
-    text = _TOKEN.sub(MASK, text)
-    text = _USER.sub(MASK, _URL.sub(rf"\1:{MASK}", text))
-    text = _LINE.sub(rf"\1{MASK}", text)
-    for line, flag in _PROGRAMS:
-        text = line.sub(partial(_mask_flags, flag), text)
-    text = _FLAG.sub(_mask_value, text)
-    text = _BEARER.sub(rf"\1 {MASK}", text)
-    text = _ASSIGNMENT.sub(_mask_value, text)
-    return _OPAQUE_VALUE.sub(_mask_value, text)
+    if "@" in text:
+        text = _USER.sub(MASK, _USERINFO.sub(_mask_userinfo, text))
+    if "authorization" in low:
+        text = _AUTHORIZATION.sub(rf"\1{MASK}", text)
+    if "bearer" in low or "basic" in low:
+        text = _BEARER.sub(rf"\1 {MASK}", text)
+    return text
+
+
+def _mask_userinfo(match: re.Match[str]) -> str:
+    return f"{match[match.lastindex or 0]}{MASK}"
 
 
 def scrub_cut(text: str) -> str:
@@ -470,20 +370,6 @@ def _scrub_json_text(text: str) -> str:
     return text if clean == value else json.dumps(clean)
 
 
-def _mask_flags(flag: re.Pattern[str], line: re.Match[str]) -> str:
-    return flag.sub(rf"\1{MASK}", line[0])
-
-
-def _mask_value(match: re.Match[str]) -> str:
-    if match[1] is None:  # a prompt
-        return match[0]
-    opening = _OPENING_QUOTE.match(match[2])
-    quote = opening[0] if opening else ""
-    if match[2].startswith(MASK[:7], len(quote)):
-        return match[0]
-    return f"{match[1]}{quote}{MASK}"
-
-
 def scrub_json(value: JsonValue, *, is_secret: bool = False) -> JsonValue:
     """Replace every credential in the texts and keys of a JSON value.
 
@@ -491,24 +377,53 @@ def scrub_json(value: JsonValue, *, is_secret: bool = False) -> JsonValue:
     value `is_secret`. Keys that become equal are numbered, so that none is lost.
     """
     if isinstance(value, str):
-        return MASK if is_secret and value else scrub(value)
+        is_masked = is_secret and value and not (is_reference(value) or is_label(value))
+        return MASK if is_masked else scrub(value)
     if isinstance(value, Mapping):
         clean: dict[str, JsonValue] = {}
+        is_named = any(_names_secret(*pair) for pair in value.items())
         for key, item in value.items():
             name = scrub(key)
             name = _make_free_key(name, clean) if name in clean else name
-            clean[name] = scrub_json(item, is_secret=is_secret or bool(_KEYS.search(key)))
+            is_value = is_secret_name(key) or (is_named and key.casefold().endswith("value"))
+            clean[name] = scrub_json(item, is_secret=is_secret or is_value)
         return clean
     if isinstance(value, Sequence):
-        items = [scrub_json(item, is_secret=is_secret) for item in value]
+        items = [scrub_json(item, is_secret=is_secret) for item in _mask_key_lines(value)]
         return _mask_arguments(items) if items else items
     return value
+
+
+def _names_secret(key: str, item: JsonValue) -> bool:
+    """Return whether an object gives a credential's name, as in `{"name": "PASSWORD"}`."""
+    return (
+        key.casefold() in {"name", "key", "parameterkey"}
+        and isinstance(item, str)
+        and is_secret_name(item)
+    )
+
+
+def _mask_key_lines(items: Sequence[JsonValue]) -> Sequence[JsonValue]:
+    """Mask the lines of a private key that are items of a list."""
+    lines = [item if isinstance(item, str) else "" for item in items]
+    text = "\n".join(lines)
+    if "PRIVATE KEY" not in text and "Private-Lines" not in text:
+        return items
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    clean = [*items]
+    for shape in (_BLOCK, _PUTTY_KEY):
+        for match in shape.finditer(text):
+            first = bisect_right(starts, match.start()) - 1
+            last = bisect_right(starts, match.end() - 1) - 1
+            if first < last:
+                clean[first : last + 1] = [MASK] * (last + 1 - first)
+    return clean
 
 
 def _mask_arguments(items: list[JsonValue]) -> list[JsonValue]:
     """Mask the credentials in a list that may be a program's arguments."""
     words = [item if isinstance(item, str) else "" for item in items]
-    program = " ".join(takewhile(_WORD.fullmatch, words[:2]))
+    program = " ".join(takewhile(_PROGRAM.fullmatch, words[:2]))
     clean, flag = [*items], ""
     for place, word in enumerate(words):
         shown = ""

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.text.redaction import MASK, scrub, scrub_json
+from openclaw_taskmem.domain.text.named_secrets import MASK
+from openclaw_taskmem.domain.text.redaction import scrub, scrub_json
 
 A = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0"
 
@@ -94,6 +95,15 @@ def test_a_credential_is_replaced_wherever_it_stands(secret: str) -> None:
         ('echo "password:" hunter22', "password:", "hunter22"),
         ('the 5" disk, password:"hunter22"', "disk, ", "hunter22"),
         (r'"{\"token\": \"a \\\"b\\\" horse\", \"x\": 1', r", \"x\": 1", "horse"),
+        ("echo 'hun ter2' | sudo -S ls", " | sudo -S ls", "hun ter2"),
+        ("echo bob:hunter22 | sudo chpasswd", "| sudo chpasswd", "hunter22"),
+        ("The password is: hunter22, use it", "The password is: ", "hunter22"),
+        ("ansible_become_pass: swordfish", "ansible_become_pass: ", "swordfish"),
+        ('password <- "swordfish"', 'password <- "', "swordfish"),
+        ("ConvertTo-SecureString -String 'hunter22' -Force", "' -Force", "hunter22"),
+        ("requirepass hunter2&3", "requirepass ", "&3"),
+        ("password: a1;b2,c3 x", " x", "b2"),
+        ("MYSQL: password: hunter22, host: db", ", host: db", "hunter22"),
     ],
 )
 def test_what_says_that_it_was_a_credential_stays(text: str, kept: str, gone: str) -> None:
@@ -136,6 +146,9 @@ def test_what_says_that_it_was_a_credential_stays(text: str, kept: str, gone: st
         'It asks for a password ("Password:"). Elapsed: 4s. Say "no".',
         '"Password:" appeared: "Enter new password: ". Elapsed: 4s.',
         "'Password:' appears or \"passphrase:\" is gone",
+        "First pass: running. pwd: /srv/app, pass 2: slow, bypass: no",
+        "echo one | tee out; echo $PASS | sudo -S ls; echo y | apt install x",
+        "Passwords is a table; the password field is a text, and its token a word",
     ],
 )
 def test_ordinary_words_are_left_alone(text: str) -> None:

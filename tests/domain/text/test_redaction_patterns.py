@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.text.redaction import MASK, scrub, scrub_cut
+from openclaw_taskmem.domain.text.named_secrets import MASK
+from openclaw_taskmem.domain.text.redaction import scrub, scrub_cut
 
 HEX = "0a1b2c3d4e5f6a7b" * 4
 UP = "A1B2C3D4E5F6G7H8" * 4

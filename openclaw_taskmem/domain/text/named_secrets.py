@@ -1,0 +1,530 @@
+"""Find credentials by what stands before them: a name, an option, a call, a program.
+
+Each rule is about a shape: a name, a separator and a value; the arguments of a call; an element; an
+option of a command. First the roots of names are found, such as `pass` and `key`; only there is
+anything matched, and no match is longer than a few thousand characters, so that the time grows with
+the length of the text alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+MASK: Final = "[secret removed]"
+
+_Span = tuple[int, int]
+
+# --- names ------------------------------------------------------------------------------------
+
+_ROOTS: Final = (
+    *("pass", "pwd", "pw", "psk", "secret", "token", "key", "credential", "auth", "encrypt"),
+    *("sig", "otp", "cookie", "bearer", "_pat", "identified", "securestring"),
+)
+_CALL_ROOTS: Final = ("login(", "connect", "credential", "pdo(", "auth", "client(")
+_SUFFIX: Final = (
+    r"(?i:[_-]?(?:key[_-]?)?(?:base|value|text|string|plain|data|hash)|[_\ -]?\d{1,2})?"
+)
+"""Endings of names, such as a number."""
+_BEFORE_KEY: Final = (
+    "api|access|private|secret|signing|encryption|master|account|shared|auth|app|license|storage"
+)
+_SURE_NAME: Final = re.compile(
+    rf"(?i)(?:passw(?:or)?[dt]s?|passphrase|passcode|secret|(?<![a-z])psk"
+    rf"|(?:auth|access|refresh|session|security)[_.-]?token|(?:{_BEFORE_KEY})[_.-]?key)"
+    rf"{_SUFFIX}$"
+)
+"""Names that are hardly ever followed by anything but a credential."""
+_PASS_NAME: Final = re.compile(r"(?i)(?:(?<!by)(?<!com)(?<!sur)(?<!tres)pass|pwd?|psk)\d?$")
+"""Names of credentials that are also names of other things."""
+_TOKEN_NAME: Final = re.compile(r"(?i)(?:token|credentials?|bearer|otp|cookie|authorization|_pat)$")
+_KEY_NAME: Final = re.compile(
+    r"(?i)(?:token|credentials?|(?<!session)(?<!session[_-])(?<!public)(?<!public[_-])"
+    r"(?:unseal[ ])?key(?:[ ]\d)?|auth|encrypt)$"
+)
+"""Names after which only what does not look like words is a credential."""
+_URL_PARAMETER: Final = re.compile(r"(?i)(?:^|-)(?:token|sig|signature)$|^pass|^pwd?$")
+"""Parameters of a URL, after `?` or `&`."""
+
+# --- values -----------------------------------------------------------------------------------
+
+_VALUE: Final = re.compile(
+    r"""
+    [bBrRuU@]{0,2}
+    (?: `([^`\s]{1,300})(?=`)
+    | \"{3}((?:(?!\"{3}).){1,2000})                 # three quotes
+    | "((?:[^"\\\n]|\\.)++)
+    | '((?:[^'\\\n]|\\.|'')++)
+    # JSON within a text: what ends it has as many backslashes as what opens it
+    | (\\{1,8}+)"((?:[^"\\]|\\++[^"\\]|\5\\++")++)
+    | (\\{1,8}+)'((?:[^'\\]|\\++[^'\\]|\7\\++')++)
+    )
+    | ( [a-z]{4}(?:[ ][a-z]{4}){3}(?![^\s"',;&])      # a password for one application
+    | \{[^{}\n"']{1,200}\}(?=[;\s]|$)                 # ODBC
+    | [^\s"',;&<`]{1,300}+
+    )
+    """,
+    re.VERBOSE,
+)
+"""A value, without its quotes as its last group; the ninth is of one without quotes."""
+_BARE_GROUP: Final = 9
+_MORE_OF_VALUE: Final = re.compile(r"""[&;,](?![\w.-]*\s?[=:])[^\s"'`<]{1,300}""")
+"""The rest of a bare value where it is no part of a URL, a command or a list of settings."""
+_REST_OF_VALUE: Final = re.compile(r"""[^\s"',;&<`]*""")
+_JUDGED_CHARS: Final = 300
+"""Characters of a value that are looked at; a longer one is no word or sentence."""
+_STOP_WORDS: Final = frozenset(
+    (
+        *("absent", "and", "any", "argument", "bool", "boolean", "bytes", "changed", "char"),
+        *("correct", "created", "default", "deleted", "denied", "disabled", "empty", "enabled"),
+        *("error", "expired", "failed", "false", "field", "flag", "for", "from", "get", "has"),
+        *("hidden", "if", "in", "incorrect", "input", "int", "integer", "invalid", "is", "it"),
+        *("mandatory", "masked", "missing", "must", "needed", "nil", "no", "none", "not", "null"),
+        *("number", "object", "off", "ok", "on", "option", "optional", "or", "output"),
+        *("parameter", "passed", "prompt", "read", "redacted", "removed", "required", "reset"),
+        *("rotated", "secretstr", "see", "self", "set", "static", "str", "string", "success"),
+        *("text", "the", "to", "true", "type", "undefined", "unknown", "unset", "updated"),
+        *("valid", "value", "varchar", "was", "with", "write", "wrong", "yes"),
+    )
+)
+"""Words that say something of a credential, or its type, where one would stand."""
+_FIRST_WORD: Final = re.compile(r"([A-Za-z]+)\??(?![\w!@#%^&*+=$~-])")
+_AFTER_WORD: Final = re.compile(r"$|[|,;:()\[\]{}=]|[.?!)\]}]*$")
+_OWN_NAME: Final = (
+    r"(?i:passw(?:or)?d|pass|passphrase|secret|token|pwd"
+    rf"|(?:(?:{_BEFORE_KEY})_?)?key)"
+)
+_TEMPLATE: Final = re.compile(
+    rf"""
+    \[secret | \${{1,2}}(?:[A-Z_][A-Z0-9_]*|[a-z_]+|\w*{_OWN_NAME})(?=$|[/:.,;)\]}}"\[-])
+    | \$(?:[{{(]|\d?$) | %\w+%$ | %[sd]$ | %\( | \{{\{{ | \{{\s?\w*\s?\}}{{0,2}}$ | \#\{{ | <[%\w]
+    | \[ | :\w+$ | [?*.\u2026|>]+-?$ | [*xX\u2022]{{3,}}$ | @Microsoft\. | \w{{2,9}}://
+    | !(?:Ref|Sub|GetAtt|ImportValue|vault|ENV|env|secret)\b | (?:vault|arn|file|ssm|env):
+    | your[_-] | (?:~|\.{{1,2}})?(?:/[a-z_.-][\w.-]*)+/?$ | [A-Za-z]:\\
+    """,
+    re.VERBOSE,
+)
+"""Variables, placeholders, paths and addresses."""
+_CODE_VALUE: Final = re.compile(
+    rf"""
+    [A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+[!;)}}\]]*$       # an attribute
+    | [A-Za-z_$][\w.:>!-]*[(\[]                                # a call
+    | (?:[\w.]*(?:[_.]|(?<=[a-z])(?=[A-Z])))?{_OWN_NAME}[)\]}}]*$     # a variable named like one
+    | [A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+[)\]}}]*$                    # a constant
+    """,
+    re.VERBOSE,
+)
+_LABEL: Final = re.compile(
+    r"[\w'() -]*:\s*$|[\w',.-]+ [\w',. -]*\?$|\s*$"
+    r"|(?:[Aa]n?|[Tt]he|[A-Z]\w*) (?:.* )?(?i:password|token|secret|key)\b"
+    r"|(?:Passw(?:or)?[dt]|Passphrase|Secret|Token)(?:$| (?:is|was|must|has) )"
+    r"|[A-Z][a-z]+ .+ .+\.$"
+)
+_MIXED_VALUE: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{5,}|(?=.*[A-Za-z]).*[!@#$%^&*+=~?].*")
+"""Letters with digits or other characters."""
+_ALGORITHM: Final = re.compile(r"(?i)(?:sha|md|base|argon|bcrypt|utf|pbkdf|v)-?\d")
+
+
+def is_label(value: str) -> bool:
+    """Return whether a value is what a person reads: a prompt, a heading, a message."""
+    return len(value) <= _JUDGED_CHARS and _LABEL.match(value) is not None
+
+
+def is_reference(value: str) -> bool:
+    """Return whether a value only stands for a credential: a variable, a type, a placeholder."""
+    if len(value) > _JUDGED_CHARS:
+        return value.startswith(MASK[:7])
+    if _TEMPLATE.match(value):
+        return True
+    word = _FIRST_WORD.match(value)
+    if word is None or word[1].lower() not in _STOP_WORDS:
+        return False
+    return _AFTER_WORD.match(value, word.end()) is not None
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a key of JSON is named like a credential."""
+    return any(kind.search(name) for kind in (_SURE_NAME, _PASS_NAME, _TOKEN_NAME))
+
+
+_OPAQUE_VALUE: Final = re.compile(r"\{?[\w+/.~-]{16,300}={0,3}\}?")
+_WORDS: Final = re.compile(r"(?:[A-Za-z]*\d{0,4}|\d*)$")
+_TURN: Final = re.compile("[a-z][A-Z]")
+
+
+def _is_opaque(value: str) -> bool:
+    """Return whether a value does not consist of words, numbers and versions."""
+    if not _OPAQUE_VALUE.fullmatch(value) or value.startswith(("./", "../", "~/")):
+        return False
+    parts = re.split(r"[-_./:~+={}]", value)
+    return any(not _WORDS.match(part) or _is_chaotic(part) for part in parts)
+
+
+def _is_chaotic(word: str) -> bool:
+    """Return whether small and capital letters alternate more than in names."""
+    least, share = 10, 4
+    return len(word) >= least and len(_TURN.findall(word)) * share >= len(word)
+
+
+# --- a name, a separator and a value ----------------------------------------------------------
+
+_TYPE_AFTER_NAME: Final = (
+    r"(?:\[\d{0,4}\])?(?:\s?:?\s?(?:str|string|String|&(?:'static\s)?str)(?=\s?=))?"
+)
+_NAME_PATTERN: Final = re.compile(
+    rf"""
+    (?: (?i:pass(?:w(?:or)?[dt]|phrase|code)?|pwd?|psk|secret|token|key|credentials?
+        |auth(?:orization)?|encrypt|sig(?:nature)?|otp|cookie|bearer|_pat){_SUFFIX}
+      | (?i:identified\s{{1,3}}by|securestring(?:\s{{1,3}}-string)?) )
+    (?: (?P<set>
+        (?:\\{{0,8}}["'`*]|%22)?\]?{_TYPE_AFTER_NAME}\s{{0,3}}
+        (?:=>|:=|<-|!?={{1,3}}|:(?!:)|%3[ADad])\*{{0,2}}[ \t]{{0,9}})
+    | (?P<call> \(\s{{0,3}}(?=[bru]?["'])|["']\s{{0,3}},\s{{0,3}}(?=[bru]?["']))
+    | (?P<pair> ["']?(?:</\w{{1,20}}>)?[\s,;]{{0,40}}(?:-\s)?
+        (?:<(?:string|value)>|["']?\w{{0,20}}(?i:value)["']?\s{{0,3}}[=:][ \t]{{0,3}})
+        | ["']\s{{0,3}}\{{[^{{}}]{{0,300}}?\bdefault\s{{0,3}}=\s{{0,3}})
+    | (?P<element> ["']?(?:\s[^<>]{{0,99}})?>(?=[^<>]{{1,4000}}</))
+    | (?P<space> [ \t]{{1,9}}|\s{{1,9}}(?=\S{{6,}})) )
+    """,
+    re.VERBOSE,
+)
+_ELEMENT: Final = re.compile(r"([^<>]+)")
+_NAME_CHARS: Final = re.compile(r"[\w.-]{0,80}")
+_SETTER_CALL: Final = re.compile(r"(?i)(?:^|[._>])(?:set|with|use|\w*\.)[\w]*$")
+_SETTING_CALL: Final = re.compile(
+    r"(?i)(?:set|put|define|add|env|config|propert|with|header|param|store)\w{0,30}\(\s{0,3}"
+    r"[\"'][\w.-]{0,80}$"
+)
+"""A call that gives a name and a value."""
+_NAME_BEFORE_QUOTE: Final = re.compile(
+    r"(?i)(?:passw(?:or)?[dt]|passphrase|psk|pwd|\bby|securestring(?:\s{1,3}-string)?)$"
+)
+"""Names that a quoted credential may follow after a space."""
+_USER: Final = re.compile(r"(?i)\b(?:user(?:name)?|login|account)\s+\S+(?:\s+\S+){0,3}?\s+[\w-]*$")
+_SET_LINE: Final = re.compile(r"(?im)(?:^\s*|\b(?:setx?|export)\s+(?:-\w+\s+)?)[\w.-]*$")
+_COMPOUND_PASS: Final = re.compile(r"(?i)\w[_.-](?:pass|pwd?)$|(?-i:[a-z](?:Pass|Pwd|PWD))$|^pwd?$")
+"""Names that say whose password it is, or that mean nothing else."""
+_STARTS_LINE: Final = re.compile(r"(?:^|\n)[ \t]*$")
+_WORD_WITH_DIGIT: Final = re.compile(r"(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9!@#$%^&*+=~?]+")
+_LINE_END: Final = re.compile(r"[ \t]*(?:[\r\n]|$)")
+_PROMPT: Final = re.compile(r"""[\s(\[:,]["'](?=\S)[^"'\n=:]{0,80}$|^["'][^"'\n=:]{0,80}$""")
+_PROMPT_END: Final = re.compile(
+    r"""\s?:\s?["'](?=\s{0,3}(?:$|[.,)\n]|appear|is\ gone|(?:and|or)\b))"""
+)
+_LEAST_CHARS: Final = 6
+"""Characters of a credential without quotes, at least."""
+_LEAST_PASS_CHARS: Final = 4
+_CLAUSE_END: Final = re.compile(r"""["']|["']?\s{0,2}(?:$|[\n,;&}\])#]|--)""")
+_CONTEXT_CHARS: Final = 120
+"""Characters before a name that are looked at."""
+
+
+class _NamedValue(NamedTuple):
+    """A name in a text, and a value that may be a credential."""
+
+    text: str
+    name_start: int
+    name_end: int
+    kind: str
+    """The kind of separator: a group of `_NAME_PATTERN`."""
+    separator: str
+    start: int
+    end: int
+    is_bare: bool
+    """True if the value has no quotes, nor any element around it."""
+
+    @property
+    def name(self) -> str:
+        return self.text[self.name_start : self.name_end]
+
+    @property
+    def value(self) -> str:
+        return self.text[self.start : self.end]
+
+    @property
+    def before(self) -> str:
+        """The text before the name."""
+        return self.text[max(0, self.name_start - _CONTEXT_CHARS) : self.name_start]
+
+
+def mask_named(text: str) -> str:
+    """Replace each credential that follows a name; the names stay."""
+    pieces: list[str] = []
+    done = 0
+    for at in _find_roots(text, _ROOTS):
+        if at >= done and (span := _find_named(text, at)):
+            pieces += (text[done : span[0]], MASK)
+            done = span[1]
+    text = "".join((*pieces, text[done:]))
+    return _mask_calls(text) if "(" in text else text
+
+
+def _find_roots(text: str, roots: tuple[str, ...]) -> list[int]:
+    low = text.lower()
+    if len(low) != len(text):
+        low = "".join(each.lower() if each.isascii() else each for each in text)
+    spots: set[int] = set()
+    for root in roots:
+        at = low.find(root)
+        while at >= 0:
+            spots.add(at)
+            at = low.find(root, at + 1)
+    return sorted(spots)
+
+
+def _find_named(text: str, at: int) -> _Span | None:
+    """Return where the value of the name at a place is, if it is a credential."""
+    match = _NAME_PATTERN.match(text, at)
+    if match is None:
+        return None
+    kind = match.lastgroup or ""
+    value = (_ELEMENT if kind == "element" else _VALUE).match(text, match.end())
+    if value is None or not value.lastindex:
+        return None
+    before = _NAME_CHARS.match(text[max(0, at - 80) : at][::-1])
+    start, end = value.span(value.lastindex)
+    is_bare = kind != "element" and value.lastindex == _BARE_GROUP
+    if is_bare and match[kind] != "=" and (more := _MORE_OF_VALUE.match(text, end)):
+        end = more.end()
+    if is_bare and text[start] != "{":
+        closing = ")]}.|" if kind == "set" else ".)]}:!?|"
+        end = start + len(text[start:end].rstrip(closing))
+    name_start = at - (before.end() if before else 0)
+    place = (name_start, match.start(kind), kind, match[kind])
+    candidate = _NamedValue(text, *place, start, end, is_bare)
+    if start == end or is_reference(candidate.value) or not _JUDGES[kind](candidate):
+        return None
+    rest = _REST_OF_VALUE.match(text, end) if is_bare and end - start >= _JUDGED_CHARS else None
+    return start, rest.end() if rest else end
+
+
+def _is_sure(name: str) -> bool:
+    return bool(_SURE_NAME.search(name) or _PASS_NAME.search(name))
+
+
+def _is_set_secret(it: _NamedValue) -> bool:
+    """Return whether a value that a name is set to is a credential."""
+    is_prompt = _PROMPT_END.match(it.text, it.name_end) and _PROMPT.search(it.before + it.name)
+    if is_prompt or (_CODE_VALUE.match(it.value) if it.is_bare else is_label(it.value)):
+        return False
+    tight = it.separator == "="
+    if tight and it.before.endswith(("?", "&", "#")) and _URL_PARAMETER.search(it.name):
+        return True
+    if _SURE_NAME.search(it.name):
+        return not it.is_bare or tight or _stands_alone(it)
+    if _PASS_NAME.search(it.name) and _is_pass(it, tight=tight):
+        return True
+    if _is_token(it, tight=tight):
+        return True
+    is_followed = it.text[it.end : it.end + 1] == ":"
+    return bool(_KEY_NAME.search(it.name)) and _is_opaque(it.value) and not is_followed
+
+
+def _stands_alone(it: _NamedValue) -> bool:
+    """Return whether a bare value is no word of a sentence."""
+    is_word = it.value.replace("-", "").isalpha() and not _CLAUSE_END.match(it.text, it.end)
+    return len(it.value) >= _LEAST_CHARS and not is_word
+
+
+def _is_pass(it: _NamedValue, *, tight: bool) -> bool:
+    """Return whether the value of `pass` or `pwd` is a credential, and no count."""
+    value = it.value
+    if len(value) < _LEAST_PASS_CHARS or not re.search("[A-Za-z]", value):
+        return False
+    is_compound = _COMPOUND_PASS.search(it.name) is not None
+    if not it.is_bare:
+        return is_compound or " " not in value
+    if is_compound or (value.isalpha() and _STARTS_LINE.search(it.before)):
+        return tight or _stands_alone(it)
+    in_list = tight and it.before.rstrip().endswith((";", "&", "?"))
+    return in_list or _MIXED_VALUE.match(value) is not None
+
+
+def _is_token(it: _NamedValue, *, tight: bool) -> bool:
+    """Return whether the value of a token is certainly one."""
+    if it.name.isupper() and re.search(r"_(?:TOKEN|PAT|AUTH)$", it.name):
+        return tight or not it.is_bare or _MIXED_VALUE.match(it.value) is not None
+    if it.name.startswith("--") and it.name.endswith("token"):
+        return tight
+    has_quotes = not it.is_bare and it.separator.lstrip("\\")[0] in "\"'"
+    return has_quotes and _TOKEN_NAME.search(it.name) is not None
+
+
+def _is_argument(it: _NamedValue) -> bool:
+    """Return whether a call sets the name to the value."""
+    if is_label(it.value) or not is_secret_name(it.name):
+        return False
+    if it.separator[0] == "(":
+        return _SETTER_CALL.search(it.name) is not None
+    return _SETTING_CALL.search(it.before + it.name) is not None
+
+
+def _is_content(it: _NamedValue) -> bool:
+    """Return whether a value is that of an element with that name, or of a pair."""
+    ends = '<:"' if it.kind == "element" else "\"'=:>"
+    if is_label(it.value) or not it.before.rstrip().endswith((*ends, "'")):
+        return False
+    return _is_sure(it.name) or _is_opaque(it.value)
+
+
+def _is_spaced_secret(it: _NamedValue) -> bool:
+    """Return whether what follows a name after a space is a credential."""
+    if it.name.startswith("--"):
+        return _is_option_value(it)
+    is_pass = re.search(r"(?i)(?:passw(?:or)?[dt]|passphrase|psk|pass|pwd?)$", it.name)
+    if not it.is_bare:
+        is_named = _NAME_BEFORE_QUOTE.search(it.text[max(0, it.name_end - 30) : it.name_end])
+        return bool(is_named) and not is_label(it.value) and not it.before.endswith(("'", '"'))
+    value, before = it.value, it.before + it.name
+    if not _MIXED_VALUE.match(value) or _ALGORITHM.match(value) or value.startswith(("-", "(")):
+        return False
+    if _SURE_NAME.search(it.name) and (
+        _USER.search(before) or re.search(r"(?i)\bsetx? \S*$", before)
+    ):
+        return True
+    if is_pass and _SET_LINE.search(before) and _LINE_END.match(it.text, it.end):
+        return True
+    is_word = len(value) >= _LEAST_CHARS and _WORD_WITH_DIGIT.fullmatch(value)
+    return bool(is_word) and re.search(r"(?i)passw(?:or)?[dt]$", it.name) is not None
+
+
+def _is_option_value(it: _NamedValue) -> bool:
+    if it.name.startswith("--no-") or not (
+        _SURE_NAME.search(it.name) or _TOKEN_NAME.search(it.name)
+    ):
+        return False
+    is_prose = it.value.lower() in _OPTION_PROSE or it.value in _OPTION_VALUES
+    return not it.is_bare or not (is_prose or it.value[0] in "-\\(|")
+
+
+_OPTION_PROSE: Final = frozenset(
+    (
+        *("switch", "are", "of", "as", "an", "works", "again", "instead", "needs", "can", "when"),
+        *("that", "which", "by", "does", "at", "then", "because", "takes", "file", "expects"),
+        *("requires", "use", "pass"),
+    )
+)
+_OPTION_VALUES: Final = frozenset({"TEXT", "STRING", "VALUE"})
+_JUDGES: Final[Mapping[str, Callable[[_NamedValue], bool]]] = {
+    "set": _is_set_secret,
+    "call": _is_argument,
+    "pair": _is_content,
+    "element": _is_content,
+    "space": _is_spaced_secret,
+}
+
+
+# --- the arguments of a call ------------------------------------------------------------------
+
+_CALL: Final = re.compile(
+    r"(?i:(?P<login>login|credentials?|auth\w{0,12})|(?P<client>client)"
+    r"|(?P<open>connect(?:ion)?|pdo))\s?=?\s?\("
+)
+_ARGUMENT: Final = re.compile(
+    r"""\s{0,9}(?:[bru]?(?:"((?:[^"\\\n]|\\.){0,400})"|'((?:[^'\\\n]|\\.){0,400})')
+    |[^,"'()]{0,200}(?:\([^()]{0,200}\))?[^,"'()]{0,200})\s{0,9}([,)])""",
+    re.VERBOSE,
+)
+_MOST_ARGUMENTS: Final = 6
+_CLIENT_TOKEN_CHARS: Final = 20
+
+
+def _mask_calls(text: str) -> str:
+    """Mask the credentials among the arguments of calls that log in or connect."""
+    pieces: list[str] = []
+    done = 0
+    for at in _find_roots(text, _CALL_ROOTS):
+        call = _CALL.match(text, at) if at >= done else None
+        for begin, end in _find_credentials(text, call) if call else ():
+            pieces += (text[done:begin], MASK)
+            done = end
+    return "".join((*pieces, text[done:]))
+
+
+def _find_credentials(text: str, call: re.Match[str]) -> Iterator[_Span]:
+    spans: list[_Span | None] = []
+    at = call.end()
+    for _ in range(_MOST_ARGUMENTS):
+        argument = _ARGUMENT.match(text, at)
+        if argument is None:
+            return
+        group = 1 if argument[1] is not None else 2
+        spans.append(argument.span(group) if argument[group] is not None else None)
+        at = argument.end()
+        if argument[3] == ")":
+            break
+    first = text[slice(*spans[0])] if spans[0] else None
+    least = {"login": 2, "client": 2, "open": 3}[call.lastgroup or "open"]
+    if len(spans) > 2:  # noqa: PLR2004
+        least = 3
+    if call.lastgroup == "open" and first is not None and not re.search("[.:/]|localhost", first):
+        return
+    for span in filter(None, spans[least - 1 :]):
+        value = text[slice(*span)]
+        is_long = call.lastgroup != "client" or (
+            len(value) >= _CLIENT_TOKEN_CHARS and _is_opaque(value)
+        )
+        if value and is_long and not value.isdigit() and not is_reference(value):
+            yield span
+
+
+# --- options of programs ----------------------------------------------------------------------
+
+_NO_REFERENCE: Final = r"""(?!["']?[\[<]|"?\$)"""
+_WORD: Final = (
+    rf"{_NO_REFERENCE}(?:"
+    r"""\"((?:[^"\\\n]|\\.)++)|'((?:[^'\\\n]|\\.)++)|([^\s"'&;\\]{1,2000}))"""
+)
+_PROGRAMS: Final = tuple(
+    (
+        hint,
+        re.compile(
+            rf"(?<![\w.-]){program}\b(?:(?!&&)(?:\\\n|[^\n|;'\"]|'[^'\n]*'?|\"[^\"\n]*\"?))*"
+        ),
+        re.compile(
+            rf"""(\s{flag}(["'])?{before})
+            (?(2)((?!\$)(?:(?!\2)[^\\\n]|\\.)++)|{_WORD})""",
+            re.VERBOSE,
+        ),
+    )
+    for hint, program, flag, before in (
+        ("curl", "curl", r"(?:-[uU]|--(?:proxy-)?user)[\s=]{0,3}", r"""[^\s:"']{0,80}:"""),
+        ("curl", "curl", r"(?:-b|--cookie)[\s=]{0,3}", r"""[^\s=;"']{1,80}="""),
+        ("http", r"https?(?=[ ])", r"(?:-a|--auth)[\s=]{0,3}", r"""[^\s:"']{1,80}:"""),
+        ("login", r"[\w.-]{1,20}[ \t](?:registry[ \t])?login", r"-p\s{0,3}", ""),
+        ("mysql", r"mysql\w{0,9}", r"-p(?!ort\b)(?!\s)", ""),
+        ("mongo", r"mongo\w{0,9}", r"-p\s{0,3}", ""),
+        ("redis-cli", "redis-cli", r"-a\s{1,3}", ""),
+        ("sshpass", "sshpass", r"(?<=sshpass\s)(?:-v\s{1,3})?-p\s{0,3}", ""),
+        ("zip", r"(?:un)?zip", r"-P\s{0,3}", ""),
+        ("mosquitto_", r"mosquitto_[a-z]{1,5}", r"-P\s{0,3}", ""),
+        ("ipmitool", "ipmitool", r"-P\s{0,3}", ""),
+        ("ldap", r"ldap[a-z]{1,10}", r"-w\s{1,3}", ""),
+        ("snmp", r"snmp[a-z]{1,10}", r"-[AX]\s{1,3}", ""),
+        ("smbclient", "smbclient", r"-U\s{0,3}", r"""[^\s%"']{1,80}%"""),
+        ("lftp", "lftp", r"-u\s{1,3}", r"""[^\s,"']{1,80},"""),
+        ("pass", r"openssl", r"-pass(?:in|out)?[ ]", "pass:"),
+        ("pass", r"(?:keytool|jarsigner)", r"-(?:store|key)pass\s{1,3}", ""),
+    )
+)
+"""Programs, and their options that take a credential."""
+
+
+def mask_options(text: str) -> str:
+    """Replace the credentials that are given to well-known programs."""
+    for hint, line, flag in _PROGRAMS:
+        if hint in text:
+            text = line.sub(partial(_mask_flags, flag), text)
+    return text
+
+
+def _mask_flags(flag: re.Pattern[str], line: re.Match[str]) -> str:
+    return flag.sub(_mask_last, line[0])
+
+
+def _mask_last(match: re.Match[str]) -> str:
+    begin, end = match.span(match.lastindex or 0)
+    start = match.start()
+    return f"{match[0][: begin - start]}{MASK}{match[0][end - start :]}"
