@@ -40,6 +40,10 @@ _SYSTEM_FOLDERS: Final = (
 """Folders in `/` that belong to the system, on Linux and on macOS."""
 
 
+_REPLACED_STARTS: Final = ("$", "~", "%")
+"""Beginnings of names that a shell or a host replaces."""
+
+
 class HomeRefused(Exception):
     """The state folder cannot be used; `str()` says why and what to do."""
 
@@ -240,9 +244,17 @@ def locate_home(environ: Mapping[str, str]) -> Home:
 
     Args:
         environ: The environment, such as `os.environ`.
+
+    Raises:
+        HomeRefused: `TASKMEM_HOME` is another folder in each working folder.
     """
     if own := environ.get("TASKMEM_HOME"):
         folder = _make_absolute(own, environ)
+        if not own.startswith(("/", *_REPLACED_STARTS)):
+            raise HomeRefused(
+                f"TASKMEM_HOME is {own}, another folder in each working folder. Set it to the "
+                f"whole path, such as {folder}."
+            )
     elif state := environ.get("OPENCLAW_STATE_DIR"):
         folder = _make_absolute(state, environ) / "taskmem"
     else:
@@ -327,7 +339,7 @@ def _require_replaced_names(folder: Path) -> None:
 
     It would be made in the working folder, another one in each project.
     """
-    left = [part for part in folder.parts if part.startswith(("$", "~", "%")) and len(part) > 1]
+    left = [part for part in folder.parts if part.startswith(_REPLACED_STARTS) and len(part) > 1]
     if left and not folder.exists():
         raise HomeRefused(
             f"The name of the state folder {folder} still has {left[0]} in it, which nothing "
@@ -352,7 +364,10 @@ def _require_own_folder(folder: Path) -> None:
 
 
 def _require_own_file(path: Path, *, is_open: bool) -> None:
-    """Refuse another user's file in a state folder; `is_open`: others may enter the folder."""
+    """Refuse another user's file in a state folder, and a named pipe in place of one.
+
+    `is_open`: others may enter the folder.
+    """
     info = path.lstat()
     if info.st_uid in (os.geteuid(), 0) and stat.S_ISLNK(info.st_mode):
         info = path.stat()
@@ -360,6 +375,10 @@ def _require_own_file(path: Path, *, is_open: bool) -> None:
         raise HomeRefused(
             f"{path} belongs to user {info.st_uid}; see how it came there and remove "
             "it, or set TASKMEM_HOME to a folder of your own."
+        )
+    if stat.S_ISFIFO(info.st_mode):
+        raise HomeRefused(
+            f"{path} is a named pipe, at which every command would wait for ever; remove it."
         )
     # A group with the user's own number is the user's alone, as umask 002 assumes.
     others = 0o002 if info.st_gid == info.st_uid else 0o022

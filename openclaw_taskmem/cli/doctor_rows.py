@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import shutil
@@ -43,7 +44,7 @@ from openclaw_taskmem.settings_report import (
     find_unknown_settings,
     name_setting,
 )
-from taskmem_hookspecs import DoctorRow, DoctorState, TaskmemError
+from taskmem_hookspecs import DoctorRow, DoctorState, StoreFull, TaskmemError
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_program import OWN_PROGRAM
 
@@ -66,6 +67,8 @@ _NO_START: Final = "No daemon would start from this shell. The one that runs is 
 _NO_DAEMON: Final = "Until it answers, no task is kept, no wait is watched, and no agent is woken."
 _RESTART: Final = "Run: taskmem daemon restart"
 _RESTART_CLAUSE: Final = "run: taskmem daemon restart"
+_NO_ROOM: Final = (StoreFull.__name__, os.strerror(errno.ENOSPC), "database or disk is full")
+"""Words in the errors for want of room on a disk: ours, the system's and SQLite's."""
 _THEN_RESTART: Final = f"then {_RESTART_CLAUSE}"
 _LARGE_HOME_BYTES: Final = 2048 * MIB
 """Bytes above which a home is large, without what was recorded of the screen."""
@@ -137,13 +140,16 @@ def check_home(home: Home) -> DoctorRow:
             home.require_own()
         except HomeRefused as refusal:
             return build_fail_row(
-                "home", str(refusal), f"Remove what is not yours. {_ANOTHER_HOME}", _NO_HOME
+                "home", str(refusal), f"Put that right, or: {_ANOTHER_HOME}", _NO_HOME
             )
         return _build_ok_row("home", f"{folder} is yours alone.")
     what, can_be_closed = mode_fault
     if can_be_closed and usable and not keeps_modes(folder):
         return build_fail_row("home", describe_modeless(folder), _ANOTHER_HOME, _NO_HOME)
     cure = f"Run: chmod 700 {folder}" if can_be_closed else _ANOTHER_HOME
+    if not usable and os.statvfs(folder).f_flag & os.ST_RDONLY:
+        what = "is on a disk that is mounted read-only"
+        cure = f"Mount it for writing, or: {_ANOTHER_HOME}"
     return build_fail_row("home", f"{folder} {what}.", cure, _NO_HOME)
 
 
@@ -344,7 +350,9 @@ def check_plugins(plugins: Sequence[Document]) -> Iterator[DoctorRow]:
             ailing += 1
             ours = str(plugin.get("distribution")).startswith(f"{OUR_DISTRIBUTION} ")
             slow = ours and TookTooLong.__name__ in error
-            if slow:
+            if any(each in error for each in _NO_ROOM):
+                cure = f"Make room on its disk, {_THEN_RESTART}"
+            elif slow:
                 cure = f"The machine was slow then; if it is so again, {_RESTART_CLAUSE}"
             else:
                 cure = f"Tell its author; {_RESTART_CLAUSE}"

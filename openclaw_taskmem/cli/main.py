@@ -33,6 +33,8 @@ def main() -> None:
         SystemExit: Always: with the command's status, 130 after Ctrl-C, or 1 if the output cannot
             be written, for example because its reader has gone away.
     """
+    if not os.environ.get("HOME", "/").startswith("/"):
+        del os.environ["HOME"]  # then it is read from the list of users
     _isolate()
     _add_plugin_folders()
     _open_standard_streams()

@@ -206,7 +206,7 @@ def _parse_address(url: str) -> sa.URL:
             "The database URL cannot be read; write it as sqlite:////path/to/file.db "
             "or postgresql://user@host/name."
         ) from None
-    if address.drivername == "postgresql":
+    if address.drivername in ("postgres", "postgresql"):
         return address.set(drivername="postgresql+psycopg")
     return address
 
@@ -228,12 +228,26 @@ def _parse_path(address: sa.URL) -> Path:
     return path
 
 
+def require_file(path: Path) -> None:
+    """Refuse what is at the path of a database, but is no file.
+
+    Raises:
+        StoreUnavailable: It is a folder, a named pipe or the like.
+    """
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "no file"
+        raise StoreUnavailable(
+            f"{path} is {kind}, where the database should be; move it away, then start again."
+        )
+
+
 def _prepare_file(path: Path) -> None:
     """Create the database file if it is missing.
 
     SQLite copies its permissions to the log and shared-memory files. An existing file must be
     opened by SQLite alone: closing another descriptor would release this process's locks on it.
     """
+    require_file(path)
     try:
         _make_folder(path.parent)
         with suppress(FileExistsError):

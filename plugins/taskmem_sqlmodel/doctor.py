@@ -17,7 +17,7 @@ from sqlalchemy.pool import NullPool
 
 from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, TaskmemError
 from taskmem_sqlmodel import reading, schema
-from taskmem_sqlmodel.database import open_read_only, translate_errors
+from taskmem_sqlmodel.database import open_read_only, require_file, translate_errors
 
 SCAN_SECONDS: Final = 8.0
 """Time limit for each scan: of the file, and of the rows. Seconds."""
@@ -46,7 +46,8 @@ class DatabaseCheck:
 
     async def look(self, checkup: Checkup) -> AsyncIterator[DoctorRow]:
         """Yield one row; the trial write is rolled back."""
-        yield await asyncio.to_thread(check_database, checkup.database)
+        served = (checkup.status or {}).get("database")
+        yield await asyncio.to_thread(check_database, checkup.database, served=served)
 
 
 class _DatabaseState(NamedTuple):
@@ -59,13 +60,22 @@ class _DatabaseState(NamedTuple):
     """A description of each row that cannot be read."""
 
 
-def check_database(url: str, seconds: float = SCAN_SECONDS) -> DoctorRow:
-    """Check the database at `url`."""
+def check_database(url: str, seconds: float = SCAN_SECONDS, *, served: object = None) -> DoctorRow:
+    """Check the database at `url`; `served`: the one that the running daemon tells of."""
     try:
         address = sa.make_url(url)
     except ArgumentError:
         return _fail("Its URL cannot be read.", _URL)
     path = Path(address.database or "") if address.drivername == "sqlite" else None
+    if path is not None and not path.exists() and served and served != url:
+        return DoctorRow(
+            id="database",
+            state=DoctorState.WARN,
+            detail=f"The daemon uses {served}, which was not looked at: "
+            "TASKMEM_DATABASE_URL is not set here.",
+            cure="Set it as the daemon has it, or write it as database_url into config.toml in "
+            "the home, then run this again.",
+        )
     if path is not None and not path.exists():
         return DoctorRow(
             id="database",
@@ -76,11 +86,16 @@ def check_database(url: str, seconds: float = SCAN_SECONDS) -> DoctorRow:
     name = str(path) if path else address.render_as_string(hide_password=True)
     try:
         with translate_errors():
+            if path:
+                require_file(path)
             seen = _check_sqlite(path, seconds) if path else _check_postgresql(address)
             if path and seen.newest and seen.faults is None:
                 _try_write(path)
     except TaskmemError as error:
-        return _fail(f"{name}: {error}", "Put that right, then run this again.")
+        told = str(error)
+        return _fail(
+            told if name in told else f"{name}: {told}", "Put that right, then run this again."
+        )
     except ModuleNotFoundError as error:
         sentence = f"{name} needs a driver that is not installed ({error.name})."
         return _fail(sentence, "Install openclaw-taskmem[postgres].")

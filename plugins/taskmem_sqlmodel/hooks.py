@@ -7,12 +7,15 @@ from typing import Final
 
 from taskmem_hookspecs import DoctorCheck, TaskStore, hookimpl
 
-_URL_SCHEMES: Final = ("sqlite", "postgresql", "postgresql+psycopg")
+_URL_SCHEMES: Final = ("sqlite", "postgres", "postgresql", "postgresql+psycopg")
 
 
 @hookimpl(trylast=True)
 def task_store(url: str) -> TaskStore | None:
-    """Return the store for a `sqlite:` or `postgresql:` URL; None for any other scheme."""
+    """Return the store for a `sqlite:` or `postgresql:` URL; None for any other scheme.
+
+    Hosts of databases also write `postgres:`.
+    """
     if url.partition(":")[0] not in _URL_SCHEMES:
         return None
     from taskmem_sqlmodel.store import SqlStore

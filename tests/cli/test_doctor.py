@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import Future
@@ -29,7 +30,7 @@ from openclaw_taskmem.domain.text.texts import format_count
 from openclaw_taskmem.home import Home, HomeRefused, find_home
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from openclaw_taskmem.plugin_host.plugin_host import Plugin, PluginHost, format_error
-from taskmem_hookspecs import DoctorRow, DoctorState, TaskmemError, hookimpl
+from taskmem_hookspecs import DoctorRow, DoctorState, StoreFull, TaskmemError, hookimpl
 from taskmem_openclaw.doctor.rows import _build_unused_row
 from taskmem_program import OWN_PROGRAM
 from tests.cli.fake_daemon import FakeDaemon
@@ -128,6 +129,15 @@ def test_a_home_that_cannot_be_written_is_opened_to_its_owner(home, monkeypatch)
     row = doctor_rows.check_home(home)
     assert row.state is FAIL
     assert "chmod 700" in row.cure
+
+
+def test_no_chmod_is_advised_on_a_disk_that_is_mounted_read_only(home, monkeypatch):
+    home.prepare()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    row = doctor_rows.check_home(home)
+    assert (row.state, "mounted read-only" in row.detail) == (FAIL, True)
+    assert row.cure.startswith("Mount it for writing, or: Set TASKMEM_HOME")
 
 
 # --- the settings ---------------------------------------------------------------
@@ -460,6 +470,20 @@ def test_a_built_in_plugin_that_was_late_has_no_author_to_tell(distribution, cur
     [row] = doctor_rows.check_plugins([late])
     assert "no answer within 2 s" in row.detail
     assert row.cure.startswith(cure)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StoreFull("There is no room left for the database"),
+        OSError(28, os.strerror(28), "/x"),
+        sqlite3.OperationalError("database or disk is full"),
+    ],
+)
+def test_a_plugin_that_a_full_disk_stopped_has_no_author_to_tell(error):
+    full = {**plugin("past-tasks", "on", f"recall: {format_error(error)}"), "distribution": None}
+    [row] = doctor_rows.check_plugins([full])
+    assert row.cure == "Make room on its disk, then run: taskmem daemon restart"
 
 
 def test_no_plugin_at_all_fails():

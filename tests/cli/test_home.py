@@ -73,9 +73,17 @@ def test_a_name_that_nothing_replaced_makes_no_folder(tmp_path, monkeypatch, nam
     assert find_home({"TASKMEM_HOME": f"{name}/x"}).folder == tmp_path / name / "x"
 
 
-def test_a_relative_folder_is_made_absolute(tmp_path, monkeypatch):
+def test_a_home_in_each_working_folder_is_refused_with_its_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert find_home({"TASKMEM_HOME": "here"}).folder == tmp_path / "here"
+    with pytest.raises(HomeRefused, match=f"the whole path, such as {tmp_path}/here"):
+        find_home({"TASKMEM_HOME": "here"})
+
+
+@pytest.mark.parametrize("name", ["daemon.log", "config.toml", "taskmem.db", "home.id"])
+def test_a_named_pipe_in_place_of_a_file_is_refused(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(HomeRefused, match=f"{name} is a named pipe, .*; remove it"):
+        find_home({"TASKMEM_HOME": str(tmp_path)})
 
 
 def test_the_files_of_a_home_are_in_its_folder():

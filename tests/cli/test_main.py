@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.cli import main as main_module
+from openclaw_taskmem.home import locate_home
 from tests.support.daemons import COMMAND
 from tests.support.required import do_without
 
@@ -57,6 +58,16 @@ def test_mcp_alone_goes_the_short_way(run):
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["mcp", "--help"], ["list"]])
 def test_all_else_goes_to_the_command_line(run, arguments):
     assert run(*arguments) == (0, ["cli"])
+
+
+@pytest.mark.parametrize("home", ["", "here"])
+def test_a_home_of_the_user_that_is_no_path_counts_as_unset(run, monkeypatch, home):
+    monkeypatch.setenv("HOME", home)
+    shown = []
+    run("list", by=lambda: shown.append(locate_home({}).folder))
+    monkeypatch.delenv("HOME", raising=False)
+    assert shown == [Path("~/.openclaw/taskmem").expanduser()]
+    assert shown[0] != Path("/.openclaw/taskmem")
 
 
 @pytest.mark.parametrize("argument", ["mcp", "list"])

@@ -182,8 +182,25 @@ def test_a_database_on_a_server_is_fine(postgres):
 
 def test_the_plugin_brings_the_check_along(kept_database):
     async def look(check):
-        return [row async for row in check.look(SimpleNamespace(database=kept_database))]
+        return [
+            row async for row in check.look(SimpleNamespace(database=kept_database, status=None))
+        ]
 
     [check] = health_checks()
     assert not check.costs
     assert [row.state for row in asyncio.run(look(check))] == [OK]
+
+
+def test_the_database_that_the_daemon_uses_is_told(path):
+    served = "postgresql://me:[secret removed]@db/tasks"
+    row = doctor.check_database(f"sqlite:///{path}", served=served)
+    assert (row.state, served in row.detail) == (WARN, True)
+    assert "TASKMEM_DATABASE_URL is not set here" in row.detail
+    assert "config.toml" in row.cure
+
+
+def test_a_folder_in_place_of_the_database_is_told(path):
+    path.mkdir()
+    row = doctor.check_database(f"sqlite:///{path}")
+    assert row.state is FAIL
+    assert row.detail.startswith(f"{path} is a folder, where the database should be; move it away")

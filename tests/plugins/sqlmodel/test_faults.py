@@ -187,6 +187,17 @@ def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path):
         task_store(f"sqlite:///{tmp_path}/file/taskmem.db")
 
 
+def test_a_folder_in_place_of_the_file_is_told_as_one(tmp_path):
+    (tmp_path / "taskmem.db").mkdir()
+    with pytest.raises(StoreUnavailable, match=r"taskmem.db is a folder, .*; move it away"):
+        task_store(f"sqlite:///{tmp_path}/taskmem.db")
+
+
+def test_the_other_name_of_postgresql_is_understood():
+    with pytest.raises(StoreUnavailable, match="connection"):
+        task_store("postgres://nobody@127.0.0.1:1/tasks")
+
+
 @pytest.mark.parametrize("url", ["sqlite:", "sqlite://", "sqlite:///:memory:"])
 def test_a_url_without_a_file_is_a_wrong_setting(url):
     with pytest.raises(SettingsInvalid, match="sqlite:////path/to/file"):
