@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -49,7 +50,12 @@ _HELD_SECONDS: Final = 25.0
 RETRY_SECONDS: Final = 1.0
 """Seconds between two tries to reach the daemon."""
 MOST_CONNECTIONS: Final = 100
-"""Open connections; more are closed at once, so that no flood takes all files of the process."""
+"""Open connections; for one more the oldest that has not shown the key is closed, so that no flood
+takes all files of the process, or the place of the user's browser."""
+REQUEST_SECONDS: Final = 10.0
+"""Seconds within which a request must be whole."""
+_SHOWED_KEY: Final = "taskmem.showed_key"
+"""Mark in the scope of a request whose address has the key."""
 _BACKLOG: Final = 64
 """Connections that are accepted at a time, before the first of them is closed."""
 MOST_BYTES: Final = 64 * 1024
@@ -168,6 +174,7 @@ class PageServer:
             if response is None:
                 if keyed:
                     self._asked.set()
+                    request.scope[_SHOWED_KEY] = True
                 try:
                     response = await answer(request)
                 except LinkError as error:
@@ -252,15 +259,51 @@ class PageServer:
 
 
 class _LimitedProtocol(H11Protocol):
-    """Closes a connection at once if there are `MOST_CONNECTIONS`.
+    """Closes connections of others before the user's, and those that send no whole request.
 
-    Uvicorn's `limit_concurrency` answers such a connection, and keeps it open.
+    Uvicorn's `limit_concurrency` answers a connection beyond the limit, and keeps it open; it waits
+    for a first request for ever.
     """
+
+    _is_known = False
+    """True once a request showed the key."""
+    _timer: asyncio.TimerHandle | None = None
+    """Closes the connection while a request is not whole."""
+    made_at = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.made_at = self.loop.time()
+        self._limit_request()
         if len(self.connections) > MOST_CONNECTIONS:
-            transport.abort()
+            open_ones = (each for each in self.connections if isinstance(each, _LimitedProtocol))
+            min(open_ones, key=lambda each: (each.is_known(), each.made_at)).transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self.is_known()  # before another request takes the place of the last
+        super().data_received(data)
+        self._limit_request()
+
+    def is_known(self) -> bool:
+        """Return whether a request of this connection showed the key."""
+        self._is_known = self._is_known or _SHOWED_KEY in (self.scope or {})
+        return self._is_known
+
+    def _limit_request(self) -> None:
+        """Begin to wait for the rest of a request, or end it."""
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._stop_timer()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class _ChangeFeed:

@@ -8,8 +8,8 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -243,30 +243,101 @@ def test_only_who_may_look_keeps_the_pages_open(
         assert asyncio.run(ask()) is counts
 
 
-def test_connections_beyond_the_limit_are_closed(
-    showcase: Showcase, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(page_server, "MOST_CONNECTIONS", 2)
+class OpenPages(NamedTuple):
+    """Pages that are served on this loop."""
 
-    async def open_too_many() -> int:
-        server = PageServer(showcase.daemon.home, may_act=False)
-        address = urlsplit(server.link)
-        serving = asyncio.create_task(server.serve())
+    server: PageServer
+
+    async def connect(self, text: str = "") -> asyncio.StreamReader:
+        """Open a connection that stays, and send `text` on it."""
+        address = urlsplit(self.server.link)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        writer.write(text.encode())
+        CONNECTED.append(writer)
+        return reader
+
+    def write_request(self, path: str) -> str:
+        return f"GET {path} HTTP/1.1\r\nHost: {urlsplit(self.server.link).netloc}\r\n\r\n"
+
+
+CONNECTED: list[asyncio.StreamWriter] = []
+"""The writers of open connections; without one, its connection is closed."""
+
+
+@asynccontextmanager
+async def open_pages(showcase: Showcase) -> AsyncIterator[OpenPages]:
+    server = PageServer(showcase.daemon.home, may_act=False)
+    serving = asyncio.create_task(server.serve())
+    try:
         async with asyncio.timeout(PATIENCE):
-            opened = [
-                await asyncio.open_connection(address.hostname, address.port) for _ in range(3)
-            ]
-            with suppress(ConnectionResetError):
-                assert await opened[2][0].read() == b""
-            opened[0][1].write(f"GET / HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
-            answer = await opened[0][0].readline()
-        for _, writer in opened:
+            yield OpenPages(server)
+    finally:
+        for writer in CONNECTED:
             writer.close()
+        CONNECTED.clear()
         serving.cancel()
         await asyncio.wait([serving])
-        return int(answer.split()[1])
 
-    assert asyncio.run(open_too_many()) == 200
+
+async def read_status(reader: asyncio.StreamReader) -> int:
+    return int((await reader.readline()).split()[1])
+
+
+def test_idle_connections_of_others_do_not_shut_the_user_out(showcase: Showcase) -> None:
+    async def ask_behind_others() -> int:
+        async with open_pages(showcase) as pages:
+            others = [await pages.connect() for _ in range(130)]
+            user = await pages.connect(pages.write_request("/"))
+            status = await read_status(user)
+            with suppress(ConnectionResetError):
+                assert await others[0].read() == b""
+            return status
+
+    assert asyncio.run(ask_behind_others()) == 200
+
+
+def test_a_page_that_waits_is_kept_whoever_else_connects(
+    showcase: Showcase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_server, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(page_server, "_HELD_SECONDS", 0.5)
+
+    async def wait_among_others() -> int:
+        async with open_pages(showcase) as pages:
+            path = f"/{pages.server._key}/changes"
+            first = await pages.connect(pages.write_request(path))
+            counts = re.findall(rb'"seen": *"([^"]*)"', await first.readuntil(b"}"))[0].decode()
+            page = await pages.connect(pages.write_request(f"{path}?seen={counts}"))
+            pages.server._asked.clear()
+            await pages.server._asked.wait()
+            for _ in range(9):
+                await pages.connect(pages.write_request("/"))
+            return await read_status(page)
+
+    assert asyncio.run(wait_among_others()) == 200
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "",
+        "GET / HTTP/1.1\r\nHo",
+        "POST /enter HTTP/1.1\r\nHost: {0}\r\nOrigin: http://{0}\r\nContent-Length: 9\r\n\r\nto",
+    ],
+)
+def test_a_connection_without_a_whole_request_is_closed(
+    showcase: Showcase, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    monkeypatch.setattr(page_server, "REQUEST_SECONDS", 0.05)
+
+    async def read_until_closed() -> bytes:
+        async with open_pages(showcase) as pages:
+            reader = await pages.connect(part.format(urlsplit(pages.server.link).netloc))
+            with suppress(ConnectionResetError):
+                return await reader.read()
+            return b""
+
+    assert asyncio.run(read_until_closed()) == b""
 
 
 def test_what_asyncio_logs_is_not_printed(
