@@ -126,10 +126,11 @@ class Settings:
     `public`: not those of this machine and of private networks. Read by the evidence
     plug-in."""
     openclaw_cli_text: str = "auto"
-    """The text of a wake sent by OpenClaw's command: `full`, `brief` or `auto`.
+    """The text of a wake among the arguments of OpenClaw's command: `full`, `brief` or `auto`.
 
-    Other users can read it in the process list. `brief`: only what to ask for. `auto`:
-    `brief` if another user can log in to the machine. Read by the OpenClaw plug-in."""
+    Other users can read these in the process list. `brief`: only what to ask for; the rest is where
+    they cannot read it. `auto`: `brief` if another user can log in to the machine. Read by the
+    OpenClaw plug-in."""
     sandbox_looks: str = "workspace"
     """Targets that `smart_wait` shows an agent in a sandbox: `workspace`, `none` or `all`.
 

@@ -37,8 +37,8 @@ class Taskmem:
             "TASKMEM_HOME": str(self.room.taskmem),
             "TASKMEM_OPENCLAW_BIN": str(self.room.openclaw),
             "TASKMEM_WAKE_TRANSPORT": "openclaw-cli",
-            # The machine of a test may have more than one user.
-            "TASKMEM_OPENCLAW_CLI_TEXT": "full",
+            # As on a machine with more than one user; the agent is told the whole text.
+            "TASKMEM_OPENCLAW_CLI_TEXT": "brief",
             **self.settings,
         }
         return {name: value for name, value in given.items() if value}

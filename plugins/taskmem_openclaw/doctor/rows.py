@@ -238,8 +238,7 @@ class GatewayProbe:
             lost = "Without OpenClaw's command, wakes have no way but those above."
             yield warn("cli", lost, "Set TASKMEM_OPENCLAW_BIN to it.")
         else:
-            brief = f"Else wakes go by {program}, in seconds, and brief where others can read."
-            yield ok("cli", brief)
+            yield ok("cli", f"Else wakes go by {program}, in seconds.")
         if there and not self._gateways:
             yield warn(
                 "heartbeats",

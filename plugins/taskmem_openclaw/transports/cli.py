@@ -2,14 +2,17 @@
 
 One call takes 5 to 12 seconds, and 30 on a busy machine; nearly all of it is the command's
 start-up. It runs without a shell, in its own process group, outside the event loop. The text is an
-argument, which every user of the machine can read while it runs; on shared machines the text is
-therefore brief. Source: docs/origins.md, "Wakes".
+argument, which every user of the machine can read while it runs. On shared machines the argument is
+therefore brief, and the whole text is in the environment, from where `wake_text.cjs` puts it in the
+place of the argument; a command that is no program of Node says the brief one. Source:
+docs/origins.md, "Wakes".
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import pwd
 import signal
@@ -32,6 +35,10 @@ _ARGUMENT_BYTES: Final = 120_000
 _FIRST_PERSON: Final = 501 if sys.platform == "darwin" else 1000
 """Lowest user id of a person; lower ids are services."""
 _NOBODY_ID: Final = 65_534
+_SHELLS: Final = Path("/etc/shells")
+"""The shells with which one can log in. Source: shells(5)."""
+_TEXT_VARIABLE: Final = "TASKMEM_WAKE_TEXT"
+_TEXT_SCRIPT: Final = Path(__file__).with_name("wake_text.cjs")
 
 _OUTPUT_BYTES: Final = 600
 _GULP_BYTES: Final = 65_536
@@ -70,8 +77,9 @@ class OpenClawCli(ReachMixin):
         if chosen == "auto":
             # In a thread: a directory service may be slow.
             accounts = await asyncio.to_thread(self._list_accounts)
-            brief = _has_others(accounts, os.getuid())
-        status, output = await self._run(_build_command(self._binary, wake, brief=brief))
+            brief = _has_others(accounts, os.getuid(), _read_shells())
+        command = _build_command(self._binary, wake, brief=brief)
+        status, output = await self._run(command, _hide_text(wake) if brief else {})
         if status != 0:
             reason = f"{self._binary} ended with status {status}: {output or 'no word'}"
             if any(final in output for final in _FINAL_REFUSALS):
@@ -79,11 +87,12 @@ class OpenClawCli(ReachMixin):
             raise WakeUndelivered(f"{reason}. See that the gateway runs.")
         return WakeReceipt(delivered_at=datetime.now(UTC))
 
-    async def _run(self, arguments: list[str]) -> tuple[int, str]:
+    async def _run(self, arguments: list[str], more: Mapping[str, str]) -> tuple[int, str]:
+        """Run a command with `more` in its environment; return its status and last output."""
         with _OutputTail() as output:
             try:
                 process = await start_process(
-                    arguments, os.environ, stdout=output.sink, stderr=output.sink
+                    arguments, {**os.environ, **more}, stdout=output.sink, stderr=output.sink
                 )
             except OSError as error:
                 raise WakeUndelivered(
@@ -142,7 +151,18 @@ class _OutputTail:
             self._kept = (self._kept + fresh)[-_OUTPUT_BYTES:]
 
 
-def _has_others(accounts: Iterable[pwd.struct_passwd], user: int) -> bool:
+def _read_shells() -> frozenset[str] | None:
+    """Return the shells with which one can log in; None: the system does not list them."""
+    try:
+        lines = _SHELLS.read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    return frozenset(line.strip() for line in lines if line.startswith("/"))
+
+
+def _has_others(
+    accounts: Iterable[pwd.struct_passwd], user: int, shells: frozenset[str] | None
+) -> bool:
     """Return whether another person's account can log in on this machine.
 
     Accounts of a directory service count only if the machine lists them.
@@ -151,6 +171,7 @@ def _has_others(accounts: Iterable[pwd.struct_passwd], user: int) -> bool:
         _FIRST_PERSON <= each.pw_uid < _NOBODY_ID
         and each.pw_uid != user
         and Path(each.pw_shell).name not in ("nologin", "false")
+        and (not each.pw_shell or shells is None or each.pw_shell in shells)
         for each in accounts
     )
 
@@ -170,6 +191,15 @@ def _describe_briefly(wake: Wake) -> str:
         f"[system] There is news of {about}, but other users of this machine can read "
         f"this line, so it does not say what. {ask}, then go on.{more}"
     )
+
+
+def _hide_text(wake: Wake) -> dict[str, str]:
+    """Return the variables with which OpenClaw's command says a wake's text, unseen by others."""
+    if len(wake.text.encode(errors="replace")) > _ARGUMENT_BYTES:
+        return {}
+    options = os.environ.get("NODE_OPTIONS", "")
+    loads = f"--require {json.dumps(str(_TEXT_SCRIPT), ensure_ascii=False)}"
+    return {"NODE_OPTIONS": f"{options} {loads}".strip(), _TEXT_VARIABLE: wake.text}
 
 
 def _build_command(binary: str, wake: Wake, *, brief: bool = False) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from openclaw_taskmem.domain.policies import OutboxPolicy
 from taskmem_hookspecs import WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
+from taskmem_openclaw.transports import cli
 from taskmem_openclaw.transports.cli import (
     _ARGUMENT_BYTES,
     CALL_SECONDS,
@@ -19,6 +20,7 @@ from taskmem_openclaw.transports.cli import (
     _describe_briefly,
     _OutputTail,
 )
+from tests.e2e.openclaw import node_program
 
 PYTHON = f"#!{sys.executable} -IS\n"
 RECORDS = f"""{PYTHON}
@@ -52,7 +54,7 @@ ALONE = [
     account(65_534, "/bin/sh"),
 ]
 """The accounts of a machine on which one person can log in."""
-SHARED = [*ALONE, account(4_003, "/bin/zsh")]
+SHARED = [*ALONE, account(4_003, "/bin/sh")]
 
 
 def transport_of(folder, text, seconds=LIMIT, accounts=ALONE, **environ):
@@ -121,6 +123,51 @@ def test_other_users_of_the_machine_read_no_plan(tmp_path, accounts, chosen, bri
     (start,) = list_starts(tmp_path)
     assert ("dig" in str(start)) is not brief
     assert ('Call task_update with task_id "task_7"' in str(start)) is brief
+
+
+NODE_RECORDS = """#!{node}
+const {{ spawnSync, spawn }} = require("node:child_process");
+const {{ appendFileSync, readFileSync }} = require("node:fs");
+const seen = readFileSync("/proc/self/cmdline", "utf8").split("\\0");
+const start = {{ argv: process.argv.slice(2), seen }};
+appendFileSync(__dirname + "/seen", JSON.stringify(start) + "\\n");
+if (!process.env.AGAIN) {{
+  const env = {{ ...process.env, AGAIN: "1" }};
+  spawn(process.execPath, process.argv.slice(1), {{ env, stdio: "ignore" }});
+}}
+"""
+"""An `openclaw` of Node that records what it is told and what others see of it, and starts itself
+once more as the real one does."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_shared_machine_reads_less_than_the_agent_is_told(tmp_path):
+    text = '[task_resume] {"plan": "dig \'a\' \u00e4"}\nand more'
+    transport = transport_of(tmp_path, NODE_RECORDS.format(node=node_program()), accounts=SHARED)
+
+    deliver(transport, text=text, task_id="task_7", session_key="agent:a:b")
+
+    starts = list_starts(tmp_path)
+    assert len(starts) == 2
+    for start in starts:
+        told = ["system", "event", "--mode", "now", "--text", text, "--session-key", "agent:a:b"]
+        assert start["argv"] == told
+        assert "dig" not in str(start["seen"])
+        assert 'task_id "task_7"' in str(start["seen"])
+
+
+@pytest.mark.parametrize(
+    ("shell", "counts"),
+    [("/bin/zsh", True), ("", True), ("/usr/bin/git-shell", False), ("/bin/nologin", False)],
+)
+def test_only_an_account_that_can_log_in_counts(tmp_path, monkeypatch, shell, counts):
+    shells = tmp_path / "shells"
+    shells.write_text("# valid\n/bin/sh\n/bin/zsh\n/bin/nologin\n")
+    monkeypatch.setattr(cli, "_SHELLS", shells)
+    transport = transport_of(tmp_path, RECORDS, accounts=[*ALONE, account(4_003, shell)])
+    deliver(transport, text="dig", task_id="task_7")
+    (start,) = list_starts(tmp_path)
+    assert ("dig" not in str(start)) is counts
 
 
 @pytest.mark.parametrize(

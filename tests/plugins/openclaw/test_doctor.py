@@ -600,7 +600,7 @@ def test_webhooks_of_a_gateway_that_is_down_are_not_tried(webhooks, network):
 def test_without_the_command_there_is_no_last_way(facts, network, home):
     environ = {"TASKMEM_HOME": str(home)}
     row = gateway_rows(facts, network, environ)["cli"]
-    assert_row(row, OK, "/usr/bin/openclaw, in seconds, and brief where others")
+    assert_row(row, OK, "Else wakes go by /usr/bin/openclaw, in seconds.")
     row = gateway_rows(facts, network, environ, None)["cli"]
     assert_row(row, WARN, "no way", "TASKMEM_OPENCLAW_BIN")
 
