@@ -176,14 +176,13 @@ def read_message(line: bytes) -> McpMessage:
         return McpMessage(line)
     if not isinstance(document, dict):
         return McpMessage(line)
-    method = document.get("method")
+    message = cast("dict[str, Any]", document)
+    method = message.get("method")
     cancels: Id | None = None
-    if method == "notifications/cancelled":
-        params = document.get("params")
-        if isinstance(params, dict):
-            cancels = _to_id(cast("dict[str, Any]", params).get("requestId"))
+    if method == "notifications/cancelled" and isinstance(message.get("params"), dict):
+        cancels = _to_id(message["params"].get("requestId"))
     return McpMessage(
-        line, _to_id(document.get("id")), method if isinstance(method, str) else None, cancels
+        line, _to_id(message.get("id")), method if isinstance(method, str) else None, cancels
     )
 
 
@@ -254,9 +253,9 @@ def _fit_request(request: dict[str, Any]) -> None:
     if not isinstance(request.get("method"), str):
         raise LineRefused(to, "The method must be a text.")
     request["jsonrpc"] = "2.0"
-    params = request.pop("params", None) or {}
-    if not isinstance(params, dict):
+    if not isinstance(sent := request.pop("params", None) or {}, dict):
         raise LineRefused(to, "The params must be an object.")
+    params = cast("dict[str, Any]", sent)
     if not isinstance(params.get("arguments") or {}, dict):
         # The SDK refuses the call without a word: https://github.com/PrefectHQ/fastmcp/issues/932
         params["arguments"] = {"arguments": params["arguments"]}
