@@ -305,8 +305,8 @@ class Dispatcher:
         """Return the packet of a session's open task, preceded by open questions.
 
         With `age`: only if the agent may have lost its context, that many milliseconds ago, and
-        without the questions. Without it, the user asks; then the agent's run resumes too, unless
-        the task waits for the user's answer. Source: docs/origins.md, "Questions to the user".
+        without the questions. Without it, the user asks; then the agent's run resumes too, if
+        `gateway_reports.is_resumed_by_word`. Source: docs/origins.md, "Questions to the user".
         """
         session_key, age = _read_text(params, "session_key"), params.get("age")
         if session_key is None:
@@ -326,8 +326,8 @@ class Dispatcher:
         )
         task_id, text = found or (None, None)
         if since is None and caller.owner is not None:
-            if task_id is not None and not gateway_reports.needs_user_answer(
-                self._context, task_id
+            if task_id is not None and gateway_reports.is_resumed_by_word(
+                self._context, session_key, task_id, caller.host
             ):
                 runs.take_up_task(self._context, task_id, caller)
             text = gateway_reports.prepend_waiting_tasks(

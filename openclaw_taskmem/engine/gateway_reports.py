@@ -191,10 +191,19 @@ def prepend_waiting_tasks(
     return "\n\n".join(filter(None, (waiting, text))) or None
 
 
-def needs_user_answer(context: Context, task_id: str) -> bool:
-    """Tell whether a task's agent has asked the user and awaits the answer."""
+def is_resumed_by_word(
+    context: Context, session_key: str, task_id: str, host: str | None = None
+) -> bool:
+    """Tell whether a task goes on because the user says so in a session, without its name.
+
+    Not if the session has another open task, which may be meant, or if its agent has asked the
+    user: what they say may be no answer to that.
+    """
     run = context.store.read_task(task_id).run
-    return run is not None and current_run.has_open_question(run)
+    if run is not None and current_run.has_open_question(run):
+        return False
+    own = list_own_tasks(context, session_key, host, (TaskStatus.ACTIVE,))
+    return all(task.task_id == task_id for task in own)
 
 
 def build_reminder(

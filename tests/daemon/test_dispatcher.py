@@ -352,6 +352,25 @@ async def test_continue_on_a_waiting_question_repeats_that_question(
     assert run.state == "blocked"
 
 
+@pytest.mark.parametrize("others", [0, 1])
+async def test_continue_resumes_a_task_only_if_no_other_is_open(
+    dispatcher: Dispatcher, world: World, others: int
+) -> None:
+    turn = {"session_key": MAIN, "running": [MAIN]}
+    for name in ["Bake"] * others + ["Tidy"]:
+        await ask(dispatcher, "report", events=[HELLO, {"kind": "turn_started", **turn}])
+        made = await call(dispatcher, "task_register", MAIN, name=name, plan=["Look"])
+    ended = {"kind": "turn_ended", "session_key": MAIN, "aborted": True}
+    await ask(dispatcher, "report", events=[ended])
+
+    answer = await ask(dispatcher, "packet", session_key=MAIN, age=None)
+
+    assert answer["task_id"] == made["task_id"]
+    run = world.store.read_task(made["task_id"]).run
+    assert run is not None
+    assert run.state == ("blocked" if others else "running")
+
+
 async def test_a_packet_is_news_only_to_who_has_not_reported_since(
     dispatcher: Dispatcher, world: World
 ) -> None:

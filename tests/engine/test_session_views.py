@@ -146,6 +146,17 @@ def test_interrupted_task_is_asked_about_with_resume_options(session: Session) -
     assert found.options == (RESUME, LEAVE_OPTION)
 
 
+def test_a_stopped_task_can_be_resumed_by_a_button(session: Session) -> None:
+    task = session.works()
+    session.ends(aborted=True)
+
+    found = question(session)
+    assert found.text == "Deploy: stopped. /resume lets it go on."
+    assert found.options == (RESUME, LEAVE_OPTION)
+    gateway_reports.take_answer(session.world.context, found.key, RESUME)
+    assert session.run(task).state is RunState.QUEUED
+
+
 def test_a_review_is_asked_with_its_note_and_options(session: Session) -> None:
     task = session.works()
     session.call("task_handoff", task_id=task, to="user", note="Is the colour right?")

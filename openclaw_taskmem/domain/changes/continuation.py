@@ -417,8 +417,8 @@ class Block(Value):
 
     run: Run
     why: RunReason
-    line: str | None = None
-    """Line for the user; None: the agent has said it already."""
+    line: str
+    """Line for the user, after the task's name."""
 
 
 class Fail(Value):
@@ -495,7 +495,8 @@ def decide_course(
     if facts.task.status is not TaskStatus.ACTIVE:
         return RestRun(run=run)
     if turn.aborted:
-        return Block(run=run, why=RunReason.STOPPED)
+        how = notices.format_resume_command(facts.task, run)
+        return Block(run=run, why=RunReason.STOPPED, line=f"stopped. {how} lets it go on.")
     if turn.is_empty:
         return RestRun(run=run, keep=True)
     if turn.error is not None:
@@ -619,12 +620,10 @@ def fail_run(facts: TaskFacts, course: Fail, now: datetime) -> Change:
 
 def _block_run(facts: TaskFacts, course: Block, now: datetime) -> Change:
     moved = apply_events(course.run, RunBlocked(why=course.why), now=now)
-    notice: tuple[Event, ...] = ()
-    if course.line is not None:
-        line = f"{notices.format_task_name(facts.task)}: {course.line}"
-        notice = (notices.build_notice(NoticeKind(course.why), facts.task, moved.run, line, now),)
+    line = f"{notices.format_task_name(facts.task)}: {course.line}"
+    notice = notices.build_notice(NoticeKind(course.why), facts.task, moved.run, line, now)
     return _build_run_change(
-        facts, RunTransition(run=moved.run, events=(*moved.events, *notice)), now
+        facts, RunTransition(run=moved.run, events=(*moved.events, notice)), now
     )
 
 

@@ -31,7 +31,12 @@ ACCEPT_BUTTON: Final = "Accept"
 SEND_BACK_BUTTON: Final = "Send back"
 _ANSWER_BYTES: Final = 4_000
 _REPETITION: Final = "You were told so before, and nothing followed: the task still waits."
-_INTERRUPTION_REASONS: Final = (RunReason.STALE, RunReason.PROMPT_CHANGED, RunReason.CREDENTIALS)
+_INTERRUPTION_REASONS: Final = (
+    RunReason.STALE,
+    RunReason.PROMPT_CHANGED,
+    RunReason.CREDENTIALS,
+    RunReason.STOPPED,
+)
 """Reasons of blocked runs whose user is asked whether to resume."""
 _SUBJECTS: Final[Mapping[str, str]] = {
     RunReason.QUESTION: "Question",

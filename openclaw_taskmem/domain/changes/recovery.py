@@ -357,12 +357,16 @@ def build_waiting_notice(task: Task, run: Run, now: datetime) -> Event:
 
 
 def was_announced(run: Run, newest: Sequence[Event]) -> bool:
-    """True if the user was notified that a run waits for them since it began to wait."""
+    """True if the user was notified that a run waits for them since it began to wait.
+
+    What they were told as they stopped its turn does not count.
+    """
     return any(
         event.kind == events.NOTICE
         and event.run_id == run.run_id
         and event.at >= run.changed_at
         and not notices.is_small(event)
+        and event.data.get("about") != NoticeKind.STOPPED
         for event in newest
     )
 

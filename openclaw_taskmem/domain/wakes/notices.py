@@ -81,6 +81,8 @@ class NoticeKind(StrEnum):
     """The user is asked whether to resume a run whose agent's instructions have changed."""
     CREDENTIALS = "credentials"
     """The provider refused the API key or demands payment."""
+    STOPPED = "stopped"
+    """The user stopped the turn, and is asked whether the task goes on."""
     REVIEW = "review"
     """The user is asked to review the work."""
     BLOCKED = "blocked"
@@ -124,6 +126,7 @@ _QUESTION_KINDS: Final = frozenset(
         NoticeKind.STALE,
         NoticeKind.PROMPT_CHANGED,
         NoticeKind.CREDENTIALS,
+        NoticeKind.STOPPED,
         NoticeKind.REVIEW,
         NoticeKind.BLOCKED,
     }

@@ -14,7 +14,13 @@ import { ModelReader } from "./model_reader.js";
 import { registerPages } from "./pages.js";
 import { findRecallOwner, registerPastTasks } from "./past_tasks.js";
 import { Sessions, STOPPING } from "./sessions.js";
-import { takeEnd, findOrigin, extractText, SessionReports } from "./session_reports.js";
+import {
+  takeEnd,
+  findOrigin,
+  extractText,
+  isContinueWord,
+  SessionReports,
+} from "./session_reports.js";
 import { prepareArguments, readSent } from "./tool_arguments.js";
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), "utf8"));
@@ -30,7 +36,6 @@ const MOST_SESSIONS = 1_000;
 const FINALIZE_MS = 2_000;
 const CUT_MS = 250;
 const STOP_MS = 500; // time limit of calls to the daemon once the gateway is stopping
-const CARRY_ON = /^\s*(continue|\/resume)\s*$/i;
 
 // Turns load this module anew, so the one started instance is kept in a global.
 const INSTANCE = Symbol.for("openclaw-taskmem");
@@ -258,7 +263,7 @@ class GatewayPlugin {
     const since =
       this.contextLostAt.get(sessionKey) ??
       (this.greetedSessions.has(sessionKey) ? undefined : this.startedAt);
-    const asked = CARRY_ON.test(extractText(message.content));
+    const asked = isContinueWord(extractText(message.content));
     const wanted = [];
     if (findOrigin(message) === "user" && !asked)
       wanted.push(["question", { session_key: sessionKey }]);

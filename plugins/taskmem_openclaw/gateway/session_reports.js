@@ -71,6 +71,28 @@ export const extractText = (content) =>
         .join("\n")
   ).trim();
 
+/** Accents and Arabic vowel signs, which people leave out, and what joins or varies letters. */
+const OPTIONAL_SIGNS = /\p{Script=Inherited}/gu;
+/** Return a message's words without case, accents, punctuation and emoji. */
+const reduceText = (text) =>
+  text
+    .normalize("NFKD")
+    .toLowerCase()
+    .replace(OPTIONAL_SIGNS, "")
+    .replace(/[^\p{L}\p{M}\p{N}]+/gu, " ")
+    .trim();
+
+/** The words by which users tell an agent to go on, by language: those that many people write, and
+ * none, such as "yes" or "go ahead", that may answer another question. */
+const CONTINUE_WORDS = new Set(
+  Object.values(JSON.parse(readFileSync(new URL("./continue_words.json", import.meta.url), "utf8")))
+    .flat()
+    .map(reduceText),
+);
+
+/** Return whether a whole message, which may be a command, only tells the agent to go on. */
+export const isContinueWord = (text) => CONTINUE_WORDS.has(reduceText(text));
+
 /** Return what began the turn that a row with the role `user` belongs to. */
 export function findOrigin({ provenance, idempotencyKey }) {
   const by = provenance?.sourceTool;

@@ -449,10 +449,13 @@ def test_a_question_mark_rests_the_run_and_blocks_nothing(news: News) -> None:
 def test_a_turn_that_somebody_stopped_blocks_the_run(origin: Origin) -> None:
     turn = Turn(origin=origin, aborted=True, error="aborted", said="Going on.")
 
-    (run,) = change_after_turn(facts(), turn).runs
+    change = change_after_turn(facts(), turn)
 
+    (run,) = change.runs
     assert (run.state, run.why) == (RunState.BLOCKED, RunReason.STOPPED)
     assert run.limits.provider_failures == 0
+    (notice,) = (event for event in change.events if event.data.get("about") == "stopped")
+    assert str(notice.data["line"]).endswith(": stopped. /resume lets it go on.")
 
 
 # --- providers ------------------------------------------------------------------

@@ -74,8 +74,8 @@ test("it comes again after a compaction, and in a new session", async (t) => {
 for (const [word, expected] of [
   ["continue", true],
   ["  /resume\n", true],
-  ["Continue", true],
-  ["continue please", false],
+  ["继续", true],
+  ["continue with the bread", false],
   ["", false],
 ]) {
   test(`${JSON.stringify(word)} ${expected ? "asks" : "does not ask"} for it`, async (t) => {

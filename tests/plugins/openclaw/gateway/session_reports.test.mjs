@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import { mkdirSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, mock, test } from "node:test";
-import { folder, gateway, imported, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
+import { folder, gateway, imported, load, MAIN, OTHER, SOURCE, sdk } from "./stand_ins.mjs";
 
-const { describeFileEffects, SessionReports } = await load("session_reports.js");
+const { describeFileEffects, isContinueWord, SessionReports } = await load("session_reports.js");
+const words = JSON.parse(readFileSync(new URL("continue_words.json", SOURCE), "utf8"));
 const CHILD = "agent:main:subagent:1";
 const TASK = "agent:main:taskmem:1";
 let house, told, asked, answer, stopped, reports;
@@ -893,3 +894,33 @@ test("without a workspace only whole paths are told", () => {
     folders: [],
   });
 });
+
+// --- the word to go on ---------------------------------------------------------
+
+test("each language has a few ways to say it, and each counts in any dress", () => {
+  assert.ok(Object.keys(words).length >= 10);
+  for (const each of Object.values(words).flat())
+    for (const message of [
+      each,
+      each.toUpperCase(),
+      `\n¡${each}!! 🙏🏽`,
+      `${each.normalize("NFD")}。`,
+    ])
+      assert.ok(isContinueWord(message), message);
+});
+
+for (const message of ["/resume", "Continua", "Devam  et.", "keep\ngoing…"])
+  test(`${JSON.stringify(message)} tells the agent to go on`, () => {
+    assert.ok(isContinueWord(message));
+  });
+
+test("a message of more than the words is an ordinary one", () => {
+  for (const each of Object.values(words).flat())
+    for (const message of [`${each} 2`, `no ${each}`, `${each}, ok`, `${each} x`])
+      assert.ok(!isContinueWord(message), message);
+});
+
+for (const message of ["", "…", "👍", "yes", "go ahead", "ok", "don't continue", "/resume 2"])
+  test(`${JSON.stringify(message)} does not tell the agent to go on`, () => {
+    assert.ok(!isContinueWord(message));
+  });
