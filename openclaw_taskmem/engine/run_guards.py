@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -62,6 +63,20 @@ def list_background_runs(
         and session in (None, run.told_session)
         and not context.is_elsewhere(run, host)
     ]
+
+
+def find_yielded_chat(context: Context, session_key: str | None) -> str | None:
+    """Return the chat whose turns go before those of a background session.
+
+    None: it is no such session, or its first turn is still to come.
+    """
+    run_id = context.sessions.find_background_run(session_key or "")
+    if run_id is None:
+        return None
+    with suppress(RunNotFound):
+        run = context.store.read_run(run_id)
+        return None if run.why == RunReason.BACKGROUND else run.told_session
+    return None
 
 
 def list_tasks(

@@ -10,6 +10,7 @@ import pytest
 
 from openclaw_taskmem.daemon.background_loops import BackgroundLoops
 from openclaw_taskmem.daemon.gateways import Gateways
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import wakes
 from taskmem_hookspecs import Wake, WakeQuery, WakeReceipt, WakeState
@@ -165,6 +166,33 @@ async def test_wake_waits_for_a_running_turn_and_is_sent_at_its_end(
         await world.clock.advance(0)
 
     assert len(gateway.received) == 1
+
+
+async def test_background_work_rests_between_turns_while_its_chat_works(
+    world: World, gateway: Gateway
+) -> None:
+    reported = GatewaysWithLoops(world)
+    holds = reported.gateways.build_hold_finder
+    session = Session(world)
+    task = session.takes_up()
+    session.call("task_background", task_id=task)
+    away = Session(world, key=str(session.run(task).session_key))
+    async with run_loops(world, gateway, longest=3600, holds=holds) as loops:
+        reported.loops.append(loops)
+        await reported.hello()
+        await reported.say(kind="turn_started", session_key=MAIN, running=[MAIN])
+        await world.clock.advance(1)
+        assert [wake.session_key for wake in gateway.received] == [away.key]
+
+        away.begins(Origin.TASKMEM)
+        away.does("some work")
+        away.ends()
+        await world.clock.advance(60)
+        assert len(gateway.received) == 1
+
+        await reported.say(kind="turn_ended", session_key=MAIN, running=[])
+        await world.clock.advance(0)
+    assert [wake.session_key for wake in gateway.received] == [away.key] * 2
 
 
 # --- what the transport says of it ----------------------------------------------

@@ -498,6 +498,8 @@ GATEWAY_RECOVERY_TIME: Final = timedelta(seconds=12)
 LONGEST_TURN: Final = timedelta(hours=1)
 """Age at which a turn whose end was not reported no longer holds wakes back. If it still runs, the
 wake waits in the gateway."""
+LONGEST_YIELD: Final = timedelta(minutes=2)
+"""Age at which a turn of a chat no longer holds back the work that goes on in its background."""
 
 
 class Hold(Value):
@@ -509,11 +511,15 @@ class Hold(Value):
 
 
 def find_hold(
-    gateways: Iterable[GatewayPresence], session_key: str | None, now: datetime
+    gateways: Iterable[GatewayPresence],
+    session_key: str | None,
+    now: datetime,
+    chat: str | None = None,
 ) -> Hold | None:
     """Return why no wake may go to a session now; None: it may.
 
-    Without a connected gateway there is no hold. A clock that is set back ends a hold.
+    Without a connected gateway there is no hold. A clock that is set back ends a hold. `chat`: the
+    session whose turns go first; None: none do.
     """
     for gateway in gateways:
         settled = gateway.started_at + GATEWAY_RECOVERY_TIME
@@ -524,4 +530,8 @@ def find_hold(
         if since is not None and since <= now < since + LONGEST_TURN:
             why = "a turn of the session is running"
             return Hold(why=why, until=since + LONGEST_TURN)
+        since = gateway.running.get(chat) if chat is not None else None
+        if since is not None and since <= now < since + LONGEST_YIELD:
+            why = "a turn of its chat is running, and goes first"
+            return Hold(why=why, until=since + LONGEST_YIELD)
     return None

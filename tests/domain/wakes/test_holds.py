@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.domain.changes.continuation import find_open_task
-from openclaw_taskmem.domain.wakes.outbox import GATEWAY_RECOVERY_TIME, LONGEST_TURN, find_hold
+from openclaw_taskmem.domain.wakes.outbox import (
+    GATEWAY_RECOVERY_TIME,
+    LONGEST_TURN,
+    LONGEST_YIELD,
+    find_hold,
+)
 from taskmem_hookspecs import Task, TaskStatus
 from taskmem_hookspecs.testing import DAWN, a_task
 from tests.support.gateways import MAIN, OTHER
@@ -65,6 +70,15 @@ def test_a_clock_that_is_set_back_holds_nobody(running: list[str]) -> None:
 def test_a_turn_of_one_session_holds_no_other() -> None:
     assert find_hold([a_gateway(OTHER)], MAIN, SETTLED) is None
     assert find_hold([a_gateway(OTHER)], None, SETTLED) is None
+
+
+def test_a_turn_of_a_chat_goes_before_its_background_work_for_a_while() -> None:
+    held = find_hold([a_gateway(MAIN)], OTHER, SETTLED, chat=MAIN)
+
+    assert held is not None
+    assert held.until == DAWN + LONGEST_YIELD
+    assert find_hold([a_gateway(MAIN)], OTHER, DAWN + LONGEST_YIELD, chat=MAIN) is None
+    assert find_hold([a_gateway()], OTHER, SETTLED, chat=MAIN) is None
 
 
 def test_turn_of_the_main_session_holds_a_wake_without_session() -> None:
