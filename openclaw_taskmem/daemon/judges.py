@@ -26,6 +26,7 @@ from openclaw_taskmem.domain.conditions.verdicts import (
     compute_retry_delay,
     find_unjudged,
     name_sides,
+    suggest_conditions,
 )
 from openclaw_taskmem.domain.policies import read_retry_after
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd, require_value
@@ -301,12 +302,16 @@ def _find_judged_forms(
 
     Each form is tried with placeholders as its values, such as `exits with 1`.
     """
-    forms: list[str] = []
-    for form, sample in _list_samples():
-        judges = plugin_host.collect_judges(target, sample, reader)
-        if judges.refusal is None and not find_unjudged(sample, judges.found):
-            forms.append(form)
-    return tuple(forms)
+    return tuple(
+        form for form, sample in _list_samples() if _is_judged(plugin_host, target, sample, reader)
+    )
+
+
+def _is_judged(
+    plugin_host: PluginHost, target: Target, condition: Condition, reader: Reader | None
+) -> bool:
+    judges = plugin_host.collect_judges(target, condition, reader)
+    return judges.refusal is None and not find_unjudged(condition, judges.found)
 
 
 def refuse_unjudged(
@@ -325,11 +330,20 @@ def refuse_unjudged(
     if not unread:
         return
     forms = _find_judged_forms(plugin_host, target, reader)
-    if target.scheme in BUILT_IN_SCHEMES:
-        raise build_sides_refusal(condition, unread, forms, " ".join(judges.advice))
-    advice = plugin_host.collect_judges(target, condition, reader).advice
-    reasons = " ".join(reason for reason in advice if reason != describe_no_judge(target))
-    raise build_sides_refusal(condition, unread, forms, reasons, target.scheme)
+    suggestions = (
+        sentence
+        for sentence in suggest_conditions(condition, unread, forms)
+        if _is_judged(plugin_host, target, parse_condition(sentence, target.scheme), reader)
+    )
+    raise build_sides_refusal(
+        condition,
+        unread,
+        forms,
+        next(suggestions, ""),
+        advice=" ".join(each for each in judges.advice if each != describe_no_judge(target)),
+        scheme=None if target.scheme in BUILT_IN_SCHEMES else target.scheme,
+        is_read=reader is not None,
+    )
 
 
 def add_forms(
@@ -344,7 +358,7 @@ def add_forms(
         return refusal
     forms = _find_judged_forms(plugin_host, target, reader)
     # What the judge advises is a text, which nothing may be able to read here.
-    only = "" if FORMS[0] in forms else f" Here these are judged: {', '.join(forms) or 'none'}."
+    only = "" if FORMS[0] in forms else " Write it in one of forms."
     told = ConditionUnclear(f"{refusal}{only}", sides=refusal.sides)
     told.details = {
         "sides": [condition.sides[i].words for i in refusal.sides if i < len(condition.sides)],

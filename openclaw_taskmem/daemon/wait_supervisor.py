@@ -239,10 +239,7 @@ class WaitSupervisor:
             return self._queues.find_judges(target, condition), None, None
         if self._readers is not None:
             reader, status = self._readers.offer()
-        found = self._plugin_host.collect_judges(target, condition, reader)
-        if reader is None and status is not None:
-            found = found._replace(advice=(describe_status(status), *found.advice))
-        return found, reader, status
+        return self._plugin_host.collect_judges(target, condition, reader), reader, status
 
     async def _read_end(self, target: Target) -> str:
         watcher = await self._watchers.get_watcher(target)
@@ -355,7 +352,11 @@ class WaitSupervisor:
             condition = parse_condition(wait.wake_when, target.scheme)
 
             async def find_judges() -> Judges:
-                return (await self._run_in_thread(self._find_judges, target, condition))[0]
+                asked = await self._run_in_thread(self._find_judges, target, condition)
+                found, reader, status = asked
+                if reader is None and status is not None:
+                    found = found._replace(advice=(describe_status(status), *found.advice))
+                return found
 
             return JudgePanel(
                 condition,

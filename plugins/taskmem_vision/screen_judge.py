@@ -206,16 +206,16 @@ _QUOTED_CHARACTERS: Final = 80
 """Maximum length of a quotation in an observation. Characters."""
 
 _NO_STATUS: Final = (
-    'A {target} has no exit status, so "{form}" cannot be judged there; quote what it '
-    'shows then: "Build failed" appears.'
+    'A {target} has no exit status, so "{form}" cannot be judged there.',
+    'Quote what it shows then: "Build failed" appears.',
 )
 _NO_END: Final = (
-    'A screen never ends, so "{form}" cannot be judged there; wait on the window, '
-    "window:TITLE, or quote what the screen shows then."
+    'A screen never ends, so "{form}" cannot be judged there; wait on the window, window:TITLE.',
+    "Or quote what the screen shows then.",
 )
 _NO_SHELL: Final = (
-    'Whether a {target} waits for an answer cannot be seen, so "{form}" cannot be '
-    'judged there; quote the words of its dialog: "Password:" appears.'
+    'Whether a {target} waits for an answer cannot be seen, so "{form}" cannot be judged there.',
+    'Quote the words of its dialog: "Password:" appears.',
 )
 
 
@@ -365,8 +365,11 @@ def _join_reasons(reasons: Iterable[str]) -> str:
     return f"{'; '.join(dict.fromkeys(each.rstrip('.') for each in reasons))}."
 
 
-def explain_refusal(scheme: str, form: Form) -> str | None:
-    """Return why a form is impossible for such a target, and what to use; None: it is possible."""
+def explain_refusal(scheme: str, form: Form) -> tuple[str, str] | None:
+    """Return why a form is impossible for such a target, and which text would do where it is read.
+
+    None: it is possible.
+    """
     match form:
         case ExitForm() if scheme == "screen":
             reason = _NO_END
@@ -378,7 +381,7 @@ def explain_refusal(scheme: str, form: Form) -> str | None:
             return None
         case _:
             reason = _NO_SHELL
-    return reason.format(target=scheme, form=form)
+    return reason[0].format(target=scheme, form=form), reason[1]
 
 
 # --- the judge ----------------------------------------------------------------

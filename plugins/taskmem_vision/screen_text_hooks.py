@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from taskmem_hookspecs import ConditionUnclear, Judge, Target, hookimpl
+from taskmem_hookspecs import ConditionUnclear, Judge, Reader, Target, hookimpl
 
 if TYPE_CHECKING:
     from taskmem_hookspecs.conditions import Condition
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 @hookimpl(trylast=True)
-def wait_judge(target: Target, condition: Condition) -> Judge | None:
+def wait_judge(target: Target, condition: Condition, reader: Reader | None) -> Judge | None:
     """Return the judge of a condition's forms by text, title and changes.
 
-    Without an OCR engine it reads only titles, and a reader must judge the rest.
+    Without an OCR engine it reads only titles, and a `reader` must judge the rest.
 
     Raises:
         ConditionUnclear: A form is impossible for the target.
@@ -29,7 +29,10 @@ def wait_judge(target: Target, condition: Condition) -> Judge | None:
     for index, side in enumerate(condition.sides):
         for form in side.forms:
             if refusal := explain_refusal(target.scheme, form):
-                raise ConditionUnclear(refusal, sides=(index,))
+                sees = reader is not None and reader.sees_pictures
+                reads_text = sees or _get_engine() is not None
+                sentence = " ".join(refusal if reads_text else refusal[:1])
+                raise ConditionUnclear(sentence, sides=(index,))
     if not condition.parsed_sides:
         return None
     forms = [form for side in condition.sides for form in side.forms]

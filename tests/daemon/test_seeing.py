@@ -341,11 +341,11 @@ def test_a_window_is_judged_by_rules(ruling_daemon, screen, wake_when, before, a
 @pytest.mark.parametrize(
     ("wake_when", "said"),
     [
-        ("the chart looks good", "the chart looks good"),
-        ("fails", 'quote what it shows then: "Build failed" appears'),
-        ("the build has finished", 'For example: "THE TEXT THAT IT PRINTS" appears'),
+        ("the chart looks good", "no model reads plain English"),
+        ("fails", 'Quote what it shows then: "Build failed" appears'),
+        ("the build has finished", "like suggestion"),
         ('"x" appears', "quote more of it"),
-        ("asks for a password", "quote the words of its dialog"),
+        ("asks for a password", "Quote the words of its dialog"),
     ],
 )
 def test_what_no_rule_can_tell_is_refused_with_what_would_do(

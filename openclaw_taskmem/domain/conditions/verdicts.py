@@ -6,7 +6,7 @@ If a side has no judge, the refusal suggests a form. Source: docs/origins.md, "J
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -178,18 +178,22 @@ def build_sides_refusal(
     condition: Condition,
     unread: Sequence[int],
     forms: Sequence[str],
+    suggestion: str = "",
+    *,
     advice: str = "",
     scheme: str | None = None,
+    is_read: bool = True,
 ) -> ConditionUnclear:
-    """Build the refusal of sides that have no judge, with a suggestion.
+    """Build the refusal of sides that have no judge; its details say which, and what would do.
 
-    `forms` are those that are judged for the target; empty: none that was tried. `advice`: what the
-    judges say of the sides. `scheme`: of the target, if a plug-in brought it.
+    `forms` are those that are judged for the target; empty: none that was tried. `suggestion`: the
+    condition as it would be judged; empty: not known. `advice`: what the judges say of the sides.
+    `scheme`: of the target, if a plug-in brought it. `is_read`: a reader judges plain English.
     """
-    suggestion = _suggest_sides(condition, unread, forms)
     help_ = ""
     if forms:
-        help_ = f"Write each side as one of these forms: {', '.join(forms)}; join them by or / and."
+        example = ", like suggestion" if suggestion else ""
+        help_ = f"Write each in one of forms, joined by or / and{example}."
     elif scheme is not None and not advice:
         help_ = (
             "No judge took any form that was tried, nor plain English. The plug-in that watches "
@@ -197,14 +201,10 @@ def build_sides_refusal(
             "author, or wait for another target."
         )
     where = "" if scheme is None else f" of {scheme}: targets"
-    sentences = (
-        f"Nobody here can judge {name_sides(condition, unread)}{where}.",
-        help_,
-        f"For example: {suggestion}." if suggestion else "",
-        advice,
-        "Nothing was written.",
-    )
-    refusal = ConditionUnclear(" ".join(filter(None, sentences)))
+    lacking = not is_read and not all(condition.sides[i].forms for i in unread)
+    why = ": no model reads plain English" if lacking else ""
+    sentences = (f"Nobody here can judge these sides{where}{why}.", help_, advice)
+    refusal = ConditionUnclear(" ".join(filter(None, (*sentences, "Nothing was written."))))
     refusal.details = {
         "sides": [condition.sides[i].words for i in unread],
         "forms": [*forms],
@@ -213,21 +213,21 @@ def build_sides_refusal(
     return refusal
 
 
-def _suggest_sides(condition: Condition, unread: Sequence[int], forms: Sequence[str]) -> str:
-    """Return the condition with forms in place of the sides that have no judge; empty: none."""
-    if not forms:
-        return ""
-    sides = [*map(str, condition.sides)]
-    words = [
-        side
-        if i not in unread
-        else suggest_form(condition.sides[i].words)
-        if FORMS[0] in forms
-        else re.sub(r"\bN\b", "30", forms[0])
-        for i, side in enumerate(sides)
-    ]
-    # What was refused is no way out.
-    return "" if words == sides else " or ".join(words)
+def suggest_conditions(
+    condition: Condition, unread: Sequence[int], forms: Sequence[str]
+) -> Iterator[str]:
+    """Yield conditions with forms in place of the sides that have no judge, the closest first.
+
+    The caller finds out which of them is judged. The refused condition itself is none of them.
+    """
+    sides = {i: str(side) for i, side in enumerate(condition.sides)}
+    choices = [dict.fromkeys(unread, re.sub(r"\bN\b", "30", form)) for form in forms[:1]]
+    if FORMS[0] in forms:
+        quoted = {i: suggest_form(condition.sides[i].words) for i in unread}
+        choices = [quoted, dict.fromkeys(unread, _PLACEHOLDER)]
+    for replaced in choices:
+        if (words := {**sides, **replaced}) != sides:
+            yield " or ".join(words.values())
 
 
 def suggest_form(words: str) -> str:

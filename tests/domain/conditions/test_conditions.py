@@ -14,6 +14,7 @@ from openclaw_taskmem.domain.conditions.verdicts import (
     add_reader_note,
     assign_judges,
     build_sides_refusal,
+    suggest_conditions,
     suggest_form,
 )
 from taskmem_hookspecs import (
@@ -258,28 +259,35 @@ def test_a_regex_of_signals_may_have_its_slashes(given, read):
 
 def test_a_refusal_shows_the_forms_and_a_way_out():
     condition = parse_condition("the deploy is live, or the build fails")
-    refusal = build_sides_refusal(condition, condition.free, conditions.FORMS)
-    assert refusal.details["sides"] == ["the deploy is live"]
-    assert refusal.details["suggestion"] == ('"THE TEXT THAT IT PRINTS" appears or fails')
-    assert refusal.details["forms"] == [*conditions.FORMS]
+    refusal = build_sides_refusal(condition, condition.free, conditions.FORMS, "fails")
+    assert refusal.details == {
+        "sides": ["the deploy is live"],
+        "forms": [*conditions.FORMS],
+        "suggestion": "fails",
+    }
+    assert str(refusal) == (
+        "Nobody here can judge these sides. Write each in one of forms, joined by or / and, "
+        "like suggestion. Nothing was written."
+    )
 
 
-def refuse_of_scheme(words, forms, advice="Hm."):
+def refuse_of_scheme(words, forms, advice="Hm.", suggestion=""):
     condition = parse_condition(words)
-    return build_sides_refusal(condition, range(len(condition.sides)), forms, advice, "browser")
+    every = range(len(condition.sides))
+    return build_sides_refusal(condition, every, forms, suggestion, advice=advice, scheme="browser")
 
 
 def test_a_scheme_without_a_judge_is_refused_without_other_words():
     refusal = refuse_of_scheme('"Done" appears', [], "")
     assert "must bring a judge that says what it takes (its hook wait_judge)" in str(refusal)
-    assert "For example" not in str(refusal)
+    assert "suggestion" not in str(refusal)
     assert (refusal.details["forms"], refusal.details["suggestion"]) == ([], "")
 
 
 def test_a_judge_that_took_no_sample_is_not_denied():
     refusal = refuse_of_scheme("size > 3", [], 'Only its lines are judged: "lines >= 3".')
     assert str(refusal) == (
-        'Nobody here can judge "size > 3" of browser: targets. Only its lines are judged: '
+        "Nobody here can judge these sides of browser: targets. Only its lines are judged: "
         '"lines >= 3". Nothing was written.'
     )
 
@@ -287,17 +295,20 @@ def test_a_judge_that_took_no_sample_is_not_denied():
 @pytest.mark.parametrize(
     ("words", "forms", "suggested"),
     [
-        ("80 %", ['"text" appears', "exits"], '"THE TEXT THAT IT PRINTS" appears'),
-        ('"Done" appears', ["exits"], "exits"),
-        ('"Done" appears', ['"text" appears'], ""),
+        ("80 %", ['"text" appears', "exits"], ['"THE TEXT THAT IT PRINTS" appears']),
+        ("80 % or fails", ["exits with N"], ["exits with 30 or fails"]),
+        ('"Done" appears', ["exits"], ["exits"]),
+        ('"Done" appears', ['"text" appears'], ['"THE TEXT THAT IT PRINTS" appears']),
+        ("80 %", [], []),
     ],
-    ids=["text", "other-form", "same-words"],
+    ids=["text", "number", "other-form", "same-words", "none"],
 )
 def test_a_scheme_is_refused_with_the_forms_that_it_has(words, forms, suggested):
-    refusal = refuse_of_scheme(words, forms)
-    assert f"one of these forms: {', '.join(forms)}; join" in str(refusal)
-    assert (refusal.details["forms"], refusal.details["suggestion"]) == (forms, suggested)
-    assert ("For example" in str(refusal)) is bool(suggested)
+    condition = parse_condition(words)
+    assert [*suggest_conditions(condition, [0], forms)][:1] == suggested
+    refusal = refuse_of_scheme(words, forms, suggestion="".join(suggested))
+    assert ("in one of forms, joined by or / and" in str(refusal)) is bool(forms)
+    assert ("like suggestion" in str(refusal)) is bool(suggested)
     assert str(refusal).endswith("Hm. Nothing was written.")
 
 

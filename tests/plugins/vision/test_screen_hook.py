@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from itertools import product
+from functools import cache
+from unittest.mock import patch
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import taskmem_terminal.hooks
 import taskmem_vision.hooks
@@ -39,7 +42,7 @@ def engine(request, monkeypatch):
 
 @pytest.mark.parametrize("target", [SCREEN, WINDOW], ids=str)
 def test_text_is_judged_where_an_engine_reads_it(engine, target):
-    judge = wait_judge(target, make_condition(DONE, FREE))
+    judge = wait_judge(target, make_condition(DONE, FREE), None)
     assert isinstance(judge, Judge)
     assert (judge.name, judge.sides) == ("rules", (0,) if engine else ())
 
@@ -58,7 +61,7 @@ def test_what_reads_text_is_advised_where_nothing_does(engine):
 def test_picture_reader_takes_the_text_that_no_engine_reads(engine, target):
     condition = make_condition(QUIET, DONE)
     reader = ScriptedReader()
-    assert wait_judge(target, condition).sides == ((0, 1) if engine else (0,))
+    assert wait_judge(target, condition, None).sides == ((0, 1) if engine else (0,))
     asked = taskmem_vision.hooks.wait_judge(target, condition, reader)
     assert asked is None if engine else asked.sides == (1,)
 
@@ -69,23 +72,23 @@ def test_blind_reader_cannot_judge_text_without_an_engine(engine):
 
 
 def test_silence_and_the_end_take_no_engine(engine):
-    assert wait_judge(WINDOW, make_condition(QUIET, CLOSES)).sides == (0, 1)
+    assert wait_judge(WINDOW, make_condition(QUIET, CLOSES), None).sides == (0, 1)
 
 
 def test_free_english_is_left_to_readers(engine):
-    assert wait_judge(WINDOW, make_condition(FREE)) is None
+    assert wait_judge(WINDOW, make_condition(FREE), None) is None
 
 
 def test_a_form_that_the_target_cannot_have_refuses_its_side(engine):
     for target, form in ((SCREEN, CLOSES), (WINDOW, {"exit": "failure"})):
-        with pytest.raises(ConditionUnclear, match="quote what") as refused:
-            wait_judge(target, make_condition(QUIET, form))
+        with pytest.raises(ConditionUnclear, match=r"[Qq]uote what") as refused:
+            wait_judge(target, make_condition(QUIET, form), ScriptedReader())
         assert refused.value.sides == (1,)
 
 
 def test_terminals_are_left_to_others(engine):
     target = Target(scheme="pty", name="build")
-    assert wait_judge(target, make_condition(DONE)) is None
+    assert wait_judge(target, make_condition(DONE), None) is None
 
 
 # --- refusals --------------------------------------------------------------------
@@ -99,10 +102,15 @@ SENTENCES = [
 ]
 
 
+@cache
+def make_plugin_host():
+    modules = (taskmem_terminal.hooks, screen_text_hooks, taskmem_vision.hooks)
+    return PluginHost(entries=[], extra=[(each.__name__, each) for each in modules])
+
+
 def find_refusal(target, sentence, reader):
     """Return why a wait would be refused; None: it would not."""
-    modules = (taskmem_terminal.hooks, screen_text_hooks, taskmem_vision.hooks)
-    plugin_host = PluginHost(entries=[], extra=[(each.__name__, each) for each in modules])
+    plugin_host = make_plugin_host()
     condition = parse_condition(sentence, target.scheme)
     judges = plugin_host.collect_judges(target, condition, reader)
     if judges.refusal is not None:
@@ -114,18 +122,39 @@ def find_refusal(target, sentence, reader):
     return None
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=str)
-def test_what_a_refusal_offers_is_taken_for_that_target(engine, target):
-    offered = set()
-    for reader, sentence in product(READERS, SENTENCES):
+EXAMPLE = re.compile(r"(?:\"[^\"]+\"|/[^/]+/i?) appears|quiet for \d+ s")
+"""A form as the sentence of a refusal may show it."""
+
+
+def list_offers(refusal, sentence):
+    """Return what a refusal offers to be sent in place of a sentence."""
+    told = str(refusal).replace(sentence, "")
+    words = {*refusal.details["forms"], refusal.details["suggestion"], *EXAMPLE.findall(told)}
+    return {re.sub(r"\bN\b", "3", each) for each in words - {"", "plain English"}}
+
+
+QUOTED = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=12)
+SIDES = st.one_of(
+    st.sampled_from(SENTENCES),
+    QUOTED.map(lambda text: f'"{text}" appears'),
+    st.builds("{} shows '{}' at last".format, st.sampled_from(["it", "the log"]), QUOTED),
+    st.text(max_size=30),
+)
+
+
+@given(
+    target=st.sampled_from(TARGETS),
+    reader=st.sampled_from(READERS),
+    reads=st.booleans(),
+    sentence=st.lists(SIDES, min_size=1, max_size=3).map(" or ".join),
+)
+def test_what_a_refusal_offers_is_taken_when_sent_back(target, reader, reads, sentence):
+    with patch.object(screen_text_hooks, "_get_engine", lambda: Engine() if reads else None):
         refusal = find_refusal(target, sentence, reader)
-        if refusal is None:
-            continue
-        words = {*refusal.details["forms"], refusal.details["suggestion"]} - {"", "plain English"}
-        assert sentence not in words, "what was refused is no way out"
-        offered |= {(re.sub(r"\bN\b", "3", each), reader) for each in words}
-    assert offered
-    assert [each for each in offered if find_refusal(target, *each)] == []
+        if refusal is not None:
+            offers = list_offers(refusal, sentence)
+            assert sentence not in offers
+            assert [each for each in offers if find_refusal(target, each, reader)] == []
 
 
 @pytest.mark.parametrize(
