@@ -64,6 +64,7 @@ FIELDS: Final = ("id", "action", "words", "question_id", "files_id")
 """Fields of an act that a form may give; who acts is not among them."""
 _COUNT_DIGITS: Final = 15
 """Digits of the longest count that is read."""
+_STYLE: Final = "style.css"
 CALL_SECONDS: Final = 60.0
 """Seconds for one answer of the daemon."""
 _HEADERS: Final = {
@@ -158,6 +159,7 @@ class PageServer:
             routes=[
                 Route("/", self._guard(self._show_entrance, keyed=False)),
                 Route("/enter.js", self._guard(self._show_entrance, keyed=False)),
+                Route("/favicon.ico", self._guard(self._show_icon, keyed=False)),
                 Route("/enter", self._guard(self._enter, keyed=False), methods=["POST"]),
                 Route("/{key}/act", self._guard(self._act), methods=["POST"]),
                 Route("/{key}/changes", self._guard(self._wait_for_changes)),
@@ -199,9 +201,10 @@ class PageServer:
         return None
 
     async def _show_entrance(self, request: Request) -> Response:
-        name = request.url.path.strip("/") or "enter.html"
-        body = (files("openclaw_taskmem.pages") / "static" / name).read_bytes()
-        return Response(body, media_type=mimetypes.guess_type(name)[0])
+        return _send_static(request.url.path.strip("/") or "enter.html")
+
+    async def _show_icon(self, _: Request) -> Response:
+        return _send_static("icon.svg")  # browsers ask for it where a page names none
 
     async def _enter(self, request: Request) -> Response:
         given = (await self._read_form(request) or {}).get("token", "")
@@ -216,6 +219,8 @@ class PageServer:
         return RedirectResponse(f"/{self._key}/")  # the pages' links are relative
 
     async def _show_page(self, request: Request) -> Response:
+        if request.path_params["path"] == _STYLE:  # also where no daemon answers
+            return _send_static(_STYLE)
         found = await self._call(
             "page",
             path=request.path_params["path"],
@@ -389,5 +394,10 @@ def _answer_error(request: Request, error: LinkError) -> Response:
     status = 503 if error.name == "daemon_unavailable" else 409
     if request.method == "POST":
         return JSONResponse({"message": str(error)}, status)
-    page = f'<!doctype html><meta http-equiv="refresh" content="3"><p>{escape(str(error))}</p>'
-    return HTMLResponse(page, status)
+    page = (files("openclaw_taskmem.pages") / "static" / "away.html").read_text()
+    return HTMLResponse(page.replace("SENTENCE", escape(str(error))), status)
+
+
+def _send_static(name: str) -> Response:
+    body = (files("openclaw_taskmem.pages") / "static" / name).read_bytes()
+    return Response(body, media_type=mimetypes.guess_type(name)[0])

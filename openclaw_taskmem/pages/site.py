@@ -378,7 +378,12 @@ class Site:
         query = WaitQuery(status=WaitStatus.WATCHING, limit=LIST_LIMIT)
         waits = self._context.store.find_waits(query)
         seen = self._context.wait_watcher.read_observation
-        return self._render("waits.html", viewer, waits=waits, seen=seen, most=LIST_LIMIT)
+        ids = dict.fromkeys(wait.task_id for wait in waits if wait.task_id is not None)
+        found = filter(None, map(self._context.find_task, ids))
+        names = {facts.task.task_id: facts.task.name for facts in found}
+        return self._render(
+            "waits.html", viewer, waits=waits, names=names, seen=seen, most=LIST_LIMIT
+        )
 
     def _show_wait(self, query: Query, viewer: Viewer) -> Page:
         wait = self._context.store.read_wait(query.get("id", ""))

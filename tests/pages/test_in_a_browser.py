@@ -17,6 +17,9 @@ from openclaw_taskmem.daemon.snapshots import SnapshotMoment, SnapshotStore
 from tests.pages.conftest import serve_pages
 from tests.support.showcase import Showcase
 
+PADDING, LINE = 8, 24
+"""Pixels that are free around the text of a row at least, and those of a line."""
+
 
 def row(page: Page, name: str):
     return page.locator(".row", has=page.get_by_role("link", name=name))
@@ -30,6 +33,7 @@ def test_what_needs_the_user_stands_first(page: Page) -> None:
     assert page.locator(".list.needs_you .name").all_inner_texts() == [
         *("Nightly backup", "Test the checkout", "Quarterly report"),
     ]
+    assert page.title() == "(3) Task memory"
     expect(row(page, "Nightly backup")).to_contain_text("The safe refuses the key")
     expect(row(page, "Nightly backup")).to_contain_text("Stopped at step 2 of 2")
     expect(row(page, "Nightly backup")).to_contain_text("rsync error: unexplained error (code 255)")
@@ -58,6 +62,37 @@ def test_a_change_fetches_the_page_once(page: Page, root: str, showcase: Showcas
     expect(row(page, "Just begun")).to_have_count(1)
     assert asked.count(root) == 2
     showcase.daemon.ask("act", id=task, action="cancel")
+
+
+def test_waits_are_named_with_task_and_deadline(page: Page, root: str, showcase: Showcase) -> None:
+    page.goto(f"{root}waits")
+    wait = row(page, "build.log until")
+    told = re.compile(r"for Deploy coursefolio, until \d\d:\d\d at the latest")
+    expect(wait).to_contain_text(told)
+    card, text = wait.bounding_box(), wait.locator(".step").bounding_box()
+    assert card is not None
+    assert text is not None
+    assert text["x"] - card["x"] >= PADDING
+    assert text["y"] + text["height"] <= card["y"] + card["height"] - PADDING
+    wait.get_by_role("link", name="Deploy coursefolio").click()
+    expect(page.locator("h1")).to_have_text("Deploy coursefolio")
+
+
+@pytest.mark.parametrize("path", ["", "waits", "search", "task"])
+def test_a_dot_stands_beside_a_name_however_long(
+    page: Page, root: str, showcase: Showcase, path: str
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(root + (f"task?id={showcase.tasks['guide']}" if path == "task" else path))
+    page.evaluate(MEASURE)
+    heads = page.locator(".what, .title").all()
+    assert heads
+    for head in heads:
+        dot, name = head.locator(".dot").bounding_box(), head.locator(".name, h1").bounding_box()
+        assert dot is not None
+        assert name is not None
+        assert name["y"] <= dot["y"] <= name["y"] + LINE
+        assert dot["x"] + dot["width"] <= name["x"]
 
 
 def test_a_wait_shows_its_terminal_live(page: Page, root: str, showcase: Showcase) -> None:
@@ -348,6 +383,10 @@ def test_hostile_text_is_shown_as_text(page: Page, showcase: Showcase) -> None:
 
 def test_a_question_is_answered_with_a_button(page: Page, showcase: Showcase) -> None:
     row(page, "Test the checkout").get_by_role("button", name="Firefox").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Answer “Firefox”?")
+    expect(dialog).to_contain_text("Test the checkout asks: Which browser shall the tests use?")
+    dialog.get_by_role("button", name="Firefox").click()
     expect(page.locator("#toast")).to_contain_text("its agent is told your answer")
     expect(page.locator(".list.needs_you")).not_to_contain_text("Test the checkout")
     messages = showcase.daemon.ask("show", id=showcase.tasks["browser"])["messages"]
@@ -521,8 +560,11 @@ def test_a_page_that_was_hidden_shows_the_present(page: Page, showcase: Showcase
 def test_the_page_survives_a_restart_of_the_daemon(page: Page, showcase: Showcase) -> None:
     showcase.daemon.stop()
     expect(page.locator("#live")).to_have_text("not connected")
+    pressed = page.locator("main button").first
+    expect(pressed).to_be_disabled()
     showcase.daemon.restart()
     expect(page.locator("#live")).to_have_text("page is live")
+    expect(pressed).to_be_enabled()
     task = showcase.daemon.register("After the restart")
     expect(row(page, "After the restart")).to_have_count(1)
     showcase.daemon.ask("act", id=task, action="cancel")

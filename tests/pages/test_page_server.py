@@ -63,6 +63,11 @@ def test_a_preview_of_the_link_does_not_use_it_up(showcase: Showcase) -> None:
     assert (seen.status_code, key in seen.text) == (200, False)
 
 
+def test_an_icon_is_there_before_the_key_is(pages: ServedPages) -> None:
+    icon = httpx.get(f"{pages.origin}/favicon.ico")
+    assert (icon.status_code, icon.headers["Content-Type"]) == (200, "image/svg+xml")
+
+
 @pytest.mark.parametrize("path", ["task?id=x", "changes", "style.css", "act", "", "../"])
 def test_nothing_is_shown_without_the_key(pages: ServedPages, path: str) -> None:
     wrong = "x" * 43
@@ -400,7 +405,8 @@ def test_a_daemon_that_is_stopped_stays_stopped(showcase: Showcase) -> None:
             lambda: browser.get(f"{root}changes?seen=x").status_code == 503,
             "the page learns that the daemon is away",
         )
-        away = browser.get(root)
+        away, style = browser.get(root), browser.get(f"{root}style.css")
     assert (away.status_code, "No daemon runs" in away.text) == (503, True)
+    assert ('href="waits"' in away.text, style.status_code) == (True, 200)  # it looks as ever
     assert holder(showcase.daemon.home) is None
     showcase.daemon.restart()

@@ -21,7 +21,16 @@ STATUS = {
     "pid": 1,
     "keeps": {"bytes": 0, "most_bytes": 1, "days": 90},
     "gateways": [],
-    "readers": [],
+    "readers": [
+        {
+            "name": "g",
+            "state": "on",
+            "detail": "It takes no pictures.",
+            "asked": 6,
+            "limit": 200,
+            "cost_usd": None,
+        }
+    ],
 }
 
 KINDS = ("ended", "said", "repeated", "stressed", "denied")
@@ -57,6 +66,7 @@ def test_health_is_well_only_without_warnings(states: tuple[str, ...], said: str
     shown = render(World(), "health", *states)
     assert re.findall(r'<p class="(?:calm|doubt)">(.*)</p>', shown) == [said]
     assert shown.count("Work stops.") == len(states)
+    assert "on: It takes no pictures; 6 of 200 questions today" in shown
     words = {"warn": "warning", "fail": "failed"}  # as the terminal says them
     assert re.findall(r'<span class="state \w+">(\w+)</span> <strong>x', shown) == [
         words.get(each, each) for each in states

@@ -61,9 +61,18 @@
     return !(old.nodeName === "INPUT" && old.type === "text" && old.value);
   }
 
+  /** Say whether the page is live. While it is not, nothing can be pressed: nobody would hear. */
   function showLive(state, text) {
     live.dataset.state = state;
     live.textContent = text;
+    for (const each of main.querySelectorAll("button"))
+      if (state === "off") {
+        each.disabled = true;
+        each.dataset.away = "";
+      } else if ("away" in each.dataset) {
+        each.disabled = false;
+        delete each.dataset.away;
+      }
   }
 
   /** Show the present, unless nobody looks. */
@@ -179,6 +188,8 @@
         say(`Write it into the field first: ${input.placeholder.toLowerCase()}. Nothing was sent.`);
         return input.focus();
       }
+      const { title, ask } = button.dataset; // of an offered answer, which nobody has typed
+      if (ask && !(await confirmAct(title, ask, button.textContent))) return;
       return act(reply.dataset, words, button);
     }
     const data = { ...button.dataset }; // while the dialog is open, the button may become another
