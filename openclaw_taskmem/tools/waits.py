@@ -23,11 +23,8 @@ from taskmem_hookspecs import Condition, InvalidArguments, Wait, WaitStatus
 SHOWN_LINES: Final = 3
 """Lines of the target that an answer shows."""
 _NO_WAKE: Final = (
-    "No wake can reach you here. Run in a shell: {command} (it ends when the wait "
-    "does, and prints how: exit status 0 when the condition holds, 1 when the target "
-    "is lost or the wait was cancelled, 124 when time is up; after 3 the wait goes on: "
-    "call it again). Run it in the background "
-    "if your host tells you when such a command ends; else wait for it."
+    "No wake can reach you: run command, in the background if your host tells you when it ends; it "
+    "prints how."
 )
 _LINE_BYTES: Final = 200
 _NOTE_BYTES: Final = 600
@@ -44,18 +41,15 @@ def smart_wait(context: Context, form: forms.SmartWait, caller: Caller) -> Answe
         task_id=form.task_id,
         caller=caller,
     )
-    wait = armed.wait
-    watched = "Monitoring. I'll wake you when" if armed.reached else "Monitoring for"
+    watched = "Monitoring."
     if armed.was is not None:
-        again = (
+        watched = (
             f"This was watched already{_describe_earlier_end(armed)}, so no second wait was made."
         )
-        watched = f"{again} {watched}"
-    return _build_armed_answer(
-        context,
-        armed,
-        f"{watched}: {_format_condition(wait)} Timeout: {wait.timeout_seconds:.10g}s.",
-    )
+    if armed.reached:
+        watched += f" I'll wake you when: {_format_condition(armed.wait)}"
+    seconds = f"{armed.wait.timeout_seconds:.10g}"
+    return _build_armed_answer(context, armed, f"{watched} Timeout: {seconds}s.")
 
 
 def wait_update(context: Context, form: forms.WaitUpdate, caller: Caller) -> Answer:
@@ -67,13 +61,11 @@ def wait_update(context: Context, form: forms.WaitUpdate, caller: Caller) -> Ans
         note=form.message,
     )
     armed = waits.rearm_wait(context, form.wait_id, request, caller)
-    wait = armed.wait
-    return _build_armed_answer(
-        context,
-        armed,
-        f"Resumed{_describe_earlier_end(armed)}. Watching for: {_format_condition(wait)} "
-        f"New timeout: {wait.timeout_seconds:.10g}s.",
-    )
+    watched = f"Resumed{_describe_earlier_end(armed)}."
+    if armed.reached:
+        watched += f" Watching for: {_format_condition(armed.wait)}"
+    seconds = f"{armed.wait.timeout_seconds:.10g}"
+    return _build_armed_answer(context, armed, f"{watched} New timeout: {seconds}s.")
 
 
 def wait_cancel(context: Context, form: forms.WaitCancel, caller: Caller) -> Answer:
@@ -105,10 +97,9 @@ def _build_armed_answer(context: Context, armed: ArmedWait, watched: str) -> Ans
         "target": wait.target,
         "understood": _list_understood(armed),
     }
-    hears = "End your turn now."
     if not armed.reached:
-        command = answer["command"] = f"{context.command} wait {wait.wait_id}"
-        hears = _NO_WAKE.format(command=command)
+        answer["command"] = f"{context.command} wait {wait.wait_id}"
+    hears = "End your turn now." if armed.reached else _NO_WAKE
     answer["message"] = f"{watched} {hears} {_describe_target(armed)}".strip()
     return answer
 
@@ -135,7 +126,8 @@ def _read_condition(form: forms.SmartWait | forms.WaitUpdate) -> Condition:
 
 
 def _list_understood(armed: ArmedWait) -> JsonValue:
-    return [each.model_dump(mode="json") for each in armed.preview.understood]
+    sides = [each.model_dump(mode="json") for each in armed.preview.understood]
+    return [{k: v for k, v in side.items() if k != "note" or v is not None} for side in sides]
 
 
 def _format_condition(wait: Wait) -> str:
