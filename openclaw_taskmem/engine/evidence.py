@@ -16,7 +16,7 @@ from openclaw_taskmem.domain.changes.task_update import Acceptance
 from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.tasks import ledger
+from openclaw_taskmem.domain.tasks import ledger, lifecycle, thread
 from openclaw_taskmem.domain.tasks.artifact_names import (
     COMMAND_KIND,
     FILE_KIND,
@@ -290,12 +290,12 @@ def merge_refusal(
     """
     task = next(iter(change.tasks), task)
     doubts = tuple(dict.fromkeys((*task.doubts, refusal.doubt)))
-    entries = (evidence.build_refusal_message(task, refusal, now),) if enters else ()
-    doubted = task.model_copy(
-        update={"doubts": doubts, "message_count": task.message_count + len(entries)}
-    )
-    rest = {"tasks": (doubted,), "messages": (*change.messages, *entries)}
-    return merge_proof(proof, change.model_copy(update=rest))
+    doubted = task.model_copy(update={"doubts": doubts})
+    change = change.model_copy(update={"tasks": (doubted,)})
+    if enters:
+        sentence = f"{thread.REFUSAL}{refusal.missing}"
+        change = lifecycle.enter_decision(change, doubted, sentence, now)
+    return merge_proof(proof, change)
 
 
 def check_for_review(context: Context, task_id: str, caller: Caller) -> None:

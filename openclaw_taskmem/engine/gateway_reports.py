@@ -15,6 +15,7 @@ from openclaw_taskmem.domain.changes import continuation, questions
 from openclaw_taskmem.domain.changes.recovery import describe_cut
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text import texts
 from openclaw_taskmem.domain.wakes import outbox, packet
 from openclaw_taskmem.engine import run_history, run_recovery, runs, turns, wakes
@@ -29,6 +30,8 @@ from openclaw_taskmem.engine.run_handoff import note_heard
 from taskmem_hookspecs import (
     Change,
     Event,
+    EventQuery,
+    Message,
     Run,
     RunState,
     TaskFacts,
@@ -41,7 +44,9 @@ from taskmem_hookspecs.errors import RunNotFound
 
 
 def take_answer(context: Context, key: str, answer: str) -> None:
-    """Take a user's answer to the question with a key; ignore it if that question is over.
+    """Take a user's answer to the question with a key.
+
+    If that question is over, only the thread tells of the answer.
 
     For an interrupted run, the answer resumes it or leaves it. Any other answer is delivered to the
     agent, in a turn of its session.
@@ -72,12 +77,27 @@ def _record_answer(
     """Record an answer; if it resumes the run, return its event uncommitted instead."""
     question = runs.find_question(context, facts.run)
     if facts.run is None or question is None or question.key != key:
-        return Change(), None
+        return _record_late_answer(context, key, answer, facts, now), None
     goes_on = questions.parse_resume_answer(facts.run, answer)
     if goes_on is None:
         return runs.build_answer_delivery(context, facts, answer, now), None
     entry = questions.close_question(facts, question, answer, now)
-    return (Change(), entry) if goes_on else (Change(events=(entry,)), None)
+    if goes_on:
+        return Change(), entry
+    return questions.leave_run(facts, entry, now), None
+
+
+def _record_late_answer(
+    context: Context, key: str, answer: str, facts: TaskFacts, now: datetime
+) -> Change:
+    """Enter an answer to a question that is over; empty: it was taken, or is entered already."""
+    task_id = facts.task.task_id
+    log = context.store.find_events(EventQuery(task_id=task_id, limit=runs.READ_EVENTS))
+    sentence = questions.describe_late_answer(key, answer, log)
+    newest = context.store.read_records(Message, task_id, 1)
+    if not sentence or sentence in (each.content for each in newest):
+        return Change()
+    return lifecycle.enter_decision(Change(), facts.task, sentence, now)
 
 
 # --- reports -------------------------------------------------------------------------------

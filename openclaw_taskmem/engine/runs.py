@@ -60,6 +60,7 @@ from taskmem_hookspecs import (
     EventQuery,
     InvalidArguments,
     Message,
+    MessageType,
     Owner,
     Run,
     RunQuery,
@@ -599,7 +600,7 @@ def _record_failed_step(
         run = require_own_run(context, again, caller, NOTHING_WRITTEN, request.token)
         seen = task_runs.note_call(run, caller, request.token, now, context.policies.runs)
         marked = apply_events(seen, StepFailed(index=current), now=now).run
-        task, entry = lifecycle.add_lifecycle_message(again.task, sentence, now)
+        task, entry = lifecycle.add_lifecycle_message(again.task, sentence, now, MessageType.TEXT)
         return Change(tasks=(task,), messages=(entry,), runs=(marked,)), (task, ())
 
     def replan(again: TaskFacts, now: datetime) -> Decision[tuple[Task, Sequence[str]]]:

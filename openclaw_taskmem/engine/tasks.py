@@ -64,6 +64,9 @@ from taskmem_hookspecs.errors import Conflict, InvalidArguments, TaskmemError
 
 _MOST_COMPARED: Final = 500
 """Open tasks whose names are compared, the latest first."""
+_UNHEARD_REFUSAL: Final = (
+    f"{thread.REFUSAL}the user has spoken meanwhile, and what they say comes first."
+)
 _COMPARED_MESSAGES: Final = 20
 """Newest messages of a task among which equal ones are counted."""
 
@@ -327,7 +330,8 @@ def _decide_update(
         heard, unheard = run_handoff.split_unheard_messages(
             context, facts.run, request.caller, request.token
         )
-    if unheard and request.status is TaskStatus.COMPLETED:
+    refused = bool(unheard) and request.status is TaskStatus.COMPLETED
+    if refused:
         request = request.model_copy(update={"status": None})
     asks = request.ask is not None
     build = partial(
@@ -343,8 +347,10 @@ def _decide_update(
         change = run_handoff.add_sent_back_wake(context, facts, change, request.message, now)
     if heard:
         change = handoff.record_heard(change, facts, heard, now)
-    if unheard:
-        updated = updated.model_copy(update={"unheard": tuple(unheard)})
+    if refused:
+        change = lifecycle.enter_decision(change, task, _UNHEARD_REFUSAL, now)
+        updated = updated.model_copy(update={"task": change.tasks[0]})
+    updated = updated.model_copy(update={"unheard": tuple(unheard)})
     done = TaskStatus.COMPLETED
     if task.implicit or updated.task.status is not done or task.status is done:
         return change, updated

@@ -60,6 +60,7 @@ def task_status(context: Context, form: forms.TaskStatusForm, caller: Caller) ->
     ended = (run.ended_at if run else None) or standing.now
     elapsed = max((ended - since).total_seconds(), 0.0)
     calls = run.progress.calls if run and current_run.has_visible_calls(run) else None
+    coming = task_update.describe_next_step(task, newest, run)
     took = f"after {format_duration(elapsed)}"
     if calls is not None:
         took = f"{format_count(calls, 'tool call')} in {format_duration(elapsed)}"
@@ -81,9 +82,12 @@ def task_status(context: Context, form: forms.TaskStatusForm, caller: Caller) ->
         **ledger.describe_ledger(
             context.store.read_records(LedgerEntry, task.task_id), ledger.MOST_ENTRIES
         ),
-        "message": (
-            f"{_describe_state(task, run)}, {took}. "
-            f"{task_update.describe_next_step(task, newest, run)}"
+        "message": " ".join(
+            (
+                f"{_describe_state(task, run)}, {took}.",
+                *task_update.describe_decisions(newest, coming),
+                coming,
+            )
         ),
     }
 

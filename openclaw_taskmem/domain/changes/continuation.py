@@ -58,6 +58,7 @@ from taskmem_hookspecs import (
     Change,
     Event,
     Message,
+    MessageType,
     News,
     Owner,
     Run,
@@ -417,6 +418,8 @@ class Block(Value):
 
     run: Run
     why: RunReason
+    sentence: str
+    """Sentence for its thread."""
     line: str
     """Line for the user, after the task's name."""
 
@@ -436,6 +439,8 @@ class GoOn(Value):
     text: str
     seconds: float = 0.0
     events: tuple[Event, ...] = ()
+    sentence: str = ""
+    """Sentence for its thread; empty: none."""
 
 
 Course = RestRun | Block | Fail | GoOn
@@ -463,7 +468,10 @@ def apply_turn_end(
             rest = timedelta(seconds=course.seconds)
             wake = make_wake(moved, wake_id, course.text, now, rest)
             transition = RunTransition(run=moved, events=course.events)
-            return _build_run_change(facts, transition, now, wake=wake)
+            change = _build_run_change(facts, transition, now, wake=wake)
+            if not course.sentence:
+                return change
+            return lifecycle.enter_decision(change, facts.task, course.sentence, now)
 
 
 def promote_run(
@@ -496,7 +504,12 @@ def decide_course(
         return RestRun(run=run)
     if turn.aborted:
         how = notices.format_resume_command(facts.task, run)
-        return Block(run=run, why=RunReason.STOPPED, line=f"stopped. {how} lets it go on.")
+        return Block(
+            run=run,
+            why=RunReason.STOPPED,
+            sentence="Its agent's turn was stopped, so it waits for the user.",
+            line=f"stopped. {how} lets it go on.",
+        )
     if turn.is_empty:
         return RestRun(run=run, keep=True)
     if turn.error is not None:
@@ -581,7 +594,8 @@ def _judge_failure(
     if trouble is ProviderFailureKind.CREDENTIALS:
         how, error = notices.format_resume_command(task, run), clip(error, _REFUSED_BYTES)
         line = f"the model's provider refuses ({error}). Mend that, then say {how}."
-        return Block(run=run, why=RunReason.CREDENTIALS, line=line)
+        sentence = f"The model's provider refuses ({error}), so it waits for the user."
+        return Block(run=run, why=RunReason.CREDENTIALS, sentence=sentence, line=line)
     if trouble is ProviderFailureKind.REFUSED or failures > policy.provider_retries:
         times = format_count(failures, "time")
         words = f"the model's provider failed {times}: {error}."
@@ -594,7 +608,8 @@ def _judge_failure(
         events.PROVIDER_FAILED, run, now, error=error, failures=failures, again_in=again
     )
     text = remind_of_end(task, f"Your last turn failed ({error}).")
-    return GoOn(run=run, text=text, seconds=seconds, events=(retry,))
+    sentence = f"Its agent's turn failed ({error}), and it is told to go on in {again}."
+    return GoOn(run=run, text=text, seconds=seconds, events=(retry,), sentence=sentence)
 
 
 def fail_run(facts: TaskFacts, course: Fail, now: datetime) -> Change:
@@ -602,7 +617,7 @@ def fail_run(facts: TaskFacts, course: Fail, now: datetime) -> Change:
     task, _ = lifecycle.change_status(facts.task, TaskStatus.FAILED, now)
     moved = apply_events(course.run, RunFailed(why=course.why), now=now)
     content = f"Failed ({course.why}): {course.sentence}"
-    task, message = lifecycle.add_lifecycle_message(task, content, now)
+    task, message = lifecycle.add_lifecycle_message(task, content, now, MessageType.TEXT)
     # The user says /resume in the chat that gets the run's notices.
     session = course.run.told_session or task.session_key
     task = task.model_copy(update={"session_key": session})
@@ -622,9 +637,9 @@ def _block_run(facts: TaskFacts, course: Block, now: datetime) -> Change:
     moved = apply_events(course.run, RunBlocked(why=course.why), now=now)
     line = f"{notices.format_task_name(facts.task)}: {course.line}"
     notice = notices.build_notice(NoticeKind(course.why), facts.task, moved.run, line, now)
-    return _build_run_change(
-        facts, RunTransition(run=moved.run, events=(*moved.events, notice)), now
-    )
+    blocked = RunTransition(run=moved.run, events=(*moved.events, notice))
+    change = _build_run_change(facts, blocked, now)
+    return lifecycle.enter_decision(change, facts.task, course.sentence, now)
 
 
 def _has_progress(run: Run, turn: Turn) -> bool:

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.changes.task_update import Acceptance, UpdateResult
-from openclaw_taskmem.domain.tasks import ledger, lifecycle
+from openclaw_taskmem.domain.tasks import ledger
 from openclaw_taskmem.domain.tasks.artifact_names import COMMAND_KIND, COMMIT_KIND
 from openclaw_taskmem.domain.tasks.ledger import CheckedClaim
 from openclaw_taskmem.domain.text.texts import (
@@ -33,8 +33,6 @@ from taskmem_hookspecs import (
     Event,
     Finding,
     LedgerEntry,
-    Message,
-    MessageType,
     Task,
     TaskFacts,
     Value,
@@ -246,12 +244,6 @@ def build_refusal_notice(facts: TaskFacts, refusal: Refusal, now: datetime) -> t
         return ()
     line = f"{notices.format_task_name(task)}: not completed yet. {refusal.missing}"
     return (notices.build_notice(NoticeKind.REFUSED, task, run, line, now),)
-
-
-def build_refusal_message(task: Task, refusal: Refusal, now: datetime) -> Message:
-    """Build the thread's entry for a refused completion, by which the agent finds out later."""
-    content = f"Not completed: {refusal.missing}"
-    return lifecycle.build_system_message(task, content, now, MessageType.TEXT)
 
 
 def build_refusal_event(facts: TaskFacts, refusal: Refusal, now: datetime) -> Event:

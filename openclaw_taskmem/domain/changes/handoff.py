@@ -258,7 +258,8 @@ def build_run_reset(
     if sessions.is_own(queued.session_key):
         queued = apply_events(queued, ToldToGoOn(), now=now).run
         wakes = (continuation.make_wake(queued, wake_id, text, now, last_owner=run.owner),)
-    task, message = lifecycle.add_lifecycle_message(facts.task, "Its run was reset.", now)
+    reset = "It was taken from its agent by a reset, and is queued again."
+    task, message = lifecycle.add_lifecycle_message(facts.task, reset, now, MessageType.TEXT)
     gone = continuation.supersede_open_wakes(facts)
     return Change(
         tasks=(task,),
@@ -300,9 +301,8 @@ def _pause_task(task: Task, content: str, now: datetime) -> tuple[Task, Message]
 
 def _end_task(task: Task, status: TaskStatus, reason: str, now: datetime) -> tuple[Task, Message]:
     ended, _ = lifecycle.change_status(task, status, now)
-    return lifecycle.add_lifecycle_message(
-        ended, f"Status: {task.status} → {status}. {reason}".strip(), now
-    )
+    content = f"Status: {task.status} → {status}. {reason}".strip()
+    return lifecycle.add_lifecycle_message(ended, content, now, MessageType.TEXT)
 
 
 def _build_change(

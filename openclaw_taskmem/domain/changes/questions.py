@@ -115,6 +115,26 @@ def close_question(facts: TaskFacts, question: UserQuestion, answer: str, now: d
     return events.build_event(kind, about, now, question=question.key, answer=words)
 
 
+def leave_run(facts: TaskFacts, entry: Event, now: datetime) -> Change:
+    """Build the change that leaves an interrupted run alone; `entry` records the user's answer."""
+    sentence = "The user was asked whether it goes on, and leaves it as it is."
+    return lifecycle.enter_decision(Change(events=(entry,)), facts.task, sentence, now)
+
+
+def describe_late_answer(key: str, answer: str, newest: Sequence[Event]) -> str:
+    """Tell an agent of an answer to a question that was over; empty: it was taken.
+
+    `newest` are the newest log entries of its task.
+    """
+    words = clip(to_plain_line(answer), _ANSWER_BYTES)
+    taken = {"question": key, "answer": words}
+    if any(event.data.items() >= taken.items() for event in newest):
+        return ""
+    return (
+        f"Not heard: the user answered {quote_line(words, _ANSWER_BYTES)} to an earlier question."
+    )
+
+
 def build_answer_change(
     facts: TaskFacts,
     question: UserQuestion | None,

@@ -28,7 +28,7 @@ from openclaw_taskmem.domain.runs.machine import (
     ToldToGoOn,
     apply_events,
 )
-from openclaw_taskmem.domain.tasks import thread
+from openclaw_taskmem.domain.tasks import lifecycle, thread
 from openclaw_taskmem.domain.text.texts import (
     format_count,
     format_duration,
@@ -106,6 +106,7 @@ LEFT_SENTENCES: Final[Mapping[str | None, str]] = {
     RunReason.LEASE_EXPIRED: "Whoever held it before was not seen within its lease",
 }
 """Sentences for the next owner about the last one, by the reason that the run is queued."""
+_CUT: Final = "Its agent's turn was cut"
 _NOTE_BYTES: Final = 300
 
 
@@ -238,11 +239,7 @@ def apply_lapse(
         case LapseAction.REST:
             return Change(runs=(apply_events(run, LeaseReleased(), now=now).run,))
         case LapseAction.QUEUE:
-            moved = _queue_run(run, verdict.why, now)
-            # The registrar's wake tells of the former owner, so it is out of date.
-            gone = outbox.settle_registrar_wakes(facts.wakes)
-            log = (*moved.events, *outbox.build_settled_events(gone, now))
-            return Change(runs=(moved.run,), wakes=gone, events=log)
+            return _requeue_run(facts, run, verdict.why, now)
         case LapseAction.RESUME:
             return _resume_run(facts, run, wake_id, text, now)
         case LapseAction.ASK:
@@ -261,6 +258,18 @@ def _queue_run(run: Run, why: RunReason | None, now: datetime) -> RunTransition:
     return apply_events(run, RunRequeued(why=why), now=now)
 
 
+def _requeue_run(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) -> Change:
+    moved = _queue_run(run, why, now)
+    # The registrar's wake tells of the former owner, so it is out of date.
+    gone = outbox.settle_registrar_wakes(facts.wakes)
+    log = (*moved.events, *outbox.build_settled_events(gone, now))
+    change = Change(runs=(moved.run,), wakes=gone, events=log)
+    if run.state is RunState.QUEUED:
+        return change
+    sentence = f"{LEFT_SENTENCES.get(why, _CUT)}, so it is queued again."
+    return lifecycle.enter_decision(change, facts.task, sentence, now)
+
+
 def _resume_run(facts: TaskFacts, run: Run, wake_id: str, text: str, now: datetime) -> Change:
     queued = _queue_run(run, RunReason.INTERRUPTED, now)
     moved = apply_events(queued, ToldToGoOn(ages=True), ResumeTried(), now=now)
@@ -268,12 +277,13 @@ def _resume_run(facts: TaskFacts, run: Run, wake_id: str, text: str, now: dateti
     notice = build_resumed_notice(facts.task, again, now)
     gone = continuation.supersede_open_wakes(facts)
     task = facts.task.model_copy(update={"held_until": now + RESUME_HOLD})
-    return Change(
+    change = Change(
         tasks=(task,),
         runs=(again,),
         wakes=(*gone, continuation.make_wake(again, wake_id, text, now, last_owner=run.owner)),
         events=(*moved.events, notice, *outbox.build_settled_events(gone, now)),
     )
+    return lifecycle.enter_decision(change, task, f"{_CUT}, and it is told to go on.", now)
 
 
 def _ask_user(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) -> Change:
@@ -291,13 +301,14 @@ def _ask_user(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) 
     notice = notices.build_notice(NoticeKind(why or RunReason.STALE), task, moved.run, line, now)
     # The user decides, so no wake may tell the agent to go on.
     gone = continuation.supersede_open_wakes(facts)
-    free = task.model_copy(update={"held_until": None})
-    return Change(
-        tasks=(free,) if free != task else (),
+    change = Change(
+        tasks=(task.model_copy(update={"held_until": None}),),
         runs=(moved.run,),
         wakes=gone,
         events=(*moved.events, notice, *outbox.build_settled_events(gone, now)),
     )
+    sentence = f"Not gone on with: {because}, so the user is asked first."
+    return lifecycle.enter_decision(change, task, sentence, now)
 
 
 def set_restart_lease(run: Run, boot: str, started_at: datetime, now: datetime) -> Run | None:

@@ -54,6 +54,7 @@ from taskmem_hookspecs import (
 
 
 _WENT_WRONG: Final = (WaitStatus.ERROR, WaitStatus.TIMEOUT)
+_DECISION_BYTES: Final = 600
 _MOST_NAMED_STEPS: Final = 6
 """Most steps to name; further ones are counted."""
 
@@ -147,15 +148,22 @@ def _describe_asked_steps(task: Task, question: ThreadQuery) -> list[str]:
 
 def _describe_blockers(facts: QueryFacts) -> list[str]:
     """Say which trouble was noted, or that none was."""
+    decided = describe_decisions(facts.messages)
     trouble = thread.find_trouble(facts.messages)
-    if trouble is not None and thread.is_refusal(trouble):
-        return [trouble.content]
-    if trouble is not None:
-        return [f"Possible blocker: {quote_line(trouble.content, 240)}."]
+    if trouble is not None and not thread.is_decision(trouble):
+        return [*decided, f"Possible blocker: {quote_line(trouble.content, 240)}."]
+    if decided:
+        return decided
     if facts.task.status is TaskStatus.FAILED:
         return ["Why it failed was not noted."]
     went_wrong = facts.task.linkage.last_wait_state in _WENT_WRONG
     return [] if went_wrong else ["No blockers noted."]
+
+
+def describe_decisions(messages: Sequence[Message], besides: str = "") -> list[str]:
+    """Say what was decided about a task since its agent's last progress, but not `besides`."""
+    decided = (clip(each.content, _DECISION_BYTES) for each in thread.find_decisions(messages))
+    return [sentence for sentence in decided if sentence not in besides]
 
 
 def _describe_waits(facts: QueryFacts, *, asked: bool) -> list[str]:
@@ -203,9 +211,10 @@ def describe_next_step(task: Task, messages: Sequence[Message] = (), run: Run | 
     if progress.current is None and run and run.state is RunState.REVIEW:
         return _REVIEW_SENTENCE
     if progress.current is None:
-        trouble = thread.find_trouble(messages)
-        if trouble is not None and thread.is_refusal(trouble):
-            return f'{trouble.content} Then set status "completed" again.'
+        refused = next(filter(thread.is_refusal, thread.find_decisions(messages)), None)
+        if refused is not None:
+            sentence = clip(refused.content, _DECISION_BYTES)
+            return f'{sentence} Then set status "completed" again.'
         return 'All steps are done: set status "completed" when the result is checked.'
     rests = task.status is TaskStatus.PAUSED
     when = ", once it is active again" if rests else ""

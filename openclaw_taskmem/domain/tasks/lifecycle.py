@@ -235,9 +235,14 @@ def build_status_events(
     )
 
 
-def add_lifecycle_message(task: Task, content: str, now: datetime) -> tuple[Task, Message]:
-    """Return a task that was touched, and the thread's entry for a change in its life."""
-    message = build_system_message(task, content, now)
+def add_lifecycle_message(
+    task: Task, content: str, now: datetime, kind: MessageType = MessageType.LIFECYCLE
+) -> tuple[Task, Message]:
+    """Return a task that was touched, and the thread's entry for a change in its life.
+
+    `kind`: `text` for one that its agent is to read again, as by `enter_decision`.
+    """
+    message = build_system_message(task, content, now, kind)
     count = {"message_count": task.message_count + 1}
     return touch_task(task, now).model_copy(update=count), message
 
@@ -253,6 +258,20 @@ def build_system_message(
         content=content.strip(),
         created_at=now,
     )
+
+
+def enter_decision(change: Change, task: Task, sentence: str, now: datetime) -> Change:
+    """Add to a change what was decided about a task, as an entry that its agent reads again.
+
+    `task` is as it was before the change. The entry does not touch it: to decide about a task is no
+    work on it.
+    """
+    others = tuple(row for row in change.tasks if row.task_id != task.task_id)
+    task = next((row for row in change.tasks if row.task_id == task.task_id), task)
+    counted = task.model_copy(update={"message_count": task.message_count + 1})
+    entry = build_system_message(task, sentence, now, MessageType.TEXT)
+    rows = {"tasks": (counted, *others), "messages": (*change.messages, entry)}
+    return change.model_copy(update=rows)
 
 
 def is_completion_message(message: Message) -> bool:

@@ -54,12 +54,18 @@ def choose_meaningful(messages: Sequence[Message], most: int = MOST_CHOSEN) -> t
 
     The newest message and the last progress come first, then the newest ones about progress,
     trouble or a changed plan, or from the user, then the newest others. Alerts and lifecycle
-    entries are left out. Of the same text several times in a row, only the newest is chosen.
+    entries are left out, and all decisions but the newest refusal and the newest other one. Of the
+    same text several times in a row, only the newest is chosen.
     """
     newest: list[Message] = []
+    decided: set[bool] = set()
     for message in reversed(messages):
         if message.msg_type in _NOISE or not message.content.strip():
             continue
+        if is_decision(message):
+            if is_refusal(message) in decided:
+                continue
+            decided.add(is_refusal(message))
         if not newest or newest[-1].content != message.content:
             newest.append(message)
     places = range(len(newest))
@@ -88,17 +94,38 @@ def has_user_spoken_last(messages: Sequence[Message]) -> bool:
     return False
 
 
+REFUSAL: Final = "Not completed: "
+"""Begins the thread's entry for a refused completion."""
+
+
+def is_decision(message: Message) -> bool:
+    """True if a message is the thread's entry for what was decided about its task."""
+    return message.role is Role.SYSTEM and message.msg_type is MessageType.TEXT
+
+
 def is_refusal(message: Message) -> bool:
     """True if a message is the thread's entry for a refused completion."""
-    return message.role is Role.SYSTEM and message.msg_type is MessageType.TEXT
+    return is_decision(message) and message.content.startswith(REFUSAL)
+
+
+def find_decisions(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the newest refusal and the newest other decision, oldest first.
+
+    Those that an agent's progress, or a completion, has followed are left out.
+    """
+    found: dict[bool, Message] = {}
+    for message in reversed(messages):
+        if lifecycle.is_completion_message(message) or _is_agents_progress(message):
+            break
+        if is_decision(message):
+            found.setdefault(is_refusal(message), message)
+    return [*reversed(found.values())]
 
 
 def _has_trouble(message: Message) -> bool:
     """True if a message says that something failed or is in the way."""
-    if message.msg_type in _NOISE:
-        return False
-    if is_refusal(message):
-        return True
+    if message.msg_type in _NOISE or is_decision(message):
+        return is_decision(message)
     content = message.content.lower()
     return bool(_TROUBLE.search(content) and _TROUBLE.search(_NO_TROUBLE.sub("", content)))
 
@@ -123,11 +150,15 @@ def find_trouble(messages: Sequence[Message]) -> Message | None:
             return None
         if _has_trouble(message) and _is_trouble_left(message):
             return message
-        if message.role is Role.AGENT and (
-            message.msg_type is MessageType.PROGRESS or sounds_like_progress(message.content)
-        ):
+        if _is_agents_progress(message):
             return None
     return None
+
+
+def _is_agents_progress(message: Message) -> bool:
+    kind, content = message.msg_type, message.content
+    reports = kind is MessageType.PROGRESS or sounds_like_progress(content)
+    return message.role is Role.AGENT and reports
 
 
 # --- answers to questions -----------------------------------------------------

@@ -22,7 +22,7 @@ from openclaw_taskmem.domain.text.texts import (
     format_step_numbers,
     to_one_line,
 )
-from taskmem_hookspecs import Event, Message, MessageType, Role, RunState, Task, Value, WaitStatus
+from taskmem_hookspecs import Event, Message, Role, RunState, Task, Value, WaitStatus
 from taskmem_hookspecs.model import Instant
 
 Data = Mapping[str, Any]
@@ -151,7 +151,7 @@ def _read_steps(data: Data, name: str) -> frozenset[int]:
 def _build_message_entry(message: Message) -> TimelineEntry:
     text = message.content
     # Its first sentence has the names of two states; the log's entry says the new one in words.
-    if message.msg_type is MessageType.LIFECYCLE and text.startswith("Status: "):
+    if message.role is Role.SYSTEM and text.startswith("Status: "):
         text = text.partition(". ")[2]
     return TimelineEntry(
         at=message.created_at, kind=EntryKind.MESSAGE, title=_WRITERS[message.role], text=text

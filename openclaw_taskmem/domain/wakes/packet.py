@@ -434,6 +434,12 @@ def _suggest_end(facts: ResumeFacts) -> str:
             "with them for review, complete it if they accept it, else hand it off "
             "for review again when done."
         )
+    refused = next(filter(thread.is_refusal, thread.find_decisions(facts.messages)), None)
+    if refused is not None:
+        return (
+            f"All steps are marked done. {clip(refused.content, 600)} Mend that, then call "
+            'task_update with status "completed".'
+        )
     return (
         "All steps are marked done: check the result, then call task_update "
         'with status "completed".'

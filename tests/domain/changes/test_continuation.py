@@ -485,7 +485,9 @@ def test_a_turn_that_failed_is_begun_again_after_rests_that_grow() -> None:
     ]
     assert rests == [90, 360, 1440]
     assert [change.runs[0].limits.rounds for change in changes] == [2, 3, 4]
-    assert [len(change.messages) for change in changes] == [0, 0, 0]
+    assert [change.messages[0].content.partition("), ")[2] for change in changes] == [
+        f"and it is told to go on in {rest}." for rest in ("1 minute", "6 minutes", "24 minutes")
+    ]
     assert "Your last turn failed (529 overloaded)." in changes[0].wakes[0].text
 
 
@@ -554,7 +556,7 @@ def test_refused_credentials_block_the_run_and_tell_the_user() -> None:
     assert line.startswith("Deploy the site: the model's provider refuses (HTTP 401")
     assert "/resume" in line
     assert line.isprintable()
-    assert change.tasks == ()
+    assert change.tasks == (facts(message_count=1).task,)
 
 
 @pytest.mark.parametrize(("turn", "shown"), [(Turn(error="HTTP 401 " + "é" * 999), "(HTTP 401")])
@@ -663,7 +665,7 @@ def test_stalled_run_fails_its_task_and_tells_the_user() -> None:
     assert (task.status, task.updated_at) == (TaskStatus.FAILED, NOW)
     assert (task.message_count, task.held_until) == (1, None)
     (message,) = change.messages
-    assert (message.role, message.msg_type) == ("system", "lifecycle")
+    assert (message.role, message.msg_type) == ("system", "text")
     assert message.content == ("Failed (stalled_loop): 3 reminders in a row brought nothing new.")
     assert [wake.state for wake in change.wakes] == [WakeState.SUPERSEDED]
     (stall,) = events_of_kind(change, "run_stalled")

@@ -337,7 +337,7 @@ def test_the_user_is_asked_and_the_run_waits_for_them(why: RunReason, said: str)
     assert line(change).startswith("Deploy the site: it was interrupted")
     assert line(change).endswith(f"{said} Say continue or /resume to go on.")
     assert change.wakes == ()
-    assert change.tasks == ()
+    assert change.tasks == (a_task(message_count=1),)
 
 
 def test_asking_the_user_supersedes_the_go_on_wake_of_the_run() -> None:
