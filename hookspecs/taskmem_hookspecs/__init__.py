@@ -94,6 +94,7 @@ from taskmem_hookspecs.recall import TaskHistory as TaskHistory
 from taskmem_hookspecs.recall import TaskSource as TaskSource
 from taskmem_hookspecs.roles import Claim as Claim
 from taskmem_hookspecs.roles import Clock as Clock
+from taskmem_hookspecs.roles import ClockedStore as ClockedStore
 from taskmem_hookspecs.roles import EventQuery as EventQuery
 from taskmem_hookspecs.roles import EvidenceVerifier as EvidenceVerifier
 from taskmem_hookspecs.roles import Finding as Finding

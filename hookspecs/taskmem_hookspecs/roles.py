@@ -178,6 +178,15 @@ class Clock(Protocol):
         ...
 
 
+@runtime_checkable
+class ClockedStore(Protocol):
+    """A `TaskStore` that several machines may share, whose clocks may differ."""
+
+    def read_clock(self) -> datetime | None:
+        """Return the time of the server, by which all daemons judge; None: the machine's counts."""
+        ...
+
+
 class StoreSize(Value):
     """Size of a store."""
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, cast
 
 from pydantic import JsonValue
@@ -243,11 +244,13 @@ def _run_all_checks(
             answers = _Answers(link, home)
             status = answers.ask("status")
             yield from doctor_rows.check_logout(home, link.pid, before)
-            yield from _check_daemon(answers, clock, plugin_host.plugins)
+            shared = _read_instant(status) if settings.database_url else None
+            yield from _check_daemon(answers, clock, shared, plugin_host.plugins)
             transport, row = doctor_rows.check_transport(status, plugin_host, settings)
             yield row
             yield from _check_wakes(answers, clock)
             yield from _check_hosts(status)
+            yield from doctor_rows.check_unheard(status)
         yield from answers.failures
     if status is not None and "keeps" in status:
         yield from doctor_rows.check_retention(cast("Mapping[str, Any]", status["keeps"]))
@@ -283,9 +286,12 @@ def _run_plugin_checks(
 
 
 def _check_daemon(
-    answers: _Answers, clock: Clock, installed: Sequence[Plugin]
+    answers: _Answers, clock: Clock, shared: datetime | None, installed: Sequence[Plugin]
 ) -> Iterator[DoctorRow]:
-    """Yield the rows on the daemon's plug-ins and its clock."""
+    """Yield the rows on the daemon's plug-ins and its clock.
+
+    `shared`: what the clock of the database's server shows; None: the machine's counts.
+    """
     plugins = answers.ask("plugins")
     if plugins is not None:
         yield from doctor_rows.check_plugins(plugins)
@@ -293,7 +299,11 @@ def _check_daemon(
     events = answers.ask("events", limit=1)
     if events is not None:
         newest = events[-1]["at"] if events else None
-        yield doctor_rows.check_clock(newest, clock.now())
+        yield doctor_rows.check_clock(newest, clock.now(), shared)
+
+
+def _read_instant(status: Mapping[str, Any] | None) -> datetime | None:
+    return None if status is None else datetime.fromisoformat(status["now"])
 
 
 def _check_wakes(answers: _Answers, clock: Clock) -> Iterator[DoctorRow]:

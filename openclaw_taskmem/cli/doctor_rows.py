@@ -28,7 +28,7 @@ from openclaw_taskmem.daemon.home_exchange import RESTORE
 from openclaw_taskmem.domain.callers import ANY_TRANSPORT
 from openclaw_taskmem.domain.policies import KeepPolicy
 from openclaw_taskmem.domain.retention import describe_full, describe_shared
-from openclaw_taskmem.domain.text.texts import MIB
+from openclaw_taskmem.domain.text.texts import MIB, format_count, format_duration
 from openclaw_taskmem.home import (
     Home,
     HomeRefused,
@@ -483,22 +483,43 @@ def _format_wake_count(number: int) -> str:
     return "1 wake is" if number == 1 else f"{number} wakes are"
 
 
-def check_clock(newest: str | None, now: datetime) -> DoctorRow:
+def check_unheard(status: Document | None) -> Iterator[DoctorRow]:
+    """Warn of tasks that are held on other machines of which nothing is heard."""
+    if task_ids := (status or {}).get("unheard"):
+        yield build_warn_row(
+            "claims",
+            f"{format_count(len(task_ids), 'task')} held on other machines, by owners that are not "
+            f"heard of: {task_ids[0]}{' and others' if task_ids[1:] else ''}.",
+            f'Take it back: taskmem call task_reset \'{{"task_id": "{task_ids[0]}"}}\'',
+            "Nobody works on it until then, or for ten minutes.",
+        )
+
+
+def check_clock(newest: str | None, now: datetime, shared: datetime | None = None) -> DoctorRow:
     """Check that the clock is neither before the newest event nor before `_BUILD_DATE`.
 
-    `newest`: the event's time in ISO 8601; None: there is no event.
+    `newest`: the event's time in ISO 8601; None: there is no event. `shared`: what the clock of the
+    database's server shows, by which its machines judge; None: `now`, this machine's, counts.
     """
     cure = "Have the system set its clock by the network: timedatectl set-ntp true"
     if now < _BUILD_DATE:
         shows = f"It shows {now:%Y-%m-%d}, which is long past."
         return build_fail_row("clock", shows, cure, _WRONG_TIMES)
-    if newest is not None and datetime.fromisoformat(newest) - now > _CLOCK_TOLERANCE:
+    if newest is not None and datetime.fromisoformat(newest) - (shared or now) > _CLOCK_TOLERANCE:
         return build_warn_row(
             "clock",
             f"The newest event is of {newest}, and the clock shows "
             f"{now:%Y-%m-%dT%H:%M:%SZ}: it was set back.",
             cure,
             _WRONG_TIMES,
+        )
+    ahead = now - (shared or now)
+    if abs(ahead) > _CLOCK_TOLERANCE:
+        where = "ahead of" if ahead > timedelta() else "behind"
+        return _build_ok_row(
+            "clock",
+            f"It is {format_duration(abs(ahead.total_seconds()))} {where} the database's, by which "
+            "all machines judge; the ages that commands print go by this one.",
         )
     return _build_ok_row("clock", f"It shows {now:%Y-%m-%dT%H:%M:%SZ}.")
 

@@ -20,7 +20,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from openclaw_taskmem import __version__
-from openclaw_taskmem.clock import SystemClock
+from openclaw_taskmem.clock import ServerClock, SystemClock
 from openclaw_taskmem.config import Settings, load_settings
 from openclaw_taskmem.daemon import logfile, mcp
 from openclaw_taskmem.daemon.background_loops import BackgroundLoops
@@ -33,7 +33,7 @@ from openclaw_taskmem.daemon.readers import Readers, choose_readers
 from openclaw_taskmem.daemon.role_queues import Queues
 from openclaw_taskmem.daemon.server import MOST_CONNECTIONS, RelayExits, SocketServer
 from openclaw_taskmem.daemon.snapshots import SnapshotStore
-from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, ThreadPool
+from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, OffLoopCaller, ThreadPool
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.daemon.wake_routes import build_routing_transport
 from openclaw_taskmem.domain.callers import GatewayPresence
@@ -41,12 +41,12 @@ from openclaw_taskmem.domain.conditions.targets import LookPolicy, SandboxLooks
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes.notices import Notify
 from openclaw_taskmem.engine import notifications
-from openclaw_taskmem.engine.context import Context, DueWork, Policies, ScopedStore
+from openclaw_taskmem.engine.context import Context, DueWork, Policies, ScopedStore, keep_instant
 from openclaw_taskmem.engine.folder_listings import FolderListings
 from openclaw_taskmem.engine.recall import StoredHistory
 from openclaw_taskmem.home import Home, HomeRefused, build_own_command, locate_home
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
-from taskmem_hookspecs import Clock
+from taskmem_hookspecs import Clock, ClockedStore, TaskmemError, TaskStore
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +62,8 @@ _NO_SOCKETS: Final = {errno.ENOTSUP, errno.EPERM, errno.EIO, errno.EINVAL, errno
 """Errors of `bind` on file systems without sockets."""
 LOOK_SECONDS: Final = 2.0
 """Interval of the checks that the home still exists and how long its log is."""
+_SYNCHRONIZE_SECONDS: Final = 30.0
+"""Interval of the looks at the clock of the database's server."""
 _CATCH_UP_SECONDS: Final = 3.0
 """Maximum time for which preloading modules waits until every open wait was looked at."""
 _LAST_CALLS_SECONDS: Final = 5.0
@@ -113,11 +115,12 @@ def run_daemon(environ: MutableMapping[str, str], lock: Lock) -> None:
 
 
 async def _serve_one_home(
-    settings: Settings, clock: Clock, lock: Lock, most_connections: int = MOST_CONNECTIONS
+    settings: Settings, machine: Clock, lock: Lock, most_connections: int = MOST_CONNECTIONS
 ) -> None:
     """Serve one home until a signal comes, it was idle for long enough, or its files are replaced.
 
-    This process holds `lock`, the home's; `most_connections` may be open at once.
+    `machine` is the clock of this machine. This process holds `lock`, the home's;
+    `most_connections` may be open at once.
 
     Raises:
         NoProvider: There is no wake transport at all.
@@ -133,12 +136,14 @@ async def _serve_one_home(
 
     transport, delivery = build_routing_transport(settings, plugin_host, os.environ, list_gateways)
     store = plugin_host.open_store(settings.database)
+    shared = _read_server_clock(store, machine)
+    clock = shared or machine
     opened = _identify_database_files(settings)
     agent_host = plugin_host.find_agent_host()
     scoped = ScopedStore(store, home, sole=not settings.database_url)
     history = StoredHistory(scoped)
     sources = plugin_host.find_recall_sources(
-        history=history, folder=settings.home.folder, clock=clock, scrub=redaction.scrub
+        history=history, folder=settings.home.folder, clock=machine, scrub=redaction.scrub
     )
     loops: BackgroundLoops | None = None
 
@@ -158,6 +163,7 @@ async def _serve_one_home(
         snapshot_store=SnapshotStore(settings.home.pictures, settings.picture_days),
         readers=readers,
         queues=Queues(clock, lambda: context),
+        machine=machine,
     )
 
     def nudge(due: DueWork) -> None:
@@ -175,6 +181,7 @@ async def _serve_one_home(
         store=scoped,
         plugin_host=plugin_host,
         clock=clock,
+        to_machine_time=shared.to_machine_time if shared else keep_instant,
         policies=_build_policies(settings),
         listings=FolderListings(settings.home.listings),
         home_folder=str(settings.home.folder),
@@ -207,8 +214,9 @@ async def _serve_one_home(
         _join_database(context, readers)
         await _open_socket(server, settings.home)
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
-        watch = asyncio.create_task(
-            _watch_home_files(stop, server, lock, settings, clock, opened=opened)
+        watch = asyncio.gather(
+            _watch_home_files(stop, server, lock, settings, clock, opened=opened),
+            _keep_synchronized(shared, passes),
         )
         await _run_until_stopped(
             stop,
@@ -229,6 +237,21 @@ async def _serve_one_home(
             await close()
         store.close()
         log.info("stopped")
+
+
+def _read_server_clock(store: TaskStore, machine: Clock) -> ServerClock | None:
+    """Return the clock by which all daemons of a database judge; None: this machine's."""
+    if not isinstance(store, ClockedStore) or store.read_clock() is None:
+        return None
+    return ServerClock(machine, lambda: store.read_clock() or machine.now())
+
+
+async def _keep_synchronized(shared: ServerClock | None, run_in_thread: OffLoopCaller) -> None:
+    """Read the clock of the database's server every `_SYNCHRONIZE_SECONDS`."""
+    while shared is not None:
+        await shared.sleep(_SYNCHRONIZE_SECONDS)
+        with suppress(TaskmemError):  # the next look tells
+            await run_in_thread(shared.synchronize)
 
 
 def _build_policies(settings: Settings) -> Policies:

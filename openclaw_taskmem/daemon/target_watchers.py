@@ -61,10 +61,18 @@ class Watcher:
     """Looks at one target and shares its frames."""
 
     def __init__(
-        self, target: Target, watch: Watch, plugin_loop: PluginLoop, clock: Clock, blame: Blame
+        self,
+        target: Target,
+        watch: Watch,
+        plugin_loop: PluginLoop,
+        clock: Clock,
+        *,
+        blame: Blame,
+        machine: Clock,
     ) -> None:
-        """Take a watch; `blame` is called when it fails."""
+        """Take a watch; `blame` is called when it fails; `machine` dates its frames."""
         self._blame = blame
+        self._machine = machine
         self.target: Final = target
         self._watch = watch
         self._plugin_loop = plugin_loop
@@ -176,7 +184,7 @@ class Watcher:
                 partial(require_value, kind=Frame),
             )
         except TargetGone as gone:
-            now = self._clock.now()
+            now = self._machine.now()
             frame = Frame(seen_at=now, place=place, text="", gone=scrub(str(gone)))
         self.spent = self.spent or frame.gone is not None
         return frame
@@ -301,8 +309,11 @@ class Watchers:
         clock: Clock,
         plugin_loops: PluginLoops,
         run_in_thread: OffLoopCaller,
+        *,
         queues: Sensor | None,
+        machine: Clock,
     ) -> None:
+        self._machine = machine
         self._plugin_host = plugin_host
         self._queues = queues
         self._clock = clock
@@ -379,7 +390,9 @@ class Watchers:
         if isinstance(found, Target):
             found, plugin_loop = await self._find_watch(found)
         watch = _require_watch(found)
-        return Watcher(target, watch, plugin_loop, self._clock, self._plugin_host.record_failure)
+        blame = self._plugin_host.record_failure
+        clock, machine = self._clock, self._machine
+        return Watcher(target, watch, plugin_loop, clock, blame=blame, machine=machine)
 
     async def _find_watch(self, target: Target) -> tuple[Watch | Target, PluginLoop]:
         """Ask the sensors in order until one finds the target, or its other name.

@@ -77,11 +77,13 @@ class WaitSupervisor:
         snapshot_store: SnapshotStore | None = None,
         readers: Readers | None = None,
         queues: Queues | None = None,
+        machine: Clock | None = None,
     ) -> None:
         """Create a supervisor.
 
         `judge_seconds`: time limit of a judge. Without a snapshot store no snapshots are
         stored, without readers free English is not judged, and without queues none is watched.
+        `machine`: the clock that sensors date frames by; None: `clock`.
         """
         self._plugin_host = plugin_host
         self._clock = clock
@@ -92,7 +94,12 @@ class WaitSupervisor:
         self._readers = readers
         self._queues = queues
         self._watchers = Watchers(
-            plugin_host, clock, self._plugin_loops, self._run_in_thread, queues
+            plugin_host,
+            clock,
+            self._plugin_loops,
+            self._run_in_thread,
+            queues=queues,
+            machine=machine or clock,
         )
         self._snapshots = SnapshotQueue(snapshot_store, plugin_host, clock, self._run_in_thread)
         self._wait_tasks: dict[str, tuple[WaitTask, asyncio.Task[None]]] = {}

@@ -309,6 +309,11 @@ def _read_nothing(*_: object) -> None:
     return None
 
 
+def keep_instant(instant: datetime) -> datetime:
+    """Return an instant of the context's clock as one of the machine's, where they are the same."""
+    return instant
+
+
 def _run_if_due(seconds: float, work: Callable[[], None]) -> None:
     if seconds <= 0:
         work()
@@ -339,6 +344,9 @@ class Context:
     store: ScopedStore
     plugin_host: PluginHost
     clock: Clock
+    """The machine's; of a database on a server, that server's, as all of its daemons have it."""
+    to_machine_time: Callable[[datetime], datetime] = keep_instant
+    """Turns an instant of `clock` into one of the machine's clock, which dates files."""
     policies: Policies = field(default_factory=Policies)
     live: LiveState = field(default_factory=LiveState)
     listings: FolderListings = field(default_factory=FolderListings)

@@ -107,7 +107,12 @@ class EvidenceChecker:
         self._context, self._task, self._run = context, task, run
         # Files that were made before the task are ignored.
         self._folders = [
-            each.model_copy(update={"since": each.since and max(each.since, task.created_at)})
+            each.model_copy(
+                update={
+                    "since": each.since
+                    and context.to_machine_time(max(each.since, task.created_at))
+                }
+            )
             for each in folders
         ]
         self._folder = folder
@@ -380,6 +385,8 @@ class EvidenceChecker:
         claim = required_artifacts.make_claim(
             thing, self._task, self._folder, self._roots, self._began
         )
+        since = self._context.to_machine_time(claim.since)
+        claim = claim.model_copy(update={"since": since})
         if thing.kind == ELSEWHERE_KIND:
             doubt = ELSEWHERE_TEXT
         elif doubt is None and self._context.clock.now() > self._until:

@@ -22,6 +22,7 @@ from openclaw_taskmem.engine import evidence, runs
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.lookup import find_failure
 from openclaw_taskmem.engine.run_history import find_last_run
+from openclaw_taskmem.engine.run_recovery import is_unheard
 from openclaw_taskmem.engine.wakes import find_unreached
 from taskmem_hookspecs import (
     Checkpoint,
@@ -222,6 +223,7 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         run=run,
         failure=find_failure(context, task, run),
         unreached=find_unreached(context, facts),
+        unheard=facts.run is not None and is_unheard(context, facts.run),
         doubt=next((str(event.data.get("missing") or "") for event in refused), ""),
         question=None if question is None else (run and run.dialogue.question) or question.text,
         question_id=question.key if question else None,

@@ -217,7 +217,8 @@ def _find_present_holder(context: Context, facts: TaskFacts) -> TaskHolder:
         queued = run.state is RunState.QUEUED
         ended = run_recovery.has_holder_ended if run.state.is_waiting else run_recovery.is_abandoned
         gone = (queued and run.why == RunReason.OWNER_GONE) or ended(context, run)
-        return TaskHolder(run=run, gone=gone, away=_is_away(context, run))
+        unheard = run_recovery.is_unheard(context, run)
+        return TaskHolder(run=run, gone=gone, unheard=unheard, away=_is_away(context, run))
     waits = task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids
     if waits or context.reaches(task.host, task.session_key):
         return TaskHolder()

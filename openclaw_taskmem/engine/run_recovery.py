@@ -169,6 +169,25 @@ def has_holder_ended(context: Context, run: Run) -> bool:
     return _is_holder_alive(context, run) is False
 
 
+def is_unheard(context: Context, run: Run) -> bool:
+    """Tell whether a run is held in another home, and neither its owner nor daemon is heard of."""
+    return not context.store.serves(run.home) and current_run.is_unheard(run, context.clock.now())
+
+
+def list_unheard(context: Context) -> Sequence[Run]:
+    """Return the runs of this home's tasks whose owners in other homes are not heard of."""
+    if not context.store.is_shared:
+        return ()
+    lapsed_by = context.clock.now() - current_run.UNHEARD_DELAY
+    query = RunQuery(states=(RunState.RUNNING,), lapsed_by=lapsed_by, limit=BATCH)
+    others = (run for run in context.store.whole.find_runs(query) if is_unheard(context, run))
+    return [
+        run
+        for run in others
+        if (facts := context.find_task(run.task_id)) and context.store.serves(facts.task.home)
+    ]
+
+
 def describe_last_holder(context: Context, run: Run) -> str:
     """Tell the new owner of a run who abandoned it; empty: nobody did."""
     if run.why not in recovery.LEFT_SENTENCES:

@@ -32,6 +32,7 @@ from openclaw_taskmem.engine import run_handoff, runs
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.lookup import TaskOverview
 from openclaw_taskmem.engine.run_history import HistoryPosition
+from openclaw_taskmem.engine.run_recovery import is_unheard
 from openclaw_taskmem.tools import forms
 from openclaw_taskmem.tools.tool import Answer, Tool
 from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Run, RunState, Task
@@ -64,6 +65,9 @@ def task_status(context: Context, form: forms.TaskStatusForm, caller: Caller) ->
     took = f"after {format_duration(elapsed)}"
     if calls is not None:
         took = f"{format_count(calls, 'tool call')} in {format_duration(elapsed)}"
+    unheard = ""
+    if run is not None and is_unheard(context, run):
+        unheard = " by an owner that is not heard of, from which it may be reset"
     return {
         "task_id": task.task_id,
         "name": task.name,
@@ -84,7 +88,7 @@ def task_status(context: Context, form: forms.TaskStatusForm, caller: Caller) ->
         ),
         "message": " ".join(
             (
-                f"{_describe_state(task, run)}, {took}.",
+                f"{_describe_state(task, run)}{unheard}, {took}.",
                 *task_update.describe_decisions(newest, coming),
                 coming,
             )

@@ -23,6 +23,7 @@ from openclaw_taskmem.engine import lookup
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.overview import Overview, read_line
 from openclaw_taskmem.engine.recall import list_activity
+from openclaw_taskmem.engine.run_recovery import list_unheard
 from openclaw_taskmem.engine.wakes import Holds, count_hostless, hold_nothing
 from openclaw_taskmem.tools.tool import Answer
 from taskmem_hookspecs import (
@@ -95,6 +96,7 @@ def summarize_store(context: Context) -> View:
         "wakes": _count_wakes(context, found.wakes),
         "runs": {state.value: number for state, number in found.runs.items()},
         "hostless": count_hostless(context),
+        "unheard": [run.task_id for run in list_unheard(context)],
         "events": newest[0].event_id if newest else 0,
         "activity": [*list_activity(context)],
         "plugins": len([p for p in context.plugin_host.plugins if p.state == "on"]),

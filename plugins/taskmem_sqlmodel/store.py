@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
@@ -220,6 +221,14 @@ class SqlStore(RetentionMixin):
     def commit(self, change: Change) -> None:
         """Write the whole change durably, or nothing."""
         self._commits.submit(change)
+
+    def read_clock(self) -> datetime | None:
+        """Return the server's time; None: SQLite, which has the machine's."""
+        if self._database.dialect == "sqlite":
+            return None
+        with self._database.lend_reader() as connection:
+            at: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+            return at.astimezone(UTC)
 
     def close(self) -> None:
         """Close all connections."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 import signal
-from contextlib import closing
+from contextlib import ExitStack, closing
 
-from tests.support.daemons import SOON, Daemon, refused_start, short_home
-from tests.support.databases import look
+from tests.support.daemons import SOON, TURNED, Daemon, refused_start, short_home
+from tests.support.databases import change, look
 from tests.support.waiting import until
 
 
@@ -77,3 +77,44 @@ def test_home_ignores_tasks_of_another_home_in_its_database(start, home):
         # What is due is looked at in order: theirs would come first.
         until(lambda: alerts(database), "an alert is owed")
         assert [owed for owed, _, _ in alerts(database)] == [task]
+
+
+# --- on machines whose clocks differ --------------------------------------------
+
+AHEAD = (0, 700, 7200)
+LAPSED = "UPDATE runs SET lease_until = '2020-01-01T00:00:00.000000Z' WHERE task_id = :task"
+
+
+def test_no_machines_clock_takes_a_living_claim(postgres):
+    url = postgres.new_database()
+    with ExitStack() as stack:
+        daemons = [start_ahead(stack, url, seconds) for seconds in AHEAD]
+        for daemon in daemons:
+            daemon.wait_until_it_serves()
+        living, lapsed = ([claim(daemon) for daemon in daemons] for _ in range(2))
+        for daemon, task in zip(daemons, lapsed, strict=True):
+            change(url, LAPSED, task=task)
+            daemon.restart()
+            # Leases of the other homes are looked at with the one that has lapsed.
+            daemon.log.wait_for("[Stale Cleanup]")
+        states = {
+            task: state for task, *state in look(url, "SELECT task_id, state, token FROM runs")
+        }
+    assert [states[task] for task in lapsed] == [["queued", 1]] * len(AHEAD)
+    assert [states[task] for task in living] == [["running", 1]] * len(AHEAD)
+
+
+def start_ahead(stack, url, seconds):
+    """Start a daemon whose machine's clock is so many seconds ahead."""
+    home = stack.enter_context(short_home())
+    home.folder.mkdir(mode=0o700)
+    (home.folder / "turned").write_text(str(seconds))
+    settings = {"TASKMEM_DATABASE_URL": url, "TASKMEM_LEASE_SECONDS": "60"}
+    return stack.enter_context(closing(Daemon(home, site=TURNED, **settings)))
+
+
+def claim(daemon):
+    """Register a task, and claim it as an owner of whom no process is known."""
+    task = daemon.register()
+    daemon.call("task_claim", task_id=task, role="builder")
+    return task

@@ -17,6 +17,8 @@ from openclaw_taskmem.daemon.person_calls import PersonCalls
 from openclaw_taskmem.domain.callers import Caller, GatewayPresence
 from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.errors import LimitReached, RunHeld
+from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.views.overview import UNHEARD_TEXT
 from openclaw_taskmem.engine import (
     evidence,
     gateway_reports,
@@ -27,7 +29,7 @@ from openclaw_taskmem.engine import (
     wakes,
 )
 from openclaw_taskmem.engine.notifications import NotificationKind
-from openclaw_taskmem.engine.overview import search_lines
+from openclaw_taskmem.engine.overview import read_line, search_lines
 from openclaw_taskmem.home import find_home
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Change, Owner, RunState, TaskQuery, WaitStatus, Wake, WakeState
@@ -581,6 +583,63 @@ def test_nobody_looks_here_for_a_process_of_another_home(
 
     run = here.run(task)
     assert (run.state, run.why, asked) == (RunState.QUEUED, "lease_expired", [])
+
+
+UNHEARD = LEASE + current_run.UNHEARD_DELAY.total_seconds()
+
+
+def hold_elsewhere(here: Homely, there: Homely) -> str:
+    """Return a task that an agent here has registered, and one there has claimed."""
+    given = {"name": "Build", "plan": ["Make"], "role": "builder"}
+    task = str(here.world.call("task_register", registrar_of(here), **given)["task_id"])
+    there.world.call(
+        "task_claim", caller_of_process(there, "412:1203"), task_id=task, role="builder"
+    )
+    return task
+
+
+def registrar_of(here: Homely) -> Caller:
+    return Caller(session_key="mine", host="mcp:claude", home=here.world.context.store.scope)
+
+
+def test_registrar_takes_back_what_nobody_elsewhere_is_heard_of(
+    here: Homely, there: Homely
+) -> None:
+    task = hold_elsewhere(here, there)
+    here.world.clock.tick(UNHEARD)
+    with pytest.raises(NotAllowed):
+        here.world.call("task_reset", registrar_of(here), task_id=task)
+
+    here.world.clock.tick(1)
+
+    for stranger in ("theirs", None):
+        caller = Caller(session_key=stranger, host="mcp:codex")
+        with pytest.raises(NotAllowed):
+            here.world.call("task_reset", caller, task_id=task)
+    here.world.call("task_reset", registrar_of(here), task_id=task)
+    assert here.run(task).state is RunState.QUEUED
+
+
+def test_task_of_an_owner_elsewhere_that_is_not_heard_of_says_so(
+    here: Homely, there: Homely
+) -> None:
+    task = hold_elsewhere(here, there)
+    for seconds, standing, unheard in ((UNHEARD, "at work", []), (1, "waiting", [task])):
+        here.world.clock.tick(seconds)
+
+        line = read_line(here.world.context, task)
+        told = here.world.call("task_status", PERSON, task_id=task)["message"]
+        assert (line.standing, line.says == UNHEARD_TEXT) == (standing, bool(unheard))
+        assert views.summarize_store(here.world.context)["unheard"] == unheard
+        assert ("not heard of" in told) is bool(unheard)
+
+
+def test_owner_here_is_judged_by_its_daemon_alone(here: Homely, there: Homely) -> None:
+    task = hold_elsewhere(here, there)
+    here.world.clock.tick(UNHEARD + 1)
+
+    assert views.summarize_store(there.world.context)["unheard"] == []
+    assert not run_recovery.is_unheard(there.world.context, here.run(task))
 
 
 # --- what a person sees and does ----------------------------------------------------

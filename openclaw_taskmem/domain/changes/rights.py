@@ -95,6 +95,9 @@ class TaskHolder(Value):
     gone: bool = False
     """True if the agent that worked on it is known to have ended; or, if there is no run and no
     wake reaches the agent, if it was silent until the task counts as stuck."""
+    unheard: bool = False
+    """True if its run is held in another home, and neither its owner nor the daemon there is heard
+    of: who registered it may reset or cancel it."""
     silence: float | None = None
     """Seconds of silence after which the agent counts as gone; None: never."""
     away: bool = False
@@ -140,7 +143,7 @@ def is_allowed(act: Act, tie: Tie, held: TaskHolder) -> bool:
     if when is ActCondition.IDLE and run is not None and run.state is RunState.QUEUED:
         return not held.away
     if when in (ActCondition.IDLE, ActCondition.ENDED):
-        return run is None or held.gone
+        return run is None or held.gone or (held.unheard and when is ActCondition.IDLE)
     return when in (ActCondition.YES, ActCondition.FREE) or (
         when is ActCondition.GONE and held.gone
     )

@@ -25,7 +25,7 @@ Source: docs/origins.md, "Claims and leases" and "Steps with budgets".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -299,6 +299,8 @@ class RunReason(StrEnum):
 WORKABLE_STATES: Final = (RunState.RUNNING, RunState.QUEUED)
 """States in which the session's agent has work to do."""
 
+UNHEARD_DELAY: Final = timedelta(seconds=30)
+"""How long after a lease expires its home's daemon has to end or renew it."""
 _NEEDED_THINGS: Final[Mapping[str, str]] = {
     RunReason.QUESTION: "your answer",
     RunReason.ANSWERED: "its agent, which has your answer",
@@ -332,6 +334,15 @@ def can_work_on(run: Run, owner: Owner) -> bool:
 def is_at_work(run: Run) -> bool:
     """True if a turn works on a run now. Between turns it has no lease."""
     return run.state is RunState.RUNNING and run.lease_until is not None
+
+
+def is_unheard(run: Run, now: datetime) -> bool:
+    """True if the lease of who works on a run is over, and the run was left as it is.
+
+    A daemon ends or renews the leases of its home as they expire, so it is away, too.
+    """
+    until = run.lease_until if run.state is RunState.RUNNING else None
+    return until is not None and now - until > UNHEARD_DELAY
 
 
 def describe_need(run: Run) -> str | None:

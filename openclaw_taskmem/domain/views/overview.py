@@ -160,6 +160,9 @@ class TaskNews(Value):
     """Why it failed; empty: it did not, or no reason was given."""
     unreached: Unreached | None = None
     """Why its agent cannot be woken; None: it can, or need not."""
+    unheard: bool = False
+    """True if its run is held in another home, and neither its owner nor the daemon there is heard
+    of."""
     doubt: str = ""
     """Why its completion was refused last; empty: it was not."""
     question: str | None = None
@@ -192,6 +195,10 @@ class _Standing(NamedTuple):
     since: datetime
 
 
+UNHEARD_TEXT: Final = (
+    "not heard of: who held it has let the lease run out, and so has the daemon there; take it "
+    "back with taskmem call task_reset"
+)
 _NEWS_SECTIONS: Final = (Section.AT_WORK, Section.ENDED)
 """Sections whose latest tasks come first; in the others the oldest do."""
 
@@ -338,6 +345,8 @@ def _judge_work(news: TaskNews, _: datetime) -> _Standing | None:
     run = news.facts.run
     if run is None or not current_run.is_at_work(run):
         return None
+    if news.unheard and run.lease_until is not None:
+        return _Standing(Section.WAITING, UNHEARD_TEXT, run.lease_until)
     return _Standing(Section.AT_WORK, "at work", run.limits.turn_began_at or run.changed_at)
 
 
