@@ -8,7 +8,6 @@ far as needed. Standard library only, since the relay is built on it.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -46,8 +45,8 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 """Pattern of half a character, for which the SDK's parser rejects a line."""
 _MOST_LEVELS: Final = 100
 """Maximum nesting: more than a call may have, and less than the SDK's parser accepts."""
-_MOST_DIGITS: Final = 300
-"""Maximum length of a whole number that is read as one."""
+_MOST_DIGITS: Final = 4_300
+"""Maximum length of a whole number that is read as one: Python reads and writes no longer one."""
 
 
 class TruncatedLine(bytes):
@@ -205,16 +204,14 @@ def split_batch(line: bytes) -> list[bytes]:
 def parse_line(line: bytes) -> Any:  # noqa: ANN401 - JSON
     """Parse a line; a byte order mark before it and control characters in texts are forgiven.
 
-    Numbers that have no value in JSON become text, and what is nested deeper than `_MOST_LEVELS`
-    becomes 0; a tool refuses either in words.
+    A number that is too long becomes text, and what is nested deeper than `_MOST_LEVELS` becomes 0;
+    a tool refuses either in words.
 
     Raises:
         ValueError: It is no JSON.
     """
     text = _cut_deep_nesting(line.decode(errors="replace").removeprefix("\ufeff"))
-    return json.loads(
-        text, strict=False, parse_int=_read_whole, parse_float=_read_real, parse_constant=str
-    )
+    return json.loads(text, strict=False, parse_int=_read_whole)
 
 
 def fit_for_parser(line: bytes) -> str:
@@ -256,7 +253,7 @@ def _fit_request(request: dict[str, Any]) -> None:
     if not isinstance(sent := request.pop("params", None) or {}, dict):
         raise LineRefused(to, "The params must be an object.")
     params = cast("dict[str, Any]", sent)
-    if not isinstance(params.get("arguments") or {}, dict):
+    if not isinstance(params.get("arguments"), dict | None):
         # The SDK refuses the call without a word: https://github.com/PrefectHQ/fastmcp/issues/932
         params["arguments"] = {"arguments": params["arguments"]}
     if params:
@@ -298,10 +295,6 @@ def _decode_method(method: bytes | None) -> str | None:
 
 def _read_whole(digits: str) -> int | str:
     return int(digits) if len(digits) <= _MOST_DIGITS else digits
-
-
-def _read_real(digits: str) -> float | str:
-    return number if math.isfinite(number := float(digits)) else digits
 
 
 def _cut_deep_nesting(line: str) -> str:
