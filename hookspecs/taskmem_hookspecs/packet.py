@@ -14,6 +14,7 @@ from taskmem_hookspecs.model import (
     Instant,
     Message,
     MessageType,
+    PlanRevision,
     Role,
     Run,
     Task,
@@ -52,6 +53,8 @@ class ResumeFacts(Value):
     """The task's waits, oldest first."""
     messages: tuple[Message, ...] = ()
     """The newest messages of the thread, oldest first; not filtered yet."""
+    revisions: tuple[PlanRevision, ...] = ()
+    """The plan's revisions, oldest first; step numbers in a message mean the plan of its time."""
     verdict: StuckVerdict
     wake_id: str
     """The wake that will carry the packet."""

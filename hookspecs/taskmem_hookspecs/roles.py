@@ -398,6 +398,8 @@ class QueryFacts(Value):
     waits: tuple[Wait, ...] = ()
     messages: tuple[Message, ...] = ()
     """The newest messages of the thread, oldest first."""
+    revisions: tuple[PlanRevision, ...] = ()
+    """The plan's revisions, oldest first; step numbers in a message mean the plan of its time."""
     now: Instant
 
 

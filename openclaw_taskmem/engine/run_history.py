@@ -314,6 +314,7 @@ def _collect_past_facts(context: Context, facts: TaskFacts) -> dict[str, Any]:
     still_running = context.live.running_work.get(get_session_key(facts.task, facts.run), ())
     return {
         "run": facts.run,
+        "revisions": tuple(revisions),
         "done_calls": packet.list_done_calls(past.calls),
         "cut_calls": packet.list_cut_calls(past.calls),
         "dropped": packet.list_dropped_intents(facts.task, revisions, facts.waits),

@@ -36,6 +36,7 @@ from taskmem_hookspecs import (
     Event,
     EventQuery,
     Message,
+    PlanRevision,
     Run,
     RunQuery,
     RunState,
@@ -188,12 +189,14 @@ def list_unheard(context: Context) -> Sequence[Run]:
     ]
 
 
-def describe_last_holder(context: Context, run: Run) -> str:
+def describe_last_holder(context: Context, task: Task, run: Run) -> str:
     """Tell the new owner of a run who abandoned it; empty: nobody did."""
     if run.why not in recovery.LEFT_SENTENCES:
         return ""
     messages = context.store.read_records(Message, run.task_id, thread.MOST_READ_MESSAGES)
-    return recovery.describe_owner_gone(run.why, messages)
+    revisions = context.store.read_records(PlanRevision, run.task_id)
+    mentions = thread.StepMentions(messages, revisions, task.plan)
+    return recovery.describe_owner_gone(run.why, messages, mentions)
 
 
 def _requeue_run(context: Context, facts: TaskFacts, now: datetime) -> Decision[Run | None]:

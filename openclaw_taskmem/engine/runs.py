@@ -491,7 +491,7 @@ def _claim_task_run(
         log = (*moved.events, *outbox.build_settled_events(gone, now))
         task = _assign_to_holder(context, facts.task, held, owner, caller)
         changed = (task,) if task != facts.task else ()
-        last_holder = run_recovery.describe_last_holder(context, run)
+        last_holder = run_recovery.describe_last_holder(context, facts.task, run)
         change = Change(tasks=changed, runs=(held,), wakes=gone, events=log)
         return change, ClaimResult(task, held, notes, last_holder)
 

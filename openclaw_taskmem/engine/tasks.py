@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -49,6 +49,7 @@ from openclaw_taskmem.engine.turns import find_covering_task
 from taskmem_hookspecs import (
     Change,
     Message,
+    PlanRevision,
     QueryFacts,
     Role,
     Run,
@@ -57,7 +58,6 @@ from taskmem_hookspecs import (
     TaskQuery,
     TaskStatus,
     TextQuery,
-    Value,
     WorkFolder,
 )
 from taskmem_hookspecs.errors import Conflict, InvalidArguments, TaskmemError
@@ -411,17 +411,19 @@ def _decide_completion(
     return evidence.merge_proof(proof, change), updated
 
 
-class QueryAnswer(Value):
+class QueryAnswer(NamedTuple):
     """The answer to a query about a task."""
 
     task: Task
     summary: str
     found: SearchResult
     """The whole thread, in the order that suits the query."""
+    mentions: thread.StepMentions
+    """The steps that its messages mean."""
     until: int
     """Id of the newest message that was searched; 0: there is none."""
     newest: tuple[Message, ...]
-    """The newest of the searched messages, oldest first."""
+    """The newest messages of the thread, oldest first."""
     run: Run | None
     """The task's open run; None: it has none."""
 
@@ -441,25 +443,26 @@ def answer_query(
     """
     _acknowledge_task(context, task_id, caller)
     facts = context.store.read_task(task_id)
-    messages = [
-        message
-        for message in context.store.read_records(Message, task_id)
-        if until is None or message.message_id <= until
-    ]
-    plan = facts.task.plan
+    thread_ = context.store.read_records(Message, task_id)
+    messages = [each for each in thread_ if until is None or each.message_id <= until]
+    plan, revisions = facts.task.plan, context.store.read_records(PlanRevision, task_id)
+    mentions = thread.StepMentions(thread_, revisions, plan)
     question = thread.parse_query(query, plan)
     matches = context.store.find_texts(TextQuery(patterns=question.patterns, task_id=task_id))
     places = {
         pattern: [number for _, number in match.places if number is not None]
         for pattern, match in matches.items()
     }
-    matched = thread.search_thread(question, len(plan), messages, places)
-    newest, now = tuple(messages[-thread.MOST_READ_MESSAGES :]), context.clock.now()
-    known = QueryFacts(task=facts.task, waits=facts.waits, messages=newest, now=now)
+    matched = thread.search_thread(question, mentions, messages, places)
+    newest, now = tuple(thread_[-thread.MOST_READ_MESSAGES :]), context.clock.now()
+    known = QueryFacts(
+        task=facts.task, waits=facts.waits, messages=newest, revisions=tuple(revisions), now=now
+    )
     return QueryAnswer(
         task=facts.task,
         summary=_summarize_task(context, known, query, matched),
         found=matched,
+        mentions=mentions,
         until=messages[-1].message_id if messages else 0,
         newest=newest,
         run=facts.run,

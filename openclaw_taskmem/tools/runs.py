@@ -35,7 +35,15 @@ from openclaw_taskmem.engine.run_history import HistoryPosition
 from openclaw_taskmem.engine.run_recovery import is_unheard
 from openclaw_taskmem.tools import forms
 from openclaw_taskmem.tools.tool import Answer, Tool
-from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Run, RunState, Task
+from taskmem_hookspecs import (
+    InvalidArguments,
+    LedgerEntry,
+    Message,
+    PlanRevision,
+    Run,
+    RunState,
+    Task,
+)
 
 MOST_LINES: Final = 30
 """Lines of `do_not_redo` and of `unknown_outcome` in the answer of `task_status`, at most."""
@@ -57,6 +65,8 @@ def task_status(context: Context, form: forms.TaskStatusForm, caller: Caller) ->
         }
     current = compute_progress(task).current
     newest = context.store.read_records(Message, task.task_id, thread.MOST_READ_MESSAGES)
+    revisions = context.store.read_records(PlanRevision, task.task_id)
+    mentions = thread.StepMentions(newest, revisions, task.plan)
     since = (run.started_at if run else None) or task.created_at
     ended = (run.ended_at if run else None) or standing.now
     elapsed = max((ended - since).total_seconds(), 0.0)
@@ -89,7 +99,7 @@ def task_status(context: Context, form: forms.TaskStatusForm, caller: Caller) ->
         "message": " ".join(
             (
                 f"{_describe_state(task, run)}{unheard}, {took}.",
-                *task_update.describe_decisions(newest, coming),
+                *task_update.describe_decisions(newest, mentions, coming),
                 coming,
             )
         ),

@@ -79,13 +79,15 @@ def cut_page(answer: QueryAnswer, query: str, start: int) -> Answer:
     shown: list[Answer] = []
     room = PAGE_BYTES
     for place in range(start, min(start + most, total)):
+        message = found.messages[0 if found.alone else place]
         if found.alone:
-            entry = _show_part(found.messages[0], parts, place)
+            entry = _show_part(message, parts, place)
         else:
-            entry = _show_message(found.messages[place], found.question.words)
+            entry = _show_message(message, found.question.words)
             if "part" in entry:
-                number = found.messages[place].message_id
-                entry["whole"] = _build_arguments(answer, f"message {number}")
+                entry["whole"] = _build_arguments(answer, f"message {message.message_id}")
+        if old := answer.mentions.describe_old_steps(message):
+            entry["old_steps"] = old
         room -= len(json.dumps(entry, ensure_ascii=False).encode()) + 2
         if room < 0 and shown:
             break

@@ -155,6 +155,15 @@ def test_who_claims_it_is_told_the_last_note(world: World) -> None:
     ) in read_claim(world, task)
 
 
+def test_the_last_note_keeps_the_steps_that_it_meant(world: World) -> None:
+    task = hold(world)
+    world.call("task_update", ENDED, task_id=task, message="Stuck in step 2")
+    new = ["Build the image", "Log in", "Push it"]
+    world.call("task_plan_update", ENDED, task_id=task, new_plan=new, reason="Denied")
+
+    assert '"Stuck in step 2" (step 2 was "Push it", now step 3)' in read_claim(world, task)
+
+
 def test_who_claims_it_is_told_that_there_is_no_note(world: World) -> None:
     assert (
         "The process that held it before has ended, and left no note, so look what is "

@@ -204,3 +204,21 @@ def test_a_message_that_looks_like_a_wake_stays_text(world: World) -> None:
     world.narrate(task, forged)
 
     assert ask(world, task, "wait?")["messages"][0]["content"] == forged
+
+
+def test_a_message_keeps_the_step_that_it_meant(world: World) -> None:
+    task = world.register("Deploy", plan=["Build", "Push", "Deploy"])
+    world.narrate(task, "Step 2 failed: the registry refused the login")
+    world.narrate(task, "Looking")
+    new = ["Build", "Renew the token", "Log in", "Push", "Deploy"]
+    world.call("task_plan_update", task_id=task, new_plan=new, reason="the login failed")
+    old = 'step 2 was "Push", now step 4'
+
+    answer = ask(world, task, "why did step 2 fail?")
+
+    said = "Step 2 failed: the registry refused the login"
+    assert f'Possible blocker: "{said}" ({old}).' in answer["summary"]
+    assert [m.get("old_steps") for m in answer["messages"] if m["content"] == said] == [old]
+    assert ask(world, task, "step 4?")["messages"][0]["content"] == said
+    packet = json.loads(world.call("task_resume", task_id=task)["packet"].partition(" ")[2])
+    assert f"({old}) {said}" in [each["content"] for each in packet["recent_messages"]]

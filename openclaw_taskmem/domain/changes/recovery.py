@@ -29,6 +29,7 @@ from openclaw_taskmem.domain.runs.machine import (
     apply_events,
 )
 from openclaw_taskmem.domain.tasks import lifecycle, thread
+from openclaw_taskmem.domain.tasks.thread import StepMentions
 from openclaw_taskmem.domain.text.texts import (
     format_count,
     format_duration,
@@ -110,10 +111,13 @@ _CUT: Final = "Its agent's turn was cut"
 _NOTE_BYTES: Final = 300
 
 
-def describe_owner_gone(why: str | None, messages: Sequence[Message]) -> str:
+def describe_owner_gone(
+    why: str | None, messages: Sequence[Message], mentions: StepMentions
+) -> str:
     """Tell the agent that claims a run why the last owner is gone, with the last note.
 
-    `why` is one of the keys of `LEFT_SENTENCES`; `messages` are the task's newest, oldest first.
+    `why` is one of the keys of `LEFT_SENTENCES`; `messages` are the task's newest, oldest first;
+    `mentions` tells the steps that they mean.
     """
     gone = LEFT_SENTENCES[why]
     spoken = [message for message in messages if message.role is not Role.SYSTEM]
@@ -121,6 +125,7 @@ def describe_owner_gone(why: str | None, messages: Sequence[Message]) -> str:
     if not last:
         return f"{gone}, and left no note, so look what is done before you go on."
     note = quote_line(to_plain_line(last[0].content), _NOTE_BYTES)
+    note = mentions.add_old_steps(note, last[0])
     return f"{gone}; the last note is {note}, and task_update with a query tells more."
 
 

@@ -21,7 +21,7 @@ from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.machine import RunTransition
 from openclaw_taskmem.domain.tasks import lifecycle, plan, step_phrases, thread
 from openclaw_taskmem.domain.tasks.step_phrases import StepMarks, sounds_like_progress
-from openclaw_taskmem.domain.tasks.thread import ThreadQuery
+from openclaw_taskmem.domain.tasks.thread import StepMentions, ThreadQuery
 from openclaw_taskmem.domain.text.texts import (
     clip,
     clip_step,
@@ -148,10 +148,11 @@ def _describe_asked_steps(task: Task, question: ThreadQuery) -> list[str]:
 
 def _describe_blockers(facts: QueryFacts) -> list[str]:
     """Say which trouble was noted, or that none was."""
-    decided = describe_decisions(facts.messages)
+    mentions = StepMentions(facts.messages, facts.revisions, facts.task.plan)
+    decided = describe_decisions(facts.messages, mentions)
     trouble = thread.find_trouble(facts.messages)
     if trouble is not None and not thread.is_decision(trouble):
-        return [*decided, f"Possible blocker: {quote_line(trouble.content, 240)}."]
+        return [*decided, f"Possible blocker: {_quote_message(trouble, mentions, 240)}."]
     if decided:
         return decided
     if facts.task.status is TaskStatus.FAILED:
@@ -160,9 +161,14 @@ def _describe_blockers(facts: QueryFacts) -> list[str]:
     return [] if went_wrong else ["No blockers noted."]
 
 
-def describe_decisions(messages: Sequence[Message], besides: str = "") -> list[str]:
+def describe_decisions(
+    messages: Sequence[Message], mentions: StepMentions, besides: str = ""
+) -> list[str]:
     """Say what was decided about a task since its agent's last progress, but not `besides`."""
-    decided = (clip(each.content, _DECISION_BYTES) for each in thread.find_decisions(messages))
+    decided = (
+        mentions.add_old_steps(clip(each.content, _DECISION_BYTES), each)
+        for each in thread.find_decisions(messages)
+    )
     return [sentence for sentence in decided if sentence not in besides]
 
 
@@ -186,7 +192,13 @@ def _describe_last_message(facts: QueryFacts) -> list[str]:
     if not newest:
         return ["Nothing was narrated yet."]
     ago = format_duration((facts.now - newest[0].created_at).total_seconds())
-    return [f"Last message, {ago} ago: {quote_line(newest[0].content, 300)}."]
+    mentions = StepMentions(facts.messages, facts.revisions, facts.task.plan)
+    return [f"Last message, {ago} ago: {_quote_message(newest[0], mentions, 300)}."]
+
+
+def _quote_message(message: Message, mentions: StepMentions, size: int) -> str:
+    """Quote a message, and say what its step numbers meant in the plan of its time."""
+    return mentions.add_old_steps(quote_line(message.content, size), message)
 
 
 _REVIEW_SENTENCE: Final = (

@@ -98,12 +98,7 @@ def remap_marks(old: Sequence[str], done: Collection[int], new: Sequence[str]) -
         The marks of the new plan, and those that were lost.
     """
     before, after = _index_identities(old), _index_identities(new)
-    moved = {
-        source: target
-        for identity, sources in before.items()
-        if len(sources) == len(targets := after.get(identity, ()))
-        for source, target in zip(sources, targets, strict=True)
-    }
+    moved = _map_places(before, after)
     marked = [index for index in range(len(old)) if index in done]
     lost = [(i, identify_step(old[i])) for i in marked if i not in moved]
     return Remap(
@@ -119,6 +114,27 @@ def remap_marks(old: Sequence[str], done: Collection[int], new: Sequence[str]) -
     )
 
 
+def map_steps(old: Sequence[str], new: Sequence[str]) -> Mapping[int, int]:
+    """Return the places of a plan's steps in a revised plan, both from 0.
+
+    Steps that are gone, or cannot be told apart, are left out.
+    """
+    return _map_places(_index_identities(old), _index_identities(new))
+
+
+_Places = Mapping[tuple[str, ...], Sequence[int]]
+"""The places of a plan's steps, by identity."""
+
+
+def _map_places(before: _Places, after: _Places) -> Mapping[int, int]:
+    return {
+        source: target
+        for identity, sources in before.items()
+        if len(sources) == len(targets := after.get(identity, ()))
+        for source, target in zip(sources, targets, strict=True)
+    }
+
+
 def _explain_drop(before: int, after: int) -> str:
     if not after:
         return "No step of the new plan says the same."
@@ -132,7 +148,7 @@ def _format_times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _index_identities(plan: Sequence[str]) -> Mapping[tuple[str, ...], Sequence[int]]:
+def _index_identities(plan: Sequence[str]) -> _Places:
     places: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for index, text in enumerate(plan):
         places[identify_step(text)].append(index)

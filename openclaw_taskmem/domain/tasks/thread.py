@@ -14,8 +14,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain.tasks import lifecycle
+from openclaw_taskmem.domain.tasks.plan import map_steps
 from openclaw_taskmem.domain.tasks.step_phrases import find_step_numbers, sounds_like_progress
-from taskmem_hookspecs import Message, MessageType, Role, Value
+from openclaw_taskmem.domain.text.texts import quote_step
+from taskmem_hookspecs import Message, MessageType, PlanRevision, Role, Value
 from taskmem_hookspecs.words import (
     ENGLISH_COMMON_WORDS,
     MOST_WORDS,
@@ -124,7 +126,7 @@ def find_decisions(messages: Sequence[Message]) -> Sequence[Message]:
 
 def _has_trouble(message: Message) -> bool:
     """True if a message says that something failed or is in the way."""
-    if message.msg_type in _NOISE or is_decision(message):
+    if message.msg_type in _NOISE or is_decision(message) or _is_revision(message):
         return is_decision(message)
     content = message.content.lower()
     return bool(_TROUBLE.search(content) and _TROUBLE.search(_NO_TROUBLE.sub("", content)))
@@ -161,6 +163,75 @@ def _is_agents_progress(message: Message) -> bool:
     return message.role is Role.AGENT and reports
 
 
+# --- step numbers of old plans -------------------------------------------------
+
+
+_MOST_OLD_STEPS: Final = 3
+"""Most steps of an old plan to name for one message."""
+_NAMING_CHARS: Final = 2_000
+"""First characters of a message in which step numbers are looked for."""
+
+
+def _is_revision(message: Message) -> bool:
+    """True if a message is the thread's entry for a revision of the plan."""
+    return message.role is Role.SYSTEM and message.msg_type is MessageType.PLAN
+
+
+class StepMentions:
+    """Tells which steps the messages of a thread mean by number, after the plan was revised.
+
+    A message means the plan of its time; a revision's own entry the plan before it.
+    """
+
+    def __init__(
+        self, messages: Sequence[Message], revisions: Sequence[PlanRevision], today: Sequence[str]
+    ) -> None:
+        """Find the plan of each message.
+
+        `messages` are the newest of the thread, oldest first; `revisions` are all of its plan,
+        oldest first; `today` is the plan now.
+        """
+        self._today = today
+        self._old: dict[Message, Sequence[str]] = {}
+        earlier = [revision.old_plan for revision in revisions]
+        plan: Sequence[str] | None = None
+        for message in reversed(messages):
+            if _is_revision(message) and earlier:
+                plan = earlier.pop()
+            if plan is not None:
+                self._old[message] = plan
+
+    def find_steps(self, message: Message) -> frozenset[int]:
+        """Return the steps of today's plan that a message names by number, from 0."""
+        plan = self._old.get(message)
+        if plan is None:
+            return find_step_numbers(message.content[:_NAMING_CHARS], len(self._today))
+        moved = map_steps(plan, self._today)
+        return frozenset(moved[step] for step in self._find_old(message, plan) if step in moved)
+
+    def describe_old_steps(self, message: Message) -> str:
+        """Say what a message's step numbers meant, if not the same now; empty: they mean it."""
+        plan = self._old.get(message)
+        if plan is None:
+            return ""
+        moved = map_steps(plan, self._today)
+        other = [step for step in self._find_old(message, plan) if moved.get(step) != step]
+        return "; ".join(
+            f"step {step + 1} was {quote_step(plan[step])}"
+            + (f", now step {moved[step] + 1}" if step in moved else ", in the plan no more")
+            for step in other[:_MOST_OLD_STEPS]
+        )
+
+    def add_old_steps(self, text: str, message: Message) -> str:
+        """Add to a message's text what its step numbers meant, if not the same now."""
+        old = self.describe_old_steps(message)
+        return f"{text} ({old})" if old else text
+
+    @staticmethod
+    def _find_old(message: Message, plan: Sequence[str]) -> Sequence[int]:
+        return sorted(find_step_numbers(message.content[:_NAMING_CHARS], len(plan)))
+
+
 # --- answers to questions -----------------------------------------------------
 
 
@@ -169,8 +240,6 @@ _MEANINGFUL_LIMIT: Final = 10
 _SATURATION: Final = 1.2
 _LENGTH_SHARE: Final = 0.75
 """Two constants of BM25: how much less a word counts in a text that is longer than the others."""
-_NAMING_CHARS: Final = 2_000
-"""First characters of a message in which step numbers are looked for."""
 
 _TROUBLE_QUESTION: Final = re.compile(
     r"\b(?:why|wrong|problems?|issues?|trouble|blockers?|blocked|stuck|bugs?"
@@ -266,7 +335,7 @@ def parse_query(query: str, plan: Sequence[str]) -> ThreadQuery:
 
 def search_thread(
     question: ThreadQuery,
-    steps: int,
+    mentions: StepMentions,
     messages: Sequence[Message],
     found: Mapping[str, Collection[int]],
 ) -> SearchResult:
@@ -274,14 +343,14 @@ def search_thread(
 
     Args:
         question: The parsed question.
-        steps: Number of steps of the plan.
+        mentions: The steps that the messages mean.
         messages: The thread, oldest first.
         found: For each pattern of the question the ids of the messages that have its words.
     """
     for message in messages:
         if message.message_id == question.message_id:
             return SearchResult(messages=(message,), matches=1, question=question, alone=True)
-    scores = _score_messages(question, steps, messages, found)
+    scores = _score_messages(question, mentions, messages, found)
     matching = sorted(scores, key=lambda place: (-scores[place], -place))
     telling = choose_meaningful(messages[-MOST_READ_MESSAGES:], _MEANINGFUL_LIMIT)
     by_id = {message.message_id: message for message in messages}
@@ -351,7 +420,7 @@ def _score_texts(
 
 def _score_messages(
     question: ThreadQuery,
-    steps: int,
+    mentions: StepMentions,
     messages: Sequence[Message],
     found: Mapping[str, Collection[int]],
 ) -> Mapping[int, float]:
@@ -371,7 +440,7 @@ def _score_messages(
         if score and question.trouble and _has_trouble(message):
             score += 1.0
         if asked:
-            about = find_step_numbers(message.content[:_NAMING_CHARS], steps)
+            about = mentions.find_steps(message)
             score += 1.0 if about & question.steps else 0.0
             score += 0.5 if about & question.like_steps else 0.0
         score += question.plan and message.msg_type is MessageType.PLAN

@@ -356,6 +356,7 @@ _OPTIONAL_FIELDS: Final = (
 def build_packet(facts: ResumeFacts) -> ResumePacket:
     """Build the core's packet, before it is fitted to its size."""
     task = facts.task
+    mentions = thread.StepMentions(facts.messages, facts.revisions, task.plan)
     return ResumePacket(
         wake_id=facts.wake_id,
         task_id=task.task_id,
@@ -367,10 +368,11 @@ def build_packet(facts: ResumeFacts) -> ResumePacket:
             PacketMessage(
                 role=message.role,
                 msg_type=message.msg_type,
-                content=message.content,
+                content=f"({old}) {message.content}" if old else message.content,
                 created_at=message.created_at.replace(microsecond=0),
             )
             for message in thread.choose_meaningful(facts.messages)
+            for old in (mentions.describe_old_steps(message),)
         ),
         wait=PacketWait(
             active_wait_ids=task.linkage.active_wait_ids,

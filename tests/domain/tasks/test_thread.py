@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from openclaw_taskmem.domain.tasks import lifecycle, thread
-from taskmem_hookspecs import Message, MessageType, Role, TaskStatus
+from openclaw_taskmem.domain.tasks.thread import StepMentions
+from taskmem_hookspecs import Author, Message, MessageType, PlanRevision, Role, TaskStatus
 from taskmem_hookspecs.testing import a_task
 
 
@@ -70,3 +74,51 @@ def test_no_words_of_the_user_pass_for_a_completion() -> None:
     said = message("Status: active → completed is not what I see.", Role.USER)
 
     assert thread.has_user_spoken_last([said])
+
+
+# --- step numbers of old plans ------------------------------------------------
+
+STEPS = ("Build", "Test", "Push", "Log in", "Deploy", "Verify")
+
+
+@given(st.lists(st.lists(st.sampled_from(STEPS), min_size=1, unique=True), min_size=1), st.data())
+def test_a_step_number_means_the_plan_of_its_time(plans: list[list[str]], data: st.DataObject):
+    said, meant, revisions = list[Message](), list[str](), list[PlanRevision]()
+    for old, new in zip(plans, [*plans[1:], None], strict=True):
+        step = data.draw(st.sampled_from(old))
+        said.append(message(f"Step {old.index(step) + 1} failed"))
+        meant.append(step)
+        if new is None:
+            break
+        entry = f"Plan revised: step {old.index(step) + 1} failed"
+        said.append(message(entry, Role.SYSTEM, MessageType.PLAN))
+        meant.append(step)
+        revisions.append(
+            PlanRevision(
+                task_id="task_1",
+                old_plan=tuple(old),
+                new_plan=tuple(new),
+                reason="",
+                author=Author.AGENT,
+                created_at=said[0].created_at,
+            )
+        )
+    numbered = [
+        each.model_copy(update={"message_id": number}) for number, each in enumerate(said, 1)
+    ]
+    kept = data.draw(st.integers(min_value=1, max_value=len(said)))
+    mentions, today = StepMentions(numbered[-kept:], revisions, plans[-1]), plans[-1]
+
+    for each, step in [*zip(numbered, meant, strict=True)][-kept:]:
+        now = today.index(step) + 1 if step in today else 0
+        assert mentions.find_steps(each) == {now - 1} - {-1}
+        told = mentions.describe_old_steps(each)
+        assert bool(told) == (f"step {now} " not in each.content.lower())
+        assert not told or f'was "{step}"' in told
+        assert (f"now step {now}" in told) == bool(told and now)
+
+
+def test_the_reason_of_a_revision_is_no_blocker() -> None:
+    revised = message("Plan revised: the login failed", Role.SYSTEM, MessageType.PLAN)
+
+    assert thread.find_trouble([revised]) is None

@@ -6,7 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.tasks.thread import SearchResult, parse_query, search_thread
+from openclaw_taskmem.domain.tasks.thread import (
+    SearchResult,
+    StepMentions,
+    parse_query,
+    search_thread,
+)
 from taskmem_hookspecs import Message, MessageType, Role
 from taskmem_hookspecs.testing import DAWN, a_message
 from taskmem_hookspecs.words import find_patterns
@@ -29,7 +34,7 @@ def answer(query: str, *said: str | Message) -> SearchResult:
     for message in messages:
         for pattern in find_patterns(message.content, question.patterns):
             found[pattern].append(message.message_id)
-    return search_thread(question, len(PLAN), messages, found)
+    return search_thread(question, StepMentions(messages, (), PLAN), messages, found)
 
 
 def search(query: str, *said: str | Message) -> list[str]:
