@@ -168,7 +168,7 @@ async def test_wake_waits_for_a_running_turn_and_is_sent_at_its_end(
     assert len(gateway.received) == 1
 
 
-async def test_background_work_rests_between_turns_while_its_chat_works(
+async def test_background_rests_between_turns_while_its_chat_works(
     world: World, gateway: Gateway
 ) -> None:
     reported = GatewaysWithLoops(world)

@@ -72,7 +72,7 @@ def test_a_turn_of_one_session_holds_no_other() -> None:
     assert find_hold([a_gateway(OTHER)], None, SETTLED) is None
 
 
-def test_a_turn_of_a_chat_goes_before_its_background_work_for_a_while() -> None:
+def test_a_turn_of_a_chat_goes_before_its_background_work() -> None:
     held = find_hold([a_gateway(MAIN)], OTHER, SETTLED, chat=MAIN)
 
     assert held is not None
