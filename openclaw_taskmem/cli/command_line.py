@@ -161,8 +161,8 @@ REFUSAL_BYTES: Final = 1000
 _HELP_WIDTH: Final = 200
 """Characters of a command's help in the list of commands, at most."""
 _GROUPS: Final = {
-    "See": ("list", "show", "watch", "ui", "waits", "wakes", "runs", "events", "open"),
-    "Act": ("answer", "approve", "send-back", "resume", "pause", "cancel", "accept"),
+    "See": ("list", "show", "watch", "ui", "waits", "wakes", "runs", "events", "stats", "open"),
+    "Act": ("answer", "approve", "send-back", "resume", "pause", "reset", "cancel", "accept"),
     "Set up, and look after": (
         "setup",
         "doctor",

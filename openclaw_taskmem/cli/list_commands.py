@@ -174,6 +174,36 @@ def _format_event(event: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 -
     )
 
 
+@click.command()
+@JSON_OPTION
+def stats(*, as_json: bool) -> None:
+    """Show how the tasks of this home went: completions, steps, resumes and times."""
+    found = call_daemon("stats")
+    if as_json:
+        print_json(found)
+    else:
+        print_metrics(found)
+
+
+def print_metrics(found: Mapping[str, Any]) -> None:
+    """Print the figures of `taskmem stats`."""
+    from openclaw_taskmem.cli.tables import Column, print_table
+
+    if not found["tasks"]:
+        click.echo("There are no tasks yet.")
+        return
+    states = ("completed", "failed", "cancelled", "open")
+    counted = ", ".join(f"{found[state]:,} {state}" for state in states if found[state])
+    took = found["mean_seconds"]
+    rows = [
+        ("tasks", f"{found['tasks']:,}: {counted}"),
+        ("steps", f"{found['mean_steps']:g} a task"),
+        ("resumes", f"{found['mean_resumes']:g} a task: claimed again, as after an interruption"),
+        ("time", "-" if took is None else f"{took / 60:,.1f} min to a completion"),
+    ]
+    print_table([Column("figure", fixed=True), Column("in the mean")], rows)
+
+
 _LISTS: Final[Mapping[str, tuple[Sequence[str], Callable[[Any, datetime], Sequence[Any]]]]] = {
     "waits": (("id!", "state!", "age!", "target", "wake when", "last seen"), _format_wait),
     "wakes": (
@@ -184,4 +214,4 @@ _LISTS: Final[Mapping[str, tuple[Sequence[str], Callable[[Any, datetime], Sequen
     "events": (("when!", "of!", "what happened"), _format_event),
 }
 """Titles of the columns of each list, and what makes its rows; `!`: the column never wraps."""
-COMMANDS: Final = (waits, wait, wakes, runs, events)
+COMMANDS: Final = (waits, wait, wakes, runs, events, stats)

@@ -254,6 +254,14 @@ def pause(*, task: str, yes: bool) -> None:
 
 @click.command()
 @TASK
+@YES_OPTION
+def reset(*, task: str, yes: bool) -> None:
+    """Take TASK from the agent that works on it; it goes on from its last step."""
+    _act(task, "reset", asks=not yes)
+
+
+@click.command()
+@TASK
 @click.argument("words", nargs=-1)
 def resume(*, task: str, words: tuple[str, ...]) -> None:
     """Let TASK go on, also one that has failed; its agent is told your WORDS."""
@@ -293,6 +301,7 @@ COMMANDS: Final = (
     send_back,
     pause,
     resume,
+    reset,
     cancel,
     accept,
 )

@@ -242,6 +242,7 @@ class PersonCalls:
             "status": self._describe_status,
             "overview": lambda _: views.describe_overview(read_overview(context)),
             "tasks": self._list_tasks,
+            "stats": lambda _: views.describe_metrics(context),
             "find": self._find_by_words,
             "show": self._show,
         }

@@ -279,8 +279,15 @@ def _add_review_reminder(context: Context, change: Change, now: datetime) -> Cha
     return change.model_copy(update={"wakes": (*change.wakes, wake)})
 
 
-def reset_run(context: Context, task_id: str, caller: Caller) -> tuple[Run, Owner | None]:
+def reset_run(
+    context: Context,
+    task_id: str,
+    caller: Caller,
+    guard: Callable[[TaskFacts], None] | None = None,
+) -> tuple[Run, Owner | None]:
     """Requeue a running run; return it and its last owner.
+
+    `guard` may refuse the facts that it is decided on; None: nothing more is refused.
 
     Raises:
         RunNotReady: It is not running.
@@ -288,6 +295,8 @@ def reset_run(context: Context, task_id: str, caller: Caller) -> tuple[Run, Owne
     """
 
     def reset(facts: TaskFacts, now: datetime) -> Decision[tuple[Run, Owner | None]]:
+        if guard is not None:
+            guard(facts)
         guard_task(context, Act.RESET, facts, caller)
         run = facts.run
         wake_id = context.new_id("wake", now)

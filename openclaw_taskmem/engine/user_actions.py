@@ -100,6 +100,8 @@ def act_on_task(context: Context, task_id: str, request: ActRequest) -> str:
         case UserAction.ACCEPT:
             acceptance = Acceptance(because=words, process=request.process)
             write(TaskStatus.COMPLETED, acceptance)
+        case UserAction.RESET:
+            run_handoff.reset_run(context, task_id, person, guard)
         case UserAction.CANCEL:
             reason = words or "The user said so."
             run_handoff.cancel_task(context, task_id, reason, person, guard)

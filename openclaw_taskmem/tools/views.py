@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, partial
@@ -14,6 +15,7 @@ from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.retention import describe_dropped
 from openclaw_taskmem.domain.runs.current_run import OPEN_STATES
 from openclaw_taskmem.domain.tasks import ledger
+from openclaw_taskmem.domain.tasks.lifecycle import OPEN_STATUSES
 from openclaw_taskmem.domain.tasks.proofs import list_proofs
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import format_iso_millis, to_epoch
@@ -23,6 +25,7 @@ from openclaw_taskmem.engine import lookup
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.overview import Overview, read_line
 from openclaw_taskmem.engine.recall import list_activity
+from openclaw_taskmem.engine.run_history import find_last_runs
 from openclaw_taskmem.engine.run_recovery import list_unheard
 from openclaw_taskmem.engine.wakes import Holds, count_hostless, hold_nothing
 from openclaw_taskmem.tools.tool import Answer
@@ -36,6 +39,8 @@ from taskmem_hookspecs import (
     Run,
     RunQuery,
     Task,
+    TaskQuery,
+    TaskStatus,
     Value,
     Wait,
     WaitQuery,
@@ -44,6 +49,7 @@ from taskmem_hookspecs import (
     WakeQuery,
     WakeState,
 )
+from taskmem_hookspecs.metrics import TaskFigures, compute_metrics
 
 
 def describe_overview(found: Overview) -> Answer:
@@ -109,6 +115,38 @@ def summarize_store(context: Context) -> View:
             "dropped": describe_dropped(context.live.storage.dropped),
         },
     }
+
+
+def describe_metrics(context: Context) -> View:
+    """Return how this home's tasks went that were not dropped yet."""
+    figures: list[TaskFigures] = []
+    after = ""
+    while batch := context.store.find_tasks(
+        TaskQuery(implicit=False, after=after, limit=DEFAULT_ROWS)
+    ):
+        after = batch[-1].task_id
+        last_runs = find_last_runs(context, [task.task_id for task in batch])
+        figures += [_measure_task(task, last_runs.get(task.task_id)) for task in batch]
+    counted = Counter(each.status for each in figures)
+    return {
+        **compute_metrics(figures).model_dump(mode="json"),
+        "cancelled": counted[TaskStatus.CANCELLED],
+        "open": sum(counted[status] for status in OPEN_STATUSES),
+    }
+
+
+def _measure_task(task: Task, last: Run | None) -> TaskFigures:
+    """Return the figures of a task; each claim after the first takes it up again.
+
+    `last` is its last run; None: it had none.
+    """
+    completed = task.status is TaskStatus.COMPLETED
+    return TaskFigures(
+        status=task.status,
+        steps=len(task.plan),
+        resumes=max(last.token - 1, 0) if last else 0,
+        seconds=(task.updated_at - task.created_at).total_seconds() if completed else None,
+    )
 
 
 def _count_wakes(context: Context, found: Mapping[WakeState, int]) -> View:

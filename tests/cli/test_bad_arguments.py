@@ -38,7 +38,7 @@ PLACES = (
     f"events {HERE}",
     f"wait {HERE}",
     *(f"{each} --limit {HERE}" for each in ("list", "waits", "wakes", "runs", "events")),
-    *(f"{each} {HERE}" for each in ("approve", "resume", "pause", "cancel", "accept")),
+    *(f"{each} {HERE}" for each in ("approve", "resume", "pause", "reset", "cancel", "accept")),
     *(f"{each} {HERE} word" for each in ("answer", "send-back")),
     f"accept 1 --because {HERE}",
     f"call {HERE}",
@@ -57,7 +57,18 @@ PLACES = (
     # The word behind it is one too many, so nothing is measured where the seed is a number.
     f"bench --seed {HERE} word",
 )
-WORDLESS = {"watch", "ui", "doctor", "status", "settings", "plugins", "demo", "tools", "mcp"}
+WORDLESS = {
+    "watch",
+    "ui",
+    "stats",
+    "doctor",
+    "status",
+    "settings",
+    "plugins",
+    "demo",
+    "tools",
+    "mcp",
+}
 """Commands that take no words."""
 
 

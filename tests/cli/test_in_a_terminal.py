@@ -16,7 +16,7 @@ from tests.support.terminals import capture, open_terminal
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
-LISTS = ("overview", "list", "task", "waits", "wakes", "runs", "events", "doctor")
+LISTS = ("overview", "list", "task", "waits", "wakes", "runs", "events", "stats", "doctor")
 END = "-- end --"
 
 

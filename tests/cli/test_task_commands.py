@@ -60,7 +60,9 @@ def test_in_an_agents_shell_nothing_is_accepted(home: Path, host: str) -> None:
     assert "only a person may" in run.stderr
 
 
-@pytest.mark.parametrize("act", ["answer", "approve", "send-back", "pause", "resume", "cancel"])
+@pytest.mark.parametrize(
+    "act", ["answer", "approve", "send-back", "pause", "resume", "reset", "cancel"]
+)
 def test_in_an_agents_shell_nobody_acts_for_the_user(home: Path, act: str) -> None:
     words = ["yes"] if act in ("answer", "send-back") else []
     run = taskmem(home, act, "task_x", *words, terminal=True, CLAUDECODE="1")

@@ -169,6 +169,22 @@ def test_a_task_is_paused_resumed_and_cancelled(session: Session) -> None:
         act(session, task, "pause")
 
 
+def test_a_person_takes_a_task_from_its_agent(session: Session) -> None:
+    task = session.works()
+    line = overview.read_line(session.world.context, task)
+    assert line.effects[UserAction.RESET] == (
+        "It is taken from its agent, and queued again. What its agent does right now is stopped. "
+        "Its session is told to go on from there."
+    )
+
+    said = act(session, task, "reset")
+
+    assert said == '"Deploy": taken from its agent, and queued again.'
+    assert (session.run(task).state, session.run(task).why) == (RunState.QUEUED, "reset")
+    with pytest.raises(NotAllowed, match="so you cannot reset it; you can: pause, cancel"):
+        act(session, task, "reset")
+
+
 def test_what_has_nothing_left_to_do_says_so(session: Session) -> None:
     task = session.takes_up()
     session.call("task_update", task_id=task, status="completed")

@@ -221,6 +221,18 @@ CHECKS = [
 ]
 
 
+METRICS = {
+    "tasks": 1240,
+    "completed": 1200,
+    "failed": 12,
+    "cancelled": 0,
+    "open": 28,
+    "mean_steps": 4.5,
+    "mean_resumes": 0.25,
+    "mean_seconds": 5025.5,
+}
+
+
 def print_list(name: str) -> None:
     """Print a list as its command does."""
     now = datetime.fromisoformat(NOW)
@@ -247,6 +259,7 @@ LISTS: Mapping[str, Callable[[], object]] = {
     "runs": lambda: list_commands.print_list("runs", [RUN], 100),
     "doctor": print_checks,
     "events": lambda: list_commands.print_list("events", [EVENT], 100),
+    "stats": lambda: list_commands.print_metrics(METRICS),
 }
 
 

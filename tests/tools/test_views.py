@@ -6,9 +6,11 @@ import json
 
 import pytest
 
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Message
-from tests.support.world import World
+from tests.support.sessions import Session
+from tests.support.world import PERSON, World
 
 PAGE = 2000
 
@@ -46,3 +48,19 @@ def test_plans_that_an_answer_has_no_room_for_are_counted(world: World, thread: 
     assert len(json.dumps(shown["revisions"])) < PAGE + 500
     assert shown["revisions"][-1]["new_plan"][0].startswith("29 ")
     assert len(shown["revisions"]) + shown["earlier_revisions"] == 30
+
+
+def test_stats_sum_up_completions_resumes_and_times(world: World) -> None:
+    session = Session(world)
+    done, lost = session.takes_up(name="Bake"), world.register("Sell")
+    world.call("task_reset", PERSON, task_id=done)
+    session.begins(Origin.TASKMEM)
+    world.clock.tick(60)
+    session.call("task_update", task_id=done, status="completed")
+    world.call("task_update", PERSON, task_id=lost, status="failed", message="No customers.")
+    world.register("Clean")
+
+    found = views.describe_metrics(world.context)
+
+    counts = {"tasks": 3, "completed": 1, "failed": 1, "cancelled": 0, "open": 1}
+    assert found == {**counts, "mean_steps": 4.0, "mean_resumes": 0.33, "mean_seconds": 60.0}

@@ -55,6 +55,8 @@ class UserAction(StrEnum):
     """Complete it although its completion was refused."""
     RESUME = "resume"
     """Let its agent go on."""
+    RESET = "reset"
+    """Take it from the agent that works on it, and queue it again."""
     PAUSE = "pause"
     """Set it aside."""
     CANCEL = "cancel"
@@ -90,6 +92,7 @@ _DONE_SENTENCES: Final = {
     UserAction.SEND_BACK: "sent back, with your words",
     UserAction.ACCEPT: "completed, as you say",
     UserAction.RESUME: "its agent is told to go on",
+    UserAction.RESET: "taken from its agent, and queued again",
     UserAction.PAUSE: "paused",
     UserAction.CANCEL: "cancelled; what was done so far is kept",
 }
@@ -122,6 +125,8 @@ def list_actions(facts: TaskFacts, *, asks: bool) -> tuple[UserAction, ...]:
         found.append(UserAction.RESUME)
     if task.doubts:
         found.append(UserAction.ACCEPT)
+    if run is not None and run.state is RunState.RUNNING:
+        found.append(UserAction.RESET)
     if task.status is TaskStatus.ACTIVE:
         found.append(UserAction.PAUSE)
     return (*found, UserAction.CANCEL)
@@ -176,6 +181,14 @@ def describe_effect(
             current = compute_progress(facts.task).current
             where = "" if current is None else f" with step {current + 1}"
             effect = f"{mend}{'its' if mend else 'Its'} agent is told to go on{where}."
+        case UserAction.RESET:
+            then = (
+                "Its session is told to go on from there."
+                if run is not None and run.session_key is not None
+                else "Whoever claims it goes on from there."
+            )
+            turn = " What its agent does right now is stopped." if stops else ""
+            effect = f"It is taken from its agent, and queued again.{turn} {then}"
         case UserAction.PAUSE:
             turn = " What its agent does right now is not stopped." if in_turn else ""
             effect = f"Its agent is not told to go on any more.{turn}{waits}"
@@ -185,10 +198,9 @@ def describe_effect(
             whose = " Its wait is" if watched == 1 else " Its waits are"
             ended = f"{whose} cancelled with it." if watched else ""
             effect = f"The task ends; what was done so far is kept.{turn}{ended}"
-        case UserAction.SEND_BACK:
-            effect = "Its agent is told your words, and goes on."
-        case UserAction.ANSWER:
-            effect = "Its agent is told your answer, and goes on."
+        case UserAction.SEND_BACK | UserAction.ANSWER:
+            told = "your answer" if action is UserAction.ANSWER else "your words"
+            effect = f"Its agent is told {told}, and goes on."
     return effect
 
 

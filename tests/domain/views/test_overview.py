@@ -224,7 +224,7 @@ def test_a_task_has_one_word_for_where_it_stands(given: dict[str, Any], standing
     [
         ({"run": ASKS, "news": {"question": "Which?"}}, "answer pause cancel"),
         ({"run": {"state": RunState.REVIEW}}, "approve send_back pause cancel"),
-        ({"run": {"state": RunState.RUNNING, "lease_until": LATER}}, "pause cancel"),
+        ({"run": {"state": RunState.RUNNING, "lease_until": LATER}}, "reset pause cancel"),
         ({"run": {"state": RunState.BLOCKED, "why": RunReason.STOPPED}}, "resume pause cancel"),
         ({"doubts": ("claims",)}, "accept pause cancel"),
         ({"status": "paused"}, "resume cancel"),

@@ -13,6 +13,8 @@ from typing import IO, Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from taskmem_hookspecs import TaskStatus
+from taskmem_hookspecs.metrics import TaskFigures, compute_metrics
 from taskmem_resumebench.trials import Outcome
 
 _SHARE_DECIMALS: Final = 4
@@ -133,7 +135,14 @@ def describe_goals(
         killed: A task during which the agent was killed three times.
         checkpoint_bytes: The size of each checkpoint.
     """
-    every = [*five, *ten, killed]
+    figures = [
+        TaskFigures(
+            TaskStatus.COMPLETED if each.success else TaskStatus.FAILED,
+            each.judgement.needed,
+            each.resumed,
+        )
+        for each in (*five, *ten, killed)
+    ]
     return {
         "five_steps": _describe_completion(five),
         "ten_steps": _describe_completion(ten),
@@ -143,13 +152,7 @@ def describe_goals(
             "median": round(median(checkpoint_bytes)),
             "largest": max(checkpoint_bytes),
         },
-        "metrics": {
-            "tasks": len(every),
-            "completed": sum(each.success for each in every),
-            "failed": sum(not each.success for each in every),
-            "mean_steps": round(mean(each.judgement.needed for each in every), 2),
-            "mean_resumes": round(mean(each.resumed for each in every), 2),
-        },
+        "metrics": compute_metrics(figures).model_dump(exclude_none=True),
     }
 
 
