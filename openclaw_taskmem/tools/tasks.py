@@ -35,7 +35,7 @@ from openclaw_taskmem.engine.runs import list_awaited
 from openclaw_taskmem.engine.tasks import QueryAnswer
 from openclaw_taskmem.tools import forms, runs
 from openclaw_taskmem.tools.tool import Answer, RunlessAnswer, Tool
-from taskmem_hookspecs import InvalidArguments, Message, Run, Task, TaskStatus
+from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Run, Task, TaskStatus
 from taskmem_hookspecs.errors import TaskmemError
 from taskmem_hookspecs.words import find_patterns
 
@@ -294,6 +294,9 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
             "metadata": dict(task.metadata),
             **cut_page(query_answer, form.query, start),
         }
+        if task.status.terminal and "made" not in answer:
+            entries = context.store.read_records(LedgerEntry, task.task_id)
+            answer |= ledger.describe_ledger(entries, ledger.MOST_ENTRIES)
         sentences.append(
             "That is where the task stands."
             if sentences

@@ -522,6 +522,18 @@ def test_an_agent_finds_out_later_why_it_was_refused(session: Session, workspace
     assert "Not completed" not in answer["summary"]
 
 
+def test_a_query_of_an_ended_task_says_what_it_made(session: Session, workspace: Path) -> None:
+    task = session.register(plan=["Write report.md"])
+    session.writes(workspace / "report.md")
+    asked = {"task_id": task, "query": "what was made?"}
+    assert "made" not in session.call("task_update", **asked)
+    made = complete(session, task)["made"]
+
+    assert [each["path"] for each in made] == [str(workspace / "report.md")]
+    answer = session.call("task_update", **asked)
+    assert (answer["made"], answer["unverified"]) == (made, [])
+
+
 def test_other_updates_are_never_held_up(session: Session) -> None:
     task = session.register(plan=["Write report.md"], metadata={"artifacts": ["report.md"]})
     for status in ("paused", "active", "failed"):

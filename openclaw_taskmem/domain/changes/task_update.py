@@ -522,7 +522,7 @@ def _read_explicit_marks(
 
     Raises:
         InvalidArguments: The plan does not have one of them, or one is both.
-        TaskEnded: The task has ended and stays so (`resting`).
+        TaskEnded: The task has ended and stays so (`resting`). A completed one takes further marks.
     """
     both = set(request.completed_steps) & set(request.reopened_steps)
     if both:
@@ -535,7 +535,8 @@ def _read_explicit_marks(
                 f"There is no step {number}: the plan of {task.task_id} has steps "
                 f"1 to {len(task.plan)}. Nothing was written."
             )
-    if resting and (request.completed_steps or request.reopened_steps):
+    adds = task.status is TaskStatus.COMPLETED and not request.reopened_steps
+    if resting and (request.completed_steps or request.reopened_steps) and not adds:
         lifecycle.require_open(task, "its steps keep their marks")
     completed = frozenset(number - 1 for number in request.completed_steps)
     return completed, frozenset(number - 1 for number in request.reopened_steps)
@@ -558,6 +559,11 @@ def _describe_repeats(task: Task, times: int) -> str:
     )
 
 
+_UNNAMED_HINT: Final = (
+    "No step was marked. If this ended one, call task_update with completed_steps and its number."
+)
+
+
 def _build_hint(
     before: Task, after: Task, request: UpdateRequest, marks: StepMarks, *, again: bool
 ) -> str | None:
@@ -571,8 +577,7 @@ def _build_hint(
     if after.status is TaskStatus.COMPLETED and still_open:
         return (
             f"Steps left unmarked: {format_step_numbers(still_open)}. If done, call "
-            'task_update with status: "active" and completed_steps: '
-            f'{_format_numbers(still_open)}, and then with status: "completed".'
+            f"task_update with completed_steps: {_format_numbers(still_open)}."
         )
     changed = after.done != before.done or request.completed_steps or request.reopened_steps
     if after.status is not TaskStatus.ACTIVE or changed:
@@ -583,15 +588,22 @@ def _build_hint(
             f"Still marked done: {format_step_numbers(denied)}. If not done, call task_update "
             f"with reopened_steps: {_format_numbers(denied)}."
         )
-    meant = [step for step in still_open if step in marks.named - marks.denied]
-    if (
-        not still_open
-        or (marks.named and not meant)
-        or marks.done & before.done
-        or not sounds_like_progress(request.message or "")
-    ):
+    message = request.message or ""
+    if not still_open or marks.done & before.done or not sounds_like_progress(message):
         return None
-    meant = meant or still_open[:1]
+    return _hint_at_steps(after, message, marks)
+
+
+def _hint_at_steps(task: Task, message: str, marks: StepMarks) -> str | None:
+    """Say how to mark what a message that marked nothing may report; None: nothing new.
+
+    A step is named only if the message names it by its number: words that a step has, too, may mean
+    another. If all steps with one of its words are done, it reports nothing new.
+    """
+    meant = sorted(marks.named - marks.denied - task.done)
+    if not meant:
+        about = marks.named or thread.find_like_steps(message, task.plan)
+        return None if about and about <= task.done | marks.denied else _UNNAMED_HINT
     steps = "step {} is" if len(meant) == 1 else "steps {} are"
     return (
         f"No step was marked. If {steps.format(format_step_numbers(meant))} done, call "

@@ -333,6 +333,11 @@ def parse_query(query: str, plan: Sequence[str]) -> ThreadQuery:
     )
 
 
+def find_like_steps(text: str, plan: Sequence[str]) -> frozenset[int]:
+    """Return the steps of a plan that have a word of a text, from 0."""
+    return frozenset(_score_texts(plan, _find_places(plan, _build_patterns(text[:_NAMING_CHARS]))))
+
+
 def search_thread(
     question: ThreadQuery,
     mentions: StepMentions,

@@ -422,8 +422,8 @@ def suggest_action(facts: ResumeFacts) -> str:
         return "Finish what the user asked for, and answer them; nothing need be reported."
     step = quote_step(task.plan[progress.current], 200)
     return (
-        f"Go on with step {progress.current + 1}, {step}, then call task_update "
-        "with what was done; if it cannot go on, say why and set the status."
+        f"Go on with step {progress.current + 1}, {step} (counted from 0: {progress.current}), "
+        "then report with task_update; if you cannot, say why and set the status."
     )
 
 

@@ -96,8 +96,11 @@ def hint(request: UpdateRequest, **task: object) -> str:
 @pytest.mark.parametrize(
     ("said", "done", "named"),
     [
-        ("Pushed the image", [], "If step 1 is done, call"),
-        ("Pushed the image", [0], "completed_steps: [2]."),
+        ("Pushed the image", [], "If this ended one, call task_update with completed_steps"),
+        ("Pushed the image", [0], "If this ended one,"),
+        ("I have completed the build", [], "If this ended one,"),
+        ("I have completed the build", [0], ""),
+        ("I have completed the build and the test", [0], "If this ended one,"),
         ("Step 3: deployed v1.2", [], "completed_steps: [3]."),
         ("Steps 2-3 worked", [], "If steps 2-3 are done, call"),
         ("step 1 not done", [0], "reopened_steps: [1]."),
@@ -151,7 +154,7 @@ def test_completed_in_other_words_leaves_steps_open_and_says_so() -> None:
     request = UpdateRequest(message="The site is live", status=TaskStatus.COMPLETED)
 
     assert change_after(request, done=[0]).tasks[0].done == {0}
-    assert "completed_steps: [2, 3]" in hint(request, done=[0])
+    assert "If done, call task_update with completed_steps: [2, 3]." in hint(request, done=[0])
 
 
 def test_a_message_takes_a_mark_back() -> None:
@@ -220,9 +223,28 @@ def test_an_ended_task_keeps_a_message_and_changes_nothing_else(status: TaskStat
     assert task == a_task(status=status, message_count=1)
 
 
-def test_marks_on_an_ended_task_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("status", "marks"),
+    [
+        (TaskStatus.FAILED, {"completed_steps": (1,)}),
+        (TaskStatus.CANCELLED, {"completed_steps": (1,)}),
+        (TaskStatus.COMPLETED, {"reopened_steps": (1,)}),
+    ],
+)
+def test_marks_on_an_ended_task_are_refused(
+    status: TaskStatus, marks: dict[str, tuple[int, ...]]
+) -> None:
     with pytest.raises(TaskEnded, match="active"):
-        change_after(UpdateRequest(completed_steps=(1,)), status=TaskStatus.COMPLETED)
+        change_after(UpdateRequest.model_validate(marks), status=status)
+
+
+@pytest.mark.parametrize("status", [None, TaskStatus.COMPLETED])
+def test_a_completed_task_takes_the_marks_that_were_forgotten(status: TaskStatus | None) -> None:
+    request = UpdateRequest(completed_steps=(2, 3), status=status)
+
+    (task,) = change_after(request, status=TaskStatus.COMPLETED, done=[0]).tasks
+
+    assert task == a_task(status=TaskStatus.COMPLETED, done=[0, 1, 2])
 
 
 ENDS = [status for status in TaskStatus if status.terminal]
