@@ -5,10 +5,13 @@ It is no part of the contract: a plug-in for another kind of host needs none of 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 import tempfile
-from contextlib import suppress
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple, cast
@@ -24,6 +27,64 @@ SKILL: Final = "task-memory"
 _MARK: Final = f"name: {SKILL}"
 _SEAL: Final = b"<!-- "
 """Starts the seal at the end of a skill: a checksum of its text."""
+
+
+_LOCK_TRIES: Final = 20
+_LOCK_TRY_SECONDS: Final = 0.02
+
+
+class SetupRunning(Exception):
+    """Another set-up is at work in the home."""
+
+
+@contextmanager
+def mark_running(home: Path) -> Generator[None]:
+    """Mark a home while its host is set up, so that its daemon begins no work meanwhile.
+
+    The mark is a lock on the folder of set-up's records, so it ends with this process in any case.
+    Without that folder, or where the file system has no locks, there is no mark.
+
+    Raises:
+        SetupRunning: Another process has it.
+    """
+    try:
+        folder = os.open(home / "setup", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        yield
+        return
+    try:
+        for _ in range(_LOCK_TRIES):  # a daemon that looks has it for a moment
+            if not _is_locked(folder, fcntl.LOCK_EX):
+                break
+            time.sleep(_LOCK_TRY_SECONDS)
+        else:
+            raise SetupRunning
+        yield
+    finally:
+        os.close(folder)
+
+
+def is_running(home: Path) -> bool:
+    """Return whether a set-up is at work in a home."""
+    try:
+        folder = os.open(home / "setup", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return _is_locked(folder, fcntl.LOCK_SH)
+    finally:
+        os.close(folder)
+
+
+def _is_locked(folder: int, kind: int) -> bool:
+    """Take a lock on a folder; return whether another process keeps it from that."""
+    try:
+        fcntl.flock(folder, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 class NotOurs(Exception):

@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
+from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
 
+import taskmem_setup
 from openclaw_taskmem.daemon.gateway_events import (
     AwaitedEnded,
     Event,
@@ -50,6 +52,8 @@ log = logging.getLogger(__name__)
 
 _LARGEST_AGE_MS: Final = 1e12
 """Maximum age of a gateway that is believed, in milliseconds (about thirty years)."""
+_SETUP_REST: Final = timedelta(seconds=2)
+"""Delay before the daemon looks again whether set-up has ended."""
 _RETRIED_ERRORS: Final = (Conflict, StoreBusy, StoreFull, StoreUnavailable)
 """Store errors after which the gateway reports the event again."""
 
@@ -287,6 +291,10 @@ class Gateways:
         """Return a function that says why a session must not be disturbed now; for any thread."""
         presences = self.presences
         now = self._context.clock.now()
+        home = self._context.home_folder
+        if home and taskmem_setup.is_running(Path(home)):
+            set_up = Hold(why="set-up is running, and goes first", until=now + _SETUP_REST)
+            return lambda _: set_up
         is_busy = any(each.running for each in presences)
 
         def find_hold(session_key: str | None) -> Hold | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import wakes
 from taskmem_hookspecs import Wake, WakeQuery, WakeReceipt, WakeState
 from taskmem_hookspecs.roles import FOREVER
+from taskmem_setup import mark_running
 from tests.daemon.looped import Gateway, inline, run_loops
 from tests.support.gateways import MAIN
 from tests.support.sessions import Session
@@ -193,6 +195,23 @@ async def test_background_rests_between_turns_while_its_chat_works(
         await reported.say(kind="turn_ended", session_key=MAIN, running=[])
         await world.clock.advance(0)
     assert [wake.session_key for wake in gateway.received] == [away.key] * 2
+
+
+async def test_no_agent_is_woken_before_set_up_has_ended(
+    world: World, gateway: Gateway, tmp_path: Path
+) -> None:
+    (tmp_path / "setup").mkdir()
+    object.__setattr__(world.context, "home_folder", str(tmp_path))
+    reported = GatewaysWithLoops(world)
+    holds = reported.gateways.build_hold_finder
+    async with run_loops(world, gateway, longest=3600, holds=holds):
+        await reported.hello()
+        with mark_running(tmp_path):
+            world.register(session_key=MAIN)
+            await world.clock.advance(THRESHOLD + 60)
+            assert gateway.received == []
+        await world.clock.advance(2)
+    assert len(gateway.received) == 1
 
 
 # --- what the transport says of it ----------------------------------------------

@@ -63,6 +63,10 @@ class ConfigChange:
     """The loss if the change is refused; empty: the change is needed."""
     leaves: str = ""
     """Which data leaves this machine through the change, and to whom; empty: none."""
+    advised: bool = False
+    """True if set-up recommends it."""
+    because: str = ""
+    """Why it is recommended, or is not; empty: the change is needed."""
     needs: ConfigChange | None = None
     """Another change that this one depends on; None: none."""
     needed: bool = False

@@ -13,8 +13,9 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -34,7 +35,7 @@ from taskmem_openclaw.setup.config_edits import (
     is_same_json,
 )
 from taskmem_openclaw.setup.config_edits import Path as Keys
-from taskmem_setup import write_file
+from taskmem_setup import SetupRunning, mark_running, write_file
 
 OLDEST_VERSION: Final = (2026, 9, 6)
 """The version with which the plug-in is tested; an older one may lack what it uses."""
@@ -44,6 +45,11 @@ CALL_SECONDS: Final = 300.0
 SECTIONS: Final = ("plugins", "tools", "agents", "mcp")
 _UNTRACKED_NOTE: Final = "not associated with a tracked package install"
 _UNSET_NOTE: Final = "is valid but unset"
+_BUSY_NOTE: Final = "still has active retained work"
+"""Words of the command where a turn that runs in the gateway uses the plug-in (2026.9.6)."""
+_INSTALL_TRIES: Final = 4
+INSTALL_REST_SECONDS: Final = 15.0
+_APPLIED_NOTE: Final = "Applied in Gateway"
 _MOST_SHOWN: Final = 300
 
 
@@ -131,9 +137,16 @@ class OpenClaw(NamedTuple):
         Raises:
             OpenClawSetupFailed: OpenClaw's command failed.
         """
+        arguments = _build_install_arguments(folder, link=link)
+        for _ in range(_INSTALL_TRIES - 1):
+            with self.at_work("openclaw plugins install"):
+                answer = self._run(arguments, fine=_BUSY_NOTE)
+            if answer.status == 0:
+                return _APPLIED_NOTE in answer.output
+            with self.at_work("a turn that uses the plug-in is running; a rest, then once more"):
+                time.sleep(INSTALL_REST_SECONDS)
         with self.at_work("openclaw plugins install"):
-            answer = self._run(_build_install_arguments(folder, link=link))
-        return "Applied in Gateway" in answer.output
+            return _APPLIED_NOTE in self._run(arguments).output
 
     def patch(self, patch: Mapping[str, Any]) -> None:
         """Apply a merge patch to the configuration.
@@ -276,7 +289,10 @@ def _format_output_tail(output: str) -> str:
     """Return the end of a command's output, on one line without control characters."""
     words = " ".join(output.split())
     safe = "".join(each if each.isprintable() else " " for each in words).strip(" .")
-    return f"…{safe[-_MOST_SHOWN:]}" if len(safe) > _MOST_SHOWN else safe or "no word"
+    if len(safe) <= _MOST_SHOWN:
+        return safe or "no word"
+    end = safe[-_MOST_SHOWN:]
+    return f"… {end.partition(' ')[2] or end}"
 
 
 def _run_program(
@@ -508,9 +524,16 @@ def apply_setup(move: SetupPlan) -> bool:
     The record is written first, so that an interrupted set-up can be finished or removed.
 
     Raises:
-        OpenClawSetupFailed: OpenClaw's command failed.
+        OpenClawSetupFailed: OpenClaw's command failed, or another set-up is at work.
         OSError: The record cannot be written.
     """
+    _make_setup_folder(move.host.home)
+    with _mark_running(move.host):
+        return _apply_recorded(move)
+
+
+def _apply_recorded(move: SetupPlan) -> bool:
+    """Run a set-up plan between its two records; see `apply_setup`."""
     host, record, after = move.host, move.record, move.after or move.record
     begun = after if move.install is None else after._replace(fingerprint="")
     _save_record(host.home, begun)
@@ -525,6 +548,22 @@ def apply_setup(move: SetupPlan) -> bool:
             raise
     _save_record(host.home, after)
     return live
+
+
+@contextmanager
+def _mark_running(host: OpenClaw) -> Generator[None]:
+    """Mark the home, so that its daemon wakes no agent while OpenClaw loads the plug-in.
+
+    Raises:
+        OpenClawSetupFailed: Another set-up is at work.
+    """
+    try:
+        with mark_running(host.home):
+            yield
+    except SetupRunning:
+        raise OpenClawSetupFailed(
+            f"Another set-up is at work in {host.home}; wait for its end, then run this again."
+        ) from None
 
 
 def is_unfinished(move: SetupPlan) -> bool:
@@ -553,7 +592,8 @@ def apply_removal(move: SetupPlan) -> None:
         OpenClawSetupFailed: OpenClaw's command failed; running it again continues.
         OSError: The record cannot be removed.
     """
-    _run_plan(move)
+    with _mark_running(move.host):
+        _run_plan(move)
     _save_record(move.host.home, SetupRecord(move.record.config))
 
 

@@ -111,6 +111,7 @@ def _plan_scope(
             (*path, "allow"),
             (tools.owner,),
             "the agent the tools there, for you list those that may be used",
+            advised=True,
         )
     if named or not narrow:
         return None
@@ -119,6 +120,7 @@ def _plan_scope(
         (*path, "alsoAllow"),
         (*inherited, tools.owner),
         f"the agent the tools there, for the profile {profile} hides them",
+        advised=True,
     )
 
 
@@ -145,15 +147,25 @@ def _plan_sandboxes(config: Mapping[str, Any], tools: _ToolGroup) -> Iterator[Co
             (*path, key),
             (tools.owner,),
             "the tools to sandboxed sessions, which see only those that are listed",
+            advised=False,
         )
 
 
-def _build_change(path: Path, words: tuple[str, ...], gives: str) -> ConfigChange:
+def _build_change(path: Path, words: tuple[str, ...], gives: str, *, advised: bool) -> ConfigChange:
     """Let a list allow the tools; the last of the words is their owner's."""
     what = f"{words[-1]} in {'.'.join(path)}"
     fault = Fault("tools", f"The agent does not see the tools. Wanted: {what}.")
     edit = ListEdit(path, words, fault=fault)
-    return ConfigChange(what, gives, (edit,), without="the agent does not see the tools there")
+    return ConfigChange(
+        what,
+        gives,
+        (edit,),
+        without="the agent does not see the tools there",
+        advised=advised,
+        because="an agent without the tools has no task memory"
+        if advised
+        else "a sandbox is there to give little; say yes if its sessions are to have tasks",
+    )
 
 
 def _find_covering_word(words: Sequence[object], tools: _ToolGroup) -> str | None:
@@ -521,6 +533,8 @@ def _build_access_change(config: Mapping[str, Any]) -> ConfigChange:
         (ValueEdit(path, value=True, fault=fault),),
         without="the agent has to ask where it was, answers cannot be held back, and "
         "taskmem doctor warns of it",
+        advised=True,
+        because="all that the README shows relies on it",
     )
 
 
@@ -532,6 +546,7 @@ def _build_recording_change() -> ConfigChange:
         "--name NAME -- SHELL -c 'COMMAND', so that rules for COMMAND match no more",
         (ValueEdit(_RECORD, value=True),),
         without="a wait sees what OpenClaw keeps, the newest 200,000 characters",
+        because="that is enough for most waits, and your rules for commands stay as they are",
         by_hand=_format_config_command(_RECORD),
     )
 
@@ -559,6 +574,7 @@ def _build_model_change(config: Mapping[str, Any]) -> Iterator[ConfigChange]:
             ListEdit((*ENTRY, "llm", "allowedModels"), (*dict.fromkeys(named.values()),)),
         ),
         without="your agent's own model does that, where it can",
+        because="nothing then goes to another model's provider",
         leaves="what such a wait looks at, to whoever runs that model",
     )
 
@@ -572,6 +588,7 @@ def _build_hold_back_change(access: ConfigChange) -> ConfigChange:
         "answer of any session streams: each arrives at once, at its end",
         (ValueEdit(HOLD_BACK_PATH, value=True),),
         without="where the answer after a completed task names such a file, the next line says so",
+        because="streaming is worth more to most people than a second try",
         needs=access,
         by_hand=_format_config_command(HOLD_BACK_PATH),
     )
@@ -587,6 +604,7 @@ def build_gemini_change(variable: str, *, bundle: bool) -> ConfigChange:
         "waits in plain English, and on screens, a fast and cheap model that judges them",
         (),
         without="such waits are refused" if bundle else "OpenClaw's own model judges them",
+        because="nothing then goes to Google",
         leaves="the newest lines of the terminal, without secrets, or pictures of the "
         "window or screen that such a wait looks at, to Google",
         by_hand="TASKMEM_READERS=gemini,host in the environment or in config.toml",
@@ -610,6 +628,8 @@ def _build_server_changes(config: Mapping[str, Any]) -> Iterator[ConfigChange]:
             "each tool to the agent once, for that server is taskmem too",
             (ValueEdit(("mcp", "servers", name, "enabled"), value=False, fault=fault),),
             without="every tool is there twice",
+            advised=True,
+            because="of two tools that do the same, agents take now one, now the other",
         )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -35,6 +37,10 @@ _NOT_LOADED: Final = (
     "as it was; run: openclaw gateway restart, then: taskmem doctor"
 )
 _TICK_SECONDS: Final = 1.0
+_MARGIN_BLANKS: Final = 12
+"""Blanks before the lines about a change, which stand below its name."""
+_LEAST_WIDTH: Final = 20
+"""Characters beside these blanks below which lines are left to the terminal."""
 
 
 class SetupChoice(NamedTuple):
@@ -66,7 +72,7 @@ def set_up(choice: SetupChoice) -> None:
             *planned.notes,
             *([package_files.describe_recall_owner(owner)] if owner else []),
         ]:
-            click.echo(f"note: {note}")
+            _say(f"note: {note}")
         if choice.dry_run:
             _print_plan(move)
             return
@@ -93,7 +99,7 @@ def set_up(choice: SetupChoice) -> None:
 def _apply_setup(move: SetupPlan) -> bool:
     """Apply a plan; return whether a running gateway takes up the plug-in."""
     if not move.host.is_plain_json and not is_same_json(move.now, move.wanted):
-        click.echo(_COMMENTS)
+        _say(_COMMENTS)
     _ask_for_patience(move)
     with _explain_interruption(move):
         return apply.apply_setup(move)
@@ -161,24 +167,51 @@ def _choose_changes(
 ) -> list[ConfigChange]:
     """Return the needed and allowed changes; print the others as left out."""
     chosen: list[ConfigChange] = []
-    can_ask = _is_terminal() and not (choice.dry_run or choice.everything)
+    can_ask = _is_terminal() and not choice.everything
     for change in changes:
         reached = apply_changes(now, chosen)
         if change.needs and apply_changes(reached, [change.needs]) != reached:
             _print_change("left out", change)
-            click.echo(f"            (it needs {change.needs.what})")
+            _say(f"(it needs {change.needs.what})", _MARGIN_BLANKS)
         elif change.needed or (choice.everything and not change.by_hand):
             _print_change("needed" if change.needed else "allowed", change)
             chosen.append(change)
         elif can_ask:
             _print_change("asked", change)
-            if click.confirm("  Allow this?", default=False):
+            advice = "yes" if change.advised else "no"
+            _say(f"recommended: {advice}, for {change.because}", _MARGIN_BLANKS)
+            if choice.dry_run:
+                _say("(set-up will ask; this shows what is recommended)", _MARGIN_BLANKS)
+            if change.advised if choice.dry_run else _confirm(change):
                 chosen.append(change)
         else:
             _print_change("left out", change)
             how = change.by_hand or "--yes allows it"
-            click.echo(f"            (to have it: {how})")
+            advice = ", as is recommended" if change.advised else ""
+            _say(f"(to have it{advice}: {how})", _MARGIN_BLANKS)
     return chosen
+
+
+def _confirm(change: ConfigChange) -> bool:
+    """Ask whether to allow a change; without another answer, what is recommended is done."""
+    return click.confirm("  Allow this?", default=change.advised)
+
+
+def _say(text: str, blanks: int = 0) -> None:
+    """Print a text after some blanks; a terminal gets lines that end between words."""
+    width = shutil.get_terminal_size().columns - 1 if sys.stdout.isatty() else 0
+    margin = " " * blanks
+    lines = [margin + text]
+    if width > blanks + _LEAST_WIDTH:
+        lines = textwrap.wrap(
+            text,
+            width,
+            initial_indent=margin,
+            subsequent_indent=margin,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    click.echo("\n".join(lines))
 
 
 def _is_terminal() -> bool:
@@ -191,7 +224,7 @@ def _print_change(state: str, change: ConfigChange) -> None:
     lines = (("gives", change.gives), ("without it,", change.without))
     for label, text in (*lines, ("leaves this machine:", change.leaves)):
         if text:
-            click.echo(f"            {label} {text}")
+            _say(f"{label} {text}", _MARGIN_BLANKS)
 
 
 def _note_left(move: SetupPlan) -> None:
@@ -200,12 +233,12 @@ def _note_left(move: SetupPlan) -> None:
         return
     for name in move.uninstall:
         command = " ".join(("openclaw", *openclaw.build_uninstall_arguments(name)))
-        click.echo(
+        _say(
             f"note: OpenClaw's own list of plug-ins keeps {name}, and only its command takes it "
             f"out. If you install OpenClaw again, run: {command}"
         )
     if configuration.has_includes(move.now, openclaw.SECTIONS):
-        click.echo(
+        _say(
             f"note: what {move.host.config} includes is read by OpenClaw's command alone. Take "
             "each entry that names taskmem out of those files by hand."
         )
@@ -213,7 +246,7 @@ def _note_left(move: SetupPlan) -> None:
 
 def _ask_for_patience(move: SetupPlan) -> None:
     if apply.list_commands(move):
-        click.echo(_PATIENCE)
+        _say(_PATIENCE)
 
 
 def _print_plan(move: SetupPlan) -> None:
@@ -224,12 +257,12 @@ def _print_plan(move: SetupPlan) -> None:
     if text := apply.format_difference(move):
         click.echo(text)
     if not move.host.is_plain_json:
-        click.echo(_COMMENTS)
+        _say(_COMMENTS)
     lines = apply.list_commands(move)
     for line in lines:
         click.echo(f"would run: {line}")
     if any(line.endswith("PATCH") for line in lines):
-        click.echo(_PATCH)
+        _say(_PATCH)
 
 
 def _run_proof(*, loads: bool, earlier: str | None) -> None:
@@ -260,7 +293,7 @@ def _is_healthy(*, loads: bool, earlier: str | None) -> bool:
                 plugin_socket.wait_for_version(os.environ, version, _LOADS_SECONDS, earlier)
             )
         if not loaded:
-            click.echo(_NOT_LOADED)
+            _say(_NOT_LOADED)
     click.echo("The proof:")
     command = (*OWN_PROGRAM, "doctor")
     done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - ours

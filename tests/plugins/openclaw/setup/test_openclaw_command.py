@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import click
@@ -66,24 +67,26 @@ def test_setup_without_a_terminal_names_the_options_it_left_out(openclaw, set_up
     left = "left out  access to conversations\n            gives an open task back "
     assert left in said.text
     assert "            without it, the agent has to ask where it was" in said.text
-    assert "(to have it: --yes allows it)" in said.text
+    assert "(to have it, as is recommended: --yes allows it)" in said.text
     assert "(it needs access to conversations)" in said.text
 
 
-def answer_at_a_terminal(*answers: tuple[bytes, bytes]) -> None:
-    """Set OpenClaw up at a terminal, and answer what is asked, in this order."""
+def answer_at_a_terminal(*answers: tuple[bytes, bytes], columns: int = 80) -> str:
+    """Set OpenClaw up at a terminal, answer what is asked in this order, and return the text."""
     primary, secondary = pty.openpty()
+    termios.tcsetwinsize(secondary, (24, columns))
+    shown, environ = b"", {k: v for k, v in os.environ.items() if k != "COLUMNS"}
     command = [sys.executable, "-m", "openclaw_taskmem", "setup", "openclaw"]
     with subprocess.Popen(
-        [*command, "--no-proof"], stdin=secondary, stdout=secondary, stderr=secondary
+        [*command, "--no-proof"], stdin=secondary, stdout=secondary, stderr=secondary, env=environ
     ) as process:
         os.close(secondary)
         seen = b""
         for asked, answer in answers:
-            while asked not in seen or not seen.rstrip().endswith(b"[y/N]:"):
+            while asked not in seen or not seen.rstrip().endswith((b"[y/N]:", b"[Y/n]:")):
                 seen += os.read(primary, 4096)
             os.write(primary, answer)
-            seen = b""
+            shown, seen = shown + seen, b""
         while True:
             try:
                 seen += os.read(primary, 4096)
@@ -91,6 +94,7 @@ def answer_at_a_terminal(*answers: tuple[bytes, bytes]) -> None:
                 break
         assert process.wait(PATIENCE) == 0, seen
     os.close(primary)
+    return (shown + seen).decode()
 
 
 def test_at_a_terminal_each_permission_is_asked_for(openclaw, home):
@@ -99,12 +103,43 @@ def test_at_a_terminal_each_permission_is_asked_for(openclaw, home):
         (b"access to", b"y\n"),
         (b"held back", b"y\n"),
         (b"recording of", b"y\n"),
-        (b"tools.allow", b"\n"),
+        (b"tools.allow", b"n\n"),
     )
     assert entry(openclaw.config)["hooks"] == {"allowConversationAccess": True}
     assert entry(openclaw.config)["config"]["holdBack"] is True
     assert openclaw.config["tools"] == {"allow": ["exec"]}
     assert entry(openclaw.config)["config"]["recordCommands"] is True
+
+
+def test_enter_gives_what_is_recommended_with_the_reason(openclaw, home):
+    openclaw.write({"tools": {"allow": ["exec"]}})
+    questions = (b"access to", b"held back", b"recording of", b"tools.allow")
+    shown = answer_at_a_terminal(*((each, b"\n") for each in questions))
+    assert entry(openclaw.config)["hooks"] == {"allowConversationAccess": True}
+    assert entry(openclaw.config)["config"].keys() == {"command", "home"}
+    assert openclaw.config["tools"] == {"allow": ["exec", "taskmem"]}
+    assert shown.count("recommended: yes, for ") == 2
+    assert shown.count("recommended: no, for ") == 2
+
+
+def test_lines_end_between_words_at_the_terminals_width(openclaw, home):
+    asked = ((b"access to", b"n\n"), (b"recording of", b"n\n"))
+    wide, narrow = (answer_at_a_terminal(*asked, columns=each) for each in (1000, 60))
+    lines = [line for line in narrow.splitlines() if line.startswith(" " * 12)]
+    assert len(lines) > 8
+    assert max(map(len, lines)) < 60, narrow
+    first, second = (each.partition("asked")[2].split()[:80] for each in (wide, narrow))
+    assert first == second
+
+
+def test_a_dry_run_at_a_terminal_shows_what_is_recommended(openclaw, setup, monkeypatch):
+    openclaw.write({})
+    monkeypatch.setattr(prompts, "_is_terminal", lambda: True)
+    said = setup("openclaw", "--dry-run")
+    assert '+          "allowConversationAccess": true' in said.text
+    assert "holdBack" not in said.text.partition("+++")[2]
+    assert "(set-up will ask; this shows what is recommended)" in said.text
+    assert openclaw.config == {}
 
 
 def test_what_a_refusal_makes_useless_is_not_asked_for(openclaw, home):

@@ -7,11 +7,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
 
 import pytest
 
 from taskmem_openclaw.setup import openclaw as apply
 from taskmem_openclaw.setup import openclaw as its_command
+from taskmem_setup import is_running, mark_running
 from tests.support.waiting import PATIENCE
 
 BEFORE = {"gateway": {"port": 1}, "plugins": {"allow": ["x"]}}
@@ -158,12 +162,94 @@ def test_what_was_killed_between_the_two_is_finished_by_the_next(
         [*command, "--yes", "--no-proof"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     ) as killed:
         assert killed.wait(PATIENCE) == -signal.SIGKILL
+    assert not is_running(home)
     openclaw.fail({})
     set_up_openclaw("--yes")
     assert openclaw.changes[-1] == "plugins install"
     assert entry(openclaw.config)["hooks"] == {"allowConversationAccess": True}
     set_up_openclaw("--remove")
     assert openclaw.config == BEFORE
+
+
+class BrokenOff(BaseException):
+    """Ends set-up at once, as a kill does: nothing is caught, printed or undone."""
+
+
+class Breaker:
+    """Breaks set-up off after a number of its steps; each of them changes a file or calls."""
+
+    CALLS = ("patch", "install", "uninstall")
+    STEPS = (
+        (its_command, "_save_record"),
+        (its_command.OpenClaw, "patch"),
+        (its_command.OpenClaw, "install"),
+        (its_command.OpenClaw, "uninstall"),
+    )
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+        self.left, self.home = 10**6, home
+        self.marked: list[bool] = []
+        """Whether the home was marked at each call of OpenClaw."""
+        for owner, name in self.STEPS:
+            monkeypatch.setattr(owner, name, self._count(name, getattr(owner, name)))
+
+    def _count(self, name: str, step: Callable[..., object]) -> Callable[..., object]:
+        def run(*args: object, **kwargs: object) -> object:
+            if name in self.CALLS:
+                self.marked.append(is_running(self.home))
+            answer = step(*args, **kwargs)
+            self.left -= 1
+            if self.left == 0:
+                raise BrokenOff
+            return answer
+
+        return run
+
+
+@pytest.mark.parametrize("way", ["--yes", "--remove"])
+def test_what_breaks_off_after_any_step_ends_well_next_time(
+    openclaw, set_up_openclaw, home, monkeypatch, way
+):
+    breaker = Breaker(monkeypatch, home)
+    openclaw.write(BEFORE)
+    set_up_openclaw("--yes")
+    wanted = openclaw.config
+    for steps in count(1):
+        shutil.rmtree(home)
+        openclaw.write(BEFORE)
+        if way == "--remove":
+            set_up_openclaw("--yes")
+        installed = openclaw.changes.count("plugins install")
+        breaker.left = steps
+        try:
+            if set_up_openclaw(way).status == 0:
+                break
+        except BrokenOff:
+            assert not is_running(home)
+        breaker.left = 10**6
+        assert set_up_openclaw(way).status == 0
+        assert openclaw.config == (BEFORE if way == "--remove" else wanted)
+        again = openclaw.changes.count("plugins install") > installed
+        assert again is (way == "--yes")
+    assert steps > 3
+    assert all(breaker.marked)
+
+
+def test_only_one_set_up_of_a_home_runs_at_once(openclaw, set_up_openclaw, home):
+    set_up_openclaw()
+    with mark_running(home):
+        said = set_up_openclaw("--yes")
+    assert f"Another set-up is at work in {home}; wait for its end" in said.sentence
+    assert set_up_openclaw("--yes").status == 0
+
+
+def test_a_turn_that_holds_the_plugin_is_waited_for(openclaw, set_up_openclaw, monkeypatch):
+    monkeypatch.setattr(its_command, "INSTALL_REST_SECONDS", 0.0)
+    busy = "Plugin taskmem still has active retained work; retry after the work finishes."
+    openclaw.fail({"plugins install": {"err": busy}})
+    said = set_up_openclaw("--yes")
+    assert openclaw.changes.count("plugins install") == 4
+    assert "still has active retained work" in said.sentence
 
 
 def test_who_stops_it_half_way_is_told_the_ways_on(openclaw, set_up_openclaw, home):

@@ -401,7 +401,7 @@ def test_setting_up_twice_is_as_if_once(config, everything):
 def test_of_all_that_may_be_refused_it_is_said_what_that_takes(config):
     changes = plan.plan_plugin(config, DESIRED).changes
     assert all(each.gives for each in changes)
-    assert all(each.without for each in changes if not each.needed)
+    assert all(each.without and each.because for each in changes if not each.needed)
 
 
 @given(CONFIGS)
