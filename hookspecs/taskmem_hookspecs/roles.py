@@ -400,6 +400,8 @@ class QueryFacts(Value):
     """The newest messages of the thread, oldest first."""
     revisions: tuple[PlanRevision, ...] = ()
     """The plan's revisions, oldest first; step numbers in a message mean the plan of its time."""
+    question: str | None = None
+    """The question whose answer by the user it waits for; None: it waits for none."""
     now: Instant
 
 

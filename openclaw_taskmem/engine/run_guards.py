@@ -253,11 +253,13 @@ def begin_caller_run(
     """Begin a caller's run on a task; None: the caller cannot own one.
 
     For a user, a run is queued for the role of the last one (`_begin_run_for_last_role`). If the
-    call `asks` the user something, a gateway's session gets a run that keeps the question,
-    whoever calls.
+    call `asks` the user something, the task gets a run that keeps the question, whoever calls.
     """
-    if asks and caller.gateway_owner is None and context.sessions.is_own(task.session_key):
-        return begin_session_run(context, task, now)
+    if asks and caller.gateway_owner is None:
+        begun = begin_session_run(context, task, now)
+        words = context.store.read_records(Message, task.task_id, 1)
+        event = UserHeard(heard_until=words[-1].message_id if words else 0)
+        return apply_events(begun, event, now=now)
     if caller.is_user:
         return _begin_run_for_last_role(context, task, now)
     if caller.gateway_owner is None:
@@ -292,6 +294,8 @@ def _begin_run_for_last_role(context: Context, task: Task, now: datetime) -> Run
     last = find_last_run(context, task.task_id)
     if last is None or context.sessions.is_own(last.session_key):
         return None
+    if last.role is None and last.started_at is None:
+        return None  # it only kept a question
     messages = context.store.read_records(Message, task.task_id, thread.MOST_READ_MESSAGES)
     heard = max(last.dialogue.heard_until, handoff.find_completion_id(messages))
     return task_runs.queue_for_role(

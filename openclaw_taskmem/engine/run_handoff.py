@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.errors import RunNotReady
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.machine import ToldToGoOn, UserSpoke, apply_events
-from openclaw_taskmem.domain.tasks import lifecycle
+from openclaw_taskmem.domain.tasks import lifecycle, thread
 from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine import evidence, run_history
 from openclaw_taskmem.engine.context import Context, Decision
@@ -28,7 +28,7 @@ from openclaw_taskmem.engine.run_guards import (
 )
 from openclaw_taskmem.engine.run_history import find_last_run
 from openclaw_taskmem.engine.turns import find_turn_session
-from taskmem_hookspecs import Change, Message, Owner, Run, Task, TaskFacts
+from taskmem_hookspecs import Change, Message, Owner, Role, Run, Task, TaskFacts
 from taskmem_hookspecs.errors import InvalidArguments
 
 log = logging.getLogger(__name__)
@@ -145,6 +145,7 @@ def hand_off_task(
 
     def hand_off(facts: TaskFacts, now: datetime) -> Decision[tuple[Task, Run, Sequence[str]]]:
         run = require_own_run(context, facts, caller, "it was not handed on", token)
+        task_runs.guard_question(run, caller, read_words_since_question(context, run))
         if to != "user":
             task_runs.guard_review(run, caller)
             change = handoff.build_role_handoff(facts, run, to, note, now)
@@ -211,6 +212,15 @@ def split_unheard_messages(
     messages, shown = _read_unheard(context, run), context.live.shown_messages.get(run.run_id, 0)
     heard = [message for message in messages if message.message_id <= shown]
     return heard, messages[len(heard) :]
+
+
+def read_words_since_question(context: Context, run: Run | None) -> str | None:
+    """Return the user's last words since a run's question; None: there are none, or no question."""
+    if run is None or not current_run.has_open_question(run):
+        return None
+    messages = context.store.read_records(Message, run.task_id, thread.MOST_READ_MESSAGES)
+    spoken = (m for m in reversed(messages) if m.role is Role.USER)
+    return next((m.content for m in spoken if m.created_at >= run.changed_at), None)
 
 
 def note_shown(context: Context, run: Run | None, unheard: Sequence[Message]) -> None:

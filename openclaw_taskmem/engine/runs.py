@@ -23,6 +23,7 @@ from openclaw_taskmem.domain.errors import RunHeld, RunNotReady, TaskEnded
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
+    QuestionClosed,
     RunClaimed,
     RunRequeued,
     RunTransition,
@@ -53,7 +54,11 @@ from openclaw_taskmem.engine.run_guards import (
     make_resume_wake,
     require_own_run,
 )
-from openclaw_taskmem.engine.run_handoff import note_heard, require_attachable
+from openclaw_taskmem.engine.run_handoff import (
+    note_heard,
+    read_words_since_question,
+    require_attachable,
+)
 from openclaw_taskmem.engine.run_history import find_last_run
 from taskmem_hookspecs import (
     Change,
@@ -265,6 +270,8 @@ def take_up_task(
         task_runs.guard_review(facts.run, caller, answer)
         if questions.awaits_answer(facts.run, caller, answer, context.sessions):
             return build_answer_delivery(context, facts, answer, now), has_question
+        words = answer or read_words_since_question(context, facts.run)
+        task_runs.guard_question(facts.run, caller, words, takes_up=True)
         task, message = lifecycle.reactivate_task(facts.task, now, reopen=reopen)
         messages = (message,) if message else ()
         if answer is not None:
@@ -272,10 +279,12 @@ def take_up_task(
         count = task.message_count + len(messages)
         task = task.model_copy(update={"message_count": count})
         moved = _take_up_run(context, facts, task, caller, now)
-        if moved is not None and (answer is not None or caller.person):
+        is_open = moved is not None and not moved.run.state.terminal
+        if moved is not None and is_open and (answer is not None or caller.person):
             moved = apply_events(moved, UserSpoke(), now=now)
         wake = None
-        if moved is not None and (caller.owner is None or _is_parent_session(moved.run, caller)):
+        away = caller.owner is None or (moved and _is_parent_session(moved.run, caller))
+        if moved is not None and is_open and away:
             taken_up = facts.model_copy(update={"task": task})
             resumed = apply_events(moved, ToldToGoOn(), now=now)
             wake = make_resume_wake(context, taken_up, resumed.run, now, answer)
@@ -414,6 +423,8 @@ def _take_up_run(
         current_run.guard_write(run, caller, None, _NOT_TAKEN)
     if at_work:
         return forgiven
+    if current_run.keeps_only_question(run) and not context.sessions.is_own(run.session_key):
+        return apply_events(forgiven, QuestionClosed(), now=now)
     owner = caller.owner
     if owner is not None:
         same = run.session_key == owner.session_key
@@ -462,6 +473,7 @@ def _claim_task_run(
             raise RunNotReady(
                 f"{task_id} is paused, so nobody can claim it; call task_resume first."
             )
+        task_runs.guard_question(facts.run, caller, read_words_since_question(context, facts.run))
         run, made = facts.run, None
         if queued and (run is None or run.state is not RunState.QUEUED):
             # Even the same process is refused: another of its calls may have claimed it.

@@ -32,6 +32,7 @@ from openclaw_taskmem.domain.changes.registrations import (
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest, UpdateResult, apply_update
 from openclaw_taskmem.domain.errors import EvidenceMissing
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.machine import RunTransition
 from openclaw_taskmem.domain.tasks import ledger as ledger_lines
 from openclaw_taskmem.domain.tasks import lifecycle, thread
@@ -333,6 +334,8 @@ def _decide_update(
     refused = bool(unheard) and request.status is TaskStatus.COMPLETED
     if refused:
         request = request.model_copy(update={"status": None})
+    words = run_handoff.read_words_since_question(context, facts.run)
+    request = request.model_copy(update={"heard": words})
     asks = request.ask is not None
     build = partial(
         apply_update,
@@ -455,8 +458,14 @@ def answer_query(
     }
     matched = thread.search_thread(question, mentions, messages, places)
     newest, now = tuple(thread_[-thread.MOST_READ_MESSAGES :]), context.clock.now()
+    asks = facts.run is not None and current_run.has_open_question(facts.run)
     known = QueryFacts(
-        task=facts.task, waits=facts.waits, messages=newest, revisions=tuple(revisions), now=now
+        task=facts.task,
+        waits=facts.waits,
+        messages=newest,
+        revisions=tuple(revisions),
+        question=facts.run.dialogue.question if facts.run and asks else None,
+        now=now,
     )
     return QueryAnswer(
         task=facts.task,

@@ -474,8 +474,8 @@ def _describe_asked(context: Context, task: Task) -> str:
             '"active".'
         )
     return (
-        "Put your question to the user yourself: no message reaches them from here. "
-        "Then call task_resume with their words as answer."
+        "Put your question to the user yourself: no message reaches them from here. It stands "
+        'until you set status "active", with their answer as message.'
     )
 
 

@@ -19,7 +19,11 @@ COMMAND = "TASKMEM_HOME=/srv/agents/home /srv/agents/venv/bin/taskmem"
 @pytest.fixture
 def world() -> World:
     """A world in which no wake reaches anybody."""
-    return World(reaches=lambda *_: False, command=COMMAND)
+    return World(reaches=reach_nobody, command=COMMAND)
+
+
+def reach_nobody(host: str | None, session_key: str | None) -> bool:
+    return False
 
 
 def count_bytes(answer: dict[str, Any]) -> int:

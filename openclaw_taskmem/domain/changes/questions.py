@@ -220,11 +220,14 @@ def awaits_answer(
 ) -> bool:
     """True if a gateway's run waits for an answer and the caller is not its agent.
 
-    With `answer` given, a run that was answered already counts too.
+    So does a run that only keeps a question, if the user answers. With `answer` given, a run that
+    was answered already counts too.
     """
     takes = current_run.has_open_question if answer is None else current_run.can_take_answer
     if run is None or not takes(run):
         return False
     session = run.session_key or ""
     own = caller.owner is not None and caller.owner.session_key == session
-    return sessions.is_own(session) and not own
+    if not sessions.is_own(session):
+        return caller.is_user and current_run.keeps_only_question(run)
+    return not own

@@ -19,6 +19,7 @@ from openclaw_taskmem.domain.runs.machine import (
     LeaseReleased,
     OwnerSeen,
     QuestionAsked,
+    QuestionClosed,
     RunBlocked,
     RunCancelled,
     RunClaimed,
@@ -31,15 +32,17 @@ from openclaw_taskmem.domain.runs.machine import (
     StepsDone,
     TasksAttached,
     TurnBegan,
+    UserAnswered,
     apply_events,
     begin_run,
 )
-from openclaw_taskmem.domain.text.texts import quote_line
+from openclaw_taskmem.domain.text.texts import quote_line, to_plain_line
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.domain.wakes.notices import Milestone, NoticeKind
 from taskmem_hookspecs import (
     Change,
     Event,
+    InvalidArguments,
     Owner,
     Run,
     RunState,
@@ -201,6 +204,8 @@ class RunCall(Value):
     """Answers that the user may choose."""
     message: str | None = None
     """The call's message; None: none."""
+    heard: str | None = None
+    """The user's last words since the task's open question; None: there are none."""
 
 
 def apply_call(
@@ -216,17 +221,8 @@ def apply_call(
     run, caller = facts.run, call.caller
     if run is None:
         return Change()
-    change = (facts.task.status, task.status)
-    moved = RunTransition(run=run)
-    goes_on = call.sets_status and task.status is TaskStatus.ACTIVE
-    if goes_on and (_is_sent_back(run, caller, sessions) or _is_lifted_by_shell(run, caller)):
-        moved = apply_events(run, RunRequeued(), now=now)
-    elif (
-        call.sets_status
-        or not current_run.is_waiting_for_word(run)
-        or (call.changes_marks and _is_later_turn(run, caller))
-    ):
-        moved = _move_run(run, change, caller, now, policy)
+    statuses = (facts.task.status, task.status)
+    moved = _move_by_call(run, statuses, call, now, policy=policy, sessions=sessions)
     if call.ask is not None:
         moved = _hold_to_ask(moved, caller, now, policy)
         moved = ask_user(task, moved, call.ask, call.options, now)
@@ -252,6 +248,75 @@ def apply_call(
         wakes=gone,
         events=(*moved.events, *user_events, *outbox.build_settled_events(gone, now)),
     )
+
+
+def _move_by_call(
+    run: Run,
+    change: tuple[TaskStatus, TaskStatus],
+    call: RunCall,
+    now: datetime,
+    *,
+    policy: RunPolicy,
+    sessions: SessionKeys,
+) -> RunTransition:
+    """Move a run by a call; `change`: the task's status before and after it."""
+    caller, is_active = call.caller, change[1] is TaskStatus.ACTIVE
+    if is_active and current_run.keeps_only_question(run) and not sessions.is_own(run.session_key):
+        return _settle_unheld_question(run, call, now)
+    goes_on = call.sets_status and is_active
+    if goes_on and (_is_sent_back(run, caller, sessions) or _is_lifted_by_shell(run, caller)):
+        return apply_events(run, RunRequeued(), now=now)
+    acts = (
+        call.changes_marks
+        and _is_later_turn(run, caller)
+        and not _keeps_question(run, caller, call.heard)
+    )
+    if call.sets_status or not current_run.is_waiting_for_word(run) or acts:
+        return _move_run(run, change, caller, now, policy)
+    return RunTransition(run=run)
+
+
+def _settle_unheld_question(run: Run, call: RunCall, now: datetime) -> RunTransition:
+    """Apply a call to a run that only keeps a question; a user's answer is kept for its agent."""
+    if call.caller.is_user and call.sets_status:
+        return apply_events(run, UserAnswered(), now=now)
+    is_over = call.sets_status or run.why == RunReason.ANSWERED
+    if call.caller.is_user or call.ask is not None or not is_over:
+        return RunTransition(run=run)
+    return apply_events(run, QuestionClosed(), now=now)
+
+
+def _keeps_question(run: Run, caller: Caller, words: str | None) -> bool:
+    """True if a run's question stays open until its agent says that it is answered.
+
+    A gateway's turns show whether the user has spoken; elsewhere only `words` do.
+    """
+    return current_run.has_open_question(run) and caller.gateway_owner is None and words is None
+
+
+def guard_question(
+    run: Run | None, caller: Caller, words: str | None, *, takes_up: bool = False
+) -> None:
+    """Refuse to go on with a task whose question to the user is open, without a word about it.
+
+    `words` are the user's since the question, or of the agent about it; None: neither has spoken.
+    `takes_up`: the call can give an answer. A caller who may not write is refused for that instead.
+
+    Raises:
+        InvalidArguments: There are no words; the sentence has the question.
+    """
+    if run is None or caller.person or not _keeps_question(run, caller, words):
+        return
+    way = "Give what they answer to that as answer. Nothing was changed."
+    if not takes_up:
+        if not current_run.can_write(run, caller, None):
+            return
+        way = (
+            'Call task_update with status "active", and in message their answer, or why it is not '
+            "needed any more. Nothing was written."
+        )
+    asked = quote_line(to_plain_line(run.dialogue.question or ""), continuation.QUESTION_BYTES)
+    raise InvalidArguments(f"{run.task_id} has asked the user: {asked} {way}")
 
 
 def guard_review(run: Run | None, caller: Caller, answer: str | None = None) -> None:

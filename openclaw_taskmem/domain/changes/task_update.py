@@ -29,6 +29,7 @@ from openclaw_taskmem.domain.text.texts import (
     format_step_numbers,
     quote_line,
     quote_step,
+    to_plain_line,
 )
 from openclaw_taskmem.domain.wakes import outbox
 from taskmem_hookspecs import (
@@ -147,9 +148,11 @@ def _describe_asked_steps(task: Task, question: ThreadQuery) -> list[str]:
 
 
 def _describe_blockers(facts: QueryFacts) -> list[str]:
-    """Say which trouble was noted, or that none was."""
+    """Say what the user is asked, and which trouble was noted, or that none was."""
     mentions = StepMentions(facts.messages, facts.revisions, facts.task.plan)
     decided = describe_decisions(facts.messages, mentions)
+    if facts.question is not None:
+        decided.append(f"Waits for the user's answer to {quote_question(facts.question)}.")
     trouble = thread.find_trouble(facts.messages)
     if trouble is not None and not thread.is_decision(trouble):
         return [*decided, f"Possible blocker: {_quote_message(trouble, mentions, 240)}."]
@@ -207,6 +210,11 @@ _REVIEW_SENTENCE: Final = (
 )
 
 
+def quote_question(question: str) -> str:
+    """Quote an agent's question to the user on one line."""
+    return quote_line(to_plain_line(question), 300)
+
+
 def describe_next_step(task: Task, messages: Sequence[Message] = (), run: Run | None = None) -> str:
     """Say what comes next, for the end of an acknowledgement.
 
@@ -215,23 +223,32 @@ def describe_next_step(task: Task, messages: Sequence[Message] = (), run: Run | 
     progress = plan.compute_progress(task)
     if task.status.terminal:
         return "Nothing is watched any more."
-    if progress.current is None and thread.has_user_spoken_last(messages):
-        return (
-            "All steps are marked done, but the user has spoken since: do first what "
-            "they say, and reopen with reopened_steps what that undoes."
-        )
-    if progress.current is None and run and run.state is RunState.REVIEW:
-        return _REVIEW_SENTENCE
+    if run is not None and current_run.has_open_question(run):
+        asked = quote_question(run.dialogue.question or "")
+        then = 'once given, set status "active" with it as message.'
+        return f"It waits for the user's answer to {asked}: {then}"
     if progress.current is None:
-        refused = next(filter(thread.is_refusal, thread.find_decisions(messages)), None)
-        if refused is not None:
-            sentence = clip(refused.content, _DECISION_BYTES)
-            return f'{sentence} Then set status "completed" again.'
-        return 'All steps are done: set status "completed" when the result is checked.'
+        return _describe_end(messages, run)
     rests = task.status is TaskStatus.PAUSED
     when = ", once it is active again" if rests else ""
     step = quote_step(task.plan[progress.current])
     return f"Next{when}: step {progress.current + 1}, {step}."
+
+
+def _describe_end(messages: Sequence[Message], run: Run | None) -> str:
+    """Say what comes after the last step."""
+    if thread.has_user_spoken_last(messages):
+        return (
+            "All steps are marked done, but the user has spoken since: do first what "
+            "they say, and reopen with reopened_steps what that undoes."
+        )
+    if run is not None and run.state is RunState.REVIEW:
+        return _REVIEW_SENTENCE
+    refused = next(filter(thread.is_refusal, thread.find_decisions(messages)), None)
+    if refused is not None:
+        sentence = clip(refused.content, _DECISION_BYTES)
+        return f'{sentence} Then set status "completed" again.'
+    return 'All steps are done: set status "completed" when the result is checked.'
 
 
 # --- updates ------------------------------------------------------------------
@@ -271,6 +288,8 @@ class UpdateRequest(Value):
     """A person's decision to complete it without proof; None: none."""
     reviewed: bool = False
     """True if a person approves files that they were shown: one that was replaced refuses it."""
+    heard: str | None = None
+    """The user's last words since the task's open question; None: there are none."""
     repeats: int = 0
     """How often in a row the agent's newest messages said the same before."""
     token: int | None = None
@@ -400,7 +419,7 @@ def apply_update(
     waited = facts.run is not None and facts.run.state.is_waiting
     queued = any(run.state is RunState.QUEUED for run in worked.runs)
     sent_back = by_user and waited and queued
-    run = next(iter(worked.runs), facts.run)
+    run = _find_run(worked, facts.run, task)
     may_go_on = run is None or current_run.can_write(run, caller, request.token)
     updated = updated.model_copy(
         update={
@@ -448,6 +467,9 @@ def _guard_caller(facts: TaskFacts, request: UpdateRequest) -> tuple[bool, bool]
         )
     if request.status is not None or request.ask is not None:
         task_runs.guard_review(facts.run, request.caller)
+    if request.status is TaskStatus.ACTIVE and request.ask is None:
+        words = request.message if request.heard is None else request.heard
+        task_runs.guard_question(facts.run, request.caller, words)
     return counts, resting
 
 
@@ -492,8 +514,16 @@ def _apply_to_run(
         ask=request.ask if updated.task.status is TaskStatus.ACTIVE else None,
         options=request.ask_options,
         message=request.message,
+        heard=request.heard,
     )
     return task_runs.apply_call(facts, updated.task, call, now, policy=policy, sessions=sessions)
+
+
+def _find_run(worked: Change, before: Run | None, task: Task) -> Run | None:
+    """Return a task's run after an update; None: it has none, or it only kept a question."""
+    run = next(iter(worked.runs), before)
+    over = run is not None and run.state.terminal and not task.status.terminal
+    return None if over else run
 
 
 def _begin_run(task: Task, request: UpdateRequest, begin: Begin, now: datetime) -> Change:

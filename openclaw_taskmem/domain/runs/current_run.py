@@ -8,7 +8,8 @@
 | running         | its owner        | its owner [3] |
 | blocked, review | its owner [2]    | its owner [2] |
 
-A person may write in every state. While a run has an owner, so may a caller that gives the token of
+A person may write in every state. A run that only keeps the question of a task that nobody holds
+counts as queued. While a run has an owner, so may a caller that gives the token of
 its last claim, unless that caller is known to be another agent. Nobody may write with any other
 token, not even a person or the owner.
 
@@ -48,7 +49,8 @@ def guard_claim(run: Run, owner: Owner) -> None:
             f"{run.run_id} is held by {describe_owner(run.owner)}; claim another, or wait "
             "until that one ends or is seen to be gone."
         )
-    if run.state.is_waiting and not is_owned_by(run, owner):
+    unheld = keeps_only_question(run) and run.session_key is None
+    if run.state.is_waiting and not (unheld or is_owned_by(run, owner)):
         raise RunHeld(f"{_describe_waiting_run(run)}; claim another, or {_describe_takeover(run)}.")
     if not is_for_owner(run, owner):
         way = f"{describe_claim(run)} if that is yours"
@@ -72,7 +74,7 @@ def can_write(run: Run | None, caller: Caller, token: int | None) -> bool:
         return token == run.token and _may_give_token(run, caller)
     if caller.person:
         return True
-    if run.state is RunState.QUEUED:
+    if run.state is RunState.QUEUED or keeps_only_question(run):
         own = run.session_key is not None and run.session_key == caller.session_key
         return own or is_for_owner(run, caller.owner)
     return is_owned_by(run, caller.owner)
@@ -380,6 +382,11 @@ def can_take_answer(run: Run) -> bool:
     return has_open_question(run) or (
         run.state is RunState.BLOCKED and run.why == RunReason.ANSWERED
     )
+
+
+def keeps_only_question(run: Run) -> bool:
+    """True if a run was never claimed: it only keeps a question to the user, open or answered."""
+    return can_take_answer(run) and (run.owner, run.role, run.started_at) == (None, None, None)
 
 
 def is_waiting_for_word(run: Run) -> bool:

@@ -337,6 +337,15 @@ class UserAnswered(
     """The user has answered its question; it waits until its agent acts on that."""
 
 
+class QuestionClosed(
+    RunEvent,
+    states=frozenset({RunState.BLOCKED}),
+    to=RunState.CANCELLED,
+    sets={"why": RunReason.ANSWERED},
+):
+    """The question is over for which alone it was begun: again nobody holds its task."""
+
+
 class UserHeard(RunEvent, states=_ANY_STATE):
     """Its owner was told what the user said, up to a message."""
 
