@@ -8,6 +8,7 @@ from threading import Thread
 
 import pytest
 
+from tests.e2e.agent import reminders_in
 from tests.e2e.house import House
 from tests.e2e.phone import Phone
 from tests.e2e.room import until
@@ -126,6 +127,25 @@ def test_a_no_to_a_question_on_the_phone_is_no_leave_to_go_on(
     assert not any("task_continue" in text for text in texts_since(story, answers[0]))
     assert draft.exists()
     assert story.run()["state"] == "blocked"
+
+
+def test_the_word_to_go_on_from_a_phone_brings_the_packet(phone: Phone, story: Story):
+    def asks(request: ModelRequest) -> Reply:
+        if first := registers(request, "Paint"):
+            return first
+        packets.extend(reminders_in(request.turn.text))
+        if "Please" in request.turn.words and len(request.turn.results) == 1:
+            task = {"task_id": story.task["task_id"]}
+            return [Call("task_update", {**task, "ask": "Which colour?"})]
+        return "So be it."
+
+    packets: list[dict[str, object]] = []
+    story.follow(asks)
+    phone.write("Please paint the door.")
+    story.run(state="blocked")
+    packets.clear()
+    phone.write("继续！🙏")
+    assert [each["task_id"] for each in packets] == [story.task["task_id"]]
 
 
 def remind_until_failed(story: Story) -> None:

@@ -909,7 +909,13 @@ test("each language has a few ways to say it, and each counts in any dress", () 
       assert.ok(isContinueWord(message), message);
 });
 
-for (const message of ["/resume", "Continua", "Devam  et.", "keep\ngoing…"])
+for (const message of [
+  "/resume",
+  "devam  et.",
+  "Continue s’il te plait",
+  "ｃｏｎｔｉｎｕｅ",
+  "تابِع",
+])
   test(`${JSON.stringify(message)} tells the agent to go on`, () => {
     assert.ok(isContinueWord(message));
   });
