@@ -6,7 +6,7 @@ import base64
 import binascii
 import math
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -95,6 +95,8 @@ class RelayHost(NamedTuple):
     """Its working directory at start; None: unknown."""
     client: str | None = None
     """Name that the host's MCP client gives; None: none."""
+    tools: Collection[str] | None = None
+    """Names of the tools that it lists; None: all."""
 
 
 class Dispatcher:
@@ -242,6 +244,7 @@ class Dispatcher:
             name,
             given,
             _build_relay_caller(host, self._context.store.scope),
+            host and host.tools,
             looks=catalog.needs_outside_look(name, given),
         )
 
@@ -418,7 +421,7 @@ def _read_key(params: Params, name: str) -> str | None:
 
 def _build_relay_caller(host: RelayHost | None, home: str | None) -> Caller:
     """Return the caller behind a relay, which claims runs as the relay's process."""
-    process, folder, client = host or RelayHost()
+    process, folder, client, _ = host or RelayHost()
     owner = Owner(role="agent", process=process, home=home) if process else None
     at = callers.name_client_host(client)
     return Caller(process=process, owner=owner, host=at, folder=folder, home=home)

@@ -232,8 +232,9 @@ class SocketServer:
             self.wants_mcp.set()
             process = await _identify_peer(writer.get_extra_info("socket"))
             host = RelayHost(process, folder if isinstance(folder, str) else None)
-            call = partial(self._dispatch_tool_call, host)
             tools = await self._dispatcher.list_tools(profile)
+            host = host._replace(tools=frozenset(tool.name for tool in tools))
+            call = partial(self._dispatch_tool_call, host)
             await self.speaks_mcp.wait()
             try:
                 if self.lacks_mcp is not None:

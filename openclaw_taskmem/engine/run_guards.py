@@ -130,7 +130,8 @@ def require_own_run(
     lifecycle.require_open(facts.task, consequence)
     if facts.run is None:
         raise RunNotFound(
-            f"{facts.task.task_id} has no run, so nobody holds it; claim it with task_claim first."
+            f"Nobody holds {facts.task.task_id}, and {consequence}: this needs a claim, by "
+            "task_claim. A call of task_update needs none."
         )
     current_run.guard_write(facts.run, caller, token, consequence)
     return facts.run

@@ -6,9 +6,10 @@ docs/origins.md, "Tools and their answers".
 
 from __future__ import annotations
 
+import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final, NamedTuple, cast
 
@@ -29,12 +30,54 @@ from taskmem_hookspecs.errors import TaskmemError
 log = logging.getLogger(__name__)
 
 
-def answer_call(context: Context, name: str, given: object, caller: Caller) -> Answer:
+def answer_call(
+    context: Context,
+    name: str,
+    given: object,
+    caller: Caller,
+    offered: Collection[str] | None = None,
+) -> Answer:
     """Call a tool and return its answer; renew the lease of the caller's run.
+
+    `offered` are the names of the tools that the caller can call; None: all. Of others that the
+    sentence names, it says how they are called in a shell.
 
     Raises:
         TaskmemError: The call was refused; the text says why and what to do.
     """
+    try:
+        answer = _call_tool(context, name, given, caller)
+    except TaskmemError as refused:
+        refused.args = (_explain_missing_tools(context, str(refused), given, offered),)
+        raise
+    answer["message"] = _explain_missing_tools(context, str(answer["message"]), answer, offered)
+    return answer
+
+
+def _explain_missing_tools(
+    context: Context, sentence: str, about: object, offered: Collection[str] | None
+) -> str:
+    """Add to a sentence how tools are called in a shell that it names and that are not offered.
+
+    `about` has the id of the task, if one is meant.
+    """
+    missing = [
+        tool.name
+        for tool in TOOLS
+        if offered is not None and tool.name not in offered and tool.name in sentence
+    ]
+    if not missing:
+        return sentence
+    known = cast("Mapping[str, object]", about if isinstance(about, Mapping) else {})
+    arguments = json.dumps({key: known[key] for key in ("task_id",) if known.get(key)})
+    verb = "is" if len(missing) == 1 else "are"
+    return (
+        f"{sentence} {', '.join(missing)} {verb} not among your tools; in a shell: "
+        f"{context.command} call {missing[0]} '{arguments}'"
+    )
+
+
+def _call_tool(context: Context, name: str, given: object, caller: Caller) -> Answer:
     tool = find_tool(name)
     read = read_arguments(given, forms.list_arguments(tool.form), _HomeLookup(context, caller))
     form = forms.fill_form(tool.form, read.arguments)

@@ -378,7 +378,7 @@ def _describe_resumed(context: Context, run: Run | None, caller: Caller, answer:
     if caller.person:
         return _describe_resumed_by_user(context, run, answer)
     if run is None:
-        return "Nobody holds it; claim it with task_claim before you go on with it."
+        return "It is active; go on as the packet says. No claim is needed."
     if run.state is not RunState.QUEUED:
         return "It is yours again; go on as the packet says."
     if run.told_session is not None:
@@ -439,18 +439,18 @@ TOOLS: Final = (
     ),
     Tool(
         "task_resume",
-        "Take up a task again that was interrupted, blocked or failed.",
+        "Take up a task again that was interrupted, blocked or failed. It needs no claim.",
         forms.TaskResume,
         task_resume,
     ),
     Tool(
         "task_step_done",
-        "End the current step of a task: done, failed (with the steps that take its "
-        "place), or ask for more_tools for it.",
+        "End the current step of a task that you hold: done, failed (with the steps "
+        "that take its place), or ask for more_tools for it.",
         forms.TaskStepDone,
         task_step_done,
     ),
-    Tool("task_abort", "Give a task up that cannot be done.", forms.TaskAbort, task_abort),
+    Tool("task_abort", "Give up a task that you hold.", forms.TaskAbort, task_abort),
     Tool(
         "task_background",
         "Inside OpenClaw: let a task go on in a session of its own, so that this one "
@@ -466,14 +466,15 @@ TOOLS: Final = (
     ),
     Tool(
         "task_claim",
-        "Claim a task, or the next that is queued for a role; the answer has a token "
-        "that your writes must give.",
+        "Hold a task alone, or the next that is queued for a role; the answer has a token "
+        "that your writes must give. Outside OpenClaw nobody holds a task that is not "
+        "claimed, and only task_step_done, task_abort and task_handoff need a claim.",
         forms.TaskClaim,
         task_claim,
     ),
     Tool(
         "task_handoff",
-        "Hand a task to the user for review, or to another role.",
+        "Hand a task that you hold to the user for review, or to another role.",
         forms.TaskHandoff,
         task_handoff,
     ),

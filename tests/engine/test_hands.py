@@ -1034,9 +1034,7 @@ def test_task_reopened_by_a_worker_is_held_by_nobody(caller: Caller) -> None:
 
     answer = world.call("task_resume", caller, task_id=task)
 
-    assert answer["message"] == (
-        "Nobody holds it; claim it with task_claim before you go on with it."
-    )
+    assert answer["message"] == "It is active; go on as the packet says. No claim is needed."
     assert world.store.find_runs(RunQuery(task_id=task, limit=1)) == []
 
 
