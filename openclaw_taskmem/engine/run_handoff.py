@@ -15,6 +15,7 @@ from openclaw_taskmem.domain.errors import RunNotReady
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.machine import ToldToGoOn, UserSpoke, apply_events
 from openclaw_taskmem.domain.tasks import lifecycle, thread
+from openclaw_taskmem.domain.tasks.thread import StepMentions
 from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine import evidence, run_history
 from openclaw_taskmem.engine.context import Context, Decision
@@ -28,7 +29,16 @@ from openclaw_taskmem.engine.run_guards import (
 )
 from openclaw_taskmem.engine.run_history import find_last_run
 from openclaw_taskmem.engine.turns import find_turn_session
-from taskmem_hookspecs import Change, Message, Owner, Role, Run, Task, TaskFacts
+from taskmem_hookspecs import (
+    Change,
+    Message,
+    Owner,
+    PlanRevision,
+    Role,
+    Run,
+    Task,
+    TaskFacts,
+)
 from taskmem_hookspecs.errors import InvalidArguments
 
 log = logging.getLogger(__name__)
@@ -221,6 +231,20 @@ def read_words_since_question(context: Context, run: Run | None) -> str | None:
     messages = context.store.read_records(Message, run.task_id, thread.MOST_READ_MESSAGES)
     spoken = (m for m in reversed(messages) if m.role is Role.USER)
     return next((m.content for m in spoken if m.created_at >= run.changed_at), None)
+
+
+def explain_old_steps(
+    context: Context, task: Task, messages: Sequence[Message]
+) -> Sequence[Message]:
+    """Add to messages of a task what the step numbers in them meant before its plan was revised."""
+    if not messages or not (revisions := context.store.read_records(PlanRevision, task.task_id)):
+        return messages
+    whole = context.store.read_records(Message, task.task_id)
+    mentions = StepMentions(whole, revisions, task.plan)
+    return [
+        each.model_copy(update={"content": mentions.add_old_steps(each.content, each)})
+        for each in messages
+    ]
 
 
 def note_shown(context: Context, run: Run | None, unheard: Sequence[Message]) -> None:

@@ -55,6 +55,7 @@ from openclaw_taskmem.engine.run_guards import (
     require_own_run,
 )
 from openclaw_taskmem.engine.run_handoff import (
+    explain_old_steps,
     note_heard,
     read_words_since_question,
     require_attachable,
@@ -497,7 +498,8 @@ def _claim_task_run(
         moved = task_runs.begin_turn_or_rest(moved, caller, now)
         event = UserHeard(heard_until=words[-1].message_id if words else 0)
         held = apply_events(moved, TasksAttached(task_ids=attached), event, now=now).run
-        notes = find_handoff_notes(held, words, run.dialogue.heard_until)
+        shown = explain_old_steps(context, facts.task, words)
+        notes = find_handoff_notes(held, shown, run.dialogue.heard_until)
         # Wakes that told an earlier owner to go on are void now.
         gone = continuation.supersede_open_wakes(facts)
         log = (*moved.events, *outbox.build_settled_events(gone, now))

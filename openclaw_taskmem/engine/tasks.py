@@ -353,7 +353,8 @@ def _decide_update(
     if refused:
         change = lifecycle.enter_decision(change, task, _UNHEARD_REFUSAL, now)
         updated = updated.model_copy(update={"task": change.tasks[0]})
-    updated = updated.model_copy(update={"unheard": tuple(unheard)})
+    shown = run_handoff.explain_old_steps(context, task, unheard)
+    updated = updated.model_copy(update={"unheard": tuple(shown)})
     done = TaskStatus.COMPLETED
     if task.implicit or updated.task.status is not done or task.status is done:
         return change, updated

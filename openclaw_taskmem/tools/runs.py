@@ -100,6 +100,7 @@ def task_status(context: Context, form: forms.TaskStatusForm, caller: Caller) ->
             (
                 f"{_describe_state(task, run)}{unheard}, {took}.",
                 *task_update.describe_decisions(newest, mentions, coming),
+                *task_update.describe_last_wait(task),
                 coming,
             )
         ),

@@ -210,6 +210,34 @@ def test_a_decision_is_read_in_query_packet_and_status(case: str) -> None:
     assert json.dumps(words, ensure_ascii=False)[1:-1] in packet
 
 
+def test_a_wait_that_ended_with_its_task_is_read_there_too() -> None:
+    session = build_session()
+    task, world = find_run(session).task_id, session.world
+    wait = world.open_wait(task)
+    status = {"tool": "task_status", "caller": PERSON, "task_id": task}
+    assert f"It waits: {wait.wait_id}." in world.call(**status)["message"]
+
+    session.call("task_cancel", task_id=task)
+
+    query = world.call("task_update", PERSON, task_id=task, query="Why does it not go on?")
+    for told in (query["summary"], world.call(**status)["message"]):
+        assert "The last wait ended as cancelled." in told
+    facts = world.store.read_task(task)
+    packet = run_history.render_resume_text(world.context, facts, "wake_1", "Go on.")
+    assert f"smart_wait cancelled ({wait.wait_id}): Its task is cancelled." in packet
+
+
+def test_the_users_words_keep_the_step_that_they_meant() -> None:
+    session = build_session()
+    task, world = find_run(session).task_id, session.world
+    world.call("task_update", PERSON, task_id=task, message="Use port 22 in step 2.")
+    new = ["Build the image", "Log in", "Push it"]
+    session.call("task_plan_update", task_id=task, new_plan=new, reason="Denied")
+
+    told = session.call("task_update", task_id=task, message="Logged in.")
+    assert told["user_said"] == ['Use port 22 in step 2. (step 2 was "Push it", now step 3)']
+
+
 ASKED: Final = {
     RunReason.QUESTION,
     RunReason.ANSWERED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,6 +17,8 @@ from openclaw_taskmem.domain.callers import Caller, GatewayPresence
 from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.changes.recovery import MAY_LAPSE
 from openclaw_taskmem.domain.runs import current_run
+from openclaw_taskmem.domain.runs.current_run import RunReason
+from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.engine import run_recovery
 from taskmem_hookspecs import (
     Checkpoint,
@@ -43,6 +46,15 @@ from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
 
 ALL = 1_000
+GIVEN: Final = {
+    RunReason.QUESTION,
+    RunReason.ANSWERED,
+    RunReason.PAUSED,
+    RunReason.BACKGROUND,
+    RunReason.HANDED_OFF,
+}
+"""Reasons that an agent or the user gives in words of their own."""
+DECIDED: Final = {*RunReason} - GIVEN
 DAY: Final = 86_400
 
 
@@ -342,6 +354,24 @@ class Runs(RuleBasedStateMachine):
                 assert run.token > 0
             if run.state is RunState.QUEUED:
                 assert run.owner is None
+
+    @invariant()
+    def what_is_decided_about_a_run_stands_in_its_thread(self) -> None:
+        for run in self.runs:
+            log = self.store.find_events(EventQuery(task_id=run.task_id, limit=ALL))
+            told = Counter(
+                message.created_at
+                for message in self.store.read_records(Message, run.task_id)
+                if thread.is_decision(message)
+            )
+            decided = Counter(
+                event.at
+                for event in log
+                if event.kind == events.RUN_CHANGED
+                and event.data["why"] in DECIDED
+                and event.data["from"] is not None
+            )
+            assert all(told[at] >= times for at, times in decided.items())
 
     @invariant()
     def completed_is_proved_where_proof_is_asked_for(self) -> None:

@@ -5,7 +5,7 @@ Source: docs/origins.md, "The plan".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from pydantic import JsonValue
@@ -21,6 +21,7 @@ from openclaw_taskmem.domain.tasks.required_artifacts import (
     find_artifact_fault,
     list_required_artifacts,
 )
+from openclaw_taskmem.domain.text.texts import quote_step, to_plain_line
 from openclaw_taskmem.domain.wakes import outbox
 from taskmem_hookspecs import Author, Change, MessageType, PlanRevision, Run, Task, TaskFacts, Value
 from taskmem_hookspecs.errors import InvalidArguments
@@ -98,7 +99,10 @@ def revise_plan(
     worked: tuple[Run, ...] = ()
     if run is not None:
         worked = (note_call(_replan_run(run, before, task, now), caller, token, now, policy),)
-    entry = f"Plan revised: {reason}\n{renamed}"
+    lost = f"Marks lost: {_list_steps(step.text for step in remap.dropped)}."
+    cut = f"Left out, as the plan is too long: {_list_steps(left_out)}."
+    lines = [renamed, lost if remap.dropped else "", cut if left_out else ""]
+    entry = "\n".join((f"Plan revised: {reason}", *filter(None, lines)))
     change = Change(
         tasks=(task,),
         runs=worked,
@@ -129,6 +133,10 @@ def revise_plan(
         ),
     )
     return change, RevisionResult(task=task, remap=remap, left_out=left_out)
+
+
+def _list_steps(steps: Iterable[str]) -> str:
+    return ", ".join(quote_step(to_plain_line(step)) for step in steps)
 
 
 def _replan_run(run: Run, before: Task, task: Task, now: datetime) -> Run:

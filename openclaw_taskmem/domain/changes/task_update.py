@@ -184,9 +184,17 @@ def _describe_waits(facts: QueryFacts, *, asked: bool) -> list[str]:
                 f"Waiting on {clip(wait.target, 80)} ({wait.wait_id}) until "
                 f"{quote_line(wait.wake_when, 160)}, {left} left."
             )
-    if not lines and facts.task.linkage.last_wait_state is not None:
-        lines.append(f"The last wait ended as {facts.task.linkage.last_wait_state}.")
+    lines = lines or describe_last_wait(facts.task)
     return lines or (["Nothing is waited for."] if asked else [])
+
+
+def describe_last_wait(task: Task) -> list[str]:
+    """Say how a task's last wait stands; empty: it had none."""
+    linkage = task.linkage
+    if linkage.active_wait_ids:
+        return [f"It waits: {', '.join(linkage.active_wait_ids[:_MOST_NAMED_STEPS])}."]
+    last = linkage.last_wait_state
+    return [] if last is None else [f"The last wait ended as {last}."]
 
 
 def _describe_last_message(facts: QueryFacts) -> list[str]:

@@ -385,7 +385,7 @@ def test_revision_writes_task_row_plan_message_and_event() -> None:
     assert change.revisions[0].old_plan == ("Build it", "Test it", "Ship it")
     assert change.revisions[0].new_plan == ("1. Build it", "Ship it")
     assert change.revisions[0].author == "agent"
-    assert change.messages[0].content == "Plan revised: no tests"
+    assert change.messages[0].content == 'Plan revised: no tests\nMarks lost: "Test it".'
     assert change.messages[0].msg_type == "plan"
     assert change.messages[0].role == "system"
     assert change.events[0].kind == "plan_revised"
