@@ -663,7 +663,7 @@ def test_a_person_accepts_what_was_refused(session: Session) -> None:
 def test_only_what_was_refused_is_accepted(session: Session) -> None:
     task = session.register()
     request = ActRequest(action=UserAction.ACCEPT)
-    with pytest.raises(NotAllowed, match="you cannot accept it; you can: pause, cancel"):
+    with pytest.raises(NotAllowed, match="you cannot accept it; you can: reset, pause, cancel"):
         user_actions.act_on_task(session.world.context, task, request)
 
 
