@@ -7,9 +7,10 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from taskmem_hookspecs import Clock
+if TYPE_CHECKING:
+    from taskmem_hookspecs import Clock
 
 _DRIFT: Final = 0.1
 """Seconds by which the server's clock may seem to differ from what was counted on."""
