@@ -32,6 +32,7 @@ from openclaw_taskmem.engine.overview import list_lines, read_overview
 from openclaw_taskmem.settings_report import describe_differences
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import InvalidArguments
+from taskmem_hookspecs.process_groups import ProcessGroup
 from taskmem_program import OWN_PROGRAM
 
 if TYPE_CHECKING:
@@ -94,15 +95,17 @@ class DoctorRuns:
         command = [*OWN_PROGRAM, "doctor", "--json"]
         command += [] if proof else ["--no-proof"]
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own program
-                command,
-                env={**os.environ, "TASKMEM_HOME": self._home},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-            with self._process as process:
-                report = json.loads(_read_output(process))
+            with ProcessGroup() as group:
+                self._process = subprocess.Popen(  # noqa: S603 - our own program
+                    command,
+                    env={**os.environ, "TASKMEM_HOME": self._home},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    process_group=group.id,
+                )
+                with self._process as process:
+                    report = json.loads(_read_output(process))
             for row in report["rows"]:
                 row["rank"] = _RANKS.get(row["state"], 3)
         except subprocess.TimeoutExpired:

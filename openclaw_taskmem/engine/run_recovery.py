@@ -27,7 +27,6 @@ from openclaw_taskmem.domain.runs.machine import (
     apply_events,
 )
 from openclaw_taskmem.domain.tasks import thread
-from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine import run_history
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.wakes import update_wakes
@@ -452,18 +451,16 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
     return seen
 
 
-def release_startup_wakes(context: Context) -> None:
-    """Requeue the wakes that this home had claimed: no delivery is in flight at startup.
+def release_kept_wakes(context: Context) -> None:
+    """Make the wakes due that no transport reached, where one does now.
 
-    Otherwise they would wait for the end of their claim. Wakes that no transport reached are due,
-    too, if one does now. Wakes that wait for another reason stay, and in a shared database those
+    A wake that was claimed when a daemon was killed may have arrived, or arrive yet: it waits for
+    the end of its claim. Wakes that rest for another reason stay, and in a shared database those
     without a home, which may be another's.
     """
-    now = context.clock.now()
     for wake in find_owed_wakes(context, WakeState.DUE):
         alone = wake.home is not None or not context.store.is_shared
-        is_kept = callers.is_kept(wake) and context.reaches(wake.host, wake.session_key)
-        if alone and (is_kept or outbox.is_in_flight(wake, now)):
+        if alone and callers.is_kept(wake) and context.reaches(wake.host, wake.session_key):
             _deliver_now(context, wake)
 
 

@@ -29,8 +29,7 @@ import importlib
 import os
 import re
 import shutil
-import signal
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -42,6 +41,7 @@ from typing import Any, Final, NamedTuple, Protocol, cast, runtime_checkable
 from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
+from taskmem_hookspecs.process_groups import ProcessGroup, start_in_group
 from taskmem_vision.gemini import remove_keys
 from taskmem_vision.pictures import consume_exception
 from taskmem_vision.text_lines import to_one_line
@@ -153,18 +153,6 @@ async def _run_program(
     Raises:
         OSError: It cannot be started.
     """
-    starting = asyncio.create_task(
-        asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environ, start_new_session=True
-        )
-    )
-    try:
-        # A start that is cancelled would kill the program alone, not what it has started.
-        process = await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        await _kill_group(await starting)
-        raise
-    is_over = False
 
     async def write_input(pipe: asyncio.StreamWriter) -> None:
         # It may end before it has read everything; its status says why.
@@ -173,36 +161,24 @@ async def _run_program(
             await pipe.drain()
         pipe.close()
 
-    async def read_output(pipe: asyncio.StreamReader, most: int) -> bytes:
+    async def read_output(pipe: asyncio.StreamReader, most: int, group: ProcessGroup) -> bytes:
         kept = bytearray()
         while piece := await pipe.read(_PIECE):
             kept += piece[: max(0, most - len(kept))]
-            if pipe is process.stdout and len(kept) > most_bytes:
-                _signal_group(process)
+            if len(kept) > most_bytes:
+                group.kill()
         return bytes(kept)
 
-    try:
+    async with start_in_group(command, environ, stdin=PIPE, stdout=PIPE, stderr=PIPE) as (
+        process,
+        group,
+    ):
         pipes = cast("tuple[Any, Any, Any]", (process.stdin, process.stdout, process.stderr))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(write_input(pipes[0]))
-            output = tasks.create_task(read_output(pipes[1], most_bytes + 1))
-            errors = tasks.create_task(read_output(pipes[2], _ERROR_BYTES))
-        status = await process.wait()
-        is_over = True
-        return _Printed(status, output.result(), errors.result())
-    finally:
-        if not is_over:
-            await _kill_group(process)
-
-
-def _signal_group(process: Process) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-async def _kill_group(process: Process) -> None:
-    _signal_group(process)
-    await process.wait()
+            output = tasks.create_task(read_output(pipes[1], most_bytes + 1, group))
+            errors = tasks.create_task(read_output(pipes[2], _ERROR_BYTES, group))
+        return _Printed(await process.wait(), output.result(), errors.result())
 
 
 _LIMIT_SECONDS: Final = 20.0

@@ -173,3 +173,18 @@ def test_a_daemon_that_is_stopped_ends_the_command_that_hangs(start_with_command
     assert owed["task_id"] == task_id
     assert owed["attempts"] >= 1
     wake_in(daemon, "sent")
+
+
+def test_killed_daemons_leave_no_command_and_send_a_wake_once(start_with_command, openclaw):
+    sessions = [f"agent:{number}:main" for number in range(5)]
+    with openclaw.hang() as hanging:
+        daemon = start_with_command()
+        for count, session in enumerate(sessions, start=1):
+            # Its wake is sent in the pass that finds those of the killed daemons.
+            daemon.register(session_key=session)
+            until(lambda: len(openclaw.calls) >= count, "it is called")  # noqa: B023
+            daemon.kill()
+            hanging.wait_until_all_are_dead()
+            if session != sessions[-1]:
+                daemon.restart()
+    assert [call[-1] for call in openclaw.calls] == sessions

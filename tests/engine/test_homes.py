@@ -32,9 +32,8 @@ from openclaw_taskmem.engine.notifications import NotificationKind
 from openclaw_taskmem.engine.overview import read_line, search_lines
 from openclaw_taskmem.home import find_home
 from openclaw_taskmem.tools import views
-from taskmem_hookspecs import Change, Owner, RunState, TaskQuery, WaitStatus, Wake, WakeState
+from taskmem_hookspecs import Owner, RunState, TaskQuery, WaitStatus, Wake, WakeState
 from taskmem_hookspecs.errors import NotAllowed, TaskNotFound
-from taskmem_hookspecs.testing import a_wake
 from tests.support.memory_store import MemoryStore
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
@@ -364,19 +363,16 @@ def test_wait_of_an_absent_home_ends_and_its_wake_is_kept(here: Homely, there: H
     assert [wake.wait_id for wake in due(here)] == [wait.wait_id]
 
 
-def test_starting_daemon_takes_back_only_its_homes_deliveries(here: Homely, there: Homely) -> None:
-    for session in (here, there):
-        wait = session.world.open_wait(None)
-        session.world.end_wait(wait)
-        assert len(session.world.claim()) == 1
-    now = here.world.clock.now()
-    nobodys = a_wake(session_key="x", due_at=now + timedelta(seconds=9))
-    here.world.store.commit(Change(wakes=(nobodys,)))
+def test_a_wake_under_way_at_a_kill_waits_for_its_lease(here: Homely) -> None:
+    here.world.end_wait(here.world.open_wait(None))
+    assert len(here.world.claim()) == 1
 
-    run_recovery.release_startup_wakes(here.world.context)
+    run_recovery.release_kept_wakes(here.world.context)
+    here.world.clock.tick(here.world.context.policies.outbox.claim_seconds - 1)
+    assert here.world.claim() == []
 
-    rests = {w.home: w.due_at == now for w in here.world.wakes(WakeState.DUE)}
-    assert rests == {"here": True, "there": False, None: False}
+    here.world.clock.tick(1)
+    assert len(here.world.claim()) == 1
 
 
 def test_a_daemon_that_starts_leaves_a_rest_that_was_asked_for(here: Homely) -> None:
@@ -387,26 +383,9 @@ def test_a_daemon_that_starts_leaves_a_rest_that_was_asked_for(here: Homely) -> 
     assert rests.due_at is not None
     assert rests.due_at > here.world.clock.now()
 
-    run_recovery.release_startup_wakes(here.world.context)
+    run_recovery.release_kept_wakes(here.world.context)
 
     assert here.world.wakes(WakeState.DUE) == [rests]
-
-
-def test_take_back_frees_claimed_wakes_and_spares_failed_ones(here: Homely) -> None:
-    wait = here.world.open_wait(None)
-    here.world.end_wait(wait)
-    [delivery] = here.world.claim()
-    wakes.settle_failed(here.world.context, delivery, "gateway down", 60)
-    [rests] = here.world.wakes(WakeState.DUE)
-
-    run_recovery.release_startup_wakes(here.world.context)
-    assert here.world.wakes(WakeState.DUE) == [rests]
-    assert rests.last_error == "gateway down"
-
-    here.world.clock.tick(60)
-    assert len(here.world.claim()) == 1
-    run_recovery.release_startup_wakes(here.world.context)
-    assert len(here.world.claim()) == 1
 
 
 def test_what_found_no_way_out_is_counted_by_its_own_home(here: Homely, there: Homely) -> None:
@@ -452,7 +431,10 @@ def test_what_other_homes_owe_hides_nothing_of_this_one(
     task = here.works()
     wait = here.world.open_wait(None)
     here.world.end_wait(wait)
-    [delivery] = here.world.claim()
+    reached = here.world.context
+    here.world.context = replace(reached, reaches=lambda *_: False)
+    assert here.world.claim() == []
+    here.world.context = reached
     for _ in range(2):
         here.world.clock.tick(1)
         there.works()
@@ -461,12 +443,13 @@ def test_what_other_homes_owe_hides_nothing_of_this_one(
         monkeypatch.setattr(module, most, 1)
     before = here.run(task)
 
-    run_recovery.release_startup_wakes(here.world.context)
+    run_recovery.release_kept_wakes(here.world.context)
     here.restarts("boot_2")
 
     due = {wake.wait_id: wake.due_at for wake in here.world.wakes(WakeState.DUE)}
     assert due[wait.wait_id] == here.world.clock.now()
     assert here.run(task) != before
+    [delivery] = here.world.claim()
     gateway_reports.settle_turn_wakes(here.world.context, MAIN, [delivery.delivery_id], None)
     assert wait.wait_id not in {w.wait_id for w in here.world.wakes(WakeState.DUE)}
 
@@ -524,7 +507,7 @@ def test_home_serves_only_itself_once_another_joins_its_database(
     there.ends("Half of it is done.")
     assert len(there.world.claim()) == 1
     here.world.context.store.join_database()
-    run_recovery.release_startup_wakes(here.world.context)
+    run_recovery.release_kept_wakes(here.world.context)
 
     assert here.world.claim() == []
     assert not here.world.context.store.serves("there")

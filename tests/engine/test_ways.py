@@ -295,10 +295,10 @@ def test_what_was_kept_goes_out_once_a_daemon_starts_with_a_way(world: World) ->
     end(world, open_wait(world, CLAUDE)["wait_id"])
     assert world.deliver() == []
 
-    run_recovery.release_startup_wakes(world.context)
+    run_recovery.release_kept_wakes(world.context)
     assert world.deliver() == []
     world.context = replace(world.context, reaches=lambda host, session: True)
-    run_recovery.release_startup_wakes(world.context)
+    run_recovery.release_kept_wakes(world.context)
 
     assert [wake.host for wake in world.deliver()] == [CLAUDE.host]
 

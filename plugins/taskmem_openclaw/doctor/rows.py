@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, TaskmemError
+from taskmem_hookspecs.process_groups import start_in_group
 from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.json_values import find_value, to_object
 from taskmem_openclaw.setup import package_files, plan
 from taskmem_openclaw.setup.config_edits import SETUP
 from taskmem_openclaw.setup.openclaw import OLDEST_VERSION
 from taskmem_openclaw.transports import OPENCLAW_TRANSPORTS
-from taskmem_openclaw.transports.cli import kill_process, start_process
 from taskmem_openclaw.transports.webhook import find_stranger
 
 if TYPE_CHECKING:
@@ -177,17 +177,15 @@ async def _run_openclaw(
     program: str, arguments: Sequence[str], environ: Mapping[str, str]
 ) -> str | None:
     """Return the output of OpenClaw's command; None: it failed or timed out."""
+    command, own = (program, *arguments), configuration.build_environment(environ)
     try:
-        process = await start_process((program, *arguments), environ, stdout=PIPE)
-    except OSError:
-        return None
-    try:
-        async with asyncio.timeout(_COMMAND_SECONDS):
+        async with (
+            start_in_group(command, own, stdout=PIPE) as (process, _),
+            asyncio.timeout(_COMMAND_SECONDS),
+        ):
             output, _ = await process.communicate()
-    except TimeoutError:
+    except OSError:  # also of time
         return None
-    finally:
-        await kill_process(process)
     return output.decode(errors="replace") if process.returncode == 0 else None
 
 

@@ -15,15 +15,14 @@ import contextlib
 import json
 import os
 import pwd
-import signal
 import sys
-from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
+from taskmem_hookspecs.process_groups import start_in_group
 from taskmem_openclaw import configuration
 from taskmem_openclaw.transports.auto import ReachMixin, require_own_gateway
 
@@ -90,10 +89,21 @@ class OpenClawCli(ReachMixin):
     async def _run(self, arguments: list[str], more: Mapping[str, str]) -> tuple[int, str]:
         """Run a command with `more` in its environment; return its status and last output."""
         with _OutputTail() as output:
+            environ = configuration.build_environment({**os.environ, **more})
             try:
-                process = await start_process(
-                    arguments, {**os.environ, **more}, stdout=output.sink, stderr=output.sink
-                )
+                async with (
+                    start_in_group(arguments, environ, stdout=output.sink, stderr=output.sink) as (
+                        process,
+                        _,
+                    ),
+                    asyncio.timeout(self._seconds),
+                ):
+                    return await process.wait(), str(output)
+            except TimeoutError:
+                raise WakeUndelivered(
+                    f"{self._binary} gave no answer within {self._seconds:g} s and "
+                    "was ended. See that the gateway runs."
+                ) from None
             except OSError as error:
                 raise WakeUndelivered(
                     f"{self._binary} cannot be started ({error.strerror}); install "
@@ -104,17 +114,6 @@ class OpenClawCli(ReachMixin):
                     f"The wake cannot be an argument of a command ({error}); a "
                     "plug-in made it, for the core writes plain text."
                 ) from error
-            try:
-                async with asyncio.timeout(self._seconds):
-                    status = await process.wait()
-            except TimeoutError:
-                raise WakeUndelivered(
-                    f"{self._binary} gave no answer within {self._seconds:g} s and "
-                    "was ended. See that the gateway runs."
-                ) from None
-            finally:
-                await kill_process(process)
-            return status, str(output)
 
 
 class _OutputTail:
@@ -218,37 +217,3 @@ def _build_command(binary: str, wake: Wake, *, brief: bool = False) -> list[str]
     if wake.session_key is not None:
         arguments += ["--session-key", wake.session_key]
     return arguments
-
-
-async def start_process(
-    arguments: Sequence[str], environ: Mapping[str, str], *, stdout: int, stderr: int = DEVNULL
-) -> Process:
-    """Start OpenClaw's command in a group of its own; if cancelled meanwhile, kill the group.
-
-    Raises:
-        OSError: It cannot be started.
-        ValueError: An argument has a zero byte.
-    """
-    starting = asyncio.create_task(
-        asyncio.create_subprocess_exec(
-            *arguments,
-            env=configuration.build_environment(environ),
-            stdin=DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-        )
-    )
-    try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        with contextlib.suppress(OSError, ValueError):
-            await kill_process(await starting)
-        raise
-
-
-async def kill_process(process: Process) -> None:
-    """Kill a command and every process left in its group."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()

@@ -13,7 +13,6 @@ import io
 import os
 import resource
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,6 +23,7 @@ from typing import Any, Final, NamedTuple, cast
 from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
+from taskmem_hookspecs.process_groups import ProcessGroup
 from taskmem_recorder.changes import (
     BLOCK_SIDE,
     Block,
@@ -150,6 +150,7 @@ class TesseractReader:
         with (
             open(os.memfd_create("picture"), "w+b") as picture,  # noqa: ASYNC230, PTH123
             open(os.memfd_create("words"), "w+b") as table,  # noqa: ASYNC230, PTH123
+            ProcessGroup() as group,
         ):
             picture.write(letters)
             picture.seek(0)
@@ -160,7 +161,7 @@ class TesseractReader:
                     stdout=table,
                     stderr=subprocess.DEVNULL,
                     env={**environ, "OMP_THREAD_LIMIT": "1"},
-                    start_new_session=True,
+                    process_group=group.id,
                 )
             except OSError as error:
                 raise JudgeUnavailable(
@@ -169,7 +170,7 @@ class TesseractReader:
             with suppress(ProcessLookupError):  # it has ended already
                 limit = (_MOST_OUTPUT, _MOST_OUTPUT)
                 resource.prlimit(process.pid, resource.RLIMIT_FSIZE, limit)
-            status = await self._await_end(process)
+            status = await self._await_end(process, group)
             if status:
                 raise JudgeUnavailable(
                     f"tesseract failed with status {status}; see that it and its language data "
@@ -178,7 +179,7 @@ class TesseractReader:
             table.seek(0)
             return table.read()
 
-    async def _await_end(self, process: subprocess.Popen[bytes]) -> int:
+    async def _await_end(self, process: subprocess.Popen[bytes], group: ProcessGroup) -> int:
         """Return the status of a program, which is killed when it takes too long."""
         ending = asyncio.ensure_future(asyncio.to_thread(os.wait4, process.pid, 0))
         try:
@@ -191,7 +192,7 @@ class TesseractReader:
             ) from None
         finally:
             if not ending.done():
-                os.killpg(process.pid, signal.SIGKILL)
+                group.kill()
             _, status, used = await ending
             process.returncode = os.waitstatus_to_exitcode(status)
             self.cpu_seconds += used.ru_utime + used.ru_stime

@@ -1,0 +1,95 @@
+"""Run a command in a process group that ends with this process, however this process ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Self
+
+_LEADER: Final = ("/bin/sh", "-c", "read -r _; kill -s KILL 0")
+"""Kills its own group at the end of its input."""
+
+
+class ProcessGroup:
+    """A group of processes that are killed when this process ends, also by SIGKILL.
+
+    Its leader is a shell at a pipe that only this process holds open. `PR_SET_PDEATHSIG` would do
+    less: it reaches one process, none that this one has started, and macOS has nothing like it.
+    """
+
+    def __init__(self) -> None:
+        """Start the leader.
+
+        Raises:
+            OSError: No process can be started.
+        """
+        self._leader = subprocess.Popen(  # noqa: S603 - a constant
+            _LEADER,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={},
+            process_group=0,
+        )
+        self.id = self._leader.pid
+        """The `process_group` of a process that is to be in it."""
+
+    def __enter__(self) -> Self:
+        """Return it; leaving the block kills what is left in it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Kill what is left in it."""
+        self.kill()
+        assert self._leader.stdin is not None  # noqa: S101 - it is a pipe
+        self._leader.stdin.close()
+        self._leader.wait()
+
+    def kill(self) -> None:
+        """Kill all processes in it; nothing can join it any more."""
+        # Until the leader was waited for, no other group can have its number.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.id, signal.SIGKILL)
+
+
+@asynccontextmanager
+async def start_in_group(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    stdin: int = DEVNULL,
+    stdout: int = DEVNULL,
+    stderr: int = DEVNULL,
+) -> AsyncGenerator[tuple[Process, ProcessGroup]]:
+    """Start a command in a group of its own; once the block is left, all of the group has ended.
+
+    That holds also if it is cancelled while the command is being started.
+
+    Raises:
+        OSError: It cannot be started.
+        ValueError: An argument has a zero byte.
+    """
+    with ProcessGroup() as group:
+        starting = asyncio.create_task(
+            asyncio.create_subprocess_exec(
+                *command,
+                env=environ,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                process_group=group.id,
+            )
+        )
+        try:
+            yield await asyncio.shield(starting), group
+        finally:
+            with suppress(OSError, ValueError):
+                process = await starting
+                group.kill()
+                await process.wait()
