@@ -84,6 +84,16 @@ class Home(NamedTuple):
         return self.folder / _DATABASE
 
     @property
+    def database_note(self) -> Path:
+        """The file that says at which URL the tasks are, if the settings named one."""
+        return self.folder / "home.database"
+
+    @property
+    def backup_note(self) -> Path:
+        """The file that says where the last back-up was written."""
+        return self.folder / "home.backup"
+
+    @property
     def pictures(self) -> Path:
         """The folder of waits' pictures."""
         return self.folder / "pictures"

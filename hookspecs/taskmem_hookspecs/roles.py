@@ -198,6 +198,13 @@ class StoreSize(Value):
 RecordT = TypeVar("RecordT", Bookmark, Message, PlanRevision, LedgerEntry, WorkFolder, Checkpoint)
 
 
+LOSS_SUFFIX: Final = ".lost"
+"""Suffix, in place of a database file's own, of the file in which its store says what is gone.
+
+It is one sentence, and stands until a person removes the file or restores a back-up.
+"""
+
+
 @runtime_checkable
 class TaskStore(Protocol):
     """Stores all rows.
@@ -347,6 +354,18 @@ class TaskStore(Protocol):
 
     def close(self) -> None:
         """Release all resources; no other method is called afterwards."""
+        ...
+
+
+@runtime_checkable
+class SettlingStore(Protocol):
+    """A `TaskStore` on files that it puts in order while nothing is written."""
+
+    def settle(self) -> None:
+        """Put the files in order, unless something was written since the last call.
+
+        The daemon calls it every few seconds.
+        """
         ...
 
 

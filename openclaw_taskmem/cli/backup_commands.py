@@ -43,6 +43,7 @@ def backup(file: Path) -> None:
     """Write this home into one file, while agents go on working."""
     from openclaw_taskmem.cli.backup_archive import ArchiveList, write_archive
     from openclaw_taskmem.daemon.home_exchange import BACKUP, is_unfinished, open_work_folder
+    from openclaw_taskmem.losses import require_known_database, write_note
     from openclaw_taskmem.settings_report import name_setting
 
     home = find_home(os.environ)
@@ -65,6 +66,7 @@ def backup(file: Path) -> None:
                 'database up with its own tools: `pg_dump --format=custom`, or ".backup" of '
                 "`sqlite3`."
             )
+        require_known_database(settings)
         if not home.database.exists():
             fail(f"There is no {home.database} yet, so there is nothing to back up.")
         copy, partial = folder / "copy.db", folder / "archive"
@@ -79,6 +81,7 @@ def backup(file: Path) -> None:
         except FileExistsError:
             fail(f"{file} is there already; name a file that is not.")
         _keep_name(file)
+        write_note(home.backup_note, str(file))
     click.echo(
         f"Backed up {home.folder} to {file} ({file.stat().st_size / MIB:,.1f} MiB): tasks, waits, "
         "wakes, pictures of waits and settings, but not what taskmem record recorded.\n"
@@ -116,12 +119,16 @@ def _publish_archive(partial: Path, file: Path) -> None:
 
 @click.command()
 @click.option("--replace", is_flag=True, help="Stop the daemon, and set aside what is there.")
+@click.option("--keep", is_flag=True, help="Go on with what is there, although it is less.")
 @YES_OPTION
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def restore(*, replace: bool, yes: bool, file: Path) -> None:
+@click.argument(
+    "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+def restore(*, replace: bool, keep: bool, yes: bool, file: Path | None) -> None:
     """Put a file that `taskmem backup` wrote back into this home.
 
-    Wakes that were sent before the back-up are not sent again.
+    Wakes that were sent before the back-up are not sent again. With --keep, and without a file,
+    nobody is told any more that the database has less than it had.
     """
     from openclaw_taskmem.cli.backup_archive import unpack_archive
     from openclaw_taskmem.cli.command_output import explain_agents_shell
@@ -130,6 +137,9 @@ def restore(*, replace: bool, yes: bool, file: Path) -> None:
     if why := explain_agents_shell(os.environ):
         fail(why)
     home = find_home(os.environ)
+    if file is None or keep:
+        _keep_what_is_left(home, given=keep and file is None and not replace)
+        return
     home.prepare()
     with _translate_errors(home.folder), open_work_folder(home.folder, RESTORE) as folder:
         fresh = folder / "home"
@@ -160,6 +170,18 @@ def restore(*, replace: bool, yes: bool, file: Path) -> None:
     else:
         aside.rmdir()
     click.echo("Agents find it at their next call, or start it with: taskmem daemon --detach")
+
+
+def _keep_what_is_left(home: Home, *, given: bool) -> None:
+    """Forget what the home has lost; `given`: the command was given so, with --keep alone."""
+    from openclaw_taskmem.losses import accept_losses
+
+    if not given:
+        raise click.UsageError("Give the file of a back-up, or --keep alone.")
+    if accept_losses(_load_settings(home)):
+        click.echo(f"{home.folder} goes on with what is there, and nobody is told of more.")
+    else:
+        click.echo(f"Nothing is known to be gone from {home.folder}, so nothing was changed.")
 
 
 def _require_free(home: Home) -> None:

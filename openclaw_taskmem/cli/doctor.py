@@ -23,6 +23,7 @@ from openclaw_taskmem.domain.errors import DaemonUnavailable
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import format_count, to_one_line, to_printable
 from openclaw_taskmem.home import Home, locate_home
+from openclaw_taskmem.losses import read_known_database
 from openclaw_taskmem.plugin_host import doctor_checks
 from openclaw_taskmem.plugin_host.plugin_host import Plugin, PluginHost
 from taskmem_hookspecs import Clock, DoctorRow, DoctorState, TaskmemError
@@ -257,7 +258,9 @@ def _run_all_checks(
     if home_row.state is not DoctorState.FAIL:
         yield doctor_rows.check_home_size(home, has_database=not settings.database_url)
         yield from doctor_rows.check_recordings(home, plugin_host.plugins)
-    found = _Checkup(home, before, status, transport, settings.database)
+        yield from doctor_rows.check_losses(settings)
+    database = (not settings.database_url and read_known_database(home)) or settings.database
+    found = _Checkup(home, before, status, transport, database)
     yield from _run_plugin_checks(plugin_host, found, proof=proof)
     # Last, as a gateway that was still loading is connected by now, and names its model.
     if status is not None:

@@ -36,6 +36,7 @@ from openclaw_taskmem.home import (
     keeps_modes,
     require_no_common_folder,
 )
+from openclaw_taskmem.losses import find_loss
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from openclaw_taskmem.plugin_host.plugin_host import OUR_DISTRIBUTION, Plugin, PluginHost
 from openclaw_taskmem.settings_report import (
@@ -61,6 +62,7 @@ _BUILD_DATE: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _LOGINCTL_SECONDS: Final = 2.0
 _ANOTHER_HOME: Final = "Set TASKMEM_HOME to a folder of your own."
 _WRONG_TIMES: Final = "Waits, wakes and alerts may come at a wrong time."
+_LOSS_EFFECT: Final = "Tasks, or what was said in them, are missing."
 _NO_PLUGIN: Final = "What it adds is missing."
 _NO_HOME: Final = "No daemon starts, so no task is kept, and no agent is woken."
 _NO_START: Final = "No daemon would start from this shell. The one that runs is not affected."
@@ -190,6 +192,12 @@ def check_settings(home: Home, environ: MutableMapping[str, str]) -> tuple[Setti
             f"setting in {where} is understood.",
         )
     return settings, _build_ok_row("settings", f"Every setting in {where} is understood.")
+
+
+def check_losses(settings: Settings) -> Iterator[DoctorRow]:
+    """Yield a row where the database has less than it had."""
+    if (loss := find_loss(settings)) is not None:
+        yield build_fail_row("database.loss", *loss, _LOSS_EFFECT)
 
 
 # --- the daemon ---------------------------------------------------------------

@@ -75,6 +75,8 @@ def print_tasks(found: Any, limit: int) -> None:  # noqa: ANN401 - JSON
 def draw_overview(found: Any, width: float) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON
     """Draw the daemon's answer to `overview`, with the columns for which there is room."""
     sections = found["sections"]
+    if loss := found.get("loss"):  # a daemon of an older version does not report it
+        yield Paragraph(Cell(loss, "bold red"))
     if not any(sections.values()):
         yield Paragraph(Cell(ALL_ENDED if found["all_ended"] else _NO_TASK))
         return

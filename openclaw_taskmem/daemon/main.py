@@ -12,12 +12,10 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.clock import ServerClock, SystemClock
@@ -45,8 +43,15 @@ from openclaw_taskmem.engine.context import Context, DueWork, Policies, ScopedSt
 from openclaw_taskmem.engine.folder_listings import FolderListings
 from openclaw_taskmem.engine.recall import StoredHistory
 from openclaw_taskmem.home import Home, HomeRefused, build_own_command, locate_home
+from openclaw_taskmem.losses import (
+    find_database_file,
+    find_loss,
+    note_database,
+    require_known_database,
+)
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import Clock, ClockedStore, TaskmemError, TaskStore
+from taskmem_hookspecs.roles import SettlingStore
 
 log = logging.getLogger(__name__)
 
@@ -124,8 +129,8 @@ async def _serve_one_home(
 
     Raises:
         NoProvider: There is no wake transport at all.
-        SettingsInvalid: A transport or reader is unknown, or the home is a copy of another and
-            shares its database.
+        SettingsInvalid: A transport or reader is unknown, the home is a copy of another and shares
+            its database, or its database is elsewhere and not named.
         StoreUnavailable: The database cannot be opened.
     """
     home = ensure_identity(settings.home.identity_file, shares=bool(settings.database_url))
@@ -135,7 +140,7 @@ async def _serve_one_home(
         return dispatcher.gateways.presences
 
     transport, delivery = build_routing_transport(settings, plugin_host, os.environ, list_gateways)
-    store = plugin_host.open_store(settings.database)
+    store = _open_store(settings, plugin_host)
     shared = _read_server_clock(store, machine)
     clock = shared or machine
     opened = _identify_database_files(settings)
@@ -192,6 +197,7 @@ async def _serve_one_home(
         ask_reader=readers.ask,
         reaches=transport.reaches,
         command=build_own_command(settings.home),
+        find_loss=partial(find_loss, settings),
         run_later=later,
         nudge=nudge,
     )
@@ -215,7 +221,15 @@ async def _serve_one_home(
         await _open_socket(server, settings.home)
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
         watch = asyncio.gather(
-            _watch_home_files(stop, server, lock, settings, clock, opened=opened),
+            _watch_home_files(
+                stop,
+                server,
+                lock,
+                settings,
+                clock,
+                opened=opened,
+                settle=partial(passes, _settle, store),
+            ),
             _keep_synchronized(shared, passes),
         )
         await _run_until_stopped(
@@ -252,6 +266,26 @@ async def _keep_synchronized(shared: ServerClock | None, run_in_thread: OffLoopC
         await shared.sleep(_SYNCHRONIZE_SECONDS)
         with suppress(TaskmemError):  # the next look tells
             await run_in_thread(shared.synchronize)
+
+
+def _open_store(settings: Settings, plugin_host: PluginHost) -> TaskStore:
+    """Open the home's database, and log what is gone from it.
+
+    Raises:
+        SettingsInvalid, StoreUnavailable: As for `_serve_one_home`.
+    """
+    require_known_database(settings)
+    store = plugin_host.open_store(settings.database)
+    note_database(settings)
+    if (loss := find_loss(settings)) is not None:
+        log.warning("%s", loss)
+    return store
+
+
+def _settle(store: TaskStore) -> None:
+    """Have a store put its files in order, if it has any."""
+    if isinstance(store, SettlingStore):
+        store.settle()
 
 
 def _build_policies(settings: Settings) -> Policies:
@@ -352,11 +386,10 @@ def _identify_database_files(settings: Settings) -> Sequence[tuple[int, int] | N
 
     Empty if the database is on a server.
     """
-    kind, _, path = settings.database.partition(":///")
-    if kind != "sqlite":
+    file = find_database_file(settings)
+    if file is None:
         return ()
-    file = unquote(path.partition("?")[0])
-    return [read_file_identity(Path(each)) for each in (file, f"{file}-wal")]
+    return [read_file_identity(each) for each in (file, file.with_name(f"{file.name}-wal"))]
 
 
 async def _watch_home_files(
@@ -367,8 +400,11 @@ async def _watch_home_files(
     clock: Clock,
     *,
     opened: Sequence[tuple[int, int] | None],
+    settle: Callable[[], Awaitable[None]],
 ) -> None:
     """Every `LOOK_SECONDS`, check the home's files, reopen a removed socket, and rotate the log.
+
+    `settle` has the store put its files in order.
 
     Stops the daemon if its lock or database was replaced or removed: it would go on writing into
     files that nobody can find any more.
@@ -387,6 +423,8 @@ async def _watch_home_files(
             await _reopen_socket(server, settings.home)
         with suppress(OSError):
             logfile.rotate_log(settings.home.log)
+        with suppress(TaskmemError):
+            await settle()
 
 
 async def _open_socket(server: SocketServer, home: Home) -> None:

@@ -367,6 +367,8 @@ class Context:
     """
     reaches: Callable[[str | None, str | None], bool] = _reach_everybody
     """Tells whether a transport can reach an agent, by its host and session."""
+    find_loss: Callable[[], object | None] = _read_nothing
+    """Returns what is gone from the database, whose `str()` also says what to do; None: nothing."""
     command: str = "taskmem"
     """The command by which an agent calls us in a shell."""
     run_later: Callable[[float, Callable[[], None]], None] = _run_if_due

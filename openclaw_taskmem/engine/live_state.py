@@ -72,6 +72,9 @@ class LiveState:
 
     `engine/wakes.py` keeps it.
     """
+    told_losses: set[str] = field(default_factory=set[str])
+    """The sessions, processes and hosts that were told what is gone; an empty one is a person at a
+    terminal. `tools/catalog.py` keeps it."""
     storage: StorageUse = field(default_factory=StorageUse)
     """The size of the database. `engine/retention.py` keeps it."""
 

@@ -79,6 +79,8 @@ class Overview(Value):
     """Number of failed tasks that are not listed."""
     all_ended: bool = False
     """True if nothing is listed although there are tasks: all have ended some time ago."""
+    loss: str | None = None
+    """The sentences on what is gone from the database, and what to do; None: nothing is."""
 
 
 def read_overview(context: Context) -> Overview:
@@ -101,7 +103,14 @@ def read_overview(context: Context) -> Overview:
         unlisted=active,
         unlisted_failed=failed,
         all_ended=not found and bool(context.store.find_tasks(any_task)),
+        loss=read_loss(context),
     )
+
+
+def read_loss(context: Context) -> str | None:
+    """Say what is gone from the database, and what to do; None: nothing."""
+    loss = context.find_loss()
+    return None if loss is None else str(loss)
 
 
 def _count_tasks(context: Context) -> Mapping[TaskStatus, int]:

@@ -36,7 +36,13 @@ from openclaw_taskmem.domain.views.user_actions import READ_ONLY, describe_wait_
 from openclaw_taskmem.engine import retention
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.lookup import guard_home
-from openclaw_taskmem.engine.overview import list_lines, read_overview, read_standing, search_lines
+from openclaw_taskmem.engine.overview import (
+    list_lines,
+    read_loss,
+    read_overview,
+    read_standing,
+    search_lines,
+)
 from openclaw_taskmem.engine.recall import list_activity
 from openclaw_taskmem.engine.run_history import HistoryPosition, count_calls, read_history_page
 from openclaw_taskmem.pages import made_files
@@ -355,7 +361,12 @@ class Site:
     def _list_faults(self) -> Sequence[DoctorFault]:
         """Return what is known to be broken; the header of each page shows it."""
         plugins = cast("list[dict[str, Any]]", views.list_plugins(self._context))
-        return list_faults(self._list_doctor_rows(), plugins, full=self._context.live.storage.full)
+        return list_faults(
+            self._list_doctor_rows(),
+            plugins,
+            full=self._context.live.storage.full,
+            loss=read_loss(self._context),
+        )
 
     def _refuse(self, status: int, sentence: str, viewer: Viewer) -> Page:
         title = "Not found" if status == HTTPStatus.NOT_FOUND else "Not understood"

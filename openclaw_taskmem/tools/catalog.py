@@ -83,13 +83,17 @@ def _call_tool(context: Context, name: str, given: object, caller: Caller) -> An
     form = forms.fill_form(tool.form, read.arguments)
     caller = _enter_session(context, caller, form.session_key)
     answered: Answer | RunlessAnswer = {}
+    loss = _find_untold_loss(context, caller)
     try:
         answered = tool.answer(context, form, caller)
+    except TaskmemError as error:
+        error.args = (" ".join((str(error), *loss)),)
+        raise
     finally:
         if not isinstance(answered, RunlessAnswer):
             _renew_caller_lease(context, form, answered, caller)
     answer = answered.answer if isinstance(answered, RunlessAnswer) else answered
-    sentences = [str(answer["message"])]
+    sentences = [str(answer["message"]), *loss]
     if read.masked:
         sentences.append(
             f"{format_count(read.masked, 'secret')} in the text "
@@ -99,6 +103,16 @@ def _call_tool(context: Context, name: str, given: object, caller: Caller) -> An
         sentences.append(scrub(f"Read {'; '.join(dict.fromkeys(read.notes))}."))
     answer["message"] = " ".join(sentences)
     return answer
+
+
+def _find_untold_loss(context: Context, caller: Caller) -> Sequence[str]:
+    """Return what is gone from the database, if this is the first call since then; else nothing."""
+    loss, told = context.find_loss(), context.live.told_losses
+    who = caller.session_key or caller.process or caller.host or ""
+    if loss is None or who in told:
+        return ()
+    told.add(who)
+    return (str(loss) if caller.is_user else f"Tell the user: {loss}",)
 
 
 class _HomeLookup(NamedTuple):

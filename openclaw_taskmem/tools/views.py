@@ -63,6 +63,7 @@ def describe_overview(found: Overview) -> Answer:
         "unlisted": found.unlisted,
         "unlisted_failed": found.unlisted_failed,
         "all_ended": found.all_ended,
+        "loss": found.loss,
     }
 
 

@@ -38,6 +38,13 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_sqlmodel import schema
+from taskmem_sqlmodel.last_state import (
+    LastState,
+    count_tasks,
+    note_loss,
+    read_position,
+    set_log_aside,
+)
 
 BUSY_TIMEOUT: Final = 5.0
 """Default time to wait for another process's lock. Seconds."""
@@ -119,6 +126,9 @@ class Database:
                         self._writer = self.engine.connect()
                     with self.begin_write(self._writer):
                         yield self._writer
+                        state = self.place and self.place.last.read(self._writer)
+                if self.place is not None and state:
+                    self.place.last.save(*state)
             except (StoreBusy, StoreFull, StoreUnavailable):
                 self._close_writer()
                 raise
@@ -133,6 +143,24 @@ class Database:
                 else f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})"
             )
             yield
+
+    def settle(self) -> None:
+        """Move what is in SQLite's log into the file, unless something was written since last time.
+
+        A home of a few tasks would else be in its log alone, which is easily taken for a file that
+        may go. The number of its tasks is kept beside it.
+        """
+        if self.place is None or not self.place.last.is_resting():
+            return
+        with self._one_writer, self.place.guard_write(), translate_errors():
+            if self._writer is not None:
+                cursor = self._writer.connection.cursor()
+                # Readers are not waited for; what they use stays in the log until next time.
+                patience = cursor.execute("PRAGMA busy_timeout").fetchone()[0]
+                cursor.execute("PRAGMA busy_timeout = 0")
+                cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                cursor.execute(f"PRAGMA busy_timeout = {patience:d}")
+                self.place.last.save_count(count_tasks(self._writer))
 
     def _close_writer(self) -> None:
         if self._writer is not None:
@@ -173,6 +201,7 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
                 reader = open_read_only(path, busy_timeout)
                 _is_newest(reader)
                 return Database(reader)
+            set_log_aside(path)
             _prepare_file(path)
             _require_locks(path)
             ready = _is_newest(open_read_only(path, busy_timeout))
@@ -182,6 +211,7 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
             if path.stat().st_size == 0:
                 _enable_release(database)
             _switch_to_wal(database)
+            note_loss(path, database.engine)
         else:
             database = Database(_build_postgresql_engine(address, busy_timeout))
             ready = _is_newest(database.engine) or stays
@@ -400,6 +430,7 @@ class _DatabaseFiles:
         self._keeper = keeper
         with keeper.begin():
             keeper.exec_driver_sql("SELECT 1 FROM sqlite_schema").all()
+            self.last = LastState(path, read_position(keeper), count_tasks(keeper))
         self._opened = _read_file_state(self._path), _read_file_state(self._log)
         self._written = self._opened[0].content
         self._is_overwritten = False
@@ -445,6 +476,7 @@ class _DatabaseFiles:
         another program overwrote the file, that would corrupt it. In that case leave the connection
         open until the process ends, which checkpoints nothing.
         """
+        self.last.close()
         file, log = _read_file_state(self._path), _read_file_state(self._log)
         file_before, log_before = self._opened
         is_same = file.identity == file_before.identity

@@ -230,6 +230,10 @@ class SqlStore(RetentionMixin):
             at: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
             return at.astimezone(UTC)
 
+    def settle(self) -> None:
+        """Put the database's files in order once nothing is written; the daemon calls it often."""
+        self._database.settle()
+
     def close(self) -> None:
         """Close all connections."""
         self._database.close()

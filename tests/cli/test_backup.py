@@ -23,15 +23,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from openclaw_taskmem.cli import backup_archive, daemon_process
+from openclaw_taskmem.cli import backup_archive, daemon_process, doctor_rows
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.command_output import HOSTS
+from openclaw_taskmem.config import load_settings
 from openclaw_taskmem.daemon import home_exchange
 from openclaw_taskmem.daemon.home_exchange import BACKUP
 from openclaw_taskmem.home import Home
+from openclaw_taskmem.losses import find_loss, note_database, require_known_database
 from openclaw_taskmem.plugin_host import plugin_host
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
-from taskmem_hookspecs import Change, WakeQuery, WakeState
+from taskmem_hookspecs import Change, DoctorState, WakeQuery, WakeState
+from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.model import Value
 from taskmem_hookspecs.testing import DAWN, a_message, a_task, a_wait, a_wake, an_event
 from taskmem_sqlmodel.store import SqlStore
@@ -100,7 +103,7 @@ def test_a_home_is_put_back_as_it_was(filled_home: Home, tmp_path: Path) -> None
     assert (other.folder / PICTURE).read_bytes() == b"a picture"
     assert other.config.read_text() == filled_home.config.read_text()
     assert {path.name for path in other.folder.iterdir()} == {
-        *("taskmem.db", "pictures", "config.toml", "daemon.lock"),
+        *("taskmem.db", "taskmem.last", "pictures", "config.toml", "daemon.lock"),
     }
 
 
@@ -110,7 +113,7 @@ def test_a_back_up_that_was_told_outlives_a_power_cut(
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_ino))
     file = back_up(filled_home, tmp_path / "file")
-    assert synced == [file.stat().st_ino, tmp_path.stat().st_ino]
+    assert synced[:2] == [file.stat().st_ino, tmp_path.stat().st_ino]
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.EIO])
@@ -477,3 +480,68 @@ def test_a_home_without_a_database_has_nothing_to_back_up(home: Home, tmp_path: 
     assert "nothing to back up" in refused.output
     assert not home.folder.exists()
     assert list(tmp_path.iterdir()) == []
+
+
+# --- what is gone ---------------------------------------------------------------
+
+
+def read_loss(home: Home) -> str | None:
+    loss = find_loss(load_settings({"TASKMEM_HOME": str(home.folder)}))
+    return None if loss is None else str(loss)
+
+
+@pytest.fixture
+def emptied_home(filled_home: Home, tmp_path: Path) -> Home:
+    """A home that was backed up, and whose database was emptied."""
+    back_up(filled_home, tmp_path / "file")
+    filled_home.database.write_bytes(b"")
+    SqlStore(f"sqlite:///{filled_home.database}").close()
+    return filled_home
+
+
+def test_a_loss_names_the_last_back_up_and_both_ways_on(emptied_home: Home, tmp_path: Path) -> None:
+    assert (loss := read_loss(emptied_home)) is not None
+    assert f"Put a back-up back: taskmem restore --replace {tmp_path / 'file'} (of 2" in loss
+    assert loss.endswith("To go on with what is left: taskmem restore --keep")
+    (row,) = doctor_rows.check_losses(load_settings({"TASKMEM_HOME": str(emptied_home.folder)}))
+    assert (row.id, row.state) == ("database.loss", DoctorState.FAIL)
+    assert f"{row.detail} {row.cure}" == loss
+
+    (tmp_path / "file").unlink()
+    assert "taskmem restore --replace FILE." in str(read_loss(emptied_home))
+
+
+def test_a_home_that_was_restored_has_lost_nothing(emptied_home: Home, tmp_path: Path) -> None:
+    assert run(emptied_home, "restore", "--replace", tmp_path / "file").exit_code == 0
+    assert read_rows(emptied_home)["tasks"]
+    assert read_loss(emptied_home) is None
+
+
+def test_a_person_goes_on_with_what_is_left(emptied_home: Home) -> None:
+    done = run(emptied_home, "restore", "--keep")
+    assert "goes on with what is there" in done.output
+    assert read_loss(emptied_home) is None
+    assert "Nothing is known to be gone" in run(emptied_home, "restore", "--keep").output
+
+
+@pytest.mark.parametrize("words", [(), ("--keep", "--replace"), ("--keep", __file__)])
+def test_restore_takes_a_file_or_keep_alone(emptied_home: Home, words: tuple[str, ...]) -> None:
+    assert run(emptied_home, "restore", *words).exit_code == 2
+    assert read_loss(emptied_home) is not None
+
+
+def test_tasks_that_are_elsewhere_are_not_begun_anew(home: Home, tmp_path: Path) -> None:
+    home.prepare()
+    named = {"TASKMEM_HOME": str(home.folder)}
+    there = {**named, "TASKMEM_DATABASE_URL": "postgresql://me:secret@host:5432/tasks?sslmode=off"}
+    require_known_database(load_settings({**named}))
+    note_database(load_settings({**there}))
+    require_known_database(load_settings({**there}))
+
+    with pytest.raises(SettingsInvalid, match="are in postgresql://me@host:5432/tasks, and TASK"):
+        require_known_database(load_settings({**named}))
+    assert "postgresql://me@host:5432/tasks" in run(home, "backup", tmp_path / "file").output
+    assert stat.S_IMODE(home.database_note.stat().st_mode) == 0o600
+
+    assert run(home, "restore", "--keep").exit_code == 0
+    require_known_database(load_settings({**named}))

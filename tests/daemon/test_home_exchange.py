@@ -14,7 +14,15 @@ from openclaw_taskmem.daemon.home_exchange import (
     remove_old_files,
 )
 
-OLD = {"taskmem.db": "old", "taskmem.db-wal": "old", "config.toml": "old", "home.id": "old"}
+OLD = {
+    "taskmem.db": "old",
+    "taskmem.db-wal": "old",
+    "config.toml": "old",
+    "home.id": "old",
+    "taskmem.last": "old",
+    "taskmem.lost": "old",
+    "home.database": "old",
+}
 NEW = {"taskmem.db": "new", "home.id": "new", "pictures/wait_1/first.png": "new"}
 STAYS = {"daemon.lock": "", "terminals/build": "stays"}
 
@@ -51,7 +59,7 @@ def test_two_exchanges_of_one_second_keep_both_contents(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("crash_at", range(11))
+@pytest.mark.parametrize("crash_at", range(14))
 def test_whatever_cuts_an_exchange_short_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_at: int
 ) -> None:
@@ -84,7 +92,7 @@ def test_whatever_cuts_an_exchange_short_nothing_is_lost(
     began = crash_at > 0
     expected = {**NEW, **aside} if began else {**OLD, **waiting}
     assert read_files(home) == {**expected, **STAYS}
-    assert cut is (crash_at < 9)
+    assert cut is (crash_at < 12)
     assert not [*home.glob("arriving-*"), *home.glob("entering-*")]
 
 

@@ -19,7 +19,7 @@ from openclaw_taskmem.config import load_settings
 from openclaw_taskmem.daemon import main
 from openclaw_taskmem.home import find_home
 from openclaw_taskmem.mcp_lines import _cut_deep_nesting
-from tests.support.daemons import Daemon, command, rows
+from tests.support.daemons import Daemon, command, refused_start, rows
 from tests.support.waiting import until
 
 
@@ -61,6 +61,41 @@ def test_what_is_answered_is_in_the_database_that_is_there(daemon, by: str):
     daemon.register("Found")
     found = [name for (name,) in rows(daemon.home, "SELECT name FROM tasks ORDER BY 1")]
     assert found == (["Found", "Known"] if by == "replacement" else ["Found"])
+
+
+def test_a_killed_daemon_whose_log_is_lost_is_missed(daemon):
+    daemon.register("Known")
+    daemon.kill()
+    daemon.home.database.with_name("taskmem.db-wal").unlink()
+    lost = f"The database {daemon.home.database} has less than on "
+    daemon.restart()
+    assert lost in daemon.log.text
+    assert daemon.ask("overview")["loss"].startswith(lost)
+    assert lost in daemon.call("task_list")["message"]
+    assert lost not in daemon.call("task_list")["message"]
+
+    assert command(daemon.home, "restore", "--keep")[0] == 0
+
+    assert daemon.ask("overview")["loss"] is None
+    daemon.restart()
+    assert lost not in daemon.log.text
+
+
+def test_a_home_whose_tasks_are_elsewhere_begins_no_others(start, home, tmp_path):
+    elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
+    start(TASKMEM_DATABASE_URL=elsewhere).stop()
+
+    _, text = refused_start(home)
+
+    assert f"are in {elsewhere}, and TASKMEM_DATABASE_URL is not set here." in text
+    assert not home.database.exists()
+
+
+def test_what_is_written_is_soon_in_the_file_itself(daemon):
+    daemon.register("Known")
+    log = daemon.home.database.with_name("taskmem.db-wal")
+    assert log.stat().st_size
+    until(lambda: not log.stat().st_size, "the log is empty")
 
 
 def has_read_its_log(daemon) -> bool:

@@ -21,6 +21,7 @@ from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.engine import notifications
 from openclaw_taskmem.engine.run_recovery import release_kept_wakes, reschedule_tasks
 from taskmem_hookspecs import TaskQuery, TaskStatus, WakeState
+from taskmem_hookspecs.roles import LOSS_SUFFIX
 from taskmem_hookspecs.testing import FakeClock
 from taskmem_sqlmodel.database import open_database
 from taskmem_sqlmodel.store import SqlStore
@@ -141,6 +142,7 @@ def recover(path: Path, home: str, now: datetime) -> None:
 def _start(path: Path, home: str, now: datetime) -> set[str]:
     """Start, deliver, and go on with each task; return the wakes that went out."""
     with closing(SqlStore(f"sqlite:///{path}")) as store:
+        assert not path.with_suffix(LOSS_SUFFIX).exists(), "nothing is gone"
         world = World(store, FakeClock(now), home=home, sole=True)
         due = {wake.wake_id for wake in world.wakes(WakeState.DUE)}
         world.context.store.join_database()

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import TaskEnded, UnknownTool
 from openclaw_taskmem.tools import catalog
 from openclaw_taskmem.tools.forms import ReservedKey
@@ -488,3 +490,19 @@ def test_the_tool_that_is_most_alike_is_named_first(world: World, name: str) -> 
 def test_a_completion_in_any_wrapping_counts_as_slow(given: dict[str, Any]) -> None:
     assert catalog.needs_outside_look("task_update", given)
     assert not catalog.needs_outside_look("task_update", {"message": "Built."})
+
+
+@pytest.mark.parametrize("name", ["task_list", "task_status"])
+def test_the_first_answer_to_each_session_says_what_is_gone(world: World, name: str) -> None:
+    world.context = replace(world.context, find_loss=lambda: "The database has less.")
+
+    def call(session_key: str) -> str:
+        try:
+            return str(world.call(name, Caller(session_key=session_key, host="h"))["message"])
+        except TaskmemError as error:
+            return str(error)
+
+    told = [call(session) for session in ("agent:a:main", "agent:a:main", "agent:b:main")]
+
+    ends = [text.endswith(" Tell the user: The database has less.") for text in told]
+    assert ends == [True, False, True]

@@ -451,7 +451,11 @@ class DoctorFault(Value):
 
 
 def list_faults(
-    rows: Sequence[Mapping[str, Any]], plugins: Sequence[Mapping[str, Any]], *, full: bool
+    rows: Sequence[Mapping[str, Any]],
+    plugins: Sequence[Mapping[str, Any]],
+    *,
+    full: bool,
+    loss: str | None = None,
 ) -> Sequence[DoctorFault]:
     """Return what is broken, each thing once.
 
@@ -459,6 +463,7 @@ def list_faults(
         rows: The rows of the doctor's last report; empty: it has not looked yet.
         plugins: The plug-ins, each with its `name`, `state` and `last_error`.
         full: True if the database is too large and nothing more may be dropped.
+        loss: What is gone from the database; None: nothing.
     """
     found: dict[str, DoctorFault] = {}
     for plugin in plugins:
@@ -467,6 +472,8 @@ def list_faults(
             found["plugin"] = _build_fault(
                 f"The plug-in {plugin['name']} has failed{why}.", "What it does is missing."
             )
+    if loss is not None:
+        found["database"] = _build_fault(loss, "Tasks and what was said in them are missing.")
     if full:
         sentence = "The database is larger than it may be."
         found["kept"] = _build_fault(sentence, "Nothing more can be dropped to make room.")

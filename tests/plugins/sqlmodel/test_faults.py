@@ -228,7 +228,7 @@ def test_nobody_else_reads_the_files(tmp_path, umask):
         store = task_store(f"sqlite:///{folder}/taskmem.db")
         store.commit(Change(tasks=(a_task(),)))
         assert mode(folder) == mode(folder.parent) == 0o700
-        names = {"taskmem.db", "taskmem.db-shm", "taskmem.db-wal"}
+        names = {"taskmem.db", "taskmem.db-shm", "taskmem.db-wal", "taskmem.last"}
         assert {file.name: mode(file) for file in folder.iterdir()} == dict.fromkeys(names, 0o600)
         store.close()
     finally:
