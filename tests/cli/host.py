@@ -9,6 +9,9 @@ import threading
 
 from openclaw_taskmem.cli.relay import Relay
 from tests.cli.fake_daemon import PATIENCE
+from tests.support.agents import PROTOCOLS
+
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 
 
 class Host:
@@ -20,6 +23,8 @@ class Host:
         self._in, self._relay_out = os.pipe()
         self._buffer = b""
         self.failure = None
+        self.protocol = ""
+        """Named in each request, from the newer protocol on."""
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -27,6 +32,7 @@ class Host:
         self.say_raw(json.dumps(document).encode() + b"\n")
 
     def ask(self, number, method="tools/call", **params):
+        params |= {"_meta": {VERSION_KEY: self.protocol}} if self.protocol else {}
         self.say({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
     def tell(self, method, **params):
@@ -51,11 +57,16 @@ class Host:
     def hear(self):
         return json.loads(self.hear_raw())
 
-    def greet(self):
-        """Say hello as every host does first."""
-        self.ask(0, "initialize", protocolVersion="2025-06-18")
+    def greet(self, protocol=PROTOCOLS[0]):
+        """Begin as a host of that protocol does: by `initialize`, or by asking what is there."""
+        if protocol == PROTOCOLS[0]:
+            self.ask(0, "initialize", protocolVersion=protocol)
+        else:
+            self.protocol = protocol
+            self.ask(0, "server/discover")
         assert self.hear()["id"] == 0
-        self.tell("notifications/initialized")
+        if protocol == PROTOCOLS[0]:
+            self.tell("notifications/initialized")
 
     def end_stdin(self):
         os.close(self._out)

@@ -16,6 +16,7 @@ from openclaw_taskmem.cli.relay import Relay
 from openclaw_taskmem.mcp_lines import McpMessage
 from tests.cli.fake_daemon import PATIENCE, answer
 from tests.cli.host import Host
+from tests.support.agents import PROTOCOLS
 
 
 @pytest.fixture
@@ -70,6 +71,17 @@ def silent_but_for(*methods):
     return behave
 
 
+HELLOS = ("initialize", "server/discover")
+"""What a host asks first, by its protocol."""
+both_protocols = pytest.mark.parametrize("protocol", PROTOCOLS)
+
+
+def until_heard(fake, method):
+    """Wait until a daemon has heard a method."""
+    while fake.next_heard()["method"] != method:
+        pass
+
+
 def wait_until_stuck(connection):
     """Wait until something that nobody takes has arrived at a connection."""
     assert select.select([connection._sock], [], [], PATIENCE)[0]
@@ -103,11 +115,13 @@ def test_an_odd_line_stops_nothing(host, daemon, odd):
     assert host.hear()["id"] == 2
 
 
-def test_requests_that_come_at_once_are_all_answered(host, daemon):
+@both_protocols
+def test_requests_that_come_at_once_are_all_answered(host, daemon, protocol):
     daemon()
-    asks = [{"id": n, "method": "tools/call"} for n in range(500)]
+    host.greet(protocol)
+    asks = [{"id": n, "method": "tools/call"} for n in range(1, 501)]
     host.say_raw(b"".join(json.dumps(ask).encode() + b"\n" for ask in asks))
-    assert {host.hear()["id"] for _ in asks} == set(range(500))
+    assert {host.hear()["id"] for _ in asks} == set(range(1, 501))
 
 
 def test_what_the_daemon_asks_and_tells_passes_both_ways(host, daemon):
@@ -253,12 +267,14 @@ def test_a_call_that_is_never_answered_holds_it_only_for_a_while(host, daemon, m
     host.join()
 
 
-def test_a_call_that_the_host_cancelled_is_not_waited_for(host, daemon, monkeypatch):
+@both_protocols
+def test_a_call_that_the_host_cancelled_is_not_waited_for(host, daemon, monkeypatch, protocol):
     monkeypatch.setattr(relay_module, "_DRAIN_SECONDS", 10 * PATIENCE)
-    fake = daemon(silent)
+    fake = daemon(silent_but_for(*HELLOS))
+    host.greet(protocol)
     host.ask(1)
     host.tell("notifications/cancelled", requestId=1)
-    assert [fake.next_heard()["method"] for _ in range(2)][1].endswith("cancelled")
+    until_heard(fake, "notifications/cancelled")
     host.end_stdin()
     host.join()
 
@@ -317,9 +333,10 @@ def test_a_new_daemon_hears_the_hosts_hello_before_all_else(host, daemon):
     assert new.next_heard()["id"] == 1
 
 
-def test_host_does_not_hear_the_answer_to_the_relays_own_hello(host, daemon):
+@both_protocols
+def test_host_does_not_hear_the_answer_to_the_relays_own_hello(host, daemon, protocol):
     old = daemon()
-    host.greet()
+    host.greet(protocol)
     for number in (1, 2):
         old.die()
         old = daemon()
@@ -337,10 +354,12 @@ def test_a_host_that_never_said_hello_is_not_made_to(host, daemon):
     assert new.next_heard()["id"] == 2
 
 
-def test_call_in_flight_when_the_daemon_ends_has_an_open_outcome(host, daemon):
-    fake = daemon(silent)
+@both_protocols
+def test_call_in_flight_when_the_daemon_ends_has_an_open_outcome(host, daemon, protocol):
+    fake = daemon(silent_but_for(*HELLOS))
+    host.greet(protocol)
     host.ask("a", name="task_register")
-    fake.next_heard()
+    until_heard(fake, "tools/call")
     fake.die()
     said = host.hear()
     assert said["id"] == "a"
@@ -450,17 +469,19 @@ def test_a_daemon_that_ends_in_every_hello_is_given_up(daemon_lost, host, daemon
     assert host.hear()["id"] == 2
 
 
-def test_a_notification_alone_starts_no_daemon(host, daemon):
+@both_protocols
+def test_a_notification_alone_starts_no_daemon(host, daemon, protocol):
     old = daemon()
-    host.greet()
+    host.greet(protocol)
     old.die()
     host.tell("notifications/roots/list_changed")
     host.say({"id": 4, "result": {}})
     new = daemon()
     host.ask(1)
     assert host.hear()["id"] == 1
-    heard = [new.next_heard()["method"] for _ in range(3)]
-    assert heard == ["initialize", "notifications/initialized", "tools/call"]
+    hello = ["initialize", "notifications/initialized"] if protocol == PROTOCOLS[0] else []
+    heard = [new.next_heard()["method"] for _ in (*hello, "tools/call")]
+    assert heard == [*hello, "tools/call"]
 
 
 def test_a_notification_that_a_daemon_left_untaken_starts_none(daemon_lost, host, daemon):
@@ -490,25 +511,29 @@ def at_once(monkeypatch):
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_daemon_that_was_killed_is_found_again_without_a_call(host, daemon):
+@both_protocols
+def test_a_daemon_that_was_killed_is_found_again_without_a_call(host, daemon, protocol):
     old = daemon()
-    host.greet()
+    host.greet(protocol)
     new = daemon()
     old.die(leave_socket=True)
-    heard = [new.next_heard()["method"] for _ in range(2)]
-    assert heard == ["initialize", "notifications/initialized"]
+    assert new.next_connection()
+    if protocol == PROTOCOLS[0]:
+        heard = [new.next_heard()["method"] for _ in range(2)]
+        assert heard == ["initialize", "notifications/initialized"]
     host.ask(1)
     assert host.hear()["id"] == 1
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_daemon_that_cannot_be_started_is_tried_again(host, daemon, tries):
+@both_protocols
+def test_a_daemon_that_cannot_be_started_is_tried_again(host, daemon, tries, protocol):
     old = daemon()
-    host.greet()
+    host.greet(protocol)
     tries += [LinkError("daemon_unavailable", "Not yet.")] * 3
     new = daemon()
     old.die(leave_socket=True)
-    assert new.next_heard()["method"] == "initialize"
+    assert new.next_connection()
     assert tries == []
 
 
@@ -534,9 +559,10 @@ def slow(monkeypatch):
 
 
 @pytest.mark.usefixtures("at_once")
-def test_slow_daemon_restart_does_not_block_the_host(host, daemon, slow):
+@both_protocols
+def test_slow_daemon_restart_does_not_block_the_host(host, daemon, slow, protocol):
     old = daemon()
-    host.greet()
+    host.greet(protocol)
     old.die(leave_socket=True)
     assert slow.begun.wait(PATIENCE)
     host.say_raw(line_of(MAX_LINE + 1))
@@ -549,9 +575,10 @@ def test_slow_daemon_restart_does_not_block_the_host(host, daemon, slow):
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_host_that_leaves_while_a_daemon_starts_is_not_kept(host, daemon, slow):
+@both_protocols
+def test_a_host_that_leaves_while_a_daemon_starts_is_not_kept(host, daemon, slow, protocol):
     old = daemon()
-    host.greet()
+    host.greet(protocol)
     old.die(leave_socket=True)
     assert slow.begun.wait(PATIENCE)
     host.end_stdin()
@@ -559,9 +586,10 @@ def test_a_host_that_leaves_while_a_daemon_starts_is_not_kept(host, daemon, slow
 
 
 @pytest.mark.usefixtures("at_once")
-def test_what_waited_for_a_start_that_failed_is_told_why(host, daemon, slow):
+@both_protocols
+def test_what_waited_for_a_start_that_failed_is_told_why(host, daemon, slow, protocol):
     old = daemon()
-    host.greet()
+    host.greet(protocol)
     old.die(leave_socket=True)
     assert slow.begun.wait(PATIENCE)
     host.ask(8)
@@ -590,22 +618,14 @@ def test_each_try_rests_longer_than_the_one_before(home):
     assert rests[1:] == [3, 6, 12, 24, 48, 60, 60, 60]
 
 
-@pytest.mark.usefixtures("at_once")
-def test_killed_daemon_is_found_again_where_no_hello_is_said(host, daemon):
-    """From the version of 2026-07-28 a host begins without `initialize`."""
-    old = daemon()
-    host.ask(1)
-    host.hear()
-    new = daemon()
-    old.die(leave_socket=True)
-    assert new.next_connection()
-
-
 @pytest.mark.parametrize("stopped", [True, False])
-def test_none_is_started_that_was_stopped_or_never_answered(daemon_lost, host, daemon, stopped):
+@both_protocols
+def test_none_is_started_that_was_stopped_or_never_answered(
+    daemon_lost, host, daemon, stopped, protocol
+):
     old = daemon() if stopped else daemon(silent)
     if stopped:
-        host.greet()
+        host.greet(protocol)
     else:
         host.ask(1)
         old.next_heard()

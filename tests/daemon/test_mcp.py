@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 
 from taskmem_program import OWN_PROGRAM
-from tests.support.agents import Lines, RelayedLines, agent, parse_result
+from tests.support.agents import PROTOCOLS, Lines, RelayedLines, agent, parse_result
 from tests.support.daemons import await_ended, environment, holder, lock_database, rows
 from tests.support.waiting import PATIENCE, until
 
@@ -53,6 +53,7 @@ ODD_LINES = [
     b"{" + CALL + b'{"name":"task_list","arguments":{"status":"x"}',
 ]
 """Requests with the id 7 that are not as the protocol asks."""
+both_protocols = pytest.mark.parametrize("protocol", PROTOCOLS)
 ROOM = 8 * 1024
 """Bytes that the default profile may take of every session."""
 
@@ -251,9 +252,10 @@ def test_each_odd_request_of_a_host_is_answered_once(daemon):
     assert sorted(answer["id"] for answer in answers) == [98, 99, *odd_lines]
 
 
-def test_stopping_daemon_answers_a_running_call_of_an_agent(daemon):
+@both_protocols
+def test_stopping_daemon_answers_a_running_call_of_an_agent(daemon, protocol):
     task_id = daemon.register()
-    with Lines(daemon.home) as lines:
+    with Lines(daemon.home, protocol=protocol) as lines:
         with lock_database(daemon.home):
             arguments = {"task_id": task_id, "message": "The last word."}
             number = lines.send("tools/call", name="task_update", arguments=arguments)
@@ -267,9 +269,10 @@ def test_stopping_daemon_answers_a_running_call_of_an_agent(daemon):
     assert daemon.wait() == 0
 
 
-def test_calls_that_an_agent_makes_at_once_are_all_answered(daemon):
+@both_protocols
+def test_calls_that_an_agent_makes_at_once_are_all_answered(daemon, protocol):
     task_id = daemon.register()
-    with Lines(daemon.home) as lines:
+    with Lines(daemon.home, protocol=protocol) as lines:
         numbers = {
             lines.send(
                 "tools/call",
@@ -309,9 +312,13 @@ def claims(role, **given):
     return answer
 
 
-def test_a_killed_role_comes_back_and_claims_its_work_at_once(daemon):
+@both_protocols
+def test_a_killed_role_comes_back_and_claims_its_work_at_once(daemon, protocol):
     task = daemon.register()
-    with RelayedLines(daemon.home) as before, RelayedLines(daemon.home) as again:
+    with (
+        RelayedLines(daemon.home, protocol=protocol) as before,
+        RelayedLines(daemon.home, protocol=protocol) as again,
+    ):
         token = claims(before, task_id=task)["token"]
         before.call("task_update", {"task_id": task, "message": "Built, not pushed."})
         before.kill()
@@ -322,9 +329,10 @@ def test_a_killed_role_comes_back_and_claims_its_work_at_once(daemon):
     assert 'the last note is "Built, not pushed."' in answer["message"]
 
 
-def test_what_a_killed_role_held_is_queued_unasked(daemon):
+@both_protocols
+def test_what_a_killed_role_held_is_queued_unasked(daemon, protocol):
     task = daemon.register()
-    with RelayedLines(daemon.home) as role:
+    with RelayedLines(daemon.home, protocol=protocol) as role:
         claims(role, task_id=task)
         role.kill()
 
@@ -333,9 +341,13 @@ def test_what_a_killed_role_held_is_queued_unasked(daemon):
     assert run_of(daemon, task)["why"] == "owner_gone"
 
 
-def test_who_waits_for_a_queue_is_woken_when_a_holder_is_killed(daemon):
+@both_protocols
+def test_who_waits_for_a_queue_is_woken_when_a_holder_is_killed(daemon, protocol):
     task = daemon.register(role="builder")
-    with RelayedLines(daemon.home) as role, RelayedLines(daemon.home) as other:
+    with (
+        RelayedLines(daemon.home, protocol=protocol) as role,
+        RelayedLines(daemon.home, protocol=protocol) as other,
+    ):
         assert claims(role)["task_id"] == task
         failed, wait = other.call("smart_wait", {"target": "queue:builder"})
         assert not failed, wait

@@ -43,25 +43,31 @@ def parse_result(result: CallToolResult) -> dict[str, Any]:
     return dict(json.loads(content.text))
 
 
+PROTOCOLS = ("2025-06-18", "2026-07-28")
+"""The older protocol begins with `initialize`; in the newer one each request says who asks."""
+
+
 class Lines:
     """MCP written by hand: it says what the SDK's own client would not."""
 
-    def __init__(self, home: Home, client: str = "by hand") -> None:
-        """Connect to the daemon as a relay does, and say hello as an MCP client."""
-        self._begin(connect(home, "mcp").socket, client)
+    def __init__(self, home: Home, client: str = "by hand", protocol: str = PROTOCOLS[0]) -> None:
+        """Connect to the daemon as a relay does, and say hello where that is the custom."""
+        self._begin(connect(home, "mcp").socket, client, protocol)
 
-    def _begin(self, end: socket.socket, client: str) -> None:
+    def _begin(self, end: socket.socket, client: str, protocol: str) -> None:
         self._socket = end
         self._socket.settimeout(PATIENCE)
         self._answers = self._socket.makefile("rb")
         self._last_id = 0
-        self.ask(
-            "initialize",
-            protocolVersion="2025-06-18",
-            capabilities={},
-            clientInfo={"name": client, "version": "1"},
-        )
-        self.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        info = {"name": client, "version": "1"}
+        self._more: dict[str, Any] = {}
+        if protocol == PROTOCOLS[0]:
+            self.ask("initialize", protocolVersion=protocol, capabilities={}, clientInfo=info)
+            self.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            return
+        told = {"protocolVersion": protocol, "clientInfo": info, "clientCapabilities": {}}
+        meta = {f"io.modelcontextprotocol/{name}": value for name, value in told.items()}
+        self._more = {"_meta": meta}
 
     def __enter__(self) -> Self:
         """Answer itself; leaving the block hangs up."""
@@ -87,7 +93,8 @@ class Lines:
     def send(self, method: str, **params: Any) -> int:
         """Ask for something, and return the id of the request."""
         self._last_id += 1
-        self.say({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
+        asked = {"id": self._last_id, "method": method, "params": params | self._more}
+        self.say({"jsonrpc": "2.0", **asked})
         return self._last_id
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
@@ -107,14 +114,14 @@ class Lines:
 class RelayedLines(Lines):
     """The same through a real `taskmem mcp`, which can be killed."""
 
-    def __init__(self, home: Home, client: str = "by hand") -> None:
-        """Start it as a host does, and say hello."""
+    def __init__(self, home: Home, client: str = "by hand", protocol: str = PROTOCOLS[0]) -> None:
+        """Start it as a host does, and say hello likewise."""
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
                 [COMMAND, "mcp"], stdin=theirs, stdout=theirs, env=environment(home)
             )
-        self._begin(ours, client)
+        self._begin(ours, client, protocol)
 
     def kill(self) -> None:
         """Kill it as the system does that has no memory left."""
