@@ -229,10 +229,20 @@ def daemon(*, detach: bool, action: str | None) -> None:
     if detach or action == "restart":
         with connect_or_start(find_home(os.environ), os.environ) as link:
             click.echo(f"A daemon runs as process {link.pid}.")
+        _print_loss()
         return
     from openclaw_taskmem.daemon.startup import main as run_daemon
 
     sys.exit(run_daemon(os.environ))
+
+
+def _print_loss() -> None:
+    """Print what is gone from the database, and what to do."""
+    from openclaw_taskmem.config import load_settings
+    from openclaw_taskmem.losses import find_loss
+
+    if (loss := find_loss(load_settings({**os.environ}))) is not None:
+        click.echo(str(loss))
 
 
 def _require_settings() -> None:

@@ -73,6 +73,7 @@ def test_a_killed_daemon_whose_log_is_lost_is_missed(daemon):
     assert daemon.ask("overview")["loss"].startswith(lost)
     assert lost in daemon.call("task_list")["message"]
     assert lost not in daemon.call("task_list")["message"]
+    assert lost in command(daemon.home, "daemon", "--detach")[1]
 
     assert command(daemon.home, "restore", "--keep")[0] == 0
 
