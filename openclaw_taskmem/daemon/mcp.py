@@ -202,7 +202,7 @@ def _build_server(call_tool: _CallTool, tools: Sequence[Tool]) -> Server[dict[st
         except TaskmemError as error:
             answer = error.to_json()
             failed = True
-        text = json.dumps(answer, ensure_ascii=False)
+        text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
         content = [types.TextContent(type="text", text=text)]
         return types.CallToolResult(content=list(content), is_error=failed)
 

@@ -68,6 +68,8 @@ _MOST_COMPARED: Final = 500
 _UNHEARD_REFUSAL: Final = (
     f"{thread.REFUSAL}the user has spoken meanwhile, and what they say comes first."
 )
+_SURELY_SHOWN: Final = 2
+"""Messages that the first page of every answer shows, however long they are."""
 _COMPARED_MESSAGES: Final = 20
 """Newest messages of a task among which equal ones are counted."""
 
@@ -484,7 +486,7 @@ def _summarize_task(context: Context, known: QueryFacts, query: str, found: Sear
         better = context.plugin_host.call_part(answerer, "answer", answerer.answer, known, query)
         if isinstance(better, str) and better.strip():
             return better
-    return task_update.summarize_task(known, found.question)
+    return task_update.summarize_task(known, found.question, found.messages[:_SURELY_SHOWN])
 
 
 def _acknowledge_task(context: Context, task_id: str, caller: Caller) -> TaskFacts:

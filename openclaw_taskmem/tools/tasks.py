@@ -35,13 +35,13 @@ from openclaw_taskmem.engine.runs import list_awaited
 from openclaw_taskmem.engine.tasks import QueryAnswer
 from openclaw_taskmem.tools import forms, runs
 from openclaw_taskmem.tools.tool import Answer, RunlessAnswer, Tool
-from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Run, Task, TaskStatus
+from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Role, Run, Task, TaskStatus
 from taskmem_hookspecs.errors import TaskmemError
 from taskmem_hookspecs.words import find_patterns
 
 PAGE_MESSAGES: Final = 10
 FEWEST_MESSAGES: Final = 5
-"""Messages shown if fewer match; the newest are added."""
+"""Messages on a first page if fewer match, or none; the newest are added."""
 PAGE_BYTES: Final = 6 * 1024
 """Bytes of JSON for the messages of one answer."""
 _LONG_MESSAGE_BYTES: Final = 3 * 1024
@@ -74,7 +74,7 @@ def cut_page(answer: QueryAnswer, query: str, start: int) -> Answer:
     parts = _split_text(found.messages[0].content, _PART) if found.alone else []
     total = len(parts) or len(found.messages)
     most = PAGE_MESSAGES
-    if start == 0 and found.matches and not found.alone:
+    if start == 0 and not found.alone:
         most = min(max(found.matches, FEWEST_MESSAGES), PAGE_MESSAGES)
     shown: list[Answer] = []
     room = PAGE_BYTES
@@ -105,7 +105,7 @@ def describe_page(answer: QueryAnswer, page: Answer) -> str:
     if found.matches:
         sentence = f"Messages that match: {found.matches}, the best first."
     elif found.question.words and found.messages:
-        sentence = "No message matches; the newest that say most come first."
+        sentence = "No message matches; the newest come first."
     else:
         sentence = ""
     more = "For more messages, call with more.arguments." if page["more"] else ""
@@ -133,10 +133,11 @@ def _show_part(message: Message, parts: Sequence[str], place: int) -> Answer:
 
 
 def _describe_message(message: Message, content: str) -> Answer:
+    kind: Answer = {} if message.role is Role.AGENT else {"msg_type": message.msg_type}
     return {
         "message_id": message.message_id,
         "role": message.role,
-        "msg_type": message.msg_type,
+        **kind,
         "content": content,
         "created_at": format_iso(message.created_at),
     }
@@ -279,7 +280,6 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
             sentences.append(_describe_asked(context, task))
         if updated.hint is not None:
             answer["hint"] = updated.hint
-            sentences.append(updated.hint)
         if form.query is None:
             answer["plan_progress"] = describe_progress(task)
     if form.query is not None:
@@ -297,12 +297,8 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
         if task.status.terminal and "made" not in answer:
             entries = context.store.read_records(LedgerEntry, task.task_id)
             answer |= ledger.describe_ledger(entries, ledger.MOST_ENTRIES)
-        sentences.append(
-            "That is where the task stands."
-            if sentences
-            else "That is where the task stands. "
-            + describe_next_step(task, newest, query_answer.run)
-        )
+        if not sentences:
+            sentences.append(describe_next_step(task, newest, query_answer.run))
         sentences.append(describe_page(query_answer, answer))
     answer["message"] = " ".join(sentences).strip()
     return RunlessAnswer(answer) if runless else answer

@@ -27,7 +27,8 @@ def reach_nobody(host: str | None, session_key: str | None) -> bool:
 
 
 def count_bytes(answer: dict[str, Any]) -> int:
-    return len(json.dumps(answer, ensure_ascii=False).encode())
+    """Count the bytes that an MCP client is sent."""
+    return len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def test_a_wait_without_a_wake_is_answered_in_few_bytes(world: World) -> None:
@@ -45,3 +46,28 @@ def test_a_refused_condition_is_told_in_few_bytes() -> None:
     refusal = build_sides_refusal(condition, [0], FORMS, suggestion, is_read=False).to_json()
     assert count_bytes(refusal) <= 560
     assert all(str(refusal["message"]).count(form) == 0 for form in FORMS)
+
+
+def test_a_query_says_nothing_twice(world: World) -> None:
+    given = {"name": "Deploy the site", "plan": ["Build the image", "Push it", "Deploy it"]}
+    task = str(world.call("task_register", CLAUDE, **given)["task_id"])
+    told = ["Step 1 done, built and tagged v1.2.3", "Step 2 done, digest sha256:abcd"]
+    for message in told:
+        world.call("task_update", CLAUDE, task_id=task, message=message)
+    answer = world.call("task_update", CLAUDE, task_id=task, query="where am I?")
+    assert count_bytes(answer) <= 630
+    assert [json.dumps(answer).count(message) for message in told] == [1, 1]
+
+
+def test_a_query_of_a_long_thread_shows_five_messages(world: World) -> None:
+    task = world.register()
+    for number in range(30):
+        world.narrate(task, f"Looked at file {number}.")
+    answer = world.call("task_update", task_id=task, query="where am I?")
+    assert (len(answer["messages"]), answer["more"]["left"]) == (5, 25)
+
+
+def test_a_hint_is_said_once(world: World) -> None:
+    task = world.register()
+    answer = world.call("task_update", task_id=task, message="I have built the image.")
+    assert json.dumps(answer).count(answer["hint"].partition('"')[0]) == 1

@@ -96,15 +96,18 @@ def describe_handoff_notes(task: Task, left: HandoffNotes) -> str:
     return " ".join(lines)
 
 
-def summarize_task(facts: QueryFacts, question: ThreadQuery) -> str:
-    """Say where a task stands, and answer about the steps asked for, in a few sentences."""
+def summarize_task(facts: QueryFacts, question: ThreadQuery, shown: Sequence[Message] = ()) -> str:
+    """Say where a task stands, and answer about the steps asked for, in a few sentences.
+
+    `shown` are messages that stand beside the summary, and need not be quoted.
+    """
     task = facts.task
     sentences = [
         *_describe_status(task),
         *_describe_asked_steps(task, question),
         *_describe_blockers(facts),
         *_describe_waits(facts, asked=question.waits),
-        *_describe_last_message(facts),
+        *_describe_last_message(facts, shown),
     ]
     return " ".join(sentences)
 
@@ -197,11 +200,13 @@ def describe_last_wait(task: Task) -> list[str]:
     return [] if last is None else [f"The last wait ended as {last}."]
 
 
-def _describe_last_message(facts: QueryFacts) -> list[str]:
+def _describe_last_message(facts: QueryFacts, shown: Sequence[Message]) -> list[str]:
     spoken = [message for message in facts.messages if message.role is not Role.SYSTEM]
     newest = thread.choose_meaningful(spoken or facts.messages, most=1)
     if not newest:
         return ["Nothing was narrated yet."]
+    if newest[0] in shown:
+        return []
     ago = format_duration((facts.now - newest[0].created_at).total_seconds())
     mentions = StepMentions(facts.messages, facts.revisions, facts.task.plan)
     return [f"Last message, {ago} ago: {_quote_message(newest[0], mentions, 300)}."]
