@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Any
 
 import pytest
@@ -108,6 +109,29 @@ def test_options_and_a_review_are_answered_by_buttons(story: Story):
     told = [text.partition("The user answered: ")[2].split()[0] for text in answers]
     assert told == ['"Red"', '"Accept"']
     assert story.questions == []
+
+
+def test_a_task_whose_turn_was_stopped_goes_on_by_a_button(story: Story):
+    def works(request: ModelRequest) -> Reply:
+        turn = request.turn
+        if first := registers(request, "Sweep"):
+            return first
+        if "Please" in turn.words and len(turn.results) == 1:
+            reached.set()
+            stopped.wait(240)
+        return "Done." if turn.results else update(story, status="completed")
+
+    reached, stopped = Event(), Event()
+    story.follow(works)
+    story.chat("Please sweep.")
+    assert reached.wait(240)
+    with story.house.gateway.rpc() as rpc:
+        rpc.call("chat.abort", sessionKey=story.session)
+    asked = story.wait_for_question("Tidy: stopped. /resume lets it go on.")
+    stopped.set()
+    assert options_of(asked) == ["Resume", "Leave it"]
+    story.press("Tidy: stopped", "Resume")
+    story.ends()
 
 
 def test_doctor_says_that_users_see_cards_and_buttons(story: Story):
