@@ -56,6 +56,8 @@ HOMES = {
 """How many tasks each home has, and whether an MCP host is connected."""
 MANY, FEW = 100_000, 10
 STUCK_SAMPLES = 2000
+SILENT_SECONDS = 150
+"""Longer than the first look at all of them takes."""
 INDEX = "tasks_stuck_due"
 
 
@@ -230,6 +232,21 @@ def find_stuck() -> Iterator[Figure | str]:
     yield millis("a stuck pass, 10 active tasks", times["few"])
     yield ratio("100,000 : 10 active tasks", times["many"], times["few"], 1.25)
     yield from plans
+
+
+def silence_at_once() -> Iterator[Figure | str]:
+    """Measure what a daemon does about 20,000 tasks that have been silent for too long."""
+    with ExitStack() as stack:
+        home = stack.enter_context(make_home())
+        fill_home(home, 20_000)
+        before = home.database.stat().st_size
+        pid = stack.enter_context(serve_home(home, TASKMEM_STUCK_THRESHOLD_SECONDS="1"))
+        started = measure_cpu_seconds(pid)
+        time.sleep(SILENT_SECONDS)
+        cpu = measure_cpu_seconds(pid) - started
+        grown = home.database.stat().st_size - before
+    yield amount("20,000 tasks silent at once: CPU", [cpu], "s", 10)
+    yield amount("20,000 tasks silent at once: growth of the file", [grown / 1e6], "MB", 5)
 
 
 def make_pass_timer(stack: ExitStack, home: Home) -> Callable[[int], float]:

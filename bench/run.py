@@ -15,6 +15,7 @@ from claims import run_claims
 from daemon_costs import (
     find_stuck,
     idle_daemon,
+    silence_at_once,
     start_commands,
     start_daemon,
     start_mcp,
@@ -27,6 +28,7 @@ from hosts import wake_hosts
 from kills import kill_daemon, kill_role, run_resumes
 from look import look_at_pages
 from machine import describe_machine
+from machines import claim_across_clocks
 from notices import tell_notices
 from packets import resume_packet, thread_query, worst_packet
 from peers.compare import compare_peers
@@ -49,6 +51,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         update_by_sdk_client,
         update_crowd,
         find_stuck,
+        silence_at_once,
         start_mcp,
         start_commands,
         start_uncached,
@@ -68,6 +71,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         evidence_claims,
         run_scenarios,
         run_claims,
+        claim_across_clocks,
         run_checkpoints,
         run_resumes,
         see_looks,

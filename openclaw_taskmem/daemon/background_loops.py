@@ -315,7 +315,7 @@ class BackgroundLoops:
         async with self._sweep_lock:
             looked = await self._run_in_thread(stuck.sweep_due_tasks, self._context)
         if looked == stuck.BATCH:
-            return self._context.clock.now()
+            return self._context.clock.now() + _REPEAT_DELAY
         due = await self._run_in_thread(stuck.find_next_due, self._context)
         return self._delay_due(due, _REPEAT_DELAY if looked else timedelta())
 

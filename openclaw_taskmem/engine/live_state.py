@@ -75,6 +75,9 @@ class LiveState:
     told_losses: set[str] = field(default_factory=set[str])
     """The sessions, processes and hosts that were told what is gone; an empty one is a person at a
     terminal. `tools/catalog.py` keeps it."""
+    alert_slots: dict[bool, datetime] = field(default_factory=dict[bool, datetime])
+    """When the tasks are due again that were put off last: of agents that a transport reaches
+    (True), and of the others. `engine/stuck.py` keeps it."""
     storage: StorageUse = field(default_factory=StorageUse)
     """The size of the database. `engine/retention.py` keeps it."""
 

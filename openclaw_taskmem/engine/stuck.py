@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime
-from functools import partial
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import cache, partial
 from typing import Final
 
 from openclaw_taskmem.domain.changes import stuck
+from openclaw_taskmem.domain.runs.current_run import OPEN_STATES
 from openclaw_taskmem.engine import run_history
 from openclaw_taskmem.engine.context import Context, Decision
 from taskmem_hookspecs import (
     Change,
     EventQuery,
+    RunQuery,
     StoreBusy,
     StoreFull,
     StoreUnavailable,
+    Task,
     TaskFacts,
     TaskQuery,
     WakeQuery,
+    WakeState,
 )
+from taskmem_hookspecs.errors import Conflict
 from taskmem_hookspecs.roles import FOREVER
 
 log = logging.getLogger(__name__)
@@ -27,6 +34,9 @@ PATIENCE_SECONDS: Final = 3.0
 """Seconds for which plug-ins may build packets in one pass; then the core builds them alone."""
 BATCH: Final = 200
 """Tasks that one pass checks; the next pass takes the rest."""
+_MOST_WAKES: Final = 2_000
+"""Unsent wakes that are counted; those of alerts are fewer."""
+_LONGEST_QUEUE: Final = timedelta(days=1)
 _RECENT_ROWS: Final = 200
 """Newest log entries and wakes of a task that are read."""
 
@@ -34,11 +44,13 @@ _RECENT_ROWS: Final = 200
 def sweep_due_tasks(context: Context) -> int:
     """Check the tasks that are due, and return how many there were.
 
-    A task that cannot be checked is logged; the others are checked all the same.
+    A task whose alert could not be sent soon is put off. A task that cannot be checked is logged;
+    the others are checked all the same.
     """
     due = context.store.find_tasks(TaskQuery(due_by=context.clock.now(), limit=BATCH))
     patience = context.clock.monotonic() + PATIENCE_SECONDS
-    for task_id in (task.task_id for task in due):
+    late = _put_off(context, due)
+    for task_id in (task.task_id for task in due if task.task_id not in late):
         if context.stopping.is_set():
             break
         plain = context.clock.monotonic() > patience
@@ -51,6 +63,45 @@ def sweep_due_tasks(context: Context) -> int:
         except Exception:
             log.exception("could not check %s; going on with the other tasks", task_id)
     return len(due)
+
+
+def _put_off(context: Context, due: Sequence[Task]) -> Collection[str]:
+    """Put off the tasks whose alerts could not be sent soon; return their ids.
+
+    They are due again after those that were put off before, a number at a time.
+    """
+    if not due:
+        return ()
+    now, reaches = context.clock.now(), cache(context.reaches)
+    unsent = context.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=_MOST_WAKES))
+    backlog = stuck.AlertBacklog(unsent, reaches, now)
+    task_ids = tuple(task.task_id for task in due)
+    going = context.store.find_runs(RunQuery(task_ids=task_ids, states=OPEN_STATES, limit=BATCH))
+    runs = {run.task_id: run for run in going}
+    late: dict[bool, list[Task]] = {True: [], False: []}
+    for task in due:
+        whose = stuck.find_alerted(task, runs.get(task.task_id))
+        if not backlog.admit(task.task_id, *whose):
+            late[reaches(*whose)].append(task)
+    for reached, tasks in late.items():
+        for start in range(0, len(tasks), stuck.MOST_UNSENT_OF_SESSION):
+            some = tasks[start : start + stuck.MOST_UNSENT_OF_SESSION]
+            _hold_together(context, some, now, reached=reached)
+    return {task.task_id for tasks in late.values() for task in tasks}
+
+
+def _hold_together(
+    context: Context, tasks: Sequence[Task], now: datetime, *, reached: bool
+) -> None:
+    """Hold alerts back until the next instant that is free; `reached`: of whose agents."""
+    slots = context.live.alert_slots
+    last = min(slots.get(reached, now), now + _LONGEST_QUEUE)
+    until = max(now, last) + stuck.PACE
+    held = (task.model_copy(update={"held_until": until}) for task in tasks)
+    # On a conflict one was touched meanwhile: the next pass looks again.
+    with suppress(Conflict):
+        context.commit(Change(tasks=tuple(held)))
+        slots[reached] = until
 
 
 def find_next_due(context: Context) -> datetime | None:

@@ -6,7 +6,8 @@ docs/origins.md, "When a task is stuck".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import filterfalse
 from typing import Final
@@ -42,6 +43,14 @@ _HELD_FOR_USER: Final = timedelta(minutes=5)
 """How long an alert is held back at a time while its task waits for the user."""
 RESUME_HOLD: Final = timedelta(seconds=60)
 """How long an alert is held back at a time while its task's run is told to go on."""
+MOST_UNSENT: Final = 1_000
+"""Alerts that may wait to be sent to agents that a transport reaches."""
+MOST_UNSENT_OF_SESSION: Final = 100
+MOST_KEPT_PER_DAY: Final = 200
+"""Alerts of a day that are kept for agents that no transport reaches."""
+PACE: Final = timedelta(minutes=1)
+"""Interval at which tasks whose alerts could not be sent yet are judged again, as many at a time as
+`MOST_UNSENT_OF_SESSION`."""
 _DAY: Final = 86_400.0
 _FAILED_STATES: Final = frozenset({WaitStatus.TIMEOUT, WaitStatus.ERROR})
 
@@ -153,6 +162,52 @@ def restore_last_alert(task: Task, wakes: Sequence[Wake], now: datetime) -> Task
     if latest is None or latest <= (task.last_stuck_alert_at or latest):
         return None
     return task.model_copy(update={"last_stuck_alert_at": latest})
+
+
+class AlertBacklog:
+    """The alerts that wait to be sent, so that no more are written than can be sent soon."""
+
+    def __init__(
+        self, due: Iterable[Wake], reaches: Callable[[str | None, str | None], bool], now: datetime
+    ) -> None:
+        """Count the alerts among the wakes that are due or kept.
+
+        `reaches` tells whether a transport reaches an agent, by its host and session.
+        """
+        self._reaches = reaches
+        self._tasks: set[str | None] = set()
+        self._sessions: Counter[tuple[str | None, str | None]] = Counter()
+        """Alerts by host and session, of those that are reached."""
+        self._kept = 0
+        for wake in filter(outbox.is_alert, due):
+            self._tasks.add(wake.task_id)
+            if reaches(wake.host, wake.session_key):
+                self._sessions[wake.host, wake.session_key] += 1
+            else:
+                self._kept += now - wake.created_at < timedelta(days=1)
+
+    def admit(self, task_id: str, host: str | None, session_key: str | None) -> bool:
+        """Tell whether a task may be alerted now, and count its alert if so.
+
+        A task with an unsent alert may: that one is updated.
+        """
+        if task_id in self._tasks:
+            return True
+        if not self._reaches(host, session_key):
+            fits = self._kept < MOST_KEPT_PER_DAY
+            self._kept += fits
+            return fits
+        its = self._sessions[host, session_key]
+        fits = its < MOST_UNSENT_OF_SESSION and self._sessions.total() < MOST_UNSENT
+        self._sessions[host, session_key] += fits
+        return fits
+
+
+def find_alerted(task: Task, run: Run | None) -> tuple[str | None, str | None]:
+    """Return the host and session that an alert of a task goes to; `run`: its open run."""
+    if run is not None and current_run.is_given_away(run):
+        return task.registrar_host, task.registrar_session
+    return task.host, task.session_key
 
 
 def build_alert(

@@ -411,7 +411,7 @@ def apply_update(
     if counts and not resting:
         fields |= _find_wake_recipient(before, caller)
     if moves and not resting:
-        fields["updated_at"] = max(now, before.updated_at)
+        fields |= {"updated_at": max(now, before.updated_at), "held_until": None}
     task = task.model_copy(update=fields)
     updated = UpdateResult(
         task=task,

@@ -307,5 +307,8 @@ def require_open(task: Task, consequence: str) -> None:
 
 
 def touch_task(task: Task, now: datetime) -> Task:
-    """Set when a task was last touched to now, or leave it if the clock went back."""
-    return task.model_copy(update={"updated_at": max(now, task.updated_at)})
+    """Set when a task was last touched to now, or leave it if the clock went back.
+
+    Whatever held its alert back is over: it counts from now.
+    """
+    return task.model_copy(update={"updated_at": max(now, task.updated_at), "held_until": None})
