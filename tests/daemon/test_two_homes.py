@@ -6,7 +6,7 @@ import shutil
 import signal
 from contextlib import ExitStack, closing
 
-from tests.support.daemons import SOON, TURNED, Daemon, refused_start, short_home
+from tests.support.daemons import SOON, TURNED, Daemon, command, refused_start, short_home
 from tests.support.databases import change, look
 from tests.support.waiting import until
 
@@ -59,6 +59,8 @@ def test_copied_home_is_refused_a_database_it_would_share(start, home, database)
         assert status == 1
         assert said.startswith(f"{other.folder} is a copy of {home.folder},")
         assert "\n" not in said
+        # It knows where its tasks were.
+        assert command(other, "restore", "--keep")[0] == 0
         with closing(Daemon(other)) as alone:
             alone.wait_until_it_serves()
     start(TASKMEM_DATABASE_URL=database)
