@@ -97,6 +97,8 @@ class SessionNames(Value):
     background. Empty: the host has no such sessions."""
     lower_case: bool = False
     """True if the host changes its own keys to lower case."""
+    own_files: frozenset[str] = frozenset()
+    """Names of the files that the host itself puts into an agent's folder; no task made them."""
 
 
 @runtime_checkable

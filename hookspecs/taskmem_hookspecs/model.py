@@ -549,6 +549,8 @@ class Message(Value):
     """Set by the store, ascending within a task; 0: not stored yet."""
     task_id: str
     role: Role
+    by_call: bool = False
+    """True if it came by `taskmem call`, whoever ran that; its role is then the user's."""
     msg_type: MessageType
     content: str
     created_at: Instant

@@ -282,6 +282,13 @@ def cancel(*, what: str, reason: tuple[str, ...], yes: bool) -> None:
     click.echo(_request(any_id, action, " ".join(reason)))
 
 
+@click.command(name="seen")
+@TASK
+def leave_failed(*, task: str) -> None:
+    """Leave TASK, which has failed, as it is; it does not need you any more."""
+    _act(task, "seen")
+
+
 @click.command()
 @TASK
 @click.option("--because", help="Your reason; it is stored with the task.")
@@ -303,6 +310,7 @@ COMMANDS: Final = (
     resume,
     reset,
     cancel,
+    leave_failed,
     accept,
 )
 

@@ -29,6 +29,7 @@ from openclaw_taskmem.cli.tables import (
     print_table,
 )
 from openclaw_taskmem.domain.text.texts import (
+    CALLER_WORDS,
     format_checksum,
     format_clock,
     format_count,
@@ -47,6 +48,8 @@ _SECTIONS: Final = {
     "ended": ("Ended in the last day", "dim"),
 }
 """Titles of the sections, and their colours."""
+_MOST_ENDED: Final = 5
+"""Ended tasks in the overview, so that what needs the user does not scroll away."""
 _MARKS: Final = {"completed": "✓", "failed": "✗", "cancelled": "-"}
 _AGE_WIDTH: Final = 76
 """Columns of a terminal from which on ages are shown."""
@@ -83,9 +86,13 @@ def draw_overview(found: Any, width: float) -> Iterator[Table | Paragraph]:  # n
     rows: list[tuple[str, Any]] = []
     for section, (title, style) in _SECTIONS.items():
         if sections[section]:
+            shown = sections[section][: _MOST_ENDED if section == "ended" else None]
             rows.append((style, title))
-            rows += [(style, line) for line in sections[section]]
+            rows += [(style, line) for line in shown]
     yield _draw_task_table(rows, datetime.fromisoformat(found["now"]), width)
+    if (unlisted := len(sections["ended"]) - _MOST_ENDED) > 0:
+        more = format_count(unlisted, "more task")
+        yield from _draw_hint(f"{more} ended in the last day; all: taskmem list --all")
     if found["unlisted_failed"]:
         more = format_count(found["unlisted_failed"], "older failed task")
         yield from _draw_hint(f"{more}; all: taskmem list --all")
@@ -140,9 +147,10 @@ def _describe_line(line: Any, now: datetime, width: float) -> str:  # noqa: ANN4
         sentences.append(f"stopped at step {line['step_number']} of {line['steps']}{step}")
     elif line["step"] and line["section"] == "at_work" and step:
         sentences.append(f"step {line['step_number']} of {line['steps']}{step}")
-    if line["activity"] and (failed or line["section"] == "at_work"):
+    sentences += [line["made"], line["unproved"]]
+    if line["activity"] and (failed or line["section"] in ("at_work", "idle", "ended")):
         sentences.append(_format_activity(line["activity"], now))
-    return "; ".join(filter(None, (*sentences, line["made"], line["unproved"])))
+    return "; ".join(filter(None, sentences))
 
 
 def _format_activity(done: Any, now: datetime) -> str:  # noqa: ANN401 - JSON
@@ -150,8 +158,10 @@ def _format_activity(done: Any, now: datetime) -> str:  # noqa: ANN401 - JSON
     at = format_clock(datetime.fromisoformat(done["at"]), now)
     if done["running"]:
         return f"runs {done['what']}, since {at}"
-    what = "last call" if done["is_call"] else "last heard"
-    return f"{what} {at}: {done['what']}{', failed' if done['failed'] else ''}"
+    if not done["is_call"]:
+        writer = f"{CALLER_WORDS[done['by']]} wrote {at}" if done["by"] else "the reason"
+        return f"{writer}: {done['what']}"
+    return f"last call {at}: {done['what']}{', failed' if done['failed'] else ''}"
 
 
 def _format_line(
@@ -182,6 +192,7 @@ def _describe_next(line: Any, width: float) -> list[str]:  # noqa: ANN401 - JSON
         "answer": (("Answer it", "answer"),),
         "approve": (("Look at it", "show"), ("Accept it", "approve"), ("Or not", "send-back")),
         "accept": (("See why", "show"), ("If it is done all the same", "accept")),
+        "seen": (("See why", "show"), ("Let it go on", "resume"), ("Or leave it", "seen")),
         "resume": (("See why", "show"), ("Let it go on", "resume")),
     }
     found = next((way for action, way in ways.items() if action in actions), ())
@@ -201,9 +212,6 @@ _INDENT: Final = 2
 """Blanks before a line that belongs to a heading."""
 _DETAIL_BLANKS: Final = 4
 """Blanks before the details of a row, and before the lines of a message."""
-_UNJUDGED_NOTE: Final = (
-    "Task memory tests that a thing exists and changed; nobody judged its content."
-)
 
 
 def print_task(found: Any, thread: Iterable[Sequence[Any]] | None = None) -> None:  # noqa: ANN401 - JSON
@@ -255,13 +263,15 @@ def _draw_task(
     line = found["line"]
     yield _draw_title(found["name"], line["standing"])
     at = f"step {line['step_number']} of {line['steps']}, {line['step']}" if line["step"] else None
+    doing = line["activity"]
+    is_call = doing is not None and doing["is_call"]
     yield _draw_facts(
         {
             "id": found["task_id"],
             "now": f"{line['says'].rstrip('.')}, since {_format_time(line['since'], now)}",
             "stopped" if line["status"] == "failed" else "at": at,
-            "agent": line["activity"] and _format_activity(line["activity"], now),
-            "output": (line["activity"] and line["activity"]["outcome"]) or None,
+            "agent" if is_call else "last": doing and _format_activity(doing, now),
+            "output": (doing and doing["outcome"]) or None,
             "proof": line["made"] or None,
             "no proof": line["unproved"] or None,
             "cost": line["cost"] or None,
@@ -311,7 +321,9 @@ def _draw_made(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noq
         about = ", ".join(filter(None, (size, checksum, looked)))
         details = filter(None, (proof["tested"], about))
         yield from _draw_row(proof["what"], paint_state(proof["standing"]), *details)
-    yield _draw_text(Cell(_UNJUDGED_NOTE, "dim"))
+    judged = found["line"]["judged"] or "nobody judged the content"
+    note = f"Task memory tests that a thing exists and changed; {judged}."
+    yield _draw_text(Cell(note, "dim"))
 
 
 def _draw_waits(waits: Sequence[Any], now: datetime) -> Iterator[Table | Paragraph]:
@@ -350,7 +362,8 @@ def _draw_row(title: str, state: Cell, *details: str) -> Iterator[Table | Paragr
 
 def _draw_message(message: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON
     """Draw a message of any length."""
-    who, kind = message["role"], message["msg_type"]
+    who = "taskmem call" if message["by_call"] else message["role"]
+    kind = message["msg_type"]
     about = "" if kind == "text" else f", {kind}"
     yield _draw_text(Cell(f"{_format_time(message['created_at'], now)}  {who}{about}", "dim"))
     yield from _draw_lines(message["content"])

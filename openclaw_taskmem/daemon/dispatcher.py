@@ -276,7 +276,7 @@ class Dispatcher:
 
     def _call_as_person(self, params: Params) -> JsonValue:
         host = _read_key(params, "host")
-        person = Caller(person=True, host=host, home=self._context.store.scope)
+        person = Caller(person=True, by_call=True, host=host, home=self._context.store.scope)
         return catalog.answer_call(self._context, *_parse_tool_call(params), person)
 
     def _build_agent_caller(self, connection: object, params: Params) -> Caller:

@@ -10,10 +10,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final, Literal, TypeGuard
 
-from openclaw_taskmem.domain.text.texts import clip, format_iso, to_one_line, to_plain_line
-from taskmem_hookspecs import Change, Owner, SessionNames, Value, WaitStatus, Wake, WakeState
+from openclaw_taskmem.domain.text.texts import (
+    CALLER_WORDS,
+    clip,
+    format_iso,
+    to_one_line,
+    to_plain_line,
+)
+from taskmem_hookspecs import (
+    Change,
+    Message,
+    Owner,
+    Role,
+    SessionNames,
+    Value,
+    WaitStatus,
+    Wake,
+    WakeState,
+)
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.model import Instant
 
@@ -319,11 +336,41 @@ def find_key_fault(key: str) -> str | None:
     return f"has {size:,} bytes, and at most {KEY_BYTES:,} are kept; give a shorter one"
 
 
+class CallerKind(StrEnum):
+    """Kind of who did something, as far as is known; every word for that derives from it."""
+
+    USER = "user"
+    """A person: on a page, by a command such as `taskmem approve`, or by one in a chat."""
+    CALL = "call"
+    """A person or a script: whoever runs `taskmem call` outside of an agent's shell. It has the
+    rights of a person."""
+    AGENT = "agent"
+
+    @property
+    def word(self) -> str:
+        """The word for it in what people read."""
+        return CALLER_WORDS[self]
+
+    @property
+    def subject(self) -> str:
+        """The word at the beginning of a sentence."""
+        return self.word if self is CallerKind.CALL else self.word.capitalize()
+
+
+def find_writer(message: Message) -> CallerKind | None:
+    """Return who wrote a message; None: Task memory did."""
+    if message.role is Role.USER:
+        return CallerKind.CALL if message.by_call else CallerKind.USER
+    return CallerKind.AGENT if message.role is Role.AGENT else None
+
+
 class Caller(Value):
     """Who calls a tool."""
 
     person: bool = False
     """True for a person at a terminal, or an agent's shell, rather than an agent's host."""
+    by_call: bool = False
+    """True if `taskmem call` calls, which a script may have run."""
     by_command: bool = False
     """True if a person gave a command in the session's chat."""
     session_key: str | None = None
@@ -353,8 +400,18 @@ class Caller(Value):
 
     @property
     def is_user(self) -> bool:
-        """True if a person calls at a terminal or page, and not through an agent's shell."""
+        """True if a person calls at a terminal or page, and not through an agent's shell.
+
+        So does `taskmem call`: these are rights. `known_as` is what people are told.
+        """
         return self.person and self.host is None
+
+    @property
+    def known_as(self) -> CallerKind:
+        """Kind of who calls, as far as is known."""
+        if not self.is_user:
+            return CallerKind.AGENT
+        return CallerKind.CALL if self.by_call else CallerKind.USER
 
     def name_relay(self, *, early: bool = False) -> str | None:
         """Name the agent that relays the user's words; None: the user speaks themselves.

@@ -39,6 +39,7 @@ NOTICE: Final = "notice"
 TURN_STOPPED: Final = "turn_stopped"
 QUESTION_ANSWERED: Final = "question_answered"
 QUESTION_LOST: Final = "question_lost"
+FAILURE_SEEN: Final = "failure_seen"
 
 LINE_KINDS: Final = frozenset({MILESTONE, NOTICE, TURN_STOPPED})
 """Kinds sent to the agent host: lines for users, and turns to stop."""

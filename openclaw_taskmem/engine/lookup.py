@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from openclaw_taskmem.domain.callers import Caller, RunningWork
 from openclaw_taskmem.domain.changes import rights
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
+from openclaw_taskmem.domain.events import FAILURE_SEEN, STATUS_CHANGED
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import Budget
 from openclaw_taskmem.domain.text.texts import quote_line, to_one_line, to_plain_line
@@ -345,6 +346,15 @@ def find_failure(context: Context, task: Task, run: Run | None) -> str:
     newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=SEARCHED_ROWS))
     failures = (notices.find_failure(event, task, run) for event in reversed(newest))
     return next(filter(None, failures), "")
+
+
+def is_failure_seen(context: Context, task: Task) -> bool:
+    """True if its user has seen that a task failed, and has left it so since."""
+    if task.status is not TaskStatus.FAILED:
+        return False
+    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=SEARCHED_ROWS))
+    told = (e.kind for e in reversed(newest) if e.kind in (FAILURE_SEEN, STATUS_CHANGED))
+    return next(told, None) == FAILURE_SEEN
 
 
 def list_visible_tasks(

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final
 
 from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.callers import CallerKind
 from openclaw_taskmem.domain.changes.handoff import find_review_note
 from openclaw_taskmem.domain.effects.checkpoints import PastCall, parse_history
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK, ReaderUsage, load_waits, sum_usage
@@ -20,7 +21,7 @@ from openclaw_taskmem.domain.views import overview
 from openclaw_taskmem.domain.views.overview import Section, TaskLine, TaskNews
 from openclaw_taskmem.engine import evidence, runs
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.lookup import find_failure
+from openclaw_taskmem.engine.lookup import find_failure, is_failure_seen
 from openclaw_taskmem.engine.run_history import find_last_run
 from openclaw_taskmem.engine.run_recovery import is_unheard
 from openclaw_taskmem.engine.wakes import find_unreached
@@ -30,7 +31,6 @@ from taskmem_hookspecs import (
     EventQuery,
     LedgerEntry,
     Message,
-    Role,
     Run,
     RunQuery,
     RunState,
@@ -62,8 +62,8 @@ _REVIEW_MESSAGES: Final = 50
 """Messages of a task in which the note of its review is looked for."""
 _NEWEST_EVENTS: Final = 20
 """Log entries of a task among which its completion is looked for."""
-_NEWEST_MESSAGES: Final = 4
-"""Messages of a task in which its agent's last words are looked for."""
+_NEWEST_MESSAGES: Final = 6
+"""Messages of a task in which the last words are looked for."""
 _SEARCHED_EVENTS: Final = 200
 """Log entries of a task in which the reason of a refused completion is looked for."""
 
@@ -89,7 +89,9 @@ def read_overview(context: Context) -> Overview:
     Implicit tasks and the doctor's trials are left out.
     """
     now = context.clock.now()
-    found = [_build_line(context, facts) for facts in _iterate_tasks(context, now)]
+    lines = (_build_line(context, facts) for facts in _iterate_tasks(context, now))
+    ended = now - _ENDED_AGE
+    found = [each for each in lines if each.section is not Section.ENDED or each.since >= ended]
     counted = _count_tasks(context)
     listed = Counter(line.status for line in found)
     active, failed = (
@@ -243,7 +245,9 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         note=note,
         proofs=read_proofs(context, facts),
         accepted=bool(task.doubts) and any(e.kind == events.COMPLETION_ACCEPTED for e in log),
-        approved=not task.doubts and any(event.data.get("by") for event in islice(ended, 1)),
+        approved=not task.doubts
+        and any(event.data.get("by") == CallerKind.USER for event in islice(ended, 1)),
+        seen_failed=is_failure_seen(context, task),
         calls=calls,
         words=_find_last_words(context, task, calls),
     )
@@ -279,16 +283,16 @@ def _read_newest_calls(context: Context, task: Task, run: Run | None) -> tuple[P
 
 
 def _find_last_words(context: Context, task: Task, calls: Sequence[PastCall]) -> Message | None:
-    """Return an agent's newest message; None: there is none, or its calls tell more.
+    """Return the newest words about a task; None: there are none, or its calls tell more.
 
-    Of a failure, a failed call does.
+    Of a failure, a failed call does. Of one that is active, the user's words are not what is done;
+    of others, a reason counts, too.
     """
-    failed = task.status is TaskStatus.FAILED
-    tells_more = any(call.ok is False for call in calls) if failed else bool(calls)
-    if tells_more or task.status not in (TaskStatus.ACTIVE, TaskStatus.FAILED):
+    failed, active = task.status is TaskStatus.FAILED, task.status is TaskStatus.ACTIVE
+    if any(call.ok is False for call in calls) if failed else active and calls:
         return None
     newest = context.store.read_records(Message, task.task_id, _NEWEST_MESSAGES)
-    return next((each for each in reversed(newest) if each.role is Role.AGENT), None)
+    return overview.find_last_words(newest, is_active=active)
 
 
 def read_proofs(context: Context, facts: TaskFacts) -> tuple[Proof, ...] | None:

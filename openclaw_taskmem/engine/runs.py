@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.domain.callers import AGENT, Caller
+from openclaw_taskmem.domain.callers import AGENT, Caller, CallerKind
 from openclaw_taskmem.domain.changes import (
     continuation,
     plan_revision,
@@ -171,9 +171,13 @@ def find_question(context: Context, run: Run | None) -> UserQuestion | None:
 
 
 def build_answer_delivery(
-    context: Context, facts: TaskFacts, answer: str | None, now: datetime
+    context: Context,
+    facts: TaskFacts,
+    answer: str | None,
+    now: datetime,
+    by: CallerKind = CallerKind.USER,
 ) -> Change:
-    """Return the change that delivers an answer to the agent that asked.
+    """Return the change that delivers an answer to the agent that asked; `by`: who gave it.
 
     Raises:
         InvalidArguments: There is no answer.
@@ -190,7 +194,7 @@ def build_answer_delivery(
     question = find_question(context, run)
     wake_id = context.new_id("wake", now)
     return questions.build_answer_change(
-        facts, question, answer, wake_id=wake_id, sessions=context.sessions, now=now
+        facts, question, answer, wake_id=wake_id, sessions=context.sessions, now=now, by=by
     )
 
 
@@ -270,13 +274,15 @@ def take_up_task(
         guard_reopen(context, facts.task, caller)
         task_runs.guard_review(facts.run, caller, answer)
         if questions.awaits_answer(facts.run, caller, answer, context.sessions):
-            return build_answer_delivery(context, facts, answer, now), has_question
+            delivery = build_answer_delivery(context, facts, answer, now, caller.known_as)
+            return delivery, has_question
         words = answer or read_words_since_question(context, facts.run)
         task_runs.guard_question(facts.run, caller, words, takes_up=True)
         task, message = lifecycle.reactivate_task(facts.task, now, reopen=reopen)
         messages = (message,) if message else ()
         if answer is not None:
-            messages = (*messages, lifecycle.build_answer_message(task, answer, now))
+            entry = lifecycle.build_answer_message(task, answer, now, caller.known_as)
+            messages = (*messages, entry)
         count = task.message_count + len(messages)
         task = task.model_copy(update={"message_count": count})
         moved = _take_up_run(context, facts, task, caller, now)

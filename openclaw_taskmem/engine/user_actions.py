@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import callers
+from openclaw_taskmem.domain import callers, events
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.task_update import Acceptance, UpdateRequest
 from openclaw_taskmem.domain.runs import current_run
@@ -41,7 +42,7 @@ from openclaw_taskmem.engine import (
     waits,
 )
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.lookup import find_failure
+from openclaw_taskmem.engine.lookup import find_failure, is_failure_seen
 from openclaw_taskmem.engine.run_guards import SEARCHED_ROWS, list_background_runs, list_own_tasks
 from openclaw_taskmem.engine.run_history import find_last_run, get_session_key
 from openclaw_taskmem.engine.wakes import find_unreached
@@ -105,9 +106,18 @@ def act_on_task(context: Context, task_id: str, request: ActRequest) -> str:
         case UserAction.CANCEL:
             reason = words or "The user said so."
             run_handoff.cancel_task(context, task_id, reason, person, guard)
+        case UserAction.SEEN:
+            context.update_task(task_id, partial(_leave_failed, guard))
     facts = context.store.read_task(task_id)
     name = quote_line(to_plain_line(facts.task.name), NAME_BYTES)
     return f"{name}: {user_actions.describe_done(action, find_unreached(context, facts))}"
+
+
+def _leave_failed(
+    guard: Callable[[TaskFacts], None], facts: TaskFacts, now: datetime
+) -> tuple[Change, None]:
+    guard(facts)
+    return Change(events=(events.build_event(events.FAILURE_SEEN, facts.task, now),)), None
 
 
 def cancel_wait(context: Context, wait_id: str, words: str | None = None) -> str:
@@ -135,11 +145,12 @@ def _guard_act(context: Context, request: ActRequest, facts: TaskFacts) -> None:
     name = quote_line(to_plain_line(facts.task.name), NAME_BYTES)
     question = runs.find_question(context, facts.run)
     asks = question is not None
-    allowed = list_actions(facts, asks=asks)
+    seen = is_failure_seen(context, facts.task)
+    allowed = list_actions(facts, asks=asks, seen_failed=seen)
     if action not in allowed:
         can = ", ".join(allowed).replace("_", " ")
         rest = f"; you can: {can}" if can else ". There is nothing to do with it any more"
-        verb, _, way = action.partition("_")
+        verb, _, way = ("leave" if action is UserAction.SEEN else action).partition("_")
         act = f"{verb} it {way}".rstrip()
         raise NotAllowed(
             f"{name} is {user_actions.describe_state(facts, asks=asks)} now, so you cannot "

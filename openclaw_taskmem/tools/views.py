@@ -386,7 +386,7 @@ def _format_task(task: Task) -> View:
 
 
 def _format_message(message: Message) -> View:
-    return _format_fields(message, "message_id role msg_type content created_at")
+    return _format_fields(message, "message_id role by_call msg_type content created_at")
 
 
 def _format_revision(revision: PlanRevision) -> View:

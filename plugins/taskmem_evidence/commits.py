@@ -85,7 +85,7 @@ def _verify_commit(claim: Claim) -> Finding:
     """Ask the task's repositories for a commit."""
     name, shown = claim.subject.strip(), format_name(claim.subject.strip())
     if not _NAME.fullmatch(name):
-        raise ClaimRefuted(f"No commit can be called {shown}; give its hash.")
+        raise ClaimRefuted(f"No commit can be called {shown}.")
     until = perf_counter() + _TOTAL_SECONDS
     places = _list_repositories(claim, until)
     repositories = places.paths
@@ -116,9 +116,7 @@ def _verify_commit(claim: Claim) -> Finding:
             f"No {shown} is in {where}, as far as is known here: it may be on the remote, or "
             "older than what was cloned."
         )
-    raise ClaimRefuted(
-        f"There is no commit {shown} in {where}; commit it, or fetch it if it lies on the remote."
-    )
+    raise ClaimRefuted(f"There is no commit {shown} in {where}.")
 
 
 def _judge_commit(claim: Claim, shown: str, commit: Commit) -> Finding:

@@ -188,8 +188,8 @@ def _describe_missing(path: str) -> str:
     name = format_name(path)
     if os.path.islink(path):
         target = format_name(resolve_links(path))
-        return f"{name} is a link to {target}, where nothing is; write that file."
-    return f"There is no file {name}; write it, if it is yet to be made."
+        return f"{name} is a link to {target}, where nothing is."
+    return f"There is no file {name}."
 
 
 # --- the verifier -------------------------------------------------------------
@@ -271,9 +271,7 @@ def _list_matches(pattern: str, roots: Sequence[str]) -> Iterator[str | None]:
 def _verify_folder(claim: Claim, path: str, end: str) -> Finding:
     whole = [resolve_links(each) for each in (*claim.roots, claim.folder or "") if each]
     if any(f"{each}/".startswith(f"{end}/") for each in whole):
-        raise ClaimRefuted(
-            f"{format_name(path)} is the folder of the work; name what was made in it."
-        )
+        raise ClaimRefuted(f"{format_name(path)} is the folder of the work, and no thing in it.")
     return _verify_files(claim, path, _list_folder(end))
 
 
@@ -298,7 +296,7 @@ def _verify_files(claim: Claim, path: str, files: Iterator[str | None]) -> Findi
     """
     name = format_name(path)
     if claim.checksum is not None:
-        raise ClaimRefuted(f"{name} is no single file and has no SHA-256; claim a file in it.")
+        raise ClaimRefuted(f"{name} is no single file and has no SHA-256.")
     count, new, size, until = 0, 0, 0, perf_counter() + HASHING_SECONDS
     for file in files:
         with contextlib.suppress(OSError):
@@ -311,7 +309,7 @@ def _verify_files(claim: Claim, path: str, files: Iterator[str | None]) -> Findi
                 raise ClaimUnchecked(f"{name} holds too many files; claim one of them.")
             break
     if not count:
-        raise ClaimRefuted(f"There is no file in {name}; write it, if it is yet to be made.")
+        raise ClaimRefuted(f"There is no file in {name}.")
     if not new:
         raise ClaimRefuted(
             f"{name} is older than the task: all of its files ({count:,}) were there before the "
@@ -364,7 +362,7 @@ def _require_new_file(path: str, handle: int, claim: Claim) -> FileStamps:
     _require_file(path, info)
     seen = read_stamps(info)
     if seen.size == 0 and not (is_marker(os.path.basename(path)) or claim.checksum == _EMPTY_SUM):
-        raise ClaimRefuted(f"{format_name(path)} is empty; write what belongs into it.", size=0)
+        raise ClaimRefuted(f"{format_name(path)} is empty.", size=0)
     if not is_made_since(seen.changed, claim.since):
         raise ClaimRefuted(
             f"{format_name(path)} is older than the task: it was there before the work began at "

@@ -9,7 +9,14 @@ from typing import Final
 from taskmem_hookspecs import Notice, SessionNames, SessionView, WakeRefused, WakeUndelivered
 from taskmem_openclaw import configuration, plugin_socket
 
-SESSIONS: Final = SessionNames(prefix="agent:", background=":taskmem:", lower_case=True)
+_OWN_FILES: Final = "AGENTS BOOTSTRAP HEARTBEAT IDENTITY MEMORY SOUL TOOLS USER"
+"""Files that OpenClaw puts into an agent's workspace before its first turn, without `.md`."""
+SESSIONS: Final = SessionNames(
+    prefix="agent:",
+    background=":taskmem:",
+    lower_case=True,
+    own_files=frozenset(f"{name}.md" for name in _OWN_FILES.split()),
+)
 """The keys of OpenClaw's sessions are `agent:NAME:…`, and no other host names one so."""
 
 

@@ -1,8 +1,7 @@
 """The tables, the types of their columns, and the statements that write their rows.
 
 A column has the name of its field, or the one that its field gives it. Checks and indexes have
-names, because migrations refer to them. Instants and JSON are stored as text that is the same on
-SQLite and PostgreSQL.
+names for migrations. Instants and JSON are stored as text, the same on SQLite and PostgreSQL.
 """
 
 # ruff: noqa: S608 - statements are of constants; values are bound
@@ -330,6 +329,7 @@ class TaskMessages(Base, table=True):
     msg_type: str = Field(sa_type=CodePointText)
     content: str = Field(sa_type=CodePointText)
     created_at: datetime = Field(sa_type=InstantText)
+    by_call: bool = Field(sa_column_kwargs={"server_default": sa.false()})
 
 
 def message_params(message: Message) -> Params:
@@ -340,6 +340,7 @@ def message_params(message: Message) -> Params:
         "msg_type": message.msg_type.value,
         "content": message.content,
         "created_at": message.created_at,
+        "by_call": message.by_call,
     }
 
 

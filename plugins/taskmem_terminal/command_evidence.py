@@ -80,7 +80,7 @@ def _find_doubt(
     if started < since:
         return _refute(
             f"pty:{name} began at {started:%Y-%m-%dT%H:%M:%SZ}, before the work did at "
-            f"{since:%Y-%m-%dT%H:%M:%SZ}; run it again."
+            f"{since:%Y-%m-%dT%H:%M:%SZ}."
         )
     return _find_bad_end(name, about, running=running)
 
@@ -89,7 +89,7 @@ def _find_bad_end(name: str, about: RecordingMetadata, *, running: bool) -> Find
     """Return the finding for a command that did not end with status 0; None: it did."""
     status: object = about.exit_status
     if about.ended_at is None and running:
-        return _refute(f"pty:{name} runs still; claim it once it has ended.")
+        return _refute(f"pty:{name} runs still.")
     if about.ended_at is None or type(status) is not int:
         return _leave_open(f"The recording of pty:{name} broke off; {UNSEEN_END}.")
     if status != 0:

@@ -38,7 +38,10 @@ PLACES = (
     f"events {HERE}",
     f"wait {HERE}",
     *(f"{each} --limit {HERE}" for each in ("list", "waits", "wakes", "runs", "events")),
-    *(f"{each} {HERE}" for each in ("approve", "resume", "pause", "reset", "cancel", "accept")),
+    *(
+        f"{each} {HERE}"
+        for each in ("approve", "resume", "pause", "reset", "cancel", "seen", "accept")
+    ),
     *(f"{each} {HERE} word" for each in ("answer", "send-back")),
     f"accept 1 --because {HERE}",
     f"call {HERE}",

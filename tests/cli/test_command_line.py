@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
@@ -20,6 +21,7 @@ from openclaw_taskmem.cli import list_commands, task_commands, task_text
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.command_output import HOSTS
 from openclaw_taskmem.daemon.snapshots import SnapshotMoment, SnapshotStore
+from tests.support.printed_lists import DONE, OVERVIEW
 
 COMMANDS = sorted(cli.commands)
 
@@ -249,6 +251,15 @@ def test_an_empty_list_tells_whether_all_has_ended(
     assert shown.output.startswith(("There is no task.", f"No {words}.\n")) is not ended
 
 
+def test_what_has_ended_does_not_scroll_the_rest_away(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = [{**DONE, "name": f"Ended{n}"} for n in range(30)]
+    sections = {**cast("dict[str, Any]", OVERVIEW["sections"]), "ended": ended}
+    task_text.print_overview({**OVERVIEW, "sections": sections})
+    out = capsys.readouterr().out
+    assert re.findall(r"Ended\d+", out) == [f"Ended{n}" for n in range(5)]
+    assert "25 more tasks ended in the last day; all: taskmem list --all" in out
+
+
 def test_text_from_an_agent_cannot_steer_a_terminal(home: Path) -> None:
     given = json.dumps({"name": "red \u001b[31m\u0007\u202e name", "plan": ["\u001b[2J"]})
     task = document(home, "call", "task_register", given)["task_id"]
@@ -270,7 +281,7 @@ def test_what_was_said_is_shown_whole_and_below_its_author(home: Path) -> None:
 
     out = taskmem(home, "show", task).stdout
 
-    first, *rest = out[out.index("word0") :].splitlines()
+    first, *rest = out[out.rindex("word0 ") :].splitlines()
     last = next(n for n, each in enumerate(rest) if "All is well." in each)
     told = [first, *rest[: last + 1]]
     assert " ".join(told).split()[:200] == words

@@ -236,7 +236,7 @@ def test_refused_completions_add_no_rows_to_those_of_the_first() -> None:
 @pytest.mark.parametrize(
     ("subject", "cure"),
     [
-        ("command:build", r"Run the command again, as taskmem run --name NAME"),
+        ("command:build", r"or run it again, as taskmem run --name NAME"),
         ("https://x.test/a", "Mend what answers at the URL"),
         ("report.md", r"Proof is the whole path of a file, a URL, a commit, or command:NAME"),
     ],

@@ -845,6 +845,15 @@ def test_what_somebody_else_changed_is_listed_apart(session: Session, project: P
     assert not any("today.md" in line for line in session.lines)
 
 
+def test_what_the_host_puts_into_its_folder_is_not_told(session: Session, workspace: Path) -> None:
+    task = session.register()
+    session.runs_in(workspace, "true")
+    for name in ("AGENTS.md", "BOOTSTRAP.md", "notes.md", "docs/USER.md"):
+        write_fresh(workspace / name)
+    told = [each["path"] for each in complete(session, task)["also_changed"]]
+    assert told == [str(workspace / name) for name in ("docs/USER.md", "notes.md")]
+
+
 @pytest.mark.parametrize("name", ["today.md", "./diary/today.md", "{project}/diary/today.md"])
 @pytest.mark.parametrize("where", ["now", "earlier", "artifacts"])
 def test_what_the_agent_names_is_its_own(

@@ -57,6 +57,39 @@ def test_an_answer_reaches_the_agent_that_asked(session: Session) -> None:
     assert "Firefox" in [wake.text for wake in session.world.wakes() if wake.state == "due"][-1]
 
 
+def read_sections(session: Session) -> dict[str, list[str]]:
+    """The names of the tasks in the overview, by section."""
+    found = overview.read_overview(session.world.context).sections
+    return {str(section): [line.name for line in lines] for section, lines in found.items()}
+
+
+def test_a_failure_that_was_seen_needs_nobody_any_more(session: Session) -> None:
+    task = session.takes_up()
+    session.call("task_update", task_id=task, status="failed", message="No flour.")
+    assert read_sections(session)["needs_you"] == ["Deploy"]
+
+    assert "seen, and left as it is" in act(session, task, "seen")
+
+    assert read_sections(session)["ended"] == ["Deploy"]
+    assert overview.read_line(session.world.context, task).actions == (UserAction.RESUME,)
+    with pytest.raises(NotAllowed, match="is failed now, so you cannot leave it"):
+        act(session, task, "seen")
+    session.world.clock.tick(25 * 3600)
+    assert read_sections(session)["ended"] == []
+    act(session, task, "resume")
+    session.call("task_update", task_id=task, status="failed")
+    assert read_sections(session)["needs_you"] == ["Deploy"]
+
+
+def test_the_reason_of_an_end_is_told_with_it(session: Session) -> None:
+    task = session.takes_up()
+    session.call("task_update", task_id=task, message="Step 1 is at work.")
+    act(session, task, "cancel", "I want to look at it first.")
+    activity = overview.read_line(session.world.context, task).activity
+    assert activity is not None
+    assert (activity.what, activity.by) == ("“I want to look at it first.”", None)
+
+
 SHELL = Caller(person=True, host="openclaw", session_key=MAIN)
 """An agent that calls by the shell of its session."""
 

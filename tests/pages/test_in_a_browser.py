@@ -149,7 +149,7 @@ def test_the_overview_offers_what_the_person_is_asked_for(page: Page, root: str)
     page.goto(root)
     pressed = page.locator(".needs_you button")
     assert sorted(pressed.all_inner_texts()) == sorted(
-        ["Resume", "Firefox", "Chromium", "Answer", "Approve", "Send back"]
+        ["Resume", "Seen", "Firefox", "Chromium", "Answer", "Approve", "Send back"]
     )
 
 
@@ -444,7 +444,7 @@ def test_a_task_is_paused_resumed_cancelled_and_resumed(
     task = showcase.daemon.register("Acted on")
     page.goto(f"{root}task?id={task}")
     for verb, status in (
-        *(("Pause", "idle"), ("Resume", "at work")),
+        *(("Pause", "paused"), ("Resume", "at work")),
         *(("Cancel", "cancelled"), ("Resume", "at work")),
     ):
         press_and_confirm(page, verb)
@@ -508,7 +508,7 @@ def test_escape_confirms_nothing_after_an_earlier_yes(
     page.on("request", lambda request: request.url.endswith("/act") and acts.append(request.url))
     page.goto(f"{root}task?id={task}")
     press_and_confirm(page, "Pause")
-    expect(page.locator(".title .state")).to_have_text("idle")
+    expect(page.locator(".title .state")).to_have_text("paused")
     page.locator(".actions").get_by_role("button", name="Cancel", exact=True).click()
     page.evaluate("document.getElementById('confirm').close()")  # Escape, in older browsers
     press_and_confirm(page, "Resume")
@@ -536,7 +536,7 @@ def test_what_was_done_is_not_told_as_failed(page: Page, root: str, showcase: Sh
     expect(page.locator("#toast")).to_contain_text("paused")
     expect(page.locator("#live")).to_have_text("not connected")
     page.unroute("**/task?id=*")
-    expect(page.locator(".title .state")).to_have_text("idle")
+    expect(page.locator(".title .state")).to_have_text("paused")
     expect(page.locator("#live")).to_have_text("page is live")
 
 

@@ -39,6 +39,7 @@ def line(number: int, name: str, section: str, says: str, **fields: Any) -> dict
         "activity": None,
         "cost": "",
         "made": "",
+        "judged": "",
         "unproved": "",
         "since": "2026-11-27T05:58:00.000Z",
         "owner": "main",
@@ -190,6 +191,7 @@ TASK = {
         {
             "role": "agent",
             "msg_type": "progress",
+            "by_call": False,
             "created_at": "2026-11-27T05:00:00.000Z",
             "content": "Step 1 done.\n\x1b[31mA line that says more than fits into one.",
         }

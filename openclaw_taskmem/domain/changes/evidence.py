@@ -48,16 +48,17 @@ HIDDEN_COMMAND: Final = (
 )
 """The same sentence for every recorded command, so that it does not reveal which exist."""
 _PROOF_SENTENCE: Final = (
-    "Proof is the whole path of a file, a URL, a commit, or command:NAME (of taskmem run --name "
-    "NAME -- CMD), which also shows what was right already and was not written."
+    "Make it if it is yet to be made. Proof is the whole path of a file, a URL, a commit, or "
+    "command:NAME (of taskmem run --name NAME -- CMD), which also shows what was right already and "
+    "was not written."
 )
 _CURES: Final = {
     HIDDEN_COMMAND: "Name a file of your folder that shows the same instead, or let the user "
     "complete the task.",
     "file": _PROOF_SENTENCE,
-    COMMIT_KIND: _PROOF_SENTENCE,
-    "command": "Run the command again, as taskmem run --name NAME -- CMD under the "
-    "name that is claimed, until it ends with status 0.",
+    COMMIT_KIND: f"Commit it, or fetch it if it lies on the remote. {_PROOF_SENTENCE}",
+    "command": "Wait until the command has ended, or run it again, as taskmem run --name NAME -- "
+    "CMD under the name that is claimed, until it ends with status 0.",
     "url": "Mend what answers at the URL, or wait until it does: a publish takes time.",
 }
 _UNWANTED_SENTENCE: Final = (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain.callers import Caller, SessionKeys
+from openclaw_taskmem.domain.callers import Caller, CallerKind, SessionKeys
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.changes.stuck import RESUME_HOLD
 from openclaw_taskmem.domain.errors import LimitReached, RunNotReady
@@ -51,8 +51,17 @@ from taskmem_hookspecs import (
 
 NOTE_BYTES: Final = 600
 """Longest excerpt of the note with which a task is sent to the background."""
-_AGENT_MOVE_NOTE: Final = "Moved to the background."
-_USER_MOVE_NOTE: Final = "Moved to the background by the user."
+_MOVE_NOTES: Final = {
+    CallerKind.AGENT: "Moved to the background.",
+    CallerKind.USER: "Moved to the background by the user.",
+    CallerKind.CALL: "Moved to the background by taskmem call.",
+}
+"""The thread's entries for that, by who did it."""
+_SENDERS: Final = {
+    CallerKind.AGENT: "Its agent",
+    CallerKind.USER: "The user",
+    CallerKind.CALL: "A taskmem call",
+}
 _REASON_BYTES: Final = 280
 """Longest excerpt, in the line for the user, of the reason for which an agent gave up."""
 _REVIEWABLE_STATES: Final = (RunState.QUEUED, RunState.RUNNING)
@@ -121,7 +130,7 @@ def build_background_move(
 
 def format_background_note(caller: Caller, note: str) -> str:
     """Write the thread's entry for a task that is sent to the background."""
-    return f"{_USER_MOVE_NOTE if caller.person else _AGENT_MOVE_NOTE} {note}".rstrip()
+    return f"{_MOVE_NOTES[caller.known_as]} {note}".rstrip()
 
 
 def describe_background(
@@ -132,17 +141,20 @@ def describe_background(
     `told_session` is the session that it was sent from; `messages` are the newest of its task,
     oldest first.
     """
-    log = [m.content for m in messages if m.msg_type is MessageType.LIFECYCLE]
-    entries = [entry for entry in log if entry.startswith((_AGENT_MOVE_NOTE, _USER_MOVE_NOTE))]
-    entry = entries[-1] if entries else _AGENT_MOVE_NOTE
-    sender = "The user" if entry.startswith(_USER_MOVE_NOTE) else "Its agent"
-    note = entry.removeprefix(_USER_MOVE_NOTE).removeprefix(_AGENT_MOVE_NOTE).strip()
+    moves = [
+        (kind, message.content.removeprefix(begin).strip())
+        for message in messages
+        if message.msg_type is MessageType.LIFECYCLE
+        for kind, begin in _MOVE_NOTES.items()
+        if message.content.startswith(begin)
+    ]
+    kind, note = moves[-1] if moves else (CallerKind.AGENT, "")
     words = f" with the words {quote_line(to_plain_line(note), NOTE_BYTES)}" if note else ""
     rest = sessions.find_rest(told_session)
     chat = "main chat" if rest == "main" else f"chat {rest.replace(':', ' ')}"
     return (
         "You are in the background, in a session of your own, and nobody reads along "
-        f"here. {sender} sent you from the user's {chat} (session "
+        f"here. {_SENDERS[kind]} sent you from the user's {chat} (session "
         f"{told_session}){words}. The user reads there what you report with "
         "task_update, and what you ask with its ask."
     )

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers import Caller, SessionKeys
+from openclaw_taskmem.domain.callers import Caller, CallerKind, SessionKeys
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
 from openclaw_taskmem.domain.policies import RunPolicy
@@ -108,11 +108,18 @@ def parse_resume_answer(run: Run, answer: str) -> bool | None:
     return None
 
 
-def close_question(facts: TaskFacts, question: UserQuestion, answer: str, now: datetime) -> Event:
-    """Build the log entry that records an answer and closes its question."""
+def close_question(
+    facts: TaskFacts,
+    question: UserQuestion,
+    answer: str,
+    now: datetime,
+    by: CallerKind = CallerKind.USER,
+) -> Event:
+    """Build the log entry that records an answer and closes its question; `by`: who gave it."""
     about, words = facts.run or facts.task, clip(to_plain_line(answer), _ANSWER_BYTES)
     kind = events.QUESTION_ANSWERED
-    return events.build_event(kind, about, now, question=question.key, answer=words)
+    data = {"by": by} if by is CallerKind.CALL else {}
+    return events.build_event(kind, about, now, question=question.key, answer=words, **data)
 
 
 def leave_run(facts: TaskFacts, entry: Event, now: datetime) -> Change:
@@ -143,16 +150,18 @@ def build_answer_change(
     wake_id: str,
     sessions: SessionKeys,
     now: datetime,
+    by: CallerKind = CallerKind.USER,
 ) -> Change:
     """Build the change that sends the user's answer to the agent; the run still waits.
 
-    `question` is the question answered; None: it was answered before, and the user adds more.
+    `question` is the question answered; None: it was answered before, and the user adds more. `by`:
+    who gave the answer.
     """
     run, task = facts.run, facts.task
     assert run is not None  # noqa: S101 - only runs ask
     answered = (UserAnswered(),) if run.state is RunState.BLOCKED else ()
     after = apply_events(run, UserSpoke(), *answered, now=now).run
-    message = lifecycle.build_answer_message(task, answer, now)
+    message = lifecycle.build_answer_message(task, answer, now, by)
     counted = task.model_copy(update={"message_count": task.message_count + 1})
     wake = continuation.make_wake(run, wake_id, _format_answer(task, run, answer), now)
     wake = wake.model_copy(update={"key": f"{turn_budget.ANSWER}{wake_id}"})
@@ -162,7 +171,7 @@ def build_answer_change(
         messages=(message,),
         runs=(after,),
         wakes=(wake,) if in_gateway else (),
-        events=(close_question(facts, question, answer, now),) if question else (),
+        events=(close_question(facts, question, answer, now, by),) if question else (),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.callers import Caller, SessionKeys
+from openclaw_taskmem.domain.callers import Caller, CallerKind, SessionKeys
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.errors import RunNotReady
 from openclaw_taskmem.domain.policies import RunPolicy
@@ -238,8 +238,8 @@ def apply_call(
         )
     if after.state.terminal and task.status in _MILESTONES:
         words = call.message
-        if words and not caller.person:
-            words = f"its agent says: {quote_line(words, _AGENT_WORDS_BYTES)}"
+        if words and caller.known_as is not CallerKind.USER:
+            words = f"{caller.known_as.word} says: {quote_line(words, _AGENT_WORDS_BYTES)}"
         user_events = (notices.build_milestone(_MILESTONES[task.status], task, after, now, words),)
     elif call.marked and (after.told_session is not None or not after.state.terminal):
         user_events = (notices.build_steps_done(task, after, call.marked, now),)

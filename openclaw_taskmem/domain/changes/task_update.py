@@ -12,7 +12,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers import Caller, SessionKeys
+from openclaw_taskmem.domain.callers import Caller, CallerKind, SessionKeys
 from openclaw_taskmem.domain.changes import task_runs
 from openclaw_taskmem.domain.changes.handoff import HandoffNotes
 from openclaw_taskmem.domain.errors import TaskEnded
@@ -443,7 +443,7 @@ def apply_update(
         }
     )
     settled = {wake.wake_id for wake in wakes}
-    own, log = _build_log(updated, request, now, by_user=by_user) if changes else ((), ())
+    own, log = _build_log(updated, request, now) if changes else ((), ())
     messages = own if moved is None else (*own, moved)
     return (
         Change(
@@ -659,19 +659,26 @@ def _format_numbers(steps: Collection[int]) -> str:
 
 
 def _build_log(
-    updated: UpdateResult, request: UpdateRequest, now: datetime, *, by_user: bool
+    updated: UpdateResult, request: UpdateRequest, now: datetime
 ) -> tuple[tuple[Message, ...], tuple[Event, ...]]:
     """Return the messages that an update adds by its own words, and its events."""
-    task = updated.task
+    task, by = updated.task, request.caller.known_as
     changed_marks = updated.marked or updated.unmarked
     words: list[tuple[Role, MessageType, str]] = []
     if request.message is not None:
         kind = MessageType.PROGRESS if changed_marks else MessageType.TEXT
-        words.append((Role.USER if by_user else Role.AGENT, kind, request.message))
+        words.append((Role.AGENT if by is CallerKind.AGENT else Role.USER, kind, request.message))
     if request.ask is not None:
         words.append((Role.AGENT, MessageType.TEXT, f"Asked the user: {request.ask}"))
     messages = tuple(
-        Message(task_id=task.task_id, role=role, msg_type=kind, content=content, created_at=now)
+        Message(
+            task_id=task.task_id,
+            role=role,
+            by_call=role is Role.USER and by is CallerKind.CALL,
+            msg_type=kind,
+            content=content,
+            created_at=now,
+        )
         for role, kind, content in words
     )
     has_moved = task.status is not updated.was
@@ -679,6 +686,7 @@ def _build_log(
         "messages": len(messages) + has_moved,
         "marked": [*sorted(updated.marked)],
         "unmarked": [*sorted(updated.unmarked)],
+        **lifecycle.build_caller_data(request.caller),
     }
     update = Event(at=now, kind=events.TASK_UPDATED, task_id=task.task_id, data=data)
     if not has_moved:

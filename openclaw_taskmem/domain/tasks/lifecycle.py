@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.callers import Caller, CallerKind
 from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.text.redaction import scrub
 from openclaw_taskmem.domain.text.texts import clip, quote_line
@@ -74,7 +74,6 @@ def _format_value(value: JsonValue) -> str:
 _COMPLETED_LINE: Final = re.compile(r"Status: \w+ → completed\b")
 REQUEST_BYTES: Final = 2000
 """Longest excerpt of a user's request."""
-_USER: Final = "user"
 _ALIASES: Final = {
     **dict.fromkeys(("canceled", "cancel"), "cancelled"),
     **dict.fromkeys(("complete", "done", "finished"), "completed"),
@@ -197,9 +196,11 @@ def guard_reopen(task: Task, newest: Sequence[Event], caller: Caller) -> None:
         return
     changes = (e for e in reversed(newest) if e.kind == events.STATUS_CHANGED)
     last = next(changes, None)
-    if last is not None and last.data.get("by") == _USER:
+    by = None if last is None else last.data.get("by")
+    if by is not None:
+        who = "The user" if by == CallerKind.USER else "A command of the user's"
         raise NotAllowed(
-            f"The user cancelled {task.task_id}, so only they reopen it: ask them, and "
+            f"{who} cancelled {task.task_id}, so only they reopen it: ask them, and "
             "they do with /resume in their chat, or with taskmem resume at a "
             "terminal. Nothing was written."
         )
@@ -221,9 +222,7 @@ def build_status_events(
     """
     if task.status is was:
         return ()
-    data: dict[str, JsonValue] = {"from": was, "to": task.status}
-    if by is not None and by.is_user:
-        data["by"] = _USER
+    data: dict[str, JsonValue] = {"from": was, "to": task.status, **build_caller_data(by)}
     return (
         Event(
             at=now,
@@ -233,6 +232,19 @@ def build_status_events(
             data=data if why is None else {**data, "why": why},
         ),
     )
+
+
+def build_caller_data(by: Caller | None) -> dict[str, JsonValue]:
+    """Build the part of a log entry that says who did it; empty: an agent, or nobody."""
+    if by is None or by.known_as is CallerKind.AGENT:
+        return {}
+    return {"by": by.known_as}
+
+
+def read_caller_kind(data: Mapping[str, JsonValue]) -> CallerKind:
+    """Return who did what a log entry tells."""
+    by = data.get("by")
+    return CallerKind(str(by)) if by in {*CallerKind} else CallerKind.AGENT
 
 
 def add_lifecycle_message(
@@ -274,17 +286,34 @@ def enter_decision(change: Change, task: Task, sentence: str, now: datetime) -> 
     return change.model_copy(update=rows)
 
 
+def is_status_message(message: Message) -> bool:
+    """True if a message is the thread's entry for a change of status."""
+    return message.role is Role.SYSTEM and message.content.startswith("Status: ")
+
+
+def read_reason(message: Message) -> str:
+    """Return the reason in the thread's entry for a change of status; empty: it has none.
+
+    Of another message: its whole text.
+    """
+    text = message.content
+    return text.partition(". ")[2] if is_status_message(message) else text
+
+
 def is_completion_message(message: Message) -> bool:
     """True if a message is the thread's entry for a completion."""
     is_lifecycle = message.msg_type is MessageType.LIFECYCLE
     return is_lifecycle and _COMPLETED_LINE.match(message.content) is not None
 
 
-def build_answer_message(task: Task, answer: str, now: datetime) -> Message:
-    """Build the thread's entry for the user's answer to a question."""
+def build_answer_message(
+    task: Task, answer: str, now: datetime, by: CallerKind = CallerKind.USER
+) -> Message:
+    """Build the thread's entry for the user's answer to a question; `by`: who gave it."""
     return Message(
         task_id=task.task_id,
         role=Role.USER,
+        by_call=by is CallerKind.CALL,
         msg_type=MessageType.TEXT,
         content=answer,
         created_at=now,

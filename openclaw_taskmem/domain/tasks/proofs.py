@@ -5,6 +5,7 @@ Source: docs/origins.md, "Proof of completion".
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
@@ -22,6 +23,8 @@ from taskmem_hookspecs.model import Instant
 
 MOST_NAMED_PROOFS: Final = 3
 """Most things that a summary names."""
+_MOST_FOLDERS: Final = 5
+"""Folders that tell files of one name apart, at most."""
 _MEANWHILE_SENTENCE: Final = (
     "{} in a folder of the task; no call of its agent was seen to do that, nor did it name the file"
 )
@@ -119,18 +122,26 @@ def _describe_check(proof: Proof) -> str:
     return f"{_name_briefly(proof)}{stop} {tested}{checksum}"
 
 
-def summarize_proofs(proofs: Sequence[Proof]) -> tuple[str, str]:
-    """Return what was made and how far it was tested, and what is not proved; each may be empty."""
+def summarize_proofs(proofs: Sequence[Proof], *, refuted: bool = True) -> tuple[str, str]:
+    """Return what was made and how far it was tested, and what is not proved; each may be empty.
+
+    `refuted`: False if what was refuted is told already.
+    """
+    apart = _name_apart(proofs)
+
+    def join(some: Iterable[Proof]) -> str:
+        return join_names([apart[each.what] for each in some], MOST_NAMED_PROOFS)
+
     names = {
-        standing: _join_proofs([each for each in proofs if each.standing is standing])
+        standing: join(each for each in proofs if each.standing is standing)
         for standing in ProofStanding
     }
-    files = _join_proofs([each for each in proofs if each.is_checked_file])
+    files = join(each for each in proofs if each.is_checked_file)
     others = [each for each in proofs if each.standing is ProofStanding.CHECKED]
     others = [each for each in others if not each.is_file]
     made = [
         f"made {files}, seen to exist" if files else "",
-        f"checked {_join_proofs(others)}" if others else "",
+        f"checked {join(others)}" if others else "",
         f"made so far {names[ProofStanding.UNCHECKED]}, not checked yet"
         if names[ProofStanding.UNCHECKED]
         else "",
@@ -145,7 +156,7 @@ def summarize_proofs(proofs: Sequence[Proof]) -> tuple[str, str]:
     doubts = [
         f"{standing}: {names[standing]}"
         for standing in (ProofStanding.REFUTED, ProofStanding.CLAIMED)
-        if names[standing]
+        if names[standing] and (refuted or standing is not ProofStanding.REFUTED)
     ]
     return "; ".join(filter(None, made)), "; ".join(doubts)
 
@@ -194,13 +205,26 @@ def _build_artifact_proof(made: Artifact) -> Proof:
     )
 
 
-def _join_proofs(proofs: Sequence[Proof]) -> str:
-    return join_names([*map(_name_briefly, proofs)], MOST_NAMED_PROOFS)
+def _name_apart(proofs: Iterable[Proof]) -> dict[str, str]:
+    """Return a name for each thing by `what`: files of one name have as many folders as differ."""
+    files = {each.what: each for each in proofs}
+    names = {what: _name_briefly(each) for what, each in files.items()}
+    for folders in range(1, _MOST_FOLDERS):
+        shared = {name for name, count in Counter(names.values()).items() if count > 1}
+        if not shared:
+            break
+        names |= {
+            what: _name_briefly(each, folders)
+            for what, each in files.items()
+            if names[what] in shared
+        }
+    return names
 
 
-def _name_briefly(proof: Proof) -> str:
-    """Name a file without its folder; anything else as it is."""
+def _name_briefly(proof: Proof, folders: int = 0) -> str:
+    """Name a file with its last `folders`, by default without any; anything else as it is."""
     what = to_plain_line(proof.what)
     if not proof.is_file:
         return clip(what, NAME_BYTES)
-    return clip_start(what.rstrip("/").rpartition("/")[2] or what, NAME_BYTES)
+    parts = what.rstrip("/").split("/")
+    return clip_start("/".join(parts[-1 - folders :]) or what, NAME_BYTES)

@@ -19,6 +19,9 @@ from string import ascii_lowercase
 from typing import Final
 from unicodedata import category, normalize
 
+CALLER_WORDS: Final = {"user": "you", "call": "taskmem call", "agent": "its agent"}
+"""Words to people for who did something, by the value of its `CallerKind`."""
+
 # --- hidden characters and forged markers ------------------------------------
 
 _HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})

@@ -11,13 +11,14 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from openclaw_taskmem.domain import callers
-from openclaw_taskmem.domain.callers import Unreached
+from openclaw_taskmem.domain.callers import CallerKind, Unreached
 from openclaw_taskmem.domain.conditions.targets import describe_target, describe_wait
 from openclaw_taskmem.domain.effects.checkpoints import PastCall
 from openclaw_taskmem.domain.effects.side_effects import is_shell
 from openclaw_taskmem.domain.reader_budget import ReaderUsage, describe_usage
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
+from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.tasks.proofs import (
     MOST_NAMED_PROOFS,
@@ -25,7 +26,7 @@ from openclaw_taskmem.domain.tasks.proofs import (
     describe_checks,
     summarize_proofs,
 )
-from openclaw_taskmem.domain.text.texts import clip, clip_step, to_plain_line
+from openclaw_taskmem.domain.text.texts import clip, clip_step, has_visible_text, to_plain_line
 from openclaw_taskmem.domain.views.user_actions import UserAction, describe_effect, list_actions
 from taskmem_hookspecs import (
     DoctorState,
@@ -56,6 +57,8 @@ class Activity(Value):
     """When it began if it is running, else when it was last heard of."""
     is_call: bool = True
     """False: it is a message."""
+    by: CallerKind | None = None
+    """Who wrote the message; None: it is a call, or the reason of a change."""
     running: bool = False
     failed: bool = False
     outcome: str = ""
@@ -69,8 +72,8 @@ def _name_call(call: PastCall) -> str:
 
 
 def _quote_words(words: Message) -> str:
-    """Quote the beginning of a message on one line."""
-    return f"“{clip(to_plain_line(words.content), _EXCERPT_BYTES)}”"
+    """Quote the beginning of a message, or of the reason in it, on one line."""
+    return f"“{clip(to_plain_line(lifecycle.read_reason(words)), _EXCERPT_BYTES)}”"
 
 
 # --- the overview -------------------------------------------------------------
@@ -180,13 +183,15 @@ class TaskNews(Value):
     """True if a person completed it without proof."""
     approved: bool = False
     """True if a person completed it after a review."""
+    seen_failed: bool = False
+    """True if the person has seen that it failed, and leaves it so."""
     used: ReaderUsage = ReaderUsage()
     """The use of readers for its waits."""
     note: str = ""
     """The agent's note to the user who is to review the task."""
     words: Message | None = None
-    """Its agent's newest message; None: none, or its calls tell more. It is the reason of a failure
-    for which none was given."""
+    """The newest message, or reason of a change, that says more than its calls; None: none does. It
+    is the reason of a failure for which none was given."""
 
 
 class _Standing(NamedTuple):
@@ -214,7 +219,8 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
     checked = describe_checks(news.proofs or ())
     place = compute_progress(task)
     step = None if place.current is None else clip_step(to_plain_line(task.plan[place.current]))
-    actions = list_actions(news.facts, asks=news.question is not None)
+    asks, seen = news.question is not None, news.seen_failed
+    actions = list_actions(news.facts, asks=asks, seen_failed=seen)
     return TaskLine(
         task_id=task.task_id,
         name=to_plain_line(task.name),
@@ -233,7 +239,7 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
         judged=_name_judge(news) if checked else "",
         files=tuple(each for each in news.proofs or () if each.is_checked_file)[:MOST_NAMED_PROOFS],
         unproved=unproved,
-        standing=str(task.status if task.status.terminal else standing.section).replace("_", " "),
+        standing=_name_standing(task.status, standing.section),
         since=standing.since,
         owner=_name_owner(news),
         session_key=(run and (run.session_key or (run.owner and run.owner.session_key)))
@@ -247,11 +253,17 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
     )
 
 
+def _name_standing(status: TaskStatus, section: Section) -> str:
+    rests = status is TaskStatus.PAUSED and section is Section.IDLE
+    return str(status if status.terminal or rests else section).replace("_", " ")
+
+
 def _summarize_made(news: TaskNews) -> tuple[str, str]:
     """Return what a task made and who tested it, and what it claims without proof."""
     if news.proofs is None:
         return "", ""
-    made, unproved = summarize_proofs(news.proofs)
+    # A doubt names what was refuted.
+    made, unproved = summarize_proofs(news.proofs, refuted=not news.doubt)
     completed = news.facts.task.status is TaskStatus.COMPLETED
     if completed and news.accepted:
         return made, "; ".join(filter(None, (unproved, "accepted by you without proof")))
@@ -265,13 +277,29 @@ def _name_judge(news: TaskNews) -> str:
     return "you approved the content" if news.approved else "nobody judged the content"
 
 
+def find_last_words(messages: Sequence[Message], *, is_active: bool) -> Message | None:
+    """Return the newest message that somebody wrote, or that has the reason of a change.
+
+    `messages` are the newest, oldest first. `is_active`: only what was heard of who does the work.
+    """
+    for message in reversed(messages):
+        writer = callers.find_writer(message)
+        if is_active and writer in (None, CallerKind.USER):
+            continue
+        tells = writer is not None or lifecycle.is_status_message(message)
+        if tells and has_visible_text(lifecycle.read_reason(message)):
+            return message
+    return None
+
+
 def _find_activity(news: TaskNews) -> Activity | None:
     """Return the call that runs now, or else what its agent did last; None: unknown."""
     run, failed = news.facts.run, news.facts.task.status is TaskStatus.FAILED
+    rests = news.facts.task.status is TaskStatus.PAUSED and news.words is not None
     at_work = run is not None and current_run.is_at_work(run)
     running = [call for call in news.calls if call.ok is None] if at_work else []
     call = next(reversed(running or news.calls), None)
-    if call is not None:
+    if call is not None and not rests:
         return Activity(
             what=clip(_name_call(call), _EXCERPT_BYTES),
             at=call.at,
@@ -281,7 +309,8 @@ def _find_activity(news: TaskNews) -> Activity | None:
         )
     if news.words is None or failed:  # the line of a failed task quotes its words
         return None
-    return Activity(what=_quote_words(news.words), at=news.words.created_at, is_call=False)
+    at, by = news.words.created_at, callers.find_writer(news.words)
+    return Activity(what=_quote_words(news.words), at=at, is_call=False, by=by)
 
 
 def sort_lines(lines: Iterable[TaskLine]) -> Mapping[Section, Sequence[TaskLine]]:
@@ -317,6 +346,8 @@ def _describe_standing(news: TaskNews, now: datetime, stuck_seconds: float) -> _
         return _describe_unreached("silent", news.unreached, heard)
     if run is not None:
         return _Standing(Section.AT_WORK, "between two turns", run.seen_at)
+    if not silent and news.unreached is not None and task.host is None:
+        return _Standing(Section.IDLE, "no agent is known to work on it", task.updated_at)
     if not silent:
         why = "" if news.unreached is None else f" ({to_plain_line(news.unreached.why)})"
         return _Standing(Section.AT_WORK, f"at work, as last heard{why}", task.updated_at)
@@ -331,9 +362,12 @@ def _judge_end(news: TaskNews, _: datetime) -> _Standing | None:
         return _Standing(Section.ENDED, str(task.status), task.updated_at)
     why = to_plain_line(news.failure)
     if not why and news.words is not None:
-        why = f"its agent said last {_quote_words(news.words)}"
+        writer = callers.find_writer(news.words)
+        last = f"{writer.word} said last " if writer else ""
+        why = f"{last}{_quote_words(news.words)}"
     says = f"failed: {why}" if why else "failed"
-    return _Standing(Section.NEEDS_YOU, says, task.updated_at)
+    section = Section.ENDED if news.seen_failed else Section.NEEDS_YOU
+    return _Standing(section, says, task.updated_at)
 
 
 def _judge_need(news: TaskNews, _: datetime) -> _Standing | None:

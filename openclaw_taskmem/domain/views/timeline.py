@@ -11,18 +11,20 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, cast
 
-from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain import callers, events
+from openclaw_taskmem.domain.callers import CallerKind
 from openclaw_taskmem.domain.conditions.targets import describe_target
 from openclaw_taskmem.domain.effects.checkpoints import PastCall
 from openclaw_taskmem.domain.effects.side_effects import is_shell
 from openclaw_taskmem.domain.runs.current_run import RunReason
+from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import (
     format_count,
     format_duration,
     format_step_numbers,
     to_one_line,
 )
-from taskmem_hookspecs import Event, Message, Role, RunState, Task, Value, WaitStatus
+from taskmem_hookspecs import Event, Message, RunState, Task, Value, WaitStatus
 from taskmem_hookspecs.model import Instant
 
 Data = Mapping[str, Any]
@@ -149,20 +151,10 @@ def _read_steps(data: Data, name: str) -> frozenset[int]:
 
 
 def _build_message_entry(message: Message) -> TimelineEntry:
-    text = message.content
-    # Its first sentence has the names of two states; the log's entry says the new one in words.
-    if message.role is Role.SYSTEM and text.startswith("Status: "):
-        text = text.partition(". ")[2]
-    return TimelineEntry(
-        at=message.created_at, kind=EntryKind.MESSAGE, title=_WRITERS[message.role], text=text
-    )
-
-
-_WRITERS: Final = {
-    Role.AGENT: "Its agent wrote",
-    Role.SYSTEM: "Task memory noted",
-    Role.USER: "You wrote",
-}
+    # The names of two states are left out; the log's entry says the new one in words.
+    text, writer = lifecycle.read_reason(message), callers.find_writer(message)
+    title = "Task memory noted" if writer is None else f"{writer.subject} wrote"
+    return TimelineEntry(at=message.created_at, kind=EntryKind.MESSAGE, title=title, text=text)
 
 
 def _build_call_entry(call: PastCall) -> TimelineEntry:
@@ -200,7 +192,8 @@ def _tell_registered(data: Data) -> _Told:
 
 def _tell_updated(data: Data) -> _Told | None:
     marked, unmarked = _read_steps(data, "marked"), _read_steps(data, "unmarked")
-    sentences = [f"Ticked by its agent: step {format_step_numbers(marked)}"] if marked else []
+    by = lifecycle.read_caller_kind(data).word
+    sentences = [f"Ticked by {by}: step {format_step_numbers(marked)}"] if marked else []
     sentences += [f"Reopened: step {format_step_numbers(unmarked)}"] if unmarked else []
     return _Told(EntryKind.PLAN, "; ".join(sentences)) if sentences else None
 
@@ -212,7 +205,7 @@ def _tell_revised(data: Data) -> _Told:
 
 def _tell_status(data: Data) -> _Told:
     to = str(data.get("to"))
-    by = " by you" if data.get("by") else ""
+    by = f" by {lifecycle.read_caller_kind(data).word}" if data.get("by") else ""
     tone = {"completed": Tone.GOOD, "failed": Tone.BAD}.get(to, Tone.PLAIN)
     return _Told(EntryKind.RUN, f"Task {to}{by}", _tell_why(data), tone)
 
@@ -306,6 +299,11 @@ def _tell_refused(data: Data) -> _Told:
     return _Told(EntryKind.PROOF, "Completion refused", reason, Tone.BAD)
 
 
+def _tell_answer(data: Data) -> _Told:
+    by = lifecycle.read_caller_kind(data) if data.get("by") else CallerKind.USER
+    return _Told(EntryKind.TOLD, f"{by.subject} answered", str(data.get("answer") or ""))
+
+
 def _tell_line(data: Data) -> _Told | None:
     line = str(data.get("line") or "")
     return _Told(EntryKind.TOLD, "You were told", line) if line else None
@@ -372,9 +370,10 @@ _TELLERS: Final[Mapping[str, _Teller]] = {
     events.EVIDENCE_CHECKED: _tell_checked,
     events.COMPLETION_REFUSED: _tell_refused,
     events.COMPLETION_ACCEPTED: _tell(EntryKind.PROOF, "Accepted by you", "because", Tone.GOOD),
+    events.FAILURE_SEEN: _tell(EntryKind.RUN, "You have seen that it failed"),
     events.MILESTONE: _tell_line,
     events.NOTICE: _tell_line,
-    events.QUESTION_ANSWERED: _tell(EntryKind.TOLD, "You answered", "answer"),
+    events.QUESTION_ANSWERED: _tell_answer,
 }
 """Tellers by kind of log entry; kinds that are missing say nothing of their own to people."""
 

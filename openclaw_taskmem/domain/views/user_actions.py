@@ -61,6 +61,8 @@ class UserAction(StrEnum):
     """Set it aside."""
     CANCEL = "cancel"
     """Call it off."""
+    SEEN = "seen"
+    """Leave a failed task as it is."""
 
 
 class ActRequest(Value):
@@ -95,6 +97,12 @@ _DONE_SENTENCES: Final = {
     UserAction.RESET: "taken from its agent, and queued again",
     UserAction.PAUSE: "paused",
     UserAction.CANCEL: "cancelled; what was done so far is kept",
+    UserAction.SEEN: "seen, and left as it is; taskmem resume takes it up again",
+}
+_EFFECT_SENTENCES: Final = {
+    UserAction.SEND_BACK: "Its agent is told your words, and goes on.",
+    UserAction.ANSWER: "Its agent is told your answer, and goes on.",
+    UserAction.SEEN: "It stays failed, and does not need you any more.",
 }
 _KEPT_SENTENCES: Final = {
     UserAction.ANSWER: "your answer is kept for its agent",
@@ -104,14 +112,18 @@ _KEPT_SENTENCES: Final = {
 """The effects of acts that tell an agent to go on, where nobody can wake it."""
 
 
-def list_actions(facts: TaskFacts, *, asks: bool) -> tuple[UserAction, ...]:
+def list_actions(
+    facts: TaskFacts, *, asks: bool, seen_failed: bool = False
+) -> tuple[UserAction, ...]:
     """Return what a person may do with a task, the likeliest first.
 
-    `asks`: True if its question to the user is open.
+    `asks`: True if its question to the user is open. `seen_failed`: they have left its failure.
     """
     task, run = facts.task, facts.run
     if task.status is TaskStatus.COMPLETED:
         return ()
+    if task.status is TaskStatus.FAILED and not seen_failed:
+        return (UserAction.RESUME, UserAction.SEEN)
     if task.status.terminal:
         return (UserAction.RESUME,)
     found: list[UserAction] = []
@@ -198,9 +210,8 @@ def describe_effect(
             whose = " Its wait is" if watched == 1 else " Its waits are"
             ended = f"{whose} cancelled with it." if watched else ""
             effect = f"The task ends; what was done so far is kept.{turn}{ended}"
-        case UserAction.SEND_BACK | UserAction.ANSWER:
-            told = "your answer" if action is UserAction.ANSWER else "your words"
-            effect = f"Its agent is told {told}, and goes on."
+        case UserAction.SEND_BACK | UserAction.ANSWER | UserAction.SEEN:
+            effect = _EFFECT_SENTENCES[action]
     return effect
 
 

@@ -21,7 +21,7 @@ def refusal_text(*checked: CheckedClaim) -> str:
 
 
 def test_reason_that_names_its_thing_gets_no_name_before_it() -> None:
-    reason = "There is no file /srv/a.md; write it, if it is yet to be made."
+    reason = "There is no file /srv/a.md."
 
     assert refusal_text(a_missing_file("/srv/a.md", reason)) == reason
 

@@ -55,6 +55,15 @@ def test_what_was_tested_of_a_file_is_told(
     assert (proof.standing, proof.tested) == (standing, tested)
 
 
+def test_files_of_one_name_are_told_apart() -> None:
+    paths = ("/w/a/b/index.html", "/w/c/b/index.html", "/w/README.md")
+    made, unproved = summarize_proofs(
+        list_proofs([*map(an_entry, paths), an_entry("/w/d/README.md", verdict="empty")], [])
+    )
+    assert made == "made w/README.md, a/b/index.html, c/b/index.html, seen to exist"
+    assert unproved == "refuted: d/README.md"
+
+
 def test_a_file_tells_when_it_was_looked_at() -> None:
     [proof] = list_proofs([an_entry()], [an_artifact("/w/report.pdf", 5)])
     assert proof.looked_at == DAWN + timedelta(minutes=5)

@@ -10,6 +10,7 @@ import pytest
 from openclaw_taskmem.domain.callers import Unreached
 from openclaw_taskmem.domain.effects.checkpoints import PastCall
 from openclaw_taskmem.domain.runs.current_run import RunReason
+from openclaw_taskmem.domain.tasks.proofs import Proof, ProofStanding
 from openclaw_taskmem.domain.views.overview import (
     Section,
     TaskLine,
@@ -114,9 +115,20 @@ def line(
         ({"updated_at": NOW - timedelta(seconds=STUCK_SECONDS)}, "idle", "silent"),
         ({"updated_at": NOW}, "at_work", "at work, as last heard"),
         (
-            {"updated_at": NOW, "news": AWAY},
+            {"updated_at": NOW, "news": AWAY, "host": "mcp:codex"},
             "at_work",
             "at work, as last heard (nobody can wake it)",
+        ),
+        ({"updated_at": NOW, "news": AWAY}, "idle", "no agent is known to work on it"),
+        (
+            {"status": "failed", "news": {"failure": "No flour.", "seen_failed": True}},
+            "ended",
+            "failed: No flour.",
+        ),
+        (
+            {"status": "failed", "news": {"words": a_message(role="user", by_call=True)}},
+            "needs_you",
+            "failed: taskmem call said last “The build runs.”",
         ),
         ({"status": "completed"}, "ended", "completed"),
         ({"status": "cancelled"}, "ended", "cancelled"),
@@ -197,6 +209,13 @@ def test_a_failed_task_says_what_to_mend_first(given: dict[str, Any], told: str)
     assert failed.effects[UserAction.RESUME].startswith(told)
 
 
+def test_what_a_doubt_names_is_not_told_once_more() -> None:
+    proof = Proof(what="/w/a.csv", standing=ProofStanding.REFUTED, tested="There is no file.")
+    doubted = line(news={"doubt": "There is no file /w/a.csv.", "proofs": (proof,)})
+    assert (doubted.says, doubted.unproved) == ("not proved: There is no file /w/a.csv.", "")
+    assert line(news={"proofs": (proof,)}).unproved == "refuted: a.csv"
+
+
 def test_what_is_quoted_as_the_reason_is_not_told_again() -> None:
     words = a_message(content="No flour.")
     assert line(status="failed", news={"words": words}).activity is None
@@ -213,6 +232,7 @@ def test_a_line_has_the_number_of_its_current_step() -> None:
         ({"run": {"state": RunState.REVIEW}, "status": "paused"}, "needs you"),
         ({"waits": (a_wait(),)}, "waiting"),
         ({"status": "failed"}, "failed"),
+        ({"status": "paused"}, "paused"),
     ],
 )
 def test_a_task_has_one_word_for_where_it_stands(given: dict[str, Any], standing: str) -> None:
@@ -228,7 +248,7 @@ def test_a_task_has_one_word_for_where_it_stands(given: dict[str, Any], standing
         ({"run": {"state": RunState.BLOCKED, "why": RunReason.STOPPED}}, "resume pause cancel"),
         ({"doubts": ("claims",)}, "accept pause cancel"),
         ({"status": "paused"}, "resume cancel"),
-        ({"status": "failed"}, "resume"),
+        ({"status": "failed"}, "resume seen"),
         ({"status": "cancelled"}, "resume"),
         ({"status": "completed"}, ""),
     ],

@@ -126,7 +126,7 @@ async def assert_refuted(claim, *parts):
 
 
 async def test_what_is_missing_is_named(scene):
-    await assert_refuted(scene.claim("no.txt"), f"There is no file {scene.work}/no.txt;")
+    await assert_refuted(scene.claim("no.txt"), f"There is no file {scene.work}/no.txt.")
 
 
 async def test_an_empty_file_proves_nothing(scene):
@@ -137,7 +137,7 @@ async def test_an_empty_file_proves_nothing(scene):
 
 async def test_a_folder_or_pattern_is_proven_by_its_new_files(scene):
     (scene.work / "docs").mkdir()
-    await assert_refuted(scene.claim("docs"), f"There is no file in {scene.work}/docs;")
+    await assert_refuted(scene.claim("docs"), f"There is no file in {scene.work}/docs.")
     make(scene, "docs/a.md")
     make(scene, "docs/empty.md", b"")
     for name in ("docs", "docs/", "docs/*.md", "docs/**", "d*"):
@@ -154,7 +154,7 @@ async def test_the_folder_of_the_work_proves_nothing(scene):
     make(scene)
     for name in (".", "*", "**/*", scene.work, scene.top):
         claim = scene.claim(name, roots=(str(scene.top),))
-        await assert_refuted(claim, "is the folder of the work; name what was made in it")
+        await assert_refuted(claim, "is the folder of the work, and no thing in it")
 
 
 async def test_what_git_keeps_in_a_folder_does_not_count(scene):
