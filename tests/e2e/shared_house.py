@@ -228,7 +228,7 @@ def text_in(asked: dict[str, Any]) -> str:
 def complete_settings(room: Room, settings: Mapping[str, str]) -> dict[str, str]:
     """Add to the settings of a module what every daemon of a gateway needs."""
     own = {"OPENCLAW_CONFIG_PATH": str(room.config)}
-    return {"TASKMEM_WAKE_TRANSPORT": "auto", **own, **settings}
+    return {"TASKMEM_WAKE_TRANSPORT": "auto", "TASKMEM_OPENCLAW_CLI_TEXT": "", **own, **settings}
 
 
 HOSTS_OWN = ("spawn-broker/worker.js", "OPENCLAW_PREPEND_PATH")

@@ -61,9 +61,9 @@ def room(at_home: Gateway) -> Room:
 def taskmem(house: House, room: Room) -> Taskmem:
     """The command, with what a user's own shell would have."""
     house.taskmem.settings["OPENCLAW_STATE_DIR"] = str(room.state)
-    # A daemon that the gateway starts has its environment, which says neither.
+    # A daemon that the gateway starts has its environment, which does not say it.
     config = room.taskmem / "config.toml"
-    config.write_text('stuck_threshold_seconds = 3600\nopenclaw_cli_text = "full"\n')
+    config.write_text("stuck_threshold_seconds = 3600\n")
     return house.taskmem
 
 

@@ -68,6 +68,7 @@ def test_the_tab_follows_a_task_and_a_button_resumes_its_session(story: Story, p
     row = tab.locator(".row", has_text="Tidy the attic")
     expect(row).to_contain_text("asks: Keep the old lamp?")
     row.get_by_role("button", name="Sell it").click()
+    tab.get_by_role("dialog").get_by_role("button", name="Sell it").click()
 
     story.ends()
     expect(tab.locator(".list.ended")).to_contain_text("Tidy the attic")
