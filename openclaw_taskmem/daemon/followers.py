@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.errors import DaemonUnavailable
-from openclaw_taskmem.engine import waits
+from openclaw_taskmem.engine import lookup, waits
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.tools import views
 
@@ -153,12 +153,15 @@ class Followers:
     async def wait(self, params: Mapping[str, object]) -> JsonValue:
         """Return how a wait ended, or after `_LONG_POLL_SECONDS` that it has not.
 
-        The store is read only when that wait has changed.
+        The store is read only when that wait has changed. The end of an id will do.
 
         Raises:
             WaitNotFound: No wait has that id.
+            InvalidArguments: Several have it.
         """
         wait_id = str(params.get("id", ""))
+        if not wait_id.startswith("wait_"):
+            wait_id = await self._run_in_thread(lookup.find_named, self._context, "wait", wait_id)
         until = asyncio.get_running_loop().time() + _LONG_POLL_SECONDS
         with self._changes.watch_changes(wait_id) as changed:
             while True:

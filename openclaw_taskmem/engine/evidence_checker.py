@@ -77,9 +77,7 @@ _LATE_TEXT: Final = (
     f"{LOOK_TIME_LIMIT.seconds} s; name fewer things."
 )
 _FOREIGN_TEXT: Final = "It lies outside the folders that may be looked at here."
-_OTHER_HOME_TEXT: Final = (
-    "It is not in the home of the daemon's user; whose ~ is meant is not known."
-)
+_OTHER_HOME_TEXT: Final = "It is not there: ~ is the home of the user that the daemon runs as."
 _UNSEEN_TEXT: Final = "A tool reported it, and it was never seen on this machine."
 _REMOVED_AGAIN_TEXT: Final = "It was made, and removed again."
 _NAMED_GONE_TEXT: Final = "A command named it, and it is not there now."

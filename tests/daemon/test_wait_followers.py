@@ -81,6 +81,14 @@ async def test_a_wait_is_read_again_only_when_it_has_changed(
     await asyncio.wait(asking)
 
 
+async def test_a_wait_is_waited_for_by_the_id_that_lists_show(
+    world: World, followers: Followers
+) -> None:
+    wait = world.open_wait(None)
+    world.end_wait(wait, WaitStatus.TIMEOUT, "Still at 85 %.")
+    assert (await followers.wait({"id": wait.wait_id.removeprefix("wait_")}))["exit"] == 124
+
+
 async def test_who_waits_at_a_daemon_that_stops_is_told_so(
     world: World, news: ChangeCounter, followers: Followers, threads: Threads
 ) -> None:

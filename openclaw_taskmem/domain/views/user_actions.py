@@ -373,9 +373,12 @@ def _choose_answered(
 ) -> TaskChoice:
     """Take words that match no task as an answer to the only task that asks, or may be resumed.
 
-    A cancelled task is reopened only by its name, or by `/resume` alone.
+    A cancelled task is reopened only by its name, or by `/resume` alone. A number is meant for the
+    list, unless a task asks something.
     """
     only = asking if len(asking) == 1 else _drop_cancelled(may)
+    if not asking and _NUMBER.fullmatch(words):
+        only = []
     first = words.split(maxsplit=1)[0].casefold()
     others = (_format_name(each).casefold() for each in may if each not in only)
     meant = not any(name.startswith(first) for name in others)

@@ -120,6 +120,7 @@ def test_a_person_names_a_task_by_little(
         (ALL, CANCEL, "brea", "13", "Say which one, for example /cancel 1."),
         (ALL, RESUME, "formal", "123", 'No task here is called "formal".'),
         (ALL, CANCEL, "9", "123", 'No task here is called "9".'),
+        ((BREAD,), RESUME, "99", "1", 'No task here is called "99".'),
         ((ASKS, DONE), CANCEL, "formal", "1", 'No task here is called "formal".'),
         (ALL, RESUME, "Soup", "4", "It cannot be resumed."),
         ((CALLED_OFF,), RESUME, "with rye", "2", 'No task here is called "with rye".'),
