@@ -376,7 +376,7 @@ def _choose_answered(
     A cancelled task is reopened only by its name, or by `/resume` alone. A number is meant for the
     list, unless a task asks something.
     """
-    only = asking if len(asking) == 1 else _drop_cancelled(may)
+    only: Sequence[ListedTask] = asking if len(asking) == 1 else _drop_cancelled(may)
     if not asking and _NUMBER.fullmatch(words):
         only = []
     first = words.split(maxsplit=1)[0].casefold()
