@@ -106,7 +106,7 @@ class Crowd:
                 for report in range(REPORTS):
                     time.sleep(PAUSE)
                     machine.call("task_update", **given, message=f"Still at it, {report}.")
-                machine.call("task_update", **given, message="Made.", status="completed")
+                machine.call("task_update", **given, completed_steps=[1], status="completed")
             except LinkError:
                 with self._notes:
                     self.lost += 1
