@@ -265,6 +265,7 @@ NO_DECISION: Final = {
         events.WAIT_UPDATED,
         events.RUN_CLAIMED,
         events.COMPLETION_ACCEPTED,
+        events.FAILURE_SEEN,
     },
     "has an entry of its own kind": {events.WAIT_ENDED, events.TASK_STUCK},
     "is about the way of a message, or sends it again": {
