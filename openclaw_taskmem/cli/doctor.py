@@ -316,7 +316,12 @@ def _check_wakes(answers: _Answers, clock: Clock) -> Iterator[DoctorRow]:
     if recent is not None and open_wakes is not None:
         # A wake that has been due for long is not among the newest.
         wakes = {wake["wake_id"]: wake for wake in (*recent, *open_wakes)}
-        yield from doctor_rows.check_wakes([*wakes.values()], clock.now())
+        # Asked after them: a gateway that loads may have come meanwhile.
+        status = cast("Mapping[str, Any]", answers.ask("status") or {})
+        gateways = cast("Sequence[Mapping[str, str]]", status.get("gateways", ()))
+        starts = [datetime.fromisoformat(each["started_at"]) for each in gateways]
+        latest = max(starts, default=None)
+        yield from doctor_rows.check_wakes([*wakes.values()], clock.now(), latest)
 
 
 def _check_hosts(status: Mapping[str, Any] | None) -> Iterator[DoctorRow]:

@@ -52,7 +52,8 @@ from taskmem_program import OWN_PROGRAM
 Document = Mapping[str, Any]
 
 _FRESH_WAKE_AGE: Final = timedelta(minutes=1)
-"""Age of the oldest due wake up to which a failed delivery is a warning, and no failure."""
+"""Age of the oldest due wake up to which a failed delivery is a warning, and no failure; of a
+gateway's start, up to which it is neither."""
 _REPORT_AGE: Final = timedelta(days=1)
 """How long an unanswered wake is reported."""
 _CLOCK_TOLERANCE: Final = timedelta(seconds=5)
@@ -438,14 +439,23 @@ def check_retention(keeps: Document) -> Iterator[DoctorRow]:
 # --- wakes, and the clock -----------------------------------------------------
 
 
-def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[DoctorRow]:
-    """Check for wakes that are due and for wakes that nobody answered."""
+def check_wakes(
+    wakes: Sequence[Document], now: datetime, gateway_started: datetime | None = None
+) -> Iterator[DoctorRow]:
+    """Check for wakes that are due and for wakes that nobody answered.
+
+    `gateway_started`: when the latest of the connected gateways was; None: there is none.
+    """
     open_wakes = sorted(
         (wake for wake in wakes if wake["state"] == "due"),
         key=lambda wake: datetime.fromisoformat(wake["created_at"]),
     )
     due = [wake for wake in open_wakes if wake["due_at"]]
-    yield (_check_owed_wakes(due, now) if due else _build_ok_row("wakes.owed", "No wake is owed."))
+    yield (
+        _check_owed_wakes(due, now, gateway_started)
+        if due
+        else _build_ok_row("wakes.owed", "No wake is owed.")
+    )
     if kept := len(open_wakes) - len(due):
         sentence = (
             f"{_format_wake_count(kept)} kept for agents that no transport reaches: see taskmem "
@@ -473,7 +483,9 @@ def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[DoctorRow]
     )
 
 
-def _check_owed_wakes(due: Sequence[Document], now: datetime) -> DoctorRow:
+def _check_owed_wakes(
+    due: Sequence[Document], now: datetime, gateway_started: datetime | None
+) -> DoctorRow:
     oldest = due[0]
     since = datetime.fromisoformat(oldest["created_at"])
     what = f"{_format_wake_count(len(due))} owed, the oldest since {oldest['created_at']}"
@@ -481,6 +493,9 @@ def _check_owed_wakes(due: Sequence[Document], now: datetime) -> DoctorRow:
     held = next((wake["held"] for wake in due if wake.get("held")), None)
     if error is None:
         return _build_ok_row("wakes.owed", f"{what}{f'; held back: {held}' if held else ''}.")
+    if gateway_started is not None and now - gateway_started < _FRESH_WAKE_AGE:
+        why = "the gateway has only just started, and they go out by themselves"
+        return _build_ok_row("wakes.owed", f"{what}; {why}.")
     build = build_warn_row if now - since < _FRESH_WAKE_AGE else build_fail_row
     cure = "Mend what fails; they go out by themselves. See: taskmem wakes"
     effect = "The agents that they are for do not go on."

@@ -464,19 +464,18 @@ async def _stop_when_idle(
     stop: asyncio.Event, server: SocketServer, loops: BackgroundLoops, clock: Clock, patience: float
 ) -> None:
     """Stop after `patience` seconds without a connection, if no task, wait or wake is open."""
-    alone_since = clock.monotonic()
-    while True:
-        if server.connection_count:
-            await server.emptied.wait()
-        if server.emptied.is_set():
-            server.emptied.clear()
-            alone_since = clock.monotonic()
-        seconds = alone_since + patience - clock.monotonic()
-        if seconds > 0:
-            await clock.sleep(seconds)
-        elif await loops.is_idle() and not server.connection_count:
+    while not stop.is_set():
+        server.emptied.clear()
+        used = asyncio.create_task(server.emptied.wait())
+        rest = asyncio.create_task(clock.sleep(patience))
+        try:
+            await asyncio.wait((used, rest), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            used.cancel()
+            rest.cancel()
+        # Each connection that ends begins the time anew.
+        if server.emptied.is_set() or server.connection_count:
+            continue
+        if await loops.is_idle() and not server.connection_count:
             log.info("idle; stopping")
             stop.set()
-            return
-        else:
-            alone_since = clock.monotonic()

@@ -37,7 +37,7 @@ _TEXT_REFUSAL: Final = "OpenClaw does not show its text; only its end can be wai
 _RESTART_LOSS: Final = (
     "The gateway was restarted, and its commands end with it; how this one ended is not known."
 )
-_FORGOTTEN_END: Final = "It has ended; OpenClaw does not know any more how."
+_FORGOTTEN_END: Final = "The command has ended; OpenClaw does not know any more how."
 _AWAY_GATEWAY_NOTE: Final = "OpenClaw's gateway is away, so that its commands cannot be seen."
 
 

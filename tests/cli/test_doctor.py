@@ -556,8 +556,8 @@ def test_open_tasks_without_any_host_are_a_warning(status, detail):
         assert "All is well" not in doctor._format_summary(rows, verbose=True)
 
 
-def owed_row(*wakes):
-    row, _ = doctor_rows.check_wakes(wakes, NOW)
+def owed_row(*wakes, gateway_started=None):
+    row, _ = doctor_rows.check_wakes(wakes, NOW, gateway_started)
     assert row.id == "wakes.owed"
     return row
 
@@ -588,6 +588,13 @@ def test_a_wake_that_does_not_arrive_fails_after_a_minute(age, state):
     assert row.state is state
     assert "no gateway" in row.detail
     assert "taskmem wakes" in row.cure
+
+
+@pytest.mark.parametrize(("age", "state"), [(59, OK), (61, FAIL)])
+def test_a_gateway_that_has_just_started_is_waited_for(age, state):
+    started = NOW - timedelta(seconds=age)
+    row = owed_row(wake(last_error="only just loaded"), gateway_started=started)
+    assert row.state is state
 
 
 def test_the_oldest_of_several_wakes_counts():

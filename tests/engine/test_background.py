@@ -366,7 +366,7 @@ def test_people_read_that_a_run_was_begun_in_the_background(session: Session) ->
 
     (delivery,) = wakes.claim_deliveries(session.world.context)
 
-    line = "Deploy: begun in the background; on to step 1 of 4."
+    line = "Deploy: begun in the background."
     assert delivery.message.line == line
 
 

@@ -125,7 +125,7 @@ def test_a_message_has_one_line_for_people_which_is_not_stored(world: World) -> 
 
     (delivery,) = wakes.claim_deliveries(world.context)
 
-    line = "build: Build finished after 0 s; on to step 1 of 4."
+    line = "Deploy: Build finished after 0 s."
     assert delivery.message.line == line
     assert [wake.line for wake in world.wakes()] == [None]
 

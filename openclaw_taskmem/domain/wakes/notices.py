@@ -459,7 +459,8 @@ def describe_wake(facts: WakeFacts) -> str:
             return ""
         task = None
     if facts.wake.cause is WakeCause.WAIT and wait is not None:
-        about, event = describe_target(wait.target), _describe_end(wait)
+        about = describe_target(wait.target) if task is None else format_task_name(task)
+        event = _describe_end(wait)
     elif task is None:
         return "The agent goes on."
     elif facts.wake.cause is WakeCause.STUCK:
@@ -504,10 +505,10 @@ def _describe_turn(run: Run | None) -> str:
 
 
 def _describe_next(task: Task | None) -> str:
-    """Say what is next for a task; empty: nothing is known."""
-    if task is None or task.status.terminal:
+    """Say what is next for a task; empty: unknown, as its agent has marked no step."""
+    if task is None or task.status.terminal or not task.done:
         return ""
     current = compute_progress(task).current
     if current is None:
         return "its steps are done"
-    return f"on to step {current + 1} of {len(task.plan)}"
+    return f"goes on with step {current + 1} of {len(task.plan)}"

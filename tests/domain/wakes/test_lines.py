@@ -36,21 +36,23 @@ def facts_of_run(task: Task = TASK, **run: object) -> WakeFacts:
     return WakeFacts(wake=wake, task=task, run=a_changed_run(**run))
 
 
-NEXT = "on to step 2 of 3."
+NEXT = "goes on with step 2 of 3."
 WAITS = {
-    'build: "Build finished" after 22 s; {NEXT}': facts_of_wait("resolved", '"Build finished".'),
+    'Deploy the site: "Build finished" after 22 s; {NEXT}': facts_of_wait(
+        "resolved", '"Build finished".'
+    ),
     "build: It has ended after 22 s.": facts_of_wait("resolved", "It has ended.", None),
-    "app.log: waited 22 s, and it came; {NEXT}": facts_of_wait(
+    "Deploy the site: waited 22 s, and it came; {NEXT}": facts_of_wait(
         "resolved", None, target="pty:file:/var/log/app.log"
     ),
-    'the screen: waited 22 s in vain (Last line: "40 %"); {NEXT}': facts_of_wait(
+    'Deploy the site: waited 22 s in vain (Last line: "40 %"); {NEXT}': facts_of_wait(
         "timeout", 'Last line: "40 %"', target="screen"
     ),
-    "Player: it can no longer be watched (The window is gone); {NEXT}": facts_of_wait(
+    "Deploy the site: it can no longer be watched (The window is gone); {NEXT}": facts_of_wait(
         "error", "The window is gone.", target="window:Player"
     ),
-    "task: It has ended after 22 s; {NEXT}": facts_of_wait(
-        "resolved", "It has ended.", target="task:task_2"
+    "Deploy the site: It is completed after 22 s.": facts_of_wait(
+        "resolved", "It is completed.", a_task(), target="task:task_2"
     ),
 }
 RUNS = {
@@ -61,6 +63,7 @@ RUNS = {
     "the last turn brought nothing new; {NEXT}": facts_of_run(idle_rounds=1),
     "its agent has your answer.": facts_of_run(why=RunReason.ANSWERED),
     "its steps are done.": facts_of_run(a_task(done=frozenset({0, 1, 2}))),
+    "begun in the background.": facts_of_run(a_task(), why=RunReason.BACKGROUND),
     "the agent goes on.": facts_of_run(a_task(status=TaskStatus.COMPLETED)),
     "no progress for 9 min; {NEXT}": WakeFacts(
         wake=a_wake(created_at=LATER), task=TASK, run=a_run()
@@ -95,7 +98,7 @@ def test_an_implicit_task_goes_on_unseen() -> None:
 def test_wakes_that_share_a_message_share_a_line() -> None:
     resumed = facts_of_run()
     assert describe_wakes([facts_of_wait("resolved", "done", None), resumed, resumed]) == (
-        "build: done after 22 s. Deploy the site: on to step 2 of 3."
+        "build: done after 22 s. Deploy the site: goes on with step 2 of 3."
     )
 
 
