@@ -220,17 +220,19 @@ async def _serve_one_home(
         _join_database(context, readers)
         await _open_socket(server, settings.home)
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
-        watch = asyncio.gather(
-            _watch_home_files(
-                stop,
-                server,
-                lock,
-                settings,
-                clock,
-                opened=opened,
-                settle=partial(passes, _settle, store),
-            ),
-            _keep_synchronized(shared, passes),
+        watch = asyncio.create_task(
+            _run_together(
+                _watch_home_files(
+                    stop,
+                    server,
+                    lock,
+                    settings,
+                    clock,
+                    opened=opened,
+                    settle=partial(passes, _settle, store),
+                ),
+                _keep_synchronized(shared, passes),
+            )
         )
         await _run_until_stopped(
             stop,
@@ -258,6 +260,13 @@ def _read_server_clock(store: TaskStore, machine: Clock) -> ServerClock | None:
     if not isinstance(store, ClockedStore) or store.read_clock() is None:
         return None
     return ServerClock(machine, lambda: store.read_clock() or machine.now())
+
+
+async def _run_together(*loops: Coroutine[None, None, None]) -> None:
+    """Run loops until all have ended, one has failed, or they are cancelled."""
+    async with asyncio.TaskGroup() as group:
+        for loop in loops:
+            group.create_task(loop)
 
 
 async def _keep_synchronized(shared: ServerClock | None, run_in_thread: OffLoopCaller) -> None:

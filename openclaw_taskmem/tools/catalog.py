@@ -46,7 +46,10 @@ def answer_call(
         TaskmemError: The call was refused; the text says why and what to do.
     """
     try:
-        answer = _call_tool(context, name, given, caller)
+        tool = find_tool(name, offered)
+        answer = _call_tool(context, tool, given, caller)
+    except UnknownTool:
+        raise
     except TaskmemError as refused:
         refused.args = (_explain_missing_tools(context, str(refused), given, offered),)
         raise
@@ -77,8 +80,7 @@ def _explain_missing_tools(
     )
 
 
-def _call_tool(context: Context, name: str, given: object, caller: Caller) -> Answer:
-    tool = find_tool(name)
+def _call_tool(context: Context, tool: Tool, given: object, caller: Caller) -> Answer:
     read = read_arguments(given, forms.list_arguments(tool.form), _HomeLookup(context, caller))
     form = forms.fill_form(tool.form, read.arguments)
     caller = _enter_session(context, caller, form.session_key)
@@ -182,14 +184,14 @@ def needs_outside_look(name: str, given: object = None) -> bool:
     return tool.looks(named) or not named.keys() <= known.keys()
 
 
-def find_tool(name: str) -> Tool:
+def find_tool(name: str, offered: Collection[str] | None = None) -> Tool:
     """Return the tool with a name, which may be written as hosts and models write it.
 
     "mcp__taskmem__task_update", "functions.task-update" and "taskUpdate" are `task_update`.
 
     Raises:
-        TaskmemError: There is none, and the text lists the tools, the most alike first; or it is
-            no name.
+        TaskmemError: There is none, and the text lists the tools that are `offered` (None: all),
+            the most alike first; or it is no name.
     """
     if tool := _TOOLS_BY_NAME.get(name) or _TOOLS_BY_NAME.get(_strip_name(name)):
         return tool
@@ -198,7 +200,11 @@ def find_tool(name: str) -> Tool:
             "The tool's name holds half a character (a lone surrogate); give the name "
             "as the list of tools has it."
         )
-    by_words = {_sort_words(tool.name): tool.name for tool in TOOLS}
+    by_words = {
+        _sort_words(tool.name): tool.name
+        for tool in TOOLS
+        if offered is None or tool.name in offered
+    }
     wanted = _sort_words(_strip_name(name.partition("(")[0]))
     alike = [by_words[words] for words in get_close_matches(wanted, by_words, n=1)]
     listed = ", ".join(dict.fromkeys((*alike, *by_words.values())))

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from openclaw_taskmem.cli.client import LinkError, connect
+from openclaw_taskmem.tools.catalog import TOOLS
 from tests.support.agents import Lines, agent, parse_result
 from tests.support.daemons import Daemon, contents, short_home
 from tests.support.snapshots import JsonSnapshot
@@ -56,9 +57,12 @@ def cancel(**given):
     return "wait_cancel", {"wait_id": "WAIT", **given}
 
 
-REFUSED = {
+ALL_TOOLS = {tool.name for tool in TOOLS}
+NO_TOOL = {
     "no such tool": ("task_delete", {"task_id": "OPEN"}),
     "a tool without a name": ("", {}),
+}
+REFUSED = {
     # task_register
     "register: nothing": ("task_register", {}),
     "register: blank name": register(name=" \t\n"),
@@ -106,7 +110,7 @@ REFUSED = {
     "update: bad step, good message": update(completed_steps=[9], message="Done."),
     "update: too many steps": update(completed_steps=[1] * 201),
     "update: both done and reopened": update(completed_steps=[1], reopened_steps=[1]),
-    "update: steps of an ended task": update(task_id="ENDED", completed_steps=[2]),
+    "update: steps of an ended task, done again": update(task_id="ENDED", reopened_steps=[1]),
     "update: an ended task that would end otherwise": update(
         task_id="ENDED", status="cancelled", message="Called off."
     ),
@@ -255,11 +259,23 @@ def test_daemon_refuses_invalid_input_and_writes_nothing(daemon, tasks, link, li
     assert contents(daemon.home) == before
 
 
+@pytest.mark.parametrize("case", NO_TOOL)
+def test_an_unknown_tool_is_answered_by_those_on_offer(link, lines, case):
+    tool, arguments = NO_TOOL[case]
+    offered = {each["name"] for each in lines.ask("tools/list")["result"]["tools"]}
+    failed, refusal = lines.call(tool, arguments)
+    assert failed
+    for told, names in ((refusal, offered), (refusal_of(link, tool, arguments), ALL_TOOLS)):
+        assert told["error"] == "unknown_tool"
+        listed = told["message"].partition("the tools are: ")[2].removesuffix(".")
+        assert {*listed.split(", ")} == names
+
+
 def test_every_refusal_says_what_to_do_next(daemon, tasks, link, snapshot):
     names = {**tasks, "HOME": str(daemon.home.folder)}
     said = {
         case: anonymous(refusal_of(link, tool, fill_in_ids(arguments, tasks)), names)
-        for case, (tool, arguments) in REFUSED.items()
+        for case, (tool, arguments) in {**NO_TOOL, **REFUSED}.items()
     }
     for refusal in said.values():
         assert refusal["message"].endswith((".", "'{}'."))

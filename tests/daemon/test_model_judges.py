@@ -33,7 +33,7 @@ def open_wait(daemon, log, **given):
 def test_without_a_key_it_is_refused_with_what_would_help(start, log):
     daemon = start(**NO_KEYS)
 
-    with pytest.raises(LinkError, match=r"Set GEMINI_API_KEY") as refused:
+    with pytest.raises(LinkError, match=r"no model reads plain English\. Write each") as refused:
         open_wait(daemon, log)
 
     assert refused.value.name == "condition_unclear"

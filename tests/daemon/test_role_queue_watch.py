@@ -91,7 +91,6 @@ async def test_what_is_queued_already_wakes_a_role_at_once() -> None:
                 "side": "A task is queued.",
                 "form": "a task is queued",
                 "judged_by": "rules",
-                "note": None,
             }
         ]
 

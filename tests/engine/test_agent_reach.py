@@ -46,17 +46,17 @@ def act(world: World, task: str, action: UserAction, **given: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("caller", "why", "who"),
+    ("caller", "before", "why", "who"),
     [
-        (CLAUDE, "nothing here can wake claude-code", "claude-code"),
-        (SCRIPT, "no agent is known that can be woken", "an agent"),
+        (CLAUDE, "at_work", "nothing here can wake claude-code", "claude-code"),
+        (SCRIPT, "idle", "no agent is known that can be woken", "an agent"),
     ],
 )
 def test_silent_work_that_nobody_can_wake_needs_the_user(
-    world: World, caller: Caller, why: str, who: str
+    world: World, caller: Caller, before: str, why: str, who: str
 ) -> None:
     task = register(world, caller)
-    assert read_line(world, task).section == "at_work"
+    assert read_line(world, task).section == before
     world.clock.tick(world.context.policies.stuck.threshold_seconds)
 
     line = read_line(world, task)
