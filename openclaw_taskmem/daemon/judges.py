@@ -16,9 +16,10 @@ from typing import Final
 from openclaw_taskmem.daemon.plugin_loops import PluginCallCancelled, PluginLoops
 from openclaw_taskmem.daemon.readers import JUDGED_WAIT
 from openclaw_taskmem.daemon.snapshots import SeenPicture, find_seen_picture
-from openclaw_taskmem.domain.conditions.conditions import FORMS, parse_condition
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.conditions.targets import BUILT_IN_SCHEMES
 from openclaw_taskmem.domain.conditions.verdicts import (
+    FORMS,
     JudgeReply,
     WaitFinding,
     build_sides_refusal,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.conditions.conditions import FORMS, parse_condition
-from openclaw_taskmem.domain.conditions.verdicts import build_sides_refusal
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from openclaw_taskmem.domain.conditions.verdicts import FORMS, build_sides_refusal
 from tests.support.world import World
 
 CLAUDE = Caller(host="mcp:claude-code")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
+from math import floor, isfinite
 from typing import Final, NamedTuple
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -230,6 +230,16 @@ class _Cursor:
         self._at += number is not None
         return number
 
+    def take_count(self) -> float | None:
+        """Take a count, such as `42/120`, as a percentage, rounded down; None: none comes next."""
+        if self.is_at_end or self._tokens[self._at].kind != "word":
+            return None
+        done, total = (_parse_number(e) for e in self._tokens[self._at].text.partition("/")[::2])
+        if done is None or total is None or not 0 <= done <= total > 0:
+            return None
+        self._at += 1
+        return floor(10_000 * done / total) / 100
+
     def skip_empty(self) -> None:
         """Skip words without meaning before or after a form."""
         self._skip_words(EMPTY_WORDS)
@@ -434,24 +444,6 @@ TABLES: Final = (
     *_COMPARISON_PHRASES.values(),
 )
 """All tables of phrases, for the documentation."""
-FORMS: Final = (
-    '"text" appears',
-    '"text" is gone',
-    "/regex/ appears",
-    "exits",
-    "succeeds",
-    "fails",
-    "exits with N",
-    "prompt returns",
-    "asks for a password",
-    "asks yes or no",
-    "asks for input",
-    "quiet for N s",
-    "N %",
-    "NAME N %",
-    "NAME >= N",
-)
-"""The forms, as a refusal lists them."""
 _ARTICLES: Final = frozenset(("a", "an", "the", "its", "any"))
 
 
@@ -742,7 +734,10 @@ def _read_percent(cursor: _Cursor) -> Form | None:
         cursor.take(PLACE)
     if not cursor.take(_REACH_VERBS):
         cursor.take(_parse_phrases(">=|≥"))
-    number = _read_percentage(cursor)
+    if (number := cursor.take_count()) is not None:
+        cursor.take(_REACHED_PHRASES)
+    else:
+        number = _read_percentage(cursor)
     return None if number is None else PercentForm(percent=number)
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.conditions.conditions import FORMS, scan_words
+from openclaw_taskmem.domain.conditions.conditions import scan_words
 from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
 from taskmem_hookspecs import (
     Condition,
@@ -39,6 +39,24 @@ _LONGEST_JUDGE_REST: Final = 30.0
 """Longest rest of a failing judge in seconds; it is asked again after 1, 2, 4 … up to this."""
 
 
+FORMS: Final = (
+    '"text" appears',
+    '"text" is gone',
+    "/regex/ appears",
+    "exits",
+    "succeeds",
+    "fails",
+    "exits with N",
+    "prompt returns",
+    "asks for a password",
+    "asks yes or no",
+    "asks for input",
+    "quiet for N s",
+    "N %",
+    "NAME N %",
+    "NAME >= N",
+)
+"""The forms, as a refusal lists them."""
 _PLACEHOLDER: Final = '"THE TEXT THAT IT PRINTS" appears'
 """Suggested form for a side that quotes no text."""
 _DENIALS: Final = frozenset(("not", "no", "never", "without", "n't", "doesn't", "don't", "isn't"))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from openclaw_taskmem.domain.conditions import conditions, verdicts
 from openclaw_taskmem.domain.conditions.conditions import MAX_SIDES, parse_condition, read_signals
 from openclaw_taskmem.domain.conditions.verdicts import (
+    FORMS,
     add_reader_note,
     assign_judges,
     build_sides_refusal,
@@ -78,6 +79,9 @@ READ = {
     "progress 80 %": ["80 %"],
     "build 80 %": ["80 %"],
     "it 80 %": ["80 %"],
+    "40/40": ["100 %"],
+    "it reaches 7/9 or it fails": ["77.77 %", "fails"],
+    "1,000/4,000 is reached": ["25 %"],
     "everything 100 %": ["100 %"],
     ">= 12.5 %": ["12.5 %"],
     "80 % or more, or it fails": ["80 %", "fails"],
@@ -114,6 +118,10 @@ FREE = [
     "120 %",
     "download >= 80 %",
     "upload 80 %",
+    "step 2/3 is done",
+    "41/40",
+    "0/0",
+    "1/2/3",
     "after 80 %",
     "don't stop",
     '"unfinished',
@@ -259,10 +267,10 @@ def test_a_regex_of_signals_may_have_its_slashes(given, read):
 
 def test_a_refusal_shows_the_forms_and_a_way_out():
     condition = parse_condition("the deploy is live, or the build fails")
-    refusal = build_sides_refusal(condition, condition.free, conditions.FORMS, "fails")
+    refusal = build_sides_refusal(condition, condition.free, FORMS, "fails")
     assert refusal.details == {
         "sides": ["the deploy is live"],
-        "forms": [*conditions.FORMS],
+        "forms": [*FORMS],
         "suggestion": "fails",
     }
     assert str(refusal) == (

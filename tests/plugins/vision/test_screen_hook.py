@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import taskmem_terminal.hooks
 import taskmem_vision.hooks
 from openclaw_taskmem.daemon.judges import add_forms, refuse_unjudged
-from openclaw_taskmem.domain.conditions.conditions import FORMS, parse_condition
+from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from openclaw_taskmem.domain.conditions.verdicts import FORMS
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import ConditionUnclear, Judge, Target
 from taskmem_hookspecs.testing import ScriptedReader
