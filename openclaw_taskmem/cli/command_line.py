@@ -162,7 +162,17 @@ _HELP_WIDTH: Final = 200
 """Characters of a command's help in the list of commands, at most."""
 _GROUPS: Final = {
     "See": ("list", "show", "watch", "ui", "waits", "wakes", "runs", "events", "stats", "open"),
-    "Act": ("answer", "approve", "send-back", "resume", "pause", "reset", "cancel", "accept"),
+    "Act": (
+        "answer",
+        "approve",
+        "send-back",
+        "resume",
+        "pause",
+        "reset",
+        "cancel",
+        "accept",
+        "seen",
+    ),
     "Set up, and look after": (
         "setup",
         "doctor",
@@ -183,6 +193,12 @@ _GROUPS: Final = {
 
 class _ErrorReportingGroup(click.Group):
     """Reports errors as a sentence and an exit status; includes the commands of plug-ins."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words of a command line; `help` before a command is `--help` behind it."""
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""

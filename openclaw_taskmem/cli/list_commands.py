@@ -24,7 +24,11 @@ from openclaw_taskmem.cli.command_output import (
 from openclaw_taskmem.domain.text.texts import escape_hidden
 from openclaw_taskmem.home import find_home
 
-LIMIT: Final = click.option("--limit", default=1000, help="Maximum number of rows.")
+USUAL_ROWS: Final = 1000
+"""Rows of a list, unless `--limit` names another number."""
+MOST_ROWS: Final = 1_000_000
+"""Rows for which the daemon may be asked."""
+LIMIT: Final = click.option("--limit", default=USUAL_ROWS, help="Maximum number of rows.")
 
 
 def print_list(name: str, found: list[Any], limit: int) -> None:
@@ -65,12 +69,20 @@ def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
     if follows:
         from openclaw_taskmem.cli import wait_command
 
-        changes = wait_command.WaitChangeReporter(print_line, as_json=as_json, ended_too=ended_too)
+        say = print_line if as_json else _print_wrapped
+        changes = wait_command.WaitChangeReporter(say, as_json=as_json, ended_too=ended_too)
         with connect_or_start(find_home(os.environ), os.environ) as link:
             if sys.stderr.isatty():
                 click.echo("Each change of a wait is printed here; Ctrl-C ends.", err=True)
             wait_command.report_all_changes(link, changes, limit=limit)
     _list_rows("waits", as_json=as_json, ended_too=ended_too, limit=limit)
+
+
+def _print_wrapped(line: str) -> None:
+    """Print a line without control characters, wrapped between words where there is a terminal."""
+    from openclaw_taskmem.cli.tables import Cell, Paragraph, print_all
+
+    print_all([Paragraph(Cell(escape_hidden(line)))])
 
 
 def _format_wait(wait: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSON
@@ -155,9 +167,11 @@ def _format_run(run: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSO
 @click.command()
 @click.argument("task", required=False)
 @JSON_OPTION
-@LIMIT
-def events(*, task: str | None, as_json: bool, limit: int) -> None:
+@click.option("--all", "whole", is_flag=True, help="Show the whole log.")
+@click.option("--limit", type=int, help="Maximum number of rows.")
+def events(*, task: str | None, as_json: bool, whole: bool, limit: int | None) -> None:
     """Show the event log, newest last; with TASK, what happened to that one."""
+    limit = (MOST_ROWS if whole else USUAL_ROWS) if limit is None else limit
     task_id = None if task is None else find_reference(task)[1]
     found = cast("list[Any]", call_daemon("events", task_id=task_id, limit=limit))
     print_json(found) if as_json else print_list("events", found, limit)

@@ -110,8 +110,11 @@ def _draw_hint(*lines: str) -> Iterator[Paragraph]:
 
 def _draw_task_table(rows: Sequence[tuple[str, Any]], now: datetime, width: float) -> Table:
     """Draw a table of tasks and titles, each with its style; a title is a text."""
+    names = [line["name"].casefold() for _, line in rows if not isinstance(line, str)]
+    # The id is what tells tasks of one name apart, and what a refusal of the name lists.
+    identified = width >= _ID_WIDTH or len(set(names)) < len(names)
     columns = [
-        Column("id", fixed=True, style="dim") if width >= _ID_WIDTH else None,
+        Column("id", fixed=True, style="dim") if identified else None,
         Column("", fixed=True),
         Column("task", style="bold"),
         Column("done", right=True, fixed=True),

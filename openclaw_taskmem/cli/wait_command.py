@@ -84,6 +84,8 @@ def _build_state_key(wait: Row) -> tuple[object, ...]:
 
 
 def _format_change(wait: Row) -> str:
+    from openclaw_taskmem.cli.tables import format_short_id
+
     seen = to_printable(wait["last_observation"] or "nothing was seen yet")
     left = ""
     if wait["status"] == _OPEN_STATUS:
@@ -91,7 +93,7 @@ def _format_change(wait: Row) -> str:
     wanted = to_printable(wait["wake_when"])
     wanted = wanted if len(wanted) <= CONDITION_CHARS else wanted[: CONDITION_CHARS - 1] + "…"
     place = f"{to_printable(wait['target'])}  {wanted}"
-    return f"{wait['wait_id']}  {wait['status']}{left}  {place}  → {seen}"
+    return f"{format_short_id(wait['wait_id'])}  {wait['status']}{left}  {place}  → {seen}"
 
 
 def _format_time_left(deadline: str) -> str:

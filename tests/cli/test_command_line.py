@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from openclaw_taskmem.cli import list_commands, task_commands, task_text
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.command_output import HOSTS
+from openclaw_taskmem.cli.tables import Table
 from openclaw_taskmem.daemon.snapshots import SnapshotMoment, SnapshotStore
 from tests.support.printed_lists import DONE, OVERVIEW
 
@@ -94,6 +95,31 @@ def test_every_command_explains_itself(command: str, text_snapshot: Any) -> None
 
     assert run.exit_code == 0
     assert run.output == text_snapshot
+
+
+@pytest.mark.parametrize("command", [[], ["events"], ["daemon", "stop"]])
+def test_help_before_a_command_is_as_behind_it(command: list[str]) -> None:
+    before, behind = (
+        CliRunner().invoke(cli, words) for words in (["help", *command], [*command, "--help"])
+    )
+    assert (before.exit_code, before.output) == (0, behind.output)
+
+
+def test_the_log_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(list_commands, "call_daemon", lambda _, **of: asked.append(of["limit"]))
+    for words in ([], ["--all"], ["--all", "--limit", "5"]):
+        CliRunner().invoke(cli, ["events", "--json", *words])
+    assert asked == [1000, 1_000_000, 5]
+
+
+@pytest.mark.parametrize(("name", "is_shown"), [("Copy the photos", True), ("Copy", False)])
+def test_ids_tell_tasks_of_one_name_apart(name: str, is_shown: bool) -> None:
+    ended = [{**DONE, "name": "copy the photos"}, {**DONE, "name": name}]
+    sections = {**OVERVIEW["sections"], "ended": ended}
+    drawn = task_text.draw_overview({**OVERVIEW, "sections": sections}, 50)
+    titles = [[c.title for c in each.columns] for each in drawn if isinstance(each, Table)]
+    assert ("id" in titles[0]) is is_shown
 
 
 def test_a_task_is_seen_from_every_side(home: Path) -> None:

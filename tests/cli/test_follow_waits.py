@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.cli import list_commands
+from openclaw_taskmem.cli import list_commands, tables
 from openclaw_taskmem.cli import wait_command as follow_waits_module
+from openclaw_taskmem.cli.command_line import cli
+from openclaw_taskmem.cli.tables import Screen
 from openclaw_taskmem.cli.wait_command import WaitChangeReporter, follow_waits
 
 
@@ -51,6 +53,26 @@ def test_then_only_what_is_new() -> None:
     ]
 
 
+@pytest.mark.parametrize("width", [30, 50])
+def test_lines_are_as_wide_as_the_terminal(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen = Screen(width, 24, {})
+    monkeypatch.setattr(tables, "find_screen", lambda: screen)
+    monkeypatch.setattr(list_commands, "connect_or_start", lambda *_: nullcontext())
+
+    def report_all(_link: object, changes: WaitChangeReporter, *, limit: int) -> None:
+        changes.report_changes([wait("wait_1m8dna72m9hyky")])
+        sys.exit(limit)
+
+    monkeypatch.setattr(follow_waits_module, "report_all_changes", report_all)
+    with pytest.raises(SystemExit):
+        cli.main(["waits", "--follow"])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    assert " ".join(lines).startswith("2m9hyky  watching (5:")
+
+
 def test_an_ending_is_told_once() -> None:
     ended = wait(status="resolved", last_observation="Done.")
 
@@ -79,7 +101,7 @@ def test_who_follows_at_a_terminal_is_told_that_it_goes_on(
     monkeypatch.setattr(list_commands, "connect_or_start", lambda *_: nullcontext())
     monkeypatch.setattr(follow_waits_module, "report_all_changes", lambda *_, **__: sys.exit(0))
     with pytest.raises(SystemExit):
-        list_commands.waits.main(["--follow"])
+        cli.main(["waits", "--follow"])
     said = "Each change of a wait is printed here; Ctrl-C ends.\n" if terminal else ""
     assert capsys.readouterr() == ("", said)
 
