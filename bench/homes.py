@@ -189,9 +189,9 @@ class Host:
         """End the server by the end of its stdin."""
         self.process.communicate()
 
-    def shake_hands(self) -> None:
-        """Do the handshake."""
-        self.ask(
+    def shake_hands(self) -> dict[str, Any]:
+        """Do the handshake, and return what the server says of itself."""
+        answer = self.ask(
             "initialize",
             {
                 "protocolVersion": PROTOCOL,
@@ -200,6 +200,7 @@ class Host:
             },
         )
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return answer
 
     def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return its result."""

@@ -29,14 +29,17 @@ _TABLES: Final = {
 _TIMES: Final = "The run took "
 """Begins the line with the times of the run, and with the wakes of silent agents."""
 _GOALS_TITLE: Final = "| asked | goal | last run |"
-_README_TITLE: Final = "| memory | every step | 3 kills | doubled |"
+_README_TITLE: Final = "| memory | every step | 3 kills | doubled | told |"
 _README_NAMES: Final = {
     "packet": "Task memory",
+    "packet/stubborn": "– by an agent that never looks",
     "notes_before_and_after": "notes before and after each call",
     "openclaw_recovery": "OpenClaw's recovery, modelled: 3 at most",
+    "openclaw_recovery/careful": "– by an agent that always looks",
     "notes": "notes after each step",
-    "notes/careful": "those, and looks first",
+    "notes/careful": "– by an agent that always looks",
 }
+_RIVALS: Final = ("openclaw_recovery", "notes_before_and_after", "notes")
 _FORMS: Final = {
     **dict.fromkeys(("success", "step_accuracy", "resume_rate"), ".1%"),
     "redo_ratio": ",.2f",
@@ -86,11 +89,12 @@ def _format_table(conditions: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def _format_readme(report: Mapping[str, Any]) -> list[str]:
     def format_memory(name: str) -> str:
-        every, few = report["conditions"][name], report["few_kills"][name]
-        shares = (f"{found['success']:.0%}" for found in (every, few))
-        return _format_row(_README_NAMES[name], *shares, f"{every['duplicated_effects']:,}")
+        every, few = report["conditions"][name], report["few_kills"].get(name, {})
+        shares = (_format_figure(found.get("success"), ".0%") for found in (every, few))
+        counts = (f"{every[key]:,.0f}" for key in ("duplicated_effects", "packet_bytes"))
+        return _format_row(_README_NAMES[name], *shares, *counts)
 
-    return [_format_row(*["---"] * 4), *map(format_memory, _README_NAMES)]
+    return [_format_row(*["---"] * 5), *map(format_memory, _README_NAMES)]
 
 
 def _format_goals(report: Mapping[str, Any]) -> list[str]:
@@ -173,7 +177,7 @@ def test_the_figures_of_a_report_are_in_its_tables(report: dict[str, Any]) -> No
 
     assert "| `packet` | 100 | 123,456 | " in pages[RELIABILITY]
     assert "The run took 1234 s, and " in pages[RELIABILITY]
-    assert " | 98,765 |\n" in pages[README]
+    assert " | 98,765 | " in pages[README]
 
 
 def test_the_stored_run_has_every_row_and_figure(report: dict[str, Any]) -> None:
@@ -183,6 +187,19 @@ def test_the_stored_run_has_every_row_and_figure(report: dict[str, Any]) -> None
     ):
         assert [*report[part]] == [each.name for each, _ in plan]
         assert all(found.keys() == {*Figures._fields} for found in report[part].values())
+
+
+def test_the_readme_shows_our_worst_and_each_rivals_best(report: dict[str, Any]) -> None:
+    found = report["conditions"]
+
+    def list_agents(memory: str) -> list[str]:
+        return [name for name in found if name.partition("/")[0] == memory]
+
+    def rank(name: str) -> tuple[float, int]:
+        return found[name]["success"], -found[name]["duplicated_effects"]
+
+    assert min(list_agents("packet"), key=rank) in _README_NAMES
+    assert {max(list_agents(rival), key=rank) for rival in _RIVALS} <= _README_NAMES.keys()
 
 
 def test_the_stored_run_meets_the_goals(report: dict[str, Any]) -> None:

@@ -46,9 +46,11 @@ _TITLE: Final = "Tasks done right after interruptions, by what the agent is told
 _LABELS: Final = {
     "packet": "Task memory: packet",
     "packet_and_thread": "Task memory: packet and thread",
+    "packet/stubborn": "packet, an agent that never looks",
     "memory": "your memory",
     "notes_before_and_after": "notes, before and after each call",
     "openclaw_recovery": "a model of OpenClaw's recovery",
+    "openclaw_recovery/careful": "it, and a look at the next step",
     "notes/careful": "notes, and a look at the next step",
     "notes": "notes, after each step",
     "nothing": "nothing",
@@ -390,7 +392,7 @@ def _describe_times(times: Mapping[str, Any]) -> str:
 
 def draw_plot(report: Mapping[str, Any]) -> str:
     """Return the picture of a report: two bars for each memory, with what was done twice."""
-    names = [name for name in _LABELS if all(name in report[part] for part, _, _ in _PARTS)]
+    names = [name for name in _LABELS if name in report["conditions"]]
     height = _TOP + _ROW * len(names)
     lines = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" role="img">',
@@ -416,7 +418,8 @@ def _draw_row(report: Mapping[str, Any], name: str, row: int) -> Iterator[str]:
     y = _TOP + _ROW * row
     yield f'<text x="8" y="{y + 18}">{escape(_LABELS[name], quote=False)}</text>'
     for place, (part, _, colour) in enumerate(_PARTS):
-        found = report[part][name]
+        if (found := report[part].get(name)) is None:
+            continue
         top = y + (_LINE + 2) * place
         width = max(round(_BAR * found["success"]), 2)
         yield (
