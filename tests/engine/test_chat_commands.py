@@ -400,7 +400,7 @@ def test_a_chat_reads_when_a_wait_begins_and_when_it_begins_anew(session: Sessio
     task = session.takes_up()
     arguments = {"target": "pty:build", "wake_when": '"done" appears', "timeout": 300}
     wait = session.call("smart_wait", task_id=task, **arguments)["wait_id"]
-    line = 'build: waiting, up to 5 min, until "done" appears.'
+    line = 'Deploy: waiting, up to 5 min, for build until "done" appears.'
     assert session.lines[-1] == line
 
     session.call("wait_update", wait_id=wait, timeout=60)

@@ -60,7 +60,7 @@ its targets.
 """
 _LABEL_BYTES: Final = 80
 """Longest excerpt of a target's name in a line for people."""
-UNTIL_BYTES: Final = 200
+_UNTIL_BYTES: Final = 200
 """Longest excerpt of a condition in a line for people."""
 _FILE_TARGET: Final = re.compile(r"pty\s*:\s*file:", re.IGNORECASE)
 _ID_SCHEMES: Final = ("task", "session", "wait")
@@ -142,7 +142,7 @@ def describe_target(text: str) -> str:
 
 def describe_wait(wait: Wait) -> str:
     """Say what is waited for in its user's words: `build.log until "Build finished" appears`."""
-    until = clip(to_plain_line(wait.wake_when), UNTIL_BYTES).rstrip(".")
+    until = clip(to_plain_line(wait.wake_when), _UNTIL_BYTES).rstrip(".")
     return f"{describe_target(wait.target)} until {until}"
 
 

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import SessionKeys
-from openclaw_taskmem.domain.conditions.targets import UNTIL_BYTES, describe_target
+from openclaw_taskmem.domain.conditions.targets import describe_target, describe_wait
 from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import (
@@ -318,8 +318,8 @@ def build_wait_notices(
     if (task is not None and task.implicit) or not sessions.is_own(session):
         return ()
     longest = format_short_duration(wait.timeout_seconds)
-    until = clip(to_plain_line(wait.wake_when), UNTIL_BYTES).rstrip(".")
-    line = f"{describe_target(wait.target)}: waiting, up to {longest}, until {until}."
+    about = "Waiting" if task is None else f"{format_task_name(task)}: waiting"
+    line = f"{about}, up to {longest}, for {describe_wait(wait)}."
     notice = events.build_event(
         events.NOTICE,
         wait,

@@ -226,7 +226,7 @@ def test_a_wait_that_begins_is_told_where_its_user_is() -> None:
     run = a_run(session_key="agent:main:taskmem:run_1", told_session="agent:main:main")
     facts = TaskFacts(task=a_task(), run=run)
     (told,) = notices.build_wait_notices(a_wait(), facts, SESSIONS, NOW)
-    said = "build: waiting, up to 5 min, until the build has ended."
+    said = "Deploy the site: waiting, up to 5 min, for build until the build has ended."
     assert (told.data["line"], told.data["session_key"]) == (said, "agent:main:main")
 
 
@@ -248,5 +248,6 @@ def test_steps_and_waits_are_small_and_milestones_are_not() -> None:
     )
     assert notices.is_small(done)
     assert notices.is_small(waits)
+    assert waits.data["line"] == "Waiting, up to 5 min, for build until the build has ended."
     assert not notices.is_small(entry("started", 0))
     assert done.data["line"] == 'Deploy the site: 1 of 3 steps done: "Build it".'
