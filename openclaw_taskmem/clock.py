@@ -68,9 +68,9 @@ class ServerClock:
         at, uptime = self._reading
         return at + timedelta(seconds=self._uptime() - uptime)
 
-    def to_machine_time(self, instant: datetime) -> datetime:
-        """Return what the machine's clock said, or will say, at an instant of the server's."""
-        return instant + (self._machine.now() - self.now())
+    def measure_lead(self) -> timedelta:
+        """Return how far the machine's clock is ahead of the server's."""
+        return self._machine.now() - self.now()
 
     def synchronize(self) -> None:
         """Read the server's clock, and go by it if it is not where it was counted to be.
@@ -78,9 +78,9 @@ class ServerClock:
         Raises:
             StoreUnavailable: The server cannot be reached.
         """
-        at, uptime, unsure = self._ask_server()
+        at, uptime, tolerance = self._ask_server()
         counted = self._reading[0] + timedelta(seconds=uptime - self._reading[1])
-        if abs((at - counted).total_seconds()) > unsure + _DRIFT:
+        if abs((at - counted).total_seconds()) > tolerance + _DRIFT:
             self._reading = at, uptime
 
     def _ask_server(self) -> tuple[datetime, float, float]:
@@ -88,5 +88,5 @@ class ServerClock:
         before = self._uptime()
         at = self._read_server()
         uptime = self._uptime()
-        unsure = (uptime - before) / 2
-        return at + timedelta(seconds=unsure), uptime, unsure
+        tolerance = (uptime - before) / 2
+        return at + timedelta(seconds=tolerance), uptime, tolerance

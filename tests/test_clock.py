@@ -20,14 +20,14 @@ class Machine:
         self.wall = FakeClock(DAWN - HOURS)
         self.server = FakeClock(DAWN)
         self.uptime = 0.0
-        self.takes = 0.0
-        """Seconds that a question to the server takes."""
+        self.question_takes = self.answer_takes = 0.0
+        """Seconds until a question is at the server, and until its answer is here."""
         self.clock = ServerClock(self.wall, self.ask, lambda: self.uptime)
 
     def ask(self) -> datetime:
-        self.pass_time(self.takes / 2)
+        self.pass_time(self.question_takes)
         at = self.server.now()
-        self.pass_time(self.takes / 2)
+        self.pass_time(self.answer_takes)
         return at
 
     def pass_time(self, seconds: float) -> None:
@@ -50,10 +50,10 @@ def test_setting_the_machines_clock_changes_no_instant(machine: Machine, seconds
     assert machine.clock.now() == machine.server.now() == DAWN + timedelta(seconds=10)
 
 
-def test_an_instant_is_turned_into_what_the_machine_showed(machine: Machine) -> None:
+def test_how_far_the_machine_is_ahead_is_measured(machine: Machine) -> None:
     machine.pass_time(10)
 
-    assert machine.clock.to_machine_time(DAWN) == DAWN - HOURS
+    assert machine.clock.measure_lead() == -HOURS
 
 
 @pytest.mark.parametrize("jump", [0.5, -700.0])
@@ -65,8 +65,11 @@ def test_server_that_was_set_is_followed(machine: Machine, jump: float) -> None:
     assert machine.clock.now() == machine.server.now()
 
 
-def test_an_answer_that_comes_late_moves_no_instant(machine: Machine) -> None:
-    machine.takes = 3.0
+@pytest.mark.parametrize("delays", [(3.0, 0.0), (0.0, 3.0)])
+def test_an_answer_that_comes_late_moves_no_instant(
+    machine: Machine, delays: tuple[float, float]
+) -> None:
+    machine.question_takes, machine.answer_takes = delays
 
     machine.clock.synchronize()
 

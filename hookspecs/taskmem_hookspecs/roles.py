@@ -116,6 +116,8 @@ class RunQuery(Query):
     implicit tasks come after all others."""
     lapsed_by: Instant | None = None
     """Only runs with `lease_until` at or before this instant, earliest first."""
+    task_home: str | None = None
+    """Only runs of tasks of this home, or of none, wherever they run."""
 
 
 class EventQuery(Value):
@@ -445,7 +447,8 @@ class Claim(Value):
     """A path, a commit, the name of a recorded command, or a URL."""
     task_id: str
     since: Instant
-    """When the work began; a file that is older does not count as made."""
+    """When the work began, by this machine's clock, as `claimed_at`; a file that is older does not
+    count as made."""
     claimed_at: Instant
     folder: str | None = None
     """Base of relative paths; None: unknown, so a relative path proves nothing."""

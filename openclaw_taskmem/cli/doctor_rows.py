@@ -513,7 +513,7 @@ def check_unheard(status: Document | None) -> Iterator[DoctorRow]:
             "claims",
             f"{format_count(len(task_ids), 'task')} held on other machines, by owners that are not "
             f"heard of: {task_ids[0]}{' and others' if task_ids[1:] else ''}.",
-            f'Take it back: taskmem call task_reset \'{{"task_id": "{task_ids[0]}"}}\'',
+            f"Take it back: taskmem reset {task_ids[0]}",
             "Nobody works on it until then, or for ten minutes.",
         )
 

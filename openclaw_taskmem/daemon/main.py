@@ -14,6 +14,7 @@ import resource
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -39,7 +40,7 @@ from openclaw_taskmem.domain.conditions.targets import LookPolicy, SandboxLooks
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes.notices import Notify
 from openclaw_taskmem.engine import notifications
-from openclaw_taskmem.engine.context import Context, DueWork, Policies, ScopedStore, keep_instant
+from openclaw_taskmem.engine.context import Context, DueWork, Policies, ScopedStore
 from openclaw_taskmem.engine.folder_listings import FolderListings
 from openclaw_taskmem.engine.recall import StoredHistory
 from openclaw_taskmem.home import Home, HomeRefused, build_own_command, locate_home
@@ -186,7 +187,7 @@ async def _serve_one_home(
         store=scoped,
         plugin_host=plugin_host,
         clock=clock,
-        to_machine_time=shared.to_machine_time if shared else keep_instant,
+        measure_lead=shared.measure_lead if shared else timedelta,
         policies=_build_policies(settings),
         listings=FolderListings(settings.home.listings),
         home_folder=str(settings.home.folder),

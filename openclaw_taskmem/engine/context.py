@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, TypeVar
 
@@ -309,11 +309,6 @@ def _read_nothing(*_: object) -> None:
     return None
 
 
-def keep_instant(instant: datetime) -> datetime:
-    """Return an instant of the context's clock as one of the machine's, where they are the same."""
-    return instant
-
-
 def _run_if_due(seconds: float, work: Callable[[], None]) -> None:
     if seconds <= 0:
         work()
@@ -345,8 +340,8 @@ class Context:
     plugin_host: PluginHost
     clock: Clock
     """The machine's; of a database on a server, that server's, as all of its daemons have it."""
-    to_machine_time: Callable[[datetime], datetime] = keep_instant
-    """Turns an instant of `clock` into one of the machine's clock, which dates files."""
+    measure_lead: Callable[[], timedelta] = timedelta
+    """Returns how far the machine's clock, which dates files, is ahead of `clock`."""
     policies: Policies = field(default_factory=Policies)
     live: LiveState = field(default_factory=LiveState)
     listings: FolderListings = field(default_factory=FolderListings)

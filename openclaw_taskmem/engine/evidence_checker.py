@@ -103,13 +103,12 @@ class EvidenceChecker:
         folder.
         """
         self._context, self._task, self._run = context, task, run
+        self._lead = context.measure_lead()
+        """How far times of files are ahead of the instants of the context's clock."""
         # Files that were made before the task are ignored.
         self._folders = [
             each.model_copy(
-                update={
-                    "since": each.since
-                    and context.to_machine_time(max(each.since, task.created_at))
-                }
+                update={"since": each.since and max(each.since, task.created_at) + self._lead}
             )
             for each in folders
         ]
@@ -246,9 +245,11 @@ class EvidenceChecker:
             more = (each for f in folders for each in self._find_folder_changes(f, ignored=True))
             found = [*islice(more, HASHED_FILES)]
         for path, change, stamps in found:
-            at = self._context.clock.now()
-            at = ledger.from_nanoseconds(stamps.changed) if stamps else at
-            yield path, change, at, stamps.size if stamps else None
+            if stamps is None:
+                yield path, change, self._context.clock.now(), None
+            else:
+                at = ledger.from_nanoseconds(stamps.changed) - self._lead
+                yield path, change, at, stamps.size
 
     def _find_folder_changes(
         self, folder: WorkFolder, *, ignored: bool = False
@@ -389,8 +390,8 @@ class EvidenceChecker:
         claim = required_artifacts.make_claim(
             thing, self._task, self._folder, self._roots, self._began
         )
-        since = self._context.to_machine_time(claim.since)
-        claim = claim.model_copy(update={"since": since})
+        shown = {"since": claim.since + self._lead, "claimed_at": claim.claimed_at + self._lead}
+        claim = claim.model_copy(update=shown)
         if thing.kind == ELSEWHERE_KIND:
             doubt = ELSEWHERE_TEXT
         elif doubt is None and self._context.clock.now() > self._until:

@@ -213,7 +213,7 @@ def build_call_change(
         context, facts.task.task_id, used.listed, used.looks, command=deed.command
     )
     began = now - timedelta(seconds=deed.seconds) - SLACK
-    began = context.to_machine_time(max(began, facts.task.created_at))
+    began = max(began, facts.task.created_at) + context.measure_lead()
     found = [*_read_touched_files(context, run, deed)]
     before = context.live.named_files.get(deed.call_id or "")
     if deed.command:

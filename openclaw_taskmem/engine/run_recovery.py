@@ -179,13 +179,13 @@ def list_unheard(context: Context) -> Sequence[Run]:
     if not context.store.is_shared:
         return ()
     lapsed_by = context.clock.now() - current_run.UNHEARD_DELAY
-    query = RunQuery(states=(RunState.RUNNING,), lapsed_by=lapsed_by, limit=BATCH)
-    others = (run for run in context.store.whole.find_runs(query) if is_unheard(context, run))
-    return [
-        run
-        for run in others
-        if (facts := context.find_task(run.task_id)) and context.store.serves(facts.task.home)
-    ]
+    query = RunQuery(
+        states=(RunState.RUNNING,),
+        lapsed_by=lapsed_by,
+        task_home=context.store.scope,
+        limit=BATCH,
+    )
+    return [run for run in context.store.whole.find_runs(query) if is_unheard(context, run)]
 
 
 def describe_last_holder(context: Context, task: Task, run: Run) -> str:

@@ -290,6 +290,10 @@ def _select_runs(
             TASKS.c.task_id == RUNS.c.task_id, sa.text(f"tasks.{IMPLICIT_TASK}")
         )
         every = every.where(of_such if implicit else ~of_such)
+    if "task_home" in given:
+        asked = TASKS.c.home == sa.bindparam("task_home", type_=CodePointText)
+        is_there = sa.or_(TASKS.c.home.is_(None), asked)
+        every = every.where(sa.exists().where(TASKS.c.task_id == RUNS.c.task_id, is_there))
     if "oldest_first" in given:
         order = (RUNS.c.created_at, RUNS.c.run_id)
     if "session_key" in given:

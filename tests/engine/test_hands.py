@@ -936,13 +936,13 @@ def test_idle_task_of_a_worker_notifies_the_user_not_the_giver(
     session_without_wakes: Session,
 ) -> None:
     session = session_without_wakes
-    give_away(session)
+    task = give_away(session)
 
     assert session.world.pass_time(THRESHOLD) == []
 
     assert session.lines[-1] == (
         "Deploy is with agent, and nothing was noted of it for 5 minutes. "
-        "Ask that agent, or take it back with taskmem call task_reset."
+        f"Ask that agent, or take it back with taskmem reset {task}."
     )
 
 

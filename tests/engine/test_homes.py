@@ -617,6 +617,18 @@ def test_task_of_an_owner_elsewhere_that_is_not_heard_of_says_so(
         assert ("not heard of" in told) is bool(unheard)
 
 
+def test_unheard_of_is_told_however_many_are_of_other_homes(
+    here: Homely, there: Homely, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_recovery, "BATCH", 1)
+    hold_elsewhere(there, here)
+    here.world.clock.tick(1)
+    task = hold_elsewhere(here, there)
+    here.world.clock.tick(UNHEARD + 1)
+
+    assert views.summarize_store(here.world.context)["unheard"] == [task]
+
+
 def test_owner_here_is_judged_by_its_daemon_alone(here: Homely, there: Homely) -> None:
     task = hold_elsewhere(here, there)
     here.world.clock.tick(UNHEARD + 1)

@@ -845,6 +845,54 @@ def test_what_somebody_else_changed_is_listed_apart(session: Session, project: P
     assert not any("today.md" in line for line in session.lines)
 
 
+@pytest.fixture(params=[700, -700])
+def session_apart(request: pytest.FixtureRequest, workspace: Path, project: Path) -> Session:
+    """A session on a machine whose clock is ahead of, or behind, that of the database."""
+    lead = timedelta(seconds=request.param)
+    session = session_in(workspace, measure_lead=lambda: lead)
+    session.world.clock.jump(-request.param)
+    session.begins()
+    return session
+
+
+def test_who_made_a_file_is_known_whatever_the_clock(session_apart: Session, project: Path) -> None:
+    task = make_beside(session_apart, project)
+
+    answer = complete(session_apart, task)
+
+    assert changes_by_path(answer, project) == {"app.bin": ("created", "proved")}
+    assert [each["path"] for each in answer["also_changed"]] == [str(project / "diary/today.md")]
+
+
+def test_what_is_claimed_is_judged_by_the_machines_clock(
+    session_apart: Session, workspace: Path, project: Path
+) -> None:
+    task, new = session_apart.register(), workspace / "new.txt"
+    write_fresh(new)
+    with pytest.raises(EvidenceMissing, match=r"old\.log"):
+        session_apart.call(
+            "task_update",
+            task_id=task,
+            status="completed",
+            message="Done.",
+            artifacts=[str(project / "old.log"), str(new)],
+        )
+    answer = session_apart.call(
+        "task_update", task_id=task, status="completed", message="Done.", artifacts=[str(new)]
+    )
+    assert changes_by_path(answer, workspace) == {"new.txt": ("created", "proved")}
+
+
+def test_of_named_files_those_that_are_written_count_at_once(
+    session_apart: Session, project: Path, tmp_path: Path
+) -> None:
+    task, out = session_apart.register(), tmp_path / "elsewhere/out.csv"
+    command = f"cp {project}/old.log {out}"
+    session_apart.runs_in(project, command, run=lambda: write_fresh(out))
+    kept = session_apart.world.store.read_records(LedgerEntry, task)
+    assert [each.path for each in kept] == [str(out)]
+
+
 def test_what_the_host_puts_into_its_folder_is_not_told(session: Session, workspace: Path) -> None:
     task = session.register()
     session.runs_in(workspace, "true")

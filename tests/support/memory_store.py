@@ -204,6 +204,8 @@ class MemoryStore:
         runs = _sort_newest_first(runs, "run_id")
         if query.implicit is not None:
             runs = [r for r in runs if tasks[r.task_id].implicit is query.implicit]
+        if query.task_home is not None:
+            runs = [r for r in runs if tasks[r.task_id].home in (query.task_home, None)]
         if query.oldest_first:
             runs.reverse()
         if query.session_key is not None:

@@ -154,7 +154,8 @@ class Session:
 
         def run_in_time() -> None:
             (run or really)()
-            late = datetime.now(UTC) - self.world.clock.now()
+            context = self.world.context
+            late = datetime.now(UTC) - context.measure_lead() - context.clock.now()
             if timedelta() < late < A_WHILE:  # files have the time of the machine
                 self.world.clock.tick(late.total_seconds())
 

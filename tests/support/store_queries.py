@@ -611,6 +611,20 @@ class StoreHomes:
         first = [find_next_lapse(store, home) for home in (*HOMES, "home_3")]
         assert first == [make_instant(0), make_instant(1), make_instant(0), make_instant(2)]
 
+    def test_runs_are_found_by_the_home_of_their_task(self, store: TaskStore) -> None:
+        for n, home in enumerate(HOMES):
+            made = {"task_id": f"task_{n}", "created_at": make_instant(n)}
+            run = a_run(run_id=f"run_{n}", home="home_9", lease_until=make_instant(n), **made)
+            store.commit(Change(tasks=(a_task(home=home, **made),), runs=(run,)))
+
+        def find_ids(task_home: str, **asked: Any) -> list[str]:
+            return extract_ids(store.find_runs(RunQuery(task_home=task_home, **asked)))
+
+        assert find_ids("home_1") == ["run_2", "run_0"]
+        assert find_ids("home_2", lapsed_by=make_instant(9), limit=1) == ["run_1"]
+        assert find_ids("home_2", lapsed_by=make_instant(9), home="home_9") == ["run_1", "run_2"]
+        assert find_ids("home_3") == ["run_2"]
+
     def test_what_is_listed_is_cut_to_its_home_before_its_limit(self, store: TaskStore) -> None:
         for n, home in enumerate(HOMES):
             task_id = f"task_{n}"

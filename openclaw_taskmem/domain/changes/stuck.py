@@ -325,7 +325,7 @@ def _describe_unclaimed(run: Run, verdict: StuckVerdict, now: datetime) -> str:
         idle = format_duration(verdict.idle_seconds)
         return (
             f"is with {run.role}, and nothing was noted of it for {idle}. Ask that "
-            "agent, or take it back with taskmem call task_reset."
+            f"agent, or take it back with taskmem reset {run.task_id}."
         )
     queued = format_duration((now - run.changed_at).total_seconds())
     again = run.why in (RunReason.LEASE_EXPIRED, RunReason.OWNER_GONE)

@@ -202,7 +202,7 @@ class _Standing(NamedTuple):
 
 UNHEARD_TEXT: Final = (
     "not heard of: who held it has let the lease run out, and so has the daemon there; take it "
-    "back with taskmem call task_reset"
+    "back with taskmem reset TASK"
 )
 _NEWS_SECTIONS: Final = (Section.AT_WORK, Section.ENDED)
 """Sections whose latest tasks come first; in the others the oldest do."""
