@@ -364,7 +364,6 @@ def add_forms(
     told.details = {
         "sides": [condition.sides[i].words for i in refusal.sides if i < len(condition.sides)],
         "forms": [*forms],
-        "suggestion": "",
     }
     return told
 

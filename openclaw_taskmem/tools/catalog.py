@@ -208,7 +208,7 @@ def find_tool(name: str, offered: Collection[str] | None = None) -> Tool:
     wanted = _sort_words(_strip_name(name.partition("(")[0]))
     alike = [by_words[words] for words in get_close_matches(wanted, by_words, n=1)]
     listed = ", ".join(dict.fromkeys((*alike, *by_words.values())))
-    raise UnknownTool(f"There is no tool {quote_line(name, 80)}; the tools are: {listed}.")
+    raise UnknownTool(f"There is no tool {quote_line(scrub(name), 80)}; the tools are: {listed}.")
 
 
 def _strip_name(name: str) -> str:

@@ -226,7 +226,7 @@ def build_sides_refusal(
     refusal.details = {
         "sides": [condition.sides[i].words for i in unread],
         "forms": [*forms],
-        "suggestion": suggestion,
+        **({"suggestion": suggestion} if suggestion else {}),
     }
     return refusal
 

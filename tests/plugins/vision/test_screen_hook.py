@@ -130,7 +130,11 @@ EXAMPLE = re.compile(r"(?:\"[^\"]+\"|/[^/]+/i?) appears|quiet for \d+ s")
 def list_offers(refusal, sentence):
     """Return what a refusal offers to be sent in place of a sentence."""
     told = str(refusal).replace(sentence, "")
-    words = {*refusal.details["forms"], refusal.details["suggestion"], *EXAMPLE.findall(told)}
+    words = {
+        *refusal.details["forms"],
+        refusal.details.get("suggestion", ""),
+        *EXAMPLE.findall(told),
+    }
     return {re.sub(r"\bN\b", "3", each) for each in words - {"", "plain English"}}
 
 
