@@ -8,6 +8,7 @@ far as needed. Standard library only, since the relay is built on it.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,29 +18,24 @@ Id = int | float | str
 
 
 _HEAD: Final = 4096
-"""Bytes of the beginning that are kept of a line that is too long."""
+"""Bytes of the beginning that are kept of a line that is too long, and read of it at a glance."""
 _TAIL: Final = 256
-"""Bytes of its end that are kept, and in which a message's id is looked for."""
+"""Bytes of its end that are kept, and read at a glance."""
 _SMALL_BYTES: Final = 16 * 1024
 """Longest message that is parsed whatever its field order."""
 _INVALID_REQUEST: Final = -32600
 """JSON-RPC's code for a message that is no valid request."""
 _SERVER_ERROR: Final = -32000
 """JSON-RPC's first code that servers may use for errors of their own."""
-_ID: Final = rb'("(?:[^"\\]|\\.)*"|-?\d{1,18})'
-"""Pattern of a message's id, a string or an integer."""
-# Field orders of the official SDKs: Python's puts the id first, TypeScript's the
-# method first and the id last.
-_LEADING_ID: Final = re.compile(
-    rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*'
-    + _ID
-    + rb'\s*,\s*(?:"method"\s*:\s*"([^"\\]*)"|"(?:result|error)"\s*:)'
-)
-_METHOD: Final = re.compile(rb'\s*\{\s*"method"\s*:\s*"([^"\\]*)"')
-"""Pattern of a message that begins with its method."""
-_TRAILING_ID: Final = re.compile(rb'[{,]\s*"id"\s*:\s*' + _ID + rb"\s*\}\s*\Z")
-"""Pattern of a message that ends with its id."""
-_TEXT_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
+_TEXT: Final = r'"(?:[^"\\]++|\\.)*+"'
+"""Pattern of a text with its quotes."""
+_FLAT: Final = _TEXT + r'|[^\s,{}\[\]":]++(?=[\s,}])'
+"""Pattern of a text, number or word that is there whole."""
+_MEMBER: Final = re.compile(rf"\s*+[{{,]\s*+({_TEXT})\s*+:\s*+({_FLAT}|(?=\"))", re.DOTALL)
+"""Pattern of the next member of an object, whose value may be a text without an end."""
+_LAST_MEMBERS: Final = re.compile(rf"(?:,\s*+{_TEXT}\s*+:\s*+(?:{_FLAT})\s*+)++\}}\s*\Z", re.DOTALL)
+"""Pattern of the members after the last list or object of an object."""
+_TEXT_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
 """Also matches a string without an end, so that its quotes do not begin other strings."""
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 """Pattern of half a character, for which the SDK's parser rejects a line."""
@@ -51,6 +47,12 @@ _MOST_DIGITS: Final = 4_300
 
 class TruncatedLine(bytes):
     """The beginning and the end of a line that is too long."""
+
+    __slots__ = ()
+
+
+class _LongNumber(str):
+    """The digits of a whole number that is too long to be read as one."""
 
     __slots__ = ()
 
@@ -131,7 +133,7 @@ class McpMessage:
         self.id = id
         """The JSON-RPC id; None for a notification, and for a line that is not MCP."""
         self.method = method
-        """None for an answer, and for a line that is not MCP."""
+        """None for an answer, and for a line that is not MCP; empty: it has none that is a text."""
         self.cancels = cancels
         """Id of the request that this message cancels; None for other messages."""
         self.losses = 0
@@ -157,32 +159,38 @@ class McpMessage:
 
 
 def read_message(line: bytes) -> McpMessage:
-    """Find a line's id and method, without parsing it if its field order allows that.
+    """Find a line's id and method, of a long line at a glance if its field order allows that.
 
-    A line that is no JSON object has neither; an id or method of another type counts as none.
+    The id is the one under which the daemon answers. A line that can be answered under none, such
+    as one that is no JSON object, has neither id nor method.
     """
-    if front := _LEADING_ID.match(line):
-        return McpMessage(line, json.loads(front[1]), _decode_method(front[2]))
-    if (
-        len(line) > _SMALL_BYTES
-        and (method := _METHOD.match(line))
-        and (back := _TRAILING_ID.search(line, len(line) - _TAIL))
-    ):
-        return McpMessage(line, json.loads(back[1]), _decode_method(method[1]))
+    if len(line) > _SMALL_BYTES:
+        members = _read_members(line)
+        if _to_id(members.get("id")) is not None and ("method" in members or _is_answer(members)):
+            return _build_message(line, members)
     try:
         document = parse_line(line)
     except ValueError:
-        return McpMessage(line)
+        to = find_request_id(line)
+        return McpMessage(line, to, None if to is None else "")
     if not isinstance(document, dict):
         return McpMessage(line)
-    message = cast("dict[str, Any]", document)
-    method = message.get("method")
+    return _build_message(line, cast("dict[str, Any]", document))
+
+
+def _build_message(line: bytes, members: dict[str, Any]) -> McpMessage:
+    to = _to_id(members.get("id"))
+    if _is_answer(members) or (to is None and "id" in members):
+        return McpMessage(line, to)
+    method, params = members.get("method"), members.get("params")
     cancels: Id | None = None
-    if method == "notifications/cancelled" and isinstance(message.get("params"), dict):
-        cancels = _to_id(message["params"].get("requestId"))
-    return McpMessage(
-        line, _to_id(message.get("id")), method if isinstance(method, str) else None, cancels
-    )
+    if method == "notifications/cancelled" and isinstance(params, dict):
+        cancels = _to_id(cast("dict[str, object]", params).get("requestId"))
+    return McpMessage(line, to, method if isinstance(method, str) else "", cancels)
+
+
+def _is_answer(members: dict[str, Any]) -> bool:
+    return "method" not in members and not members.keys().isdisjoint(("result", "error"))
 
 
 def split_batch(line: bytes) -> list[bytes]:
@@ -210,8 +218,7 @@ def parse_line(line: bytes) -> Any:  # noqa: ANN401 - JSON
     Raises:
         ValueError: It is no JSON.
     """
-    text = _cut_deep_nesting(line.decode(errors="replace").removeprefix("\ufeff"))
-    return json.loads(text, strict=False, parse_int=_read_whole)
+    return _parse_text(_cut_deep_nesting(_decode_line(line)))
 
 
 def fit_for_parser(line: bytes) -> str:
@@ -225,12 +232,12 @@ def fit_for_parser(line: bytes) -> str:
     try:
         document = parse_line(line)
     except ValueError as error:
-        to = find_request_id(TruncatedLine(line))
+        to = find_request_id(line)
         raise LineRefused(to, "The line is no JSON; send one message a line.") from error
     if not isinstance(document, dict):
         raise LineRefused(None, "The line is no JSON object; send one message a line.")
     message = cast("dict[str, Any]", document)
-    if not message.keys() & {"result", "error"}:
+    if not _is_answer(message):
         try:
             _fit_request(message)
         except LineRefused:
@@ -246,10 +253,14 @@ def _fit_request(request: dict[str, Any]) -> None:
     if "id" in request:
         if to is None or to != (whole := to if isinstance(to, str) else int(to)):
             raise LineRefused(to, "The id must be a text or a whole number.")
+        if isinstance(whole, str) and _SURROGATE.search(whole):
+            raise LineRefused(to, "The id must be a text of whole characters.")
         request["id"] = whole
     if not isinstance(request.get("method"), str):
         raise LineRefused(to, "The method must be a text.")
     request["jsonrpc"] = "2.0"
+    for name in ("result", "error"):
+        request.pop(name, None)
     if not isinstance(sent := request.pop("params", None) or {}, dict):
         raise LineRefused(to, "The params must be an object.")
     params = cast("dict[str, Any]", sent)
@@ -260,14 +271,29 @@ def _fit_request(request: dict[str, Any]) -> None:
         request["params"] = params
 
 
-def find_request_id(line: TruncatedLine) -> Id | None:
-    """Return the id of a request that was too long; None: it cannot be seen."""
-    if front := _LEADING_ID.match(line):
-        found = front[1] if front[2] is not None else None
-    else:
-        back = _METHOD.match(line) and _TRAILING_ID.search(line)
-        found = back[1] if back else None
-    return _to_id(json.loads(found)) if found else None
+def find_request_id(line: bytes) -> Id | None:
+    """Return the id of a request that is too long or no JSON; None: it cannot be seen."""
+    members = _read_members(line)
+    return _to_id(members.get("id")) if "method" in members else None
+
+
+def _read_members(line: bytes) -> dict[str, Any]:
+    """Read the members of an object that stand at a line's beginning and end.
+
+    Lists and objects, and what cannot be read, are read as None.
+    """
+    members: dict[str, Any] = {}
+    texts = [_cut_deep_nesting(_decode_line(line[:_HEAD]), 1, "null")]
+    if last := _LAST_MEMBERS.search(_decode_line(line[max(_HEAD, len(line) - _TAIL) :])):
+        texts.append(last[0])
+    for text in texts:
+        at = 0
+        while member := _MEMBER.match(text, at):
+            with suppress(ValueError):
+                members[_parse_text(member[1])] = None
+                members[_parse_text(member[1])] = _parse_text(member[2])
+            at = member.end()
+    return members
 
 
 def build_refusal(to: Id | None, name: str, message: str) -> bytes:
@@ -283,37 +309,43 @@ def build_refusal(to: Id | None, name: str, message: str) -> bytes:
 
 
 def _to_id(value: object) -> Id | None:
-    # As a dict key, True equals 1.
-    if isinstance(value, bool):
+    # As a dict key, True equals 1; JSON has no word for infinity.
+    if isinstance(value, bool | _LongNumber):
         return None
-    return value if isinstance(value, (int, float, str)) else None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, int | str) else None
 
 
-def _decode_method(method: bytes | None) -> str | None:
-    return None if method is None else method.decode(errors="replace")
+def _decode_line(line: bytes) -> str:
+    return line.decode(errors="replace").removeprefix("\ufeff")
+
+
+def _parse_text(text: str) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(text, strict=False, parse_int=_read_whole)
 
 
 def _read_whole(digits: str) -> int | str:
-    return int(digits) if len(digits) <= _MOST_DIGITS else digits
+    return int(digits) if len(digits) <= _MOST_DIGITS else _LongNumber(digits)
 
 
-def _cut_deep_nesting(line: str) -> str:
-    """Replace values nested deeper than `_MOST_LEVELS` by 0, so that the SDK answers.
+def _cut_deep_nesting(line: str, most: int = _MOST_LEVELS, instead: str = "0") -> str:
+    """Replace values nested deeper than `most` levels, so that the SDK answers.
 
     The rest is still too deep for a call, which is then refused.
     """
-    if line.count("[") + line.count("{") <= _MOST_LEVELS:
+    if line.count("[") + line.count("{") <= most:
         return line
     parts: list[str] = []
     depth = start = 0
     for found in _TEXT_OR_BRACKET.finditer(line):
         if found[0] in "[{":
             depth += 1
-            if depth == _MOST_LEVELS + 1:
-                parts.append(line[start : found.start()] + "0")
+            if depth == most + 1:
+                parts.append(line[start : found.start()] + instead)
         elif found[0] in "]}":
             depth -= 1
-            if depth == _MOST_LEVELS:
+            if depth == most:
                 start = found.end()
-    parts.append(line[start:] if depth <= _MOST_LEVELS else "\n")
+    parts.append(line[start:] if depth <= most else "\n")
     return "".join(parts)

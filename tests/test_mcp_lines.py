@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mcp.types import JSONRPCRequest
 
@@ -14,6 +14,7 @@ from openclaw_taskmem.mcp_lines import (
     read_message,
     split_batch,
 )
+from tests.support.mcp_lines import check_line
 
 TEXTS = st.text(max_size=20) | st.sampled_from(
     ['"id":9}', '\\"id\\":9}', '{"id":9}', '"method":"x"', "\\", '"', "\n"]
@@ -54,7 +55,67 @@ def test_a_glance_finds_what_reading_it_all_would(document, gaps, escape, more):
         document["params"] = [document["params"], "x" * more]
     text = json.dumps(document, separators=gaps, ensure_ascii=escape)
     message = read_message(text.encode() + b"\n")
-    assert (message.id, message.method) == (document.get("id"), document.get("method"))
+    method = None if "result" in document else document.get("method", "")
+    assert (message.id, message.method) == (document.get("id"), method)
+
+
+ID_TEXTS = (
+    *(
+        "7",
+        "-0.0",
+        "7.0",
+        "1.5",
+        "1e308",
+        "1e999",
+        "-Infinity",
+        "NaN",
+        "01",
+        "9" * 5000,
+        "9" * 4000,
+    ),
+    *('"a"', '""', '"\\q"', '"\\ud800x"', '"a\x01"', '"a', "null", "true", "[7]", '{"id":7}'),
+)
+METHOD_TEXTS = ('"ping"', '"a\\q"', '"\\ud800"', '"a', "5", "null", "[]", '""')
+MEMBER_TEXTS = {
+    "jsonrpc": st.sampled_from(['"2.0"', '"1.0"', "2"]),
+    "id": st.sampled_from(ID_TEXTS),
+    "method": st.sampled_from(METHOD_TEXTS),
+    "result": st.sampled_from(["{}", "NaN", '"x']),
+}
+
+
+@st.composite
+def odd_lines(draw):
+    """Lines that are nearly a message: any ids, an order of their own, a few bytes changed."""
+    names = draw(st.lists(st.sampled_from(sorted(MEMBER_TEXTS)), max_size=6))
+    parts = [f'"{name}":{draw(MEMBER_TEXTS[name])}' for name in names]
+    text = draw(st.sampled_from(["x", '\\"id\\":9}', "{{[,"])) * draw(st.sampled_from([1, 9_000]))
+    params = draw(st.sampled_from(["", f'"params":{{"id":9,"a":"{text}"}}', '"params":[[1],"id"]']))
+    at = draw(st.integers(0, len(parts)))
+    members = ",".join([*parts[:at], *filter(None, [params]), *parts[at:]])
+    line = bytearray(f"{{{members}}}".encode())
+    for _ in range(draw(st.integers(0, 3))):
+        place = draw(st.integers(0, min(len(line), 300)))
+        line[place : place + draw(st.integers(0, 3))] = draw(st.binary(max_size=3))
+    cut = draw(st.none() | st.integers(0, min(len(line), 300)))
+    return bytes(line[:cut])
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=100) | odd_lines())
+@example(b" " * 300_000)
+@example(b'{"id":1,"params":"' + b"[" * 101 + b'"' + b'\\"' * 200_000 + b"\\")
+def test_a_line_is_answered_under_the_id_that_the_relay_keeps(line):
+    check_line(line)
+
+
+@pytest.mark.parametrize("text", ["1e999", "NaN", "01", '"\\q"', "[7]", "9" * 5000])
+def test_a_request_whose_id_is_none_is_refused_under_none(text):
+    line = b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % text.encode()
+    assert (read_message(line).id, read_message(line).method) == (None, None)
+    with pytest.raises(LineRefused) as refused:
+        fit_for_parser(line)
+    assert refused.value.to is None
 
 
 @pytest.mark.parametrize(
@@ -122,6 +183,10 @@ TEXT = "x" * 200_000
     [
         {"jsonrpc": "2.0", "id": 7, "method": "a", "params": TEXT},
         {"method": "a", "params": TEXT, "jsonrpc": "2.0", "id": 7},
+        {"jsonrpc": "2.0", "method": "a", "id": 7, "params": TEXT},
+        {"jsonrpc": "2.0", "params": {"id": 9, "a": TEXT}, "id": 7, "method": "a"},
+        {"method": "a", "params": [TEXT], "id": 7, "jsonrpc": "2.0"},
+        {"method": "a", "_meta": {"id": 9}, "id": 7, "params": [TEXT]},
     ],
 )
 def test_overlong_request_id_is_found_at_both_ends(document, step):
@@ -134,7 +199,8 @@ def test_overlong_request_id_is_found_at_both_ends(document, step):
         {"jsonrpc": "2.0", "id": 7, "result": TEXT},
         {"result": TEXT, "jsonrpc": "2.0", "id": 7},
         {"method": "a", "params": TEXT, "jsonrpc": "2.0"},
-        {"jsonrpc": "2.0", "params": TEXT, "id": 7, "method": "a"},
+        {"method": "a", "params": {"a": TEXT, "id": 7}},
+        [{"method": "a", "params": TEXT, "id": 7}],
     ],
 )
 def test_what_is_too_long_and_no_plain_request_has_no_id(document):
@@ -191,6 +257,8 @@ def test_a_request_of_one_meaning_is_taken_by_the_parser(line):
 REFUSED_LINES = {
     "no JSON": (b"hello\n", None),
     "JSON cut off": (write_call()[:-4], 7),
+    "method cut off": (b'{"id":52,"method":"tools/li', 52),
+    "id half a character": (write_call(id="\ud800x"), "\ud800x"),
     "a number alone": (b"7\n", None),
     "id with a fraction": (write_call(id=1.5), 1.5),
     "id null": (write_call(id=None), None),

@@ -394,7 +394,7 @@ class Relay:
         return self._home.socket.exists()
 
     def _refuse_message(self, message: McpMessage, error: LinkError) -> None:
-        if message.is_request:
+        if message.is_request or (message.wants_daemon and message.line.strip()):
             self._to_host += build_refusal(message.id, error.name, str(error))
 
 

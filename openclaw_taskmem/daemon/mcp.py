@@ -76,9 +76,12 @@ class _LinesIn:
             try:
                 if isinstance(line, TruncatedLine):
                     self._refuse(find_request_id(line), TOO_LONG)
-                elif len(line) > _LONG_LINE_BYTES:
-                    yield await asyncio.to_thread(fit_for_parser, line)
-                elif fitted := fit_for_parser(line):
+                    continue
+                if len(line) > _LONG_LINE_BYTES:
+                    fitted = await asyncio.to_thread(fit_for_parser, line)
+                else:
+                    fitted = fit_for_parser(line)
+                if fitted:
                     yield fitted
             except LineRefused as refusal:
                 self._refuse(refusal.to, str(refusal))

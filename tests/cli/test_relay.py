@@ -680,6 +680,18 @@ def test_each_of_the_requests_that_wait_is_told(host, tries):
     assert [host.hear()["id"] for _ in range(2)] == [1, 2]
 
 
+@pytest.mark.parametrize("line", [b"hello", b'{"id":NaN,"method":"a"}', b'{"id":[1],"method":"a"}'])
+def test_what_has_no_id_is_told_without_one(host, line):
+    host.say_raw(line + b"\n")
+    assert host.hear()["id"] is None
+
+
+@pytest.mark.parametrize("line", [b'{"id":7}', b'{"id":7,"method":5}', b'{"id":7,"method":"a'])
+def test_what_asks_under_an_id_is_told_under_it(host, line):
+    host.say_raw(line + b"\n")
+    assert host.hear()["id"] == 7
+
+
 def test_the_next_request_tries_again(host, daemon, tries, monkeypatch):
     monkeypatch.setattr(relay_module, "_RETRY_SECONDS", 0.0)
     tries.append(LinkError("daemon_unavailable", "Not yet."))

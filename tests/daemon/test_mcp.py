@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import sqlite3
 import subprocess
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from unittest.mock import create_autospec
 
 import pytest
 
+from openclaw_taskmem.daemon.mcp import MOST_BYTES, SdkUnavailable, refuse_host
 from taskmem_program import OWN_PROGRAM
 from tests.support.agents import PROTOCOLS, Lines, RelayedLines, agent, parse_result
 from tests.support.daemons import await_ended, environment, holder, lock_database, rows
@@ -53,6 +57,11 @@ ODD_LINES = [
     b"{" + CALL + b'{"name":"task_list","arguments":{"status":"x"}',
 ]
 """Requests with the id 7 that are not as the protocol asks."""
+UNNAMED_LINES = [
+    b'{"jsonrpc":"2.0","id":%s,"method":"tools/list"}' % text
+    for text in (b"1e999", b"NaN", b"01", b'"\\q"', b'"\xff', b"[7]", b"null")
+]
+"""Requests whose id is none."""
 both_protocols = pytest.mark.parametrize("protocol", PROTOCOLS)
 ROOM = 8 * 1024
 """Bytes that the default profile may take of every session."""
@@ -236,20 +245,44 @@ async def test_an_agent_goes_on_after_the_daemon_was_killed(daemon, mode):
 
 def test_each_odd_request_of_a_host_is_answered_once(daemon):
     odd_lines = dict(enumerate(ODD_LINES, 100))
+    odd_text = '{"jsonrpc":"2.0","id":"\\ud800x\\u0001","method":"ping"}'
     lines = [line.replace(b"7", b"%d" % number, 1) for number, line in odd_lines.items()]
     call = {"jsonrpc": "2.0", "id": 99, "method": "tools/list"}
 
     ended = subprocess.run(
         [*OWN_PROGRAM, "mcp"],
-        input=b"\n".join([*lines, json.dumps([call, call | {"id": 98}]).encode()]),
+        input=b"\n".join(
+            [
+                *UNNAMED_LINES,
+                *lines,
+                odd_text.encode(),
+                b" " * 300_000,
+                json.dumps([call, call | {"id": 98}]).encode(),
+            ]
+        ),
         capture_output=True,
         env=environment(daemon.home),
         timeout=PATIENCE,
         check=True,
     )
 
-    answers = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert sorted(answer["id"] for answer in answers) == [98, 99, *odd_lines]
+    ids = [json.loads(line, parse_constant=int)["id"] for line in ended.stdout.splitlines()]
+    expected = [98, 99, *odd_lines, json.loads(odd_text)["id"], *([None] * len(UNNAMED_LINES))]
+    assert Counter(ids) == Counter(expected)
+    assert ended.returncode == 0
+    assert "Traceback" not in daemon.log.text
+
+
+async def test_without_the_sdk_a_long_blank_line_ends_nothing():
+    reader = asyncio.StreamReader(limit=MOST_BYTES)
+    reader.feed_data(b" " * 300_000 + b'\n{"id":2,"method":"ping"}\n')
+    reader.feed_eof()
+    writer = create_autospec(asyncio.StreamWriter, instance=True)
+
+    await refuse_host(reader, writer, SdkUnavailable(ImportError("no mcp")))
+
+    [answer] = [json.loads(call.args[0]) for call in writer.write.call_args_list]
+    assert (answer["id"], "its SDK did not load" in answer["error"]["message"]) == (2, True)
 
 
 @both_protocols

@@ -14,16 +14,13 @@ from html.parser import HTMLParser
 from random import Random
 from typing import Any, Final
 
-from mcp.types import JSONRPCMessage
-from pydantic import ValidationError
-
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.wakes import packet
-from openclaw_taskmem.mcp_lines import LineRefused, fit_for_parser
 from taskmem_hookspecs import TaskmemError, hookimpl
 from taskmem_recall.past_tasks import PastTasks
 from tests.fuzz.daemon_home import DaemonHome, Defect
 from tests.support import fuzz
+from tests.support.mcp_lines import check_line
 from tests.support.world import World
 
 SESSION: Final = "agent:main:main"
@@ -94,28 +91,6 @@ def send_lines(data: bytes) -> None:
     answer = HOME.send("client", line)
     if answer and not isinstance(json.loads(answer), dict):
         raise Defect(f"{line!r} is answered by {answer!r}")
-
-
-def read_mcp_lines(data: bytes) -> None:
-    """Fit a line of MCP for the SDK's parser; each request is accepted, or refused under its id."""
-    try:
-        request = json.loads(data)
-    except (ValueError, RecursionError):
-        request = None
-    is_request = isinstance(request, dict) and {"id", "method"} <= request.keys()
-    try:
-        fitted = fit_for_parser(data)
-    except LineRefused as refusal:
-        if is_request and isinstance(request["id"], int | str) and refusal.to != request["id"]:
-            raise Defect(f"{data!r} is answered under {refusal.to!r}") from refusal
-        return
-    if fit_for_parser(fitted.encode()) != fitted:
-        raise Defect(f"{data!r} is fitted anew")
-    if is_request:
-        try:
-            JSONRPCMessage.model_validate_json(fitted)
-        except ValidationError as error:
-            raise Defect(f"{data!r} gets no answer: {error}") from error
 
 
 def take_reports(data: bytes) -> None:
@@ -226,7 +201,7 @@ SURFACES: Final[Mapping[str, Callable[[bytes], None]]] = {
     "tools": call_tools,
     "socket": call_methods,
     "lines": send_lines,
-    "mcp": read_mcp_lines,
+    "mcp": check_line,
     "hooks": take_reports,
     "pages": render_pages,
     "packet": build_packets,
