@@ -6,7 +6,6 @@ reason `Home` is a named tuple (a dataclass would cost 10 ms).
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import sys
@@ -424,16 +423,3 @@ def _link_socket(link: Path, target: Path) -> None:
         fresh.unlink(missing_ok=True)
         fresh.symlink_to(target)
         fresh.replace(link)
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names in a folder outlive a power cut, if its file system can do that."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # Some network and FUSE file systems sync files, but no folder.
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
-            raise
-    finally:
-        os.close(descriptor)

@@ -6,7 +6,7 @@ noted in the home, so that a daemon without that setting makes no new one in sil
 
 from __future__ import annotations
 
-import os
+import logging
 import shlex
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -17,7 +17,10 @@ from urllib.parse import unquote
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.home import Home
 from taskmem_hookspecs.errors import SettingsInvalid
-from taskmem_hookspecs.roles import LOSS_SUFFIX
+from taskmem_hookspecs.roles import LOSS_SUFFIX, LOST_LOG_SUFFIX
+from taskmem_program.files import replace_file
+
+log = logging.getLogger(__name__)
 
 _ACCEPTANCE: Final = "taskmem restore --keep"
 """The command with which a person goes on with what is there."""
@@ -48,11 +51,24 @@ def find_loss(settings: Settings) -> Loss | None:
     if file is None:
         return None
     try:
-        what = file.with_suffix(LOSS_SUFFIX).read_text("utf-8", "replace").strip()
+        what = _name_loss(file).read_text("utf-8", "replace").strip()
     except OSError:
         return None
+    logs = ", ".join(str(each) for each in _list_kept_logs(file))
+    kept = f"Its log, which may have the rest, is kept: {logs}. " if logs else ""
     backup = _describe_backup(settings.home)
-    return Loss(what, f"Put a back-up back: {backup}. To go on with what is left: {_ACCEPTANCE}")
+    ways = f"Put a back-up back: {backup}. To go on with what is left: {_ACCEPTANCE}"
+    return Loss(what, f"{kept}{ways}")
+
+
+def _name_loss(file: Path) -> Path:
+    return file.with_name(f"{file.name}{LOSS_SUFFIX}")
+
+
+def _list_kept_logs(file: Path) -> list[Path]:
+    """Return the logs that were set aside as their database was gone."""
+    prefix = f"{file.name}{LOST_LOG_SUFFIX}"
+    return sorted(each for each in file.parent.iterdir() if each.name.startswith(prefix))
 
 
 def _describe_backup(home: Home) -> str:
@@ -68,7 +84,7 @@ def accept_losses(settings: Settings) -> bool:
     """Forget what is gone, and where else the tasks were; False: there was nothing to forget."""
     file = find_database_file(settings)
     notes = [settings.home.database_note] if not settings.database_url else []
-    notes += [file.with_suffix(LOSS_SUFFIX)] if file is not None else []
+    notes += [_name_loss(file)] if file is not None else []
     known = [note for note in notes if note.exists()]
     for note in known:
         note.unlink()
@@ -81,7 +97,7 @@ def accept_losses(settings: Settings) -> bool:
 def read_known_database(home: Home) -> str | None:
     """Return the URL, without its password, that the home's tasks were last kept at."""
     try:
-        return home.database_note.read_text("utf-8").strip() or None
+        return hide_password(home.database_note.read_text("utf-8").strip()) or None
     except OSError:
         return None
 
@@ -102,25 +118,36 @@ def require_known_database(settings: Settings) -> None:
 
 
 def note_database(settings: Settings) -> None:
-    """Note the database that the settings name, once it was opened."""
-    scheme, mark, rest = settings.database_url.partition("?")[0].partition("://")
-    server, slash, path = rest.partition("/")
-    account, at, host = server.rpartition("@")
-    shown = f"{scheme}{mark}{account.partition(':')[0]}{at}{host}{slash}{path}"
-    if settings.database_url and read_known_database(settings.home) != shown:
-        write_note(settings.home.database_note, shown)
+    """Note the database that the settings name, once it was opened; log where that fails."""
+    shown = hide_password(settings.database_url)
+    if not shown or read_known_database(settings.home) == shown:
+        return
+    try:
+        replace_file(settings.home.database_note, f"{shown}\n".encode())
+    except OSError as error:
+        log.warning(
+            "it could not be noted which database is used (%s), so a start without that setting "
+            "would begin a new one",
+            error.strerror,
+        )
 
 
-def write_note(note: Path, text: str) -> None:
-    """Write a file of the home anew, for its owner alone.
+def hide_password(url: str) -> str:
+    """Return a database's URL without passwords, also where they are not written as they should be.
 
-    Raises:
-        OSError: It cannot be written.
+    One that cannot be read is not told.
     """
-    fresh = note.with_name(f"{note.name}.{os.getpid()}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    with os.fdopen(os.open(fresh, flags, 0o600), "w", encoding="utf-8") as file:
-        file.write(f"{text}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(note)
+    if not url or url.startswith("sqlite:///"):
+        return url
+    from sqlalchemy import URL, make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        read = make_url(url)
+    except (ArgumentError, ValueError):
+        return "[a URL that cannot be read]"
+    query = {name: value for name, value in read.query.items() if "password" not in name}
+    # An @ in a password ends it too early, so that the rest begins the host.
+    host = read.host and read.host.rpartition("@")[2]
+    shown = URL.create(read.drivername, read.username, None, host, read.port, read.database, query)
+    return shown.render_as_string()

@@ -20,6 +20,7 @@ from openclaw_taskmem.config import (
     read_settings,
 )
 from openclaw_taskmem.domain.text.redaction import scrub
+from openclaw_taskmem.losses import hide_password
 from taskmem_hookspecs.errors import SettingsInvalid
 
 _OPENCLAW_VARIABLES: Final = (
@@ -63,6 +64,8 @@ def list_changed_settings(settings: Settings, environ: Mapping[str, str]) -> dic
     others = (*(f"{PREFIX}{name.upper()}" for name in PLUGIN_SETTINGS), *_OPENCLAW_VARIABLES)
     chosen |= {name: environ[name].strip() for name in others if environ.get(name)}
     chosen |= {name: "set" for name in _KEYS if environ.get(name, "").strip()}
+    if settings.database_url:
+        chosen[f"{PREFIX}DATABASE_URL"] = hide_password(settings.database_url)
     return {name: scrub(value) for name, value in chosen.items() if value}
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from pathlib import Path, PurePath
 from typing import Final, NamedTuple, cast
 
 from taskmem_program import OWN_PROGRAM
+from taskmem_program.files import replace_file
 
 SERVER: Final = "taskmem"
 """Name of the MCP server in a host's configuration."""
@@ -131,31 +131,16 @@ def write_file(file: Path, content: bytes, *, mode: int = 0o600) -> None:
     Follows a link and writes the file that it points to.
 
     Raises:
-        OSError: It cannot be written and is unchanged. `filename` names the file, or a folder on
-            the path to it.
+        OSError: As for `replace_file`. `filename` names the file, or a folder on the path to it.
     """
     target = Path(os.path.realpath(file))
     with suppress(FileNotFoundError):
         mode = target.stat().st_mode & 0o7777
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        _replace(target, content, mode)
+        replace_file(target, content, mode=mode)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(file)) from error
-
-
-def _replace(target: Path, content: bytes, mode: int) -> None:
-    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        Path(draft).chmod(mode)
-        Path(draft).replace(target)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
 
 
 # --- the skill ----------------------------------------------------------------

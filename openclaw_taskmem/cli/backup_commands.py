@@ -6,7 +6,7 @@ import errno
 import os
 import shlex
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -16,7 +16,8 @@ from openclaw_taskmem import __version__
 from openclaw_taskmem.cli.client import LinkError
 from openclaw_taskmem.cli.command_output import YES_OPTION, fail, get_now
 from openclaw_taskmem.domain.text.texts import MIB
-from openclaw_taskmem.home import Home, find_home, sync_folder
+from openclaw_taskmem.home import Home, find_home
+from taskmem_program.files import replace_file, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -43,7 +44,7 @@ def backup(file: Path) -> None:
     """Write this home into one file, while agents go on working."""
     from openclaw_taskmem.cli.backup_archive import ArchiveList, write_archive
     from openclaw_taskmem.daemon.home_exchange import BACKUP, is_unfinished, open_work_folder
-    from openclaw_taskmem.losses import require_known_database, write_note
+    from openclaw_taskmem.losses import require_known_database
     from openclaw_taskmem.settings_report import name_setting
 
     home = find_home(os.environ)
@@ -81,7 +82,8 @@ def backup(file: Path) -> None:
         except FileExistsError:
             fail(f"{file} is there already; name a file that is not.")
         _keep_name(file)
-        write_note(home.backup_note, str(file))
+        with suppress(OSError):  # the back-up is whole; a loss would only not name it
+            replace_file(home.backup_note, f"{file}\n".encode())
     click.echo(
         f"Backed up {home.folder} to {file} ({file.stat().st_size / MIB:,.1f} MiB): tasks, waits, "
         "wakes, pictures of waits and settings, but not what taskmem record recorded.\n"
@@ -138,7 +140,9 @@ def restore(*, replace: bool, keep: bool, yes: bool, file: Path | None) -> None:
         fail(why)
     home = find_home(os.environ)
     if file is None or keep:
-        _keep_what_is_left(home, given=keep and file is None and not replace)
+        if replace or not keep or file is not None:
+            raise click.UsageError("Give the file of a back-up, or --keep alone.")
+        _keep_what_is_left(home)
         return
     home.prepare()
     with _translate_errors(home.folder), open_work_folder(home.folder, RESTORE) as folder:
@@ -172,12 +176,10 @@ def restore(*, replace: bool, keep: bool, yes: bool, file: Path | None) -> None:
     click.echo("Agents find it at their next call, or start it with: taskmem daemon --detach")
 
 
-def _keep_what_is_left(home: Home, *, given: bool) -> None:
-    """Forget what the home has lost; `given`: the command was given so, with --keep alone."""
+def _keep_what_is_left(home: Home) -> None:
+    """Forget what the home has lost."""
     from openclaw_taskmem.losses import accept_losses
 
-    if not given:
-        raise click.UsageError("Give the file of a back-up, or --keep alone.")
     if accept_losses(_load_settings(home)):
         click.echo(f"{home.folder} goes on with what is there, and nobody is told of more.")
     else:

@@ -92,6 +92,8 @@ def print_status(answer: Mapping[str, Any]) -> None:
         f"home      {answer['home']}\n"
         f"database  {answer['database']}"
     )
+    if loss := answer.get("loss"):
+        click.echo(f"loss      {_format_line(loss)}")
     if keeps := answer.get("keeps"):
         click.echo(f"keeps     {_describe_retention(keeps)}")
     for kind in ("tasks", "runs", "waits", "wakes"):

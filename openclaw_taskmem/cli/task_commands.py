@@ -128,8 +128,9 @@ def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None
     if as_json:
         print_json(found)
         return
-    from openclaw_taskmem.cli.task_text import ALL_ENDED, print_tasks
+    from openclaw_taskmem.cli.task_text import ALL_ENDED, print_loss, print_tasks
 
+    print_loss(found)
     if (
         not (found["tasks"] or ended_too)
         and call_daemon("tasks", all=True, implicit=implicit, limit=1)["tasks"]

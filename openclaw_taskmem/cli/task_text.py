@@ -63,6 +63,11 @@ def print_overview(found: Any) -> None:  # noqa: ANN401 - JSON
     print_all(draw_overview(found, find_screen().columns))
 
 
+def print_loss(found: Any) -> None:  # noqa: ANN401 - JSON
+    """Print what the daemon says is gone from the database."""
+    print_all(_draw_loss(found))
+
+
 def print_tasks(found: Any, limit: int) -> None:  # noqa: ANN401 - JSON
     """Print the daemon's answer to `tasks`; `limit`: how many it was asked for."""
     if not found["tasks"]:
@@ -78,8 +83,7 @@ def print_tasks(found: Any, limit: int) -> None:  # noqa: ANN401 - JSON
 def draw_overview(found: Any, width: float) -> Iterator[Table | Paragraph]:  # noqa: ANN401 - JSON
     """Draw the daemon's answer to `overview`, with the columns for which there is room."""
     sections = found["sections"]
-    if loss := found.get("loss"):  # a daemon of an older version does not report it
-        yield Paragraph(Cell(loss, "bold red"))
+    yield from _draw_loss(found)
     if not any(sections.values()):
         yield Paragraph(Cell(ALL_ENDED if found["all_ended"] else _NO_TASK))
         return
@@ -102,6 +106,11 @@ def draw_overview(found: Any, width: float) -> Iterator[Table | Paragraph]:  # n
     needing = next(iter(sections["needs_you"]), None)
     if needing and (ways := _describe_next(needing, width)):
         yield from _draw_hint(*ways)
+
+
+def _draw_loss(found: Any) -> Iterator[Paragraph]:  # noqa: ANN401 - JSON
+    if loss := found.get("loss"):  # a daemon of an older version does not report it
+        yield Paragraph(Cell(loss, "bold red"))
 
 
 def _draw_hint(*lines: str) -> Iterator[Paragraph]:

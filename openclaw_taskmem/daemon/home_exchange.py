@@ -9,6 +9,7 @@ that lock when the process ends in any way; folders that killed processes left a
 from __future__ import annotations
 
 import fcntl
+import fnmatch
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,15 +17,16 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
-from openclaw_taskmem.home import sync_folder
+from taskmem_program.files import sync_folder
 
 BACKUP: Final = ".taskmem-backup-unfinished-"
 """Prefix of the folder in which a back-up is written, beside the file that it becomes."""
 RESTORE: Final = "restore-unfinished-"
 """Prefix of the folder in a home into which a back-up is unpacked."""
-_OLD_FILES: Final = ("recall", "shells", "setup/*.before", "setup/*.sum")
+_OLD_FILES: Final = ("recall", "shells", "setup/*.before", "setup/*.sum", "taskmem.last")
 """Files and folders of earlier builds in a home: an index of past tasks, the lists that shells had
-shown, and copies of other hosts' files as they were before set-up, with their checksums."""
+shown, copies of other hosts' files as they were before set-up, with their checksums, and what the
+database last had, by another name."""
 
 
 @contextmanager
@@ -96,16 +98,14 @@ _ASIDE_PREFIX: Final = "replaced-"
 """Prefix of the folder with the old content."""
 _REPLACED_FILES: Final = (
     "taskmem.db",
-    "taskmem.db-wal",
-    "taskmem.db-shm",
-    "taskmem.last",
-    "taskmem.lost",
+    "taskmem.db?*",
+    ".taskmem.db.last",
     "home.database",
     "pictures",
     "config.toml",
     "home.id",
 )
-"""Files and folders that a back-up replaces; all else in the home stays.
+"""Files and folders that a back-up replaces, by patterns; all else in the home stays.
 
 The database leaves first and enters last: without its log it would open as an older one.
 """
@@ -148,8 +148,8 @@ def finish_exchange(folder: Path) -> None:
         sync_folder(folder)
 
 
-def _move_all(names: Sequence[str], source: Path, target: Path) -> None:
-    for name in names:
-        if os.path.lexists(source / name):
+def _move_all(patterns: Sequence[str], source: Path, target: Path) -> None:
+    for pattern in patterns:
+        for name in fnmatch.filter(sorted(os.listdir(source)), pattern):  # noqa: PTH208 (names)
             (source / name).rename(target / name)
     sync_folder(target)

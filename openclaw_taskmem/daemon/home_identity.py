@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.home import sync_folder
 from taskmem_hookspecs.errors import SettingsInvalid
+from taskmem_program.files import sync_folder
 
 _MACHINE: Final = Path("/etc/machine-id")
 """File with the machine's id."""

@@ -394,12 +394,16 @@ def _keep_loaded_modules() -> None:
 def _identify_database_files(settings: Settings) -> Sequence[tuple[int, int] | None]:
     """Return the identities of the SQLite file and its WAL, with None for one that does not exist.
 
-    Empty if the database is on a server.
+    None also for a file that was emptied. The list is empty if the database is on a server.
     """
     file = find_database_file(settings)
     if file is None:
         return ()
-    return [read_file_identity(each) for each in (file, file.with_name(f"{file.name}-wal"))]
+    found = [read_file_identity(each) for each in (file, file.with_name(f"{file.name}-wal"))]
+    with suppress(OSError):
+        if not file.stat().st_size:
+            found[0] = None
+    return found
 
 
 async def _watch_home_files(
@@ -426,7 +430,7 @@ async def _watch_home_files(
             stop.set()
             return
         if _identify_database_files(settings) != opened:
-            log.warning("the database was replaced or removed; stopping")
+            log.warning("the database was emptied, replaced or removed; stopping")
             stop.set()
             return
         if not server.is_in_place:

@@ -18,7 +18,7 @@ from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.plugin_loops import PluginLoop
 from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import GatewayPresence, find_transport
-from openclaw_taskmem.domain.text.redaction import scrub
+from openclaw_taskmem.losses import hide_password
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from openclaw_taskmem.settings_report import list_changed_settings, name_setting
 from taskmem_hookspecs import SelectiveTransport, TaskmemError, Wake, WakeReceipt, WakeTransport
@@ -94,7 +94,7 @@ def build_routing_transport(
         log.warning("wakes go out by %s: %s", transport.name, why)
     status: dict[str, JsonValue] = {
         "home": str(settings.home.folder),
-        "database": scrub(settings.database),
+        "database": hide_password(settings.database),
         "settings": {**list_changed_settings(settings, environ)},
         "transport": transport.name,
         "transport_note": why,

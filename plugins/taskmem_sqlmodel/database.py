@@ -41,7 +41,6 @@ from taskmem_sqlmodel import schema
 from taskmem_sqlmodel.last_state import (
     LastState,
     count_tasks,
-    note_loss,
     read_position,
     set_log_aside,
 )
@@ -148,19 +147,21 @@ class Database:
         """Move what is in SQLite's log into the file, unless something was written since last time.
 
         A home of a few tasks would else be in its log alone, which is easily taken for a file that
-        may go. The number of its tasks is kept beside it.
+        may go. Where readers use it just then, it is tried again at the next call.
         """
         if self.place is None or not self.place.last.is_resting():
             return
         with self._one_writer, self.place.guard_write(), translate_errors():
             if self._writer is not None:
                 cursor = self._writer.connection.cursor()
-                # Readers are not waited for; what they use stays in the log until next time.
                 patience = cursor.execute("PRAGMA busy_timeout").fetchone()[0]
                 cursor.execute("PRAGMA busy_timeout = 0")
-                cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                cursor.execute(f"PRAGMA busy_timeout = {patience:d}")
-                self.place.last.save_count(count_tasks(self._writer))
+                try:
+                    (is_busy, *_) = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                finally:
+                    cursor.execute(f"PRAGMA busy_timeout = {patience:d}")
+                if not is_busy:
+                    self.place.last.mark_settled()
 
     def _close_writer(self) -> None:
         if self._writer is not None:
@@ -211,7 +212,6 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
             if path.stat().st_size == 0:
                 _enable_release(database)
             _switch_to_wal(database)
-            note_loss(path, database.engine)
         else:
             database = Database(_build_postgresql_engine(address, busy_timeout))
             ready = _is_newest(database.engine) or stays
@@ -231,11 +231,13 @@ def _is_newest(engine: sa.Engine) -> bool:
 def _parse_address(url: str) -> sa.URL:
     try:
         address = sa.make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         raise SettingsInvalid(
             "The database URL cannot be read; write it as sqlite:////path/to/file.db "
             "or postgresql://user@host/name."
         ) from None
+    if "@" in (address.host or ""):
+        raise SettingsInvalid("The password in the database URL has an @; write it there as %40.")
     if address.drivername in ("postgres", "postgresql"):
         return address.set(drivername="postgresql+psycopg")
     return address
@@ -415,6 +417,11 @@ class _FileState(NamedTuple):
     content: tuple[int, int] | None = None
     """Its size, and when it was last written."""
 
+    @property
+    def is_empty(self) -> bool:
+        """True if it exists and holds nothing."""
+        return self.content is not None and not self.content[0]
+
 
 class _DatabaseFiles:
     """The file of an open database and its write-ahead log, identified when opened."""
@@ -445,11 +452,12 @@ class _DatabaseFiles:
                 lost.
         """
         file, log = _read_file_state(self._path), _read_file_state(self._log)
-        if [file.identity, log.identity] != [each.identity for each in self._opened]:
+        opened = [each.identity for each in self._opened]
+        if file.is_empty or [file.identity, log.identity] != opened:
             raise StoreUnavailable(
-                f"The database {self._path} or its log was replaced or removed while a "
-                "daemon had it open, so this is not kept; that daemon ends by itself, "
-                "so try again in a few seconds."
+                f"The database {self._path} or its log was replaced or removed, or emptied, while "
+                "a daemon had it open, so this is not kept; that daemon ends by itself, so try "
+                "again in a few seconds."
             )
         return file
 
@@ -473,8 +481,8 @@ class _DatabaseFiles:
         """Close the last connection, unless that would destroy the file.
 
         The last connection to close checkpoints the log into the file. If the log was removed and
-        another program overwrote the file, that would corrupt it. In that case leave the connection
-        open until the process ends, which checkpoints nothing.
+        another program overwrote the file, or the file was emptied, that would corrupt it. In that
+        case leave the connection open until the process ends, which checkpoints nothing.
         """
         self.last.close()
         file, log = _read_file_state(self._path), _read_file_state(self._log)
@@ -482,7 +490,7 @@ class _DatabaseFiles:
         is_same = file.identity == file_before.identity
         lost_log = is_same and log.identity != log_before.identity
         self._is_overwritten |= file.content != self._written
-        if lost_log and self._is_overwritten:
+        if (lost_log and self._is_overwritten) or file.is_empty:
             _leave_open(self._keeper)
         else:
             self._keeper.close()

@@ -64,7 +64,7 @@ def check_database(url: str, seconds: float = SCAN_SECONDS, *, served: object = 
     """Check the database at `url`; `served`: the one that the running daemon tells of."""
     try:
         address = sa.make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         return _fail("Its URL cannot be read.", _URL)
     path = Path(address.database or "") if address.drivername == "sqlite" else None
     if path is not None and not path.exists() and served and served != url:
@@ -83,7 +83,8 @@ def check_database(url: str, seconds: float = SCAN_SECONDS, *, served: object = 
             detail=f"There is no {path} yet.",
             cure="A daemon makes it: taskmem daemon --detach",
         )
-    name = str(path) if path else address.render_as_string(hide_password=True)
+    shown = address.difference_update_query(["password", "sslpassword"])
+    name = str(path) if path else shown.render_as_string(hide_password=True)
     try:
         with translate_errors():
             if path:

@@ -1,27 +1,30 @@
 """Keep beside a SQLite file what it last had, and tell when it is opened with less.
 
 A file that was emptied, removed or replaced by an older copy, or that lost its write-ahead log,
-opens as if nothing had been. So the id of its newest event, which only grows, is written into a
-file beside it with each commit: without a sync, as that must survive a kill, not a power cut.
+opens as if nothing had been. So the id of its newest event, which only grows, and the number of its
+tasks are written into a file beside it with each commit: without a sync, as that must survive a
+kill, not a power cut.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
-from taskmem_hookspecs.roles import LOSS_SUFFIX
+from taskmem_hookspecs.roles import LOSS_SUFFIX, LOST_LOG_SUFFIX
+from taskmem_program.files import replace_file
 
-_LAST_SUFFIX: Final = ".last"
+log = logging.getLogger(__name__)
+
 _OWNER_ONLY: Final = 0o600
-_FEW_TASKS: Final = 200
-"""Up to so many tasks are counted at each commit."""
 _RECORD: Final = 48
 """Bytes of the file, so that one write replaces all of it."""
 
@@ -32,41 +35,53 @@ class _LastExtent(NamedTuple):
     position: int
     """Id of its newest event."""
     tasks: int
-    """Number of its tasks, implicit ones included, some time before."""
+    """Number of its tasks, implicit ones included."""
     at: datetime
 
 
 class LastState:
-    """The file that says what an open database has; failures to write it are ignored."""
+    """The file that says what an open database has; failures to write it are ignored.
+
+    Where the database has less, that is written down first; until that succeeds, the file stays.
+    """
 
     def __init__(self, database: Path, position: int, tasks: int) -> None:
         """Open the file beside `database`, and write what that has now."""
         self._position, self._tasks = position, tasks
         self._settled = self._seen = position
+        self._note = _name_beside(database, LOSS_SUFFIX)
+        self._loss = self._find_loss(database)
         self._file: int | None = None
         with suppress(OSError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._file = os.open(database.with_suffix(_LAST_SUFFIX), flags, _OWNER_ONLY)
-        if position:
+            self._file = os.open(_name_last(database), flags, _OWNER_ONLY)
+        if position or self._loss:
             self._write()
+        if self._loss:
+            log.warning("%s This could not be written beside it yet.", self._loss)
 
     def read(self, connection: sa.Connection) -> tuple[int, int]:
-        """Return what `save` takes, inside a transaction that writes."""
-        is_small = self._tasks < _FEW_TASKS
-        return read_position(connection), count_tasks(connection) if is_small else self._tasks
+        """Return what `save` takes, inside a transaction that writes.
+
+        Fewer tasks, as old implicit ones go without an event, are written at once: a kill between
+        the commit and `save` would else make a loss of them.
+        """
+        position, tasks = read_position(connection), count_tasks(connection)
+        if tasks < self._tasks:
+            self.save(self._position, tasks)
+        return position, tasks
 
     def save(self, position: int, tasks: int) -> None:
         """Write the id of the newest event, and the number of tasks, after a commit."""
         self._position, self._tasks = position, tasks
         self._write()
 
-    def save_count(self, tasks: int) -> None:
-        """Write the number of tasks, once the file of the database has all that was written."""
+    def mark_settled(self) -> None:
+        """Note that the file of the database has all that was written."""
         self._settled = self._position
-        self.save(self._position, tasks)
 
     def is_resting(self) -> bool:
-        """Tell whether something was written since `save_count`, and nothing since the last call.
+        """Tell whether something is not settled, and nothing was written since the last call.
 
         What writes no event, such as a bookmark, may stay in the log.
         """
@@ -79,45 +94,56 @@ class LastState:
             os.close(self._file)
             self._file = None
 
+    def _find_loss(self, database: Path) -> str | None:
+        """Return the sentence of what is gone where the database has less than it last had.
+
+        None also where one is written down: a person has not accepted that yet.
+        """
+        last = _read_last(database)
+        if last is None or (self._position, self._tasks) >= last[:2] or self._note.exists():
+            return None
+        return (
+            f"The database {database} has less than on {last.at:%Y-%m-%d} at {last.at:%H:%M} UTC: "
+            f"it had {last.tasks} tasks and {last.position} entries in its log, and now has "
+            f"{self._tasks} and {self._position}."
+        )
+
     def _write(self) -> None:
         record = f"{self._position} {self._tasks}".ljust(_RECORD - 1) + "\n"
-        if self._file is not None:
-            with suppress(OSError):
+        with suppress(OSError):
+            if self._loss is not None:
+                replace_file(self._note, self._loss.encode())
+                self._loss = None
+            if self._file is not None:
                 os.pwrite(self._file, record.encode(), 0)
 
 
 def set_log_aside(database: Path) -> None:
-    """Keep the log of a file that is gone or empty: it may have all, and SQLite would remove it."""
-    log = database.with_name(f"{database.name}-wal")
+    """Keep the log of a file that is gone or empty: it may have all, and SQLite would remove it.
+
+    What was set aside before stays.
+    """
+    changes = _name_beside(database, "-wal")
     with suppress(OSError):
         is_gone = not database.exists() or not database.stat().st_size
-        if is_gone and log.stat().st_size:
-            log.replace(database.with_suffix(f"{LOSS_SUFFIX}-wal"))
+        if is_gone and changes.stat().st_size:
+            suffixes = chain(("",), (f"-{number}" for number in count(2)))
+            names = (_name_beside(database, f"{LOST_LOG_SUFFIX}{each}") for each in suffixes)
+            changes.replace(next(each for each in names if not os.path.lexists(each)))
 
 
-def note_loss(database: Path, engine: sa.Engine) -> None:
-    """Write down what is gone where a database has less than it last had.
+def _name_last(database: Path) -> Path:
+    """Return the path of a name that a removal or a copy of `taskmem.*` leaves alone."""
+    return database.with_name(f".{database.name}.last")
 
-    What was written down before stays: a person has not accepted it yet.
-    """
-    last = _read_last(database)
-    if last is None:
-        return
-    with engine.connect() as connection:
-        position, tasks = read_position(connection), count_tasks(connection)
-    loss = database.with_suffix(LOSS_SUFFIX)
-    if position < last.position and not loss.exists():
-        had = f"{last.tasks} tasks and {last.position} entries in its log"
-        sentence = (
-            f"The database {database} has less than on {last.at:%Y-%m-%d} at {last.at:%H:%M} UTC: "
-            f"it had {had}, and now has {tasks} and {position}."
-        )
-        _write_whole(loss, sentence)
+
+def _name_beside(database: Path, suffix: str) -> Path:
+    return database.with_name(f"{database.name}{suffix}")
 
 
 def _read_last(database: Path) -> _LastExtent | None:
     """Return what a database last had; None: that is not known."""
-    path = database.with_suffix(_LAST_SUFFIX)
+    path = _name_last(database)
     try:
         position, tasks = path.read_text("ascii").split()
         at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
@@ -125,16 +151,6 @@ def _read_last(database: Path) -> _LastExtent | None:
     except (OSError, ValueError):
         # A power cut may leave it empty.
         return None
-
-
-def _write_whole(path: Path, text: str) -> None:
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    with os.fdopen(os.open(fresh, flags, _OWNER_ONLY), "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
 
 
 def read_position(connection: sa.Connection) -> int:

@@ -30,9 +30,15 @@ from openclaw_taskmem.config import load_settings
 from openclaw_taskmem.daemon import home_exchange
 from openclaw_taskmem.daemon.home_exchange import BACKUP
 from openclaw_taskmem.home import Home
-from openclaw_taskmem.losses import find_loss, note_database, require_known_database
+from openclaw_taskmem.losses import (
+    find_loss,
+    note_database,
+    read_known_database,
+    require_known_database,
+)
 from openclaw_taskmem.plugin_host import plugin_host
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
+from openclaw_taskmem.settings_report import list_changed_settings
 from taskmem_hookspecs import Change, DoctorState, WakeQuery, WakeState
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.model import Value
@@ -103,7 +109,7 @@ def test_a_home_is_put_back_as_it_was(filled_home: Home, tmp_path: Path) -> None
     assert (other.folder / PICTURE).read_bytes() == b"a picture"
     assert other.config.read_text() == filled_home.config.read_text()
     assert {path.name for path in other.folder.iterdir()} == {
-        *("taskmem.db", "taskmem.last", "pictures", "config.toml", "daemon.lock"),
+        *("taskmem.db", ".taskmem.db.last", "pictures", "config.toml", "daemon.lock"),
     }
 
 
@@ -510,6 +516,10 @@ def test_a_loss_names_the_last_back_up_and_both_ways_on(emptied_home: Home, tmp_
     (tmp_path / "file").unlink()
     assert "taskmem restore --replace FILE." in str(read_loss(emptied_home))
 
+    kept = emptied_home.folder / "taskmem.db.lost-wal-2"
+    kept.write_bytes(b"changes")
+    assert f"which may have the rest, is kept: {kept}. Put" in str(read_loss(emptied_home))
+
 
 def test_a_home_that_was_restored_has_lost_nothing(emptied_home: Home, tmp_path: Path) -> None:
     assert run(emptied_home, "restore", "--replace", tmp_path / "file").exit_code == 0
@@ -530,6 +540,42 @@ def test_restore_takes_a_file_or_keep_alone(emptied_home: Home, words: tuple[str
     assert read_loss(emptied_home) is not None
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    {
+        "postgresql://me:hunter/2?x@host:5432/db": "postgresql://me@host:5432/db",
+        "postgresql://me:hunt@er2@host/db": "postgresql://me@host/db",
+        "postgresql://me@/db?host=/run&password=hunter2": "postgresql://me@/db?host=%2Frun",
+        "postgresql://me:hunter2": "[a URL that cannot be read]",
+        "sqlite:////a/b%20@c.db": "sqlite:////a/b%20@c.db",
+    }.items(),
+)
+def test_no_password_of_a_database_is_told(home: Home, url: str, shown: str) -> None:
+    home.prepare()
+    given = {"TASKMEM_HOME": str(home.folder), "TASKMEM_DATABASE_URL": url}
+    note_database(load_settings({**given}))
+    assert home.database_note.read_text() == f"{shown}\n"
+    assert list_changed_settings(load_settings({**given}), given)["TASKMEM_DATABASE_URL"] == shown
+
+    home.database_note.write_text(f"{url}\n")
+    assert read_known_database(home) == shown
+
+
+def test_a_database_that_cannot_be_noted_is_logged(
+    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    home.prepare()
+    given = {"TASKMEM_HOME": str(home.folder), "TASKMEM_DATABASE_URL": "postgresql://host/db"}
+    monkeypatch.setattr(os, "fsync", refuse)
+    note_database(load_settings(given))
+
+    assert "could not be noted which database is used (Read-only file system)" in caplog.text
+    assert [each.name for each in home.folder.iterdir()] == []
+
+
 def test_tasks_that_are_elsewhere_are_not_begun_anew(home: Home, tmp_path: Path) -> None:
     home.prepare()
     named = {"TASKMEM_HOME": str(home.folder)}
@@ -538,7 +584,9 @@ def test_tasks_that_are_elsewhere_are_not_begun_anew(home: Home, tmp_path: Path)
     note_database(load_settings({**there}))
     require_known_database(load_settings({**there}))
 
-    with pytest.raises(SettingsInvalid, match="are in postgresql://me@host:5432/tasks, and TASK"):
+    with pytest.raises(
+        SettingsInvalid, match=r"are in postgresql://me@host:5432/tasks\?sslmode=off, and TASK"
+    ):
         require_known_database(load_settings({**named}))
     assert "postgresql://me@host:5432/tasks" in run(home, "backup", tmp_path / "file").output
     assert stat.S_IMODE(home.database_note.stat().st_mode) == 0o600

@@ -19,8 +19,9 @@ OLD = {
     "taskmem.db-wal": "old",
     "config.toml": "old",
     "home.id": "old",
-    "taskmem.last": "old",
-    "taskmem.lost": "old",
+    ".taskmem.db.last": "old",
+    "taskmem.db.lost": "old",
+    "taskmem.db.lost-wal-2": "old",
     "home.database": "old",
 }
 NEW = {"taskmem.db": "new", "home.id": "new", "pictures/wait_1/first.png": "new"}
@@ -59,7 +60,7 @@ def test_two_exchanges_of_one_second_keep_both_contents(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("crash_at", range(14))
+@pytest.mark.parametrize("crash_at", range(15))
 def test_whatever_cuts_an_exchange_short_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_at: int
 ) -> None:
@@ -92,7 +93,7 @@ def test_whatever_cuts_an_exchange_short_nothing_is_lost(
     began = crash_at > 0
     expected = {**NEW, **aside} if began else {**OLD, **waiting}
     assert read_files(home) == {**expected, **STAYS}
-    assert cut is (crash_at < 12)
+    assert cut is (crash_at < 13)
     assert not [*home.glob("arriving-*"), *home.glob("entering-*")]
 
 

@@ -40,15 +40,18 @@ def test_a_daemon_whose_home_was_removed_ends_by_itself(daemon):
     assert daemon.wait() == 0
 
 
-@pytest.mark.parametrize("by", ["removal", "replacement"])
+@pytest.mark.parametrize("by", ["removal", "replacement", "emptying"])
 def test_what_is_answered_is_in_the_database_that_is_there(daemon, by: str):
     daemon.register("Known")
     database = daemon.home.database
     copy = database.with_name("copy.db")
     with closing(sqlite3.connect(database)) as opened:
         opened.execute("VACUUM INTO ?", (str(copy),))
-    for name in ("taskmem.db", "taskmem.db-wal", "taskmem.db-shm"):
-        database.with_name(name).unlink()
+    if by == "emptying":
+        os.truncate(database, 0)
+    else:
+        for name in ("taskmem.db", "taskmem.db-wal", "taskmem.db-shm"):
+            database.with_name(name).unlink()
     if by == "replacement":
         copy.rename(database)
 
@@ -73,7 +76,8 @@ def test_a_killed_daemon_whose_log_is_lost_is_missed(daemon):
     assert daemon.ask("overview")["loss"].startswith(lost)
     assert lost in daemon.call("task_list")["message"]
     assert lost not in daemon.call("task_list")["message"]
-    assert lost in command(daemon.home, "daemon", "--detach")[1]
+    for words in (["daemon", "--detach"], ["list"], ["status"]):
+        assert lost in command(daemon.home, *words)[1]
 
     assert command(daemon.home, "restore", "--keep")[0] == 0
 

@@ -74,5 +74,5 @@ def test_ten_thousand_checkpoints_take_at_most_triple_their_size(tmp_path):
 
     assert kept == made
     assert len(made) == 2 * CALLS == 10_000
-    assert {path.name for path in folder.iterdir()} == {"taskmem.db", "taskmem.last"}
+    assert {path.name for path in folder.iterdir()} == {"taskmem.db", ".taskmem.db.last"}
     assert _size(folder) - before <= 3 * payload

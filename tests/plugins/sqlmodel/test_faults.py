@@ -204,6 +204,14 @@ def test_a_url_without_a_file_is_a_wrong_setting(url):
         task_store(url)
 
 
+@pytest.mark.parametrize("url", ["postgresql://me:hunt@er2@host/db", "postgresql://me:hunter2"])
+def test_a_password_that_ends_too_early_is_not_told(url):
+    with pytest.raises(SettingsInvalid) as refused:
+        task_store(url)
+    assert "hunt" not in str(refused.value)
+    assert "er2" not in str(refused.value)
+
+
 @pytest.mark.parametrize("url", ["mysql://host/db", "redis:", "", "sqlite+x:///a"])
 def test_other_urls_are_left_to_others(url):
     assert task_store(url) is None
@@ -228,7 +236,7 @@ def test_nobody_else_reads_the_files(tmp_path, umask):
         store = task_store(f"sqlite:///{folder}/taskmem.db")
         store.commit(Change(tasks=(a_task(),)))
         assert mode(folder) == mode(folder.parent) == 0o700
-        names = {"taskmem.db", "taskmem.db-shm", "taskmem.db-wal", "taskmem.last"}
+        names = {"taskmem.db", "taskmem.db-shm", "taskmem.db-wal", ".taskmem.db.last"}
         assert {file.name: mode(file) for file in folder.iterdir()} == dict.fromkeys(names, 0o600)
         store.close()
     finally:
@@ -415,6 +423,18 @@ def test_a_file_that_was_replaced_is_neither_read_nor_written(store, path):
         store.count()
     with pytest.raises(StoreUnavailable, match="replaced or removed"):
         store.commit(Change(events=(an_event(),)))
+
+
+def test_a_file_that_was_emptied_is_not_used_and_stays_so(store, path):
+    os.truncate(path, 0)
+
+    with pytest.raises(StoreUnavailable, match="or emptied, while a daemon had it open"):
+        store.count()
+    with pytest.raises(StoreUnavailable, match="or emptied, while a daemon had it open"):
+        store.commit(Change(events=(an_event(),)))
+    store.close()
+    assert not path.stat().st_size
+    assert path.with_name(f"{path.name}-wal").stat().st_size
 
 
 @pytest.mark.parametrize("writes_after", [0, 1])
