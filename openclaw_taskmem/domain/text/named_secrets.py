@@ -23,7 +23,7 @@ _ROOTS: Final = (
     *("pass", "pwd", "pw", "psk", "secret", "token", "key", "credential", "auth", "encrypt"),
     *("sig", "otp", "cookie", "bearer", "_pat", "identified", "securestring"),
 )
-_CALL_ROOTS: Final = ("login(", "connect", "credential", "pdo(", "auth", "client(")
+_CALL_ROOTS: Final = ("login(", "connect", "credential", "pdo(", "mysqli(", "auth", "client(")
 _SUFFIX: Final = (
     r"(?i:[_-]?(?:key[_-]?)?(?:base|value|text|string|plain|data|hash)|[_\ -]?\d{1,2})?"
 )
@@ -52,7 +52,7 @@ _URL_PARAMETER: Final = re.compile(r"(?i)(?:^|-)(?:token|sig|signature)$|^pass|^
 
 _VALUE: Final = re.compile(
     r"""
-    [bBrRuU@]{0,2}
+    [bBNrRuU@]{0,2}
     (?: `([^`\s]{1,300})(?=`)
     | \"{3}((?:(?!\"{3}).){1,2000})                 # three quotes
     | "((?:[^"\\\n]|\\.)++)
@@ -63,7 +63,7 @@ _VALUE: Final = re.compile(
     )
     | ( [a-z]{4}(?:[ ][a-z]{4}){3}(?![^\s"',;&])      # a password for one application
     | \{[^{}\n"']{1,200}\}(?=[;\s]|$)                 # ODBC
-    | [^\s"',;&<`]{1,300}+
+    | (?:<(?![^<>\n]{1,80}>|/)[^\s"',;&<`]{5})?[^\s"',;&<`]{1,300}+
     )
     """,
     re.VERBOSE,
@@ -91,36 +91,61 @@ _STOP_WORDS: Final = frozenset(
 )
 """Words that say something of a credential, or its type, where one would stand."""
 _FIRST_WORD: Final = re.compile(r"([A-Za-z]+)\??(?![\w!@#%^&*+=$~-])")
-_AFTER_WORD: Final = re.compile(r"$|[|,;:()\[\]{}=]|[.?!)\]}]*$")
+_AFTER_WORD: Final = re.compile(
+    r"[]|.,;:?!)}]*$|\|[\w|:,.=-]*$|[(\[{][\w ,.:|]*[)\]}]*[,;?]?$|=(?:None|[A-Z]\w*\(?)$"
+)
+"""The end, or what follows a type: its arguments, others, what it is set to."""
 _OWN_NAME: Final = (
     r"(?i:passw(?:or)?d|pass|passphrase|secret|token|pwd"
     rf"|(?:(?:{_BEFORE_KEY})_?)?key)"
 )
 _TEMPLATE: Final = re.compile(
     rf"""
-    \[secret | \${{1,2}}(?:[A-Z_][A-Z0-9_]*|[a-z_]+|\w*{_OWN_NAME})(?=$|[/:.,;)\]}}"\[-])
-    | \$(?:[{{(]|\d?$) | %\w+%$ | %[sd]$ | %\( | \{{\{{ | \{{\s?\w*\s?\}}{{0,2}}$ | \#\{{ | <[%\w]
-    | \[ | :\w+$ | [?*.\u2026|>]+-?$ | [*xX\u2022]{{3,}}$ | @Microsoft\. | \w{{2,9}}://
-    | !(?:Ref|Sub|GetAtt|ImportValue|vault|ENV|env|secret)\b | (?:vault|arn|file|ssm|env):
-    | your[_-] | (?:~|\.{{1,2}})?(?:/[a-z_.-][\w.-]*)+/?$ | [A-Za-z]:\\
+    \[secret\b | [(\[][A-Za-z_ -]*[)\]]?\W*$ | <[%\w][^<>]*>\W*$ | <%=[^<>]*$
+    | (?:\${{1,2}}(?:[A-Z_][A-Z0-9_]*|\w*{_OWN_NAME}|this\b|\d)(?=$|[/:.,;)\]}}"\[-]))
+    | \$(?:$ | \{{{{?(?!.*\}}\w) | \((?!.*\)\w)) | %\w+%$ | %[sd]$ | %\([A-Za-z_]+(?:\)[sd])?$
+    | \{{\{{(?!.*\}}\w) | \{{\s?[A-Za-z_]*\s?\}}{{0,2}}$ | \#\{{(?:[^}}]*\}}|[A-Za-z_.]*[\[(]?$)
+    | :[a-z_]+$ | [?*.\u2026|>]+-?$ | [*xX\u2022]{{3,}}$ | @Microsoft\.KeyVault | \w{{2,9}}://[\w./:@-]*$
+    | !(?:Ref|Sub|GetAtt|ImportValue|vault|ENV|env|secret)(?=\s|$) | arn:aws | env:[A-Z_]+$
+    | (?:vault|file|ssm):\.{{0,2}}[\w.-]*/[\w./:\#-]*$ | your[_-][\w-]*{_OWN_NAME}[a-z_-]*$
+    | (?:~|\.{{1,2}}|/(?:app|dev|etc|home|keys|mnt|opt|proc|root|run|secrets|srv|tmp|usr|Users|var))
+      (?:/[\w.-]+)+/?$
+    | [A-Z]:\\{{1,2}}(?:[\w.-]+\\{{1,2}})+[\w.-]*$
     """,
     re.VERBOSE,
 )
-"""Variables, placeholders, paths and addresses."""
+"""Variables, placeholders, paths and addresses, to their end."""
+_WORD_OF_CODE: Final = r"[A-Za-z_]+(?:\d{1,2}(?=\W|_|$))?"
+_ROOT_OF_CODE: Final = re.compile(
+    r"(?:os\.(?:environ|getenv)|process\.env|getenv|env|ENV)[.(\[]"
+    r"|(?:args|config|data|local|module|opts|options|request|self|settings|this|var)\.[A-Za-z_]++(?!\d)"
+)
+"""Beginnings of what is certainly code: attributes, and the environment."""
+_CALL_VALUE: Final = re.compile(
+    rf"{_WORD_OF_CODE}(?:(?:\.|->|::|\(\)\.){_WORD_OF_CODE})*!?(?:<\w*>)?[(\[](?!.*[)\]]\w)"
+)
+_ITEM_END: Final = re.compile(r"[)\]]*\s?(?:[,;}]|\|\|)")
+_ARGUMENT_END: Final = re.compile(r",(?:\s|$)|\)")
+_METHOD_CALL: Final = re.compile(
+    r"\w*(?:[.:_]|->|[a-z][A-Z]|^(?i:env|getpass|getenv|input|prompt)\()"
+)
+"""A call that is no word with something in brackets."""
+_VARIABLE: Final = re.compile(
+    rf"(?:\w+(?:\.|->|::))*(?:\w*(?:_|(?<=[a-z])(?=[A-Z])))?{_OWN_NAME}[)\]}}!]*$"
+)
+"""A variable named like a credential."""
 _CODE_VALUE: Final = re.compile(
     rf"""
-    [A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+[!;)}}\]]*$       # an attribute
-    | [A-Za-z_$][\w.:>!-]*[(\[]                                # a call
-    | (?:[\w.]*(?:[_.]|(?<=[a-z])(?=[A-Z])))?{_OWN_NAME}[)\]}}]*$     # a variable named like one
+    [a-z_]+\d?(?:(?:\.|->|::){_WORD_OF_CODE})+[!;)}}\]]*$           # an attribute
     | [A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+[)\]}}]*$                    # a constant
     """,
     re.VERBOSE,
 )
 _LABEL: Final = re.compile(
-    r"[\w'() -]*:\s*$|[\w',.-]+ [\w',. -]*\?$|\s*$"
-    r"|(?:[Aa]n?|[Tt]he|[A-Z]\w*) (?:.* )?(?i:password|token|secret|key)\b"
-    r"|(?:Passw(?:or)?[dt]|Passphrase|Secret|Token)(?:$| (?:is|was|must|has) )"
-    r"|[A-Z][a-z]+ .+ .+\.$"
+    rf"\s*$|(?=[A-Z][a-z]){_OWN_NAME}$|(?=[A-Z])[A-Za-z' ]*{_OWN_NAME}[a-z' ()]*[?:]\s*$"
+    rf"|(?:(?:The|Your) )?{_OWN_NAME} (?:is|was|must|has|cannot|does|should)"
+    r" (?:be|expired|incorrect|invalid|mandatory|missing|needed|not|required|too|wrong)\b"
+    r"[a-z' ,]*[.!]?$"
 )
 _MIXED_VALUE: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{5,}|(?=.*[A-Za-z]).*[!@#$%^&*+=~?].*")
 """Letters with digits or other characters."""
@@ -206,6 +231,7 @@ _USER: Final = re.compile(r"(?i)\b(?:user(?:name)?|login|account)\s+\S+(?:\s+\S+
 _SET_LINE: Final = re.compile(r"(?im)(?:^\s*|\b(?:setx?|export)\s+(?:-\w+\s+)?)[\w.-]*$")
 _COMPOUND_PASS: Final = re.compile(r"(?i)\w[_.-](?:pass|pwd?)$|(?-i:[a-z](?:Pass|Pwd|PWD))$|^pwd?$")
 """Names that say whose password it is, or that mean nothing else."""
+_APP_PASSWORD: Final = re.compile(r"[a-z]{4}(?: [a-z]{4}){3}")
 _STARTS_LINE: Final = re.compile(r"(?:^|\n)[ \t]*$")
 _WORD_WITH_DIGIT: Final = re.compile(r"(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9!@#$%^&*+=~?]+")
 _LINE_END: Final = re.compile(r"[ \t]*(?:[\r\n]|$)")
@@ -294,10 +320,16 @@ def _find_named(text: str, at: int) -> _Span | None:
     name_start = at - (before.end() if before else 0)
     place = (name_start, match.start(kind), kind, match[kind])
     candidate = _NamedValue(text, *place, start, end, is_bare)
-    if start == end or is_reference(candidate.value) or not _JUDGES[kind](candidate):
+    if start == end or _is_named_only(candidate) or not _JUDGES[kind](candidate):
         return None
     rest = _REST_OF_VALUE.match(text, end) if is_bare and end - start >= _JUDGED_CHARS else None
     return start, rest.end() if rest else end
+
+
+def _is_named_only(it: _NamedValue) -> bool:
+    """Return whether a value stands for a credential; in `NAME=value` a word is one itself."""
+    is_variable = it.separator == "=" and it.name.isupper() and len(it.value) >= _LEAST_CHARS
+    return is_reference(it.value) and not (is_variable and it.value.lower() in _STOP_WORDS)
 
 
 def _is_sure(name: str) -> bool:
@@ -307,7 +339,7 @@ def _is_sure(name: str) -> bool:
 def _is_set_secret(it: _NamedValue) -> bool:
     """Return whether a value that a name is set to is a credential."""
     is_prompt = _PROMPT_END.match(it.text, it.name_end) and _PROMPT.search(it.before + it.name)
-    if is_prompt or (_CODE_VALUE.match(it.value) if it.is_bare else is_label(it.value)):
+    if is_prompt or (_is_code(it) if it.is_bare else is_label(it.value)):
         return False
     tight = it.separator == "="
     if tight and it.before.endswith(("?", "&", "#")) and _URL_PARAMETER.search(it.name):
@@ -320,6 +352,29 @@ def _is_set_secret(it: _NamedValue) -> bool:
         return True
     is_followed = it.text[it.end : it.end + 1] == ":"
     return bool(_KEY_NAME.search(it.name)) and _is_opaque(it.value) and not is_followed
+
+
+def _is_code(it: _NamedValue) -> bool:
+    """Return whether a bare value is an expression of code.
+
+    In `NAME=value` only the environment and well-known attributes are; a lone attribute, constant
+    or variable only where blanks are around `=`, or within a call or an object.
+    """
+    value, mark = it.value, it.separator.strip(" \t\n\"'`*\\")
+    is_call = _CALL_VALUE.match(value) is not None
+    is_expression = is_call or _VARIABLE.match(value) is not None
+    is_in_call = it.before.rfind("(") > it.before.rfind(")")
+    if it.separator == "=" and value == it.name and _ARGUMENT_END.match(it.text, it.end):
+        return True
+    if it.separator == "=" and not is_in_call:
+        is_indexed = value[-1] in "([" and it.text[it.end : it.end + 1] in {'"', "'"}
+        return (is_indexed or not it.name.isupper()) and _ROOT_OF_CODE.match(value) is not None
+    if (is_expression and is_in_call) or _ROOT_OF_CODE.match(value):
+        return True
+    if mark != ":":
+        return is_expression or _CODE_VALUE.match(value) is not None
+    is_item = _ITEM_END.match(it.text, it.end) is not None
+    return is_expression and (is_item or (is_call and _METHOD_CALL.match(value) is not None))
 
 
 def _stands_alone(it: _NamedValue) -> bool:
@@ -335,7 +390,7 @@ def _is_pass(it: _NamedValue, *, tight: bool) -> bool:
         return False
     is_compound = _COMPOUND_PASS.search(it.name) is not None
     if not it.is_bare:
-        return is_compound or " " not in value
+        return is_compound or " " not in value or _APP_PASSWORD.fullmatch(value) is not None
     if is_compound or (value.isalpha() and _STARTS_LINE.search(it.before)):
         return tight or _stands_alone(it)
     in_list = tight and it.before.rstrip().endswith((";", "&", "?"))
@@ -354,10 +409,11 @@ def _is_token(it: _NamedValue, *, tight: bool) -> bool:
 
 def _is_argument(it: _NamedValue) -> bool:
     """Return whether a call sets the name to the value."""
-    if is_label(it.value) or not is_secret_name(it.name):
+    if is_label(it.value) or not is_secret_name(it.name) or it.name.endswith("getpass"):
         return False
     if it.separator[0] == "(":
-        return _SETTER_CALL.search(it.name) is not None
+        is_sql = it.name == "PASSWORD" and it.before.rstrip().endswith(("=", "BY", "AS"))
+        return is_sql or _SETTER_CALL.search(it.name) is not None
     return _SETTING_CALL.search(it.before + it.name) is not None
 
 
@@ -392,7 +448,9 @@ def _is_spaced_secret(it: _NamedValue) -> bool:
 
 def _is_option_value(it: _NamedValue) -> bool:
     if it.name.startswith("--no-") or not (
-        _SURE_NAME.search(it.name) or _TOKEN_NAME.search(it.name)
+        _SURE_NAME.search(it.name)
+        or _TOKEN_NAME.search(it.name)
+        or (it.name == "--auth" and _is_opaque(it.value))
     ):
         return False
     is_prose = it.value.lower() in _OPTION_PROSE or it.value in _OPTION_VALUES
@@ -419,8 +477,8 @@ _JUDGES: Final[Mapping[str, Callable[[_NamedValue], bool]]] = {
 # --- the arguments of a call ------------------------------------------------------------------
 
 _CALL: Final = re.compile(
-    r"(?i:(?P<login>login|credentials?|auth\w{0,12})|(?P<client>client)"
-    r"|(?P<open>connect(?:ion)?|pdo))\s?=?\s?\("
+    r"(?i:(?P<login>login|credentials?(?:impl)?|auth\w{0,12})|(?P<client>client)"
+    r"|(?P<open>connect(?:ion)?|pdo|mysqli))\s?=?\s?\("
 )
 _ARGUMENT: Final = re.compile(
     r"""\s{0,9}(?:[bru]?(?:"((?:[^"\\\n]|\\.){0,400})"|'((?:[^'\\\n]|\\.){0,400})')
@@ -505,11 +563,80 @@ _PROGRAMS: Final = tuple(
         ("snmp", r"snmp[a-z]{1,10}", r"-[AX]\s{1,3}", ""),
         ("smbclient", "smbclient", r"-U\s{0,3}", r"""[^\s%"']{1,80}%"""),
         ("lftp", "lftp", r"-u\s{1,3}", r"""[^\s,"']{1,80},"""),
+        ("users", "elasticsearch-users", r"-p\s{1,3}", ""),
+        ("7z", r"7z[ar]?[ ]\w", r"-p(?!\s)", ""),
+        ("rar ", r"(?:un)?rar[ ]\w", r"-h?p(?!\s)", ""),
         ("pass", r"openssl", r"-pass(?:in|out)?[ ]", "pass:"),
         ("pass", r"(?:keytool|jarsigner)", r"-(?:store|key)pass\s{1,3}", ""),
     )
 )
 """Programs, and their options that take a credential."""
+_AFTER_USER: Final = (
+    r"(?<!\S)(?:-[uU]\s{0,3}|--user(?:name)?[\s=]{1,3}|/u:)(?!-)[\w.@\\-]{1,80}\s{1,3}"
+    r"(?:-(?:[pP]|pw|-pass)[\s=]{1,3}|/p:)[\"']?(?!\d[\d.]*[:-])"
+    r"(?=[^\s\"']{0,80}[A-Za-z])(?=[^\s\"']{0,80}[\d!@#$%^*+=~?])"
+)
+"""The option of a user and that of a password, beside each other; no port, level or path."""
+_POSITIONS: Final = tuple(
+    (
+        hint,
+        re.compile(
+            rf"({before})(?!\[secret){_NO_REFERENCE}[\"']?([^\s\"'`;&|/][^\s\"'`]{{3,400}})"
+        ),
+    )
+    for hint, before in (
+        *((hint, _AFTER_USER) for hint in (" -p", " -P", " --pass", " /p:")),
+        ("auth-pass", r"\bauth-pass\s{1,3}[\w.-]{1,80}\s{1,3}"),
+        (
+            "rabbitmqctl",
+            r"\brabbitmqctl\s[^\n|;]{0,80}?(?:_user|_password)\s{1,3}[\w.-]{1,80}\s{1,3}",
+        ),
+        (
+            "htpasswd",
+            r"\bhtpasswd\s{1,3}-\w{0,5}b\w{0,5}\s{1,3}[^\s-]\S{0,200}\s{1,3}\S{1,80}\s{1,3}",
+        ),
+        ("unseal", r"\boperator unseal\s{1,3}(?!-)"),
+        ("--secret", r"\bconfig set\s[^\n|;]{0,80}?--secret\s{1,3}[\w:.-]{1,80}\s{1,3}(?!-)"),
+        ("net user", r"(?i:\bnet user)\s{1,3}[\w.-]{1,80}\s{1,3}(?=\S*[\d!@#$%^&*])(?!/|\*)"),
+        (
+            "alias set",
+            r"\bmc(?:li)? alias set\s{1,3}\S{1,80}\s{1,3}\S{1,200}\s{1,3}\S{1,80}\s{1,3}",
+        ),
+        ("authtoken", r"\bauthtoken\s{1,3}(?=\S{20})"),
+        ("enable ", r"\benable (?:password|secret) \d "),
+        ("stats auth", r"\bstats auth\s{1,3}[^\s:]{1,80}:"),
+        ("login=", r"\blogin=[^\s:&=]{1,80}:"),
+        ("login=", r"-D[\w.]{0,80}\.login=(?=[\da-f]{30})"),
+        ("USERPWD", r"USERPWD,\s{0,3}\"[^\s:\"]{1,80}:"),
+        ("IDENTIFY", r"(?i:\bnickserv\b)\s{0,3}:?IDENTIFY\s{1,3}"),
+        ("New value:", r"(?i:password)[^\n]{0,100}\n{1,2}New value:\s{1,3}"),
+        ("<<<", r"(?i:secret|passw|token|env add)[^\n|<]{0,100}<<<\s{0,3}"),
+        ("]:", r"(?m:^)\[[\w.-]{3,80}\]:\d{2,5}\s{1,9}[^\s:@]{1,80}@[^\s:]{1,80}:"),
+    )
+)
+"""Lines in which a credential has a place of its own, without a name."""
+_PASSWORD_ELSEWHERE: Final = (
+    *("mot de passe", "contraseña", "contrasena", "senha", "wachtwoord", "hasło", "lösenord"),
+    *("пароль", "密码", "密碼", "パスワード", "비밀번호"),
+)
+"""`Password` in other languages."""
+_PHRASES: Final = (
+    (
+        ("phrase", "mnemonic", "words"),
+        re.compile(
+            r"(?i)(\b(?:(?:seed|recovery|backup)[ _](?:phrase|words)|mnemonic)[\"']?\s{0,3}[:=]"
+            r"\s{0,3}[\"']?)[a-z]{3,8}(?: [a-z]{3,8}){11,23}\b"
+        ),
+    ),
+    (
+        _PASSWORD_ELSEWHERE,
+        re.compile(
+            rf"(?i)((?:{'|'.join(_PASSWORD_ELSEWHERE)})[\"'`]?\s{{0,3}}[:=：＝]\s{{0,3}}[\"'`]?)"
+            r"(?=[^\s\"'`]{0,80}\d)(?=[^\s\"'`]{0,80}[A-Za-z])[^\s\"'`,;]{5,200}"
+        ),
+    ),
+)
+"""The words of a wallet; after `password` in other languages, what has letters and digits."""
 
 
 def mask_options(text: str) -> str:
@@ -517,6 +644,13 @@ def mask_options(text: str) -> str:
     for hint, line, flag in _PROGRAMS:
         if hint in text:
             text = line.sub(partial(_mask_flags, flag), text)
+    for hint, place in _POSITIONS:
+        if hint in text:
+            text = place.sub(_mask_last, text)
+    low = text.casefold()
+    for hints, place in _PHRASES:
+        if any(map(low.__contains__, hints)):
+            text = place.sub(rf"\1{MASK}", text)
     return text
 
 

@@ -138,8 +138,9 @@ _HINTED_PATTERNS: Final = tuple((hint, re.compile(shape)) for hint, shape in _SH
 _SHORT_PATTERNS: Final = tuple((hint, re.compile(shape)) for hint, shape in _SHORT_SHAPES)
 """Patterns of texts that may be short, or have gaps."""
 _PIPED_SECRET: Final = re.compile(
-    r"(echo\s{1,3}(?:-\w{1,3}\s{1,3})?)(?:\"(?!\$)[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s\"'$|-][^\s|]{0,200})"
-    r"(?=\s{0,3}\|\s{0,3}(?:sudo\s[^|\n]{0,40}-\w{0,5}S|(?:sudo\s)?chpasswd|[^|\n]{1,200}-stdin\b))"
+    r"((?:echo|printf)\s{1,3}(?:-\w{1,3}\s{1,3})?)(?:\"(?!\$)[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s\"'$|-][^\s|]{0,200})"
+    r"(?=\s{0,3}\|\s{0,3}(?:sudo\s[^|\n]{0,40}-\w{0,5}S|(?:sudo\s)?(?:chpasswd|kinit|cryptsetup)\b"
+    r"|[^|\n]{0,80}\bsecrets?\s(?:put|create|set|add)\b|[^|\n]{1,200}-(?:stdin|with-token)\b))"
 )
 """A text that is piped into a command which reads a password from its standard input."""
 _NETRC: Final = re.compile(
@@ -150,7 +151,7 @@ _PGPASS: Final = re.compile(
     r"(?m)(^[\w.*-]{1,99}:(?:\d{2,5}|\*):[\w*-]{1,99}:[\w*-]{1,99}:)(?!\[secret)\S+$"
 )
 _PROSE_PASSWORD: Final = re.compile(
-    r"([Pp](?i:assw(?:or)?[dt]|assphrase|asscode|wd)\s{1,3}(?i:is|was|ist|to)(?:\s?:)?\s{1,3}"
+    r"([Pp](?i:assw(?:or)?[dt]|assphrase|asscode|wd)\s{1,3}(?i:is|was|ist|lautet|to)(?:\s?:)?\s{1,3}"
     r"(?:now\s)?[\"'`]?)(?=[^\s\"'`]{0,80}\d)(?=[^\s\"'`]{0,80}[A-Za-z])[^\s\"'`]{5,}"
 )
 """In prose only values with letters and digits; `is required` is no credential."""
@@ -334,7 +335,7 @@ def _scrub_by_place(text: str) -> str:
     if "pass" in low or "pwd" in low:
         text = _NETRC.sub(rf"\1{MASK}", text)
         text = _PROSE_PASSWORD.sub(rf"\1{MASK}", text)
-    if "echo" in text and "|" in text:
+    if "|" in text and ("echo" in text or "printf" in text):
         text = _PIPED_SECRET.sub(rf"\1{MASK}", text)
     if text.count(":") > 3:  # noqa: PLR2004 - those of one line
         text = _PGPASS.sub(rf"\1{MASK}", text)
