@@ -481,8 +481,8 @@ class _DatabaseFiles:
         """Close the last connection, unless that would destroy the file.
 
         The last connection to close checkpoints the log into the file. If the log was removed and
-        another program overwrote the file, or the file was emptied, that would corrupt it. In that
-        case leave the connection open until the process ends, which checkpoints nothing.
+        another program overwrote the file, that would corrupt it. In that case leave the connection
+        open until the process ends, which checkpoints nothing.
         """
         self.last.close()
         file, log = _read_file_state(self._path), _read_file_state(self._log)
@@ -490,7 +490,7 @@ class _DatabaseFiles:
         is_same = file.identity == file_before.identity
         lost_log = is_same and log.identity != log_before.identity
         self._is_overwritten |= file.content != self._written
-        if (lost_log and self._is_overwritten) or file.is_empty:
+        if lost_log and self._is_overwritten:
             _leave_open(self._keeper)
         else:
             self._keeper.close()
