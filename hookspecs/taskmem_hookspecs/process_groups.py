@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
 import subprocess
+import termios
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Self
+from typing import Any, Final, Self, cast
 
 _LEADER: Final = ("/bin/sh", "-c", "read -r _; kill -s KILL 0")
 """Kills its own group at the end of its input."""
+
+
+def leave_terminal() -> None:
+    """Give up this process's terminal, so that a command in a group finds none to read from.
+
+    One that reads /dev/tty from a group in the background would be stopped. Ctrl-C and Ctrl-Z still
+    reach this process. The leader of a session, which would end it, keeps its terminal.
+    """
+    with suppress(OSError):
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+        try:
+            if os.getsid(0) != os.getpid():
+                fcntl.ioctl(terminal, termios.TIOCNOTTY)
+        finally:
+            os.close(terminal)
 
 
 class ProcessGroup:
@@ -92,4 +109,20 @@ async def start_in_group(
             with suppress(OSError, ValueError):
                 process = await starting
                 group.kill()
+                _close_pipes(process)
                 await process.wait()
+
+
+def _close_pipes(process: Process) -> None:
+    """Close the pipes of a process, which others may hold open: its end is waited for with them."""
+    # Nothing public closes the pipes of what it prints.
+    transport: asyncio.SubprocessTransport = cast("Any", process)._transport  # noqa: SLF001
+    for number in range(3):
+        match transport.get_pipe_transport(number):
+            case asyncio.WriteTransport() as pipe:
+                if pipe.get_write_buffer_size() or not pipe.is_closing():
+                    pipe.abort()
+            case asyncio.ReadTransport() as pipe:
+                pipe.close()
+            case _:
+                pass

@@ -435,7 +435,9 @@ def doctor(*, as_json: bool, no_proof: bool, verbose: bool) -> None:
     takes two short turns of your model.
     """
     from openclaw_taskmem.cli.doctor import print_row, run_doctor
+    from taskmem_hookspecs.process_groups import leave_terminal
 
+    leave_terminal()
     code = run_doctor(
         os.environ,
         click.echo,

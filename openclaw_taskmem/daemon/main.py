@@ -52,6 +52,7 @@ from openclaw_taskmem.losses import (
 )
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import Clock, ClockedStore, TaskmemError, TaskStore
+from taskmem_hookspecs.process_groups import leave_terminal
 from taskmem_hookspecs.roles import SettlingStore
 
 log = logging.getLogger(__name__)
@@ -110,6 +111,7 @@ def run_daemon(environ: MutableMapping[str, str], lock: Lock) -> None:
     Raises:
         TaskmemError: It cannot run with these settings or this database.
     """
+    leave_terminal()
     logfile.set_up_logging()
     limit_malloc_arenas(environ)
     # Reserve half of them for files that the daemon itself opens.
