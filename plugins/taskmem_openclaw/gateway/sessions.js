@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { BoundedMap } from "./bounded_map.js";
 import { readSession, request, showLine } from "./gateway_requests.js";
-import { decideStart, findArrivalEnd, QUEUED_MS, START_MS } from "./turn_starts.js";
+import { decideStart, findArrivalEnd, findYieldEnd, QUEUED_MS, START_MS } from "./turn_starts.js";
 
 const KEPT_MS = 24 * 3_600_000; // how long a wake waits for a turn
 const HEARTBEAT_MS = 3_000; // time limit for the result of a heartbeat; one without is taken to run
@@ -109,18 +109,23 @@ export class Sessions {
    * ours, which a message of the web chat may already be part of, but none of a channel. */
   handleArrival(session, text, channel = WEB_CHAT) {
     // The gateway tells of a message several times, also during its own turn.
-    const isRepeated = this.#arrivals.get(session)?.text === text;
-    if (isRepeated && this.running.includes(session)) return;
-    this.#arrivals.set(session, { text, end: findArrivalEnd(readClock(), text) });
+    const before = this.#arrivals.get(session);
+    if (before?.text === text && this.running.includes(session)) return;
+    const now = readClock();
+    const since = before?.end > now ? before.since : now;
+    const arrival = { text, since, end: findArrivalEnd(now, text) };
+    this.#arrivals.set(session, arrival);
     const asked = this.#askedTurns.get(session);
     const isInTurn = channel === WEB_CHAT && this.#isBusy(session);
-    if (asked && !asked.begun && !isInTurn) this.#withdrawTurn(session);
+    const isFirst = findYieldEnd(arrival) > now && !isInTurn;
+    if (asked && !asked.begun && isFirst) this.#withdrawTurn(session);
   }
 
-  /** Wait no longer than until `latest` for the turn of a session's last message. */
+  /** Wait no longer than until `latest` for the turn of a session's last message, as a turn has
+   * begun or ended. */
   #endArrival(session, latest) {
     const arrival = this.#arrivals.get(session);
-    if (arrival) arrival.end = Math.min(arrival.end, latest);
+    if (arrival) Object.assign(arrival, { since: readClock(), end: Math.min(arrival.end, latest) });
   }
 
   /** Return whether the gateway runs a turn in a session, or prepares one for a message. */
@@ -136,7 +141,7 @@ export class Sessions {
       runs: this.running.includes(session),
       busy: this.#isBusy(session),
       askedAt: asked?.at,
-      arrivalEnd: this.#arrivals.get(session)?.end,
+      arrivalEnd: findYieldEnd(this.#arrivals.get(session)),
     };
   }
 

@@ -4,10 +4,16 @@ export const START_MS = 60_000; // after which another turn is started if one di
 const ARRIVAL_MS = 30_000; // within which the turn of a message begins, on a busy machine
 const COMMAND_MS = 2_000; // the same if the message may be a command, which begins none
 export const QUEUED_MS = 3_000; // the same from the end of a turn during which the message came
+const LONGEST_YIELD_MS = 120_000; // for messages of which none begins a turn
 const LOOK_MS = 100;
 
 /** Return until when the turn of a message may begin that has come now. */
 export const findArrivalEnd = (now, text) => now + (/^\s*\//.test(text) ? COMMAND_MS : ARRIVAL_MS);
+
+/** Return until when our turns yield to the messages that have come since `since` without a turn;
+ * `end`: until when that of the last one may begin. undefined: none has come. */
+export const findYieldEnd = (arrival) =>
+  arrival && Math.min(arrival.end, arrival.since + LONGEST_YIELD_MS);
 
 /** Return 0 if a turn may begin now for what waits before the session's next one, else in how many
  * milliseconds to ask again. undefined: at the end of the turn that runs.

@@ -717,6 +717,27 @@ test("a turn that was asked for and has not begun is withdrawn for a message, an
   assert.deepEqual(told_of("turn_not_started"), []);
 });
 
+test("turns of ours yield to messages that begin none for two minutes, and to later ones anew", async () => {
+  let now = 0;
+  mock.method(performance, "now", () => now);
+  mock.timers.enable({ apis: ["setTimeout"] });
+  for (let second = 0; second <= 140; second += 10) {
+    now = second * 1_000;
+    sessions.handleArrival(MAIN, `Message ${second}`);
+    if (second === 0) await wake();
+    await look();
+    assert.equal(house.turns.length, second < 120 ? 0 : 1);
+  }
+  house.begin(asked_run());
+  sessions.handleArrival(MAIN, "And you?");
+  house.end(asked_run());
+  await wake({ key: "wake-2" });
+  await look();
+  mock.timers.reset();
+  mock.restoreAll();
+  assert.deepEqual([house.turns.length, withdrawn], [1, []]);
+});
+
 for (const [channel, expected] of [
   ["webchat", 0],
   ["phone", 1],

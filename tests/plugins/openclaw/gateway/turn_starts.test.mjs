@@ -3,7 +3,7 @@ import { mock, test } from "node:test";
 import { setImmediate as pause } from "node:timers/promises";
 import { gateway, load, MAIN, sdk } from "./stand_ins.mjs";
 
-const { decideStart, findArrivalEnd } = await load("turn_starts.js");
+const { decideStart, findArrivalEnd, findYieldEnd } = await load("turn_starts.js");
 const { Sessions } = await load("sessions.js");
 
 for (const [what, facts, expected] of [
@@ -23,6 +23,12 @@ for (const [what, facts, expected] of [
 test("a turn is awaited for half a minute, and for two seconds after what may be a command", () => {
   assert.equal(findArrivalEnd(1_000, "Hello /status"), 31_000);
   assert.equal(findArrivalEnd(1_000, " /status"), 3_000);
+});
+
+test("our turns yield for two minutes to messages that begin no turn", () => {
+  assert.equal(findYieldEnd({ since: 0, end: 30_000 }), 30_000);
+  assert.equal(findYieldEnd({ since: 0, end: 140_000 }), 120_000);
+  assert.equal(findYieldEnd(undefined), undefined);
 });
 
 /** Return a function that gives numbers from 0 to below 1, the same ones for the same seed. */
