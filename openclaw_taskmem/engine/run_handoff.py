@@ -34,7 +34,6 @@ from taskmem_hookspecs import (
     Message,
     Owner,
     PlanRevision,
-    Role,
     Run,
     Task,
     TaskFacts,
@@ -225,12 +224,11 @@ def split_unheard_messages(
 
 
 def read_words_since_question(context: Context, run: Run | None) -> str | None:
-    """Return the user's last words since a run's question; None: there are none, or no question."""
+    """Return the user's last words since a run's open question; None: it has none, or none came."""
     if run is None or not current_run.has_open_question(run):
         return None
     messages = context.store.read_records(Message, run.task_id, thread.MOST_READ_MESSAGES)
-    spoken = (m for m in reversed(messages) if m.role is Role.USER)
-    return next((m.content for m in spoken if m.created_at >= run.changed_at), None)
+    return thread.find_words_since(messages, run.dialogue.question, run.changed_at)
 
 
 def explain_old_steps(

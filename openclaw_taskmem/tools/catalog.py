@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final, NamedTuple, cast
@@ -51,32 +52,36 @@ def answer_call(
     except UnknownTool:
         raise
     except TaskmemError as refused:
-        refused.args = (_explain_missing_tools(context, str(refused), given, offered),)
+        refused.args = (explain_missing_tools(context, str(refused), given, offered),)
         raise
-    answer["message"] = _explain_missing_tools(context, str(answer["message"]), answer, offered)
+    answer["message"] = explain_missing_tools(context, str(answer["message"]), answer, offered)
     return answer
 
 
-def _explain_missing_tools(
+def explain_missing_tools(
     context: Context, sentence: str, about: object, offered: Collection[str] | None
 ) -> str:
     """Add to a sentence how tools are called in a shell that it names and that are not offered.
 
-    `about` has the id of the task, if one is meant.
+    Quoted words and ids name none. `about` has the id of the task, if one is meant.
     """
+    known = cast("Mapping[str, object]", about if isinstance(about, Mapping) else {})
+    own = _QUOTATION.sub("", sentence)
+    for given_id in filter(None, map(known.get, ("task_id", "wait_id"))):
+        own = own.replace(str(given_id), "")
+    own_words = re.findall(r"\w+", own)
     missing = [
         tool.name
         for tool in TOOLS
-        if offered is not None and tool.name not in offered and tool.name in sentence
+        if offered is not None and tool.name not in offered and tool.name in own_words
     ]
     if not missing:
         return sentence
-    known = cast("Mapping[str, object]", about if isinstance(about, Mapping) else {})
     arguments = json.dumps({key: known[key] for key in ("task_id",) if known.get(key)})
     verb = "is" if len(missing) == 1 else "are"
     return (
         f"{sentence} {', '.join(missing)} {verb} not among your tools; in a shell: "
-        f"{context.command} call {missing[0]} '{arguments}'"
+        f"{context.command} call {missing[0]} {shlex.quote(arguments)}"
     )
 
 
@@ -222,6 +227,7 @@ def _sort_words(name: str) -> str:
     return "_".join(sorted(name.split("_")))
 
 
+_QUOTATION: Final = re.compile(r'(?<!\w)".*?"(?!\w)', re.DOTALL)
 _HOST_WORD: Final = re.compile(r"mcp[0-9]*|taskmem|openclaw|functions?|tools?|default|api")
 """Words that hosts put before a tool's name."""
 _DEFAULT: Final = (*tasks.TOOLS, *waits.TOOLS)

@@ -93,9 +93,7 @@ def task_status(context: Context, form: forms.TaskStatusForm, caller: Caller) ->
         **_describe_history(standing),
         "budget_left": None if standing.budget is None else standing.budget.left,
         "elapsed_seconds": round(elapsed, 3),
-        **ledger.describe_ledger(
-            context.store.read_records(LedgerEntry, task.task_id), ledger.MOST_ENTRIES
-        ),
+        **describe_made(context, task),
         "message": " ".join(
             (
                 f"{_describe_state(task, run)}{unheard}, {took}.",
@@ -105,6 +103,14 @@ def task_status(context: Context, form: forms.TaskStatusForm, caller: Caller) ->
             )
         ),
     }
+
+
+def describe_made(context: Context, task: Task) -> dict[str, JsonValue]:
+    """Return what a task made, and what is not proved, as far as an answer lists it."""
+    entries = context.store.read_records(LedgerEntry, task.task_id)
+    ended = task.status.terminal
+    artifacts = context.store.read_task(task.task_id).artifacts if ended else ()
+    return ledger.describe_ledger(entries, ledger.MOST_ENTRIES, artifacts)
 
 
 def describe_run(run: Run) -> dict[str, JsonValue]:

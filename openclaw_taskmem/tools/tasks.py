@@ -35,7 +35,7 @@ from openclaw_taskmem.engine.runs import list_awaited
 from openclaw_taskmem.engine.tasks import QueryAnswer
 from openclaw_taskmem.tools import forms, runs
 from openclaw_taskmem.tools.tool import Answer, RunlessAnswer, Tool
-from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Role, Run, Task, TaskStatus
+from taskmem_hookspecs import InvalidArguments, Message, Role, Run, Task, TaskStatus
 from taskmem_hookspecs.errors import TaskmemError
 from taskmem_hookspecs.words import find_patterns
 
@@ -295,8 +295,7 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
             **cut_page(query_answer, form.query, start),
         }
         if task.status.terminal and "made" not in answer:
-            entries = context.store.read_records(LedgerEntry, task.task_id)
-            answer |= ledger.describe_ledger(entries, ledger.MOST_ENTRIES)
+            answer |= runs.describe_made(context, task)
         if not sentences:
             sentences.append(describe_next_step(task, newest, query_answer.run))
         sentences.append(describe_page(query_answer, answer))

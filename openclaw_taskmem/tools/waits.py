@@ -12,7 +12,7 @@ from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.conditions.conditions import parse_condition, read_signals, scan_words
 from openclaw_taskmem.domain.text.named_secrets import MASK
 from openclaw_taskmem.domain.text.redaction import scrub, scrub_cut
-from openclaw_taskmem.domain.text.texts import clip, to_one_line, to_plain_line
+from openclaw_taskmem.domain.text.texts import clip, end_sentence, to_one_line, to_plain_line
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.waits import ArmedWait
@@ -131,8 +131,7 @@ def _list_understood(armed: ArmedWait) -> JsonValue:
 
 
 def _format_condition(wait: Wait) -> str:
-    words = clip(to_one_line(wait.wake_when), 500)
-    return words if words.endswith((".", "!", "?", "…")) else f"{words}."
+    return end_sentence(clip(to_one_line(wait.wake_when), 500))
 
 
 def _describe_earlier_end(armed: ArmedWait) -> str:

@@ -656,6 +656,12 @@ def test_a_person_accepts_what_was_refused(session: Session) -> None:
         "process": "7:1",
         "refused_for": ["artifacts"],
     }
+    for tool, given in (("task_update", {"query": "What was made?"}), ("task_status", {})):
+        answer = session.call(tool, task_id=task, **given)
+        assert (answer["made"], [each["what"] for each in answer["unverified"]]) == (
+            [],
+            ["report.md"],
+        )
     with pytest.raises(NotAllowed, match="is completed now, so you cannot accept it"):
         user_actions.act_on_task(context, task, request)
 

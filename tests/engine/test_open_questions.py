@@ -159,3 +159,28 @@ def test_a_second_question_takes_the_place_of_the_first() -> None:
     assert "Which zone?" in str(read_question(world, task))
     world.call("task_update", PERSON, task_id=task, status="active", message="a")
     assert read_question(world, task) is None
+
+
+@pytest.mark.parametrize("again", [ASKED, "Delete production?"])
+def test_words_before_a_question_do_not_answer_it(again: str) -> None:
+    world = World()
+    task = ask(world, claims=True)
+    for caller, call in ((PERSON, {"message": "Hold on."}), (ONE, {"ask": again})):
+        world.clock.tick(1)
+        world.call("task_update", caller, task_id=task, **call)
+
+    with pytest.raises(InvalidArguments, match=again.rstrip("?")):
+        world.call("task_update", ONE, task_id=task, status="active")
+
+    world.call("task_update", PERSON, task_id=task, message="No.")
+    world.call("task_update", ONE, task_id=task, status="active")
+
+
+@pytest.mark.parametrize("claims", [True, False])
+def test_an_agents_shell_is_no_answer_of_the_user(*, claims: bool) -> None:
+    world = World()
+    task = ask(world, claims=claims)
+    shell = Caller(person=True, host="shell:claude-code")
+    for call in KEEPING:
+        try_call(world, shell, task, call)
+        assert ASKED in str(read_question(world, task)), call

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,3 +97,33 @@ def test_a_tool_that_is_not_offered_is_told_as_a_command() -> None:
         f'{COMMAND} call task_resume \'{{"task_id": "{task}"}}\''
     )
     assert COMMAND not in read_sentence(world, worker("1:1"), call, EVERY)
+
+
+@pytest.mark.parametrize(
+    "words", ["task_list_export", "my task_list", "task_list", 'Of "task_list", or all?']
+)
+def test_words_of_others_name_no_tool(words: str) -> None:
+    world, offered = World(command=COMMAND), DEFAULT - {"task_list"}
+    task = world.register()
+    calls = [("task_update", {"task_id": words, "query": "?"}), ("wait_status", {"wait_id": words})]
+    calls += [
+        ("task_update", {"task_id": task, **each}) for each in ({"ask": words}, {"query": "?"})
+    ]
+    for call in calls:
+        assert "among your tools" not in read_sentence(world, worker("1:1"), call, offered)
+
+
+def test_a_part_of_a_word_names_no_tool() -> None:
+    context, sentence = World(command=COMMAND).context, "Read my_task_resume.md."
+
+    assert catalog.explain_missing_tools(context, sentence, {}, DEFAULT) == sentence
+
+
+def test_an_id_cannot_end_the_command_that_is_told() -> None:
+    named = {"task_id": "x'; rm -r . #"}
+    context = World(command=COMMAND).context
+
+    told = catalog.explain_missing_tools(context, "Call task_resume.", named, DEFAULT)
+
+    words = shlex.split(told.partition(f"{COMMAND} ")[2])
+    assert words == ["call", "task_resume", json.dumps(named)]

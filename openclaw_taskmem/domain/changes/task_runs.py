@@ -305,7 +305,7 @@ def guard_question(
     Raises:
         InvalidArguments: There are no words; the sentence has the question.
     """
-    if run is None or caller.person or not _keeps_question(run, caller, words):
+    if run is None or caller.is_user or not _keeps_question(run, caller, words):
         return
     way = "Give what they answer to that as answer. Nothing was changed."
     if not takes_up:

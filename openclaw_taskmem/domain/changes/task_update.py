@@ -25,6 +25,7 @@ from openclaw_taskmem.domain.tasks.thread import StepMentions, ThreadQuery
 from openclaw_taskmem.domain.text.texts import (
     clip,
     clip_step,
+    end_sentence,
     format_duration,
     format_step_numbers,
     quote_line,
@@ -157,7 +158,7 @@ def _describe_blockers(facts: QueryFacts) -> list[str]:
     if facts.question is not None:
         decided.append(f"Waits for the user's answer to {quote_question(facts.question)}.")
     trouble = thread.find_trouble(facts.messages)
-    if trouble is not None and not thread.is_decision(trouble):
+    if trouble is not None:
         return [*decided, f"Possible blocker: {_quote_message(trouble, mentions, 240)}."]
     if decided:
         return decided
@@ -172,7 +173,7 @@ def describe_decisions(
 ) -> list[str]:
     """Say what was decided about a task since its agent's last progress, but not `besides`."""
     decided = (
-        mentions.add_old_steps(clip(each.content, _DECISION_BYTES), each)
+        end_sentence(mentions.add_old_steps(clip(each.content, _DECISION_BYTES), each))
         for each in thread.find_decisions(messages)
     )
     return [sentence for sentence in decided if sentence not in besides]
@@ -259,7 +260,7 @@ def _describe_end(messages: Sequence[Message], run: Run | None) -> str:
         return _REVIEW_SENTENCE
     refused = next(filter(thread.is_refusal, thread.find_decisions(messages)), None)
     if refused is not None:
-        sentence = clip(refused.content, _DECISION_BYTES)
+        sentence = end_sentence(clip(refused.content, _DECISION_BYTES))
         return f'{sentence} Then set status "completed" again.'
     return 'All steps are done: set status "completed" when the result is checked.'
 
@@ -669,7 +670,7 @@ def _build_log(
         kind = MessageType.PROGRESS if changed_marks else MessageType.TEXT
         words.append((Role.AGENT if by is CallerKind.AGENT else Role.USER, kind, request.message))
     if request.ask is not None:
-        words.append((Role.AGENT, MessageType.TEXT, f"Asked the user: {request.ask}"))
+        words.append((Role.AGENT, MessageType.TEXT, f"{thread.QUESTION_PREFIX}{request.ask}"))
     messages = tuple(
         Message(
             task_id=task.task_id,

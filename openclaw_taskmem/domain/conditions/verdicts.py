@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain.conditions.conditions import scan_words
-from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
+from openclaw_taskmem.domain.text.texts import clip, end_sentence, quote_line, to_plain_line
 from taskmem_hookspecs import (
     Condition,
     ConditionUnclear,
@@ -293,7 +293,7 @@ def combine_replies(replies: Sequence[JudgeReply]) -> WaitFinding:
     return WaitFinding(
         met=met,
         lost=lost,
-        observation=clip_observation(" ".join(map(_end_sentence, words))) or NOTHING_SEEN,
+        observation=clip_observation(" ".join(map(end_sentence, words))) or NOTHING_SEEN,
         again=min(again, default=None),
         rests_on=deciding.rests_on if deciding else None,
         unjudged=None if sure else _find_unjudged_time(replies),
@@ -307,7 +307,7 @@ def _find_unjudged_time(replies: Sequence[JudgeReply]) -> UnjudgedPeriod | None:
     if not lost:
         return None
     why = (e.trouble or (e.ruling and e.ruling.trouble) or "" for _, e in lost)
-    return UnjudgedPeriod(since=min(at for at, _ in lost), why=" ".join(map(_end_sentence, why)))
+    return UnjudgedPeriod(since=min(at for at, _ in lost), why=" ".join(map(end_sentence, why)))
 
 
 def describe_timeout(observation: str | None, tail: str | None) -> str:
@@ -344,10 +344,6 @@ def describe_unjudged(unjudged: UnjudgedPeriod, observation: str, now: datetime)
 def clip_observation(observation: str) -> str:
     """Shorten an observation to one plain line."""
     return clip(to_plain_line(observation), _SEEN_BYTES)
-
-
-def _end_sentence(sentence: str) -> str:
-    return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
 
 
 def explain_amounts(side: Side) -> str | None:

@@ -194,7 +194,7 @@ class QuestionAsked(
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
         # After an answer, the same words are a new question.
-        again = run.state is RunState.BLOCKED and run.why != RunReason.ANSWERED
+        again = current_run.has_open_question(run) and run.dialogue.question == self.question
         since = run.changed_at if again else now
         return {**super().change(run, now, policy), "changed_at": since}
 

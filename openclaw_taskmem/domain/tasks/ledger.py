@@ -19,6 +19,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain.text.texts import clip_start, format_iso_millis, to_plain_line
 from taskmem_hookspecs import (
+    Artifact,
     Claim,
     FileChange,
     Finding,
@@ -280,14 +281,30 @@ def _list_unverified(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
     return [e for e in entries if e.verdict is LedgerVerdict.UNVERIFIED and not e.nearby]
 
 
+def list_last_checked(artifacts: Iterable[Artifact]) -> list[Artifact]:
+    """List the artifacts of the last check; what only an earlier one had is left out."""
+    known = [*artifacts]
+    last = max((each.checked_at for each in known), default=None)
+    return [each for each in known if each.checked_at == last]
+
+
 def describe_ledger(
-    entries: Sequence[LedgerEntry], most: int | None = None
+    entries: Sequence[LedgerEntry], most: int | None = None, artifacts: Iterable[Artifact] = ()
 ) -> dict[str, JsonValue]:
-    """Build the fields of an answer that list what was made; `most`: None for all."""
-    listed, doubtful = list_made(entries), _list_unverified(entries)
+    """Build the fields of an answer that list what was made; `most`: None for all.
+
+    `artifacts` are those of a task that has ended: it may have, although some were refuted.
+    """
+    listed, known = list_made(entries), {entry.path for entry in entries}
+    doubtful = [(each.path, each.why) for each in _list_unverified(entries)]
+    doubtful += [
+        (each.subject, each.detail)
+        for each in list_last_checked(artifacts)
+        if each.verdict is Verdict.REFUTED and each.subject not in known
+    ]
     fields: dict[str, JsonValue] = {
         "made": [_describe_entry(entry) for entry in listed[:most]],
-        "unverified": [{"what": e.path, "why": e.why} for e in doubtful[:most]],
+        "unverified": [{"what": what, "why": why} for what, why in doubtful[:most]],
     }
     if nearby := _list_nearby(entries):
         fields["also_changed"] = [

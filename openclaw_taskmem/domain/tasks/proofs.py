@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain.tasks.ledger import NAME_BYTES, join_names
+from openclaw_taskmem.domain.tasks.ledger import NAME_BYTES, join_names, list_last_checked
 from openclaw_taskmem.domain.text.texts import (
     clip,
     clip_start,
@@ -97,10 +97,9 @@ def list_proofs(entries: Iterable[LedgerEntry], artifacts: Iterable[Artifact]) -
     `artifacts` are the findings about the same files, and about commands and addresses.
     """
     found = {made.subject: made for made in artifacts}
-    newest = max((made.checked_at for made in found.values()), default=None)
+    last = list_last_checked(found.values())
     proofs = [_build_entry_proof(entry, found.pop(entry.path, None)) for entry in entries]
-    # What an earlier completion named, and the newest does not any more, is left out.
-    proofs += [_build_artifact_proof(made) for made in found.values() if made.checked_at == newest]
+    proofs += [_build_artifact_proof(made) for made in last if made.subject in found]
     order = [*ProofStanding]
     return sorted(proofs, key=lambda proof: (order.index(proof.standing), proof.what))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain.tasks import lifecycle
@@ -96,8 +97,25 @@ def has_user_spoken_last(messages: Sequence[Message]) -> bool:
     return False
 
 
+QUESTION_PREFIX: Final = "Asked the user: "
+"""Begins the thread's entry for a question to the user."""
 REFUSAL: Final = "Not completed: "
 """Begins the thread's entry for a refused completion."""
+
+
+def find_words_since(
+    messages: Sequence[Message], question: str | None, since: datetime
+) -> str | None:
+    """Return the user's last words after the newest entry for a question; None: there are none.
+
+    `since` is when its run came to wait, as the entry may be older than `messages`.
+    """
+    for message in reversed(messages):
+        if message.role is Role.AGENT and message.content == f"{QUESTION_PREFIX}{question}":
+            return None
+        if message.role is Role.USER and message.created_at >= since:
+            return message.content
+    return None
 
 
 def is_decision(message: Message) -> bool:
@@ -146,11 +164,15 @@ def _is_trouble_left(message: Message) -> bool:
 
 
 def find_trouble(messages: Sequence[Message]) -> Message | None:
-    """Return the last message about trouble that no progress or completion followed; None: none."""
+    """Return the last message about trouble that no progress or completion followed; None: none.
+
+    Decisions are left out: `find_decisions` has them.
+    """
     for message in reversed(messages):
         if lifecycle.is_completion_message(message):
             return None
-        if _has_trouble(message) and _is_trouble_left(message):
+        is_own = not is_decision(message) and _has_trouble(message)
+        if is_own and _is_trouble_left(message):
             return message
         if _is_agents_progress(message):
             return None

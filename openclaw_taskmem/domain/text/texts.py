@@ -357,6 +357,11 @@ def clip(text: str, size: int) -> str:
     return text[:kept].rstrip() + ELLIPSIS
 
 
+def end_sentence(text: str) -> str:
+    """Put a full stop behind a text, unless it has an end, so that another sentence may follow."""
+    return text if text.endswith((*".!?", ELLIPSIS)) else f"{text}."
+
+
 def clip_start(text: str, size: int) -> str:
     """Cut the beginning of a text, keeping at most `size` bytes of JSON."""
     if count_json_bytes(text) <= size:

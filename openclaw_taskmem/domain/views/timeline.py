@@ -306,7 +306,7 @@ def _tell_answer(data: Data) -> _Told:
 
 def _tell_line(data: Data) -> _Told | None:
     line = str(data.get("line") or "")
-    return _Told(EntryKind.TOLD, "You were told", line) if line else None
+    return _Told(EntryKind.TOLD, "For you", line) if line else None
 
 
 def _tell(kind: EntryKind, title: str, field: str = "", tone: Tone = Tone.PLAIN) -> _Teller:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,7 @@ from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import (
     LeaseReleased,
     OwnerSeen,
+    QuestionAsked,
     RunBlocked,
     RunCancelled,
     RunClaimed,
@@ -123,6 +124,13 @@ def test_restarted_owner_reclaims_its_run_with_a_new_token() -> None:
     assert moved.run.changed_at == DAWN
     assert moved.run.lease_until == NOW + LEASE
     assert [event.kind for event in moved.events] == ["run_claimed"]
+
+
+@pytest.mark.parametrize(("again", "since"), [("Which?", DAWN), ("Really?", NOW)])
+def test_another_question_waits_from_when_it_is_asked(again: str, since: datetime) -> None:
+    asked = apply_events(a_leased_run(), QuestionAsked(question="Which?"), now=DAWN).run
+
+    assert apply_events(asked, QuestionAsked(question=again), now=NOW).run.changed_at == since
 
 
 def test_a_run_for_a_role_is_claimed_by_no_other() -> None:

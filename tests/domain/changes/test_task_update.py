@@ -7,9 +7,14 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import plan_revision
-from openclaw_taskmem.domain.changes.task_update import UpdateRequest, apply_update
+from openclaw_taskmem.domain.changes.task_update import (
+    UpdateRequest,
+    apply_update,
+    describe_decisions,
+)
 from openclaw_taskmem.domain.errors import Fenced, RunHeld, RunNotReady, TaskEnded
 from openclaw_taskmem.domain.tasks import lifecycle
+from openclaw_taskmem.domain.tasks.thread import StepMentions
 from taskmem_hookspecs import (
     Change,
     InvalidArguments,
@@ -497,3 +502,12 @@ def test_no_agent_without_a_gateway_ends_a_review(fields: dict[str, Any]) -> Non
     # The user does, and a message ends nothing.
     apply_update(facts, UpdateRequest(**fields, caller=Caller(person=True)), NOW, sessions=SESSIONS)
     apply_update(facts, UpdateRequest(message="Please look.", caller=agent), NOW, sessions=SESSIONS)
+
+
+@pytest.mark.parametrize("reason", ["no longer wanted", "No longer wanted.", "Why, then?"])
+def test_a_decision_ends_before_the_next_sentence(reason: str) -> None:
+    change = lifecycle.enter_decision(Change(), a_task(), reason, NOW)
+
+    assert describe_decisions(change.messages, StepMentions([], [], ())) == [
+        reason if reason[-1] in ".?" else f"{reason}."
+    ]

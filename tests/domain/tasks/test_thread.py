@@ -122,3 +122,11 @@ def test_the_reason_of_a_revision_is_no_blocker() -> None:
     revised = message("Plan revised: the login failed", Role.SYSTEM, MessageType.PLAN)
 
     assert thread.find_trouble([revised]) is None
+
+
+def test_a_decision_after_a_blocker_does_not_hide_it() -> None:
+    blocked = message("npm install failed with EACCES; I need root.")
+    reset = message("It was taken from its agent by a reset, and failed.", Role.SYSTEM)
+
+    assert thread.find_trouble([blocked, reset]) is blocked
+    assert thread.find_trouble([reset]) is None

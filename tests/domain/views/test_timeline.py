@@ -104,7 +104,7 @@ def an_entry(kind: str, minute: int = 0, **data: Any) -> Event:
         (
             events.NOTICE,
             {"line": "Deploy: started."},
-            *("You were told", "Deploy: started.", "plain"),
+            *("For you", "Deploy: started.", "plain"),
         ),
     ],
 )
