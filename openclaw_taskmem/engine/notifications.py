@@ -42,7 +42,9 @@ from taskmem_hookspecs import (
     TaskNotFound,
     TaskStatus,
     UserQuestion,
+    WaitNotFound,
     WaitOutcome,
+    WaitStatus,
 )
 
 log = logging.getLogger(__name__)
@@ -157,8 +159,11 @@ def build_session_notice(context: Context, entries: Sequence[Event]) -> Notice:
 def _is_outdated(context: Context, event: Event) -> bool:
     """Tell whether an event must not be sent any more.
 
-    That is the start of a task that was cancelled since, or a question that is over.
+    That is the start of a task that was cancelled since, or a wait or a question that is over.
     """
+    with suppress(WaitNotFound):
+        if event.wait_id is not None and notices.is_wait_beginning(event):
+            return context.store.read_wait(event.wait_id).status is not WaitStatus.WATCHING
     if event.task_id is None:
         return False
     with suppress(TaskNotFound, RunNotFound):

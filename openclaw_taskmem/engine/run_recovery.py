@@ -7,7 +7,7 @@ makes wakes due, asks the user or fails the runs; it never does their work.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -64,6 +64,8 @@ BATCH: Final = 200
 """Runs that one pass looks at; the next pass takes the rest."""
 MOST_ROWS: Final = 10_000
 _RESET: Final = (LapseAction.QUEUE, LapseAction.RESUME)
+_END_ACTIONS: Final = (LapseAction.ASK, LapseAction.FAIL)
+"""Decisions after which another run of the session has its turn."""
 _NOT_RESUMED: Final[Mapping[RunState, Collection[str]]] = {
     RunState.FAILED: {RunReason.INTERRUPTED},
     RunState.BLOCKED: {RunReason.STALE, RunReason.PROMPT_CHANGED},
@@ -85,6 +87,8 @@ def sweep_lapsed_runs(context: Context, gateways: Sequence[GatewayPresence]) -> 
             verdict = context.update_task(
                 run.task_id, partial(_handle_lapse, context, run, gateways)
             )
+            if verdict is not None and verdict.action in _END_ACTIONS:
+                _promote_next_run(context, run)
             if verdict is not None and verdict.action in _RESET:
                 _log_reset(run, verdict.why)
                 role = run.owner.role if run.owner else run.role
@@ -251,8 +255,8 @@ def give_gateway_runs_recovery_time(
 ) -> None:
     """Give runs of an earlier start of a gateway time for its own recovery, before ours.
 
-    A run between turns with a due wake, and without sub-agents, was not interrupted: it gets no
-    such time, and is woken if commands that it awaited have ended with the gateway.
+    A run between turns that goes on by itself, and without sub-agents, was not interrupted: it gets
+    no such time, and is woken if commands that it awaited have ended with the gateway.
 
     `others`: boots of other connected gateways, whose runs are left alone. Source: docs/origins.md,
     "Recovery of runs".
@@ -330,7 +334,10 @@ def _give_recovery_time(
     newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=BATCH))
     # If its sub-agents were interrupted, so was the run.
     below = continuation.read_awaited(facts, newest).get("sub_agents")
-    if not below and recovery.is_between_turns(facts, sight, now, context.policies.runs):
+    beside = () if facts.task.implicit else _read_runs_beside(context, facts.run)
+    in_line = any(map(recovery.goes_on_by_itself, beside))
+    policy = context.policies.runs
+    if not below and recovery.is_between_turns(facts, sight, now, policy, in_line=in_line):
         wake_id = context.new_id("wake", now)
         return (
             continuation.notify_gateway_restart(facts, newest, wake_id=wake_id, now=now),
@@ -338,6 +345,32 @@ def _give_recovery_time(
         )
     lease = recovery.set_restart_lease(facts.run, presence.boot, presence.started_at, now)
     return Change(runs=() if lease is None else (lease,)), None
+
+
+def _read_runs_beside(context: Context, run: Run) -> Iterator[TaskFacts]:
+    """Yield the tasks of the other open runs of a run's session, the latest first."""
+    host = run.owner.host if run.owner else None
+    for other in context.find_session_runs(run.session_key or "", host):
+        facts = context.find_task(other.task_id) if other.run_id != run.run_id else None
+        if facts is not None:
+            yield facts
+
+
+def _promote_next_run(context: Context, ended: Run) -> None:
+    """Tell the session of a run that does not go on to go on with the next one that rests."""
+    beside = [*_read_runs_beside(context, ended)]
+    if any(map(recovery.goes_on_by_itself, beside)):
+        return
+
+    def promote(facts: TaskFacts, now: datetime) -> Decision[bool]:
+        run = facts.run
+        if run is None or run.owner is None or run.state is not RunState.RUNNING:
+            return Change(), False
+        wake_id, policy = context.new_id("wake", now), context.policies.runs
+        change = continuation.promote_run(facts, run.owner, wake_id=wake_id, now=now, policy=policy)
+        return change or Change(), change is not None
+
+    any(context.update_task(each.task.task_id, promote) for each in beside)
 
 
 def _handle_lapse(

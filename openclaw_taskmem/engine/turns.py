@@ -464,6 +464,7 @@ def settle_turn_end(context: Context, report: ReportContext, turn: Turn) -> None
     for run in held:
         if run is not judged:
             _release_run(context, run)
+    _take_up_resumed_runs(context, report, [run for run in own if run is not judged], turn)
     # Last: this commit carries the cursor, which marks the turn's end as handled.
     repeats_question = any(
         notices.is_same_question(run.dialogue.question, turn.words) for run in own
@@ -533,6 +534,22 @@ def _release_run(context: Context, found: Run) -> None:
         return Change(runs=(apply_events(run, LeaseReleased(), now=now).run,)), None
 
     _decide_on_run(context, found, release, gone=None)
+
+
+def _take_up_resumed_runs(
+    context: Context, report: ReportContext, found: Sequence[Run], turn: Turn
+) -> None:
+    """Claim the runs that a session was told to resume, if its turn has ended in order."""
+    if not turn.may_have_acted or turn.aborted or turn.stopped:
+        return
+
+    def take_up(facts: TaskFacts, _: Run, now: datetime) -> Decision[None]:
+        policy = context.policies.runs
+        return recovery.take_up_resumed_run(facts, report.owner, now, policy), None
+
+    for run in found:
+        if run.limits.tries:
+            _decide_on_run(context, run, take_up, gone=None)
 
 
 def _build_words_notice(

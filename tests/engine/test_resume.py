@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.wakes.outbox import find_hold
 from openclaw_taskmem.engine import run_recovery, wakes
@@ -121,3 +123,85 @@ def test_cut_run_is_told_to_go_on_within_30_s_of_a_start(session: Session) -> No
     [delivery] = sent
     assert delivery.message.session_key == session.key
     assert world.clock.now() - presence.started_at <= timedelta(seconds=30)
+
+
+def rest_with_three_tasks(session: Session) -> list[str]:
+    """Register three tasks in one turn, which ends with words alone; their ids."""
+    tasks = [session.register(name=name) for name in ("Deploy", "Paint", "Bake")]
+    session.ends("I have noted all three.", calls=0)
+    return tasks
+
+
+def test_kills_of_an_idle_gateway_interrupt_no_task(session: Session) -> None:
+    tasks = rest_with_three_tasks(session)
+    before = [session.run(task) for task in tasks]
+
+    for number in range(4):
+        session.world.clock.tick(9)
+        session.settles(session.restarts(f"boot_{number + 2}"))
+
+    assert [session.run(task) for task in tasks] == before
+    assert not [line for line in session.lines if "interrupt" in line]
+
+
+def test_a_restart_leaves_a_run_alone_that_waits(session: Session) -> None:
+    task = session.register()
+    session.world.open_wait(task)
+    session.ends()
+
+    session.restarts("boot_2")
+
+    assert session.run(task).lease_until is None
+
+
+def test_a_turn_that_took_three_resumes_ends_each(session: Session) -> None:
+    tasks = [session.register(name=name) for name in ("Deploy", "Paint", "Bake")]
+    session.settles(session.restarts("boot_2"))
+    assert [session.run(task).limits.tries for task in tasks] == [1, 1, 1]
+    session.world.deliver()
+    session.begins(Origin.TASKMEM)
+    session.ends("I have seen it.", calls=0)
+
+    for number in range(3):
+        ends = [session.run(task) for task in tasks]
+        assert {(run.state, run.limits.tries) for run in ends} == {(RunState.RUNNING, 0)}
+        session.world.clock.tick(9)
+        session.settles(session.restarts(f"boot_{number + 3}"))
+
+
+@pytest.mark.parametrize("end", [{"aborted": True}, {"stopped": True}, {"error": "503"}])
+def test_a_turn_that_was_cut_ends_no_other_resume(session: Session, end: dict[str, Any]) -> None:
+    tasks = [session.register(name=name) for name in ("Deploy", "Paint")]
+    session.settles(session.restarts("boot_2"))
+    session.world.deliver()
+    session.begins(Origin.TASKMEM)
+    wakes.settle_resume_wakes(session.world.context, session.key, [*map(session.run, tasks)])
+
+    session.ends("", **end)
+
+    assert session.run(tasks[0]).limits.tries == 1
+
+
+def test_a_run_whose_resume_is_still_owed_keeps_its_count(session: Session) -> None:
+    tasks = [session.register(name=name) for name in ("Deploy", "Paint")]
+    session.settles(session.restarts("boot_2"))
+    session.begins()
+
+    session.ends(origin=Origin.USER)
+
+    assert session.run(tasks[0]).limits.tries == 1
+
+
+def test_the_next_task_goes_on_when_one_fails_at_a_restart(session: Session) -> None:
+    resting, working = session.register(name="Paint"), session.register()
+    session.ends()
+    for number in range(3):
+        session.world.deliver()
+        session.begins(Origin.TASKMEM)
+        session.does(f"try {number}")
+        session.settles(session.restarts(f"boot_{number + 2}"))
+
+    assert session.run(working).state is RunState.FAILED
+    assert session.run(resting).state is RunState.RUNNING
+    [wake] = session.world.wakes(WakeState.DUE)
+    assert (wake.task_id, session.run(resting).limits.tries) == (resting, 0)

@@ -195,6 +195,19 @@ def test_a_question_that_is_over_is_put_to_nobody(session: Session, what: str) -
     assert (notice.text, notice.question) == ("", None)
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_the_line_of_a_wait_is_sent_only_while_it_waits(session: Session, ended: bool) -> None:
+    wait = session.world.open_wait(session.works())
+    entries, _ = notifications.find_due_events(session.world.context, NotificationKind.LINES, 0)
+    lines = [e for e in entries if e.data.get("about") == "waiting"]
+    if ended:
+        session.world.end_wait(wait)
+
+    notice = notifications.build_session_notice(session.world.context, lines)
+
+    assert ("waiting, up to" in notice.without_card) is not ended
+
+
 def test_view_drawn_before_a_question_is_older_than_the_question(session: Session) -> None:
     task = session.works()
     before = view(session)

@@ -23,9 +23,11 @@ from openclaw_taskmem.domain.runs.machine import (
     LeaseSet,
     ResumeTried,
     RunBlocked,
+    RunClaimed,
     RunRequeued,
     RunTransition,
     ToldToGoOn,
+    TurnSucceeded,
     apply_events,
 )
 from openclaw_taskmem.domain.tasks import lifecycle, thread
@@ -51,7 +53,6 @@ from taskmem_hookspecs import (
     TaskFacts,
     Value,
     Wake,
-    WakeCause,
     WakeState,
 )
 
@@ -335,20 +336,51 @@ def set_restart_lease(run: Run, boot: str, started_at: datetime, now: datetime) 
 
 
 def is_between_turns(
-    facts: TaskFacts, sight: OwnerStatus, now: datetime, policy: RunPolicy
+    facts: TaskFacts, sight: OwnerStatus, now: datetime, policy: RunPolicy, *, in_line: bool
 ) -> bool:
-    """True if the task's run was between turns, with a due wake, when its gateway restarted.
+    """True if the task's run was between turns when its gateway restarted, and goes on by itself.
 
-    Nothing of such a run was interrupted: the wake makes it go on. False also if the user must be
-    asked first, as its agent was not seen for long or its instructions changed.
+    Nothing of such a run was interrupted: a due wake, a wait, or the end of another run's work
+    makes it go on. False also if the user must be asked first, as its agent was not seen for long
+    or its instructions changed.
+
+    `in_line`: another run of its session goes on before it.
     """
     run = facts.run
     if run is None or run.lease_until is not None:
         return False
-    has_due_wake = any(
-        wake.cause is WakeCause.RUN and wake.state is WakeState.DUE for wake in facts.wakes
+    wakes = continuation.list_open_run_wakes(facts)
+    rests = run.state is RunState.RUNNING and not wakes
+    goes_on = any(wake.state is WakeState.DUE for wake in wakes) or (
+        rests and (in_line or bool(facts.task.linkage.active_wait_ids))
     )
-    return has_due_wake and _find_doubt(run, sight, now, policy) is None
+    return goes_on and _find_doubt(run, sight, now, policy) is None
+
+
+def goes_on_by_itself(facts: TaskFacts) -> bool:
+    """True if the task's run is at work or to be recovered, or a wake or wait makes it go on."""
+    run = facts.run
+    if run is None or run.state not in MAY_LAPSE or facts.task.implicit:
+        return False
+    waits = bool(facts.task.linkage.active_wait_ids)
+    return run.lease_until is not None or waits or bool(continuation.list_open_run_wakes(facts))
+
+
+def take_up_resumed_run(facts: TaskFacts, owner: Owner, now: datetime, policy: RunPolicy) -> Change:
+    """Build the change of a turn that took a resumed run's wake with those of others, and is over.
+
+    The run is claimed, and its resumes no longer count. Empty: it was not resumed, or it has yet to
+    be told. `owner` is the session's agent.
+    """
+    run = facts.run
+    if run is None or run.lease_until is not None or not run.limits.tries:
+        return Change()
+    is_queued = run.state is RunState.QUEUED and run.why == RunReason.INTERRUPTED
+    if not (is_queued or run.state is RunState.RUNNING) or continuation.list_open_run_wakes(facts):
+        return Change()
+    claim = (RunClaimed(owner=owner),) if is_queued else ()
+    moved = apply_events(run, *claim, TurnSucceeded(), LeaseReleased(), now=now, policy=policy)
+    return Change(runs=(moved.run,), events=moved.events)
 
 
 def correct_wake_time(wake: Wake, now: datetime, policy: OutboxPolicy) -> Wake:

@@ -212,6 +212,11 @@ def is_beginning(event: Event) -> bool:
     return _find_subject(event) in (Milestone.ACCEPTED, Milestone.STARTED)
 
 
+def is_wait_beginning(event: Event) -> bool:
+    """True if an entry says only that a wait begins."""
+    return _find_subject(event) == NoticeKind.WAITING
+
+
 def find_failure(event: Event, task: Task, run: Run | None) -> str:
     """Return why a task failed, if an entry says so; empty: it does not."""
     if _find_subject(event) != Milestone.FAILED:
