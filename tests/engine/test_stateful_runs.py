@@ -27,6 +27,7 @@ from taskmem_hookspecs import (
     Message,
     MessageType,
     Owner,
+    Role,
     Run,
     RunQuery,
     RunState,
@@ -419,9 +420,10 @@ class Runs(RuleBasedStateMachine):
         covered = self.store.find_tasks(TaskQuery(implicit=True))
         ids = {task.task_id for task in covered}
         assert all(task.stuck_due_at is None for task in covered)
-        # Its own thread says that it failed, where restarts cut it too often.
+        # Its own thread says what was decided about it, where restarts cut it.
         threads = [message for each in ids for message in self.store.read_records(Message, each)]
-        assert {message.msg_type for message in threads} <= {MessageType.LIFECYCLE}
+        assert {message.role for message in threads} <= {Role.SYSTEM}
+        assert {m.msg_type for m in threads} <= {MessageType.LIFECYCLE, MessageType.TEXT}
         silent = {events.MILESTONE, events.NOTICE, events.TASK_STUCK}
         log = self.store.find_events(EventQuery(after=0, limit=10 * ALL))
         assert not [e for e in log if e.task_id in ids and e.kind in silent]
