@@ -97,8 +97,13 @@ def test_a_stored_report_is_shown_without_a_run(
     )
 
 
-def test_a_row_that_one_part_lacks_is_not_drawn() -> None:
-    assert "50%" not in draw_plot({**REPORT, "few_kills": {"packet": figures(1, 0)}})
+def test_of_a_row_that_one_part_lacks_the_other_is_drawn() -> None:
+    rows = {name: figures(1, 0) for name in ("packet", "notes")}
+    bars = [
+        draw_plot({**REPORT, "conditions": rows, "few_kills": few}).count(" doubled in ")
+        for few in (rows, {"packet": figures(1, 0)})
+    ]
+    assert bars == [4, 3]
 
 
 TIMES = REPORT["times"]
