@@ -333,7 +333,7 @@ def _describe_update(updated: UpdateResult, request: UpdateRequest) -> str:
     if request.artifacts and updated.ledger is None:
         is_late = updated.was is request.status is TaskStatus.COMPLETED
         lines.append(_LATE_ARTIFACTS if is_late else _ARTIFACTS)
-    lines += _list_mark_changes(updated)
+    lines += [*_list_mark_changes(updated), updated.dropped_question]
     if task.status is not updated.was:
         lines.append(f"The task is {task.status} now, and was {updated.was}.")
         lines += [updated.made] if updated.made else []
@@ -342,7 +342,7 @@ def _describe_update(updated: UpdateResult, request: UpdateRequest) -> str:
             f"The task is {task.status}, so nothing else changed. A query tells what "
             'was said at its end; set status "active" only if it is to go on.'
         )
-        return " ".join(lines)
+        coming = ""
     return " ".join(filter(None, (*lines, coming)))
 
 

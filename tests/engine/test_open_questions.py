@@ -155,10 +155,32 @@ def test_the_users_answer_comes_with_the_agents_next_call() -> None:
 def test_a_second_question_takes_the_place_of_the_first() -> None:
     world = World()
     task = ask(world, claims=False)
-    world.call("task_update", TWO, task_id=task, ask="Which zone?")
+    answer = world.call("task_update", TWO, task_id=task, ask="Which zone?")
+    assert f'The user is not asked any more: "{ASKED}"' in answer["message"]
     assert "Which zone?" in str(read_question(world, task))
     world.call("task_update", PERSON, task_id=task, status="active", message="a")
     assert read_question(world, task) is None
+
+
+@pytest.mark.parametrize("claims", [True, False])
+def test_an_end_tells_of_the_question_that_it_drops(*, claims: bool) -> None:
+    world = World()
+    task = ask(world, claims=claims)
+    answer = world.call("task_update", ONE, task_id=task, status="cancelled", message="No use.")
+    assert f'The user is not asked any more: "{ASKED}"' in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [*KEEPING, *ANSWERING[:1], ("task_update", {"ask": ASKED})]
+)
+def test_a_question_that_stands_or_was_answered_is_not_dropped(
+    tool: str, arguments: dict[str, Any]
+) -> None:
+    world = World()
+    task = ask(world, claims=True)
+    with suppress(TaskmemError):
+        answer = world.call(tool, ONE, task_id=task, **arguments)
+        assert "not asked any more" not in answer["message"]
 
 
 @pytest.mark.parametrize("again", [ASKED, "Delete production?"])

@@ -355,6 +355,8 @@ class UpdateResult(Value):
     """True if the user called on a run that waited for them, and it is queued again."""
     review: str = ""
     """For a user who writes to a task in their review: what happens to it; empty: nothing."""
+    dropped_question: str = ""
+    """The question that the user is not asked any more, in a sentence; empty: none was dropped."""
     ledger: tuple[LedgerEntry, ...] | None = None
     """The things that the task made, if the update completes it; None: it does not."""
     made: str = ""
@@ -441,6 +443,7 @@ def apply_update(
             "review": _describe_review(run, request, sent_back=sent_back) if by_user else "",
             "run": run,
             "may_go_on": may_go_on,
+            "dropped_question": _describe_dropped_question(facts.run, run, request),
         }
     )
     settled = {wake.wake_id for wake in wakes}
@@ -507,6 +510,20 @@ def _describe_review(run: Run | None, request: UpdateRequest, *, sent_back: bool
             '"active" with your words as message sends it back.'
         )
     return ""
+
+
+def _describe_dropped_question(
+    before: Run | None, after: Run | None, request: UpdateRequest
+) -> str:
+    """Tell an agent that a question was dropped unanswered, which it did not withdraw by name."""
+    if before is None or not current_run.has_open_question(before) or request.caller.is_user:
+        return ""
+    asked = before.dialogue.question or ""
+    stands = after is not None and current_run.has_open_question(after)
+    withdrawn = request.status is TaskStatus.ACTIVE and request.ask is None
+    if withdrawn or request.heard is not None or (stands and request.ask in (None, asked)):
+        return ""
+    return f"The user is not asked any more: {quote_line(to_plain_line(asked), 300)}"
 
 
 def _apply_to_run(
