@@ -102,7 +102,7 @@ def test_listed_settings_are_the_chosen_ones_without_secrets(tmp_path):
     }
     chosen = list_changed_settings(load_settings(environ), environ)
     assert "hidden-word" not in str(chosen)
-    assert chosen.pop("TASKMEM_DATABASE_URL").startswith("postgresql://me:")
+    assert chosen.pop("TASKMEM_DATABASE_URL") == "postgresql://me@host/tasks"
     assert chosen == {
         "TASKMEM_CARRY_ON": "off",
         "TASKMEM_IDLE_PAUSES": "1,2.5",
