@@ -32,11 +32,11 @@ from tests.e2e.taskmem import PLUGIN
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench" / "results" / "gain.json"
-LONGEST = 120
+TURN_SECONDS = 120
 """Seconds after which a turn is taken not to begin."""
 SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "36000"}
 MISSING = "report.md"
-HELD = "sleep 300"
+HELD_COMMAND = "touch {begun}; sleep 300"
 """The command in which the gateway is killed."""
 FOLLOWED = "tail -n 0 -F {log} | grep -m1 served"
 """How an agent waits for a line of a log with OpenClaw's own means, in the background."""
@@ -87,7 +87,7 @@ class Stage:
         """Return the seconds until the model is asked once more; None: it is not."""
         began = time.monotonic()
         with suppress(AssertionError):
-            until(lambda: self.count_requests(word) > requests, word, LONGEST)
+            until(lambda: self.count_requests(word) > requests, word, TURN_SECONDS)
             return time.monotonic() - began
         return None
 
@@ -98,7 +98,7 @@ class Stage:
 
 
 Case = Callable[[Stage], "float | bool | None"]
-"""Seconds, or whether it happened; None: it did not within `LONGEST`."""
+"""Seconds, or whether it happened; None: it did not within `TURN_SECONDS`."""
 
 
 def end_build(stage: Stage) -> float | None:
@@ -121,17 +121,17 @@ def end_build(stage: Stage) -> float | None:
 
 def kill_turn(stage: Stage) -> float | None:
     """The gateway is killed in a turn: seconds from its start until the turn goes on."""
+    begun = stage.house.folder / "migrating"
 
     def script(request: ModelRequest) -> Reply:
         if "interrupted" in request.turn.text or len(request.turn.results) > stage.ours:
             return "I have seen it."
         if stage.ours and not request.turn.results:
             return [Call("task_register", {"name": "Migration", "plan": ["Run it", "Check it"]})]
-        return [Call("exec", {"command": f"{HELD} # migrate"})]
+        return [Call("exec", {"command": HELD_COMMAND.format(begun=begun)})]
 
     stage.begin("Migrate", script)
-    until(lambda: stage.count_requests("Migrate") > stage.ours, "the command is asked for")
-    time.sleep(3)
+    until(begun.exists, "the command runs")
     before = stage.count_requests("Migrate")
     stage.restart()
     return stage.time_next("Migrate", before)
@@ -141,7 +141,8 @@ def name_cut_call(stage: Stage) -> bool:
     """That turn begins with the name of the command that was cut."""
     last = stage.list_requests("Migrate")[-1]
     told = [text_of(each) for each in last.messages if each["role"] == "user"]
-    return any(f"{HELD} # migrate" in each for each in told)
+    begun = stage.house.folder / "migrating"
+    return any(HELD_COMMAND.format(begun=begun) in each for each in told)
 
 
 def follow_log(stage: Stage) -> float | None:
@@ -163,7 +164,7 @@ def follow_log(stage: Stage) -> float | None:
     stage.restart()
     if stage.ours:
         until(lambda: stage.house.boots, "the plug-in is connected")
-    time.sleep(10)
+    stage.house.gateway.wait_until_idle(session)
     before = stage.count_requests("Serve")
     log.write_text("served\n")
     return stage.time_next("Serve", before)

@@ -125,7 +125,7 @@ class Database:
                         self._writer = self.engine.connect()
                     with self.begin_write(self._writer):
                         yield self._writer
-                        state = self.place and self.place.last.read(self._writer)
+                        state = self.place and self.place.last.count_before_commit(self._writer)
                 if self.place is not None and state:
                     self.place.last.save(*state)
             except (StoreBusy, StoreFull, StoreUnavailable):

@@ -60,7 +60,7 @@ class LastState:
         if self._loss:
             log.warning("%s This could not be written beside it yet.", self._loss)
 
-    def read(self, connection: sa.Connection) -> tuple[int, int]:
+    def count_before_commit(self, connection: sa.Connection) -> tuple[int, int]:
         """Return what `save` takes, inside a transaction that writes.
 
         Fewer tasks, as old implicit ones go without an event, are written at once: a kill between

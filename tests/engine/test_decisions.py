@@ -238,7 +238,7 @@ def test_the_users_words_keep_the_step_that_they_meant() -> None:
     assert told["user_said"] == ['Use port 22 in step 2. (step 2 was "Push it", now step 3)']
 
 
-ASKED: Final = {
+QUESTION_REASONS: Final = {
     RunReason.QUESTION,
     RunReason.ANSWERED,
     RunReason.PAUSED,
@@ -248,7 +248,7 @@ ASKED: Final = {
 """Reasons that an agent or the user gives, and that stand in the thread in their words."""
 TOLD_BY: Final = {
     events.STATUS_CHANGED: {"cancelled", RunReason.ABORTED},
-    events.RUN_CHANGED: {*RunReason} - ASKED,
+    events.RUN_CHANGED: {*RunReason} - QUESTION_REASONS,
     events.RUN_STALLED: {RunReason.STALLED},
     events.PROVIDER_FAILED: {"provider retried"},
     events.COMPLETION_REFUSED: {"completion refused"},

@@ -18,7 +18,7 @@ from taskmem_hookspecs import Owner, RunState, TaskmemError
 from taskmem_hookspecs.errors import InvalidArguments
 from tests.support.world import PERSON, World
 
-ASKED = "Which region?"
+QUESTION = "Which region?"
 KEEPING: list[tuple[str, dict[str, Any]]] = [
     ("task_update", {"message": "Still waiting."}),
     ("task_update", {"query": "where am I?"}),
@@ -56,7 +56,7 @@ def ask(world: World, *, claims: bool) -> str:
     task = str(world.call("task_register", ONE, name="Deploy", plan=["Build", "Push"])["task_id"])
     if claims:
         world.call("task_claim", ONE, task_id=task)
-    world.call("task_update", ONE, task_id=task, ask=ASKED, ask_options=["eu", "us"])
+    world.call("task_update", ONE, task_id=task, ask=QUESTION, ask_options=["eu", "us"])
     return task
 
 
@@ -76,16 +76,16 @@ def test_an_open_question_is_seen_wherever_one_looks(*, claims: bool) -> None:
     world = World()
     task = ask(world, claims=claims)
     (listed,) = world.call("task_list", ONE, status="waiting")["tasks"]
-    assert (listed["question"], listed["waits_for"]["what"]) == (ASKED, "answer")
+    assert (listed["question"], listed["waits_for"]["what"]) == (QUESTION, "answer")
     answer = world.call("task_update", ONE, task_id=task, query="where am I?")
-    assert f'Waits for the user\'s answer to "{ASKED}"' in answer["summary"]
+    assert f'Waits for the user\'s answer to "{QUESTION}"' in answer["summary"]
     assert "No blockers" not in answer["summary"]
     run = world.store.read_task(task).run
     question = find_question(world.context, run)
     assert question is not None
     assert question.options == ("eu", "us")
     line = overview.read_line(world.context, task)
-    assert ASKED in str(line)
+    assert QUESTION in str(line)
 
 
 @given(
@@ -103,7 +103,7 @@ def test_a_question_stands_until_it_is_answered(
     task = ask(world, claims=claims)
     for caller, call in calls:
         try_call(world, caller, task, call)
-        assert ASKED in str(read_question(world, task)), call
+        assert QUESTION in str(read_question(world, task)), call
     tool, arguments = answer
     world.call(tool, ONE, task_id=task, **arguments)
     assert read_question(world, task) is None
@@ -129,7 +129,7 @@ def test_who_heard_the_user_since_the_question_just_goes_on() -> None:
     task = ask(world, claims=True)
     world.clock.tick(1)
     world.call("task_update", PERSON, task_id=task, message="eu, I think.")
-    assert ASKED in str(read_question(world, task))
+    assert QUESTION in str(read_question(world, task))
     world.call("task_update", ONE, task_id=task, completed_steps=[1])
     assert read_question(world, task) is None
 
@@ -156,7 +156,7 @@ def test_a_second_question_takes_the_place_of_the_first() -> None:
     world = World()
     task = ask(world, claims=False)
     answer = world.call("task_update", TWO, task_id=task, ask="Which zone?")
-    assert f'The user is not asked any more: "{ASKED}"' in answer["message"]
+    assert f'The user is not asked any more: "{QUESTION}"' in answer["message"]
     assert "Which zone?" in str(read_question(world, task))
     world.call("task_update", PERSON, task_id=task, status="active", message="a")
     assert read_question(world, task) is None
@@ -167,11 +167,11 @@ def test_an_end_tells_of_the_question_that_it_drops(*, claims: bool) -> None:
     world = World()
     task = ask(world, claims=claims)
     answer = world.call("task_update", ONE, task_id=task, status="cancelled", message="No use.")
-    assert f'The user is not asked any more: "{ASKED}"' in answer["message"]
+    assert f'The user is not asked any more: "{QUESTION}"' in answer["message"]
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments"), [*KEEPING, *ANSWERING[:1], ("task_update", {"ask": ASKED})]
+    ("tool", "arguments"), [*KEEPING, *ANSWERING[:1], ("task_update", {"ask": QUESTION})]
 )
 def test_a_question_that_stands_or_was_answered_is_not_dropped(
     tool: str, arguments: dict[str, Any]
@@ -183,7 +183,7 @@ def test_a_question_that_stands_or_was_answered_is_not_dropped(
         assert "not asked any more" not in answer["message"]
 
 
-@pytest.mark.parametrize("again", [ASKED, "Delete production?"])
+@pytest.mark.parametrize("again", [QUESTION, "Delete production?"])
 def test_words_before_a_question_do_not_answer_it(again: str) -> None:
     world = World()
     task = ask(world, claims=True)
@@ -205,4 +205,4 @@ def test_an_agents_shell_is_no_answer_of_the_user(*, claims: bool) -> None:
     shell = Caller(person=True, host="shell:claude-code")
     for call in KEEPING:
         try_call(world, shell, task, call)
-        assert ASKED in str(read_question(world, task)), call
+        assert QUESTION in str(read_question(world, task)), call

@@ -5,7 +5,6 @@ The command line writes it, the daemon reads it. Pure, except what reads and wri
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import tempfile
@@ -19,6 +18,7 @@ from typing import Final, Self
 from pydantic import ValidationError, model_validator
 
 from taskmem_hookspecs.model import Instant, Value
+from taskmem_program.files import sync_folder
 
 FOLDER: Final = "recordings"
 """Folder in the home with everything that was recorded, and with this file."""
@@ -211,7 +211,7 @@ def save_state(home: Path, state: RecordingState) -> None:
     """
     folder = home / FOLDER
     write_private_file(folder, STATE_FILE, state.model_dump_json(indent=2).encode(), is_synced=True)
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
 def replace_damaged_state(home: Path, now: datetime) -> Path:
@@ -266,15 +266,3 @@ def write_private_file(folder: Path, name: str, content: bytes, *, is_synced: bo
     except BaseException:
         Path(draft).unlink(missing_ok=True)
         raise
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # Some network and FUSE file systems sync files, but no folder.
-        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
-            raise
-    finally:
-        os.close(descriptor)
