@@ -51,7 +51,7 @@ def find_loss(settings: Settings) -> Loss | None:
     if file is None:
         return None
     try:
-        what = _name_loss(file).read_text("utf-8", "replace").strip()
+        what = " ".join(_name_loss(file).read_text("utf-8", "replace").split())
     except OSError:
         return None
     logs = ", ".join(str(each) for each in _list_kept_logs(file))

@@ -203,7 +203,7 @@ RecordT = TypeVar("RecordT", Bookmark, Message, PlanRevision, LedgerEntry, WorkF
 LOSS_SUFFIX: Final = ".lost"
 """Suffix, after a database file's name, of the file in which its store says what is gone.
 
-It is one sentence, and stands until a person removes the file or restores a back-up.
+It is one sentence a line, and stands until a person removes the file or restores a back-up.
 """
 LOST_LOG_SUFFIX: Final = ".lost-wal"
 """Suffix of the log of a database file that was gone; those of later losses have a number more."""

@@ -97,10 +97,10 @@ class LastState:
     def _find_loss(self, database: Path) -> str | None:
         """Return the sentence of what is gone where the database has less than it last had.
 
-        None also where one is written down: a person has not accepted that yet.
+        An earlier one that no person has accepted yet stays; of several, the first and the last do.
         """
         last = _read_last(database)
-        if last is None or (self._position, self._tasks) >= last[:2] or self._note.exists():
+        if last is None or (self._position, self._tasks) >= last[:2]:
             return None
         return (
             f"The database {database} has less than on {last.at:%Y-%m-%d} at {last.at:%H:%M} UTC: "
@@ -112,7 +112,9 @@ class LastState:
         record = f"{self._position} {self._tasks}".ljust(_RECORD - 1) + "\n"
         with suppress(OSError):
             if self._loss is not None:
-                replace_file(self._note, self._loss.encode())
+                known = self._note.read_text("utf-8", "replace") if self._note.exists() else ""
+                told = dict.fromkeys([*known.splitlines()[:1], self._loss])
+                replace_file(self._note, "\n".join(told).encode())
                 self._loss = None
             if self._file is not None:
                 os.pwrite(self._file, record.encode(), 0)

@@ -191,16 +191,27 @@ def test_an_older_copy_in_its_place_is_told_until_accepted(tmp_path: Path) -> No
     shutil.copyfile(older, path)
 
     with closing(open_store(path)) as store:
-        write_tasks(store, "task_4")
-    shutil.copyfile(older, path)
-    with closing(open_store(path)) as store:
         write_tasks(store, "task_4", "task_5", "task_6")
     open_store(path).close()
-    assert "it had 3 tasks and 3 entries in its log, and now has 1 and 1." in read_loss(path)
+    [told] = read_loss(path).splitlines()
+    assert "it had 3 tasks and 3 entries in its log, and now has 1 and 1." in told
 
     path.with_suffix(".db.lost").unlink()
     open_store(path).close()
     assert not read_loss(path)
+
+
+def test_each_loss_is_told_though_none_was_accepted(killed_file: Path) -> None:
+    for names in (["task_1", "task_2"], ["task_1", "task_2", "task_3"], []):
+        killed_file.write_bytes(b"")
+        name_log(killed_file).unlink(missing_ok=True)
+        with closing(open_store(killed_file)) as store:
+            write_tasks(store, *names)
+        open_store(killed_file).close()
+
+    first, last = read_loss(killed_file).splitlines()
+    assert "it had 5 tasks and 5 entries in its log, and now has 0 and 0." in first
+    assert "it had 3 tasks and 3 entries in its log, and now has 0 and 0." in last
 
 
 def test_what_a_kill_leaves_whole_is_no_loss(killed_file: Path) -> None:
