@@ -75,7 +75,7 @@ class _LinesIn:
         while line := await read_line(self._reader):
             try:
                 if isinstance(line, TruncatedLine):
-                    self._refuse(find_request_id(line), TOO_LONG)
+                    await self._refuse(find_request_id(line), TOO_LONG)
                     continue
                 if len(line) > _LONG_LINE_BYTES:
                     fitted = await asyncio.to_thread(fit_for_parser, line)
@@ -84,10 +84,12 @@ class _LinesIn:
                 if fitted:
                     yield fitted
             except LineRefused as refusal:
-                self._refuse(refusal.to, str(refusal))
+                await self._refuse(refusal.to, str(refusal))
 
-    def _refuse(self, to: Id | None, sentence: str) -> None:
+    async def _refuse(self, to: Id | None, sentence: str) -> None:
+        """Write a refusal; until the other end reads, no further line is read."""
         self._writer.write(build_refusal(to, "invalid_arguments", sentence))
+        await self._writer.drain()
 
 
 class _LinesOut:

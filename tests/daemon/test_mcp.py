@@ -285,6 +285,32 @@ async def test_without_the_sdk_a_long_blank_line_ends_nothing():
     assert (answer["id"], "its SDK did not load" in answer["error"]["message"]) == (2, True)
 
 
+async def test_refusals_that_nobody_reads_take_no_memory():
+    reader = asyncio.StreamReader(limit=MOST_BYTES)
+    reader.feed_data(b"[]\n" * 1000 + b'{"id":7,"method":5}' + b" " * MOST_BYTES + b"\n")
+    reader.feed_eof()
+    writer = create_autospec(asyncio.StreamWriter, instance=True)
+    waiting, read = asyncio.Event(), asyncio.Event()
+
+    async def drain():
+        waiting.set()
+        await read.wait()
+
+    writer.drain.side_effect = drain
+    serving = asyncio.create_task(
+        refuse_host(reader, writer, SdkUnavailable(ImportError("no mcp")))
+    )
+    await asyncio.wait(
+        {serving, asyncio.create_task(waiting.wait())}, return_when="FIRST_COMPLETED"
+    )
+    unread = writer.write.call_count
+    read.set()
+    await serving
+
+    assert unread == 1
+    assert writer.write.call_count == writer.drain.await_count == 1001
+
+
 @both_protocols
 def test_stopping_daemon_answers_a_running_call_of_an_agent(daemon, protocol):
     task_id = daemon.register()
