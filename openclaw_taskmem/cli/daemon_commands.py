@@ -435,7 +435,7 @@ def doctor(*, as_json: bool, no_proof: bool, verbose: bool) -> None:
     takes two short turns of your model.
     """
     from openclaw_taskmem.cli.doctor import print_row, run_doctor
-    from taskmem_hookspecs.process_groups import leave_terminal
+    from taskmem_program.process_groups import leave_terminal
 
     leave_terminal()
     code = run_doctor(

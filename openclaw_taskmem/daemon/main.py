@@ -52,8 +52,8 @@ from openclaw_taskmem.losses import (
 )
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from taskmem_hookspecs import Clock, ClockedStore, TaskmemError, TaskStore
-from taskmem_hookspecs.process_groups import leave_terminal
 from taskmem_hookspecs.roles import SettlingStore
+from taskmem_program.process_groups import leave_terminal
 
 log = logging.getLogger(__name__)
 

@@ -32,8 +32,8 @@ from openclaw_taskmem.engine.overview import list_lines, read_loss, read_overvie
 from openclaw_taskmem.settings_report import describe_differences
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import InvalidArguments
-from taskmem_hookspecs.process_groups import ProcessGroup
 from taskmem_program import OWN_PROGRAM
+from taskmem_program.process_groups import ProcessGroup
 
 if TYPE_CHECKING:
     from openclaw_taskmem.pages.site import Site

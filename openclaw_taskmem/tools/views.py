@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, partial
+from statistics import mean
 from typing import Final, cast
 
 from pydantic import JsonValue
@@ -49,7 +50,6 @@ from taskmem_hookspecs import (
     WakeQuery,
     WakeState,
 )
-from taskmem_hookspecs.metrics import TaskFigures, compute_metrics
 
 
 def describe_overview(found: Overview) -> Answer:
@@ -120,34 +120,32 @@ def summarize_store(context: Context) -> View:
 
 def describe_metrics(context: Context) -> View:
     """Return how this home's tasks went that were not dropped yet."""
-    figures: list[TaskFigures] = []
+    counted: Counter[TaskStatus] = Counter()
+    steps: list[int] = []
+    resumes: list[int] = []
+    seconds: list[float] = []
     after = ""
     while batch := context.store.find_tasks(
         TaskQuery(implicit=False, after=after, limit=DEFAULT_ROWS)
     ):
         after = batch[-1].task_id
         last_runs = find_last_runs(context, [task.task_id for task in batch])
-        figures += [_measure_task(task, last_runs.get(task.task_id)) for task in batch]
-    counted = Counter(each.status for each in figures)
+        for task in batch:
+            counted[task.status] += 1
+            steps.append(len(task.plan))
+            # Each claim after the first takes a task up again.
+            resumes.append(max(last.token - 1, 0) if (last := last_runs.get(task.task_id)) else 0)
+            if task.status is TaskStatus.COMPLETED:
+                seconds.append((task.updated_at - task.created_at).total_seconds())
+    ended = (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
     return {
-        **compute_metrics(figures).model_dump(mode="json"),
-        "cancelled": counted[TaskStatus.CANCELLED],
+        "tasks": len(steps),
+        **{status.value: counted[status] for status in ended},
         "open": sum(counted[status] for status in OPEN_STATUSES),
+        "mean_steps": round(mean(steps), 2) if steps else None,
+        "mean_resumes": round(mean(resumes), 2) if resumes else None,
+        "mean_seconds": round(mean(seconds), 2) if seconds else None,
     }
-
-
-def _measure_task(task: Task, last: Run | None) -> TaskFigures:
-    """Return the figures of a task; each claim after the first takes it up again.
-
-    `last` is its last run; None: it had none.
-    """
-    completed = task.status is TaskStatus.COMPLETED
-    return TaskFigures(
-        status=task.status,
-        steps=len(task.plan),
-        resumes=max(last.token - 1, 0) if last else 0,
-        seconds=(task.updated_at - task.created_at).total_seconds() if completed else None,
-    )
 
 
 def _count_wakes(context: Context, found: Mapping[WakeState, int]) -> View:

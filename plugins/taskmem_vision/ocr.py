@@ -41,7 +41,7 @@ from typing import Any, Final, NamedTuple, Protocol, cast, runtime_checkable
 from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
-from taskmem_hookspecs.process_groups import ProcessGroup, start_in_group
+from taskmem_program.process_groups import ProcessGroup, start_in_group
 from taskmem_vision.gemini import remove_keys
 from taskmem_vision.pictures import consume_exception
 from taskmem_vision.text_lines import to_one_line

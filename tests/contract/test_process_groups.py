@@ -10,7 +10,7 @@ import subprocess
 import sys
 from asyncio.subprocess import PIPE
 
-from taskmem_hookspecs.process_groups import start_in_group
+from taskmem_program.process_groups import start_in_group
 
 SHELL = "/bin/sh"
 LEADER = """
@@ -21,7 +21,7 @@ sys.exit(subprocess.run([sys.executable, "-c", sys.argv[1]]).returncode)
 """Gives a session the terminal at its input, and runs in it what it is told to."""
 IN_A_TERMINAL = """
 import asyncio, os, sys
-from taskmem_hookspecs.process_groups import leave_terminal, start_in_group
+from taskmem_program.process_groups import leave_terminal, start_in_group
 
 async def run():
     reading = ("/bin/sh", "-c", "read -r line < /dev/tty")

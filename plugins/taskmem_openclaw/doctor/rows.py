@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, TaskmemError
-from taskmem_hookspecs.process_groups import start_in_group
 from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.json_values import find_value, to_object
 from taskmem_openclaw.setup import package_files, plan
@@ -27,6 +26,7 @@ from taskmem_openclaw.setup.config_edits import SETUP
 from taskmem_openclaw.setup.openclaw import OLDEST_VERSION
 from taskmem_openclaw.transports import OPENCLAW_TRANSPORTS
 from taskmem_openclaw.transports.webhook import find_stranger
+from taskmem_program.process_groups import start_in_group
 
 if TYPE_CHECKING:
     import httpx

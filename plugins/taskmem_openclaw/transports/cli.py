@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
-from taskmem_hookspecs.process_groups import start_in_group
 from taskmem_openclaw import configuration
 from taskmem_openclaw.transports.auto import ReachMixin, require_own_gateway
+from taskmem_program.process_groups import start_in_group
 
 CALL_SECONDS: Final = 120.0
 """Time limit of one call, after which it is killed. Seconds."""

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, cast
 from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
-from taskmem_hookspecs.process_groups import ProcessGroup
+from taskmem_program.process_groups import ProcessGroup
 from taskmem_recorder.changes import (
     BLOCK_SIDE,
     Block,

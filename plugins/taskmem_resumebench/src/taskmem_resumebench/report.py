@@ -13,8 +13,6 @@ from typing import IO, Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from taskmem_hookspecs import TaskStatus
-from taskmem_hookspecs.metrics import TaskFigures, compute_metrics
 from taskmem_resumebench.trials import Outcome
 
 _SHARE_DECIMALS: Final = 4
@@ -137,14 +135,8 @@ def describe_goals(
         killed: A task during which the agent was killed three times.
         checkpoint_bytes: The size of each checkpoint.
     """
-    figures = [
-        TaskFigures(
-            TaskStatus.COMPLETED if each.success else TaskStatus.FAILED,
-            each.judgement.needed,
-            each.resumed,
-        )
-        for each in (*five, *ten, killed)
-    ]
+    outcomes = (*five, *ten, killed)
+    completed = sum(each.success for each in outcomes)
     return {
         "five_steps": _describe_completion(five),
         "ten_steps": _describe_completion(ten),
@@ -154,7 +146,13 @@ def describe_goals(
             "median": round(median(checkpoint_bytes)),
             "largest": max(checkpoint_bytes),
         },
-        "metrics": compute_metrics(figures).model_dump(exclude_none=True),
+        "metrics": {
+            "tasks": len(outcomes),
+            "completed": completed,
+            "failed": len(outcomes) - completed,
+            "mean_steps": round(mean(each.judgement.needed for each in outcomes), 2),
+            "mean_resumes": round(mean(each.resumed for each in outcomes), 2),
+        },
     }
 
 
