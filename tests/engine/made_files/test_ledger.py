@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import JsonValue
@@ -17,45 +16,22 @@ import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.domain.tasks.ledger import FileTouch
-from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine import (
     evidence,
     evidence_checker,
     folder_listings,
     overview,
-    user_actions,
 )
 from openclaw_taskmem.engine.context import ReaderAnswer
 from openclaw_taskmem.engine.ledger import FileActivity
-from openclaw_taskmem.engine.overview import read_line
-from taskmem_hookspecs import EventQuery, FileChange, LedgerEntry, Owner, TaskStore
-from taskmem_hookspecs.errors import InvalidArguments, NotAllowed
+from taskmem_hookspecs import FileChange, LedgerEntry, Owner
 from taskmem_hookspecs.testing import FakeClock
 from taskmem_sqlmodel.hooks import task_store
-from tests.support.memory_store import MemoryStore
+from tests.support.made_files import changes_by_path, complete, session_in, write_fresh
 from tests.support.sessions import Session
 from tests.support.world import World
 
 MINUTE = 60.0
-FINE = 25_000_000
-"""Nanoseconds that stamps of files surely tell apart."""
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A folder outside the workspace; what is in it is old by then."""
-    folder = tmp_path / "project"
-    (folder / "src").mkdir(parents=True)
-    for name in ("README.md", "old.log", "src/app.py"):
-        (folder / name).write_text("Of last week.")
-    return folder
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    made = tmp_path / "workspace"
-    made.mkdir()
-    return made
 
 
 @pytest.fixture
@@ -63,51 +39,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's home, which holds the project and the workspace."""
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
-
-
-def session_in(workspace: Path, store: TaskStore | None = None, **outside: object) -> Session:
-    """A session whose time begins after all that is there now."""
-    newest = max(p.lstat().st_ctime_ns for p in workspace.parent.rglob("*"))
-    after = datetime.fromtimestamp(newest / 1e9, UTC) + timedelta(milliseconds=11)
-    world = World(
-        store or MemoryStore(),
-        FakeClock(after),
-        plugins=[("evidence", taskmem_evidence.hooks)],
-        artifact_roots=(str(workspace.parent),),
-        **outside,
-    )
-    return Session(world, folder=str(workspace))
-
-
-@pytest.fixture
-def session(workspace: Path, project: Path) -> Session:
-    session = session_in(workspace)
-    session.begins()
-    return session
-
-
-def write_fresh(path: Path, text: str = "New.") -> None:
-    """Write a file, until its stamps, and a new one's birth, are later than all that was there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists()
-    path.write_text(text)
-    first = path.stat().st_mtime_ns
-    while path.stat().st_ctime_ns - first < FINE:
-        if is_new:
-            path.unlink()
-        path.write_text(text)
-
-
-def complete(session: Session, task: str, message: str = "Done.") -> dict[str, Any]:
-    given = {"task_id": task, "status": "completed", "message": message}
-    return session.call("task_update", **given)
-
-
-def changes_by_path(answer: Mapping[str, Any], root: Path) -> dict[str, tuple[str, str]]:
-    return {
-        os.path.relpath(each["path"], root): (each["change"], each["verdict"])
-        for each in answer["made"]
-    }
 
 
 # --- what is found --------------------------------------------------------------
@@ -637,124 +568,6 @@ def test_where_not_all_could_be_searched_nobody_is_asked(
     assert "report.md" in {each["what"] for each in answer["unverified"]}
 
 
-# --- a person overrules -----------------------------------------------------------
-
-
-def test_a_person_accepts_what_was_refused(session: Session) -> None:
-    task = session.register(metadata={"artifacts": ["report.md"]})
-    with pytest.raises(EvidenceMissing):
-        complete(session, task)
-    context = session.world.context
-    request = ActRequest(action=UserAction.ACCEPT, words="I have it on paper.", process="7:1")
-    user_actions.act_on_task(context, task, request)
-    assert session.world.task(task).status == "completed"
-    said = "Deploy: completed; nothing was written. I have it on paper."
-    assert session.lines[-1] == said
-    [event] = [e for e in session.world.store.find_events(EventQuery()) if "accepted" in e.kind]
-    assert event.data == {
-        "because": "I have it on paper.",
-        "process": "7:1",
-        "refused_for": ["artifacts"],
-    }
-    for tool, given in (("task_update", {"query": "What was made?"}), ("task_status", {})):
-        answer = session.call(tool, task_id=task, **given)
-        assert (answer["made"], [each["what"] for each in answer["unverified"]]) == (
-            [],
-            ["report.md"],
-        )
-    with pytest.raises(NotAllowed, match="is completed now, so you cannot accept it"):
-        user_actions.act_on_task(context, task, request)
-
-
-def test_only_what_was_refused_is_accepted(session: Session) -> None:
-    task = session.register()
-    request = ActRequest(action=UserAction.ACCEPT)
-    with pytest.raises(NotAllowed, match="you cannot accept it; you can: reset, pause, cancel"):
-        user_actions.act_on_task(session.world.context, task, request)
-
-
-# --- a person reviews -------------------------------------------------------------
-
-
-@pytest.fixture
-def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that may not be looked at, with a file."""
-    folder = tmp_path_factory.mktemp("outside")
-    (folder / "report.md").write_text("Of somebody else.")
-    return folder
-
-
-def approve(session: Session, task: str, files_id: str | None) -> str:
-    request = ActRequest(action=UserAction.APPROVE, files_id=files_id)
-    return user_actions.act_on_task(session.world.context, task, request)
-
-
-def hand_to_user(session: Session, file: Path) -> tuple[str, str | None]:
-    """Make a file, and hand it to the user; the task, and the id of what they are shown."""
-    task = session.register()
-    session.writes(file)
-    session.call("task_handoff", task_id=task)
-    return task, read_line(session.world.context, task).files_id
-
-
-def test_a_file_that_was_replaced_is_not_approved(session: Session, workspace: Path) -> None:
-    task, shown = hand_to_user(session, workspace / "report.md")
-    write_fresh(workspace / "report.md", "Another text.")
-
-    with pytest.raises(NotAllowed, match=r"verified: report.md \(now sha256 .* taskmem show task_"):
-        approve(session, task, shown)
-
-    assert session.run(task).state == "review"
-    with pytest.raises(InvalidArguments, match="You were not shown what"):
-        approve(session, task, shown)
-    again = read_line(session.world.context, task).files_id
-    assert approve(session, task, again) == '"Deploy": approved, and completed.'
-
-
-def test_a_file_that_is_gone_is_not_approved(session: Session, workspace: Path) -> None:
-    task, shown = hand_to_user(session, workspace / "report.md")
-    (workspace / "report.md").unlink()
-
-    with pytest.raises(NotAllowed, match=r"report.md \(now gone or empty\)"):
-        approve(session, task, shown)
-
-
-@pytest.mark.parametrize("how", ["link", "folder", "too large"])
-def test_a_file_that_cannot_be_verified_now_is_not_approved(
-    how: str, session: Session, workspace: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = workspace / "out" / "report.md"
-    file.parent.mkdir()
-    task, shown = hand_to_user(session, file)
-    if how == "link":
-        file.unlink()
-        file.symlink_to(outside / "report.md")
-    elif how == "folder":
-        file.parent.rename(workspace / "before")
-        file.parent.symlink_to(outside)
-    else:
-        write_fresh(file, "Another text.")
-        monkeypatch.setattr(taskmem_evidence.files, "HASHING_SECONDS", -1)
-        monkeypatch.setattr(taskmem_evidence.files, "_CHUNK", 1)
-
-    refusal = rf"{file} \(not verified now: .+\)\. Look at them with taskmem show {task}"
-    with pytest.raises(NotAllowed, match=refusal):
-        approve(session, task, shown)
-
-    assert session.run(task).state == "review"
-    with pytest.raises(InvalidArguments, match="You were not shown what"):
-        approve(session, task, shown)
-    again = read_line(session.world.context, task).files_id
-    assert approve(session, task, again) == '"Deploy": approved, and completed.'
-
-
-def test_who_was_shown_no_files_approves_none(session: Session, workspace: Path) -> None:
-    task, shown = hand_to_user(session, workspace / "report.md")
-    with pytest.raises(InvalidArguments, match="You were not shown what"):
-        approve(session, task, None)
-    assert approve(session, task, shown) == '"Deploy": approved, and completed.'
-
-
 # --- after the completion -----------------------------------------------------------
 
 
@@ -823,141 +636,6 @@ def test_what_the_next_task_makes_is_not_the_last_ones(workspace: Path, project:
     for work in waiting:
         work()
     assert not any(": made: " in line for line in session.lines)
-
-
-# --- what only changed in a folder --------------------------------------------------
-
-
-def make_beside(session: Session, project: Path) -> str:
-    """Run a command that makes a file, and let somebody else write another; the task."""
-    task = session.register()
-    session.runs_in(project, "make", run=lambda: write_fresh(project / "app.bin"))
-    write_fresh(project / "diary/today.md")
-    return task
-
-
-def test_what_somebody_else_changed_is_listed_apart(session: Session, project: Path) -> None:
-    task = make_beside(session, project)
-
-    answer = complete(session, task)
-
-    assert changes_by_path(answer, project) == {"app.bin": ("created", "proved")}
-    other = str(project / "diary/today.md")
-    assert answer["also_changed"] == [{"path": other, "change": "created"}]
-    assert "Also changed in its folders meanwhile, and named by nobody: …" in answer["message"]
-    line = read_line(session.world.context, task)
-    assert line.made == "made app.bin, seen to exist"
-    assert "today.md" not in line.checked
-    assert not any("today.md" in line for line in session.lines)
-
-
-@pytest.fixture(params=[700, -700])
-def session_apart(request: pytest.FixtureRequest, workspace: Path, project: Path) -> Session:
-    """A session on a machine whose clock is ahead of, or behind, that of the database."""
-    lead = timedelta(seconds=request.param)
-    session = session_in(workspace, measure_lead=lambda: lead)
-    session.world.clock.jump(-request.param)
-    session.begins()
-    return session
-
-
-def test_who_made_a_file_is_known_whatever_the_clock(session_apart: Session, project: Path) -> None:
-    task = make_beside(session_apart, project)
-
-    answer = complete(session_apart, task)
-
-    assert changes_by_path(answer, project) == {"app.bin": ("created", "proved")}
-    assert [each["path"] for each in answer["also_changed"]] == [str(project / "diary/today.md")]
-
-
-def test_what_is_claimed_is_judged_by_the_machines_clock(
-    session_apart: Session, workspace: Path, project: Path
-) -> None:
-    task, new = session_apart.register(), workspace / "new.txt"
-    write_fresh(new)
-    with pytest.raises(EvidenceMissing, match=r"old\.log"):
-        session_apart.call(
-            "task_update",
-            task_id=task,
-            status="completed",
-            message="Done.",
-            artifacts=[str(project / "old.log"), str(new)],
-        )
-    answer = session_apart.call(
-        "task_update", task_id=task, status="completed", message="Done.", artifacts=[str(new)]
-    )
-    assert changes_by_path(answer, workspace) == {"new.txt": ("created", "proved")}
-
-
-def test_of_named_files_those_that_are_written_count_at_once(
-    session_apart: Session, project: Path, tmp_path: Path
-) -> None:
-    task, out = session_apart.register(), tmp_path / "elsewhere/out.csv"
-    command = f"cp {project}/old.log {out}"
-    session_apart.runs_in(project, command, run=lambda: write_fresh(out))
-    kept = session_apart.world.store.read_records(LedgerEntry, task)
-    assert [each.path for each in kept] == [str(out)]
-
-
-def test_what_the_host_puts_into_its_folder_is_not_told(session: Session, workspace: Path) -> None:
-    task = session.register()
-    session.runs_in(workspace, "true")
-    for name in ("AGENTS.md", "BOOTSTRAP.md", "notes.md", "docs/USER.md"):
-        write_fresh(workspace / name)
-    told = [each["path"] for each in complete(session, task)["also_changed"]]
-    assert told == [str(workspace / name) for name in ("docs/USER.md", "notes.md")]
-
-
-@pytest.mark.parametrize("name", ["today.md", "./diary/today.md", "{project}/diary/today.md"])
-@pytest.mark.parametrize("where", ["now", "earlier", "artifacts"])
-def test_what_the_agent_names_is_its_own(
-    session: Session, project: Path, name: str, where: str
-) -> None:
-    task = make_beside(session, project)
-    name = name.format(project=project)
-    if where == "earlier":
-        session.call("task_update", task_id=task, message=f"Wrote {name}")
-    given = {"artifacts": [name]} if where == "artifacts" else {}
-    said = f"Wrote {name}." if where == "now" else "Done."
-
-    answer = session.call("task_update", task_id=task, status="completed", message=said, **given)
-
-    assert sorted(changes_by_path(answer, project)) == ["app.bin", "diary/today.md"]
-
-
-def test_a_folder_that_the_agent_names_is_its_own(session: Session, project: Path) -> None:
-    task = make_beside(session, project)
-    answer = complete(session, task, f"Everything is in {project}/diary")
-    assert sorted(changes_by_path(answer, project)) == ["app.bin", "diary/today.md"]
-
-
-def test_who_names_the_whole_folder_names_no_file_of_it(session: Session, project: Path) -> None:
-    task = make_beside(session, project)
-    answer = complete(session, task, f"I worked in {project}")
-    assert sorted(changes_by_path(answer, project)) == ["app.bin"]
-
-
-def test_where_nothing_else_was_made_what_changed_is_said(session: Session, project: Path) -> None:
-    relay = Caller(folder=str(project))
-    made = session.world.call("task_register", relay, name="One", plan=["Write it"])
-    write_fresh(project / "diary.md")
-    given = {"task_id": made["task_id"], "status": "completed"}
-    assert session.world.call("task_update", relay, **given)["made"] == []
-    line = read_line(session.world.context, str(made["task_id"]))
-    assert (line.made, line.checked) == (
-        "nothing was seen to be made; also changed in its folders meanwhile: diary.md",
-        "",
-    )
-
-
-def test_what_somebody_else_changes_holds_no_approval_back(session: Session, project: Path) -> None:
-    task = make_beside(session, project)
-    session.call("task_handoff", task_id=task)
-    shown = read_line(session.world.context, task).files_id
-    write_fresh(project / "diary/today.md", "Another text.")
-
-    assert approve(session, task, shown) == '"Deploy": approved, and completed.'
-    assert read_line(session.world.context, task).judged == "you approved the content"
 
 
 # --- hosts without hooks -------------------------------------------------------------
