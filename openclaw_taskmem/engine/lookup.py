@@ -47,6 +47,7 @@ from taskmem_hookspecs import (
     WaitQuery,
     WakeQuery,
 )
+from taskmem_hookspecs.errors import TaskmemError
 
 _SHORTEST_END: Final = 4
 """Characters of the shortest end of an id that counts."""
@@ -320,6 +321,27 @@ def find_own_task(context: Context, caller: Caller) -> str:
             return task_id
     where = "No session_key was given" if session is None else "Your session has no task"
     raise TaskNotFound(f"{where}, so give a task_id; task_list shows the tasks.")
+
+
+def find_only_task(context: Context, caller: Caller) -> str | None:
+    """Return the one active task of the caller's session, for a wait that names none.
+
+    None: the session has none or several, is unknown, or may not wait for it. Implicit tasks do not
+    count, nor do tasks that the session has handed off.
+    """
+    session, host = caller.session_key, caller.host
+    if session is None:
+        return None
+    held = (context.find_task(run.task_id) for run in context.find_session_runs(session, host))
+    own = list_own_tasks(context, session, host, (TaskStatus.ACTIVE,))
+    tasks = chain((facts.task for facts in held if facts is not None), own)
+    active = {t.task_id for t in tasks if t.status is TaskStatus.ACTIVE and not t.implicit}
+    if len(active) != 1:
+        return None
+    with suppress(TaskmemError):
+        facts = guard_task(context, Act.WAIT, context.store.read_task(active.pop()), caller)
+        return facts.task.task_id
+    return None
 
 
 def _list_own(context: Context, session: str, host: str | None) -> Iterator[str]:

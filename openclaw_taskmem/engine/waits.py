@@ -15,6 +15,7 @@ from openclaw_taskmem.domain.changes.waits import Refinement, WaitFacts
 from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.wakes import outbox
+from openclaw_taskmem.engine import lookup
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import fill_in_home, find_holder, guard_task
 from openclaw_taskmem.engine.wait_watcher import TargetPreview
@@ -53,6 +54,8 @@ class ArmedWait(Value):
     """The wait before it was rearmed; None: it is new."""
     reached: bool = True
     """True if a transport can reach the agent that the wait will wake."""
+    joined: str | None = None
+    """Name of the task that it belongs to though the call named none; None: the call named it."""
 
 
 class EndedWait(Value):
@@ -76,7 +79,8 @@ def open_wait(
     """Open a wait on a target that exists and can be judged.
 
     An equal one that its agent has open goes on instead, with the time limit set anew: the answer
-    to its call may have been lost.
+    to its call may have been lost. Without a `task_id`, it belongs to the one active task of the
+    caller's session.
 
     Raises:
         TaskNotFound: No task has that id.
@@ -93,6 +97,7 @@ def open_wait(
     _guard_more_waits(context, caller)
     if task_id:
         _require_open_task(context, task_id, caller)
+    only = None if task_id else lookup.find_only_task(context, caller)
     parsed = _confine_target(context, targets.parse_target(target), caller)
     targets.guard_queue_wait(parsed, caller)
     preview = context.wait_watcher.preview_target(parsed, condition)
@@ -104,7 +109,7 @@ def open_wait(
             return Change(), armed
         wait = Wait(
             wait_id=context.new_id("wait", now),
-            task_id=task_id,
+            task_id=facts.task.task_id if facts else None,
             session_key=caller.session_key,
             host=caller.host,
             target=targets.trim_target(target),
@@ -122,17 +127,21 @@ def open_wait(
             wait, facts, caller, context.sessions, now, understood=preview.understood
         )
         reached = _is_reached(context, WaitFacts(wait=wait, task=facts))
-        return change, ArmedWait(wait=wait, preview=preview, reached=reached)
+        joined = facts.task.name if facts and not task_id else None
+        return change, ArmedWait(wait=wait, preview=preview, reached=reached, joined=joined)
 
     def read_task_facts() -> TaskFacts | None:
-        return _require_open_task(context, task_id, caller) if task_id else None
+        if task_id:
+            return _require_open_task(context, task_id, caller)
+        facts = context.find_task(only) if only else None
+        return facts if facts and not facts.task.status.terminal else None  # ended meanwhile
 
     def note(armed: ArmedWait) -> None:
         if armed.was is None:
             call = FirstCall(caller, armed.wait.created_at, asked)
             context.live.note_first_call(armed.wait.wait_id, call)
 
-    return context.update(task_id or "", read_task_facts, arm, follow=note)
+    return context.update(task_id or only or "", read_task_facts, arm, follow=note)
 
 
 def _find_equal_wait(context: Context, asked: tuple[object, ...], caller: Caller) -> Wait | None:

@@ -494,7 +494,9 @@ class SmartWait(Form):
         ),
     ] = None
     timeout: Annotated[Seconds, Field(description="Seconds; else 300.")] = 300
-    task_id: Annotated[Id | None, Field(description="The task it is for.")] = None
+    task_id: Annotated[
+        Id | None, Field(description="The task it is for; else your session's only active one.")
+    ] = None
     poll_interval: Annotated[
         Seconds, Field(description="Longest seconds between looks; else 2.")
     ] = 2.0

@@ -12,7 +12,13 @@ from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.conditions.conditions import parse_condition, read_signals, scan_words
 from openclaw_taskmem.domain.text.named_secrets import MASK
 from openclaw_taskmem.domain.text.redaction import scrub, scrub_cut
-from openclaw_taskmem.domain.text.texts import clip, end_sentence, to_one_line, to_plain_line
+from openclaw_taskmem.domain.text.texts import (
+    clip,
+    end_sentence,
+    quote_line,
+    to_one_line,
+    to_plain_line,
+)
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.waits import ArmedWait
@@ -49,7 +55,10 @@ def smart_wait(context: Context, form: forms.SmartWait, caller: Caller) -> Answe
     if armed.reached:
         watched += f" I'll wake you when: {_format_condition(armed.wait)}"
     seconds = f"{armed.wait.timeout_seconds:.10g}"
-    return _build_armed_answer(context, armed, f"{watched} Timeout: {seconds}s.")
+    watched += f" Timeout: {seconds}s."
+    if armed.joined is not None:
+        watched += f" It belongs to your task {quote_line(to_plain_line(armed.joined), 80)}."
+    return _build_armed_answer(context, armed, watched)
 
 
 def wait_update(context: Context, form: forms.WaitUpdate, caller: Caller) -> Answer:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import pytest
 
+from openclaw_taskmem.domain.changes.continuation import Origin
 from taskmem_hookspecs import EventQuery, WaitStatus
 from tests.daemon.watched import WatchedWorld, watch_world
+from tests.support.sessions import Session
 from tests.support.stage import Stage
 
 DOWNLOAD = (
@@ -134,3 +136,24 @@ async def test_a_task_id_is_all_it_takes_to_link_them(stage: Stage) -> None:
         assert [line[1:] for line in room.world.thread(task)] == [
             ("wait", f"smart_wait resolved ({wait}): {DONE}. Elapsed: 0s.")
         ]
+
+
+async def test_the_end_of_a_wait_is_one_turn_and_one_line(stage: Stage) -> None:
+    stage.says(DOWNLOAD, {"done": DONE})
+    async with watch_world(("stage", stage.plugin())) as room:
+        session = Session(room.world)
+        task = session.works()
+        given = {"target": "window:Firefox", "wake_when": DOWNLOAD, "session_key": session.key}
+        wait = str((await room.call("smart_wait", **given))["wait_id"])
+        session.ends("I am woken when the download is complete.")
+        assert room.world.deliver() == []
+        await room.pass_time(47)
+        stage.scene("Firefox").show("done")
+        await room.wait_for_end(wait)
+
+        (message,) = room.world.deliver()
+        assert message.line == f"Deploy: {DONE} after 47 s."
+        session.begins(Origin.TASKMEM)
+        session.call("task_update", task_id=task, status="completed")
+        session.ends("The download is complete.")
+        assert room.world.pass_time(3_600) == []
