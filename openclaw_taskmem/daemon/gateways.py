@@ -43,7 +43,7 @@ from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import gateway_reports
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.run_guards import find_yielded_chat
+from openclaw_taskmem.engine.run_guards import find_preceding_chat
 from openclaw_taskmem.engine.turns import EventCursor, ReportContext, read_cursor
 from taskmem_hookspecs import Owner, StoreBusy, StoreFull, StoreUnavailable, TaskmemError
 from taskmem_hookspecs.errors import Conflict
@@ -298,7 +298,7 @@ class Gateways:
         is_busy = any(each.running for each in presences)
 
         def find_hold(session_key: str | None) -> Hold | None:
-            chat = find_yielded_chat(self._context, session_key) if is_busy else None
+            chat = find_preceding_chat(self._context, session_key) if is_busy else None
             return outbox.find_hold(presences, session_key, now, chat)
 
         return find_hold

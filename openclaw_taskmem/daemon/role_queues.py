@@ -138,4 +138,4 @@ class _QueueJudge:
         """Return yes if the frame names a task."""
         if frame.text:
             return Ruling(met=Met.YES, observation=frame.text)
-        return Ruling(met=Met.NO, observation=targets.describe_empty_queue(self._role))
+        return Ruling(met=Met.NO, observation=f"Nothing is queued for {self._role}.")

@@ -223,7 +223,8 @@ class WaitSupervisor:
             refuse_unjudged(self._plugin_host, target, condition, found, reader)
         understood = verdicts.assign_judges(condition, found.found, found.late)
         if target.scheme == targets.QUEUE_SCHEME:
-            return targets.name_queue_form(understood)
+            form = {"form": targets.QUEUE_FORM}
+            return tuple(each.model_copy(update=form) for each in understood)
         if reader is not None and status is not None:
             name, advice = reader.name, found.advice
             understood = verdicts.add_reader_note(understood, name, status, advice)

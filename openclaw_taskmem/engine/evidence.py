@@ -216,7 +216,8 @@ def _claims_anything(context: Context, task: Task, message: str) -> bool:
     decoy = secrets.token_hex(_DECOY_BYTES)
     question = evidence.build_claim_question(task.plan, message, decoy)
     answer = context.ask_reader(*question)
-    return answer is not None and evidence.affirms_claim(answer.fields)
+    fields = {} if answer is None else answer.fields
+    return fields.get("made") is True and not fields.get("decoy")
 
 
 def describe_nothing_made(check: CheckResult) -> str:

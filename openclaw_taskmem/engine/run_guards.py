@@ -65,7 +65,7 @@ def list_background_runs(
     ]
 
 
-def find_yielded_chat(context: Context, session_key: str | None) -> str | None:
+def find_preceding_chat(context: Context, session_key: str | None) -> str | None:
     """Return the chat whose turns go before those of a background session.
 
     None: it is no such session, or its first turn is still to come.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -72,11 +71,8 @@ def find_last_run(context: Context, task_id: str) -> Run | None:
 def find_last_runs(context: Context, task_ids: Iterable[str]) -> Mapping[str, Run]:
     """Return by task id the last run of each task, open or not. Tasks without runs are left out."""
     runs = context.store.find_runs(RunQuery(task_ids=tuple(task_ids)))
-    return {run.task_id: run for run in sorted(runs, key=_age_key)}
-
-
-def _age_key(run: Run) -> tuple[datetime, str]:
-    return run.created_at, run.run_id
+    oldest_first = sorted(runs, key=lambda run: (run.created_at, run.run_id))
+    return {run.task_id: run for run in oldest_first}
 
 
 def read_past_work(context: Context, task_id: str) -> PastWork:

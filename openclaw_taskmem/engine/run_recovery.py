@@ -334,7 +334,7 @@ def _give_recovery_time(
     newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=BATCH))
     # If its sub-agents were interrupted, so was the run.
     below = continuation.read_awaited(facts, newest).get("sub_agents")
-    beside = () if facts.task.implicit else _read_runs_beside(context, facts.run)
+    beside = () if facts.task.implicit else _read_other_runs(context, facts.run)
     in_line = any(map(recovery.goes_on_by_itself, beside))
     policy = context.policies.runs
     if not below and recovery.is_between_turns(facts, sight, now, policy, in_line=in_line):
@@ -347,7 +347,7 @@ def _give_recovery_time(
     return Change(runs=() if lease is None else (lease,)), None
 
 
-def _read_runs_beside(context: Context, run: Run) -> Iterator[TaskFacts]:
+def _read_other_runs(context: Context, run: Run) -> Iterator[TaskFacts]:
     """Yield the tasks of the other open runs of a run's session, the latest first."""
     host = run.owner.host if run.owner else None
     for other in context.find_session_runs(run.session_key or "", host):
@@ -358,7 +358,7 @@ def _read_runs_beside(context: Context, run: Run) -> Iterator[TaskFacts]:
 
 def _promote_next_run(context: Context, ended: Run) -> None:
     """Tell the session of a run that does not go on to go on with the next one that rests."""
-    beside = [*_read_runs_beside(context, ended)]
+    beside = [*_read_other_runs(context, ended)]
     if any(map(recovery.goes_on_by_itself, beside)):
         return
 

@@ -49,7 +49,7 @@ def sweep_due_tasks(context: Context) -> int:
     """
     due = context.store.find_tasks(TaskQuery(due_by=context.clock.now(), limit=BATCH))
     patience = context.clock.monotonic() + PATIENCE_SECONDS
-    late = _put_off(context, due)
+    late = _postpone_tasks(context, due)
     for task_id in (task.task_id for task in due if task.task_id not in late):
         if context.stopping.is_set():
             break
@@ -65,7 +65,7 @@ def sweep_due_tasks(context: Context) -> int:
     return len(due)
 
 
-def _put_off(context: Context, due: Sequence[Task]) -> Collection[str]:
+def _postpone_tasks(context: Context, due: Sequence[Task]) -> Collection[str]:
     """Put off the tasks whose alerts could not be sent soon; return their ids.
 
     They are due again after those that were put off before, a number at a time.
@@ -86,13 +86,11 @@ def _put_off(context: Context, due: Sequence[Task]) -> Collection[str]:
     for reached, tasks in late.items():
         for start in range(0, len(tasks), stuck.MOST_UNSENT_OF_SESSION):
             some = tasks[start : start + stuck.MOST_UNSENT_OF_SESSION]
-            _hold_together(context, some, now, reached=reached)
+            _hold_alerts(context, some, now, reached=reached)
     return {task.task_id for tasks in late.values() for task in tasks}
 
 
-def _hold_together(
-    context: Context, tasks: Sequence[Task], now: datetime, *, reached: bool
-) -> None:
+def _hold_alerts(context: Context, tasks: Sequence[Task], now: datetime, *, reached: bool) -> None:
     """Hold alerts back until the next instant that is free; `reached`: of whose agents."""
     slots = context.live.alert_slots
     last = min(slots.get(reached, now), now + _LONGEST_QUEUE)

@@ -151,12 +151,6 @@ class McpHost(NamedTuple):
         else:
             write_file(self.file, after.encode())
 
-    def remove_empty_folders(self) -> None:
-        """Remove our folders that are empty."""
-        for folder in self.folders:
-            with suppress(OSError):
-                folder.rmdir()
-
 
 def build_claude_host(environ: Mapping[str, str], project: Path | None) -> McpHost:
     """Return Claude Code, for its user or for a project."""
@@ -325,7 +319,9 @@ def remove_from_host(host: McpHost, *, dry_run: bool) -> list[str]:
     if has_skill:
         kept = host.skill.remove()
         parts.append(f"the skill ({host.skill.folder})")
-    host.remove_empty_folders()
+    for folder in host.folders:
+        with suppress(OSError):  # it is not empty
+            folder.rmdir()
     home = to_object((server or {}).get("env")).get("TASKMEM_HOME") or find_home()
     gone = f"Removed from {host.name}: {' and '.join(parts)}."
     return [" ".join((gone, *describe_data(str(home)))), *kept]

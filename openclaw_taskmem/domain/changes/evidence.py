@@ -294,14 +294,6 @@ def build_claim_question(
     return _QUESTION.format(decoy=decoy), text, schema
 
 
-def affirms_claim(answer: Mapping[str, JsonValue]) -> bool:
-    """True if a reader says that the text claims something was made.
-
-    If it also affirms the decoy, which is in no text, its answer does not count.
-    """
-    return answer.get("made") is True and not answer.get("decoy")
-
-
 def build_user_notices(
     facts: TaskFacts, entries: Sequence[LedgerEntry], places: Mapping[str, str], now: datetime
 ) -> tuple[Event, ...]:

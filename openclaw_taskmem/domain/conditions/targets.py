@@ -24,13 +24,12 @@ Source: docs/decisions/0025-what-may-be-looked-at.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.conditions.verdicts import UnderstoodSide
 from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
 from taskmem_hookspecs import (
     Condition,
@@ -171,11 +170,6 @@ def refuse_queue_condition(condition: Condition) -> ConditionUnclear | None:
     return refusal
 
 
-def name_queue_form(understood: Sequence[UnderstoodSide]) -> tuple[UnderstoodSide, ...]:
-    """Set the form of a queue's condition in how it was understood."""
-    return tuple(each.model_copy(update={"form": QUEUE_FORM}) for each in understood)
-
-
 def guard_queue_wait(target: Target, caller: Caller) -> None:
     """Refuse a wait for a queue from which the caller cannot claim.
 
@@ -198,11 +192,6 @@ def describe_queued_task(task: Task, role: str) -> str:
         f'{task.task_id} "{name}" is queued, and {role} may claim it: call task_claim '
         f'with role "{role}".'
     )
-
-
-def describe_empty_queue(role: str) -> str:
-    """Say that nothing is queued for a role."""
-    return f"Nothing is queued for {role}."
 
 
 # --- who may look -------------------------------------------------------------

@@ -95,19 +95,19 @@ _AFTER_WORD: Final = re.compile(
     r"[]|.,;:?!)}]*$|\|[\w|:,.=-]*$|[(\[{][\w ,.:|]*[)\]}]*[,;?]?$|=(?:None|[A-Z]\w*\(?)$"
 )
 """The end, or what follows a type: its arguments, others, what it is set to."""
-_OWN_NAME: Final = (
+_ANY_NAME: Final = (
     r"(?i:passw(?:or)?d|pass|passphrase|secret|token|pwd"
     rf"|(?:(?:{_BEFORE_KEY})_?)?key)"
 )
 _TEMPLATE: Final = re.compile(
     rf"""
     \[secret\b | [(\[][A-Za-z_ -]*[)\]]?\W*$ | <[%\w][^<>]*>\W*$ | <%=[^<>]*$
-    | (?:\${{1,2}}(?:[A-Z_][A-Z0-9_]*|\w*{_OWN_NAME}|this\b|\d)(?=$|[/:.,;)\]}}"\[-]))
+    | (?:\${{1,2}}(?:[A-Z_][A-Z0-9_]*|\w*{_ANY_NAME}|this\b|\d)(?=$|[/:.,;)\]}}"\[-]))
     | \$(?:$ | \{{{{?(?!.*\}}\w) | \((?!.*\)\w)) | %\w+%$ | %[sd]$ | %\([A-Za-z_]+(?:\)[sd])?$
     | \{{\{{(?!.*\}}\w) | \{{\s?[A-Za-z_]*\s?\}}{{0,2}}$ | \#\{{(?:[^}}]*\}}|[A-Za-z_.]*[\[(]?$)
     | :[a-z_]+$ | [?*.\u2026|>]+-?$ | [*xX\u2022]{{3,}}$ | @Microsoft\.KeyVault | \w{{2,9}}://[\w./:@-]*$
     | !(?:Ref|Sub|GetAtt|ImportValue|vault|ENV|env|secret)(?=\s|$) | arn:aws | env:[A-Z_]+$
-    | (?:vault|file|ssm):\.{{0,2}}[\w.-]*/[\w./:\#-]*$ | your[_-][\w-]*{_OWN_NAME}[a-z_-]*$
+    | (?:vault|file|ssm):\.{{0,2}}[\w.-]*/[\w./:\#-]*$ | your[_-][\w-]*{_ANY_NAME}[a-z_-]*$
     | (?:~|\.{{1,2}}|/(?:app|dev|etc|home|keys|mnt|opt|proc|root|run|secrets|srv|tmp|usr|Users|var))
       (?:/[\w.-]+)+/?$
     | [A-Z]:\\{{1,2}}(?:[\w.-]+\\{{1,2}})+[\w.-]*$
@@ -131,7 +131,7 @@ _METHOD_CALL: Final = re.compile(
 )
 """A call that is no word with something in brackets."""
 _VARIABLE: Final = re.compile(
-    rf"(?:\w+(?:\.|->|::))*(?:\w*(?:_|(?<=[a-z])(?=[A-Z])))?{_OWN_NAME}[)\]}}!]*$"
+    rf"(?:\w+(?:\.|->|::))*(?:\w*(?:_|(?<=[a-z])(?=[A-Z])))?{_ANY_NAME}[)\]}}!]*$"
 )
 """A variable named like a credential."""
 _CODE_VALUE: Final = re.compile(
@@ -142,8 +142,8 @@ _CODE_VALUE: Final = re.compile(
     re.VERBOSE,
 )
 _LABEL: Final = re.compile(
-    rf"\s*$|(?=[A-Z][a-z]){_OWN_NAME}$|(?=[A-Z])[A-Za-z' ]*{_OWN_NAME}[a-z' ()]*[?:]\s*$"
-    rf"|(?:(?:The|Your) )?{_OWN_NAME} (?:is|was|must|has|cannot|does|should)"
+    rf"\s*$|(?=[A-Z][a-z]){_ANY_NAME}$|(?=[A-Z])[A-Za-z' ]*{_ANY_NAME}[a-z' ()]*[?:]\s*$"
+    rf"|(?:(?:The|Your) )?{_ANY_NAME} (?:is|was|must|has|cannot|does|should)"
     r" (?:be|expired|incorrect|invalid|mandatory|missing|needed|not|required|too|wrong)\b"
     r"[a-z' ,]*[.!]?$"
 )
@@ -176,7 +176,7 @@ def is_secret_name(name: str) -> bool:
 
 _OPAQUE_VALUE: Final = re.compile(r"\{?[\w+/.~-]{16,300}={0,3}\}?")
 _WORDS: Final = re.compile(r"(?:[A-Za-z]*\d{0,4}|\d*)$")
-_TURN: Final = re.compile("[a-z][A-Z]")
+_CASE_CHANGE: Final = re.compile("[a-z][A-Z]")
 
 
 def _is_opaque(value: str) -> bool:
@@ -190,7 +190,7 @@ def _is_opaque(value: str) -> bool:
 def _is_chaotic(word: str) -> bool:
     """Return whether small and capital letters alternate more than in names."""
     least, share = 10, 4
-    return len(word) >= least and len(_TURN.findall(word)) * share >= len(word)
+    return len(word) >= least and len(_CASE_CHANGE.findall(word)) * share >= len(word)
 
 
 # --- a name, a separator and a value ----------------------------------------------------------
@@ -270,6 +270,11 @@ class _NamedValue(NamedTuple):
         return self.text[self.start : self.end]
 
     @property
+    def is_tight(self) -> bool:
+        """True if `=` alone is between them."""
+        return self.separator == "="
+
+    @property
     def before(self) -> str:
         """The text before the name."""
         return self.text[max(0, self.name_start - _CONTEXT_CHARS) : self.name_start]
@@ -326,135 +331,136 @@ def _find_named(text: str, at: int) -> _Span | None:
     return start, rest.end() if rest else end
 
 
-def _is_named_only(it: _NamedValue) -> bool:
+def _is_named_only(pair: _NamedValue) -> bool:
     """Return whether a value stands for a credential; in `NAME=value` a word is one itself."""
-    is_variable = it.separator == "=" and it.name.isupper() and len(it.value) >= _LEAST_CHARS
-    return is_reference(it.value) and not (is_variable and it.value.lower() in _STOP_WORDS)
+    is_variable = pair.is_tight and pair.name.isupper() and len(pair.value) >= _LEAST_CHARS
+    return is_reference(pair.value) and not (is_variable and pair.value.lower() in _STOP_WORDS)
 
 
 def _is_sure(name: str) -> bool:
     return bool(_SURE_NAME.search(name) or _PASS_NAME.search(name))
 
 
-def _is_set_secret(it: _NamedValue) -> bool:
+def _is_set_secret(pair: _NamedValue) -> bool:
     """Return whether a value that a name is set to is a credential."""
-    is_prompt = _PROMPT_END.match(it.text, it.name_end) and _PROMPT.search(it.before + it.name)
-    if is_prompt or (_is_code(it) if it.is_bare else is_label(it.value)):
+    is_prompt = _PROMPT_END.match(pair.text, pair.name_end) and _PROMPT.search(
+        pair.before + pair.name
+    )
+    if is_prompt or (_is_code(pair) if pair.is_bare else is_label(pair.value)):
         return False
-    tight = it.separator == "="
-    if tight and it.before.endswith(("?", "&", "#")) and _URL_PARAMETER.search(it.name):
+    if pair.is_tight and pair.before.endswith(("?", "&", "#")) and _URL_PARAMETER.search(pair.name):
         return True
-    if _SURE_NAME.search(it.name):
-        return not it.is_bare or tight or _stands_alone(it)
-    if _PASS_NAME.search(it.name) and _is_pass(it, tight=tight):
+    if _SURE_NAME.search(pair.name):
+        return not pair.is_bare or pair.is_tight or _stands_alone(pair)
+    if _PASS_NAME.search(pair.name) and _is_pass(pair):
         return True
-    if _is_token(it, tight=tight):
+    if _is_token(pair):
         return True
-    is_followed = it.text[it.end : it.end + 1] == ":"
-    return bool(_KEY_NAME.search(it.name)) and _is_opaque(it.value) and not is_followed
+    is_followed = pair.text[pair.end : pair.end + 1] == ":"
+    return bool(_KEY_NAME.search(pair.name)) and _is_opaque(pair.value) and not is_followed
 
 
-def _is_code(it: _NamedValue) -> bool:
+def _is_code(pair: _NamedValue) -> bool:
     """Return whether a bare value is an expression of code.
 
     In `NAME=value` only the environment and well-known attributes are; a lone attribute, constant
     or variable only where blanks are around `=`, or within a call or an object.
     """
-    value, mark = it.value, it.separator.strip(" \t\n\"'`*\\")
+    value, mark = pair.value, pair.separator.strip(" \t\n\"'`*\\")
     is_call = _CALL_VALUE.match(value) is not None
     is_expression = is_call or _VARIABLE.match(value) is not None
-    is_in_call = it.before.rfind("(") > it.before.rfind(")")
-    if it.separator == "=" and value == it.name and _ARGUMENT_END.match(it.text, it.end):
+    is_in_call = pair.before.rfind("(") > pair.before.rfind(")")
+    if pair.is_tight and value == pair.name and _ARGUMENT_END.match(pair.text, pair.end):
         return True
-    if it.separator == "=" and not is_in_call:
-        is_indexed = value[-1] in "([" and it.text[it.end : it.end + 1] in {'"', "'"}
-        return (is_indexed or not it.name.isupper()) and _ROOT_OF_CODE.match(value) is not None
+    if pair.is_tight and not is_in_call:
+        is_indexed = value[-1] in "([" and pair.text[pair.end : pair.end + 1] in {'"', "'"}
+        return (is_indexed or not pair.name.isupper()) and _ROOT_OF_CODE.match(value) is not None
     if (is_expression and is_in_call) or _ROOT_OF_CODE.match(value):
         return True
     if mark != ":":
         return is_expression or _CODE_VALUE.match(value) is not None
-    is_item = _ITEM_END.match(it.text, it.end) is not None
+    is_item = _ITEM_END.match(pair.text, pair.end) is not None
     return is_expression and (is_item or (is_call and _METHOD_CALL.match(value) is not None))
 
 
-def _stands_alone(it: _NamedValue) -> bool:
+def _stands_alone(pair: _NamedValue) -> bool:
     """Return whether a bare value is no word of a sentence."""
-    is_word = it.value.replace("-", "").isalpha() and not _CLAUSE_END.match(it.text, it.end)
-    return len(it.value) >= _LEAST_CHARS and not is_word
+    is_word = pair.value.replace("-", "").isalpha() and not _CLAUSE_END.match(pair.text, pair.end)
+    return len(pair.value) >= _LEAST_CHARS and not is_word
 
 
-def _is_pass(it: _NamedValue, *, tight: bool) -> bool:
+def _is_pass(pair: _NamedValue) -> bool:
     """Return whether the value of `pass` or `pwd` is a credential, and no count."""
-    value = it.value
+    value = pair.value
     if len(value) < _LEAST_PASS_CHARS or not re.search("[A-Za-z]", value):
         return False
-    is_compound = _COMPOUND_PASS.search(it.name) is not None
-    if not it.is_bare:
+    is_compound = _COMPOUND_PASS.search(pair.name) is not None
+    if not pair.is_bare:
         return is_compound or " " not in value or _APP_PASSWORD.fullmatch(value) is not None
-    if is_compound or (value.isalpha() and _STARTS_LINE.search(it.before)):
-        return tight or _stands_alone(it)
-    in_list = tight and it.before.rstrip().endswith((";", "&", "?"))
+    if is_compound or (value.isalpha() and _STARTS_LINE.search(pair.before)):
+        return pair.is_tight or _stands_alone(pair)
+    in_list = pair.is_tight and pair.before.rstrip().endswith((";", "&", "?"))
     return in_list or _MIXED_VALUE.match(value) is not None
 
 
-def _is_token(it: _NamedValue, *, tight: bool) -> bool:
+def _is_token(pair: _NamedValue) -> bool:
     """Return whether the value of a token is certainly one."""
-    if it.name.isupper() and re.search(r"_(?:TOKEN|PAT|AUTH)$", it.name):
-        return tight or not it.is_bare or _MIXED_VALUE.match(it.value) is not None
-    if it.name.startswith("--") and it.name.endswith("token"):
-        return tight
-    has_quotes = not it.is_bare and it.separator.lstrip("\\")[0] in "\"'"
-    return has_quotes and _TOKEN_NAME.search(it.name) is not None
+    if pair.name.isupper() and re.search(r"_(?:TOKEN|PAT|AUTH)$", pair.name):
+        return pair.is_tight or not pair.is_bare or _MIXED_VALUE.match(pair.value) is not None
+    if pair.name.startswith("--") and pair.name.endswith("token"):
+        return pair.is_tight
+    has_quotes = not pair.is_bare and pair.separator.lstrip("\\")[0] in "\"'"
+    return has_quotes and _TOKEN_NAME.search(pair.name) is not None
 
 
-def _is_argument(it: _NamedValue) -> bool:
+def _is_argument(pair: _NamedValue) -> bool:
     """Return whether a call sets the name to the value."""
-    if is_label(it.value) or not is_secret_name(it.name) or it.name.endswith("getpass"):
+    if is_label(pair.value) or not is_secret_name(pair.name) or pair.name.endswith("getpass"):
         return False
-    if it.separator[0] == "(":
-        is_sql = it.name == "PASSWORD" and it.before.rstrip().endswith(("=", "BY", "AS"))
-        return is_sql or _SETTER_CALL.search(it.name) is not None
-    return _SETTING_CALL.search(it.before + it.name) is not None
+    if pair.separator[0] == "(":
+        is_sql = pair.name == "PASSWORD" and pair.before.rstrip().endswith(("=", "BY", "AS"))
+        return is_sql or _SETTER_CALL.search(pair.name) is not None
+    return _SETTING_CALL.search(pair.before + pair.name) is not None
 
 
-def _is_content(it: _NamedValue) -> bool:
+def _is_content(pair: _NamedValue) -> bool:
     """Return whether a value is that of an element with that name, or of a pair."""
-    ends = '<:"' if it.kind == "element" else "\"'=:>"
-    if is_label(it.value) or not it.before.rstrip().endswith((*ends, "'")):
+    ends = '<:"' if pair.kind == "element" else "\"'=:>"
+    if is_label(pair.value) or not pair.before.rstrip().endswith((*ends, "'")):
         return False
-    return _is_sure(it.name) or _is_opaque(it.value)
+    return _is_sure(pair.name) or _is_opaque(pair.value)
 
 
-def _is_spaced_secret(it: _NamedValue) -> bool:
+def _is_spaced_secret(pair: _NamedValue) -> bool:
     """Return whether what follows a name after a space is a credential."""
-    if it.name.startswith("--"):
-        return _is_option_value(it)
-    is_pass = re.search(r"(?i)(?:passw(?:or)?[dt]|passphrase|psk|pass|pwd?)$", it.name)
-    if not it.is_bare:
-        is_named = _NAME_BEFORE_QUOTE.search(it.text[max(0, it.name_end - 30) : it.name_end])
-        return bool(is_named) and not is_label(it.value) and not it.before.endswith(("'", '"'))
-    value, before = it.value, it.before + it.name
+    if pair.name.startswith("--"):
+        return _is_option_value(pair)
+    is_pass = re.search(r"(?i)(?:passw(?:or)?[dt]|passphrase|psk|pass|pwd?)$", pair.name)
+    if not pair.is_bare:
+        is_named = _NAME_BEFORE_QUOTE.search(pair.text[max(0, pair.name_end - 30) : pair.name_end])
+        return bool(is_named) and not is_label(pair.value) and not pair.before.endswith(("'", '"'))
+    value, before = pair.value, pair.before + pair.name
     if not _MIXED_VALUE.match(value) or _ALGORITHM.match(value) or value.startswith(("-", "(")):
         return False
-    if _SURE_NAME.search(it.name) and (
+    if _SURE_NAME.search(pair.name) and (
         _USER.search(before) or re.search(r"(?i)\bsetx? \S*$", before)
     ):
         return True
-    if is_pass and _SET_LINE.search(before) and _LINE_END.match(it.text, it.end):
+    if is_pass and _SET_LINE.search(before) and _LINE_END.match(pair.text, pair.end):
         return True
     is_word = len(value) >= _LEAST_CHARS and _WORD_WITH_DIGIT.fullmatch(value)
-    return bool(is_word) and re.search(r"(?i)passw(?:or)?[dt]$", it.name) is not None
+    return bool(is_word) and re.search(r"(?i)passw(?:or)?[dt]$", pair.name) is not None
 
 
-def _is_option_value(it: _NamedValue) -> bool:
-    if it.name.startswith("--no-") or not (
-        _SURE_NAME.search(it.name)
-        or _TOKEN_NAME.search(it.name)
-        or (it.name == "--auth" and _is_opaque(it.value))
+def _is_option_value(pair: _NamedValue) -> bool:
+    if pair.name.startswith("--no-") or not (
+        _SURE_NAME.search(pair.name)
+        or _TOKEN_NAME.search(pair.name)
+        or (pair.name == "--auth" and _is_opaque(pair.value))
     ):
         return False
-    is_prose = it.value.lower() in _OPTION_PROSE or it.value in _OPTION_VALUES
-    return not it.is_bare or not (is_prose or it.value[0] in "-\\(|")
+    is_prose = pair.value.lower() in _OPTION_PROSE or pair.value in _OPTION_VALUES
+    return not pair.is_bare or not (is_prose or pair.value[0] in "-\\(|")
 
 
 _OPTION_PROSE: Final = frozenset(
@@ -615,7 +621,7 @@ _POSITIONS: Final = tuple(
     )
 )
 """Lines in which a credential has a place of its own, without a name."""
-_PASSWORD_ELSEWHERE: Final = (
+_TRANSLATIONS: Final = (
     *("mot de passe", "contraseña", "contrasena", "senha", "wachtwoord", "hasło", "lösenord"),
     *("пароль", "密码", "密碼", "パスワード", "비밀번호"),
 )
@@ -629,9 +635,9 @@ _PHRASES: Final = (
         ),
     ),
     (
-        _PASSWORD_ELSEWHERE,
+        _TRANSLATIONS,
         re.compile(
-            rf"(?i)((?:{'|'.join(_PASSWORD_ELSEWHERE)})[\"'`]?\s{{0,3}}[:=：＝]\s{{0,3}}[\"'`]?)"
+            rf"(?i)((?:{'|'.join(_TRANSLATIONS)})[\"'`]?\s{{0,3}}[:=：＝]\s{{0,3}}[\"'`]?)"
             r"(?=[^\s\"'`]{0,80}\d)(?=[^\s\"'`]{0,80}[A-Za-z])[^\s\"'`,;]{5,200}"
         ),
     ),

@@ -69,15 +69,12 @@ def group_matches(found: Iterable[ScoredMoment]) -> list[Match]:
     matches: list[Match] = []
     for scored in segments.values():
         enough = _LEAST_SHARE_OF_BEST * max(each.score for each in scored)
-        kept = sorted((each for each in scored if each.score >= enough), key=_get_id)
+        kept = [each for each in scored if each.score >= enough]
+        kept.sort(key=lambda each: each.moment.id)
         for part in _split_at_gaps(kept):
             moments = tuple(each.moment for each in part)
             matches.append(Match(moments=moments, score=max(each.score for each in part)))
     return sorted(matches, key=lambda match: match.score, reverse=True)
-
-
-def _get_id(scored: ScoredMoment) -> int:
-    return scored.moment.id
 
 
 def _split_at_gaps(scored: Sequence[ScoredMoment]) -> list[list[ScoredMoment]]:

@@ -276,7 +276,7 @@ class InterruptedRun:
         failed = call.mark == unknown.mark and not self._lost_answer
         self._lost_answer |= failed
         if not failed or unknown.happens:
-            self._note_if_wrong(call)
+            self._wrong |= bool(self._workspace.made[call]) or call not in self._task.needed
             self._workspace.perform(call)
         if self._is_killed_inside_call(sentence):
             self._kill_once(sentence, _KillMoment.AFTER_EFFECT)
@@ -298,10 +298,6 @@ class InterruptedRun:
             self._memory.note_call_start(reply)
             self._memory.note_call_end(reply, failed=False)
         return known.note_done(decision.sentence)
-
-    def _note_if_wrong(self, call: Call) -> None:
-        if self._workspace.made[call] or call not in self._task.needed:
-            self._wrong = True
 
     def _is_killed_inside_call(self, sentence: str) -> bool:
         """Return True if the second kill of a step comes inside its call, False if after it."""
