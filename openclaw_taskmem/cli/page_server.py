@@ -65,6 +65,8 @@ FIELDS: Final = ("id", "action", "words", "question_id", "files_id")
 _COUNT_DIGITS: Final = 15
 """Digits of the longest count that is read."""
 _STYLE: Final = "style.css"
+_STATIC_FILES: Final = {"/": "enter.html", "/enter.js": "enter.js", "/favicon.ico": "icon.svg"}
+"""Files that need no key; browsers ask for the icon where a page names none."""
 CALL_SECONDS: Final = 60.0
 """Seconds for one answer of the daemon."""
 _HEADERS: Final = {
@@ -157,9 +159,7 @@ class PageServer:
         """Return the application."""
         return Starlette(
             routes=[
-                Route("/", self._guard(self._show_entrance, keyed=False)),
-                Route("/enter.js", self._guard(self._show_entrance, keyed=False)),
-                Route("/favicon.ico", self._guard(self._show_icon, keyed=False)),
+                *(Route(path, self._guard(_show_static, keyed=False)) for path in _STATIC_FILES),
                 Route("/enter", self._guard(self._enter, keyed=False), methods=["POST"]),
                 Route("/{key}/act", self._guard(self._act), methods=["POST"]),
                 Route("/{key}/changes", self._guard(self._wait_for_changes)),
@@ -199,12 +199,6 @@ class PageServer:
             sentence = "There are no pages at this address; open them with: taskmem ui"
             return PlainTextResponse(sentence, 403)
         return None
-
-    async def _show_entrance(self, request: Request) -> Response:
-        return _send_static(request.url.path.strip("/") or "enter.html")
-
-    async def _show_icon(self, _: Request) -> Response:
-        return _send_static("icon.svg")  # browsers ask for it where a page names none
 
     async def _enter(self, request: Request) -> Response:
         given = (await self._read_form(request) or {}).get("token", "")
@@ -396,6 +390,10 @@ def _answer_error(request: Request, error: LinkError) -> Response:
         return JSONResponse({"message": str(error)}, status)
     page = (files("openclaw_taskmem.pages") / "static" / "away.html").read_text()
     return HTMLResponse(page.replace("SENTENCE", escape(str(error))), status)
+
+
+async def _show_static(request: Request) -> Response:
+    return _send_static(_STATIC_FILES[request.url.path])
 
 
 def _send_static(name: str) -> Response:

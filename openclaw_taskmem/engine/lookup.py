@@ -43,6 +43,7 @@ from taskmem_hookspecs import (
     TaskQuery,
     TaskStatus,
     Value,
+    Wait,
     WaitNotFound,
     WaitQuery,
     WakeQuery,
@@ -190,6 +191,20 @@ def _find_among(
         if found:
             raise InvalidArguments(_describe_several(words, found, tasks))
     return None
+
+
+def guard_open_count(context: Context, caller: Caller, kind: type[Task | Wait]) -> None:
+    """Refuse a new task or wait of an agent that has its full number of open ones.
+
+    Concurrent calls may exceed the limit by a few.
+
+    Raises:
+        LimitReached: The agent has its full number.
+    """
+    maker = rights.find_maker(caller, context.sessions)
+    if maker is not None:
+        count = context.store.count_open(kind, maker, rights.MOST_OPEN[kind])
+        rights.guard_open_count(kind, count)
 
 
 def guard_home(context: Context, any_id: str) -> None:

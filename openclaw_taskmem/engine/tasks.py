@@ -42,7 +42,7 @@ from openclaw_taskmem.domain.tasks.required_artifacts import (
 )
 from openclaw_taskmem.domain.tasks.thread import SearchResult
 from openclaw_taskmem.domain.wakes import notices, outbox
-from openclaw_taskmem.engine import evidence, ledger, run_handoff
+from openclaw_taskmem.engine import evidence, ledger, lookup, run_handoff
 from openclaw_taskmem.engine.context import MOST_TRIES, Context, Decision
 from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
 from openclaw_taskmem.engine.run_guards import begin_caller_run, guard_reopen, guard_task
@@ -96,7 +96,7 @@ def register_new_task(
         InvalidArguments: It requires an artifact that could never be proved.
         LimitReached: The agent has its full number of open tasks.
     """
-    _guard_more_tasks(context, caller)
+    lookup.guard_open_count(context, caller, Task)
     folders = [caller.folder] if caller.folder else []
     # Where a gateway's hooks tell what tools do, the folder is looked at for the first command.
     command = caller.gateway_owner is None
@@ -552,16 +552,3 @@ def revise_task_plan(
         )
 
     return context.update_task(task_id, revise)
-
-
-def _guard_more_tasks(context: Context, caller: Caller) -> None:
-    """Refuse a new task of an agent that has its full number of open tasks.
-
-    Concurrent calls may exceed the limit by a few.
-
-    Raises:
-        LimitReached: The agent has its full number.
-    """
-    maker, most = rights.find_maker(caller, context.sessions), rights.MOST_TASKS
-    if maker is not None:
-        rights.guard_task_count(context.store.count_open(Task, maker, most))

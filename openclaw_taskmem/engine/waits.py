@@ -94,7 +94,7 @@ def open_wait(
     if (same := _find_equal_wait(context, asked, caller)) is not None:
         request = Refinement(timeout_seconds=timeout_seconds)
         return rearm_wait(context, same.wait_id, request, caller)
-    _guard_more_waits(context, caller)
+    lookup.guard_open_count(context, caller, Wait)
     if task_id:
         _require_open_task(context, task_id, caller)
     only = None if task_id else lookup.find_only_task(context, caller)
@@ -171,7 +171,7 @@ def rearm_wait(context: Context, wait_id: str, request: Refinement, caller: Call
     before = context.store.read_wait(wait_id)
     _guard_wait(context, before, caller)
     if before.status is not WaitStatus.WATCHING:
-        _guard_more_waits(context, caller)
+        lookup.guard_open_count(context, caller, Wait)
     if before.task_id:
         waits.require_open(context.store.read_task(before.task_id))
     confined = _confine_target(context, targets.parse_target(before.target), caller)
@@ -388,16 +388,3 @@ def _decide_on_wait(
         )
 
     return context.update(first.task_id or wait_id, read_wait_facts, decide)
-
-
-def _guard_more_waits(context: Context, caller: Caller) -> None:
-    """Refuse a new wait of an agent that has its full number of open waits.
-
-    Concurrent calls may exceed the limit by a few.
-
-    Raises:
-        LimitReached: The agent has its full number.
-    """
-    maker, most = rights.find_maker(caller, context.sessions), rights.MOST_WAITS
-    if maker is not None:
-        rights.guard_wait_count(context.store.count_open(Wait, maker, most))

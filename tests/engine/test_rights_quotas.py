@@ -10,7 +10,7 @@ import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import rights
 from openclaw_taskmem.domain.errors import EvidenceMissing, LimitReached
-from taskmem_hookspecs import Change, Message, Role, TaskStatus, WaitStatus
+from taskmem_hookspecs import Change, Message, Role, Task, TaskStatus, Wait, WaitStatus
 from taskmem_hookspecs.testing import a_task, a_wait
 from tests.support.sessions import Session
 from tests.support.world import PERSON, PLAN, World
@@ -72,7 +72,7 @@ def test_a_step_that_failed_adds_nothing_to_a_full_task(session: Session) -> Non
 def test_who_has_as_many_open_tasks_as_one_may_ends_one_first(world: World) -> None:
     of_claude = own_fields(registrar_host="shell:claude-code", status=TaskStatus.PAUSED)
     kept = a_task(**of_claude)
-    every = (f"task_{number}" for number in range(rights.MOST_TASKS))
+    every = (f"task_{number}" for number in range(rights.MOST_OPEN[Task]))
     tasks = (kept.model_copy(update={"task_id": task_id}) for task_id in every)
     world.store.commit(Change(tasks=tuple(tasks)))
     new = {"name": "One more", "plan": PLAN}
@@ -93,7 +93,7 @@ def test_who_has_as_many_open_tasks_as_one_may_ends_one_first(world: World) -> N
 def test_who_has_as_many_open_waits_as_one_may_cancels_one_first(world: World) -> None:
     of_dev = {"host": "openclaw", "session_key": "agent:dev:main", "home": "home_1"}
     kept = a_wait(**of_dev)
-    every = (f"wait_{number}" for number in range(rights.MOST_WAITS))
+    every = (f"wait_{number}" for number in range(rights.MOST_OPEN[Wait]))
     waits = (kept.model_copy(update={"wait_id": wait_id}) for wait_id in every)
     ended = kept.model_copy(update={"wait_id": "over", "status": WaitStatus.TIMEOUT})
     world.store.commit(Change(waits=(*waits, ended)))

@@ -332,10 +332,14 @@ def _is_for_role(run: Run | None, caller: Caller) -> bool:
 # --- how much an agent may have ------------------------------------------------
 
 
-MOST_TASKS: Final = 25_000
-"""Most open tasks of one agent."""
-MOST_WAITS: Final = 5_000
-"""Most open waits of one agent."""
+MOST_OPEN: Final[Mapping[type[Task | Wait], int]] = {Task: 25_000, Wait: 5_000}
+"""Most open tasks and waits of one agent."""
+_WAYS_TO_END: Final[Mapping[type[Task | Wait], str]] = {
+    Task: "tasks, as many as one agent may; end those that are over with task_update, status "
+    '"completed" or "cancelled" (task_list shows them), before you register',
+    Wait: "waits, as many as one agent may; cancel those that you do not need with wait_cancel, or "
+    "let some end, before you start",
+}
 MOST_MESSAGES: Final = 200_000
 """Most messages of a task; agents add none after that."""
 
@@ -352,31 +356,16 @@ def find_maker(caller: Caller, sessions: SessionKeys) -> Maker | None:
     return Maker(hosts=list_host_names(caller.host), agent=agent)
 
 
-def guard_task_count(count: int) -> None:
-    """Refuse one more task of an agent with so many open ones.
+def guard_open_count(kind: type[Task | Wait], count: int) -> None:
+    """Refuse one more task or wait of an agent with so many open ones.
 
     Raises:
         LimitReached: The agent has the most that it may have.
     """
-    if count >= MOST_TASKS:
+    most = MOST_OPEN[kind]
+    if count >= most:
         raise LimitReached(
-            f"You have {MOST_TASKS:,} open tasks, as many as one agent may; end those that "
-            'are over with task_update, status "completed" or "cancelled" (task_list '
-            "shows them), before you register another. Nothing was written."
-        )
-
-
-def guard_wait_count(count: int) -> None:
-    """Refuse one more wait of an agent with so many open ones.
-
-    Raises:
-        LimitReached: The agent has the most that it may have.
-    """
-    if count >= MOST_WAITS:
-        raise LimitReached(
-            f"You have {MOST_WAITS:,} open waits, as many as one agent may; cancel those "
-            "that you do not need with wait_cancel, or let some end, before you start "
-            "another. Nothing was written."
+            f"You have {most:,} open {_WAYS_TO_END[kind]} another. Nothing was written."
         )
 
 

@@ -527,27 +527,22 @@ def apply_setup(move: SetupPlan) -> bool:
         OpenClawSetupFailed: OpenClaw's command failed, or another set-up is at work.
         OSError: The record cannot be written.
     """
-    _make_setup_folder(move.host.home)
-    with _mark_running(move.host):
-        return _apply_recorded(move)
-
-
-def _apply_recorded(move: SetupPlan) -> bool:
-    """Run a set-up plan between its two records; see `apply_setup`."""
     host, record, after = move.host, move.record, move.after or move.record
     begun = after if move.install is None else after._replace(fingerprint="")
-    _save_record(host.home, begun)
-    try:
-        live = _run_plan(move)
-    except OpenClawSetupFailed as error:
-        if isinstance(error, _ConfigReadOnly) and is_same_json(move.now, move.wanted):
-            live = False  # managed elsewhere, and as desired already
-        else:
-            if isinstance(error, _ConfigReadOnly) or is_same_json(host.read(), move.now):
-                _save_record(host.home, record)
-            raise
-    _save_record(host.home, after)
-    return live
+    _make_setup_folder(host.home)
+    with _mark_running(host):
+        _save_record(host.home, begun)
+        try:
+            live = _run_plan(move)
+        except OpenClawSetupFailed as error:
+            if isinstance(error, _ConfigReadOnly) and is_same_json(move.now, move.wanted):
+                live = False  # managed elsewhere, and as desired already
+            else:
+                if isinstance(error, _ConfigReadOnly) or is_same_json(host.read(), move.now):
+                    _save_record(host.home, record)
+                raise
+        _save_record(host.home, after)
+        return live
 
 
 @contextmanager

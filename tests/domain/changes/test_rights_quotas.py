@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes import rights
 from openclaw_taskmem.domain.changes.task_update import UpdateRequest
 from openclaw_taskmem.domain.errors import LimitReached
-from taskmem_hookspecs import Maker, TaskStatus
+from taskmem_hookspecs import Maker, Task, TaskStatus, Wait
 from taskmem_hookspecs.testing import a_task
 from tests.support.owners import SESSIONS
 
@@ -72,15 +70,11 @@ def test_quota_joins_agents_of_a_host_but_not_of_a_gateway() -> None:
 
 
 @pytest.mark.parametrize(
-    ("guard", "most", "way"),
-    [
-        (rights.guard_task_count, rights.MOST_TASKS, "task_update"),
-        (rights.guard_wait_count, rights.MOST_WAITS, "wait_cancel"),
-    ],
+    ("kind", "most", "way"), [(Task, 25_000, "task_update"), (Wait, 5_000, "wait_cancel")]
 )
 def test_one_more_than_an_agent_may_have_is_refused_with_a_way(
-    guard: Callable[[int], None], most: int, way: str
+    kind: type[Task | Wait], most: int, way: str
 ) -> None:
-    guard(most - 1)
+    rights.guard_open_count(kind, most - 1)
     with pytest.raises(LimitReached, match=f"You have {most:,} open .*{way}"):
-        guard(most)
+        rights.guard_open_count(kind, most)
