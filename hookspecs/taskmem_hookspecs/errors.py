@@ -118,8 +118,13 @@ class StoreTooNew(StoreUnavailable):
 class WakeUndelivered(TaskmemError):
     """The wake was not delivered; a later try may succeed."""
 
-    def __init__(self, sentence: str, retry_seconds: float | None = None) -> None:
+    def __init__(
+        self, sentence: str, retry_seconds: float | None = None, *, waits: bool = False
+    ) -> None:
         super().__init__(sentence)
+        self.waits = waits
+        """True if nothing is wrong: it waits for what the sentence names, such as a gateway that is
+        not running. The doctor then reports no fault."""
         self.retry_seconds = retry_seconds
         """Seconds in which the transport expects to work again; None: it does not know.
 

@@ -649,7 +649,8 @@ class Wake(Value):
     transport: str | None = None
     """The transport that accepted it; None: none yet."""
     note: str | None = None
-    """The transport's remark, such as the ways that failed before one worked; None: nothing."""
+    """The reason why a due wake waits, if nothing is wrong; once sent, the transport's remark, such
+    as the ways that failed before one worked; None: nothing."""
     delivery_id: str | None = None
     """Shared by wakes that are delivered in one message; None: not tried yet."""
     version: int = 0

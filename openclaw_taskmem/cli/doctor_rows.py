@@ -444,6 +444,7 @@ def check_wakes(
 ) -> Iterator[DoctorRow]:
     """Check for wakes that are due and for wakes that nobody answered.
 
+    One that is held back, or waits for something though nothing is wrong, is no fault.
     `gateway_started`: when the latest of the connected gateways was; None: there is none.
     """
     open_wakes = sorted(
@@ -486,13 +487,15 @@ def check_wakes(
 def _check_owed_wakes(
     due: Sequence[Document], now: datetime, gateway_started: datetime | None
 ) -> DoctorRow:
-    oldest = due[0]
-    since = datetime.fromisoformat(oldest["created_at"])
-    what = f"{_format_wake_count(len(due))} owed, the oldest since {oldest['created_at']}"
-    error = next((wake["last_error"] for wake in due if wake["last_error"]), None)
-    held = next((wake["held"] for wake in due if wake.get("held")), None)
+    waiting = [why for wake in due if (why := wake["held"] or wake["note"])]
+    rest = [wake for wake in due if not (wake["held"] or wake["note"])]
+    error = next((wake["last_error"] for wake in rest if wake["last_error"]), None)
+    owed = due if error is None else rest
+    since = datetime.fromisoformat(owed[0]["created_at"])
+    what = f"{_format_wake_count(len(owed))} owed, the oldest since {owed[0]['created_at']}"
     if error is None:
-        return _build_ok_row("wakes.owed", f"{what}{f'; held back: {held}' if held else ''}.")
+        why = f"; waiting: {waiting[0].rstrip('.')}" if waiting else ""
+        return _build_ok_row("wakes.owed", f"{what}{why}.")
     if gateway_started is not None and now - gateway_started < _FRESH_WAKE_AGE:
         why = "the gateway has only just started, and they go out by themselves"
         return _build_ok_row("wakes.owed", f"{what}; {why}.")

@@ -425,7 +425,7 @@ class BackgroundLoops:
         except WakeRefused as error:
             return partial(wakes.settle_refused, context, delivery, str(error))
         except WakeUndelivered as error:
-            return partial(failed, str(error), read_retry_after(error))
+            return partial(failed, str(error), read_retry_after(error), waits=error.waits)
         except TimeoutError:
             return partial(failed, f"{transport.name} gave no answer in {limit:g} s")
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises

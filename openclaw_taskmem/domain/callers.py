@@ -296,8 +296,11 @@ def find_unreached(
         return None
     error = clip(to_plain_line(wake.last_error or "").rstrip("."), _ERROR_BYTES)
     if wake.state is WakeState.DUE and error:
-        why = f"its wake is not delivered: {error}"
-        return Unreached(why=why, cure="How to repair that says: taskmem doctor")
+        why, cure = f"its wake waits: {error}", tell
+        if wake.note is None:
+            why = f"its wake is not delivered: {error}"
+            cure = "How to repair that says: taskmem doctor"
+        return Unreached(why=why, cure=cure)
     if wake.state is WakeState.REFUSED:
         reason = f": {error}" if error else ""
         return Unreached(why=f"its wake was refused{reason}", cure=tell)

@@ -237,11 +237,17 @@ def settle_delivered(
 
 
 def settle_failed(
-    context: Context, delivery: Delivery, error: str, retry_seconds: float | None = None
+    context: Context,
+    delivery: Delivery,
+    error: str,
+    retry_seconds: float | None = None,
+    *,
+    waits: bool = False,
 ) -> None:
     """Record that a delivery failed; its wakes stay due.
 
     `retry_seconds`: in how many seconds the transport expects to work again; None: unknown.
+    `waits`: nothing is wrong; they wait for what `error` names.
     """
     starts, host = context.live.gateway_starts, delivery.message.host
     latest = max(starts.values(), default=None)
@@ -254,6 +260,7 @@ def settle_failed(
             now,
             context.policies.outbox,
             retry_seconds,
+            waits=waits,
             gateway_started_at=started_at,
         )
         if change.events:

@@ -164,9 +164,9 @@ def _count_wakes(context: Context, found: Mapping[WakeState, int]) -> View:
 
 
 def count_unsent(context: Context) -> int:
-    """Return how many due wakes of this home have a failed delivery."""
+    """Return how many due wakes of this home have a failed delivery, and not only wait."""
     due = context.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=DEFAULT_ROWS))
-    return sum(wake.last_error is not None for wake in due)
+    return sum(wake.last_error is not None and wake.note is None for wake in due)
 
 
 def show_by_id(

@@ -533,6 +533,7 @@ def wake(state="due", **given: Any):
         "sent_at": None,
         "last_error": None,
         "held": None,
+        "note": None,
         "task_id": "task_1",
         "wait_id": None,
         **given,
@@ -588,6 +589,17 @@ def test_a_wake_that_does_not_arrive_fails_after_a_minute(age, state):
     assert row.state is state
     assert "no gateway" in row.detail
     assert "taskmem wakes" in row.cure
+
+
+@pytest.mark.parametrize("field", ["held", "note"])
+def test_a_wake_that_waits_on_purpose_is_no_fault(field):
+    why = {"last_error": "once", field: "No gateway runs here."}
+    row = owed_row(wake(created_at=time_ago(hours=3), **why))
+    assert row.state is OK
+    assert row.detail.endswith("; waiting: No gateway runs here.")
+    row = owed_row(wake(created_at=time_ago(hours=3), **why), wake(last_error="no way"))
+    assert row.state is FAIL
+    assert "1 wake is owed" in row.detail
 
 
 @pytest.mark.parametrize(("age", "state"), [(59, OK), (61, FAIL)])

@@ -87,6 +87,20 @@ async def test_a_gateway_that_is_down_gets_the_wake_once_it_is_up(
     assert world.wakes(WakeState.SENT)[0].last_error is None
 
 
+async def test_a_wake_that_only_waits_is_not_unsent(world: World, gateway: Gateway) -> None:
+    gateway.fails = lambda _: WakeUndelivered("No gateway runs here.", waits=True)
+    async with run_loops(world, gateway):
+        world.register()
+        await world.clock.advance(THRESHOLD + 600)
+        (owed,) = world.wakes(WakeState.DUE)
+        assert owed.note == owed.last_error == "No gateway runs here."
+        assert views.count_unsent(world.context) == 0
+        gateway.fails = lambda _: WakeUndelivered("gateway down")
+        await world.clock.advance(301)
+        assert world.wakes(WakeState.DUE)[0].note is None
+        assert views.count_unsent(world.context) == 1
+
+
 async def test_a_wake_that_is_tried_for_days_leaves_a_few_log_entries(
     world: World, gateway: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -106,6 +106,7 @@ def test_resuming_says_that_its_agent_is_told(session: Session) -> None:
     ("fields", "why"),
     [
         ({"last_error": "No gateway."}, "its wake is not delivered: No gateway. How to repair"),
+        ({"last_error": "No gateway.", "note": "."}, "its wake waits: No gateway. Tell an agent"),
         (
             {"state": WakeState.REFUSED, "last_error": "Gone."},
             "its wake was refused: Gone. Tell",

@@ -359,12 +359,14 @@ def record_delivery_failure(
     policy: OutboxPolicy,
     retry_seconds: float | None = None,
     *,
+    waits: bool = False,
     gateway_started_at: datetime | None = None,
 ) -> Change:
     """Build the change after a failed delivery: the wakes stay due, with the error.
 
     `retry_seconds`: after how many the transport expects to work; None: not known. The rests do not
-    grow while a gateway is `STARTING`; `gateway_started_at` None: none has started.
+    grow while a gateway is `STARTING`; `gateway_started_at` None: none has started. `waits`: the
+    wakes wait for what `error` names, and nothing is wrong.
     """
     starting = gateway_started_at and gateway_started_at <= now < gateway_started_at + STARTING_TIME
     due_again = tuple(
@@ -372,6 +374,7 @@ def record_delivery_failure(
             update={
                 "due_at": now + policy.retry_after(1 if starting else wake.attempts, retry_seconds),
                 "last_error": error,
+                "note": error if waits else None,
             }
         )
         for wake in current
@@ -441,7 +444,9 @@ def requeue_lost_wakes(
             continue
         rest = due_at or now + policy.retry_after(wake.attempts)
         again.append(
-            wake.model_copy(update={"state": WakeState.DUE, "due_at": rest, "last_error": why})
+            wake.model_copy(
+                update={"state": WakeState.DUE, "due_at": rest, "last_error": why, "note": None}
+            )
         )
     due = [wake for wake in again if wake.state is WakeState.DUE]
     return Change(

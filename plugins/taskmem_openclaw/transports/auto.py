@@ -6,7 +6,8 @@ These are those of its own agents, never those of another host.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from http import HTTPStatus
+from typing import Final, Literal
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeTransport, WakeUndelivered
 from taskmem_openclaw import configuration
@@ -15,6 +16,8 @@ _OPENCLAW: Final = "openclaw"
 """Prefix of `Wake.host` for an agent in a gateway with our plug-in; a colon and the id follow."""
 BUNDLE: Final = "mcp:openclaw-bundle-mcp"
 """`Wake.host` for an agent that uses our MCP server through OpenClaw's MCP client."""
+GLANCE_SECONDS: Final = 2.0
+"""Time limit for the gateway to say whether it has started. Seconds."""
 
 
 class TransportUnavailable(WakeUndelivered):
@@ -45,23 +48,27 @@ class FirstAvailable:
 
         Raises:
             WakeUndelivered: No transport is available, or delivery failed. The message has all
-                reasons.
+                reasons, or only what the wake waits for though nothing is wrong.
             WakeRefused: An available transport will never take it.
         """
         tried: list[str] = []
+        waiting: WakeUndelivered | None = None
         for rung in self._rungs:
             try:
                 receipt = await rung.deliver(wake)
             except TransportUnavailable as error:
                 tried.append(f"{rung.name}: {error}")
+                waiting = waiting or (error if error.waits else None)
             except WakeUndelivered as error:
+                if error.waits or waiting:
+                    raise (waiting or error) from error
                 raise WakeUndelivered(
                     _join_sentences(*tried, f"{rung.name}: {error}"), error.retry_seconds
                 ) from error
             else:
                 note = _join_sentences(*tried, receipt.note or "")
                 return receipt.model_copy(update={"transport": rung.name, "note": note or None})
-        raise WakeUndelivered(_join_sentences(*tried))
+        raise waiting or WakeUndelivered(_join_sentences(*tried))
 
 
 def _join_sentences(*sentences: str) -> str:
@@ -104,5 +111,39 @@ def require_own_gateway(host: str | None, environ: Mapping[str, str]) -> None:
     if gateway != f"{_OPENCLAW}:{own}":
         raise WakeUndelivered(
             "Its agent runs in another OpenClaw than the one that is configured here; "
-            "start that one."
+            "start that one.",
+            waits=True,
         )
+
+
+async def is_gateway_away(environ: Mapping[str, str]) -> bool:
+    """Return whether no gateway listens at the local port that is configured; False: unknown."""
+    config = configuration.read_config(environ)
+    port = None if config is None else configuration.find_local_port(config, environ)
+    return port is not None and await read_phase(port) == "away"
+
+
+async def read_phase(port: int) -> Literal["away", "starting", "started"]:
+    """Ask the gateway on a loopback port how far its start is.
+
+    One that is about to stop, or too busy to answer, counts as starting; one that does not say, as
+    started. Source: https://github.com/openclaw/openclaw/blob/main/docs/gateway/health.md, "HTTP
+    probes".
+    """
+    import httpx
+
+    try:
+        # Loading certificates takes 6 MB and 25 ms, and this is plain HTTP on loopback.
+        async with httpx.AsyncClient(
+            timeout=GLANCE_SECONDS,
+            trust_env=False,
+            verify=False,  # noqa: S501
+        ) as client:
+            answer = await client.get(f"http://127.0.0.1:{port}/startupz")
+    except httpx.ConnectError:
+        return "away"
+    except httpx.TimeoutException:
+        return "starting"
+    except httpx.HTTPError:
+        return "started"
+    return "starting" if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE else "started"

@@ -23,7 +23,7 @@ from typing import Final, Self
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_openclaw import configuration
-from taskmem_openclaw.transports.auto import ReachMixin, require_own_gateway
+from taskmem_openclaw.transports.auto import ReachMixin, is_gateway_away, require_own_gateway
 from taskmem_program.process_groups import start_in_group
 
 CALL_SECONDS: Final = 120.0
@@ -78,13 +78,26 @@ class OpenClawCli(ReachMixin):
             accounts = await asyncio.to_thread(self._list_accounts)
             brief = _has_others(accounts, os.getuid(), _read_shells())
         command = _build_command(self._binary, wake, brief=brief)
-        status, output = await self._run(command, _hide_text(wake) if brief else {})
+        try:
+            status, output = await self._run(command, _hide_text(wake) if brief else {})
+        except WakeUndelivered as error:
+            await self._guard_running(error)
+            raise
         if status != 0:
             reason = f"{self._binary} ended with status {status}: {output or 'no word'}"
             if any(final in output for final in _FINAL_REFUSALS):
                 raise WakeRefused(f"{reason}. Register the task in a main session.")
+            await self._guard_running()
             raise WakeUndelivered(f"{reason}. See that the gateway runs.")
         return WakeReceipt(delivered_at=datetime.now(UTC))
+
+    async def _guard_running(self, failure: WakeUndelivered | None = None) -> None:
+        """Raise that the wake waits for a gateway, if none runs here."""
+        if await is_gateway_away(self._environ):
+            raise WakeUndelivered(
+                "No gateway of OpenClaw runs here; the wake goes out when one is started.",
+                waits=True,
+            ) from failure
 
     async def _run(self, arguments: list[str], more: Mapping[str, str]) -> tuple[int, str]:
         """Run a command with `more` in its environment; return its status and last output."""

@@ -9,19 +9,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from http import HTTPStatus
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_openclaw import configuration, plugin_socket
-from taskmem_openclaw.transports.auto import ReachMixin, TransportUnavailable, parse_gateway
+from taskmem_openclaw.transports.auto import (
+    ReachMixin,
+    TransportUnavailable,
+    parse_gateway,
+    read_phase,
+)
 
 _NEWS: Final = "The agent goes on."
 """Line for people when the wake has none."""
 _RECOVERY_SECONDS: Final = 5.0
 """Delay before the retry if OpenClaw is about to recover the session. Seconds."""
-GLANCE_SECONDS: Final = 2.0
-"""Time limit for the gateway to say whether it has started. Seconds."""
 
 
 class PluginTransport(ReachMixin):
@@ -74,18 +76,20 @@ class PluginTransport(ReachMixin):
             raise WakeRefused(f"{answer['refused']} Register the task in a living one.")
         if "elsewhere" in answer:
             raise WakeUndelivered(
-                "The gateway that its agent runs in is not connected here; start it."
+                "The gateway that its agent runs in is not connected here; start it.", waits=True
             )
         if "waits_for" in answer:
             raise WakeUndelivered(
                 "An earlier wake of the session still waits for its turn "
-                f"({answer['waits_for']}); this one follows it."
+                f"({answer['waits_for']}); this one follows it.",
+                waits=True,
             )
         if "recovers" in answer:
             raise WakeUndelivered(
                 "OpenClaw is about to go on with the turn of the session that its "
                 "restart has cut; this wake follows it.",
                 retry_seconds=_RECOVERY_SECONDS,
+                waits=True,
             )
         how = str(answer.get("turn"))
         return WakeReceipt(
@@ -102,53 +106,32 @@ class PluginTransport(ReachMixin):
         """
         sentence = sentence[:1].upper() + sentence[1:]
         if not configuration.may_want_plugin(self._environ):
-            return TransportUnavailable(f"{sentence}; see: taskmem doctor.")
+            return TransportUnavailable(
+                f"{sentence}, and OpenClaw is not set up to load it; see: taskmem setup openclaw.",
+                waits=True,
+            )
         config = configuration.read_config(self._environ)
         port = None
         if config is not None:
             port = configuration.find_local_port(config, self._environ)
-        phase = "started" if port is None else await _read_phase(port)
+        phase = "started" if port is None else await read_phase(port)
         if phase == "away":
             return WakeUndelivered(
-                f"No gateway listens at 127.0.0.1:{port}; see that it is started."
+                f"No gateway listens at 127.0.0.1:{port}; the wake goes out when one is started.",
+                waits=True,
             )
         if await plugin_socket.wait_for_listener(
             plugin_socket.find_socket(self._environ), self._patience
         ):
             return WakeUndelivered(
-                "The gateway has only just loaded the plug-in.", retry_seconds=0.0
+                "The gateway has only just loaded the plug-in.", retry_seconds=0.0, waits=True
             )
         if phase == "starting":
             return WakeUndelivered(
                 "The gateway is still starting, stops, or is too busy to answer; the wake follows "
-                "when its plug-in listens. If that does not come, see: taskmem doctor."
+                "when its plug-in listens.",
+                waits=True,
             )
         return TransportUnavailable(
             f"{sentence}, though one runs and is to load it; see: taskmem doctor."
         )
-
-
-async def _read_phase(port: int) -> Literal["away", "starting", "started"]:
-    """Ask the gateway on a loopback port how far its start is.
-
-    One that is about to stop, or too busy to answer, counts as starting; one that does not say, as
-    started. Source: https://github.com/openclaw/openclaw/blob/main/docs/gateway/health.md, "HTTP
-    probes".
-    """
-    import httpx
-
-    try:
-        # Loading certificates takes 6 MB and 25 ms, and this is plain HTTP on loopback.
-        async with httpx.AsyncClient(
-            timeout=GLANCE_SECONDS,
-            trust_env=False,
-            verify=False,  # noqa: S501
-        ) as client:
-            answer = await client.get(f"http://127.0.0.1:{port}/startupz")
-    except httpx.ConnectError:
-        return "away"
-    except httpx.TimeoutException:
-        return "starting"
-    except httpx.HTTPError:
-        return "started"
-    return "starting" if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE else "started"

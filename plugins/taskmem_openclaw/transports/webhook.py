@@ -89,7 +89,10 @@ class WebhookTransport(ReachMixin):
                     headers={"Authorization": f"Bearer {hooks.token}"},
                 )
         except httpx.ConnectError as error:
-            raise TransportUnavailable(f"Nobody listens at {hooks.url}.") from error
+            raise TransportUnavailable(
+                f"Nobody listens at {hooks.url}; the wake goes out when the gateway is started.",
+                waits=True,
+            ) from error
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise WakeUndelivered(
                 f"The webhook at {hooks.url} failed ({type(error).__name__}); see that "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from tests.support.gateways import FakeGateway
@@ -20,3 +22,11 @@ def another(gateway):
     with FakeGateway() as made:
         made.path = gateway.path.with_name("openclaw-2.sock")
         yield made.open()
+
+
+@pytest.fixture
+def closed_port():
+    """A port of loopback where nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]

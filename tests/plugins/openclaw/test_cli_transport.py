@@ -108,6 +108,14 @@ def test_a_wake_of_a_session_names_it(openclaw, tmp_path):
     ]
 
 
+def test_a_command_that_fails_waits_if_no_gateway_runs(tmp_path, closed_port):
+    config = tmp_path / "openclaw.json"
+    config.write_text(json.dumps({"gateway": {"port": closed_port}}))
+    with pytest.raises(WakeUndelivered, match="No gateway of OpenClaw runs here") as raised:
+        deliver(transport_of(tmp_path, FAILS, OPENCLAW_CONFIG_PATH=str(config)))
+    assert raised.value.waits
+
+
 @pytest.mark.parametrize(
     ("accounts", "chosen", "brief"),
     [

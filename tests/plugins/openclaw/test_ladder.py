@@ -116,6 +116,15 @@ def test_where_no_way_is_there_nothing_is_delivered():
     assert str(raised.value) == "first: One. second: Two."
 
 
+def test_what_waits_says_only_what_it_waits_for():
+    with pytest.raises(WakeUndelivered) as raised:
+        deliver(
+            Rung("first", TransportUnavailable("It is not set up.", waits=True)),
+            Rung("second", WakeUndelivered("It hangs.")),
+        )
+    assert (str(raised.value), raised.value.waits) == ("It is not set up.", True)
+
+
 # --- the ways there are -------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from openclaw_taskmem.home import find_home
 from taskmem_hookspecs import WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw import plugin_socket
-from taskmem_openclaw.transports import plugin
+from taskmem_openclaw.transports import auto
 from taskmem_openclaw.transports.auto import TransportUnavailable
 from taskmem_openclaw.transports.plugin import _NEWS, PluginTransport
 from tests.support.gateways import MAIN
@@ -155,7 +155,8 @@ def test_without_a_gateway_the_door_is_named_as_it_is_written(gateway, tmp_path)
         deliver(gateway)
     assert str(raised.value) == (
         f"No gateway with the plug-in listens at {tmp_path}/Not There/openclaw.sock "
-        "(No such file or directory); see: taskmem doctor."
+        "(No such file or directory), and OpenClaw is not set up to load it; see: taskmem setup "
+        "openclaw."
     )
 
 
@@ -270,14 +271,6 @@ def port():
         yield listening.getsockname()[1]
 
 
-@pytest.fixture
-def closed_port():
-    """A port of loopback where nobody listens."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield bound.getsockname()[1]
-
-
 @asynccontextmanager
 async def open_gateway(*said):
     """A gateway on loopback that says these things in turn when it is asked about its start."""
@@ -320,8 +313,9 @@ async def test_absent_gateway_is_reported_and_no_other_way_is_tried(gateway, clo
     with pytest.raises(WakeUndelivered) as raised:
         await await_in_time(patient(gateway).deliver(a_wake()), PATIENCE / 4)
     assert not isinstance(raised.value, TransportUnavailable)
+    assert raised.value.waits
     assert str(raised.value) == (
-        f"No gateway listens at 127.0.0.1:{closed_port}; see that it is started."
+        f"No gateway listens at 127.0.0.1:{closed_port}; the wake goes out when one is started."
     )
 
 
@@ -386,7 +380,7 @@ async def test_gateway_that_starts_slowly_is_reached_no_other_way(gateway):
 
 
 async def test_gateway_too_busy_to_answer_is_reached_no_other_way(gateway, port, monkeypatch):
-    monkeypatch.setattr(plugin, "GLANCE_SECONDS", 0.05)
+    monkeypatch.setattr(auto, "GLANCE_SECONDS", 0.05)
     configure(gateway, port)
     with pytest.raises(WakeUndelivered, match="is still starting") as raised:
         await await_in_time(patient(gateway, 0.05).deliver(a_wake()))
