@@ -234,7 +234,7 @@ def _run_all_checks(
     if link is None:
         yield from doctor_rows.check_plugins(
             [
-                {"name": p.name, "state": p.state, "last_error": p.last_error}
+                {"name": p.name, "state": p.state, "last_error": p.last_error, "cause": p.cause}
                 for p in plugin_host.plugins
             ]
         )

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shlex
 import shutil
@@ -37,15 +36,19 @@ from openclaw_taskmem.home import (
     require_no_common_folder,
 )
 from openclaw_taskmem.losses import find_loss
-from openclaw_taskmem.plugin_host.isolation import TookTooLong
-from openclaw_taskmem.plugin_host.plugin_host import OUR_DISTRIBUTION, Plugin, PluginHost
+from openclaw_taskmem.plugin_host.plugin_host import (
+    OUR_DISTRIBUTION,
+    Cause,
+    Plugin,
+    PluginHost,
+)
 from openclaw_taskmem.settings_report import (
     find_differences,
     find_misspelt_settings,
     find_unknown_settings,
     name_setting,
 )
-from taskmem_hookspecs import DoctorRow, DoctorState, StoreFull, TaskmemError
+from taskmem_hookspecs import DoctorRow, DoctorState, TaskmemError
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_program import OWN_PROGRAM
 
@@ -70,8 +73,6 @@ _NO_START: Final = "No daemon would start from this shell. The one that runs is 
 _NO_DAEMON: Final = "Until it answers, no task is kept, no wait is watched, and no agent is woken."
 _RESTART: Final = "Run: taskmem daemon restart"
 _RESTART_CLAUSE: Final = "run: taskmem daemon restart"
-_NO_ROOM: Final = (StoreFull.__name__, os.strerror(errno.ENOSPC), "database or disk is full")
-"""Words in the errors for want of room on a disk: ours, the system's and SQLite's."""
 _THEN_RESTART: Final = f"then {_RESTART_CLAUSE}"
 _LARGE_HOME_BYTES: Final = 2048 * MIB
 """Bytes above which a home is large, without what was recorded of the screen."""
@@ -358,13 +359,15 @@ def check_plugins(plugins: Sequence[Document]) -> Iterator[DoctorRow]:
         elif error:
             ailing += 1
             ours = str(plugin.get("distribution")).startswith(f"{OUR_DISTRIBUTION} ")
-            slow = ours and TookTooLong.__name__ in error
-            if any(each in error for each in _NO_ROOM):
-                cure = f"Make room on its disk, {_THEN_RESTART}"
-            elif slow:
-                cure = f"The machine was slow then; if it is so again, {_RESTART_CLAUSE}"
-            else:
-                cure = f"Tell its author; {_RESTART_CLAUSE}"
+            match plugin.get("cause"):
+                case Cause.NO_ROOM:
+                    cure = f"Make room on its disk, {_THEN_RESTART}"
+                case Cause.READ_ONLY:
+                    cure = f"Mount its disk for writing, {_THEN_RESTART}"
+                case Cause.LATE if ours:
+                    cure = f"The machine was slow then; if it is so again, {_RESTART_CLAUSE}"
+                case _:
+                    cure = f"Tell its author; {_RESTART_CLAUSE}"
             yield build_warn_row(row, f"It has failed; {error}.", cure)
     names = [str(each["name"]) for each in plugins if each["state"] == "on"]
     off = [str(each["name"]) for each in plugins if each["state"] == "off"]

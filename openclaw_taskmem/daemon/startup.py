@@ -67,6 +67,11 @@ def _report_os_error(error: OSError) -> int:
             cause = (
                 f"there is no room left on its disk ({why}). Free some space there, then try again."
             )
+        case errno.EROFS:
+            cause = (
+                f"its disk is mounted read-only ({why}). Mount it for writing, or set "
+                "TASKMEM_HOME to a folder on another disk."
+            )
         case errno.EMFILE | errno.ENFILE:
             cause = (
                 f"too many files are open ({why}). End a program that holds many, or raise the "

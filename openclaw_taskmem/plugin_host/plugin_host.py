@@ -7,6 +7,7 @@ contribution is lost. Source: docs/origins.md, "Plug-ins that fail".
 from __future__ import annotations
 
 import asyncio
+import errno
 import inspect
 import logging
 import re
@@ -25,6 +26,7 @@ from collections.abc import (
 )
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
 from importlib.metadata import Distribution, EntryPoint, distributions
 from itertools import chain
@@ -59,6 +61,7 @@ from taskmem_hookspecs import (
     ResumePacket,
     Sensor,
     SessionNames,
+    StoreFull,
     Target,
     TaskmemError,
     TaskStore,
@@ -92,6 +95,39 @@ _CHECKS_TYPE: Final[type[Sequence[DoctorCheck]]] = Sequence
 _READER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
+class Cause(StrEnum):
+    """The cause of a plug-in's failure, where that is no fault of its own."""
+
+    NO_ROOM = "no_room"
+    READ_ONLY = "read_only"
+    LATE = "late"
+
+
+_CAUSES: Final = {
+    errno.ENOSPC: Cause.NO_ROOM,
+    errno.EDQUOT: Cause.NO_ROOM,
+    errno.EROFS: Cause.READ_ONLY,
+}
+_MOST_CAUSES: Final = 10
+"""Errors that are looked at behind one another."""
+
+
+def _find_cause(error: BaseException | None) -> Cause | None:
+    """Return what an error, or one behind it, tells by its type or number; None: nothing."""
+    for _ in range(_MOST_CAUSES):
+        if error is None:
+            break
+        if isinstance(error, TookTooLong):
+            return Cause.LATE
+        is_full = getattr(error, "sqlite_errorname", None) == "SQLITE_FULL"
+        if is_full or isinstance(error, StoreFull):
+            return Cause.NO_ROOM
+        if isinstance(error, OSError) and error.errno in _CAUSES:
+            return _CAUSES[error.errno]
+        error = error.__cause__ or error.__context__
+    return None
+
+
 @dataclass(slots=True)
 class Plugin:
     """A plug-in with its state and failures."""
@@ -108,6 +144,8 @@ class Plugin:
     """`on`, `off` (disabled), `failed` (not loaded) or `muted` (one hook skips it)."""
     hooks: tuple[str, ...] = ()
     last_error: str | None = None
+    cause: Cause | None = None
+    """Its cause; None: the plug-in, as far as is known."""
     strikes: dict[str, int] = field(default_factory=dict[str, int])
     """Failures in a row, by hook."""
 
@@ -120,6 +158,7 @@ class Plugin:
             if _find_package(frame.f_globals.get("__name__")) == self.package
         ]
         self.last_error = "".join([f"{doing}: {format_error(error)}", *places[-1:]])
+        self.cause = _find_cause(error)
         log.warning("plug-in %s failed; %s", self.name, self.last_error)
 
 

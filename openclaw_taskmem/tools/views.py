@@ -345,6 +345,7 @@ def list_plugins(context: Context) -> list[JsonValue]:
             "distribution": plugin.distribution,
             "hooks": list(plugin.hooks),
             "last_error": plugin.last_error,
+            "cause": plugin.cause,
         }
         for plugin in context.plugin_host.plugins
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -29,7 +30,8 @@ from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.domain.text.texts import format_count
 from openclaw_taskmem.home import Home, HomeRefused, find_home
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
-from openclaw_taskmem.plugin_host.plugin_host import Plugin, PluginHost, format_error
+from openclaw_taskmem.plugin_host.plugin_host import Plugin, PluginHost
+from openclaw_taskmem.tools.views import list_plugins
 from taskmem_hookspecs import DoctorRow, DoctorState, StoreFull, TaskmemError, hookimpl
 from taskmem_openclaw.doctor.rows import _build_unused_row
 from taskmem_program import OWN_PROGRAM
@@ -456,6 +458,15 @@ def test_a_plugin_that_ails_has_a_row_of_its_own(state, error, found, cure):
     assert cure in rows[0].cure
 
 
+def failed_row(error, distribution=None):
+    """Return the row of a plug-in that raised an error while it recalled."""
+    failed = Plugin("past-tasks", distribution or "")
+    failed.record_error("recall", error)
+    context = SimpleNamespace(plugin_host=SimpleNamespace(plugins=[failed]))
+    [row] = doctor_rows.check_plugins(json.loads(json.dumps(list_plugins(context))))
+    return row
+
+
 @pytest.mark.parametrize(
     ("distribution", "cure"),
     [
@@ -465,25 +476,32 @@ def test_a_plugin_that_ails_has_a_row_of_its_own(state, error, found, cure):
     ],
 )
 def test_a_built_in_plugin_that_was_late_has_no_author_to_tell(distribution, cure):
-    error = f"wait_judge: {format_error(TookTooLong(2, Future()))}"
-    late = {**plugin("terminal", "on", error), "distribution": distribution}
-    [row] = doctor_rows.check_plugins([late])
+    row = failed_row(TookTooLong(2, Future()), distribution)
     assert "no answer within 2 s" in row.detail
     assert row.cure.startswith(cure)
 
 
+NO_ROOM = "Make room on its disk, then run: taskmem daemon restart"
+FULL_DATABASE = sqlite3.OperationalError("words")
+FULL_DATABASE.sqlite_errorname = "SQLITE_FULL"
+WRAPPED = ValueError("nothing was kept")
+WRAPPED.__cause__ = OSError(errno.ENOSPC, "words")
+
+
 @pytest.mark.parametrize(
-    "error",
+    ("error", "cure"),
     [
-        StoreFull("There is no room left for the database"),
-        OSError(28, os.strerror(28), "/x"),
-        sqlite3.OperationalError("database or disk is full"),
+        (StoreFull("words"), NO_ROOM),
+        (OSError(errno.ENOSPC, "words", "/x"), NO_ROOM),
+        (OSError(errno.EDQUOT, "words", "/x"), NO_ROOM),
+        (FULL_DATABASE, NO_ROOM),
+        (WRAPPED, NO_ROOM),
+        (OSError(errno.EROFS, "words"), "Mount its disk for writing, then run: taskmem daemon re"),
+        (ValueError(f"StoreFull, TookTooLong: {os.strerror(errno.ENOSPC)}"), "Tell its author"),
     ],
 )
-def test_a_plugin_that_a_full_disk_stopped_has_no_author_to_tell(error):
-    full = {**plugin("past-tasks", "on", f"recall: {format_error(error)}"), "distribution": None}
-    [row] = doctor_rows.check_plugins([full])
-    assert row.cure == "Make room on its disk, then run: taskmem daemon restart"
+def test_a_plugin_that_its_disk_stopped_has_no_author_to_tell(error, cure):
+    assert failed_row(error, "openclaw-taskmem 1.0").cure.startswith(cure)
 
 
 def test_no_plugin_at_all_fails():

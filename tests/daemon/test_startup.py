@@ -64,18 +64,27 @@ def test_stopped_as_it_begins_it_leaves_no_socket_of_another(home: Home) -> None
     assert not home.socket.exists()
 
 
-def test_a_disk_without_room_is_named_in_the_foreground(
-    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.ENOSPC, "there is no room left on its disk (words). Free some space there, then"),
+        (errno.EDQUOT, "there is no room left on its disk (words). Free some space there, then"),
+        (errno.EROFS, "its disk is mounted read-only (words). Mount it for writing, or set TASK"),
+    ],
+)
+def test_a_disk_that_takes_nothing_is_named_in_the_foreground(
+    home: Home,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: int,
+    said: str,
 ) -> None:
     def refuse(_path: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(number, "words")
 
     monkeypatch.setattr(startup, "Lock", refuse)
     assert startup.main({"TASKMEM_HOME": str(home.folder)}) == 1
-    assert capsys.readouterr().err == (
-        "The daemon cannot start: there is no room left on its disk (No space left on "
-        "device). Free some space there, then try again.\n"
-    )
+    assert capsys.readouterr().err.startswith(f"The daemon cannot start: {said}")
 
 
 @pytest.mark.parametrize("free", [0, 10**9])

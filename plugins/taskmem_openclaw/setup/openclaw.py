@@ -197,7 +197,7 @@ class OpenClaw(NamedTuple):
         if "config is invalid" in output:
             found = re.search(r"^\s+- (.+)$", output, re.MULTILINE)
             return OpenClawSetupFailed(_describe_broken(self.config, found[1] if found else None))
-        if "ENOSPC" in output or "no space left" in output.lower():
+        if "ENOSPC" in output or "EDQUOT" in output:
             return OpenClawSetupFailed(
                 f"The disk of {self.config.parent} is full; make room and run this again."
             )

@@ -110,7 +110,8 @@ INVALID = 'OpenClaw config is invalid\nProblem:\n  - <root>: Unrecognized key: "
     [
         (READ_ONLY, "is read-only here"),
         (INVALID, 'is not valid (<root>: Unrecognized key: "bogus"); run openclaw doctor'),
-        ("Error: ENOSPC: no space left on device, write", "is full; make room and run"),
+        ("Error: ENOSPC: words, write", "is full; make room and run"),
+        ("Error: EDQUOT: words, write", "is full; make room and run"),
         ("one\n two \x1b[31m three", "ended with status 1: one two"),
         ("", "ended with status 1: no word."),
     ],
