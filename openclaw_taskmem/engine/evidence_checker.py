@@ -266,7 +266,7 @@ class EvidenceChecker:
             self._unsure[folder.path] = _PARTLY_LISTED_TEXT
         kept = None if ignored else folder.files
         before = None if kept is None else self._context.listings.read_names(kept)
-        gone = (before or frozenset()) - listing.names
+        gone = before - listing.names if before and listing.complete else ()
         there = [p for p in gone if not is_removed_since(os.path.join(folder.path, p), since)]
         is_own = self._build_own_test(folder.path)
         for name, change, stamps in ledger.find_changes(folder, before, listing, there):

@@ -18,6 +18,7 @@ import zlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Final, NamedTuple
@@ -133,7 +134,9 @@ def _read_names(top: str, until: float) -> Sequence[str] | None:
         asks = here == top or os.path.exists(f"{here}.git")
         names = _list_git_paths(here, until, stats=False) if asks else None
         if names is None:
-            found = [*_list_disk_paths(here)]
+            found, is_whole = _list_disk_paths(here)
+            if not is_whole:
+                return None
             folders += [f"{path}/" for path, is_folder in found if is_folder]
             names = [path[len(here) :] for path, is_folder in found if not is_folder]
         elif inner := {*_find_repositories(here, names)}:
@@ -221,7 +224,7 @@ def _walk_files(
 ) -> Iterator[tuple[str | None, os.stat_result | None]]:
     """Yield the files below a folder by name, breadth first, each with its state.
 
-    The name None: time was up.
+    The name None: time was up, or a folder holds too many.
     """
     top = folder.rstrip("/") + "/"
     folders = deque([folder])
@@ -232,10 +235,13 @@ def _walk_files(
             return
         asks = git and (here == folder or os.path.exists(os.path.join(here, ".git")))
         names = _list_git_paths(here, until, stats=True) if asks else None
-        found = (
+        found, is_whole = (
             _list_disk_paths(here)
             if names is None
-            else ((os.path.join(here, name.rstrip("/")), name.endswith("/")) for name in names)
+            else (
+                [(os.path.join(here, each.rstrip("/")), each.endswith("/")) for each in names],
+                True,
+            )
         )
         for path, is_folder in found:
             if _NOT_THE_AGENTS in path:
@@ -245,6 +251,9 @@ def _walk_files(
                 folders.append(path)
             elif info is not None:
                 yield path.removeprefix(top), info
+        if not is_whole:
+            yield None, None
+            return
 
 
 def _read_state(path: str) -> os.stat_result | None:
@@ -254,19 +263,23 @@ def _read_state(path: str) -> os.stat_result | None:
         return None
 
 
-def _list_disk_paths(folder: str) -> Iterator[tuple[str, bool]]:
-    """Yield the files and folders in a folder, but dot folders; True: it is a folder."""
+def _list_disk_paths(folder: str) -> tuple[Sequence[tuple[str, bool]], bool]:
+    """Return the files and folders in a folder, but dot folders; True: it is a folder.
+
+    False as the second value: it holds more than `MOST_FILES`, and these are some of them.
+    """
     try:
         with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+            listed = sorted(islice(entries, MOST_FILES + 1), key=lambda entry: entry.name)
     except OSError:
-        return
-    for entry in found:
-        if entry.is_dir(follow_symlinks=False):
-            if not entry.name.startswith("."):
-                yield entry.path, True
-        elif entry.is_file(follow_symlinks=False):
-            yield entry.path, False
+        return (), True
+    found = [
+        (entry.path, is_folder)
+        for entry in listed
+        if not ((is_folder := entry.is_dir(follow_symlinks=False)) and entry.name.startswith("."))
+        and (is_folder or entry.is_file(follow_symlinks=False))
+    ]
+    return found, len(listed) <= MOST_FILES
 
 
 def _find_repositories(folder: str, names: Sequence[str]) -> Iterator[str]:

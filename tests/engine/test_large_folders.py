@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import perf_counter
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,7 +18,12 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import EvidenceMissing
 from openclaw_taskmem.domain.tasks import ledger
 from openclaw_taskmem.engine import evidence, evidence_checker, folder_listings
-from openclaw_taskmem.engine.folder_listings import LookTime, find_ends, list_files
+from openclaw_taskmem.engine.folder_listings import (
+    LookTime,
+    find_ends,
+    list_files,
+    list_names,
+)
 from taskmem_hookspecs import LedgerEntry
 from taskmem_hookspecs.testing import FakeClock
 from tests.support.world import World
@@ -199,6 +207,44 @@ def test_a_long_listing_ends_when_its_time_is_over(
     assert listing is not None
     assert 0 < len(listing.names) < OLD
     assert not listing.complete
+
+
+@pytest.mark.parametrize("kind", ["is_file", "is_dir"])
+def test_of_a_huge_folder_no_more_than_the_limit_is_read(
+    project: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    read = list[str]()
+
+    def list_fakes() -> Iterator[object]:
+        for number in range(100_000):
+            read.append(f"{project}/{number}.js")
+            entry = Mock(is_dir=lambda **_: False, is_file=lambda **_: False, path=read[-1])
+            entry.configure_mock(**{"name": f"{number}.js", kind: lambda **_: True})
+            yield entry
+
+    monkeypatch.setattr(folder_listings, "MOST_FILES", 20)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", lambda _: nullcontext(list_fakes()))
+        names = list_names(str(project))
+        read_for_names = len(read)
+        listing = list_files(str(project), 0, perf_counter() + 60)
+    assert (names, read_for_names, len(read)) == (None, 21, 42)
+    assert listing is not None
+    assert not listing.complete
+
+
+def test_what_a_cut_listing_lacks_is_not_looked_for(
+    world: World, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, asked = register(world, project), list[str]()
+    (project / "new.md").write_text("New.")
+    monkeypatch.setattr(folder_listings, "MOST_FILES", 2)
+    monkeypatch.setattr(evidence_checker, "is_removed_since", lambda path, _: asked.append(path))
+    answer = complete(world, project, task)
+    assert asked == []
+    assert read_whys(answer, "unverified", "what", project) == {
+        str(project): "It has more files than are looked at; there may be more changes."
+    }
 
 
 def test_all_names_are_searched_for_in_one_walk(
