@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from taskmem_program import OWN_PROGRAM
+from taskmem_program.backups import BACKUP_NOTE
 
 _PATH_BYTES: Final = 107 if sys.platform == "linux" else 103
 """Bytes of the longest path of a Unix socket, without the system's NUL."""
@@ -90,7 +91,7 @@ class Home(NamedTuple):
     @property
     def backup_note(self) -> Path:
         """The file that says where the last back-up was written."""
-        return self.folder / "home.backup"
+        return self.folder / BACKUP_NOTE
 
     @property
     def pictures(self) -> Path:

@@ -7,9 +7,6 @@ noted in the home, so that a daemon without that setting makes no new one in sil
 from __future__ import annotations
 
 import logging
-import shlex
-from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import unquote
@@ -18,6 +15,7 @@ from openclaw_taskmem.config import Settings
 from openclaw_taskmem.home import Home
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.roles import LOSS_SUFFIX, LOST_LOG_SUFFIX
+from taskmem_program.backups import write_restore_command
 from taskmem_program.files import replace_file
 
 log = logging.getLogger(__name__)
@@ -56,8 +54,8 @@ def find_loss(settings: Settings) -> Loss | None:
         return None
     logs = ", ".join(str(each) for each in _list_kept_logs(file))
     kept = f"Its log, which may have the rest, is kept: {logs}. " if logs else ""
-    backup = _describe_backup(settings.home)
-    ways = f"Put a back-up back: {backup}. To go on with what is left: {_ACCEPTANCE}"
+    command = write_restore_command(settings.home.folder)
+    ways = f"Put a back-up back: {command}. To go on with what is left: {_ACCEPTANCE}"
     return Loss(what, f"{kept}{ways}")
 
 
@@ -69,15 +67,6 @@ def _list_kept_logs(file: Path) -> list[Path]:
     """Return the logs that were set aside as their database was gone."""
     prefix = f"{file.name}{LOST_LOG_SUFFIX}"
     return sorted(each for each in file.parent.iterdir() if each.name.startswith(prefix))
-
-
-def _describe_backup(home: Home) -> str:
-    """Return the command that restores the last back-up, as far as one is known."""
-    with suppress(OSError):
-        file = Path(home.backup_note.read_text("utf-8").strip())
-        made = datetime.fromtimestamp(file.stat().st_mtime, UTC)
-        return f"taskmem restore --replace {shlex.quote(str(file))} (of {made:%Y-%m-%d %H:%M} UTC)"
-    return "taskmem restore --replace FILE"
 
 
 def accept_losses(settings: Settings) -> bool:

@@ -10,7 +10,7 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -37,6 +37,7 @@ from taskmem_hookspecs import (
     TaskNotFound,
 )
 from taskmem_hookspecs.errors import SettingsInvalid
+from taskmem_program.backups import write_restore_command
 from taskmem_sqlmodel import schema
 from taskmem_sqlmodel.last_state import (
     LastState,
@@ -89,7 +90,7 @@ class Database:
         """
         if self.place is not None:
             self.place.require_in_place()
-        with translate_errors():
+        with self._translate_errors():
             try:
                 connection = self._idle.pop()
             except IndexError:
@@ -120,7 +121,7 @@ class Database:
         with self._one_writer:
             guard = nullcontext() if self.place is None else self.place.guard_write()
             try:
-                with guard, translate_errors():
+                with guard, self._translate_errors():
                     if self._writer is None:
                         self._writer = self.engine.connect()
                     with self.begin_write(self._writer):
@@ -151,7 +152,7 @@ class Database:
         """
         if self.place is None or not self.place.last.is_resting():
             return
-        with self._one_writer, self.place.guard_write(), translate_errors():
+        with self._one_writer, self.place.guard_write(), self._translate_errors():
             if self._writer is not None:
                 cursor = self._writer.connection.cursor()
                 patience = cursor.execute("PRAGMA busy_timeout").fetchone()[0]
@@ -162,6 +163,9 @@ class Database:
                     cursor.execute(f"PRAGMA busy_timeout = {patience:d}")
                 if not is_busy:
                     self.place.last.mark_settled()
+
+    def _translate_errors(self) -> AbstractContextManager[None]:
+        return translate_errors(None if self.place is None else self.place.path)
 
     def _close_writer(self) -> None:
         if self._writer is not None:
@@ -194,10 +198,9 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
     address = _parse_address(url)
     stays = address.query.get("mode") == "ro"
     address = address.difference_update_query(["mode"])
-    path: Path | None = None
-    with translate_errors():
-        if address.get_backend_name() == "sqlite":
-            path = _parse_path(address)
+    path = _parse_path(address) if address.get_backend_name() == "sqlite" else None
+    with translate_errors(path):
+        if path is not None:
             if stays:
                 reader = open_read_only(path, busy_timeout)
                 _is_newest(reader)
@@ -432,13 +435,13 @@ class _DatabaseFiles:
         `keeper` stays open as long as the database: as long as a connection is open, SQLite does
         not remove or replace the log.
         """
-        self._path = path
+        self.path = path
         self._log = path.with_name(f"{path.name}-wal")
         self._keeper = keeper
         with keeper.begin():
             keeper.exec_driver_sql("SELECT 1 FROM sqlite_schema").all()
             self.last = LastState(path, read_position(keeper), count_tasks(keeper))
-        self._opened = _read_file_state(self._path), _read_file_state(self._log)
+        self._opened = _read_file_state(self.path), _read_file_state(self._log)
         self._written = self._opened[0].content
         self._is_overwritten = False
 
@@ -451,11 +454,11 @@ class _DatabaseFiles:
             StoreUnavailable: A file was replaced or removed, so writes into the open one are
                 lost.
         """
-        file, log = _read_file_state(self._path), _read_file_state(self._log)
+        file, log = _read_file_state(self.path), _read_file_state(self._log)
         opened = [each.identity for each in self._opened]
         if file.is_empty or [file.identity, log.identity] != opened:
             raise StoreUnavailable(
-                f"The database {self._path} or its log was replaced or removed, or emptied, while "
+                f"The database {self.path} or its log was replaced or removed, or emptied, while "
                 "a daemon had it open, so this is not kept; that daemon ends by itself, so try "
                 "again in a few seconds."
             )
@@ -474,7 +477,7 @@ class _DatabaseFiles:
         try:
             yield
         finally:
-            self._written = _read_file_state(self._path).content
+            self._written = _read_file_state(self.path).content
         self.require_in_place()
 
     def close(self) -> None:
@@ -485,7 +488,7 @@ class _DatabaseFiles:
         open until the process ends, which checkpoints nothing.
         """
         self.last.close()
-        file, log = _read_file_state(self._path), _read_file_state(self._log)
+        file, log = _read_file_state(self.path), _read_file_state(self._log)
         file_before, log_before = self._opened
         is_same = file.identity == file_before.identity
         lost_log = is_same and log.identity != log_before.identity
@@ -539,8 +542,8 @@ _DANGLING_TEXT: Final = (
     "written; list the tasks to find the right id."
 )
 _DAMAGED_TEXT: Final = (
-    "The database file is damaged, or is no SQLite database; move it away or "
-    "restore a copy of it, then start again."
+    "The database file is damaged, or is no SQLite database; move it away while no daemon runs, or "
+    "put a back-up back: {restore}."
 )
 _READ_ONLY: Final = (
     "The database cannot be written; give its owner write access to the file "
@@ -582,8 +585,11 @@ _MEANINGS: Final[dict[str, tuple[type[TaskmemError], str]]] = {
 
 
 @contextmanager
-def translate_errors() -> Generator[None]:
-    """Replace errors of SQLAlchemy and its drivers by the contract's errors."""
+def translate_errors(file: Path | None = None) -> Generator[None]:
+    """Replace errors of SQLAlchemy and its drivers by the contract's errors.
+
+    `file`: that of the database; if it is damaged, the last back-up beside it is named.
+    """
     try:
         yield
     except UnicodeEncodeError as error:
@@ -591,7 +597,7 @@ def translate_errors() -> Generator[None]:
     except Exception as error:
         # An error of `psycopg`, which need not be installed, has a state.
         if isinstance(error, (SQLAlchemyError, sqlite3.Error)) or hasattr(error, "sqlstate"):
-            raise _translate_error(error) from error
+            raise _translate_error(error, file) from error
         raise
 
 
@@ -600,10 +606,12 @@ def build_conflict() -> Conflict:
     return Conflict(_CONFLICT_TEXT)
 
 
-def _translate_error(error: Exception) -> TaskmemError:
+def _translate_error(error: Exception, file: Path | None) -> TaskmemError:
     for code in _list_codes(error):
         if code in _MEANINGS:
             meaning, sentence = _MEANINGS[code]
+            if sentence is _DAMAGED_TEXT:
+                sentence = sentence.format(restore=write_restore_command((file or Path()).parent))
             return meaning(sentence)
     if isinstance(error, NoSuchModuleError):
         return StoreUnavailable(f"No driver for the database is installed ({error}).")

@@ -16,6 +16,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
 from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, TaskmemError
+from taskmem_program.backups import write_restore_command
 from taskmem_sqlmodel import reading, schema
 from taskmem_sqlmodel.database import open_read_only, require_file, translate_errors
 
@@ -35,7 +36,6 @@ _CORRECTION: Final = (
     "Correct these columns, or delete these rows, with SQL while no daemon runs, or "
     "put a copy of the database back: taskmem daemon stop"
 )
-_RESTORE: Final = "Put a back-up back, if you have one: taskmem restore --replace FILE"
 
 
 class DatabaseCheck:
@@ -86,7 +86,7 @@ def check_database(url: str, seconds: float = SCAN_SECONDS, *, served: object = 
     shown = address.difference_update_query(["password", "sslpassword"])
     name = str(path) if path else shown.render_as_string(hide_password=True)
     try:
-        with translate_errors():
+        with translate_errors(path):
             if path:
                 require_file(path)
             seen = _check_sqlite(path, seconds) if path else _check_postgresql(address)
@@ -100,12 +100,13 @@ def check_database(url: str, seconds: float = SCAN_SECONDS, *, served: object = 
     except ModuleNotFoundError as error:
         sentence = f"{name} needs a driver that is not installed ({error.name})."
         return _fail(sentence, "Install openclaw-taskmem[postgres].")
-    return _build_row(name, seen, seconds)
+    return _build_row(name, seen, seconds, path)
 
 
-def _build_row(name: str, seen: _DatabaseState, seconds: float) -> DoctorRow:
+def _build_row(name: str, seen: _DatabaseState, seconds: float, path: Path | None) -> DoctorRow:
     if seen.faults is not None:
-        return _fail(f"{name} is damaged: {seen.faults}.", _RESTORE)
+        command = write_restore_command((path or Path()).parent)
+        return _fail(f"{name} is damaged: {seen.faults}.", f"Put a back-up back: {command}")
     if not seen.newest:
         return _fail(
             f"{name} has an older schema than {schema.HEAD}.",

@@ -424,7 +424,7 @@ def _try_writes(connection: sa.Connection, writes: RowWrites) -> Exception | Non
     """
     connection.exec_driver_sql("SAVEPOINT one")
     try:
-        with translate_errors():
+        with translate_errors(Path(connection.engine.url.database or "")):
             _run_writes(connection, writes)
     except (StoreBusy, StoreFull, StoreUnavailable):
         raise

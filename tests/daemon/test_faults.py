@@ -216,8 +216,8 @@ def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(home, garbage):
     status, said = refused_start(home)
     assert status == 1
     assert said == (
-        "The database file is damaged, or is no SQLite database; move it away or "
-        "restore a copy of it, then start again."
+        "The database file is damaged, or is no SQLite database; move it away while no daemon "
+        "runs, or put a back-up back: taskmem restore --replace FILE."
     )
     assert home.database.read_bytes() == garbage
 
@@ -233,7 +233,7 @@ def test_a_database_that_was_cut_short_is_refused_or_read_whole(start, home):
     status, said = refused_start(home)
     assert status == 1
     assert "\n" not in said
-    assert said.endswith("start again.")
+    assert said.endswith("put a back-up back: taskmem restore --replace FILE.")
 
 
 def test_a_database_of_someone_elses_program_is_told_apart(home, start):

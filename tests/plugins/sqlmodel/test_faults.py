@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from unittest import mock
 
 import pytest
 from sqlalchemy import event
@@ -30,6 +31,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.testing import a_message, a_task, an_event
+from taskmem_program.backups import BACKUP_NOTE
 from taskmem_sqlmodel import database, doctor
 from taskmem_sqlmodel import store as sql_store
 from taskmem_sqlmodel.database import translate_errors
@@ -156,18 +158,38 @@ store.close()
 def test_a_file_that_is_no_database_is_unavailable(path):
     path.write_text("This is a letter to my aunt. " * 100)
     before = path.read_bytes()
-    with pytest.raises(StoreUnavailable, match="damaged"):
+    with pytest.raises(StoreUnavailable, match=r"damaged.* back: taskmem restore --replace FILE\."):
         task_store(f"sqlite:///{path}")
     assert path.read_bytes() == before
 
 
-def test_a_damaged_page_is_unavailable(store, path):
+def test_a_damaged_page_names_the_last_back_up(store, path, tmp_path):
+    backup = tmp_path / "my backup"
+    backup.touch()
+    path.with_name(BACKUP_NOTE).write_text(f"{backup}\n")
     store.close()
     content = path.read_bytes()
     page = int.from_bytes(content[16:18])
     path.write_bytes(content[:page] + b"\xff" * (len(content) - page))
-    with pytest.raises(StoreUnavailable, match="damaged"):
+
+    command = f"taskmem restore --replace '{backup}' (of 2"
+    with pytest.raises(StoreUnavailable, match="damaged") as opened:
         task_store(f"sqlite:///{path}").find_tasks(TaskQuery(implicit=False))
+    row = doctor.check_database(f"sqlite:///{path}")
+    for told in (str(opened.value), f"{row.detail} {row.cure}"):
+        assert command in told
+
+
+def test_a_page_damaged_under_a_writer_names_the_back_up(store, path, tmp_path):
+    (tmp_path / "file").touch()
+    path.with_name(BACKUP_NOTE).write_text(str(tmp_path / "file"))
+    failing = sqlite3.DatabaseError("words")
+    failing.sqlite_errorname = "SQLITE_CORRUPT"
+    with (
+        mock.patch("taskmem_sqlmodel.store._run_writes", side_effect=failing),
+        pytest.raises(StoreUnavailable, match=f"--replace {tmp_path / 'file'} "),
+    ):
+        store.commit(Change(tasks=(a_task(task_id="task_2"),)))
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EIO, errno.EAGAIN])
