@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from taskmem_program import OWN_PROGRAM
-from taskmem_program.backups import BACKUP_NOTE
+from taskmem_program.losses import BACKUP_NOTE
 
 _PATH_BYTES: Final = 107 if sys.platform == "linux" else 103
 """Bytes of the longest path of a Unix socket, without the system's NUL."""
@@ -87,6 +87,16 @@ class Home(NamedTuple):
     def database_note(self) -> Path:
         """The file that says at which URL the tasks are, if the settings named one."""
         return self.folder / "home.database"
+
+    @property
+    def extent_note(self) -> Path:
+        """The file that says how much a database on a server last had."""
+        return self.folder / "home.database-last"
+
+    @property
+    def loss_note(self) -> Path:
+        """The file that says what is gone from a database on a server."""
+        return self.folder / "home.database-lost"
 
     @property
     def backup_note(self) -> Path:

@@ -1,27 +1,37 @@
 """Tell what a home's database has lost, or that a home keeps its tasks elsewhere, and what to do.
 
-A store on a file writes down what is gone (`LOSS_SUFFIX`). A database that the settings name is
-noted in the home, so that a daemon without that setting makes no new one in silence.
+A store on a file writes down what is gone (`LOSS_SUFFIX`); what one on a server last had is noted
+in the home. So is which database the settings name, so that a daemon without that setting makes no
+new one in silence.
 """
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.home import Home
-from taskmem_hookspecs.errors import SettingsInvalid
-from taskmem_hookspecs.roles import LOSS_SUFFIX, LOST_LOG_SUFFIX
-from taskmem_program.backups import write_restore_command
+from taskmem_hookspecs.errors import SettingsInvalid, TaskmemError
+from taskmem_hookspecs.roles import (
+    LOSS_SUFFIX,
+    LOST_LOG_SUFFIX,
+    ExtentStore,
+    StoreExtent,
+    TaskStore,
+)
 from taskmem_program.files import replace_file
+from taskmem_program.losses import Extent, describe_loss, write_loss, write_restore_command
 
 log = logging.getLogger(__name__)
 
 _ACCEPTANCE: Final = "taskmem restore --keep"
 """The command with which a person goes on with what is there."""
+_KEEP: Final = f"To go on with what is left: {_ACCEPTANCE}"
 
 
 def find_database_file(settings: Settings) -> Path | None:
@@ -46,21 +56,47 @@ class Loss(NamedTuple):
 def find_loss(settings: Settings) -> Loss | None:
     """Return what is gone from the database; None: nothing is known to be."""
     file = find_database_file(settings)
-    if file is None:
-        return None
     try:
-        what = " ".join(_name_loss(file).read_text("utf-8", "replace").split())
+        what = " ".join(_name_loss(settings).read_text("utf-8", "replace").split())
     except OSError:
         return None
+    if file is None:
+        return Loss(what, f"Put a back-up back with its own tools. {_KEEP}")
     logs = ", ".join(str(each) for each in _list_kept_logs(file))
     kept = f"Its log, which may have the rest, is kept: {logs}. " if logs else ""
     command = write_restore_command(settings.home.folder)
-    ways = f"Put a back-up back: {command}. To go on with what is left: {_ACCEPTANCE}"
-    return Loss(what, f"{kept}{ways}")
+    return Loss(what, f"{kept}Put a back-up back: {command}. {_KEEP}")
 
 
-def _name_loss(file: Path) -> Path:
-    return file.with_name(f"{file.name}{LOSS_SUFFIX}")
+def _name_loss(settings: Settings) -> Path:
+    file = find_database_file(settings)
+    return settings.home.loss_note if file is None else file.with_name(f"{file.name}{LOSS_SUFFIX}")
+
+
+def remember_extent(settings: Settings, store: TaskStore) -> None:
+    """Note in the home how much a database on a server has; log and write down where it has less.
+
+    Another database of the same URL has lost nothing. Other homes write into it, too, so it may
+    have had more. Failures are left to the next call.
+    """
+    note = settings.home.extent_note
+    with suppress(TaskmemError, OSError):
+        found = store.read_extent() if isinstance(store, ExtentStore) else None
+        if found is None:
+            return
+        last = None
+        with suppress(FileNotFoundError, ValueError):
+            last = StoreExtent.model_validate_json(note.read_bytes())
+        if last == found:
+            return
+        if last is not None and last.database == found.database:
+            had, has = Extent(last.position, last.tasks), Extent(found.position, found.tasks)
+            if has.position < had.position or has.tasks < had.tasks:
+                at = datetime.fromtimestamp(note.stat().st_mtime, UTC)
+                sentence = describe_loss(hide_password(settings.database), had, at, has)
+                write_loss(_name_loss(settings), sentence)
+                log.warning("%s", sentence)
+        replace_file(note, found.model_dump_json().encode())
 
 
 def _list_kept_logs(file: Path) -> list[Path]:
@@ -71,9 +107,8 @@ def _list_kept_logs(file: Path) -> list[Path]:
 
 def accept_losses(settings: Settings) -> bool:
     """Forget what is gone, and where else the tasks were; False: there was nothing to forget."""
-    file = find_database_file(settings)
     notes = [settings.home.database_note] if not settings.database_url else []
-    notes += [_name_loss(file)] if file is not None else []
+    notes.append(_name_loss(settings))
     known = [note for note in notes if note.exists()]
     for note in known:
         note.unlink()

@@ -189,6 +189,26 @@ class ClockedStore(Protocol):
         ...
 
 
+class StoreExtent(Value):
+    """How much a store has of what is never deleted, so that less of it is a loss."""
+
+    database: str
+    """Name of the database that no other has, nor one of the same URL on another server."""
+    position: int
+    """Id of the newest event; 0: there is none."""
+    tasks: int
+    """Number of tasks, without implicit ones."""
+
+
+@runtime_checkable
+class ExtentStore(Protocol):
+    """A `TaskStore` that tells how much it has, and does not itself remember how much it had."""
+
+    def read_extent(self) -> StoreExtent | None:
+        """Return how much there is; None: the store's files remember it."""
+        ...
+
+
 class StoreSize(Value):
     """Size of a store."""
 

@@ -100,7 +100,7 @@ _REPLACED_FILES: Final = (
     "taskmem.db",
     "taskmem.db?*",
     ".taskmem.db.last",
-    "home.database",
+    "home.database*",
     "pictures",
     "config.toml",
     "home.id",

@@ -48,6 +48,7 @@ from openclaw_taskmem.losses import (
     find_database_file,
     find_loss,
     note_database,
+    remember_extent,
     require_known_database,
 )
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
@@ -232,7 +233,7 @@ async def _serve_one_home(
                     settings,
                     clock,
                     opened=opened,
-                    settle=partial(passes, _settle, store),
+                    settle=partial(passes, _settle, settings, store),
                 ),
                 _keep_synchronized(shared, passes),
             )
@@ -254,7 +255,7 @@ async def _serve_one_home(
         in_order = (supervisor, relay_exits, dispatcher, later, passes, readers.spending)
         for close in [each.close for each in in_order]:
             await close()
-        store.close()
+        _close_store(settings, store)
         log.info("stopped")
 
 
@@ -289,13 +290,20 @@ def _open_store(settings: Settings, plugin_host: PluginHost) -> TaskStore:
     require_known_database(settings)
     store = plugin_host.open_store(settings.database)
     note_database(settings)
+    remember_extent(settings, store)
     if (loss := find_loss(settings)) is not None:
         log.warning("%s", loss)
     return store
 
 
-def _settle(store: TaskStore) -> None:
-    """Have a store put its files in order, if it has any."""
+def _close_store(settings: Settings, store: TaskStore) -> None:
+    remember_extent(settings, store)
+    store.close()
+
+
+def _settle(settings: Settings, store: TaskStore) -> None:
+    """Look for a loss on a server, and have a store put its files in order, if it has any."""
+    remember_extent(settings, store)
     if isinstance(store, SettlingStore):
         store.settle()
 

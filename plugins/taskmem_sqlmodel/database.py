@@ -37,7 +37,7 @@ from taskmem_hookspecs import (
     TaskNotFound,
 )
 from taskmem_hookspecs.errors import SettingsInvalid
-from taskmem_program.backups import write_restore_command
+from taskmem_program.losses import write_restore_command
 from taskmem_sqlmodel import schema
 from taskmem_sqlmodel.last_state import (
     LastState,

@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
 from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, TaskmemError
-from taskmem_program.backups import write_restore_command
+from taskmem_program.losses import write_restore_command
 from taskmem_sqlmodel import reading, schema
 from taskmem_sqlmodel.database import open_read_only, require_file, translate_errors
 

@@ -15,28 +15,18 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import sqlalchemy as sa
 
 from taskmem_hookspecs.roles import LOSS_SUFFIX, LOST_LOG_SUFFIX
-from taskmem_program.files import replace_file
+from taskmem_program.losses import Extent, describe_loss, write_loss
 
 log = logging.getLogger(__name__)
 
 _OWNER_ONLY: Final = 0o600
 _RECORD: Final = 48
 """Bytes of the file, so that one write replaces all of it."""
-
-
-class _LastExtent(NamedTuple):
-    """The extent of a database when it was last written."""
-
-    position: int
-    """Id of its newest event."""
-    tasks: int
-    """Number of its tasks, implicit ones included."""
-    at: datetime
 
 
 class LastState:
@@ -97,24 +87,18 @@ class LastState:
     def _find_loss(self, database: Path) -> str | None:
         """Return the sentence of what is gone where the database has less than it last had.
 
-        An earlier one that no person has accepted yet stays; of several, the first and the last do.
+        Implicit tasks are counted, too.
         """
-        last = _read_last(database)
-        if last is None or (self._position, self._tasks) >= last[:2]:
+        last, has = _read_last(database), Extent(self._position, self._tasks)
+        if last is None or has >= last[0]:
             return None
-        return (
-            f"The database {database} has less than on {last.at:%Y-%m-%d} at {last.at:%H:%M} UTC: "
-            f"it had {last.tasks} tasks and {last.position} entries in its log, and now has "
-            f"{self._tasks} and {self._position}."
-        )
+        return describe_loss(str(database), *last, has)
 
     def _write(self) -> None:
         record = f"{self._position} {self._tasks}".ljust(_RECORD - 1) + "\n"
         with suppress(OSError):
             if self._loss is not None:
-                known = self._note.read_text("utf-8", "replace") if self._note.exists() else ""
-                told = dict.fromkeys([*known.splitlines()[:1], self._loss])
-                replace_file(self._note, "\n".join(told).encode())
+                write_loss(self._note, self._loss)
                 self._loss = None
             if self._file is not None:
                 os.pwrite(self._file, record.encode(), 0)
@@ -143,13 +127,13 @@ def _name_beside(database: Path, suffix: str) -> Path:
     return database.with_name(f"{database.name}{suffix}")
 
 
-def _read_last(database: Path) -> _LastExtent | None:
-    """Return what a database last had; None: that is not known."""
+def _read_last(database: Path) -> tuple[Extent, datetime] | None:
+    """Return what a database last had, and when; None: that is not known."""
     path = _name_last(database)
     try:
         position, tasks = path.read_text("ascii").split()
         at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-        return _LastExtent(int(position), int(tasks), at)
+        return Extent(int(position), int(tasks)), at
     except (OSError, ValueError):
         # A power cut may leave it empty.
         return None

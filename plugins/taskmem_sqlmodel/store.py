@@ -48,7 +48,7 @@ from taskmem_hookspecs import (
     Wake,
     WakeQuery,
 )
-from taskmem_hookspecs.roles import Query, RecordT
+from taskmem_hookspecs.roles import Query, RecordT, StoreExtent
 from taskmem_sqlmodel import reading, search, tables
 from taskmem_sqlmodel.database import (
     BUSY_TIMEOUT,
@@ -75,6 +75,14 @@ from taskmem_sqlmodel.reading import (
 )
 from taskmem_sqlmodel.retention import RetentionMixin
 from taskmem_sqlmodel.tables import IMPLICIT_TASK, CodePointText, RowWrite, build_write
+
+_EXTENT: Final = """
+SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()), current_database(),
+                 current_schema()),
+       coalesce((SELECT max(id) FROM events), 0),
+       (SELECT count(*) FROM tasks WHERE NOT implicit)
+"""
+"""Reads a `StoreExtent` from PostgreSQL, whose servers each have a number of their own."""
 
 
 class SqlStore(RetentionMixin):
@@ -229,6 +237,14 @@ class SqlStore(RetentionMixin):
         with self._database.lend_reader() as connection:
             at: datetime = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
             return at.astimezone(UTC)
+
+    def read_extent(self) -> StoreExtent | None:
+        """Return how much a database on a server has; None: SQLite, which remembers it itself."""
+        if self._database.dialect == "sqlite":
+            return None
+        with self._database.lend_reader() as connection:
+            database, position, tasks = connection.exec_driver_sql(_EXTENT).one()
+        return StoreExtent(database=database, position=position, tasks=tasks)
 
     def settle(self) -> None:
         """Put the database's files in order once nothing is written; the daemon calls it often."""

@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 from click.testing import CliRunner, Result
@@ -34,14 +35,16 @@ from openclaw_taskmem.losses import (
     find_loss,
     note_database,
     read_known_database,
+    remember_extent,
     require_known_database,
 )
 from openclaw_taskmem.plugin_host import plugin_host
 from openclaw_taskmem.plugin_host.isolation import TookTooLong
 from openclaw_taskmem.settings_report import list_changed_settings
-from taskmem_hookspecs import Change, DoctorState, WakeQuery, WakeState
+from taskmem_hookspecs import Change, DoctorState, StoreUnavailable, WakeQuery, WakeState
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.model import Value
+from taskmem_hookspecs.roles import StoreExtent
 from taskmem_hookspecs.testing import DAWN, a_message, a_task, a_wait, a_wake, an_event
 from taskmem_sqlmodel.store import SqlStore
 from tests.support.daemons import environment
@@ -532,6 +535,67 @@ def test_a_person_goes_on_with_what_is_left(emptied_home: Home) -> None:
     assert "goes on with what is there" in done.output
     assert read_loss(emptied_home) is None
     assert "Nothing is known to be gone" in run(emptied_home, "restore", "--keep").output
+
+
+@pytest.fixture
+def server_home(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A home whose tasks are in a database on a server, without a host in its URL."""
+    monkeypatch.setenv("TASKMEM_DATABASE_URL", "postgresql:///db")
+    home.prepare()
+    return home
+
+
+def see_extent(home: Home, position: int, tasks: int, database: str = "7/db") -> str | None:
+    """Play a daemon whose database has so much; return what is told of losses then."""
+    url = {"TASKMEM_DATABASE_URL": "postgresql:///db"}
+    settings = load_settings({"TASKMEM_HOME": str(home.folder), **url})
+    extent = StoreExtent(database=database, position=position, tasks=tasks)
+    store = create_autospec(SqlStore, instance=True)
+    store.read_extent.return_value = extent
+    remember_extent(settings, store)
+    loss = find_loss(settings)
+    assert len(list(doctor_rows.check_losses(settings))) == (loss is not None)
+    return loss and str(loss)
+
+
+@pytest.mark.parametrize("left", [(0, 0), (9, 1), (3, 2)])
+def test_a_database_on_a_server_that_has_less_says_so(
+    server_home: Home, left: tuple[int, int]
+) -> None:
+    assert see_extent(server_home, 8, 2) is None
+    assert see_extent(server_home, 9, 2) is None
+    told = see_extent(server_home, *left)
+    assert told is not None
+    assert "The database postgresql:///db has less than on 2" in told
+    had = f"it had 2 tasks and 9 entries in its log, and now has {left[1]} and {left[0]}."
+    assert had in told
+    assert told.endswith(
+        "back with its own tools. To go on with what is left: taskmem restore --keep"
+    )
+    assert see_extent(server_home, 12, 5) == told
+
+    assert "it had 5 tasks and 12 entries" in str(see_extent(server_home, 0, 0))
+    assert "goes on" in run(server_home, "restore", "--keep").output
+    assert see_extent(server_home, 1, 1) is None
+    assert "it had 1 task and 1 entry" in str(see_extent(server_home, 0, 0))
+
+
+def test_another_database_of_the_same_name_has_lost_nothing(server_home: Home) -> None:
+    assert see_extent(server_home, 9, 2) is None
+    assert see_extent(server_home, 1, 1, database="8/db") is None
+    assert see_extent(server_home, 9, 2) is None
+
+
+def test_how_much_a_server_has_is_read_again_if_it_failed(server_home: Home) -> None:
+    settings = load_settings({**os.environ, "TASKMEM_HOME": str(server_home.folder)})
+    store = create_autospec(SqlStore, instance=True)
+    store.read_extent.side_effect = StoreUnavailable("no table")
+    assert see_extent(server_home, 9, 2) is None
+    remember_extent(settings, store)
+    assert find_loss(settings) is None
+    server_home.extent_note.write_text("cut")
+    assert see_extent(server_home, 9, 2) is None
+    assert see_extent(server_home, 0, 0) is not None
 
 
 @pytest.mark.parametrize("words", [(), ("--keep", "--replace"), ("--keep", __file__)])

@@ -31,7 +31,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.testing import a_message, a_task, an_event
-from taskmem_program.backups import BACKUP_NOTE
+from taskmem_program.losses import BACKUP_NOTE
 from taskmem_sqlmodel import database, doctor
 from taskmem_sqlmodel import store as sql_store
 from taskmem_sqlmodel.database import translate_errors

@@ -147,7 +147,7 @@ def test_a_loss_that_cannot_be_written_is_logged_and_kept(
 
     remove(killed_file)
     with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
-        patched.setattr(last_state, "replace_file", refuse)
+        patched.setattr(last_state, "write_loss", refuse)
         with closing(open_store(killed_file)) as store:
             write_tasks(store, "task_1")
     assert "it had 5 tasks" in caplog.text

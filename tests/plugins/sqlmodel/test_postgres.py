@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import product
 
 import psycopg
@@ -23,7 +24,7 @@ from taskmem_hookspecs import (
     WakeQuery,
 )
 from taskmem_hookspecs.roles import FOREVER
-from taskmem_hookspecs.testing import a_run, a_task, a_wake
+from taskmem_hookspecs.testing import a_run, a_task, a_wake, an_event
 from taskmem_sqlmodel import reading
 from taskmem_sqlmodel.database import _WRITERS_LOCK
 from taskmem_sqlmodel.hooks import task_store
@@ -51,6 +52,24 @@ def url(postgres):
 def other(url):
     """Connect as another program would."""
     return psycopg.connect(url, autocommit=True)
+
+
+def test_how_much_there_is_can_be_read_by_an_ordinary_user(url):
+    with closing(task_store(url)) as store:
+        store.commit(Change(tasks=(a_task(task_id="task_1"),), events=(an_event(),)))
+        store.commit(Change(tasks=(a_task(task_id="task_2", implicit=True),)))
+    with other(url) as connection:
+        (schema_name,) = connection.execute("SELECT current_schema()").fetchone()
+        connection.execute(f"CREATE ROLE reader_{schema_name} LOGIN")
+        connection.execute(f"GRANT USAGE ON SCHEMA {schema_name} TO reader_{schema_name}")
+        connection.execute(
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema_name} TO reader_{schema_name}"
+        )
+    reader = url.replace("user=taskmem", f"user=reader_{schema_name}")
+    with closing(task_store(f"{reader}&mode=ro")) as store:
+        extent = store.read_extent()
+    assert (extent.position, extent.tasks) == (1, 1)
+    assert extent.database.endswith(f"/postgres/{schema_name}")
 
 
 def test_a_version_from_later_is_refused(url):
