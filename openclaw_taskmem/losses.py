@@ -36,8 +36,18 @@ _KEEP: Final = f"To go on with what is left: {_ACCEPTANCE}"
 
 def find_database_file(settings: Settings) -> Path | None:
     """Return the file of the database; None: it is on a server."""
-    kind, _, path = settings.database.partition(":///")
+    return _parse_file(settings.database)
+
+
+def _parse_file(url: str) -> Path | None:
+    kind, _, path = url.partition(":///")
     return Path(unquote(path.partition("?")[0])) if kind == "sqlite" else None
+
+
+def _find_known_file(settings: Settings) -> Path | None:
+    """Return the file of the database that a daemon last used where the settings name none."""
+    known = None if settings.database_url else read_known_database(settings.home)
+    return _parse_file(known or settings.database)
 
 
 class Loss(NamedTuple):
@@ -55,7 +65,7 @@ class Loss(NamedTuple):
 
 def find_loss(settings: Settings) -> Loss | None:
     """Return what is gone from the database; None: nothing is known to be."""
-    file = find_database_file(settings)
+    file = _find_known_file(settings)
     try:
         what = " ".join(_name_loss(settings).read_text("utf-8", "replace").split())
     except OSError:
@@ -69,7 +79,7 @@ def find_loss(settings: Settings) -> Loss | None:
 
 
 def _name_loss(settings: Settings) -> Path:
-    file = find_database_file(settings)
+    file = _find_known_file(settings)
     return settings.home.loss_note if file is None else file.with_name(f"{file.name}{LOSS_SUFFIX}")
 
 
@@ -106,13 +116,13 @@ def _list_kept_logs(file: Path) -> list[Path]:
 
 
 def accept_losses(settings: Settings) -> bool:
-    """Forget what is gone, and where else the tasks were; False: there was nothing to forget."""
-    notes = [settings.home.database_note] if not settings.database_url else []
-    notes.append(_name_loss(settings))
-    known = [note for note in notes if note.exists()]
-    for note in known:
-        note.unlink()
-    return bool(known)
+    """Forget what is gone, or else where the tasks were; False: there was nothing to forget."""
+    notes = [_name_loss(settings)]
+    notes += [settings.home.database_note] if not settings.database_url else []
+    known = next((note for note in notes if note.exists()), None)
+    if known is not None:
+        known.unlink()
+    return known is not None
 
 
 # --- a database outside of the home --------------------------------------------------------

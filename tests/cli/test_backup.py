@@ -580,6 +580,19 @@ def test_a_database_on_a_server_that_has_less_says_so(
     assert "it had 1 task and 1 entry" in str(see_extent(server_home, 0, 0))
 
 
+def test_a_shell_without_the_setting_tells_and_accepts_the_loss(
+    server_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note_database(load_settings({**os.environ, "TASKMEM_HOME": str(server_home.folder)}))
+    see_extent(server_home, 9, 2)
+    told = see_extent(server_home, 0, 0)
+    monkeypatch.delenv("TASKMEM_DATABASE_URL")
+    assert read_loss(server_home) == told
+    assert run(server_home, "restore", "--keep").exit_code == 0
+    assert read_loss(server_home) is None
+    assert read_known_database(server_home) == "postgresql:///db"
+
+
 def test_another_database_of_the_same_name_has_lost_nothing(server_home: Home) -> None:
     assert see_extent(server_home, 9, 2) is None
     assert see_extent(server_home, 1, 1, database="8/db") is None
