@@ -41,6 +41,7 @@ from openclaw_taskmem.domain.tasks.required_artifacts import (
     list_required_artifacts,
 )
 from openclaw_taskmem.domain.tasks.thread import SearchResult
+from openclaw_taskmem.domain.text.texts import count_json_bytes
 from openclaw_taskmem.domain.wakes import notices, outbox
 from openclaw_taskmem.engine import evidence, ledger, lookup, run_handoff
 from openclaw_taskmem.engine.context import MOST_TRIES, Context, Decision
@@ -70,6 +71,9 @@ _UNHEARD_REFUSAL: Final = (
 )
 _SURELY_SHOWN: Final = 2
 """Messages that the first page of every answer shows, however long they are."""
+_SHOWN_IF_SHORT: Final = 5
+"""Messages that it shows if they have at most `_SHORT_BYTES` of JSON together."""
+_SHORT_BYTES: Final = 2 * 1024
 _COMPARED_MESSAGES: Final = 20
 """Newest messages of a task among which equal ones are counted."""
 
@@ -486,7 +490,10 @@ def _summarize_task(context: Context, known: QueryFacts, query: str, found: Sear
         better = context.plugin_host.call_part(answerer, "answer", answerer.answer, known, query)
         if isinstance(better, str) and better.strip():
             return better
-    return task_update.summarize_task(known, found.question, found.messages[:_SURELY_SHOWN])
+    shown = found.messages[:_SHOWN_IF_SHORT]
+    if sum(count_json_bytes(each.content) for each in shown) > _SHORT_BYTES:
+        shown = shown[:_SURELY_SHOWN]
+    return task_update.summarize_task(known, found.question, shown)
 
 
 def _acknowledge_task(context: Context, task_id: str, caller: Caller) -> TaskFacts:

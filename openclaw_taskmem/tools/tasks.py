@@ -133,11 +133,10 @@ def _show_part(message: Message, parts: Sequence[str], place: int) -> Answer:
 
 
 def _describe_message(message: Message, content: str) -> Answer:
-    kind: Answer = {} if message.role is Role.AGENT else {"msg_type": message.msg_type}
+    other = message.role is not Role.AGENT
     return {
         "message_id": message.message_id,
-        "role": message.role,
-        **kind,
+        **({"role": message.role, "msg_type": message.msg_type} if other else {}),
         "content": content,
         "created_at": format_iso(message.created_at),
     }
@@ -295,9 +294,10 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
             **cut_page(query_answer, form.query, start),
         }
         if task.status.terminal and "made" not in answer:
-            answer |= runs.describe_made(context, task)
+            made = runs.describe_made(context, task)
+            answer |= {name: entries for name, entries in made.items() if entries}
         if not sentences:
-            sentences.append(describe_next_step(task, newest, query_answer.run))
+            sentences.append(describe_next_step(task, newest, query_answer.run, named=False))
         sentences.append(describe_page(query_answer, answer))
     answer["message"] = " ".join(sentences).strip()
     return RunlessAnswer(answer) if runless else answer

@@ -27,11 +27,10 @@ from openclaw_taskmem.tools.tool import Answer, Tool
 from taskmem_hookspecs import Condition, InvalidArguments, Wait, WaitStatus
 
 SHOWN_LINES: Final = 3
-"""Lines of the target that an answer shows."""
-_NO_WAKE: Final = (
-    "No wake can reach you: run command, in the background if your host tells you when it ends; it "
-    "prints how."
-)
+"""Lines of the target that an answer shows at most."""
+SHOWN_BYTES: Final = 48
+"""Bytes up to which lines before the last one are shown."""
+_NO_WAKE: Final = "No wake comes: run command, in the background if you are told of its end."
 _LINE_BYTES: Final = 200
 _NOTE_BYTES: Final = 600
 
@@ -47,18 +46,16 @@ def smart_wait(context: Context, form: forms.SmartWait, caller: Caller) -> Answe
         task_id=form.task_id,
         caller=caller,
     )
-    watched = "Monitoring."
-    if armed.was is not None:
-        watched = (
-            f"This was watched already{_describe_earlier_end(armed)}, so no second wait was made."
-        )
+    again = f"This was watched already{_describe_earlier_end(armed)}, so no second wait was made."
+    sentences = [again] if armed.was is not None else ["Monitoring."] if armed.reached else []
     if armed.reached:
-        watched += f" I'll wake you when: {_format_condition(armed.wait)}"
-    seconds = f"{armed.wait.timeout_seconds:.10g}"
-    watched += f" Timeout: {seconds}s."
+        sentences.append(f"I'll wake you when: {_format_condition(armed.wait)}")
+    if armed.reached or "timeout" not in form.model_fields_set:
+        sentences.append(f"Timeout: {armed.wait.timeout_seconds:.10g}s.")
     if armed.joined is not None:
-        watched += f" It belongs to your task {quote_line(to_plain_line(armed.joined), 80)}."
-    return _build_armed_answer(context, armed, watched)
+        name = quote_line(to_plain_line(armed.joined), 80)
+        sentences.append(f"It belongs to your task {name}.")
+    return _build_armed_answer(context, armed, " ".join(sentences))
 
 
 def wait_update(context: Context, form: forms.WaitUpdate, caller: Caller) -> Answer:
@@ -166,10 +163,13 @@ def _describe_target(armed: ArmedWait) -> str:
         for line in scrub_cut(preview.tail).splitlines()
         if line.strip()
     ]
-    if lines:
-        # Data, and clearly so.
-        sentences.append(f'Last lines there now: "{" ⏎ ".join(lines[-SHOWN_LINES:])}".')
-    return " ".join(sentences)
+    if not lines:
+        return " ".join(sentences)
+    last = lines[-SHOWN_LINES:]
+    while len(last) > 1 and len(" ⏎ ".join(last).encode()) > SHOWN_BYTES:
+        last = last[1:]
+    # Data, and clearly so.
+    return " ".join((*sentences, f'Last line{"s"[: len(last) - 1]}: "{" ⏎ ".join(last)}".'))
 
 
 TOOLS: Final = (

@@ -10,6 +10,7 @@ import pytest
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.conditions.verdicts import FORMS, build_sides_refusal
+from openclaw_taskmem.engine.wait_watcher import TargetPreview
 from tests.support.world import World
 
 CLAUDE = Caller(host="mcp:claude-code")
@@ -34,17 +35,48 @@ def count_bytes(answer: dict[str, Any]) -> int:
 def test_a_wait_without_a_wake_is_answered_in_few_bytes(world: World) -> None:
     given = {"target": "pty:build", "wake_when": '"Build finished" appears'}
     answer = world.call("smart_wait", CLAUDE, **given)
-    assert count_bytes(answer) <= 400
+    assert count_bytes(answer) <= 310
     assert json.dumps(answer).count(COMMAND) == 1
     again = world.call("wait_update", CLAUDE, wait_id=answer["wait_id"], timeout=60)
-    assert count_bytes(again) <= 400
+    assert count_bytes(again) <= 310
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [({}, "Timeout: 300s. "), ({"timeout": 300}, ""), ({"timeout": 60}, "")]
+)
+def test_a_time_limit_is_told_to_who_gave_none(
+    world: World, given: dict[str, object], told: str
+) -> None:
+    answer = world.call("smart_wait", CLAUDE, target="pty:build", wake_when="exits", **given)
+    assert str(answer["message"]).startswith(f"{told}No wake comes: run command")
+
+
+@pytest.mark.parametrize(
+    ("tail", "told"),
+    [
+        ("page 1\npage 2\n\npage 3\npage 4\n", 'Last lines: "page 2 ⏎ page 3 ⏎ page 4".'),
+        (f"page 1\n{'page 2 ' * 20}\npage 3\n", 'Last line: "page 3".'),
+        (f"page 1\n{'page 2 ' * 20}\n", f'Last line: "{"page 2 " * 19}page 2".'),
+        ("\n", "you are told of its end."),
+    ],
+    ids=["short", "long before", "long last", "blank"],
+)
+def test_what_the_target_shows_is_told_briefly(
+    world: World, monkeypatch: pytest.MonkeyPatch, tail: str, told: str
+) -> None:
+    def preview(*_: Any) -> TargetPreview:
+        return TargetPreview(start="0", tail=tail)
+
+    monkeypatch.setattr(world.context.wait_watcher, "preview_target", preview)
+    answer = world.call("smart_wait", CLAUDE, target="pty:build", wake_when="exits")
+    assert str(answer["message"]).endswith(f" {told}")
 
 
 def test_a_refused_condition_is_told_in_few_bytes() -> None:
     condition = parse_condition("the build is finished successfully or an error occurs")
     suggestion = '"THE TEXT THAT IT PRINTS" appears'
     refusal = build_sides_refusal(condition, [0], FORMS, suggestion, is_read=False).to_json()
-    assert count_bytes(refusal) <= 560
+    assert count_bytes(refusal) <= 490
     assert all(str(refusal["message"]).count(form) == 0 for form in FORMS)
 
 
@@ -55,7 +87,7 @@ def test_a_query_says_nothing_twice(world: World) -> None:
     for message in told:
         world.call("task_update", CLAUDE, task_id=task, message=message)
     answer = world.call("task_update", CLAUDE, task_id=task, query="where am I?")
-    assert count_bytes(answer) <= 630
+    assert count_bytes(answer) <= 560
     assert [json.dumps(answer).count(message) for message in told] == [1, 1]
 
 

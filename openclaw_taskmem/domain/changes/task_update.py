@@ -24,7 +24,6 @@ from openclaw_taskmem.domain.tasks.step_phrases import StepMarks, sounds_like_pr
 from openclaw_taskmem.domain.tasks.thread import StepMentions, ThreadQuery
 from openclaw_taskmem.domain.text.texts import (
     clip,
-    clip_step,
     end_sentence,
     format_duration,
     format_step_numbers,
@@ -119,7 +118,7 @@ def _describe_status(task: Task) -> list[str]:
     if task.status is not TaskStatus.ACTIVE:
         lines.append(f"The task is {task.status}.")
     if progress.completed:
-        lines.append(f"Completed {_describe_steps(task, progress.completed)}.")
+        lines.append(f"Completed {_number_steps(progress.completed)}.")
     else:
         lines.append("No step is done yet.")
     if progress.current is None:
@@ -129,17 +128,13 @@ def _describe_status(task: Task) -> list[str]:
     place = "Currently on" if task.status is TaskStatus.ACTIVE else "Not done:"
     lines.append(f"{place} step {progress.current + 1}, {current}.")
     if progress.remaining:
-        lines.append(f"Remaining: {_describe_steps(task, progress.remaining)}.")
+        lines.append(f"Remaining: {_number_steps(progress.remaining)}.")
     return lines
 
 
-def _describe_steps(task: Task, indices: Collection[int]) -> str:
-    noun = "step" if len(indices) == 1 else "steps"
-    chosen = sorted(indices)
-    names = ", ".join(clip_step(task.plan[i]) for i in chosen[:_MOST_NAMED_STEPS])
-    more = len(chosen) - _MOST_NAMED_STEPS
-    rest = f", and {more} more" if more > 0 else ""
-    return f"{noun} {format_step_numbers(chosen)} ({names}{rest})"
+def _number_steps(indices: Collection[int]) -> str:
+    """Write steps by their numbers; the plan, with their words, stands beside it."""
+    return f"{'step' if len(indices) == 1 else 'steps'} {format_step_numbers(sorted(indices))}"
 
 
 def _describe_asked_steps(task: Task, question: ThreadQuery) -> list[str]:
@@ -229,10 +224,13 @@ def quote_question(question: str) -> str:
     return quote_line(to_plain_line(question), 300)
 
 
-def describe_next_step(task: Task, messages: Sequence[Message] = (), run: Run | None = None) -> str:
+def describe_next_step(
+    task: Task, messages: Sequence[Message] = (), run: Run | None = None, *, named: bool = True
+) -> str:
     """Say what comes next, for the end of an acknowledgement.
 
-    `messages` are the task's newest, oldest first, and `run` is its open run, if known.
+    `messages` are the task's newest, oldest first, and `run` is its open run, if known. `named`:
+    with the step's own words.
     """
     progress = plan.compute_progress(task)
     if task.status.terminal:
@@ -245,8 +243,8 @@ def describe_next_step(task: Task, messages: Sequence[Message] = (), run: Run | 
         return _describe_end(messages, run)
     rests = task.status is TaskStatus.PAUSED
     when = ", once it is active again" if rests else ""
-    step = quote_step(task.plan[progress.current])
-    return f"Next{when}: step {progress.current + 1}, {step}."
+    step = f", {quote_step(task.plan[progress.current])}" if named else ""
+    return f"Next{when}: step {progress.current + 1}{step}."
 
 
 def _describe_end(messages: Sequence[Message], run: Run | None) -> str:

@@ -210,18 +210,18 @@ def build_sides_refusal(
     """
     help_ = ""
     if forms:
-        example = ", like suggestion" if suggestion else ""
-        help_ = f"Write each in one of forms, joined by or / and{example}."
+        help_ = "Write each in one of forms, joined by or / and."
     elif scheme is not None and not advice:
         help_ = (
             "No judge took any form that was tried, nor plain English. The plug-in that watches "
             f"{scheme}: must bring a judge that says what it takes (its hook wait_judge); tell its "
             "author, or wait for another target."
         )
-    where = "" if scheme is None else f" of {scheme}: targets"
-    lacking = not is_read and not all(condition.sides[i].forms for i in unread)
-    why = ": no model reads plain English" if lacking else ""
-    sentences = (f"Nobody here can judge these sides{where}{why}.", help_, advice)
+    fault = "Here no model reads plain English."
+    if is_read or scheme is not None or all(condition.sides[i].forms for i in unread):
+        where = "" if scheme is None else f" of {scheme}: targets"
+        fault = f"Nobody here can judge these sides{where}."
+    sentences = (fault, help_, advice)
     refusal = ConditionUnclear(" ".join(filter(None, (*sentences, "Nothing was written."))))
     refusal.details = {
         "sides": [condition.sides[i].words for i in unread],
@@ -347,18 +347,11 @@ def clip_observation(observation: str) -> str:
 
 
 def explain_amounts(side: Side) -> str | None:
-    """Say what counts as a percentage, where one is waited for; None: none is."""
+    """Say which percentage counts, where that of a named bar is waited for; None: none is."""
     for form in side.forms:
-        if not isinstance(form, PercentForm):
-            continue
-        whole = PercentForm(percent=form.percent)
-        if form.name is not None:
+        if isinstance(form, PercentForm) and form.name is not None:
             return (
                 f"Only a percentage beside {quote(form.name)} counts. "
-                f"If no bar is called so, wait for: {whole}."
+                f"If no bar is called so, wait for: {PercentForm(percent=form.percent)}."
             )
-        return (
-            f"Any bar that rises to {whole} counts, also one of a part; where there are "
-            f"several, name it: {PercentForm(percent=form.percent, name='NAME')}."
-        )
     return None

@@ -34,8 +34,8 @@ def summary(
 
 def test_a_sparse_history_still_gives_a_useful_answer() -> None:
     assert summary(a_task()) == (
-        'No step is done yet. Currently on step 1, "Build it". Remaining: steps 2-3 '
-        "(Test it, Ship it). No blockers noted. Nothing was narrated yet."
+        'No step is done yet. Currently on step 1, "Build it". Remaining: steps 2-3. '
+        "No blockers noted. Nothing was narrated yet."
     )
 
 
@@ -44,9 +44,8 @@ def test_what_is_done_where_it_stands_and_what_remains() -> None:
     plan = ("1. Build", "2. Push", "3. SSH", "4. Run", "5. Verify")
 
     assert summary(a_task(plan=plan, done=[0, 1]), told) == (
-        'Completed steps 1-2 (Build, Push). Currently on step 3, "SSH". Remaining: '
-        "steps 4-5 (Run, Verify). No blockers noted. Last message, 5 minutes ago: "
-        '"Step 2 done — pushed".'
+        'Completed steps 1-2. Currently on step 3, "SSH". Remaining: steps 4-5. '
+        'No blockers noted. Last message, 5 minutes ago: "Step 2 done — pushed".'
     )
 
 
@@ -148,7 +147,7 @@ def test_how_the_last_wait_ended_is_told_when_none_is_open() -> None:
 def test_a_finished_or_paused_task_says_so() -> None:
     done = a_task(status=TaskStatus.COMPLETED, done=[0, 1, 2])
 
-    assert summary(done).startswith("The task is completed. Completed steps 1-3 (")
+    assert summary(done).startswith("The task is completed. Completed steps 1-3.")
     assert "All steps are done." in summary(done)
     assert summary(a_task(status=TaskStatus.PAUSED)).startswith("The task is paused.")
 
@@ -158,9 +157,8 @@ def test_a_long_plan_is_counted_not_listed() -> None:
 
     told = summary(a_task(plan=plan, done=range(150)))
 
-    assert "Completed steps 1-150 (" in told
-    assert "and 144 more)" in told
-    assert len(told) < 2000
+    assert "Completed steps 1-150." in told
+    assert len(told) < 200
 
 
 @pytest.mark.parametrize(
