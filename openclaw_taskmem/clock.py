@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from taskmem_hookspecs import Clock
 
-_DRIFT: Final = 0.1
+_DRIFT_SECONDS: Final = 0.1
 """Seconds by which the server's clock may seem to differ from what was counted on."""
 
 
@@ -80,7 +80,7 @@ class ServerClock:
         """
         at, uptime, tolerance = self._ask_server()
         counted = self._reading[0] + timedelta(seconds=uptime - self._reading[1])
-        if abs((at - counted).total_seconds()) > tolerance + _DRIFT:
+        if abs((at - counted).total_seconds()) > tolerance + _DRIFT_SECONDS:
             self._reading = at, uptime
 
     def _ask_server(self) -> tuple[datetime, float, float]:

@@ -17,10 +17,10 @@ from typing import Any, Final, cast
 Id = int | float | str
 
 
-_HEAD: Final = 4096
-"""Bytes of the beginning that are kept of a line that is too long, and read of it at a glance."""
-_TAIL: Final = 256
-"""Bytes of its end that are kept, and read at a glance."""
+_HEAD_BYTES: Final = 4096
+"""Size of the beginning that is kept of a line that is too long, and read of it at a glance."""
+_TAIL_BYTES: Final = 256
+"""Size of its end that is kept, and read at a glance."""
 _SMALL_BYTES: Final = 16 * 1024
 """Longest message that is parsed whatever its field order."""
 _INVALID_REQUEST: Final = -32600
@@ -91,13 +91,13 @@ class LineSplitter:
     def _add_piece(self, piece: bytes) -> None:
         self._size += len(piece)
         if self._long:
-            end = (self._long[_HEAD:] + piece)[-_TAIL:]
-            self._long = self._long[:_HEAD] + end
+            end = (self._long[_HEAD_BYTES:] + piece)[-_TAIL_BYTES:]
+            self._long = self._long[:_HEAD_BYTES] + end
             return
         self._parts.append(piece)
         if self._limit is not None and self._size > self._limit:
             whole = b"".join(self._parts)
-            self._long = whole[:_HEAD] + whole[-_TAIL:]
+            self._long = whole[:_HEAD_BYTES] + whole[-_TAIL_BYTES:]
             self._parts.clear()
 
     def _take_line(self) -> bytes:
@@ -283,8 +283,9 @@ def _read_members(line: bytes) -> dict[str, Any]:
     Lists and objects, and what cannot be read, are read as None.
     """
     members: dict[str, Any] = {}
-    texts = [_cut_deep_nesting(_decode_line(line[:_HEAD]), 1, "null")]
-    if last := _LAST_MEMBERS.search(_decode_line(line[max(_HEAD, len(line) - _TAIL) :])):
+    texts = [_cut_deep_nesting(_decode_line(line[:_HEAD_BYTES]), 1, "null")]
+    tail = line[max(_HEAD_BYTES, len(line) - _TAIL_BYTES) :]
+    if last := _LAST_MEMBERS.search(_decode_line(tail)):
         texts.append(last[0])
     for text in texts:
         at = 0

@@ -294,7 +294,7 @@ def merge_refusal(
     doubted = task.model_copy(update={"doubts": doubts})
     change = change.model_copy(update={"tasks": (doubted,)})
     if enters:
-        sentence = f"{thread.REFUSAL}{refusal.missing}"
+        sentence = f"{thread.REFUSAL_PREFIX}{refusal.missing}"
         change = lifecycle.enter_decision(change, doubted, sentence, now)
     return merge_proof(proof, change)
 

@@ -158,9 +158,9 @@ class EvidenceChecker:
                 before = [call_id for at, call_id, _ in self._calls if at <= entry.at]
                 call_id = entry.call_id or next(reversed(before), None)
                 entries[path] = entry.model_copy(update={"nearby": False, "call_id": call_id})
-        return {path: e for path, e in entries.items() if not (e.nearby and self._is_hosts(path))}
+        return {path: e for path, e in entries.items() if not (e.nearby and self._is_of_host(path))}
 
-    def _is_hosts(self, path: str) -> bool:
+    def _is_of_host(self, path: str) -> bool:
         """Tell whether a file is one that the gateway itself puts into its agent's folder."""
         (folder, name), sessions = os.path.split(path), self._context.sessions
         is_there = folder == self._folder and sessions.is_own(self._task.session_key)

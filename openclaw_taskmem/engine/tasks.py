@@ -67,7 +67,7 @@ from taskmem_hookspecs.errors import Conflict, InvalidArguments, TaskmemError
 _MOST_COMPARED: Final = 500
 """Open tasks whose names are compared, the latest first."""
 _UNHEARD_REFUSAL: Final = (
-    f"{thread.REFUSAL}the user has spoken meanwhile, and what they say comes first."
+    f"{thread.REFUSAL_PREFIX}the user has spoken meanwhile, and what they say comes first."
 )
 _SURELY_SHOWN: Final = 2
 """Messages that the first page of every answer shows, however long they are."""

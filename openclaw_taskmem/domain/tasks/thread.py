@@ -99,7 +99,7 @@ def has_user_spoken_last(messages: Sequence[Message]) -> bool:
 
 QUESTION_PREFIX: Final = "Asked the user: "
 """Begins the thread's entry for a question to the user."""
-REFUSAL: Final = "Not completed: "
+REFUSAL_PREFIX: Final = "Not completed: "
 """Begins the thread's entry for a refused completion."""
 
 
@@ -125,7 +125,7 @@ def is_decision(message: Message) -> bool:
 
 def is_refusal(message: Message) -> bool:
     """True if a message is the thread's entry for a refused completion."""
-    return is_decision(message) and message.content.startswith(REFUSAL)
+    return is_decision(message) and message.content.startswith(REFUSAL_PREFIX)
 
 
 def find_decisions(messages: Sequence[Message]) -> Sequence[Message]:
