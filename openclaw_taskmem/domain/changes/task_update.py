@@ -20,7 +20,11 @@ from openclaw_taskmem.domain.policies import RUN_POLICY, RunPolicy
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.machine import RunTransition
 from openclaw_taskmem.domain.tasks import lifecycle, plan, step_phrases, thread
-from openclaw_taskmem.domain.tasks.step_phrases import StepMarks, sounds_like_progress
+from openclaw_taskmem.domain.tasks.step_phrases import (
+    StepMarks,
+    denies_progress,
+    sounds_like_progress,
+)
 from openclaw_taskmem.domain.tasks.thread import StepMentions, ThreadQuery
 from openclaw_taskmem.domain.text.texts import (
     clip,
@@ -648,7 +652,8 @@ def _build_hint(
             f"with reopened_steps: {_format_numbers(denied)}."
         )
     message = request.message or ""
-    if not still_open or marks.done & before.done or not sounds_like_progress(message):
+    reports = sounds_like_progress(message) and not denies_progress(message)
+    if not still_open or marks.done & before.done or not reports:
         return None
     return _hint_at_steps(after, message, marks)
 

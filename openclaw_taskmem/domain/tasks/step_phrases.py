@@ -59,6 +59,18 @@ _DENIAL_WORDS: Final = frozenset(
     "not never fail failed fails failing broke broken blocked undone reverted".split()  # noqa: SIM905
 )
 """A clause with one of these, or with "n't", marks no step as done."""
+_NEGATIONS: Final = (
+    _DENIAL_WORDS
+    | _OBJECTIONS
+    | _PARTIAL_WORDS
+    | frozenset(
+        """
+        0 zero nothing none nobody neither nor cannot without unable hardly barely incomplete
+        unfinished still yet until should maybe perhaps hopefully
+        """.split()  # noqa: SIM905
+    )
+)
+"""A message with one of these, or with "n't", is given no hint. Used only for that."""
 PROGRESS: Final = _DONE_WORDS | frozenset(
     """
     built ran wrote made sent got works live ready ok up did passes succeeds green
@@ -163,6 +175,12 @@ def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
         named=frozenset(named - {-1}),
         all_done=all_done,
     )
+
+
+def denies_progress(message: str) -> bool:
+    """True if a message may deny or doubt that something is done. Lenient; English only."""
+    words = _WORD.findall(message.lower().replace("’", "'"))
+    return any(word in _NEGATIONS or _is_denial(word) for word in words)
 
 
 def sounds_like_progress(message: str) -> bool:

@@ -98,6 +98,22 @@ def hint(request: UpdateRequest, **task: object) -> str:
     )
 
 
+DENIALS = (
+    "I completed nothing",
+    "nothing is completed yet",
+    "I could not complete step 2",
+    "Step 3: not done",
+    "none of it is finished",
+    "I haven’t finished the tests",
+    "the push never completed",
+    "I failed to get it finished",
+    "Built it, but nothing is pushed",
+    "completed 0 of 3",
+    "The image should be built",
+)
+"""What denies or doubts that a step is done, in words that sound like progress."""
+
+
 @pytest.mark.parametrize(
     ("said", "done", "named"),
     [
@@ -113,6 +129,7 @@ def hint(request: UpdateRequest, **task: object) -> str:
         ("Step 2 done", [], ""),
         ("Step 2: deployed again", [1], ""),
         ("Starting step 2", [], ""),
+        *((denial, [], "") for denial in DENIALS),
     ],
 )
 def test_a_message_that_marked_nothing_earns_a_hint(said: str, done: list[int], named: str) -> None:
