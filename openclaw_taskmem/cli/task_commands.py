@@ -247,10 +247,11 @@ def send_back(*, task: str, words: tuple[str, ...]) -> None:
 
 @click.command()
 @TASK
+@click.argument("reason", nargs=-1)
 @YES_OPTION
-def pause(*, task: str, yes: bool) -> None:
+def pause(*, task: str, reason: tuple[str, ...], yes: bool) -> None:
     """Set TASK aside; its agent is not told to go on any more."""
-    _act(task, "pause", asks=not yes)
+    _act(task, "pause", " ".join(reason), asks=not yes)
 
 
 @click.command()

@@ -339,6 +339,10 @@ def find_key_fault(key: str) -> str | None:
     return f"has {size:,} bytes, and at most {KEY_BYTES:,} are kept; give a shorter one"
 
 
+THE_USER: Final = "the user"
+"""The name of a person in a thread, for agents."""
+
+
 class CallerKind(StrEnum):
     """Kind of who did something, as far as is known; every word for that derives from it."""
 
@@ -415,6 +419,13 @@ class Caller(Value):
         if not self.is_user:
             return CallerKind.AGENT
         return CallerKind.CALL if self.by_call else CallerKind.USER
+
+    @property
+    def name(self) -> str:
+        """The name of who calls, in a thread that agents and people read."""
+        if self.known_as is CallerKind.USER:
+            return THE_USER
+        return self.name_relay(early=True) or CallerKind.CALL.word
 
     def name_relay(self, *, early: bool = False) -> str | None:
         """Name the agent that relays the user's words; None: the user speaks themselves.

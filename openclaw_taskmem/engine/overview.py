@@ -14,6 +14,7 @@ from openclaw_taskmem.domain.changes.handoff import find_review_note
 from openclaw_taskmem.domain.effects.checkpoints import PastCall, parse_history
 from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK, ReaderUsage, load_waits, sum_usage
 from openclaw_taskmem.domain.runs.current_run import OPEN_STATES, WAITING_STATES
+from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.tasks.lifecycle import OPEN_STATUSES
 from openclaw_taskmem.domain.tasks.proofs import Proof, list_proofs
 from openclaw_taskmem.domain.text.redaction import scrub
@@ -219,6 +220,7 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         if w.status is WaitStatus.WATCHING
     )
     calls = _read_newest_calls(context, task, run)
+    newest = store.read_records(Message, task.task_id, _NEWEST_MESSAGES)
     log = _read_completion_log(context, task)
     refused = (event for event in log if event.kind == events.COMPLETION_REFUSED)
     ended = (event for event in log if event.kind == events.STATUS_CHANGED)
@@ -249,7 +251,8 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         and any(event.data.get("by") == CallerKind.USER for event in islice(ended, 1)),
         seen_failed=is_failure_seen(context, task),
         calls=calls,
-        words=_find_last_words(context, task, calls),
+        words=_find_last_words(newest, task, calls),
+        paused_by=lifecycle.find_pauser(newest) if task.status is TaskStatus.PAUSED else "",
     )
 
 
@@ -282,7 +285,9 @@ def _read_newest_calls(context: Context, task: Task, run: Run | None) -> tuple[P
     return found.calls if found else ()
 
 
-def _find_last_words(context: Context, task: Task, calls: Sequence[PastCall]) -> Message | None:
+def _find_last_words(
+    newest: Sequence[Message], task: Task, calls: Sequence[PastCall]
+) -> Message | None:
     """Return the newest words about a task; None: there are none, or its calls tell more.
 
     Of a failure, a failed call does. Of one that is active, the user's words are not what is done;
@@ -291,7 +296,6 @@ def _find_last_words(context: Context, task: Task, calls: Sequence[PastCall]) ->
     failed, active = task.status is TaskStatus.FAILED, task.status is TaskStatus.ACTIVE
     if any(call.ok is False for call in calls) if failed else active and calls:
         return None
-    newest = context.store.read_records(Message, task.task_id, _NEWEST_MESSAGES)
     return overview.find_last_words(newest, is_active=active)
 
 

@@ -202,6 +202,31 @@ def test_a_task_is_paused_resumed_and_cancelled(session: Session) -> None:
         act(session, task, "pause")
 
 
+def test_a_paused_task_says_by_whom_and_why(session: Session) -> None:
+    world, task = session.world, session.takes_up()
+    query = {"task_id": task, "query": "why does it rest?"}
+
+    act(session, task, "pause", "The budget is spent.")
+    line = overview.read_line(world.context, task)
+    assert line.says == "paused by you"
+    assert line.activity is not None
+    assert line.activity.what == "“The budget is spent.”"
+    answer = session.call("task_update", **query)
+    assert "active → paused by the user." in answer["summary"]
+    assert "The budget is spent." in str(answer["messages"])
+
+    act(session, task, "resume")
+    assert "paused" not in session.call("task_update", **query)["summary"]
+
+    session.call("task_update", task_id=task, status="paused", message="No key.")
+    assert overview.read_line(world.context, task).says == "paused by the agent main"
+
+    act(session, task, "resume")
+    script = Caller(person=True, by_call=True)
+    world.call("task_update", script, task_id=task, status="paused")
+    assert overview.read_line(world.context, task).says == "paused by taskmem call"
+
+
 def test_a_person_takes_a_task_from_its_agent(session: Session) -> None:
     task = session.works()
     line = overview.read_line(session.world.context, task)

@@ -396,7 +396,7 @@ def apply_update(
         message_marks = step_phrases.parse_step_marks(request.message, before.plan)
     task, moved = before, None
     if request.status is not None:
-        task, moved = lifecycle.change_status(before, request.status, now)
+        task, moved = lifecycle.change_status(before, request.status, now, caller)
     if request.ask is not None:
         _guard_ask(task)
     done, reopened = _read_explicit_marks(before, request, resting=resting)

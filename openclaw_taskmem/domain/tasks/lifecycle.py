@@ -148,11 +148,18 @@ def clean_request(request: str) -> str:
     return clip(scrub(request.replace("\0", "")).strip(), REQUEST_BYTES)
 
 
-def change_status(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message | None]:
+_PAUSER_PREFIX: Final = " by "
+"""Precedes the name of who paused a task, in the thread's entry for that."""
+
+
+def change_status(
+    task: Task, status: TaskStatus, now: datetime, by: Caller | None = None
+) -> tuple[Task, Message | None]:
     """Set a task's status; return the task and the thread's entry.
 
     Any status may follow any other, but an ended task can only become active. None instead of an
-    entry: it had that status already.
+    entry: it had that status already. The entry of a pause says `by` whom, and its agent is to read
+    that again; None: it says nobody.
 
     Raises:
         TaskEnded: The task has ended, and the new status is not active.
@@ -163,7 +170,10 @@ def change_status(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, 
         require_open(task, f"it cannot become {status}, and nothing was written")
     reopens = task.status.terminal
     verb = "Reopened" if reopens else "Status"
-    message = build_system_message(task, f"{verb}: {task.status} → {status}", now)
+    content, kind = f"{verb}: {task.status} → {status}", MessageType.LIFECYCLE
+    if status is TaskStatus.PAUSED and by is not None:
+        content, kind = f"{content}{_PAUSER_PREFIX}{by.name.replace('. ', ' ')}", MessageType.TEXT
+    message = build_system_message(task, content, now, kind)
     # A reopened task is checked anew at its next completion.
     doubts = () if reopens else task.doubts
     return task.model_copy(update={"status": status, "doubts": doubts}), message
@@ -289,6 +299,18 @@ def enter_decision(change: Change, task: Task, sentence: str, now: datetime) -> 
 def is_status_message(message: Message) -> bool:
     """True if a message is the thread's entry for a change of status."""
     return message.role is Role.SYSTEM and message.content.startswith("Status: ")
+
+
+def find_pauser(messages: Sequence[Message]) -> str:
+    """Return who paused a task, by the newest entry for a change of status; empty: not known.
+
+    `messages` are the newest, oldest first.
+    """
+    newest = next(filter(is_status_message, reversed(messages)), None)
+    if newest is None:
+        return ""
+    change, _, by = newest.content.partition(_PAUSER_PREFIX)
+    return by if change.endswith(f"→ {TaskStatus.PAUSED}") else ""
 
 
 def read_reason(message: Message) -> str:

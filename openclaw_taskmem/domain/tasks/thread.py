@@ -62,7 +62,7 @@ def choose_meaningful(messages: Sequence[Message], most: int = MOST_CHOSEN) -> t
     """
     newest: list[Message] = []
     decided: set[bool] = set()
-    for message in reversed(messages):
+    for message in reversed(_leave_out_past_statuses(messages)):
         if message.msg_type in _NOISE or not message.content.strip():
             continue
         if is_decision(message):
@@ -134,12 +134,22 @@ def find_decisions(messages: Sequence[Message]) -> Sequence[Message]:
     Those that an agent's progress, or a completion, has followed are left out.
     """
     found: dict[bool, Message] = {}
-    for message in reversed(messages):
+    for message in reversed(_leave_out_past_statuses(messages)):
         if lifecycle.is_completion_message(message) or _is_agents_progress(message):
             break
         if is_decision(message):
             found.setdefault(is_refusal(message), message)
     return [*reversed(found.values())]
+
+
+def _leave_out_past_statuses(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return messages without the decisions on a status that a later change has ended."""
+    last = next(filter(lifecycle.is_status_message, reversed(messages)), None)
+    return [
+        each
+        for each in messages
+        if each is last or not (is_decision(each) and lifecycle.is_status_message(each))
+    ]
 
 
 def _has_trouble(message: Message) -> bool:

@@ -192,6 +192,8 @@ class TaskNews(Value):
     words: Message | None = None
     """The newest message, or reason of a change, that says more than its calls; None: none does. It
     is the reason of a failure for which none was given."""
+    paused_by: str = ""
+    """Who paused it, as its thread names them; empty: nobody, or not known."""
 
 
 class _Standing(NamedTuple):
@@ -402,7 +404,8 @@ def _judge_rest(news: TaskNews, _: datetime) -> _Standing | None:
     task, run = news.facts.task, news.facts.run
     stopped = run is not None and run.why == RunReason.STOPPED
     if task.status is TaskStatus.PAUSED and not stopped:
-        return _Standing(Section.IDLE, "paused", task.updated_at)
+        by = "you" if news.paused_by == callers.THE_USER else to_plain_line(news.paused_by)
+        return _Standing(Section.IDLE, f"paused by {by}" if by else "paused", task.updated_at)
     if run is None or run.state is not RunState.BLOCKED:
         return None
     what = current_run.describe_need(run)
