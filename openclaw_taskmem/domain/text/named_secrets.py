@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
+from openclaw_taskmem.domain.text.odd_words import find_roots, is_odd
+
 MASK: Final = "[secret removed]"
 
 _Span = tuple[int, int]
@@ -21,9 +23,12 @@ _Span = tuple[int, int]
 
 _ROOTS: Final = (
     *("pass", "pwd", "pw", "psk", "secret", "token", "key", "credential", "auth", "encrypt"),
-    *("sig", "otp", "cookie", "bearer", "_pat", "identified", "securestring"),
+    *("sig", "otp", "cookie", "bearer", "_pat", "identified", "securestring", "community"),
+    *("salt", "seed", "appid", "response", "code"),
 )
-_CALL_ROOTS: Final = ("login(", "connect", "credential", "pdo(", "mysqli(", "auth", "client(")
+_CALL_ROOTS: Final = (
+    *("login(", "connect", "credential", "pdo(", "mysqli(", "auth", "client(", "database("),
+)
 _SUFFIX: Final = (
     r"(?i:[_-]?(?:key[_-]?)?(?:base|value|text|string|plain|data|hash)|[_\ -]?\d{1,2})?"
 )
@@ -42,7 +47,8 @@ _PASS_NAME: Final = re.compile(r"(?i)(?:(?<!by)(?<!com)(?<!sur)(?<!tres)pass|pwd
 _TOKEN_NAME: Final = re.compile(r"(?i)(?:token|credentials?|bearer|otp|cookie|authorization|_pat)$")
 _KEY_NAME: Final = re.compile(
     r"(?i)(?:token|credentials?|(?<!session)(?<!session[_-])(?<!public)(?<!public[_-])"
-    r"(?:unseal[ ])?key(?:[ ]\d)?|auth|encrypt)$"
+    r"(?:unseal[ ])?key(?:[ ]\d)?|auth|encrypt|sig(?:nature)?|salt|seed|appid|response"
+    r"|(?:^|[_-])code)$"
 )
 """Names after which only what does not look like words is a credential."""
 _URL_PARAMETER: Final = re.compile(r"(?i)(?:^|-)(?:token|sig|signature)$|^pass|^pwd?$")
@@ -62,7 +68,7 @@ _VALUE: Final = re.compile(
     | (\\{1,8}+)'((?:[^'\\]|\\++[^'\\]|\7\\++')++)
     )
     | ( [a-z]{4}(?:[ ][a-z]{4}){3}(?![^\s"',;&])      # a password for one application
-    | \{[^{}\n"']{1,200}\}(?=[;\s]|$)                 # ODBC
+    | \{(?![^{}\n]{1,80}:\s)[^{}\n"']{1,200}\}(?=[;\s]|$)   # ODBC
     | (?:<(?![^<>\n]{1,80}>|/)[^\s"',;&<`]{5})?[^\s"',;&<`]{1,300}+
     )
     """,
@@ -104,7 +110,7 @@ _TEMPLATE: Final = re.compile(
     \[secret\b | [(\[][A-Za-z_ -]*[)\]]?\W*$ | <[%\w][^<>]*>\W*$ | <%=[^<>]*$
     | (?:\${{1,2}}(?:[A-Z_][A-Z0-9_]*|\w*{_ANY_NAME}|this\b|\d)(?=$|[/:.,;)\]}}"\[-]))
     | \$(?:$ | \{{{{?(?!.*\}}\w) | \((?!.*\)\w)) | %\w+%$ | %[sd]$ | %\([A-Za-z_]+(?:\)[sd])?$
-    | \{{\{{(?!.*\}}\w) | \{{\s?[A-Za-z_]*\s?\}}{{0,2}}$ | \#\{{(?:[^}}]*\}}|[A-Za-z_.]*[\[(]?$)
+    | \{{\{{(?!.*\}}\w) | \{{\s?[A-Za-z_]*:?\s?\}}{{0,2}}$ | \#\{{(?:[^}}]*\}}|[A-Za-z_.]*[\[(]?$)
     | :[a-z_]+$ | [?*.\u2026|>]+-?$ | [*xX\u2022]{{3,}}$ | @Microsoft\.KeyVault | \w{{2,9}}://[\w./:@-]*$
     | !(?:Ref|Sub|GetAtt|ImportValue|vault|ENV|env|secret)(?=\s|$) | arn:aws | env:[A-Z_]+$
     | (?:vault|file|ssm):\.{{0,2}}[\w.-]*/[\w./:\#-]*$ | your[_-][\w-]*{_ANY_NAME}[a-z_-]*$
@@ -201,17 +207,19 @@ _TYPE_AFTER_NAME: Final = (
 _NAME_PATTERN: Final = re.compile(
     rf"""
     (?: (?i:pass(?:w(?:or)?[dt]|phrase|code)?|pwd?|psk|secret|token|key|credentials?
-        |auth(?:orization)?|encrypt|sig(?:nature)?|otp|cookie|bearer|_pat){_SUFFIX}
+        |auth(?:orization)?|encrypt|sig(?:nature)?|otp|cookie|bearer|_pat|community
+        |salt|seed|appid|response|code){_SUFFIX}
       | (?i:identified\s{{1,3}}by|securestring(?:\s{{1,3}}-string)?) )
     (?: (?P<set>
-        (?:\\{{0,8}}["'`*]|%22)?\]?{_TYPE_AFTER_NAME}\s{{0,3}}
-        (?:=>|:=|<-|!?={{1,3}}|:(?!:)|%3[ADad])\*{{0,2}}[ \t]{{0,9}})
+        (?:\\{{0,8}}["'`*]|%22)?\]?{_TYPE_AFTER_NAME}\s{{0,20}}
+        (?:=>|:=|<-|!?={{1,3}}|:(?!:)|%3[ADad]|\|\||\?\?)\*{{0,2}}[ \t]{{0,9}})
     | (?P<call> \(\s{{0,3}}(?=[bru]?["'])|["']\s{{0,3}},\s{{0,3}}(?=[bru]?["']))
     | (?P<pair> ["']?(?:</\w{{1,20}}>)?[\s,;]{{0,40}}(?:-\s)?
         (?:<(?:string|value)>|["']?\w{{0,20}}(?i:value)["']?\s{{0,3}}[=:][ \t]{{0,3}})
         | ["']\s{{0,3}}\{{[^{{}}]{{0,300}}?\bdefault\s{{0,3}}=\s{{0,3}})
-    | (?P<element> ["']?(?:\s[^<>]{{0,99}})?>(?=[^<>]{{1,4000}}</))
-    | (?P<space> [ \t]{{1,9}}|\s{{1,9}}(?=\S{{6,}})) )
+    | (?P<element> ["']?(?:\s[^<>]{{0,99}})?>
+        (?:\s{{0,40}}<(?i:value|string)>)?(?=[^<>]{{1,4000}}</))
+    | (?P<space> ["']?[ \t]{{1,9}}|\s{{1,9}}(?=\S{{6,}})) )
     """,
     re.VERBOSE,
 )
@@ -232,12 +240,18 @@ _SET_LINE: Final = re.compile(r"(?im)(?:^\s*|\b(?:setx?|export)\s+(?:-\w+\s+)?)[
 _COMPOUND_PASS: Final = re.compile(r"(?i)\w[_.-](?:pass|pwd?)$|(?-i:[a-z](?:Pass|Pwd|PWD))$|^pwd?$")
 """Names that say whose password it is, or that mean nothing else."""
 _APP_PASSWORD: Final = re.compile(r"[a-z]{4}(?: [a-z]{4}){3}")
+_LOOSE_NAME: Final = re.compile(r"(?i)passw|secret|community$|by$|auth$|tion-key$")
+"""Names after which also a word with a digit, or words that are joined, are a credential."""
+_PASS_END: Final = re.compile(r"(?i)(?:passphrase|psk|pass|pwd?)$")
+_WEAK_PASSWORD: Final = re.compile(r"(?=.*\d)[A-Za-z][\w.!#$%^&*-]{5,40}")
+_STATEMENT: Final = re.compile(r"(?m)^[ \t]*(?:[a-z][\w-]*[ \t]+){0,2}[\w.-]*$")
+_STATEMENT_END: Final = re.compile(r"[\"'][ \t]*;?[ \t]*(?:[\r\n]|$)")
+"""A line of settings: words, a name and a value in quotes."""
 _STARTS_LINE: Final = re.compile(r"(?:^|\n)[ \t]*$")
-_WORD_WITH_DIGIT: Final = re.compile(r"(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9!@#$%^&*+=~?]+")
 _LINE_END: Final = re.compile(r"[ \t]*(?:[\r\n]|$)")
 _PROMPT: Final = re.compile(r"""[\s(\[:,]["'](?=\S)[^"'\n=:]{0,80}$|^["'][^"'\n=:]{0,80}$""")
 _PROMPT_END: Final = re.compile(
-    r"""\s?:\s?["'](?=\s{0,3}(?:$|[.,)\n]|appear|is\ gone|(?:and|or)\b))"""
+    r"""\s?:\s?["'](?=\s{0,3}(?:$|[.,)\n]|[A-Z_]+\s*$|appear|is\ gone|(?:and|or)\b))"""
 )
 _LEAST_CHARS: Final = 6
 """Characters of a credential without quotes, at least."""
@@ -284,25 +298,12 @@ def mask_named(text: str) -> str:
     """Replace each credential that follows a name; the names stay."""
     pieces: list[str] = []
     done = 0
-    for at in _find_roots(text, _ROOTS):
+    for at in find_roots(text, _ROOTS):
         if at >= done and (span := _find_named(text, at)):
             pieces += (text[done : span[0]], MASK)
             done = span[1]
     text = "".join((*pieces, text[done:]))
     return _mask_calls(text) if "(" in text else text
-
-
-def _find_roots(text: str, roots: tuple[str, ...]) -> list[int]:
-    low = text.lower()
-    if len(low) != len(text):
-        low = "".join(each.lower() if each.isascii() else each for each in text)
-    spots: set[int] = set()
-    for root in roots:
-        at = low.find(root)
-        while at >= 0:
-            spots.add(at)
-            at = low.find(root, at + 1)
-    return sorted(spots)
 
 
 def _find_named(text: str, at: int) -> _Span | None:
@@ -320,7 +321,8 @@ def _find_named(text: str, at: int) -> _Span | None:
     if is_bare and match[kind] != "=" and (more := _MORE_OF_VALUE.match(text, end)):
         end = more.end()
     if is_bare and text[start] != "{":
-        closing = ")]}.|" if kind == "set" else ".)]}:!?|"
+        has_digit = any(map(str.isdigit, text[start:end]))
+        closing = ")]}.|" if kind == "set" else ".)]}:?|" if has_digit else ".)]}:!?|"
         end = start + len(text[start:end].rstrip(closing))
     name_start = at - (before.end() if before else 0)
     place = (name_start, match.start(kind), kind, match[kind])
@@ -346,7 +348,8 @@ def _is_set_secret(pair: _NamedValue) -> bool:
     is_prompt = _PROMPT_END.match(pair.text, pair.name_end) and _PROMPT.search(
         pair.before + pair.name
     )
-    if is_prompt or (_is_code(pair) if pair.is_bare else is_label(pair.value)):
+    is_path = pair.separator == ":" and re.search(r"[a-z\d]:$", pair.before)
+    if is_prompt or is_path or (_is_code(pair) if pair.is_bare else is_label(pair.value)):
         return False
     if pair.is_tight and pair.before.endswith(("?", "&", "#")) and _URL_PARAMETER.search(pair.name):
         return True
@@ -419,7 +422,8 @@ def _is_argument(pair: _NamedValue) -> bool:
         return False
     if pair.separator[0] == "(":
         is_sql = pair.name == "PASSWORD" and pair.before.rstrip().endswith(("=", "BY", "AS"))
-        return is_sql or _SETTER_CALL.search(pair.name) is not None
+        is_alone = pair.text[pair.end + 1 : pair.end + 2] != ","
+        return is_sql or (is_alone and _SETTER_CALL.search(pair.name) is not None)
     return _SETTING_CALL.search(pair.before + pair.name) is not None
 
 
@@ -435,21 +439,36 @@ def _is_spaced_secret(pair: _NamedValue) -> bool:
     """Return whether what follows a name after a space is a credential."""
     if pair.name.startswith("--"):
         return _is_option_value(pair)
-    is_pass = re.search(r"(?i)(?:passw(?:or)?[dt]|passphrase|psk|pass|pwd?)$", pair.name)
-    if not pair.is_bare:
-        is_named = _NAME_BEFORE_QUOTE.search(pair.text[max(0, pair.name_end - 30) : pair.name_end])
-        return bool(is_named) and not is_label(pair.value) and not pair.before.endswith(("'", '"'))
-    value, before = pair.value, pair.before + pair.name
+    is_compound = re.search("[_-]", pair.name) and is_secret_name(pair.name)
+    is_loose = bool(is_compound or _LOOSE_NAME.search(pair.name))
+    if pair.separator[0] in "\"'":
+        is_value = not pair.is_bare and _MIXED_VALUE.match(pair.value) is not None
+        return is_value and is_secret_name(pair.name)
+    is_named = is_loose or pair.name == "key" or _is_sure(pair.name)
+    if is_named and is_odd(pair.value, or_joined=is_loose):
+        return True
+    if pair.is_bare:
+        return _is_bare_word(pair, is_loose=is_loose)
+    if _STATEMENT.search(pair.before) and _STATEMENT_END.match(pair.text, pair.end):
+        return _is_sure(pair.name) or _MIXED_VALUE.match(pair.value) is not None
+    has_name = _NAME_BEFORE_QUOTE.search(pair.text[max(0, pair.name_end - 30) : pair.name_end])
+    return bool(has_name) and not is_label(pair.value) and not pair.before.endswith(("'", '"'))
+
+
+def _is_bare_word(pair: _NamedValue, *, is_loose: bool) -> bool:
+    """Return whether a word after a name and a space is a credential."""
+    value = pair.value
+    ends_line = _LINE_END.match(pair.text, pair.end) is not None
+    if pair.name == "PASS" and ends_line and _STARTS_LINE.search(pair.before):
+        return True
     if not _MIXED_VALUE.match(value) or _ALGORITHM.match(value) or value.startswith(("-", "(")):
         return False
-    if _SURE_NAME.search(pair.name) and (
-        _USER.search(before) or re.search(r"(?i)\bsetx? \S*$", before)
-    ):
+    if is_loose and _WEAK_PASSWORD.fullmatch(value):
         return True
-    if is_pass and _SET_LINE.search(before) and _LINE_END.match(pair.text, pair.end):
+    before = pair.before + pair.name
+    if _SURE_NAME.search(pair.name) and _USER.search(before):
         return True
-    is_word = len(value) >= _LEAST_CHARS and _WORD_WITH_DIGIT.fullmatch(value)
-    return bool(is_word) and re.search(r"(?i)passw(?:or)?[dt]$", pair.name) is not None
+    return ends_line and bool(_PASS_END.search(pair.name)) and _SET_LINE.search(before) is not None
 
 
 def _is_option_value(pair: _NamedValue) -> bool:
@@ -484,11 +503,11 @@ _JUDGES: Final[Mapping[str, Callable[[_NamedValue], bool]]] = {
 
 _CALL: Final = re.compile(
     r"(?i:(?P<login>login|credentials?(?:impl)?|auth\w{0,12})|(?P<client>client)"
-    r"|(?P<open>connect(?:ion)?|pdo|mysqli))\s?=?\s?\("
+    r"|(?P<open>connect(?:ion)?|pdo|mysqli|database))\s?=?\s?\("
 )
 _ARGUMENT: Final = re.compile(
     r"""\s{0,9}(?:[bru]?(?:"((?:[^"\\\n]|\\.){0,400})"|'((?:[^'\\\n]|\\.){0,400})')
-    |[^,"'()]{0,200}(?:\([^()]{0,200}\))?[^,"'()]{0,200})\s{0,9}([,)])""",
+    |[^,"'()]{0,200}(?:\([^()]{0,200}\))?[^,"'()]{0,200})(?:\.\w{1,30}\(\))?\s{0,9}([,)])""",
     re.VERBOSE,
 )
 _MOST_ARGUMENTS: Final = 6
@@ -499,7 +518,7 @@ def _mask_calls(text: str) -> str:
     """Mask the credentials among the arguments of calls that log in or connect."""
     pieces: list[str] = []
     done = 0
-    for at in _find_roots(text, _CALL_ROOTS):
+    for at in find_roots(text, _CALL_ROOTS):
         call = _CALL.match(text, at) if at >= done else None
         for begin, end in _find_credentials(text, call) if call else ():
             pieces += (text[done:begin], MASK)
@@ -521,12 +540,17 @@ def _find_credentials(text: str, call: re.Match[str]) -> Iterator[_Span]:
             break
     first = text[slice(*spans[0])] if spans[0] else None
     least = {"login": 2, "client": 2, "open": 3}[call.lastgroup or "open"]
-    if len(spans) > 2:  # noqa: PLR2004
+    if len(spans) > 2 and "redential" not in call[0]:  # noqa: PLR2004
         least = 3
     if call.lastgroup == "open" and first is not None and not re.search("[.:/]|localhost", first):
-        return
-    for span in filter(None, spans[least - 1 :]):
-        value = text[slice(*span)]
+        least = len(spans) + 1
+    for place, span in enumerate(spans):
+        value = text[slice(*span)] if span else ""
+        if span and (place > 0 or len(spans) == 1) and is_odd(value):
+            yield span
+            continue
+        if span is None or place < least - 1:
+            continue
         is_long = call.lastgroup != "client" or (
             len(value) >= _CLIENT_TOKEN_CHARS and _is_opaque(value)
         )
@@ -563,11 +587,9 @@ _PROGRAMS: Final = tuple(
         ("redis-cli", "redis-cli", r"-a\s{1,3}", ""),
         ("sshpass", "sshpass", r"(?<=sshpass\s)(?:-v\s{1,3})?-p\s{0,3}", ""),
         ("zip", r"(?:un)?zip", r"-P\s{0,3}", ""),
-        ("mosquitto_", r"mosquitto_[a-z]{1,5}", r"-P\s{0,3}", ""),
-        ("ipmitool", "ipmitool", r"-P\s{0,3}", ""),
+        ("ssh-keygen", "ssh-keygen", r"-[NP]\s{1,3}", ""),
         ("ldap", r"ldap[a-z]{1,10}", r"-w\s{1,3}", ""),
         ("snmp", r"snmp[a-z]{1,10}", r"-[AX]\s{1,3}", ""),
-        ("smbclient", "smbclient", r"-U\s{0,3}", r"""[^\s%"']{1,80}%"""),
         ("lftp", "lftp", r"-u\s{1,3}", r"""[^\s,"']{1,80},"""),
         ("users", "elasticsearch-users", r"-p\s{1,3}", ""),
         ("7z", r"7z[ar]?[ ]\w", r"-p(?!\s)", ""),
@@ -577,10 +599,12 @@ _PROGRAMS: Final = tuple(
     )
 )
 """Programs, and their options that take a credential."""
+_MIXED_WORD: Final = r"(?=[^\s\"']{0,80}[A-Za-z])(?=[^\s\"']{0,80}[\d!@#$%^*+=~?])"
 _AFTER_USER: Final = (
-    r"(?<!\S)(?:-[uU]\s{0,3}|--user(?:name)?[\s=]{1,3}|/u:)(?!-)[\w.@\\-]{1,80}\s{1,3}"
-    r"(?:-(?:[pP]|pw|-pass)[\s=]{1,3}|/p:)[\"']?(?!\d[\d.]*[:-])"
-    r"(?=[^\s\"']{0,80}[A-Za-z])(?=[^\s\"']{0,80}[\d!@#$%^*+=~?])"
+    r"(?<!\S)(?:-[uUD]\s{0,3}|--user(?:name)?[\s=]{1,3}|/u:)(?!-)[\w.@\\,=-]{1,80}\s{1,3}"
+    r"(?:-\S{1,40}\s{1,3}(?:[^\s-]\S{0,80}\s{1,3})?){0,3}?"
+    r"(?:-(?:[pPw]|pw|-pass)[\s=]{1,3}|/p:)[\"']?(?!\d[\d.]*[:-])"
+    rf"{_MIXED_WORD}"
 )
 """The option of a user and that of a password, beside each other; no port, level or path."""
 _POSITIONS: Final = tuple(
@@ -615,7 +639,13 @@ _POSITIONS: Final = tuple(
         ("login=", r"-D[\w.]{0,80}\.login=(?=[\da-f]{30})"),
         ("USERPWD", r"USERPWD,\s{0,3}\"[^\s:\"]{1,80}:"),
         ("IDENTIFY", r"(?i:\bnickserv\b)\s{0,3}:?IDENTIFY\s{1,3}"),
+        ("\t", r"\t(?:TRUE|FALSE)\t\d{1,12}\t[^\t\n]{1,200}\t"),
+        ("REG_SZ", r"(?i:passw\w{0,9}\s[^\n|&]{0,60}/d\s{1,3})"),
+        (" * ", rf"(?m:^)[\w\"@.*-]{{1,80}}[ \t]{{1,9}}\*[ \t]{{1,9}}\"?{_MIXED_WORD}"),
+        (" -", rf"\s--?(?:auth|user(?:name)?)[\s=]{{1,3}}[\"']?[^\s:\"'/]{{1,80}}:{_MIXED_WORD}"),
+        ("%", r"\s-U\s{0,3}[\"']?[^\s%\"']{1,80}%"),
         ("New value:", r"(?i:password)[^\n]{0,100}\n{1,2}New value:\s{1,3}"),
+        (" --", r"(?i:secret|passw|token)[^\n|;]{0,200}\s--(?:value|body)[\s=]{1,3}"),
         ("<<<", r"(?i:secret|passw|token|env add)[^\n|<]{0,100}<<<\s{0,3}"),
         ("]:", r"(?m:^)\[[\w.-]{3,80}\]:\d{2,5}\s{1,9}[^\s:@]{1,80}@[^\s:]{1,80}:"),
     )
@@ -634,6 +664,7 @@ _PHRASES: Final = (
             r"\s{0,3}[\"']?)[a-z]{3,8}(?: [a-z]{3,8}){11,23}\b"
         ),
     ),
+    (("pin",), re.compile(r"((?<!\w)PIN\b[^\n.]{0,40}?(?:\bis|[:=])\s{0,3})\d{4,8}\b")),
     (
         _TRANSLATIONS,
         re.compile(

@@ -27,6 +27,7 @@ from openclaw_taskmem.domain.text.named_secrets import (
     mask_named,
     mask_options,
 )
+from openclaw_taskmem.domain.text.odd_words import mask_odd_words
 from taskmem_hookspecs import Change, Value, Wake, WakeCause
 
 RowT = TypeVar("RowT", bound=Value)
@@ -35,60 +36,40 @@ _PREFIXED_SHAPES: Final = {
     "1//0": r"[\w-]{30,}",  # Google, to refresh
     "A3-": r"[A-Z0-9]{6}-[A-Z0-9-]{20,}",  # 1Password
     "AGE-SECRET-KEY-1": r"[A-Z0-9]{20,}",
-    "AKCp": r"[A-Za-z0-9]{30,}",  # Artifactory
-    "ATATT3": r"[\w=-]{20,}",  # Atlassian
-    "ATBB": r"[A-Za-z0-9]{20,}",
-    "ATCTT3": r"[\w=-]{20,}",
-    "CCIPAT_": r"\w{20,}",  # CircleCI
-    "CFPAT-": r"[\w-]{30,}",  # Contentful
-    "CLOJARS_": r"[A-Za-z0-9]{40,}",
     "EAA": r"[\w-]{60,}",  # Facebook, Square
-    "GR1348941": r"[\w-]{20,}",  # GitLab, for runners
-    "HRKU-": r"[\w-]{20,}",  # Heroku
     "NRAK-": r"[A-Z0-9]{20,}",  # New Relic
     "PMAK-": r"[a-f0-9]{20,}-[a-f0-9]{20,}",  # Postman
-    "bkua_": r"[a-f0-9]{30,}",  # Buildkite
     "dapi": r"[a-f0-9]{32}(?:-\d)?",  # Databricks
     "dckr_": r"(?:pat|oat)_[\w-]{20,}",
-    "doo_v1_": r"[a-f0-9]{40,}",
-    "dor_v1_": r"[a-f0-9]{40,}",
     "dp.": r"(?:pt|st|sa|ct|scim|audit)\.[\w.-]{30,}",  # Doppler
-    "figd_": r"[\w-]{20,}",
     "fm2_": r"[\w+/=-]{30,}",  # Fly
     "glc_": r"[\w+/=]{30,}",  # Grafana
-    "glsa_": r"\w{20,}",
-    "gsk_": r"[A-Za-z0-9]{20,}",  # Groq
-    "hvb.": r"[\w-]{20,}",
-    "hvs.": r"[\w-]{20,}",  # Vault
+    "grub.pbkdf2.": r"sha512\.[\w.]{16,}",
     "key-": r"[a-f0-9]{32}",  # Mailgun
     "lin_": r"(?:api|oauth)_[A-Za-z0-9]{20,}",
     "mfa.": r"[\w-]{40,}",  # Discord
-    "ntn_": r"[A-Za-z0-9]{30,}",  # Notion
-    "nvapi-": r"[\w-]{20,}",
     "ops_": r"eyJ[\w+/=-]{40,}",  # 1Password
     "oy2": r"[a-z0-9]{43}",  # NuGet
-    "pcsk_": r"[\w-]{30,}",  # Pinecone
-    "phx_": r"[A-Za-z0-9]{30,}",  # PostHog
-    "pplx-": r"[A-Za-z0-9]{30,}",
     "pscale_": r"(?:tkn|pw|oauth)_[\w.-]{20,}",
-    "pul-": r"[a-f0-9]{40}",  # Pulumi
-    "r8_": r"[A-Za-z0-9]{30,}",  # Replicate
-    "rubygems_": r"[a-f0-9]{30,}",
-    "sb_secret_": r"[\w-]{20,}",  # Supabase
-    "sbp_": r"[a-f0-9]{30,}",
     "secret_": r"[A-Za-z0-9]{40,}",  # Notion
-    "sgp_": r"[a-f0-9_]{40,}",  # Sourcegraph
     "shp": r"(?:at|ca|pa|ss|ua)_[a-fA-F0-9]{24,}",  # Shopify
     "sntry": r"[su]_[\w+/=-]{30,}",  # Sentry
     "sq0": r"(?:csp|atp|idp)-[\w-]{20,}",
-    **dict.fromkeys(("sqa_", "sqp_", "squ_"), r"[a-f0-9]{40,}"),  # SonarQube
     "tskey-": r"[a-z]{2,20}-[\w-]{12,}",  # Tailscale
-    "vcp_": r"[A-Za-z0-9]{20,}",  # Vercel
     "whsec_": r"[\w+/=-]{16,}",
-    "xai-": r"[A-Za-z0-9]{20,}",
     "xapp-": r"\d-[\w-]{20,}",  # Slack
     "xkeysib-": r"[a-f0-9]{40,}-\w{10,}",  # Brevo
-    "ya29.": r"[\w-]{20,}",  # Google
+    # Atlassian, Contentful, GitLab, Heroku, Figma, Vault, Nvidia, Pinecone, Google, Grafana
+    **dict.fromkeys(("ATATT3", "ATCTT3", "CFPAT-", "GR1348941", "HRKU-", "figd_"), r"[\w=-]{20,}"),
+    **dict.fromkeys(
+        ("hvb.", "hvs.", "nvapi-", "pcsk_", "sb_secret_", "ya29.", "glsa_"), r"[\w-]{20,}"
+    ),
+    # Artifactory, Bitbucket, Clojars, Groq, Notion, PostHog, Perplexity, Vercel, CircleCI
+    **dict.fromkeys(("AKCp", "ATBB", "CLOJARS_", "gsk_", "ntn_", "phx_"), r"[A-Za-z0-9]{20,}"),
+    **dict.fromkeys(("pplx-", "r8_", "vcp_", "xai-", "CCIPAT_"), r"[A-Za-z0-9_]{20,}"),
+    # Buildkite, DigitalOcean, Pulumi, RubyGems, Supabase, Sourcegraph, SonarQube
+    **dict.fromkeys(("bkua_", "dop_v1_", "doo_v1_", "dor_v1_", "pul-"), r"[a-f0-9]{30,}"),
+    **dict.fromkeys(("rubygems_", "sbp_", "sgp_", "sqa_", "sqp_", "squ_"), r"[a-f0-9_]{30,}"),
 }
 _SHAPES: Final = (
     *((begun, rf"(?<![\w-]){re.escape(begun)}{rest}") for begun, rest in _PREFIXED_SHAPES.items()),
@@ -108,11 +89,11 @@ _SHAPES: Final = (
     ("hf_", r"\bhf_[A-Za-z0-9]{30,}"),
     *((f"k_{use}_", rf"\b[sr]k_{use}_[A-Za-z0-9]{{16,}}") for use in ("live", "test")),  # Stripe
     ("SG.", r"\bSG\.[\w-]{16,}\.[\w-]{16,}"),  # SendGrid
-    ("dop_v1_", r"\bdop_v1_[a-f0-9]{40,}"),  # DigitalOcean
     (":AA", r"\b\d{8,12}:AA[\w-]{30,}"),  # Telegram
     ("hooks.slack.com", r"(?<=hooks\.slack\.com/services/)[\w/]{16,}"),
     ("eyJ", r"(?<![\w-])eyJ[\w-]{8,4000}+\.eyJ[\w-]{8,8000}+\.[\w-]{8,}"),  # JWT
     ("pat", r"\bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}"),  # Airtable
+    ("md5", r"(?<=[\"'])md5[a-f0-9]{32}(?=[\"'])"),  # PostgreSQL
     ("SSWS", r"(?<=SSWS )[\w-]{30,}"),  # Okta
     ("SK", r"\bSK[a-f0-9]{32}\b"),  # Twilio
     ("-us", r"\b[0-9a-f]{32}-us\d{1,2}\b"),  # Mailchimp
@@ -120,7 +101,7 @@ _SHAPES: Final = (
     ("Q~", r"(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{31,}"),  # Azure
     (".", r"[MNO](?<![\w.-].)[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}"),  # Discord
     ("/webhooks/", r"(?<=/webhooks/)\d{15,}/[\w-]{30,}"),
-    ("$", r"\$(?:[156y]|2[aby]|apr1|argon2id?)\$[\w./$=,+-]{16,}"),  # hashes
+    ("$", r"\${1,2}(?:[1-9y]|2[abxy]|apr1|argon2id?|scrypt)\${1,2}[\w./$=,+-]{16,}"),  # hashes
 )
 _SHORT_SHAPES: Final = (
     ("ookie", r"(?i)(?<=cookie:)[ \t]*(?=[^\s=;]{1,99}=)(?!\[secret)[^\n\"']+"),
@@ -146,7 +127,8 @@ _PGPASS: Final = re.compile(
     r"(?m)(^[\w.*-]{1,99}:(?:\d{2,5}|\*):[\w*-]{1,99}:[\w*-]{1,99}:)(?!\[secret)\S+$"
 )
 _PROSE_PASSWORD: Final = re.compile(
-    r"([Pp](?i:assw(?:or)?[dt]|assphrase|asscode|wd)\s{1,3}(?i:is|was|ist|lautet|to)(?:\s?:)?\s{1,3}"
+    r"([Pp](?i:assw(?:or)?[dt]|assphrase|asscode|wd)(?:\s[\w'-]{1,20}){0,8}?\s{1,3}"
+    r"(?i:is|was|ist|lautet|to)(?:\s?:)?\s{1,3}"
     r"(?:now\s)?[\"'`]?)(?=[^\s\"'`]{0,80}\d)(?=[^\s\"'`]{0,80}[A-Za-z])[^\s\"'`]{5,}"
 )
 """In prose only values with letters and digits; `is required` is no credential."""
@@ -267,20 +249,23 @@ _BLOCK: Final = re.compile(
 _PUTTY_KEY: Final = re.compile(
     r"(?P<before>Private-Lines: \d{1,3}\s{1,2})(?:[\w+/]{1,200}={0,2}(?:\s{1,2}|\Z)){1,200}"
 )
-_USERINFO: Final = re.compile(
-    r"""(://[^\s/:@"'<>()]{0,80}:)(?!\$|[<{%]|\[secret)[^\s/"'<>`]{1,200}(?=@)
-    | ((?<![\w/])[\w$.-]{1,80}:)(?!\$|[<{%]|\[secret)[^\s:"'()<>`]{1,200}(?=@(?:tcp|unix)\()
-    | ((?:oracle:thin:|sqlplus\ (?:-\w\ )?)[\w$]{1,80}/)(?!\$|[<{%]|\[secret)
-      [^\s/"'<>`@]{1,200}(?=@)""",
-    re.VERBOSE,
+_NO_REFERENCE: Final = r"(?!\$|[<{%]|\[secret)"
+_ADDRESS: Final = rf"((?<![\w/])[\w$.-]{{1,80}}:){_NO_REFERENCE}[^\s:\"'()<>`]{{1,200}}(?=@\w+\()"
+_ORACLE: Final = rf"((?:thin:|sqlplus (?:-\w )?)[\w$]{{1,80}}/){_NO_REFERENCE}[^\s/\"'<>`@]+(?=@)"
+_USERINFO: Final = tuple(
+    (hint, re.compile(shape))
+    for hint, shape in (
+        ("://", rf"(://[^\s/:@\"'<>()]{{0,80}}:){_NO_REFERENCE}[^\s/\"'<>`]{{1,200}}(?=@)"),
+        *(("@tcp(", _ADDRESS), ("@unix(", _ADDRESS), (":thin:", _ORACLE), ("sqlplus", _ORACLE)),
+    )
 )
 """Passwords in URLs, and in the addresses of databases that have no scheme."""
 _USER: Final = re.compile(r"(?<=://)(?=[A-Za-z_-]{0,99}\d)[\w-]{20,200}(?=@)")
 """A long user name with digits in a URL, which may be a token."""
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+([A-Za-z0-9._~+/=-]{16,})")
 _AUTHORIZATION: Final = re.compile(
-    r"""(?i)(\bauthorization["']?\s?[:=]\s?["']?(?:basic|bearer|token|apikey)\s+)"""
-    r"""(?!["']?[\[<{]|"?\$)[^\s"'&;\\]{1,2000}"""
+    r"""(?i)(\bauthorization["']?\s?[:=]\s?["']?(?:[\w-]{1,40})\s+)"""
+    r"""(?!["']?[\[<{]|"?\$|-)[^\s"'&;\\]{1,2000}"""
 )
 _FULL_WIDTH: Final = re.compile(r"[\uff01-\uff5e]+(?=\s?[!-~\uff01-\uff5e])")
 """Full-width forms of ASCII, as in Chinese and Japanese, but not at the end of a sentence."""
@@ -315,7 +300,7 @@ def _scrub_plain(text: str) -> str:
     for hint, shape in patterns:
         if hint in text:
             text = shape.sub(MASK, text)
-    return mask_named(mask_options(_scrub_by_place(text)))
+    return mask_odd_words(mask_named(mask_options(_scrub_by_place(text))), MASK)
 
 
 def _scrub_by_place(text: str) -> str:
@@ -324,7 +309,8 @@ def _scrub_by_place(text: str) -> str:
         text = _PUTTY_KEY.sub(rf"\g<before>{MASK}\n", text)
     low = text.casefold()
     if "pass" in low or "pwd" in low:
-        text = _NETRC.sub(rf"\1{MASK}", text)
+        if "login" in text and "password" in text:
+            text = _NETRC.sub(rf"\1{MASK}", text)
         text = _PROSE_PASSWORD.sub(rf"\1{MASK}", text)
     if "|" in text and ("echo" in text or "printf" in text):
         text = _PIPED_SECRET.sub(rf"\1{MASK}", text)
@@ -332,7 +318,7 @@ def _scrub_by_place(text: str) -> str:
         text = _PGPASS.sub(rf"\1{MASK}", text)
     text = _mask_key_tails(_BLOCK.sub(MASK, _scrub_json_text(text)), MASK)
     if "@" in text:
-        text = _USER.sub(MASK, _USERINFO.sub(_mask_userinfo, text))
+        text = _mask_userinfo(text)
     if "authorization" in low:
         text = _AUTHORIZATION.sub(rf"\1{MASK}", text)
     if "bearer" in low or "basic" in low:
@@ -340,8 +326,11 @@ def _scrub_by_place(text: str) -> str:
     return text
 
 
-def _mask_userinfo(match: re.Match[str]) -> str:
-    return f"{match[match.lastindex or 0]}{MASK}"
+def _mask_userinfo(text: str) -> str:
+    for hint, place in _USERINFO:
+        if hint in text:
+            text = place.sub(rf"\1{MASK}", text)
+    return _USER.sub(MASK, text)
 
 
 def scrub_cut(text: str) -> str:

@@ -1,10 +1,11 @@
 """Of credentials and of harmless texts, in the forms of the documentation of many programs.
 
-On `held_out.txt` no rule was written, so that it shows how much of what is new is stored; a rule
-for one of it belongs to `secrets.txt`, and another takes its place.
+On `held_out.txt` no rule was written, so that it shows how much of what is new is stored, and how
+much that is harmless is altered; a rule for one of it belongs to `secrets.txt` or `harmless.txt`,
+and another takes its place. It has no program that the texts added to the others with it have.
 
 Each text of the lists follows a line `%% what it is of`. A credential is between « and »; all
-of them are made up.
+of them are made up. The sign ¦ is no part of a text: it parts what looks like a known token.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Example(NamedTuple):
 
 
 def read_examples(name: str) -> list[Example]:
-    blocks = re.split(r"(?m)^%% ", (FOLDER / name).read_text())[1:]
+    blocks = re.split(r"(?m)^%% ", (FOLDER / name).read_text().replace("¦", ""))[1:]
     parts = [block.rstrip("\n").split("\n", 1) for block in blocks]
     return [
         Example(source, re.sub("[«»]", "", text), tuple(re.findall("«(.*?)»", text, re.DOTALL)))
@@ -42,8 +43,12 @@ def read_examples(name: str) -> list[Example]:
 SECRETS = read_examples("secrets.txt")
 HELD_OUT = read_examples("held_out.txt")
 HARMLESS = read_examples("harmless.txt")
-STORED: Final = {"net use", "expect"}
-"""Of what no rule of shape knows: a word alone between others."""
+STORED: Final = {
+    *("net use", "expect", "couchdb", "db2", "zookeeper", "drupal", "freeipa", "rclone obscure"),
+    *("redis: acl", "gpg: parameter file", "openvpn: auth file", "cisco: isakmp"),
+    *("homeassistant: secrets", "radius: radtest", "nagios: resource"),
+}
+"""Of what no rule of shape knows: a word or a code alone between others."""
 
 
 def shows_any(text: str, secrets: tuple[str, ...]) -> bool:
@@ -53,22 +58,30 @@ def shows_any(text: str, secrets: tuple[str, ...]) -> bool:
     return any(map(rest.__contains__, (*secrets, *(word for word in words if len(word) > 5))))
 
 
-def test_of_186_secrets_of_many_tools_two_are_stored() -> None:
-    assert len(SECRETS) == 186
+def test_of_550_secrets_of_many_tools_15_are_stored() -> None:
+    assert len(SECRETS) == 550
 
     stored = {each.source for each in SECRETS if shows_any(scrub(each.text), each.secrets)}
 
     assert stored == STORED
 
 
-def test_of_78_secrets_without_a_rule_22_are_stored() -> None:
-    assert len(HELD_OUT) == 78
+def test_of_120_secrets_without_a_rule_22_are_stored() -> None:
+    examples = [each for each in HELD_OUT if each.secrets]
+    assert len(examples) == 120
 
-    assert sum(shows_any(scrub(each.text), each.secrets) for each in HELD_OUT) == 22
+    assert sum(shows_any(scrub(each.text), each.secrets) for each in examples) == 22
 
 
-def test_of_84_harmless_texts_none_is_altered() -> None:
-    assert len(HARMLESS) == 84
+def test_of_50_harmless_texts_without_a_rule_3_are_altered() -> None:
+    examples = [each for each in HELD_OUT if not each.secrets]
+    assert len(examples) == 50
+
+    assert sum(scrub(each.text) != each.text for each in examples) == 3
+
+
+def test_of_134_harmless_texts_none_is_altered() -> None:
+    assert len(HARMLESS) == 134
 
     assert [each.source for each in HARMLESS if scrub(each.text) != each.text] == []
 
@@ -93,6 +106,7 @@ def test_secrets_are_removed_from_json_as_from_text(wrap: Callable[[str], JsonVa
     assert stored <= {
         *STORED,
         "elastic reset output",
+        "ftp: netrc",
         "kubernetes env",
         "netrc",
         "openvpn inline",
