@@ -216,8 +216,9 @@ def _claims_anything(context: Context, task: Task, message: str) -> bool:
     decoy = secrets.token_hex(_DECOY_BYTES)
     question = evidence.build_claim_question(task.plan, message, decoy)
     answer = context.ask_reader(*question)
-    fields = {} if answer is None else answer.fields
-    return fields.get("made") is True and not fields.get("decoy")
+    if answer is None:
+        return False
+    return answer.fields.get("made") is True and not answer.fields.get("decoy")
 
 
 def describe_nothing_made(check: CheckResult) -> str:

@@ -123,6 +123,7 @@ def test_a_wake_goes_through_the_smallest_plugin(site, home, received_file, aske
             "distribution": "taskmem-ntfy 1.0",
             "hooks": ["wake_transport"],
             "last_error": None,
+            "cause": None,
         }
         assert plugins["broken"] == {
             "name": "broken",
@@ -130,6 +131,7 @@ def test_a_wake_goes_through_the_smallest_plugin(site, home, received_file, aske
             "distribution": "taskmem-broken 2.0",
             "hooks": [],
             "last_error": f"loading: ValueError: boom ({site}/taskmem_broken.py:1)",
+            "cause": None,
         }
         assert "plug-in broken failed; loading: ValueError: boom" in daemon.log.text
     finally:
