@@ -287,7 +287,7 @@ def take_up_task(
         task = task.model_copy(update={"message_count": count})
         moved = _take_up_run(context, facts, task, caller, now)
         is_open = moved is not None and not moved.run.state.terminal
-        if moved is not None and is_open and (answer is not None or caller.person):
+        if moved is not None and is_open and (answer is not None or caller.is_user):
             moved = apply_events(moved, UserSpoke(), now=now)
         wake = None
         away = caller.owner is None or (moved and _is_parent_session(moved.run, caller))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.callers import SessionKeys
+from openclaw_taskmem.domain.callers import Caller, SessionKeys
 from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.errors import LimitReached, RunHeld, RunNotReady
 from openclaw_taskmem.domain.runs.machine import set_fields
@@ -150,6 +150,17 @@ def test_an_answer_to_the_background_begins_the_counts_anew(session: Session) ->
 
     run = session.run(task)
     assert (run.limits.rounds_before, run.limits.worked_seconds) == (7, 0.0)
+
+
+@pytest.mark.parametrize("host", [None, "shell:claude-code"])
+def test_only_the_user_begins_the_counts_anew(session: Session, host: str | None) -> None:
+    task, _ = start_background_task(session)
+    spent = {"rounds": 7, "worked_seconds": 900.0}
+    session.world.store.commit(Change(runs=(set_fields(session.run(task), spent),)))
+
+    session.world.call("task_resume", Caller(person=True, host=host), task_id=task)
+
+    assert (session.run(task).limits.worked_seconds == 0.0) is (host is None)
 
 
 def test_what_is_asked_where_the_user_is_is_told_once(session: Session) -> None:
