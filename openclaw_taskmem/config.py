@@ -45,6 +45,7 @@ _POSITIVE_COUNTS: Final = frozenset({"max_rounds", "step_tools", "keep_mb"})
 """Whole numbers for which 0 would fail every task, or allow no call or row."""
 PLUGIN_SETTINGS: Final = frozenset(_COUNTS) | {
     "openclaw_bin",
+    "codex_bin",
     "gemini_model",
     "display",
     "private_windows",
@@ -96,7 +97,7 @@ class Settings:
     stuck_interval_seconds: float = 60.0
     """The longest time between two checks for stuck tasks."""
     wake_transport: str = "auto"
-    """A transport's name, or `auto`: any that can work here."""
+    """Names of transports, separated by commas; `auto`: all that can work here."""
     hook_seconds: float = 2.0
     """How long a plug-in may take to answer a hook."""
     judge_timeout_seconds: float = 20.0

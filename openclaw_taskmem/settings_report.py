@@ -38,6 +38,7 @@ _NAME_LIKENESS: Final = 0.85
 """How alike a misspelt name is to the one that is meant, from 0 to 1."""
 _DEFAULT_SOURCE: Final = "default"
 _PLUGIN_DEFAULTS: Final = {
+    f"{PREFIX}CODEX_BIN": "codex",
     f"{PREFIX}GEMINI_CALLS_PER_DAY": "1000",
     f"{PREFIX}GEMINI_MODEL": "gemini-3.5-flash-lite",
     f"{PREFIX}HOST_CALLS_PER_DAY": "200",

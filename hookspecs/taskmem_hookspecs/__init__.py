@@ -98,6 +98,7 @@ from taskmem_hookspecs.roles import ClockedStore as ClockedStore
 from taskmem_hookspecs.roles import EventQuery as EventQuery
 from taskmem_hookspecs.roles import EvidenceVerifier as EvidenceVerifier
 from taskmem_hookspecs.roles import Finding as Finding
+from taskmem_hookspecs.roles import LiveSessions as LiveSessions
 from taskmem_hookspecs.roles import QueryAnswerer as QueryAnswerer
 from taskmem_hookspecs.roles import QueryFacts as QueryFacts
 from taskmem_hookspecs.roles import RunQuery as RunQuery

@@ -54,8 +54,8 @@ class Checkup(Protocol):
         ...
 
     @property
-    def transport(self) -> str | None:
-        """The `name` of the wake transport in use; None: there is none, or it is unknown."""
+    def transports(self) -> Sequence[str]:
+        """The `name` of each wake transport in use; empty: there is none, or it is unknown."""
         ...
 
     @property

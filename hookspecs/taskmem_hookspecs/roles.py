@@ -422,7 +422,10 @@ class WakeTransport(Protocol):
 
 @runtime_checkable
 class SelectiveTransport(WakeTransport, Protocol):
-    """Delivers wakes to the agents of some hosts only; any other transport delivers to all."""
+    """Delivers wakes to the agents of some hosts only.
+
+    Any other transport delivers to all whom no selective transport reaches.
+    """
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
         """Return True if it can deliver to the agent of this host and session, as in `Wake`.
@@ -430,6 +433,18 @@ class SelectiveTransport(WakeTransport, Protocol):
         If no transport reaches an agent, it is told so when it opens a wait, and its wakes are kept
         until `taskmem wait` fetches them. Called often: answer from memory. If it raises, it counts
         as False.
+        """
+        ...
+
+
+class LiveSessions(Protocol):
+    """Finds the sessions whose hosts are connected by `taskmem mcp`."""
+
+    def find_variables(self, session_key: str | None) -> Mapping[str, str] | None:
+        """Return the variables of `session_variables` of the newest connection of a session.
+
+        They may be credentials: never write them anywhere. None: the session is not connected.
+        Answers from memory, on any thread.
         """
         ...
 

@@ -13,11 +13,12 @@ takes time belongs into the objects that the *provide* hooks return.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import pluggy
+from pydantic import JsonValue
 
 from taskmem_hookspecs.conditions import Condition
 from taskmem_hookspecs.doctor import DoctorCheck
@@ -26,7 +27,14 @@ from taskmem_hookspecs.model import Run, Task, Wait
 from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
 from taskmem_hookspecs.readers import Reader
 from taskmem_hookspecs.recall import RecallSource, TaskHistory
-from taskmem_hookspecs.roles import Clock, EvidenceVerifier, QueryAnswerer, TaskStore, WakeTransport
+from taskmem_hookspecs.roles import (
+    Clock,
+    EvidenceVerifier,
+    LiveSessions,
+    QueryAnswerer,
+    TaskStore,
+    WakeTransport,
+)
 from taskmem_hookspecs.watching import Judge, Sensor, Target, WaitOutcome
 
 PROJECT: Final = "openclaw_taskmem"
@@ -90,12 +98,13 @@ def task_store(url: str) -> TaskStore | None:
     """
 
 
-@hookspec(firstresult=True)
-def wake_transport(name: str) -> WakeTransport | None:
-    """Called once, at start. Stops at the first result that is not None.
+@hookspec
+def wake_transport(name: str, sessions: LiveSessions) -> WakeTransport | None:
+    """Called at start for each name in the settings; the transports of all plug-ins are kept.
 
-    `name` is a transport's name from the settings, or `auto`: any that can work
-    here.
+    `name` is a transport's name, or `auto`: any that can work here. `sessions` finds the sessions
+    whose hosts are connected. The first transport that reaches a wake's agent delivers the wake;
+    one without `reaches` gets the wakes that no other transport reaches.
     """
 
 
@@ -105,6 +114,27 @@ def wake_transport_names() -> Sequence[str] | None:
 
     Return the names that `wake_transport` answers to besides `auto`; the refusal lists
     them. The name of the plug-in itself is tried unsaid.
+    """
+
+
+@hookspec
+def session_variables() -> Sequence[str] | None:
+    """Called once, at start; return names of environment variables in which a host names a session.
+
+    `taskmem mcp` reads them where a host starts it; nobody else gets them, and they are kept in
+    memory only, until that host disconnects.
+    """
+
+
+@hookspec(firstresult=True)
+def calling_session(
+    client: str | None, variables: Mapping[str, str], meta: Mapping[str, JsonValue]
+) -> str | None:
+    """Called for each call over MCP. Stops at the first result that is not None.
+
+    Return the key of the session that calls; None for a host of another plug-in, or where the
+    session is not known. Pure. `client` is the name that the host's MCP client gives; None: none.
+    `variables` are those of `session_variables` that are set; `meta` is the metadata of the call.
     """
 
 

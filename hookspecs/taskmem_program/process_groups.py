@@ -83,10 +83,12 @@ async def start_in_group(
     stdin: int = DEVNULL,
     stdout: int = DEVNULL,
     stderr: int = DEVNULL,
+    limit: int = 65_536,
 ) -> AsyncGenerator[tuple[Process, ProcessGroup]]:
     """Start a command in a group of its own; once the block is left, all of the group has ended.
 
-    That holds also if it is cancelled while the command is being started.
+    That holds also if it is cancelled while the command is being started. `limit`: bytes of the
+    longest line that is read from it.
 
     Raises:
         OSError: It cannot be started.
@@ -101,6 +103,7 @@ async def start_in_group(
                 stdout=stdout,
                 stderr=stderr,
                 process_group=group.id,
+                limit=limit,
             )
         )
         try:

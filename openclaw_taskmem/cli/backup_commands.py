@@ -256,7 +256,7 @@ def _check_database(plugins: PluginHost, url: str) -> DoctorRow:
     import asyncio
     from types import SimpleNamespace
 
-    checkup = SimpleNamespace(status=None, transport=None, database=url, rows=())
+    checkup = SimpleNamespace(status=None, transports=(), database=url, rows=())
 
     async def check() -> DoctorRow:
         for _, each in plugins.find_doctor_checks():

@@ -76,6 +76,9 @@ class Link:
         """The daemon's process id."""
         self.version: Final = str(answer["version"])
         """The daemon's version, which may differ from ours after an upgrade."""
+        if client_kind == "mcp" and (names := answer.get("variables")) is not None:
+            told = {name: os.environ[name] for name in names if name in os.environ}
+            self.socket.sendall(_encode_line({"variables": told}))
 
     def __enter__(self) -> Self:
         """Return the link; leaving the block closes it."""
@@ -137,6 +140,7 @@ class Link:
                 "face": client_kind,
                 "folder": _find_working_folder(),
                 "tools": os.environ.get("TASKMEM_TOOLS"),
+                "tells_variables": True,
             }
             self.socket.sendall(_encode_line(opening))
             answer = self._read(due)

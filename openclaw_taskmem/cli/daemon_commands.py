@@ -252,6 +252,7 @@ def _require_settings() -> None:
     from openclaw_taskmem.config import load_settings
     from openclaw_taskmem.daemon.lock import find_holder
     from openclaw_taskmem.daemon.readers import choose_readers
+    from openclaw_taskmem.domain.callers import split_names
     from openclaw_taskmem.plugin_host.plugin_host import PluginHost
     from openclaw_taskmem.settings_report import name_setting
     from taskmem_hookspecs.errors import TaskmemError
@@ -261,7 +262,7 @@ def _require_settings() -> None:
         settings = load_settings({**os.environ})
         plugin_host = PluginHost(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
         setting = name_setting(settings, "wake_transport")
-        plugin_host.find_wake_transport(settings.wake_transport, setting)
+        plugin_host.find_wake_transports(split_names(settings.wake_transport), setting)
         choose_readers(settings.readers, plugin_host)
     except TaskmemError as error:
         runs = find_holder(home.lock) is not None

@@ -188,7 +188,7 @@ class _Checkup:
     home: Home
     environ: Mapping[str, str]
     status: Mapping[str, JsonValue] | None
-    transport: str | None
+    transports: Sequence[str]
     database: str
     rows: list[DoctorRow] = field(default_factory=list[DoctorRow])
 
@@ -238,7 +238,7 @@ def _run_all_checks(
                 for p in plugin_host.plugins
             ]
         )
-        transport, row = doctor_rows.check_transport(None, plugin_host, settings)
+        transports, row = doctor_rows.check_transports(None, plugin_host, settings)
         yield row
     else:
         with link:
@@ -247,7 +247,7 @@ def _run_all_checks(
             yield from doctor_rows.check_logout(home, link.pid, before)
             shared = _read_instant(status) if settings.database_url else None
             yield from _check_daemon(answers, clock, shared, plugin_host.plugins)
-            transport, row = doctor_rows.check_transport(status, plugin_host, settings)
+            transports, row = doctor_rows.check_transports(status, plugin_host, settings)
             yield row
             yield from _check_wakes(answers, clock)
             yield from _check_hosts(status)
@@ -260,7 +260,7 @@ def _run_all_checks(
         yield from doctor_rows.check_recordings(home, plugin_host.plugins)
         yield from doctor_rows.check_losses(settings)
     database = (not settings.database_url and read_known_database(home)) or settings.database
-    found = _Checkup(home, before, status, transport, database)
+    found = _Checkup(home, before, status, transports, database)
     yield from _run_plugin_checks(plugin_host, found, proof=proof)
     # Last, as a gateway that was still loading is connected by now, and names its model.
     if status is not None:
@@ -332,9 +332,7 @@ def _check_hosts(status: Mapping[str, Any] | None) -> Iterator[DoctorRow]:
     yield doctor_rows.build_warn_row(
         "wakes.hosts",
         f"{tasks}, and nobody can be woken: no host of an agent is known.",
-        "Agents of OpenClaw can be woken (taskmem setup openclaw), and those that a plug-in's "
-        "transport reaches. Nothing wakes Claude Code or Codex: tell such an agent yourself to go "
-        "on.",
+        "Set up the host of your agent (taskmem setup), or tell the agent yourself to go on.",
         "Work that stops stays where it is.",
     )
 

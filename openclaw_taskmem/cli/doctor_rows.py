@@ -24,7 +24,7 @@ from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_sta
 from openclaw_taskmem.cli.command_output import write_install_command
 from openclaw_taskmem.config import FILE_FIRST, PREFIX, Settings, load_settings
 from openclaw_taskmem.daemon.home_exchange import RESTORE
-from openclaw_taskmem.domain.callers import ANY_TRANSPORT
+from openclaw_taskmem.domain.callers import split_names
 from openclaw_taskmem.domain.policies import KeepPolicy
 from openclaw_taskmem.domain.retention import describe_full, describe_shared
 from openclaw_taskmem.domain.text.texts import MIB, format_count, format_duration
@@ -293,29 +293,29 @@ def _ask_loginctl(*command: str) -> bool | None:
     return {b"yes": True, b"no": False}.get(done.stdout.strip())
 
 
-def check_transport(
+def check_transports(
     status: Document | None, plugin_host: PluginHost, settings: Settings
-) -> tuple[str | None, DoctorRow]:
-    """Return the name of the wake transport, and its row, as the daemon reports it.
+) -> tuple[Sequence[str], DoctorRow]:
+    """Return the names of the wake transports, and their row, as the daemon reports them.
 
-    If no daemon answers, or an older one, it is the transport that this process would use.
+    If no daemon answers, or an older one, they are those that this process would use.
     """
-    wanted = settings.wake_transport
     if status is not None and "transport" in status:
         name = str(status["transport"])
-        wanted = status["settings"].get(f"{PREFIX}WAKE_TRANSPORT", ANY_TRANSPORT)
         if why := status["transport_note"]:
             cure = f"Name another in {settings.home.config}, or none. {_RESTART}"
-            return name, build_warn_row("transport", f"Wakes go out by {name}: {why}.", cure)
+            return split_names(name), build_warn_row(
+                "transport", f"Wakes go out by {name}: {why}.", cure
+            )
     else:
         setting = name_setting(settings, "wake_transport")
         try:
-            name = plugin_host.find_wake_transport(wanted, setting).name
+            found = plugin_host.find_wake_transports(split_names(settings.wake_transport), setting)
+            name = ", ".join(each.name for each in found)
         except TaskmemError as error:
             cure = f"Mend {setting}, {_THEN_RESTART}."
-            return None, build_fail_row("transport", str(error), cure, "No agent is woken.")
-    how = "" if name == wanted else f" as {name}"
-    return name, _build_ok_row("transport", f"The transport of wakes is {wanted}{how}.")
+            return (), build_fail_row("transport", str(error), cure, "No agent is woken.")
+    return split_names(name), _build_ok_row("transport", f"Wakes go out by {name}.")
 
 
 def check_differences(

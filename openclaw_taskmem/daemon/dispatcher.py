@@ -6,7 +6,7 @@ import base64
 import binascii
 import math
 import os
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -28,7 +28,15 @@ from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.errors import UnknownTool
 from openclaw_taskmem.domain.text.texts import format_iso_millis, quote_line, to_plain_line
 from openclaw_taskmem.domain.views.user_actions import Command
-from openclaw_taskmem.engine import evidence, gateway_reports, runs, turns, user_actions, waits
+from openclaw_taskmem.engine import (
+    evidence,
+    gateway_reports,
+    run_recovery,
+    runs,
+    turns,
+    user_actions,
+    waits,
+)
 from openclaw_taskmem.engine.context import Context, DueWork
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.tool import Answer, Tool, add_targets
@@ -97,6 +105,12 @@ class RelayHost(NamedTuple):
     """Name that the host's MCP client gives; None: none."""
     tools: Collection[str] | None = None
     """Names of the tools that it lists; None: all."""
+    connection: object = None
+    """Identity of its connection."""
+    variables: Mapping[str, str] = {}
+    """Values of `session_variables`; they may be credentials."""
+    meta: Mapping[str, JsonValue] = {}
+    """Metadata of the call."""
 
 
 class Dispatcher:
@@ -128,6 +142,7 @@ class Dispatcher:
         self._for_person = PersonCalls(
             context, settings, self._build_status, self._list_readers, self._followers.note_commit
         )
+        self._session_variables = context.plugin_host.list_session_variables()
         self._pages = PageRenderer(self._for_person.build_site, self._followers.format_counts)
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
             "call": self._call_as_person,
@@ -151,6 +166,11 @@ class Dispatcher:
             "finalize": self._check_last_words,
             "command": self._run_command,
         }
+
+    @property
+    def session_variables(self) -> Sequence[str]:
+        """Names of the variables that relays are asked for."""
+        return self._session_variables
 
     def release_followers(self) -> None:
         """Answer all calls that wait, because the daemon is stopping."""
@@ -239,14 +259,35 @@ class Dispatcher:
         """
         return await self._run_call(
             host and host.process,
-            catalog.answer_call,
-            self._context,
+            self._answer_relay,
             name,
             given,
-            _build_relay_caller(host, self._context.store.scope),
-            host and host.tools,
+            host or RelayHost(),
             looks=catalog.needs_outside_look(name, given),
         )
+
+    def _answer_relay(self, name: str, given: dict[str, Any], host: RelayHost) -> Answer:
+        caller = _build_relay_caller(host, self._context.store.scope)
+        caller = caller.model_copy(update={"session_key": self._note_session(host)})
+        return catalog.answer_call(self._context, name, given, caller, host.tools)
+
+    async def note_relay(self, host: RelayHost) -> None:
+        """Note the session that a relay's host names at its start."""
+        await self.call_threads(self._note_session, host)
+
+    def _note_session(self, host: RelayHost) -> str | None:
+        """Return the session that calls; if it was not connected, make its kept wakes due."""
+        plugin_host = self._context.plugin_host
+        key = plugin_host.find_calling_session(host.client, host.variables, host.meta)
+        if key is not None and plugin_host.sessions.add_session(
+            host.connection, key, host.variables
+        ):
+            run_recovery.release_kept_wakes(self._context)
+        return key
+
+    def forget_relay(self, host: RelayHost) -> None:
+        """Forget the sessions of a relay that has disconnected."""
+        self._context.plugin_host.sessions.remove_connection(host.connection)
 
     async def _run_call(
         self,
@@ -421,10 +462,10 @@ def _read_key(params: Params, name: str) -> str | None:
 
 def _build_relay_caller(host: RelayHost | None, home: str | None) -> Caller:
     """Return the caller behind a relay, which claims runs as the relay's process."""
-    process, folder, client, _ = host or RelayHost()
-    owner = Owner(role="agent", process=process, home=home) if process else None
-    at = callers.name_client_host(client)
-    return Caller(process=process, owner=owner, host=at, folder=folder, home=home)
+    host = host or RelayHost()
+    owner = Owner(role="agent", process=host.process, home=home) if host.process else None
+    at = callers.name_client_host(host.client)
+    return Caller(process=host.process, owner=owner, host=at, folder=host.folder, home=home)
 
 
 def _is_slow_call(params: Params) -> bool:

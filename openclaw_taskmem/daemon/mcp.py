@@ -10,8 +10,10 @@ import asyncio
 import contextlib
 import importlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from pydantic import JsonValue
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.mcp_lines import (
@@ -128,8 +130,9 @@ _INSTRUCTIONS: Final = (
 )
 """Instructions for every host, whether or not a wake can reach its agent."""
 
-_CallTool = Callable[[str, dict[str, Any], str | None], Awaitable[Answer]]
-"""Calls a tool with arguments for an MCP client; its name is None if it gives none."""
+_CallTool = Callable[[str, dict[str, Any], str | None, Mapping[str, JsonValue]], Awaitable[Answer]]
+"""Calls a tool with arguments for an MCP client, whose name is None if it gives none, with the
+metadata of the request."""
 
 
 SDK: Final = ("mcp.server.stdio", "mcp.server", "mcp_types")
@@ -201,8 +204,9 @@ def _build_server(call_tool: _CallTool, tools: Sequence[Tool]) -> Server[dict[st
         asking = ctx.session.client_params
         client = asking.client_info.name if asking else None
         given = dict(params.arguments or {})
+        meta = cast("Mapping[str, JsonValue]", params.meta or {})
         try:
-            answer: object = await call_tool(params.name, given, client)
+            answer: object = await call_tool(params.name, given, client, meta)
             failed = False
         except TaskmemError as error:
             answer = error.to_json()

@@ -13,10 +13,12 @@ import os
 import socket
 import struct
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+
+from pydantic import JsonValue
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon import mcp, processes
@@ -216,8 +218,10 @@ class SocketServer:
                 opening = json.loads(await reader.readline())
             client_kind = opening["face"] if opening["taskmem"] == PROTOCOL else None
             folder, profile = opening.get("folder"), opening.get("tools")
+            tells_variables = opening.get("tells_variables") is True
         except (ValueError, TypeError, KeyError, RecursionError, TimeoutError):
             client_kind = folder = profile = None
+            tells_variables = False
         if client_kind not in ("mcp", "client", "gateway"):
             _send_document(writer, _build_refusal("protocol", _OTHER_VERSION))
             return
@@ -227,13 +231,22 @@ class SocketServer:
         ):
             _send_document(writer, self._build_full_refusal())
             return
-        _send_document(writer, {"taskmem": PROTOCOL, "pid": os.getpid(), "version": __version__})
+        greeting = {"taskmem": PROTOCOL, "pid": os.getpid(), "version": __version__}
         if client_kind == "mcp":
             self.wants_mcp.set()
+            names = self._dispatcher.session_variables
+            _send_document(writer, {**greeting, "variables": names})
+            variables = await _read_variables(reader, names) if tells_variables else {}
             process = await _identify_peer(writer.get_extra_info("socket"))
-            host = RelayHost(process, folder if isinstance(folder, str) else None)
             tools = await self._dispatcher.list_tools(profile)
-            host = host._replace(tools=frozenset(tool.name for tool in tools))
+            host = RelayHost(
+                process,
+                folder if isinstance(folder, str) else None,
+                tools=frozenset(tool.name for tool in tools),
+                connection=object(),
+                variables=variables,
+            )
+            await self._dispatcher.note_relay(host)
             call = partial(self._dispatch_tool_call, host)
             await self.speaks_mcp.wait()
             try:
@@ -242,8 +255,11 @@ class SocketServer:
                     return
                 await mcp.serve_host(reader, writer, call, tools)
             finally:
+                self._dispatcher.forget_relay(host)
                 self._on_relay_exit(process)
-        elif client_kind == "client":
+            return
+        _send_document(writer, greeting)
+        if client_kind == "client":
             process = await _identify_peer(writer.get_extra_info("socket"))
             answer = partial(self._dispatcher.answer, process=process)
             await self._serve_calls(reader, writer, answer)
@@ -265,13 +281,18 @@ class SocketServer:
         )
 
     async def _dispatch_tool_call(
-        self, host: RelayHost, name: str, given: dict[str, Any], client: str | None
+        self,
+        host: RelayHost,
+        name: str,
+        given: dict[str, Any],
+        client: str | None,
+        meta: Mapping[str, JsonValue],
     ) -> Any:  # noqa: ANN401
         call = asyncio.current_task()
         assert call is not None  # noqa: S101 - a coroutine runs in a task
         self._calls.add(call)
         try:
-            host = host._replace(client=client)
+            host = host._replace(client=client, meta=meta)
             return await self._dispatcher.call_tool(name, given, host)
         except TaskmemError:
             raise
@@ -355,6 +376,20 @@ class SocketServer:
             return _encode_document(
                 {"id": number, "error": _log_unexpected_error(method).to_json()}
             )
+
+
+async def _read_variables(reader: asyncio.StreamReader, names: Sequence[str]) -> dict[str, str]:
+    """Read the line in which a relay tells the variables that were named to it.
+
+    Raises:
+        ConnectionError: The relay tells something else, or nothing in time.
+    """
+    try:
+        async with asyncio.timeout(_OPENING_SECONDS):
+            told = json.loads(await reader.readline())["variables"]
+        return {name: told[name] for name in names if isinstance(told.get(name), str)}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, TimeoutError):
+        raise ConnectionAbortedError("a relay that tells no variables") from None
 
 
 _MALFORMED_CALL_ERROR: Final = {

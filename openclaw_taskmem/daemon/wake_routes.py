@@ -1,4 +1,4 @@
-"""Choose the transport of a wake: the home's, or that of its agent's own gateway.
+"""Choose the transport of a wake: that of its agent's own gateway, or the first that reaches it.
 
 Deliveries have an event loop of their own, so that a slow transport blocks nothing else.
 """
@@ -21,7 +21,14 @@ from openclaw_taskmem.domain.callers import GatewayPresence, find_transport
 from openclaw_taskmem.losses import hide_password
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from openclaw_taskmem.settings_report import list_changed_settings, name_setting
-from taskmem_hookspecs import SelectiveTransport, TaskmemError, Wake, WakeReceipt, WakeTransport
+from taskmem_hookspecs import (
+    SelectiveTransport,
+    TaskmemError,
+    Wake,
+    WakeReceipt,
+    WakeTransport,
+    WakeUndelivered,
+)
 
 log = logging.getLogger(__name__)
 
@@ -29,44 +36,55 @@ OUTPUT: Final = 1
 """File descriptor of standard output."""
 
 _FindWay = Callable[[str | None], WakeTransport | None]
-"""Returns the transport of an agent's own gateway; None: use the home's."""
+"""Returns the transport of an agent's own gateway; None: use one of the home's."""
 
 
 class RoutingTransport:
-    """Implements `WakeTransport` by passing each wake to another transport."""
+    """Implements `WakeTransport` by passing each wake to the first transport that reaches it."""
 
-    def __init__(self, transport: WakeTransport, find_own: _FindWay = lambda _host: None) -> None:
-        """Take the home's transport, and a function that finds that of an agent's gateway."""
-        self.name = transport.name
-        self._transport = transport
+    def __init__(
+        self, transports: Sequence[WakeTransport], find_own: _FindWay = lambda _host: None
+    ) -> None:
+        """Take the home's transports in order, and a function that finds an agent's gateway's."""
+        self.name = ", ".join(each.name for each in transports)
+        self._transports = transports
         self._find_own = find_own
         self._plugin_loop = PluginLoop("deliveries")
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
         """Return True if a transport can deliver to the agent of this host and session.
 
-        A transport that is not selective reaches all. If it raises, it reaches nobody: then no
+        A transport that is not selective reaches all. If one raises, it reaches nobody: then no
         wake is promised, and wakes are kept until they are fetched.
         """
-        transport = self._find_transport(host)
-        if not isinstance(transport, SelectiveTransport):
-            return True
-        try:
-            return transport.reaches(host, session_key)
-        except Exception:
-            log.exception("%s failed to answer whether it reaches a session", transport.name)
-            return False
+        return self._find_transport(host, session_key) is not None
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
-        """Deliver a wake; return or raise the transport's result."""
-        way = self._find_transport(wake.host)
-        receipt = await self._plugin_loop.call(lambda: way.deliver(wake))
-        if way is self._transport or receipt.transport:
-            return receipt
-        return receipt.model_copy(update={"transport": way.name})
+        """Deliver a wake; return or raise the transport's result.
 
-    def _find_transport(self, host: str | None) -> WakeTransport:
-        return self._find_own(host) or self._transport
+        Raises:
+            WakeUndelivered: No transport reaches its agent any more.
+        """
+        transport = self._find_transport(wake.host, wake.session_key)
+        if transport is None:
+            raise WakeUndelivered(f"No transport reaches {wake.host or 'its agent'} now.")
+        receipt = await self._plugin_loop.call(lambda: transport.deliver(wake))
+        return receipt.model_copy(update={"transport": receipt.transport or transport.name})
+
+    def _find_transport(self, host: str | None, session_key: str | None) -> WakeTransport | None:
+        own = self._find_own(host)
+        asked = self._transports if own is None else (own,)
+        return next((each for each in asked if _reaches(each, host, session_key)), None)
+
+
+def _reaches(transport: WakeTransport, host: str | None, session_key: str | None) -> bool:
+    if not isinstance(transport, SelectiveTransport):
+        return True
+    try:
+        return transport.reaches(host, session_key)
+    except Exception:
+        log.exception("%s failed to answer whether it reaches a session", transport.name)
+        return False
 
 
 def build_routing_transport(
@@ -77,8 +95,8 @@ def build_routing_transport(
 ) -> tuple[RoutingTransport, Mapping[str, JsonValue]]:
     """Return the transport for the home's wakes, and facts on the home for `status`.
 
-    A transport that the settings file names takes all wakes. So does the chosen one if the setting
-    is `auto`. Otherwise an agent's own gateway comes first.
+    Only the transports that the settings name deliver; `auto` names all. Where the environment
+    names some, an agent's own gateway comes first.
 
     `environ` includes the home's settings file; `gateways` returns the connected ones, for any
     thread.
@@ -86,24 +104,24 @@ def build_routing_transport(
     Raises:
         TaskmemError: There is no such transport.
     """
-    named = settings.wake_transport
-    name, why = callers.choose_transport(named, is_read=is_output_read(environ))
+    named = callers.split_names(settings.wake_transport)
+    names, why = callers.choose_transports(named, is_read=is_output_read(environ))
     setting = name_setting(settings, "wake_transport")
-    transport = plugin_host.find_wake_transport(name, setting)
+    transports = plugin_host.find_wake_transports(names, setting)
+    in_order = RoutingTransport(transports)
     if why:
-        log.warning("wakes go out by %s: %s", transport.name, why)
+        log.warning("wakes go out by %s: %s", in_order.name, why)
     status: dict[str, JsonValue] = {
         "home": str(settings.home.folder),
         "database": hide_password(settings.database),
         "settings": {**list_changed_settings(settings, environ)},
-        "transport": transport.name,
+        "transport": in_order.name,
         "transport_note": why,
     }
-    if named == callers.ANY_TRANSPORT or "wake_transport" in settings.in_file:
-        return RoutingTransport(transport), status
-    return RoutingTransport(
-        transport, partial(_find_own_transport, plugin_host, gateways, {})
-    ), status
+    if callers.ANY_TRANSPORT in named or "wake_transport" in settings.in_file:
+        return in_order, status
+    find_own = partial(_find_own_transport, plugin_host, gateways, {})
+    return RoutingTransport(transports, find_own), status
 
 
 def _find_own_transport(
@@ -122,7 +140,7 @@ def _find_own_transport(
         return None
     if name not in known:
         try:
-            known[name] = plugin_host.find_wake_transport(name)
+            [known[name], *_] = plugin_host.find_wake_transports([name])
         except TaskmemError as error:
             log.warning("a gateway takes wakes by %s: %s", name, error)
             return None

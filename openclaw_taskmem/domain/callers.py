@@ -215,18 +215,24 @@ def list_host_names(host: str) -> tuple[str, ...]:
     return f"{MCP}:{name}", f"{SHELL}:{name}"
 
 
-def choose_transport(named: str, *, is_read: bool) -> tuple[str, str | None]:
-    """Return the transport for wakes, and why the one in the settings is not used.
+def split_names(setting: str) -> tuple[str, ...]:
+    """Return the names of transports in a setting, which are separated by commas."""
+    return tuple(name.strip() for name in setting.split(","))
+
+
+def choose_transports(named: Sequence[str], *, is_read: bool) -> tuple[tuple[str, ...], str | None]:
+    """Return the transports for wakes, and why one in the settings is not used.
 
     Printed wakes count as sent only if somebody reads them. `is_read`: somebody reads what the
     daemon prints.
     """
-    if named == STDOUT and not is_read:
-        return ANY_TRANSPORT, (
-            f"{named} is named, and nobody reads what this daemon prints, for it runs "
+    if STDOUT in named and not is_read:
+        others = tuple(name for name in named if name != STDOUT)
+        return others or (ANY_TRANSPORT,), (
+            f"{STDOUT} is named, and nobody reads what this daemon prints, for it runs "
             "in the background"
         )
-    return named, None
+    return tuple(named), None
 
 
 def split_by_host(wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:
@@ -455,10 +461,10 @@ class Caller(Value):
         """
         if named in (None, self.session_key):
             return self
-        if self.gateway_owner or (not self.person and self.kind == GATEWAY):
+        if self.gateway_owner or (not self.person and (self.kind == GATEWAY or self.session_key)):
             raise NotAllowed(
                 f"{named} is not the session of this call; leave session_key out, for "
-                "the gateway says which it is."
+                "the host says which it is."
             )
         if not (self.person or reached) and sessions.is_own(named):
             raise NotAllowed(

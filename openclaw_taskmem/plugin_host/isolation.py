@@ -10,16 +10,19 @@ from __future__ import annotations
 import inspect
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
-from taskmem_hookspecs import Value
+from taskmem_hookspecs import ResumeFacts, ResumePacket, Value
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Value)
+
+_LARGEST_JPEG: Final = 2 * 1024 * 1024
+"""Bytes of a picture, at most."""
 
 
 class TookTooLong(Exception):
@@ -111,6 +114,37 @@ def _run_call(name: str, call: Callable[[], Any], future: Future[Any]) -> None:
 
 
 # --- answers ---------------------------------------------------------------------
+
+
+def refuse_awaitable(answer: T) -> T:
+    """Return an answer; refuse a coroutine, generator or other awaitable."""
+    value: object = answer
+    if isinstance(value, Coroutine | Generator):
+        value.close()
+    if isinstance(value, Awaitable | Generator | AsyncGenerator):
+        kind = type(answer).__name__
+        raise TypeError(f"answered a {kind}; it must be a plain function, not async")
+    return answer
+
+
+def require_packet(answer: object, facts: ResumeFacts) -> ResumePacket:
+    """Return a packet after validating all fields, its task and its wake."""
+    if not isinstance(answer, ResumePacket):
+        raise TypeError(f"answered {type(answer).__name__}, which is no ResumePacket")
+    checked = ResumePacket.model_validate(answer.model_dump(warnings=False))
+    if (checked.task_id, checked.wake_id) != (facts.task.task_id, facts.wake_id):
+        raise ValueError("answered with the packet of another task or wake")
+    return checked
+
+
+def require_jpeg(answer: object) -> bytes:
+    """Return a picture as JPEG; refuse anything else, and one that is too large."""
+    answer = refuse_awaitable(answer)
+    if not isinstance(answer, bytes) or not answer.startswith(b"\xff\xd8"):
+        raise TypeError(f"answered {type(answer).__name__}, which is no JPEG")
+    if len(answer) > _LARGEST_JPEG:
+        raise TypeError(f"answered a JPEG of {len(answer):,} bytes, which is too large")
+    return answer
 
 
 def require_part(answer: object, kind: type[T], fits: Callable[[T], bool] | None = None) -> T:

@@ -13,12 +13,8 @@ import logging
 import re
 import traceback
 from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
     Callable,
     Collection,
-    Coroutine,
-    Generator,
     Iterable,
     Iterator,
     Mapping,
@@ -33,12 +29,17 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 import pluggy
+from pydantic import JsonValue
 
-from openclaw_taskmem.domain.callers import ANY_TRANSPORT, SessionKeys
+from openclaw_taskmem.domain.callers import ANY_TRANSPORT, SessionKeys, find_key_fault
 from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.wakes import packet
+from openclaw_taskmem.plugin_host.connected_sessions import ConnectedSessions
 from openclaw_taskmem.plugin_host.isolation import (
     TookTooLong,
+    refuse_awaitable,
+    require_jpeg,
+    require_packet,
     require_part,
     require_value,
     run_with_timeout,
@@ -59,6 +60,7 @@ from taskmem_hookspecs import (
     RecallSource,
     ResumeFacts,
     ResumePacket,
+    SelectiveTransport,
     Sensor,
     SessionNames,
     StoreFull,
@@ -86,8 +88,6 @@ MOST_STRIKES: Final = 3
 """Failures in a row after which a hook no longer calls a plug-in."""
 STORE_SECONDS: Final = 120.0
 """Seconds in which a store must open; this includes a migration."""
-_LARGEST_JPEG: Final = 2 * 1024 * 1024
-"""Bytes of a picture, at most."""
 _TARGET_FORM: Final = re.compile(r"([a-z_][a-z0-9_]*):\S.{0,200}")
 _NAMES_TYPE: Final[type[Sequence[str]]] = Sequence
 _CHECKS_TYPE: Final[type[Sequence[DoctorCheck]]] = Sequence
@@ -348,6 +348,8 @@ class PluginHost:
             extra: Names and objects to register as well.
         """
         self._seconds = seconds
+        self.sessions = ConnectedSessions()
+        """The sessions of MCP hosts, which plug-ins may look up."""
         self._hanging: dict[str, Future[Any]] = {}
         self._callers: dict[tuple[str, str], pluggy.HookCaller] = {}
         """By plug-in and hook: the caller of that plug-in alone; made once."""
@@ -407,9 +409,9 @@ class PluginHost:
         lent = facts.model_copy(deep=True)
         try:
             answer = self._run_with_timeout(
-                hook, self._seconds, lambda: _refuse_awaitable(call(facts=lent))
+                hook, self._seconds, lambda: refuse_awaitable(call(facts=lent))
             )
-            return _require_packet(answer, facts)
+            return require_packet(answer, facts)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             suspects = self._find_suspects(hook, error)
             doing = hook if len(suspects) == 1 else f"{hook}, here or in another one"
@@ -453,33 +455,62 @@ class PluginHost:
             f"unset TASKMEM_DATABASE_URL. {describe_plugins(self._plugins)}"
         )
 
-    def find_wake_transport(self, name: str, setting: str = "The transport") -> WakeTransport:
-        """Return the transport with a name, which stands in a setting.
+    def find_wake_transports(
+        self, names: Sequence[str], setting: str = "The transport"
+    ) -> Sequence[WakeTransport]:
+        """Return the transports with these names, which stand in a setting.
+
+        They are in the order in which to ask whom they reach: those that reach some hosts only
+        come first.
 
         Raises:
             NoProvider: There is no transport at all.
-            SettingsInvalid: There is none with that name; the text lists the names.
+            SettingsInvalid: There is none with one of the names; the text lists the names.
         """
-        for found in self._find_wake_transports(name):
-            return found
+        found: dict[str, WakeTransport] = {}
+        for name in names:
+            named = [*self._find_transports_named(name)]
+            if not named:
+                raise self._build_transport_error(name, setting)
+            for transport in named:
+                found.setdefault(transport.name, transport)
+        return sorted(found.values(), key=lambda each: not isinstance(each, SelectiveTransport))
+
+    def _build_transport_error(self, name: str, setting: str) -> TaskmemError:
         answers = self._iterate_answers("wake_transport_names", _NAMES_TYPE, _are_names)
         plugins = (plugin.name for plugin in self._list_active())
         probes = dict.fromkeys((ANY_TRANSPORT, *chain.from_iterable(answers), *plugins))
-        known = {found.name for probe in probes for found in self._find_wake_transports(probe)}
+        known = {found.name for probe in probes for found in self._find_transports_named(probe)}
         known.discard(ANY_TRANSPORT)
         if not known:
             loaded = describe_plugins(self._plugins)
-            raise NoProvider(f"No plug-in carries wakes; install one. {loaded}")
-        raise SettingsInvalid(
+            return NoProvider(f"No plug-in carries wakes; install one. {loaded}")
+        return SettingsInvalid(
             f"{setting} is {name!r}, and no plug-in has such a "
             f"transport; use {ANY_TRANSPORT} or one of: {', '.join(sorted(known))}."
         )
 
-    def _find_wake_transports(self, name: str) -> Iterator[WakeTransport]:
+    def _find_transports_named(self, name: str) -> Iterator[WakeTransport]:
         def fits(found: WakeTransport) -> bool:
             return _has_name(found) and name in (ANY_TRANSPORT, found.name)
 
-        return self._iterate_answers("wake_transport", WakeTransport, fits, name=name)
+        return self._iterate_answers(
+            "wake_transport", WakeTransport, fits, name=name, sessions=self.sessions
+        )
+
+    def list_session_variables(self) -> Sequence[str]:
+        """Return the names of the variables in which hosts name their sessions."""
+        answers = self._iterate_answers("session_variables", _NAMES_TYPE, _are_names)
+        return tuple(dict.fromkeys(chain.from_iterable(answers)))
+
+    def find_calling_session(
+        self, client: str | None, variables: Mapping[str, str], meta: Mapping[str, JsonValue]
+    ) -> str | None:
+        """Return the key of the session that calls over MCP; None: no plug-in knows it."""
+        answers = self._iterate_answers(
+            "calling_session", str, _is_key, client=client, variables=variables, meta=meta
+        )
+        return next(answers, None)
 
     def find_agent_host(self) -> AgentHost | None:
         """Return the agent host; None: agents can only be woken."""
@@ -553,7 +584,7 @@ class PluginHost:
         """
         name = f"{type(picture).__module__}.{type(picture).__qualname__}.jpeg"
         call = partial(picture.jpeg, longest)
-        return _require_jpeg(self._run_with_timeout(name, self._seconds, call))
+        return require_jpeg(self._run_with_timeout(name, self._seconds, call))
 
     def find_verifiers(self, kind: str) -> Sequence[EvidenceVerifier]:
         """Return all verifiers of a kind of claim."""
@@ -602,7 +633,7 @@ class PluginHost:
             return self._run_with_timeout(
                 f"{name}.{doing}",
                 self._seconds,
-                lambda: _refuse_awaitable(call(*values, **named)),
+                lambda: refuse_awaitable(call(*values, **named)),
             )
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             log.warning("%s failed; %s: %s", name, doing, format_error(error))
@@ -673,7 +704,7 @@ class PluginHost:
         def call() -> Sequence[object]:
             answer: Any = caller(**values)
             answers: Iterable[object] = [answer] if one else answer or ()
-            return [_refuse_awaitable(each) for each in answers if each is not None]
+            return [refuse_awaitable(each) for each in answers if each is not None]
 
         return call
 
@@ -699,38 +730,8 @@ def _verify(verifier: EvidenceVerifier, claim: Claim) -> Finding:
 # --- what plug-ins answer ------------------------------------------------------------------
 
 
-def _refuse_awaitable(answer: T) -> T:
-    """Return an answer; refuse a coroutine, generator or other awaitable."""
-    value: object = answer
-    if isinstance(value, Coroutine | Generator):
-        value.close()
-    if isinstance(value, Awaitable | Generator | AsyncGenerator):
-        kind = type(answer).__name__
-        raise TypeError(f"answered a {kind}; it must be a plain function, not async")
-    return answer
-
-
-def _require_packet(answer: object, facts: ResumeFacts) -> ResumePacket:
-    """Return a packet after validating all fields, its task and its wake."""
-    if not isinstance(answer, ResumePacket):
-        raise TypeError(f"answered {type(answer).__name__}, which is no ResumePacket")
-    checked = ResumePacket.model_validate(answer.model_dump(warnings=False))
-    if (checked.task_id, checked.wake_id) != (facts.task.task_id, facts.wake_id):
-        raise ValueError("answered with the packet of another task or wake")
-    return checked
-
-
-def _require_jpeg(answer: object) -> bytes:
-    answer = _refuse_awaitable(answer)
-    if not isinstance(answer, bytes) or not answer.startswith(b"\xff\xd8"):
-        raise TypeError(f"answered {type(answer).__name__}, which is no JPEG")
-    if len(answer) > _LARGEST_JPEG:
-        raise TypeError(f"answered a JPEG of {len(answer):,} bytes, which is too large")
-    return answer
-
-
 def _read_session_names(host: NamingHost) -> SessionNames:
-    return require_value(_refuse_awaitable(host.describe_sessions()), SessionNames)
+    return require_value(refuse_awaitable(host.describe_sessions()), SessionNames)
 
 
 def _has_name(part: WakeTransport | Judge | DoctorCheck) -> bool:
@@ -745,6 +746,10 @@ def _has_readers_name(reader: Reader) -> bool:
 
 def _is_name(text: object) -> bool:
     return isinstance(text, str) and bool(text.strip())
+
+
+def _is_key(key: str) -> bool:
+    return _is_name(key) and find_key_fault(key) is None
 
 
 def _are_names(names: Sequence[str]) -> bool:

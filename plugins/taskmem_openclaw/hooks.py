@@ -13,13 +13,13 @@ from taskmem_hookspecs import (
     WakeTransport,
     hookimpl,
 )
-from taskmem_openclaw.transports import OPENCLAW_TRANSPORTS
+from taskmem_openclaw.transports import BEST_AVAILABLE, OPENCLAW_TRANSPORTS
 
 
 @hookimpl(trylast=True)
 def wake_transport(name: str) -> WakeTransport | None:
-    """Return the transport with this name: a way into OpenClaw, `auto` or `stdout`; else None."""
-    if name == "auto":
+    """Return the transport with this name: `openclaw`, one way into it, or `stdout`; else None."""
+    if name in ("auto", BEST_AVAILABLE):
         from taskmem_openclaw.transports.auto import FirstAvailable
 
         rungs = map(_build_transport, OPENCLAW_TRANSPORTS)
@@ -30,7 +30,7 @@ def wake_transport(name: str) -> WakeTransport | None:
 @hookimpl(trylast=True)
 def wake_transport_names() -> Sequence[str]:
     """Name the ways into OpenClaw, and `stdout`."""
-    return (*OPENCLAW_TRANSPORTS, "stdout")
+    return (BEST_AVAILABLE, *OPENCLAW_TRANSPORTS, "stdout")
 
 
 @hookimpl(trylast=True)

@@ -339,17 +339,17 @@ def seams_with(*names):
     return PluginHost(entries=[], extra=[("posting", PostPlugin)])
 
 
-def test_the_transport_that_carries_wakes_is_named(home):
+def test_the_transports_that_deliver_wakes_are_named(home):
     found, _ = settings(home)
-    name, row = doctor_rows.check_transport(None, seams_with("auto"), found)
-    assert (name, row.state) == ("post", OK)
-    assert "auto as post" in row.detail
+    names, row = doctor_rows.check_transports(None, seams_with("auto"), found)
+    assert (names, row.state) == (("post",), OK)
+    assert row.detail == "Wakes go out by post."
 
 
 def test_a_transport_that_is_not_there_fails(home):
     found, _ = settings(home, TASKMEM_WAKE_TRANSPORT="pigeon")
-    name, row = doctor_rows.check_transport(None, seams_with("auto", "post"), found)
-    assert (name, row.state) == (None, FAIL)
+    names, row = doctor_rows.check_transports(None, seams_with("auto", "post"), found)
+    assert (names, row.state) == ((), FAIL)
     assert "pigeon" in row.detail
     assert "TASKMEM_WAKE_TRANSPORT" in row.cure
 
@@ -361,17 +361,17 @@ def daemon_with(transport="auto", note=None, **chosen):
 
 def test_the_transport_is_the_daemons_not_that_of_whoever_asks(home):
     found, _ = settings(home, TASKMEM_WAKE_TRANSPORT="pigeon")
-    status = daemon_with("post", TASKMEM_WAKE_TRANSPORT="post")
-    name, row = doctor_rows.check_transport(status, seams_with("auto"), found)
-    assert (name, row.state) == ("post", OK)
-    assert row.detail == "The transport of wakes is post."
+    status = daemon_with("post, ntfy", TASKMEM_WAKE_TRANSPORT="post")
+    names, row = doctor_rows.check_transports(status, seams_with("auto"), found)
+    assert (names, row.state) == (("post", "ntfy"), OK)
+    assert row.detail == "Wakes go out by post, ntfy."
 
 
 def test_unusable_transport_is_a_warning_with_a_cure(home):
     found, _ = settings(home)
     status = daemon_with("auto", "nobody reads it", TASKMEM_WAKE_TRANSPORT="stdout")
-    name, row = doctor_rows.check_transport(status, seams_with("auto"), found)
-    assert (name, row.state) == ("auto", WARN)
+    names, row = doctor_rows.check_transports(status, seams_with("auto"), found)
+    assert (names, row.state) == (("auto",), WARN)
     assert "auto: nobody reads it" in row.detail
     assert str(home.config) in row.cure
 
@@ -927,7 +927,7 @@ def test_a_check_of_a_plugin_is_given_what_it_looks_with(monkeypatch, served_hom
     ]
     assert [row.state for row in rows if row != checkup_row()] == [OK] * 9 + [OFF] * 3
     assert check.checkup.status["pid"] == served_home.process.pid
-    assert check.checkup.transport == "stdout"
+    assert check.checkup.transports == ("stdout",)
     assert check.checkup.database.endswith("/taskmem.db")
     assert check.answers[0] == []
     name, sentence = check.answers[1]

@@ -97,7 +97,7 @@ def test_a_misspelt_hook_is_named_with_the_one_that_was_meant():
 
 def test_a_hook_like_no_other_is_told_all_names():
     (fault,) = faults(plugin(zzz=lambda: None))
-    assert "build_resume_packet, evidence_verifier, health_checks, on_" in fault
+    assert "build_resume_packet, calling_session, evidence_verifier, " in fault
 
 
 def test_a_hook_of_another_version_may_be_optional():

@@ -494,7 +494,7 @@ async def test_blocking_or_exiting_transport_hurts_only_itself() -> None:
             return WakeReceipt(delivered_at=DAWN)
 
     blocked = threading.Event()
-    courier = RoutingTransport(Rude())
+    courier = RoutingTransport([Rude()])
     with pytest.raises(TriedToEnd):
         await courier.deliver(a_wake(text="end"))
     hanging = asyncio.create_task(courier.deliver(a_wake()))

@@ -46,6 +46,13 @@ class LoadingEvent(asyncio.Event):
         return await super().wait()
 
 
+def make_dispatcher() -> Mock:
+    """Return a dispatcher that asks relays for no variables."""
+    dispatcher = create_autospec(Dispatcher, instance=True)
+    dispatcher.session_variables = ()
+    return dispatcher
+
+
 async def open_line(home: Home) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Open a relay's connection."""
     reader, writer = await asyncio.open_unix_connection(home.socket)
@@ -67,7 +74,7 @@ async def test_a_relay_is_served_once_what_it_speaks_is_loaded(
     monkeypatch.setattr(mcp, "serve_host", serve)
     home.prepare()
     left: list[str | None] = []
-    entrance = server.SocketServer(create_autospec(Dispatcher, instance=True), left.append)
+    entrance = server.SocketServer(make_dispatcher(), left.append)
     entrance.speaks_mcp = LoadingEvent(reached)
     await entrance.open(home.socket)
     reader, writer = await open_line(home)
@@ -98,7 +105,7 @@ async def test_no_relay_waits_for_what_cannot_be_loaded(
 ) -> None:
     monkeypatch.setattr(mcp, "load_sdk", Mock(side_effect=error))
     home.prepare()
-    entrance = server.SocketServer(create_autospec(Dispatcher, instance=True), lambda _: None)
+    entrance = server.SocketServer(make_dispatcher(), lambda _: None)
     await entrance.open(home.socket)
     reader, writer = await open_line(home)
 
@@ -127,7 +134,7 @@ async def test_the_sdk_is_loaded_once_the_first_relay_comes(
     monkeypatch.setattr(mcp, "load_sdk", load_sdk)
     monkeypatch.setattr(mcp, "serve_host", AsyncMock())
     home.prepare()
-    entrance = server.SocketServer(create_autospec(Dispatcher, instance=True), lambda _: None)
+    entrance = server.SocketServer(make_dispatcher(), lambda _: None)
     await entrance.open(home.socket)
     room = create_autospec(WaitSupervisor, instance=True)
     loading = asyncio.create_task(main._preload_modules(room, entrance))
@@ -162,7 +169,7 @@ async def test_only_a_failure_before_the_daemon_ends_is_logged(
 
     monkeypatch.setattr(mcp, "serve_host", fail_at_end)
     home.prepare()
-    entrance = server.SocketServer(create_autospec(Dispatcher, instance=True), lambda _: None)
+    entrance = server.SocketServer(make_dispatcher(), lambda _: None)
     entrance.speaks_mcp.set()
     await entrance.open(home.socket)
     reader, writer = await open_line(home)
@@ -181,7 +188,7 @@ async def test_only_a_failure_before_the_daemon_ends_is_logged(
 async def test_too_many_clients_are_told_and_a_command_is_not(home: Home) -> None:
     home.prepare()
     most = server.RESERVED_CONNECTIONS + 2
-    dispatcher = create_autospec(Dispatcher, instance=True)
+    dispatcher = make_dispatcher()
     entrance = server.SocketServer(dispatcher, lambda _: None, most)
     await entrance.open(home.socket)
 
@@ -220,7 +227,7 @@ async def test_another_users_process_is_hung_up_on(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home.prepare()
-    dispatcher = create_autospec(Dispatcher, instance=True)
+    dispatcher = make_dispatcher()
     entrance = server.SocketServer(dispatcher, lambda _: None)
     await entrance.open(home.socket)
     owner = os.geteuid()
@@ -245,7 +252,7 @@ async def test_a_call_that_is_too_long_is_refused_and_the_next_is_not(
     home: Home, client_kind: str
 ) -> None:
     home.prepare()
-    dispatcher = create_autospec(Dispatcher, instance=True)
+    dispatcher = make_dispatcher()
     dispatcher.answer.return_value = dispatcher.answer_gateway.return_value = None
     entrance = server.SocketServer(dispatcher, lambda _: None)
     await entrance.open(home.socket)
@@ -270,7 +277,7 @@ async def test_door_runs_large_calls_one_by_one_beside_small_ones(home: Home) ->
         if len(params["x"]) > server.LARGE_BYTES:
             await go_on.wait()
 
-    dispatcher = create_autospec(Dispatcher, instance=True)
+    dispatcher = make_dispatcher()
     dispatcher.answer = answer
     entrance = server.SocketServer(dispatcher, lambda _: None)
     await entrance.open(home.socket)
@@ -297,7 +304,7 @@ async def test_an_answer_that_nobody_reads_holds_up_no_large_call(
         if method == "unread":
             answered.set()
 
-    dispatcher = create_autospec(Dispatcher, instance=True)
+    dispatcher = make_dispatcher()
     dispatcher.answer = answer
     entrance = server.SocketServer(dispatcher, lambda _: None)
     monkeypatch.setattr(server, "_encode_document", lambda _: b"y" * 9_000_000 + b"\n")
@@ -326,7 +333,7 @@ async def test_a_large_call_that_takes_long_holds_up_no_other(
         if method == "slow":
             await go_on.wait()
 
-    dispatcher = create_autospec(Dispatcher, instance=True)
+    dispatcher = make_dispatcher()
     dispatcher.answer = answer
     entrance = server.SocketServer(dispatcher, lambda _: None)
     await entrance.open(home.socket)
@@ -344,7 +351,7 @@ async def test_a_large_call_that_takes_long_holds_up_no_other(
 
 async def test_a_call_that_waits_for_something_is_not_long(home: Home) -> None:
     home.prepare()
-    dispatcher = create_autospec(Dispatcher, instance=True)
+    dispatcher = make_dispatcher()
     entrance = server.SocketServer(dispatcher, lambda _: None)
     await entrance.open(home.socket)
     reader, writer = await open_client(home)

@@ -9,22 +9,23 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.daemon.wake_routes import is_output_read
-from openclaw_taskmem.domain.callers import choose_transport
+from openclaw_taskmem.domain.callers import choose_transports
 
 
 @pytest.mark.parametrize(
     ("named", "is_read", "chosen"),
     [
-        ("stdout", True, "stdout"),
-        ("stdout", False, "auto"),
-        ("auto", False, "auto"),
-        ("openclaw-cli", False, "openclaw-cli"),
+        (["stdout"], True, ["stdout"]),
+        (["stdout"], False, ["auto"]),
+        (["stdout", "openclaw"], False, ["openclaw"]),
+        (["auto"], False, ["auto"]),
+        (["openclaw-cli"], False, ["openclaw-cli"]),
     ],
 )
 def test_wakes_are_printed_only_where_somebody_reads(named, is_read, chosen):
-    name, why = choose_transport(named, is_read=is_read)
-    assert name == chosen
-    assert (why is None) is (name == named)
+    names, why = choose_transports(named, is_read=is_read)
+    assert [*names] == chosen
+    assert (why is None) is (chosen == named)
 
 
 def test_a_terminal_and_a_pipe_are_read():

@@ -59,6 +59,20 @@ def world() -> World:
     )
 
 
+def test_two_windows_of_an_mcp_host_share_what_nobody_holds(world: World) -> None:
+    """Its wakes go to the session that registered it all the same."""
+    window, other = (
+        each.model_copy(update={"session_key": key})
+        for each, key in ((CLAUDE, "s-1"), (CLAUDE_TOO, "s-2"))
+    )
+    task = registers(world, window)
+    world.call("task_update", other, task_id=task, message="Step 1 done")
+    assert world.task(task).session_key == "s-1"
+    named = CODEX.model_copy(update={"session_key": "s-1", "session_said": True})
+    with pytest.raises(REFUSED):
+        world.call("task_update", named, task_id=task, message="Step 2 done")
+
+
 # --- what was done to a task before -------------------------------------------------
 
 

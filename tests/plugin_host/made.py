@@ -111,7 +111,7 @@ TELL = {
 HOME = {"history": None, "folder": Path("/nowhere"), "clock": FakeClock(), "scrub": str}
 ONE = {
     "task_store": lambda plugin_host: plugin_host.open_store("memory:"),
-    "wake_transport": lambda plugin_host: plugin_host.find_wake_transport("made"),
+    "wake_transport": lambda plugin_host: plugin_host.find_wake_transports(["made"])[0],
 }
 """How the hooks are asked of which one answer is needed."""
 MANY = {

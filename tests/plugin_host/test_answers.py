@@ -14,11 +14,14 @@ from taskmem_hookspecs import (
     StoreUnavailable,
     TargetGone,
     TargetNotFound,
+    WakeReceipt,
     WakeRefused,
+    WakeUndelivered,
     hookimpl,
 )
 from taskmem_hookspecs.errors import NoProvider, SettingsInvalid, StoreBusy
 from taskmem_hookspecs.packet import PacketMessage
+from taskmem_hookspecs.testing import a_wake
 from tests.plugin_host.made import (
     COMPUTE,
     CONDITION,
@@ -189,11 +192,16 @@ def make_transport_plugin(*names):
     return plugin(wake_transport=wake_transport)
 
 
+def name_found(plugin_host, *names):
+    return [each.name for each in plugin_host.find_wake_transports(names)]
+
+
 def test_a_transport_is_found_by_its_name_whatever_the_order():
     plugin_host = seams_of(
         a=make_transport_plugin("auto", "a"), b=make_transport_plugin("auto", "b")
     )
-    assert [plugin_host.find_wake_transport(name).name for name in ("a", "b")] == ["a", "b"]
+    assert [name_found(plugin_host, name) for name in ("a", "b")] == [["a"], ["b"]]
+    assert name_found(plugin_host, "b", "a", "b") == ["b", "a"]
 
 
 def test_an_unknown_transport_is_refused_with_those_there_are():
@@ -204,7 +212,7 @@ def test_an_unknown_transport_is_refused_with_those_there_are():
     several.wake_transport_names = hookimpl(lambda: ("one", "two", "gone"))
     plugin_host = seams_of(a=make_transport_plugin("a"), b=several, c=anything)
     with pytest.raises(SettingsInvalid) as raised:
-        plugin_host.find_wake_transport("carrier-pigeon")
+        plugin_host.find_wake_transports(["carrier-pigeon"])
     assert str(raised.value) == (
         "The transport is 'carrier-pigeon', and no plug-in has such a "
         "transport; use auto or one of: a, one, other, two."
@@ -217,7 +225,7 @@ def test_names_of_transports_that_are_nonsense_are_left_out(names):
     bad.wake_transport_names = hookimpl(lambda: names)
     plugin_host = seams_of(a=make_transport_plugin("a"), bad=bad)
     with pytest.raises(SettingsInvalid, match="use auto or one of: a\\."):
-        plugin_host.find_wake_transport("carrier-pigeon")
+        plugin_host.find_wake_transports(["carrier-pigeon"])
     assert row(plugin_host, "bad").last_error.startswith("wake_transport_names: TypeError")
 
 
@@ -239,13 +247,13 @@ def test_forms_of_targets_that_are_nonsense_are_left_out(forms):
 @pytest.mark.parametrize("name", ["auto", "stdout"])
 def test_where_nobody_carries_wakes_the_operator_is_told(name):
     with pytest.raises(NoProvider, match="No plug-in carries wakes; install one"):
-        seams_of(other=plugin(wait_judge=lambda: None)).find_wake_transport(name)
+        seams_of(other=plugin(wait_judge=lambda: None)).find_wake_transports([name])
 
 
 def test_greedy_transport_does_not_take_the_place_of_another():
     greedy = plugin(wake_transport=lambda: NamedTransport("greedy"))
     plugin_host = seams_of(a=make_transport_plugin("a"), greedy=greedy)
-    assert plugin_host.find_wake_transport("a").name == "a"
+    assert name_found(plugin_host, "a") == ["a"]
     assert (
         "answered NamedTransport, which is not asked for" in row(plugin_host, "greedy").last_error
     )
@@ -255,7 +263,7 @@ def test_greedy_transport_does_not_take_the_place_of_another():
 def test_a_transport_needs_a_name(name):
     plugin_host = seams_of(bad=make_answering_plugin("wake_transport", NamedTransport(name)))
     with pytest.raises(NoProvider):
-        plugin_host.find_wake_transport("auto")
+        plugin_host.find_wake_transports(["auto"])
     assert row(plugin_host).last_error.startswith("wake_transport: TypeError")
 
 
@@ -287,7 +295,7 @@ def test_a_part_is_the_plugins_own_object_and_says_what_it_likes():
     with pytest.raises(TargetGone, match="it is gone"):
         asyncio.run(plugin_host.collect_judges(TARGET, CONDITION).found[0].rule(None))
     with pytest.raises(WakeRefused, match="never"):
-        asyncio.run(plugin_host.find_wake_transport("made").deliver(None))
+        asyncio.run(plugin_host.find_wake_transports(["made"])[0].deliver(None))
 
 
 def test_where_nothing_can_look_there_is_no_sensor():
@@ -348,18 +356,49 @@ class Selective(Plain):
         return host == "here"
 
 
+class Receiving:
+    """A transport that takes the wakes of one host; None: of all."""
+
+    def __init__(self, host):
+        self.name = host or "all"
+        if host is not None:
+            self.reaches = lambda asked, _session: asked == host
+
+    async def deliver(self, wake):
+        return WakeReceipt(delivered_at=wake.created_at)
+
+
 def test_a_transport_says_whom_it_reaches():
-    reaches = RoutingTransport(Selective()).reaches
+    reaches = RoutingTransport([Selective()]).reaches
     assert reaches("here", None)
     assert not reaches("there", "a session")
 
 
 def test_one_that_does_not_select_reaches_all():
-    assert RoutingTransport(Plain()).reaches("there", None)
+    assert RoutingTransport([Plain()]).reaches("there", None)
+
+
+def test_each_host_has_its_own_transport():
+    """What a plug-in adds displaces nobody: it gets what no other transport reaches."""
+    here = plugin(wake_transport=lambda: Receiving("here"))
+    everywhere = plugin(wake_transport=lambda: Receiving(None))
+    transports = seams_of(a=here, b=everywhere).find_wake_transports(["auto"])
+    routing = RoutingTransport(transports)
+    assert routing.name == "here, all"
+
+    def deliver(host):
+        return asyncio.run(routing.deliver(a_wake(host=host))).transport
+
+    assert [deliver("here"), deliver("there")] == ["here", "all"]
+
+
+def test_a_wake_that_no_transport_reaches_is_tried_again():
+    with pytest.raises(WakeUndelivered, match="No transport reaches mcp:codex now"):
+        asyncio.run(RoutingTransport([Receiving("here")]).deliver(a_wake(host="mcp:codex")))
 
 
 def test_one_that_fails_to_say_reaches_nobody(caplog):
-    assert not RoutingTransport(Selective()).reaches(None, None)
+    assert not RoutingTransport([Selective()]).reaches(None, None)
     assert "plain failed to answer whether it reaches a session" in caplog.text
 
 

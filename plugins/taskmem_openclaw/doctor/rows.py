@@ -24,7 +24,7 @@ from taskmem_openclaw.json_values import find_value, to_object
 from taskmem_openclaw.setup import package_files, plan
 from taskmem_openclaw.setup.config_edits import SETUP
 from taskmem_openclaw.setup.openclaw import OLDEST_VERSION
-from taskmem_openclaw.transports import OPENCLAW_TRANSPORTS
+from taskmem_openclaw.transports import BEST_AVAILABLE, OPENCLAW_TRANSPORTS
 from taskmem_openclaw.transports.webhook import find_stranger
 from taskmem_program.process_groups import start_in_group
 
@@ -75,10 +75,11 @@ class OpenClawCheck:
     async def look(self, checkup: Checkup) -> AsyncIterator[DoctorRow]:
         """Yield a row for each link, or one row if OpenClaw is not used."""
         gateways = await await_gateways(checkup, self._environ, plugin_socket.LOAD_SECONDS)
-        if checkup.transport not in ("auto", *OPENCLAW_TRANSPORTS) and not gateways:
-            yield off("used", f"Wakes do not go to OpenClaw, but by {checkup.transport}.")
+        named = BEST_AVAILABLE not in checkup.transports
+        if named and not {*OPENCLAW_TRANSPORTS} & {*checkup.transports} and not gateways:
+            used = ", ".join(checkup.transports) or "none"
+            yield off("used", f"Wakes do not go to OpenClaw; the transports are: {used}.")
             return
-        named = checkup.transport != "auto"
         binary = self._environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
         program = shutil.which(binary, path=self._environ.get("PATH"))
         others = any(row.id.startswith("hosts.") for row in checkup.rows)

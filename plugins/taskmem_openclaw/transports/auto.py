@@ -1,4 +1,4 @@
-"""Transport `auto`, the best available way to the gateway; and which agents' wakes OpenClaw gets.
+"""Transport `openclaw`, the best available way to the gateway; and which agents' wakes it gets.
 
 These are those of its own agents, never those of another host.
 """
@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeTransport, WakeUndelivered
 from taskmem_openclaw import configuration
+from taskmem_openclaw.transports import BEST_AVAILABLE
 
 _OPENCLAW: Final = "openclaw"
 """Prefix of `Wake.host` for an agent in a gateway with our plug-in; a colon and the id follow."""
@@ -27,7 +28,7 @@ class TransportUnavailable(WakeUndelivered):
 class FirstAvailable:
     """Tries transports in order until one is available and takes the wake."""
 
-    name = "auto"
+    name = BEST_AVAILABLE
 
     def __init__(self, rungs: Sequence[WakeTransport]) -> None:
         """Set the transports, best first."""

@@ -34,7 +34,7 @@ def environ(tmp_path, monkeypatch):
     return {"HOME": str(user), "PATH": programs}
 
 
-def look_at_hosts(check, transport="auto", seen=()):
+def look_at_hosts(check, transport="openclaw", seen=()):
     async def look():
         checkup = FakeCheckup(transport)
         checkup.rows += seen
@@ -63,7 +63,7 @@ def test_there_is_a_row_for_each_host_that_is_set_up(environ):
     assert [*found] == ["hosts.claude", "hosts.codex"]
     for row in found.values():
         assert (row.state, row.cure) == (OK, None)
-        assert "no wake can reach" in row.detail
+        assert "is woken in the session that asked" in row.detail
 
 
 def entry(environ):
@@ -118,7 +118,7 @@ def test_a_file_that_is_broken_is_named(environ):
 # --- OpenClaw beside them -------------------------------------------------------
 
 
-def openclaw(environ, transport="auto"):
+def openclaw(environ, transport="openclaw"):
     """What is said of OpenClaw, once the other hosts were look_at_hosts at."""
     seen = look_at_hosts(HostsCheck(environ))
     return {

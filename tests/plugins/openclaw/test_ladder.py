@@ -50,7 +50,7 @@ def deliver(*rungs):
 
 def test_it_plays_the_part():
     assert isinstance(FirstAvailable([]), WakeTransport)
-    assert FirstAvailable([]).name == "auto"
+    assert FirstAvailable([]).name == "openclaw"
 
 
 def test_the_first_that_takes_it_is_the_one_that_is_named():

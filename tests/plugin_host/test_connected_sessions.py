@@ -1,0 +1,62 @@
+"""Which sessions of MCP hosts are connected."""
+
+from openclaw_taskmem.plugin_host.connected_sessions import ConnectedSessions
+from tests.plugin_host.made import make_answering_plugin, plugin, row, seams_of
+
+FIRST, SECOND = object(), object()
+
+
+def test_a_session_is_known_while_its_host_is_connected():
+    sessions = ConnectedSessions()
+    assert sessions.find_variables("one") is None
+    assert sessions.add_session(FIRST, "one", {"TOKEN": "a"})
+    assert not sessions.add_session(FIRST, "one", {"TOKEN": "a"})
+    assert sessions.find_variables("one") == {"TOKEN": "a"}
+    sessions.remove_connection(FIRST)
+    assert sessions.find_variables("one") is None
+
+
+def test_the_newest_connection_of_a_session_counts():
+    sessions = ConnectedSessions()
+    sessions.add_session(FIRST, "one", {"TOKEN": "a"})
+    sessions.add_session(SECOND, "one", {"TOKEN": "b"})
+    assert sessions.find_variables("one") == {"TOKEN": "b"}
+    sessions.remove_connection(SECOND)
+    assert sessions.find_variables("one") == {"TOKEN": "a"}
+
+
+def test_two_sessions_of_one_connection_are_two():
+    sessions = ConnectedSessions()
+    for key in ("one", "two"):
+        sessions.add_session(FIRST, key, {"KEY": key})
+    assert sessions.find_variables("one") == {"KEY": "one"}
+    assert sessions.find_variables("two") == {"KEY": "two"}
+
+
+def test_the_first_plugin_that_knows_the_session_is_taken():
+    plugin_host = seams_of(
+        ours=plugin(calling_session=lambda client: client and f"{client}:1"),
+        theirs=plugin(calling_session=lambda meta: meta.get("threadId")),
+    )
+
+    def find(client, meta):
+        return plugin_host.find_calling_session(client, {}, meta)
+
+    assert find(None, {}) is None
+    assert find("ours", {}) == "ours:1"
+    assert find("ours", {"threadId": "T"}) == "T"
+
+
+def test_a_key_that_is_none_is_left_out():
+    for nonsense in ("", " ", 5, "x" * 2000):
+        plugin_host = seams_of(bad=make_answering_plugin("calling_session", nonsense))
+        assert plugin_host.find_calling_session("ours", {}, {}) is None
+        assert row(plugin_host).last_error.startswith("calling_session: TypeError")
+
+
+def test_the_variables_of_all_plugins_are_asked_for():
+    plugin_host = seams_of(
+        a=plugin(session_variables=lambda: ["A_SESSION", "SHARED"]),
+        b=plugin(session_variables=lambda: ["SHARED"]),
+    )
+    assert sorted(plugin_host.list_session_variables()) == ["A_SESSION", "SHARED"]
