@@ -1,4 +1,4 @@
-"""Hooks for MCP hosts, which wakes cannot reach."""
+"""Hooks for MCP hosts: the check of those that are set up."""
 
 from __future__ import annotations
 

@@ -58,19 +58,15 @@ class McpHost(NamedTuple):
     folders: tuple[Path, ...]
     """Folders that we may have created, innermost first."""
     format: Format
-    tells_end: bool
-    """True if it tells its agent when a background command ends."""
     consent: str
     """A sentence on what a person has yet to allow there; empty: nothing."""
 
     @property
     def wake_note(self) -> str:
-        """A sentence on what works there and what does not."""
-        ground = "background" if self.tells_end else "foreground"
+        """A sentence on how its agents are woken."""
         return (
-            f"Tasks, plans and waits work there; no wake can reach {self.name}: its "
-            f"agent runs `taskmem wait ID` in the {ground}, which ends when the wait "
-            "does, and is not told of a task that has gone silent."
+            f"{self.name} is woken in the session that asked; one that is closed is told when it "
+            "is opened again."
         )
 
     @property
@@ -168,7 +164,6 @@ def build_claude_host(environ: Mapping[str, str], project: Path | None) -> McpHo
         load_skill(folder / "skills"),
         (folder / "skills", folder),
         ClaudeJson(),
-        tells_end=True,
         consent=""
         if project is None
         else "It asks you there whether this project's server may be used.",
@@ -190,7 +185,6 @@ def build_codex_host(environ: Mapping[str, str], project: Path | None) -> McpHos
         load_skill(agents / "skills"),
         (agents / "skills", agents, folder),
         Toml(),
-        tells_end=False,
         consent=""
         if project is None
         else "It reads the server only once you trust this project there.",
@@ -198,7 +192,7 @@ def build_codex_host(environ: Mapping[str, str], project: Path | None) -> McpHos
 
 
 def load_skill(skills: Path) -> Skill:
-    """Return the skill for hosts that wakes cannot reach, in a folder of skills."""
+    """Return the skill for MCP hosts, in a folder of skills."""
     words = files("taskmem_mcp_hosts").joinpath("SKILL.md").read_bytes()
     return Skill(skills, add_seal(words), (words,))
 

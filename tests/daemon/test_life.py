@@ -340,7 +340,8 @@ def test_unknown_wake_transport_is_refused_with_the_known_ones(home):
     assert status == 1
     assert said == (
         "TASKMEM_WAKE_TRANSPORT is 'pigeon', and no plug-in has such a transport; "
-        "use auto or one of: openclaw-cli, openclaw-hooks, openclaw-plugin, stdout."
+        "use auto or one of: claude-inbox, codex-queue, openclaw, openclaw-cli, openclaw-hooks, "
+        "openclaw-plugin, stdout."
     )
     assert not home.database.exists()
 

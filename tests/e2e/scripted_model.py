@@ -1,4 +1,4 @@
-"""A language model that follows a script: an OpenAI-compatible server on loopback.
+"""A language model that follows a script: a server on loopback that speaks three protocols.
 
 What it answers is decided by a Python callable, which sees one request's
 messages and tools and nothing else; every request is kept for the test to read.
@@ -17,6 +17,7 @@ from typing import Any
 from taskmem_resumebench.openclaw_gateway import read_text as text_of
 from taskmem_resumebench.servers import BackgroundServer, ModelVisit, stream_answer, stream_deltas
 from taskmem_resumebench.servers import ToolCall as Call
+from tests.e2e.dialects import find_dialect
 
 MOST_REQUESTS = 80
 """What the script of one test asks for at most."""
@@ -171,11 +172,25 @@ def _handler_for(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
     class Handler(ModelVisit):
         def do_POST(self) -> None:  # noqa: N802 - its caller's name
             key = self.headers.get("Authorization", "")
-            number, reply = model.decide_reply(self.read_body(), key)
+            dialect = find_dialect(self.path)
+            body = self.read_body()
+            number, reply = model.decide_reply(dialect.read(body) if dialect else body, key)
             if isinstance(reply, Fault):
                 self._refuse(reply)
+            elif dialect:
+                self._send_events(dialect.write(number, reply))
             else:
                 self.send_pieces(stream_reply(number, reply))
+
+        def _send_events(self, events: Iterator[dict[str, Any]]) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Connection", "close")
+            self.end_headers()
+            for event in events:
+                text = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
+                self.wfile.write(text.encode())
+            self.close_connection = True
 
         def _refuse(self, fault: Fault) -> None:
             error = {"message": fault.said, "type": "scripted", "code": fault.status}

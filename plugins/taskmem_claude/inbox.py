@@ -1,0 +1,98 @@
+"""Transport `claude-inbox`: the inbox socket of a session of Claude Code.
+
+Lines of JSON: the token, then the message. Claude Code answers nothing, and closes the connection
+once it has read the message. The session reads it as a message of another session, never as the
+user's words. Source: https://code.claude.com/docs/en/cross-session-messaging
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from taskmem_claude import CLIENT, SOCKET, TOKEN
+from taskmem_hookspecs import LiveSessions, Wake, WakeReceipt, WakeUndelivered
+
+CLOSE_SECONDS: Final = 2.0
+"""Seconds in which Claude Code usually closes the connection."""
+_TIMEOUT: Final = 10.0
+"""Seconds in which it must accept the connection and the message."""
+
+
+class InboxTransport:
+    """Delivers wakes to the sessions of Claude Code that are connected."""
+
+    name = "claude-inbox"
+
+    def __init__(self, sessions: LiveSessions) -> None:
+        """Take the sessions, among them those of other hosts."""
+        self._sessions = sessions
+
+    def reaches(self, host: str | None, session_key: str | None) -> bool:
+        """Return whether the session is one of Claude Code, is connected, and has an inbox."""
+        own = host is None or host.partition(":")[2] == CLIENT
+        return own and self._find_inbox(session_key) is not None
+
+    async def deliver(self, wake: Wake) -> WakeReceipt:
+        """Write a wake into its session's inbox.
+
+        Raises:
+            WakeUndelivered: The session has ended, or does not take the message.
+        """
+        inbox = self._find_inbox(wake.session_key)
+        if inbox is None:
+            raise WakeUndelivered("The session is not open in Claude Code; it is told once it is.")
+        path, token = inbox
+        try:
+            _require_own_socket(path)
+            async with asyncio.timeout(_TIMEOUT):
+                note = await _send(path, token, wake.text)
+        except (OSError, TimeoutError) as error:
+            why = "it does not answer" if isinstance(error, TimeoutError) else error.strerror
+            raise WakeUndelivered(
+                f"The session's inbox took no message ({why}); is Claude Code still open?"
+            ) from error
+        return WakeReceipt(delivered_at=datetime.now(UTC), note=note)
+
+    def _find_inbox(self, session_key: str | None) -> tuple[str, str] | None:
+        variables: Mapping[str, str] = self._sessions.find_variables(session_key) or {}
+        path, token = variables.get(SOCKET), variables.get(TOKEN)
+        return (path, token) if path and token else None
+
+
+def _require_own_socket(path: str) -> None:
+    """Refuse a path that is no socket of our own user.
+
+    Raises:
+        OSError: It is not, or it is not there.
+    """
+    found = Path(path).lstat()
+    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
+        raise PermissionError(None, "it is no socket of this user")
+
+
+async def _send(path: str, token: str, text: str) -> str | None:
+    """Send a message; return a note if Claude Code did not show that it has read it."""
+    reader, writer = await asyncio.open_unix_connection(path)
+    try:
+        for line in (
+            {"type": "auth", "token": token},
+            {"type": "user", "message": {"role": "user", "content": text}},
+        ):
+            writer.write(json.dumps(line).encode() + b"\n")
+        await writer.drain()
+        writer.write_eof()
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await reader.read()
+        except TimeoutError:
+            return "Claude Code has not read it yet."
+        return None
+    finally:
+        writer.close()

@@ -1,0 +1,1 @@
+"""Wakes for threads of Codex. The hooks are in `hooks`."""

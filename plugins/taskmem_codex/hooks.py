@@ -1,0 +1,26 @@
+"""Hooks of the Codex plug-in: which thread calls, and the transport into its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from taskmem_hookspecs import WakeTransport, hookimpl
+
+
+@hookimpl(trylast=True)
+def calling_session(client: str | None, meta: Mapping[str, JsonValue]) -> str | None:
+    """Return the thread of Codex that calls, which stands in each call."""
+    from taskmem_codex.queue import is_codex
+
+    thread = meta.get("threadId")
+    return thread if is_codex(client) and isinstance(thread, str) and thread else None
+
+
+@hookimpl(trylast=True)
+def wake_transport(name: str) -> WakeTransport | None:
+    """Return the transport into the queues of threads."""
+    from taskmem_codex.queue import QueueTransport
+
+    return QueueTransport() if name in ("auto", QueueTransport.name) else None

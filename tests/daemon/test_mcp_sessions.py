@@ -1,0 +1,77 @@
+"""Which session calls over MCP, by what its host tells the relay and each call."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+from taskmem_claude import CLIENT, SESSION, SOCKET, TOKEN
+from tests.support.agents import agent, parse_result
+from tests.support.daemons import Daemon
+from tests.support.waiting import PATIENCE
+
+SECRET = "3ba445b53e1c7ff6f6906ce4cb414f9d"  # noqa: S105 - no real token
+CODEX = "codex-mcp-client"
+TASK = {"name": "Deploy", "plan": ["Build"]}
+
+
+async def register(daemon: Daemon, client: str, meta: dict[str, str], **variables: str) -> str:
+    """Return the session of a task that an agent registers."""
+    async with agent(daemon.home, "auto", client=client, **variables) as speaking:
+        made = parse_result(await speaking.call_tool("task_register", TASK, meta=meta))
+        return daemon.ask("show", id=made["task_id"])["session_key"]
+
+
+async def test_claude_code_names_its_session_in_variables(daemon: Daemon):
+    assert await register(daemon, CLIENT, {}, **{SESSION: "s-1"}) == "s-1"
+
+
+async def test_codex_names_its_thread_in_each_call(daemon: Daemon):
+    assert await register(daemon, CODEX, {"threadId": "t-1"}) == "t-1"
+
+
+async def test_a_host_that_names_no_session_has_none(daemon: Daemon):
+    assert await register(daemon, "other", {"threadId": "t-1"}, **{SESSION: "s-1"}) is None
+
+
+async def test_an_agent_may_name_no_session_but_its_own(daemon: Daemon):
+    async with agent(daemon.home, client=CLIENT, **{SESSION: "s-1"}) as speaking:
+        given = {**TASK, "session_key": "s-2"}
+        refused = await speaking.call_tool("task_register", given)
+        assert refused.is_error
+        assert "leave session_key out" in parse_result(refused)["message"]
+
+
+@pytest.mark.parametrize("variables", [{TOKEN: SECRET}, {TOKEN: SECRET, SOCKET: "/nowhere"}])
+async def test_a_token_is_in_no_file_of_the_home(daemon: Daemon, variables: dict[str, str]):
+    async with agent(daemon.home, client=CLIENT, **{SESSION: "s-1", **variables}) as speaking:
+        given = {"target": f"pty:file:{daemon.home.log}", "wake_when": '"READY" appears'}
+        await speaking.call_tool("task_register", TASK)
+        await speaking.call_tool("smart_wait", given)
+        await speaking.call_tool("task_list", {})
+    assert SECRET not in json.dumps(daemon.ask("status"))
+    files = [each for each in daemon.home.folder.rglob("*") if each.is_file()]
+    assert [each for each in files if SECRET.encode() in each.read_bytes()] == []
+
+
+@pytest.mark.parametrize("line", [b"{}\n", b"[]\n", b'{"variables": []}\n', b"nonsense\n"])
+async def test_a_relay_that_tells_nonsense_is_hung_up_on(daemon: Daemon, line: bytes):
+    with socket.socket(socket.AF_UNIX) as end, end.makefile("rb") as answers:
+        end.settimeout(PATIENCE)
+        end.connect(str(daemon.home.socket))
+        end.sendall(b'{"taskmem": 1, "face": "mcp", "tells_variables": true}\n')
+        assert SESSION in json.loads(answers.readline())["variables"]
+        end.sendall(line)
+        assert answers.readline() == b""
+
+
+async def test_a_relay_of_an_older_version_is_served(daemon: Daemon):
+    with socket.socket(socket.AF_UNIX) as end, end.makefile("rb") as answers:
+        end.settimeout(PATIENCE)
+        end.connect(str(daemon.home.socket))
+        end.sendall(b'{"taskmem": 1, "face": "mcp"}\n')
+        answers.readline()
+        end.sendall(b'{"jsonrpc": "2.0", "id": 7, "method": "ping"}\n')
+        assert json.loads(answers.readline())["id"] == 7

@@ -1,0 +1,190 @@
+"""The real Claude Code and Codex, each in a terminal, with a scripted model on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from pathlib import Path
+
+from tests.e2e.openclaw import cache_folder, obtain_package
+from tests.e2e.room import Room, until
+from tests.e2e.taskmem import Taskmem
+
+_TMUX = shutil.which("tmux") or "tmux"
+KEY = "sk-ant-api03-loopback-only-not-a-real-key-0000000000"
+
+
+class CliHost(ABC):
+    """A host with a terminal of its own."""
+
+    name: str
+    """As `taskmem setup` knows it."""
+    package: str
+    program: str
+    """Its program in `node_modules`, as a pattern."""
+    prompt: str
+    """What its screen shows where it waits for its user."""
+    prefix: str
+    """Begins the names of our tools."""
+
+    def __init__(self, room: Room, taskmem: Taskmem, model_url: str) -> None:
+        self.room = room
+        self.work = room.root / "work"
+        self.work.mkdir()
+        self._binary = obtain_package(cache_folder(), self.package, self.program)
+        self._taskmem = taskmem
+        taskmem.settings.update(
+            {"TASKMEM_WAKE_TRANSPORT": "", f"TASKMEM_{self.name.upper()}_BIN": str(self._binary)}
+        )
+        self.configure(model_url)
+        taskmem.run("setup", self.name)
+        keep = (";", "set-option", "-g", "remain-on-exit", "on")
+        self._tmux("new-session", "-d", "-x", "200", "-y", "50", "sleep infinity", *keep)
+
+    @abstractmethod
+    def configure(self, model_url: str) -> None:
+        """Write the configuration that a user would have, but for ours."""
+
+    @abstractmethod
+    def list_variables(self) -> dict[str, str]:
+        """The variables that it is started with."""
+
+    @abstractmethod
+    def list_resume_arguments(self) -> list[str]:
+        """The arguments that take up its last session."""
+
+    def start(self, *args: str) -> None:
+        """Start it in a new terminal, and wait for its prompt."""
+        environ = self.room.environment({**self._taskmem.environment, **self.list_variables()})
+        given = [f"{name}={value}" for name, value in environ.items()]
+        command = ["env", "-i", *given, "TERM=xterm-256color", str(self._binary), *args]
+        self._tmux("respawn-pane", "-k", "-c", str(self.work), *command)
+        until(lambda: self.prompt in self.screen, "it is ready", shown=lambda: self.screen)
+
+    @property
+    def screen(self) -> str:
+        """What its terminal shows."""
+        return self._tmux("capture-pane", "-p")
+
+    def say(self, text: str) -> None:
+        """Type a text, and enter it once it is shown."""
+        self._tmux("send-keys", "-l", text)
+        until(lambda: text in self.screen, "it shows what is typed", shown=lambda: self.screen)
+        self._tmux("send-keys", "Enter")
+
+    def kill(self) -> None:
+        """Kill it and its helpers; its relays end by themselves."""
+        for process in self.room.processes():
+            with suppress(OSError):
+                # Codex runs a copy of itself, too.
+                if Path(f"/proc/{process}/exe").readlink().name == self._binary.name:
+                    os.kill(process, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End it and its terminal."""
+        self.kill()
+        self._tmux("kill-server")
+
+    def _tmux(self, *args: str) -> str:
+        done = subprocess.run(
+            [_TMUX, "-f", "/dev/null", "-S", str(self.room.root / "tmux"), *args],
+            env=self.room.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"tmux {args}: {done.stderr}"
+        return done.stdout
+
+
+class ClaudeCode(CliHost):
+    """Claude Code, which has been used before and trusts its folder."""
+
+    name = "claude"
+    package = "@anthropic-ai/claude-code@2.1.332"
+    program = "@anthropic-ai/claude-code-*/claude"
+    prompt = "\n❯"
+    prefix = "mcp__taskmem__"
+    session = "11111111-2222-4333-8444-555555555555"
+
+    def configure(self, model_url: str) -> None:
+        self._url = model_url.removesuffix("/v1")
+        used = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+        config = {
+            "hasCompletedOnboarding": True,
+            "theme": "dark",
+            "autoUpdates": False,
+            "customApiKeyResponses": {"approved": [KEY[-20:]], "rejected": []},
+            "projects": {str(self.work): used},
+        }
+        (self.room.home / ".claude.json").write_text(json.dumps(config))
+        (self.room.home / ".claude").mkdir()
+        settings = {"permissions": {"allow": ["mcp__taskmem__*"]}}
+        (self.room.home / ".claude" / "settings.json").write_text(json.dumps(settings))
+
+    def list_variables(self) -> dict[str, str]:
+        return {
+            "ANTHROPIC_BASE_URL": self._url,
+            "ANTHROPIC_API_KEY": KEY,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "ENABLE_TOOL_SEARCH": "false",
+            "IS_SANDBOX": "1",
+        }
+
+    def begin(self) -> None:
+        """Start its first session."""
+        self.start("--session-id", self.session)
+
+    def list_resume_arguments(self) -> list[str]:
+        return ["--resume", self.session]
+
+
+class Codex(CliHost):
+    """Codex, which trusts its folder and our tools."""
+
+    name = "codex"
+    package = "@openai/codex@0.171.0"
+    program = "@openai/codex-*/vendor/*/bin/codex"
+    prompt = "\n›"
+    prefix = "mcp__taskmem__"
+
+    def configure(self, model_url: str) -> None:
+        folder = self.room.home / ".codex"
+        folder.mkdir()
+        (folder / "config.toml").write_text(
+            f"""model = "scripted"
+model_provider = "loop"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+[model_providers.loop]
+name = "loop"
+base_url = "{model_url}"
+wire_api = "responses"
+env_key = "LOOP_KEY"
+request_max_retries = 0
+stream_max_retries = 0
+[projects."{self.work}"]
+trust_level = "trusted"
+[analytics]
+enabled = false
+[feedback]
+enabled = false
+"""
+        )
+
+    def list_variables(self) -> dict[str, str]:
+        return {"LOOP_KEY": "not-a-real-key"}
+
+    def begin(self) -> None:
+        """Start its first session."""
+        self.start("--no-alt-screen")
+
+    def list_resume_arguments(self) -> list[str]:
+        return ["--no-alt-screen", "resume", "--last"]

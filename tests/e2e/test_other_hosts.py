@@ -1,0 +1,128 @@
+"""Claude Code and Codex: register, wait, be woken, be killed, be woken again, end with proof."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cli_hosts import ClaudeCode, CliHost, Codex
+from tests.e2e.openclaw import Unavailable
+from tests.e2e.room import Room, until
+from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel
+from tests.e2e.taskmem import Taskmem
+from tests.support.required import do_without
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+NEWS = re.compile(r'"(Part \d) is ready" appeared')
+
+
+class Builder:
+    """Waits for each part of a site in turn, marks its step, and completes with the last."""
+
+    def __init__(self, work: Path, prefix: str) -> None:
+        self._log, self._site, self._prefix = work / "build.log", work / "site.html", prefix
+        self.task_id = ""
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        turn = request.turn
+        found = NEWS.findall(turn.text)
+        if "BEGIN" in turn.text and not found:
+            return self._begin(request)
+        if found == ["Part 1"] and not turn.results:
+            return [
+                self._use("task_update", task_id=self.task_id, message="Step 1 done"),
+                self._wait("Part 2"),
+            ]
+        if found == ["Part 2"] and not turn.results:
+            self._site.write_text("<h1>Site</h1>")
+            done = {"task_id": self.task_id, "message": "Step 2 done", "status": "completed"}
+            return [self._use("task_update", **done, artifacts=[str(self._site)])]
+        return "I have done what there was to do."
+
+    def _begin(self, request: ModelRequest) -> Reply:
+        if not any(name.endswith("task_register") for name in request.tools):
+            return "My tools are still loading."
+        match request.turn.results:
+            case []:
+                return [self._use("task_register", name="Build the site", plan=["One", "Two"])]
+            case [registered]:
+                self.task_id = json.loads(registered[registered.index("{") :])["task_id"]
+                return [self._wait("Part 1")]
+            case _:
+                return "I wait."
+
+    def _wait(self, part: str) -> Call:
+        given = {"target": f"pty:file:{self._log}", "wake_when": f'"{part} is ready" appears'}
+        return self._use("smart_wait", task_id=self.task_id, **given)
+
+    def _use(self, tool: str, **arguments: object) -> Call:
+        return Call(f"{self._prefix}{tool}", arguments)
+
+
+@pytest.fixture
+def own_room(tmp_path: Path) -> Iterator[Room]:
+    """A room that must be empty in the end."""
+    room = Room(tmp_path)
+    yield room
+    left = room.left_behind()
+    assert not left, f"processes left behind: {left}"
+
+
+@pytest.mark.parametrize("kind", [ClaudeCode, Codex])
+def test_a_session_is_woken_open_and_at_its_next_start(own_room: Room, kind: type[CliHost]):
+    taskmem = Taskmem(own_room)
+    with ScriptedModel(is_stranger=lambda request: not request.tools) as model:
+        try:
+            host = kind(own_room, taskmem, model.url)
+        except Unavailable as reason:
+            do_without(f"{kind.__name__} cannot be fetched: {reason}")
+        try:
+            log = host.work / "build.log"
+            log.touch()
+            model.decide = script = Builder(host.work, host.prefix)
+            host.begin()
+
+            def is_waiting() -> bool:
+                if not taskmem.waits():
+                    host.say("BEGIN")
+                return bool(taskmem.waits())
+
+            until(is_waiting, "it waits", shown=lambda: f"{host.screen}\n{model.summary()}")
+            with log.open("a") as lines:
+                lines.write("Part 1 is ready\n")
+
+            def is_told(part: str):
+                return lambda request: NEWS.findall(request.turn.text) == [part]
+
+            model.wait_for(is_told("Part 1"), 60)
+            until(lambda: len(taskmem.waits()) == 1, "it waits for the next part")
+            until(lambda: "I have done" in host.screen, "its turn ends")
+
+            host.kill()
+            with log.open("a") as lines:
+                lines.write("Part 2 is ready\n")
+            until(lambda: not taskmem.waits(), "the wait has ended")
+            host.start(*host.list_resume_arguments())
+
+            model.wait_for(is_told("Part 2"), 60)
+            until(
+                lambda: taskmem.show(script.task_id)["status"] == "completed",
+                "the task is completed",
+                shown=lambda: f"{host.screen}\n{model.summary()}",
+            )
+            wakes = taskmem.wakes(script.task_id)
+            assert [wake["state"] for wake in wakes] == ["acknowledged", "acknowledged"]
+            turns = [
+                each for each in model.requests if each.opens_turn and NEWS.search(each.turn.text)
+            ]
+            assert [NEWS.findall(each.turn.text) for each in turns] == [["Part 1"], ["Part 2"]]
+        finally:
+            host.close()
+            taskmem.stop()
+    if model.errors:
+        raise model.errors[0]

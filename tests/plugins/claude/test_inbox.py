@@ -1,0 +1,161 @@
+"""Wakes by the inbox socket of a session of Claude Code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socketserver
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from taskmem_claude import SESSION, SOCKET, TOKEN, hooks, inbox
+from taskmem_claude.inbox import InboxTransport
+from taskmem_hookspecs import WakeReceipt, WakeUndelivered
+from taskmem_hookspecs.testing import TransportSuite, a_wake, check_plugin
+
+KEY = "11111111-2222-4333-8444-555555555555"
+
+
+class Session(socketserver.ThreadingUnixStreamServer):
+    """Plays Claude Code: reads what comes into its inbox, and closes at the end of it."""
+
+    def __init__(self, *, reads: bool = True) -> None:
+        self.texts: list[str] = []
+        self.may_read = threading.Event()
+        if reads:
+            self.may_read.set()
+        self._folder = tempfile.TemporaryDirectory(prefix="tm")
+        self.path = f"{self._folder.name}/inbox.sock"
+        super().__init__(self.path, Visit)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What it tells its MCP servers."""
+        return {SESSION: KEY, SOCKET: self.path, TOKEN: "secret"}
+
+    def kill(self) -> None:
+        """End it as a kill does: its socket stays."""
+        self.may_read.set()
+        self.shutdown()
+        self.server_close()
+        self._thread.join()
+
+    def remove(self) -> None:
+        """Remove its socket."""
+        self._folder.cleanup()
+
+
+class Visit(socketserver.StreamRequestHandler):
+    """One message for a session."""
+
+    server: Session
+
+    def handle(self) -> None:
+        self.server.may_read.wait()
+        auth, message = map(json.loads, self.rfile)
+        assert auth == {"type": "auth", "token": "secret"}
+        assert message["type"] == "user"
+        self.server.texts.append(message["message"]["content"])
+
+
+class Sessions:
+    """Plays `LiveSessions`, of which each key is the same session."""
+
+    def __init__(self, variables: dict[str, str] | None) -> None:
+        self._variables = variables
+
+    def find_variables(self, _session_key: str | None) -> dict[str, str] | None:
+        return self._variables
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    opened = Session()
+    yield opened
+    opened.kill()
+    opened.remove()
+
+
+def deliver(variables: dict[str, str] | None) -> WakeReceipt:
+    return asyncio.run(InboxTransport(Sessions(variables)).deliver(a_wake(session_key=KEY)))
+
+
+class TestInboxTransport(TransportSuite):
+    @pytest.fixture(autouse=True)
+    def _open(self, session: Session) -> None:
+        self.session = session
+
+    def make_transport(self, tmp_path: Path) -> InboxTransport:
+        return InboxTransport(Sessions(self.session.variables))
+
+    def make_failing(self, tmp_path: Path) -> InboxTransport:
+        return InboxTransport(Sessions({SOCKET: str(tmp_path / "gone"), TOKEN: "secret"}))
+
+    def list_received(self, tmp_path: Path) -> Sequence[str]:
+        return self.session.texts
+
+
+def test_a_killed_session_takes_nothing():
+    session = Session()
+    session.kill()
+    with pytest.raises(WakeUndelivered, match=r"took no message .*; is Claude Code still open"):
+        deliver(session.variables)
+    session.remove()
+
+
+def test_a_closed_session_is_told_when_it_opens():
+    with pytest.raises(WakeUndelivered, match="it is told once it is"):
+        deliver(None)
+
+
+def test_a_session_that_does_not_read_yet_is_noted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(inbox, "CLOSE_SECONDS", 0.01)
+    session = Session(reads=False)
+    assert deliver(session.variables).note == "Claude Code has not read it yet."
+    session.kill()
+    session.remove()
+
+
+def test_no_token_is_sent_to_what_is_no_socket_of_ours(tmp_path: Path):
+    file = tmp_path / "inbox.sock"
+    file.touch()
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    for path in (file, link):
+        with pytest.raises(WakeUndelivered, match="it is no socket of this user"):
+            deliver({SOCKET: str(path), TOKEN: "secret"})
+
+
+@pytest.mark.parametrize("variables", [None, {}, {SOCKET: "/x"}, {TOKEN: "secret"}])
+def test_a_session_without_an_inbox_is_not_reached(variables):
+    transport = InboxTransport(Sessions(variables))
+    assert not transport.reaches("mcp:claude-code", KEY)
+
+
+@pytest.mark.parametrize(
+    ("host", "reached"),
+    [("mcp:claude-code", True), ("shell:claude-code", True), (None, True), ("mcp:codex", False)],
+)
+def test_only_claude_code_is_reached(host, reached):
+    transport = InboxTransport(Sessions({SOCKET: "/x", TOKEN: "secret"}))
+    assert transport.reaches(host, KEY) is reached
+
+
+@pytest.mark.parametrize(
+    ("client", "key"), [(None, KEY), ("claude-code", KEY), ("codex-mcp-client", None)]
+)
+def test_a_session_is_that_of_claude_codes_own_relay(client, key):
+    """Codex that was started in a shell of Claude Code has the same variables."""
+    assert hooks.calling_session(client, {SESSION: KEY}) == key
+
+
+def test_the_plugin_keeps_to_the_contract():
+    check_plugin(hooks)
+    assert {*hooks.session_variables()} == {SESSION, SOCKET, TOKEN}
+    assert hooks.wake_transport("openclaw-cli", Sessions(None)) is None

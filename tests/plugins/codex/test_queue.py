@@ -1,0 +1,148 @@
+"""Wakes by the queue of a thread of Codex."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskmem_codex import hooks
+from taskmem_codex.queue import QueueTransport
+from taskmem_hookspecs import WakeUndelivered
+from taskmem_hookspecs.testing import TransportSuite, a_wake, check_plugin
+
+THREAD = "019b0000-2222-7333-8444-555555555555"
+
+SERVER = f"""#!{sys.executable}
+import json, os, sys
+folder = os.path.dirname(__file__)
+queued = []
+for line in sys.stdin:
+    call = json.loads(line)
+    with open(folder + "/calls", "a") as calls:
+        calls.write(json.dumps({{"argv": sys.argv[1:], **call}}) + "\\n")
+    if "id" not in call:
+        continue
+    print(json.dumps({{"method": "thread/queue/changed", "params": {{}}}}), flush=True)
+    answer = {{"id": call["id"], "result": ANSWERS.get(call["method"], {{}})}}
+    if call["method"] == REFUSED:
+        answer = {{"id": call["id"], "error": {{"code": -32603, "message": "no rollout found"}}}}
+    print(json.dumps(answer), flush=True)
+"""
+"""Plays `codex app-server` as Codex 0.171.0 does, and notes what it is called with."""
+
+
+def make_transport(
+    folder: Path, program: str = "", seconds: float = 60, *, queued: str = "", refused: str = ""
+) -> QueueTransport:
+    """Return a transport by a command; empty: by one that has a message of the key `queued`."""
+    binary = folder / "codex"
+    answers = {"thread/queue/list": {"data": [{"clientUserMessageId": queued}]}}
+    server = SERVER.replace("ANSWERS", repr(answers)).replace("REFUSED", repr(refused))
+    binary.write_text(program or server)
+    binary.chmod(0o700)
+    return QueueTransport({**os.environ, "TASKMEM_CODEX_BIN": str(binary)}, seconds)
+
+
+def read_calls(folder: Path, method: str) -> list[dict[str, Any]]:
+    """What the command was called with, each time."""
+    lines = (folder / "calls").read_text().splitlines()
+    return [call for call in map(json.loads, lines) if call["method"] == method]
+
+
+def refuse(transport: QueueTransport) -> str:
+    """Return why a wake is not delivered."""
+    with pytest.raises(WakeUndelivered) as raised:
+        asyncio.run(transport.deliver(a_wake(session_key=THREAD)))
+    return str(raised.value)
+
+
+class TestQueueTransport(TransportSuite):
+    def make_transport(self, tmp_path: Path) -> QueueTransport:
+        return make_transport(tmp_path)
+
+    def make_failing(self, tmp_path: Path) -> QueueTransport:
+        return make_transport(tmp_path, refused="thread/queue/add")
+
+    def list_received(self, tmp_path: Path) -> Sequence[str]:
+        added = read_calls(tmp_path, "thread/queue/add")
+        return [call["params"]["input"][0]["text"] for call in added]
+
+
+def test_a_wake_goes_into_the_queue_of_its_thread(tmp_path: Path):
+    wake = a_wake(session_key=THREAD, text="--wake up")
+    asyncio.run(make_transport(tmp_path).deliver(wake))
+    [call] = read_calls(tmp_path, "thread/queue/add")
+    assert call["argv"] == ["app-server"], "a text in arguments can be read by other users"
+    assert call["params"] == {
+        "threadId": THREAD,
+        "clientUserMessageId": wake.key,
+        "input": [{"type": "text", "text": "--wake up"}],
+    }
+
+
+def test_a_wake_that_is_in_the_queue_is_not_added_again(tmp_path: Path):
+    wake = a_wake(session_key=THREAD)
+    asyncio.run(make_transport(tmp_path, queued=wake.key).deliver(wake))
+    assert read_calls(tmp_path, "thread/queue/add") == []
+
+
+def test_why_codex_refuses_is_told(tmp_path: Path):
+    refused = make_transport(tmp_path, refused="thread/queue/list")
+    assert refuse(refused) == "Codex refused thread/queue/list: no rollout found"
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("#!/bin/sh\nread -r _", "Codex ended before it answered initialize; see `codex doctor`."),
+        ("#!/bin/sh\necho nonsense", "Codex answered initialize in another form"),
+        ("#!/bin/sh\necho '[]'", "Codex answered initialize in another form"),
+        ("#!/bin/sh\nexec tail -f /dev/null", "gave no answer within 0.3 s and was ended."),
+    ],
+)
+def test_a_codex_of_another_kind_is_named(tmp_path: Path, program: str, why: str):
+    assert why in refuse(make_transport(tmp_path, program, 0.3 if "tail" in program else 60))
+
+
+def test_a_missing_codex_is_named(tmp_path: Path):
+    absent = QueueTransport({"TASKMEM_CODEX_BIN": str(tmp_path / "absent")})
+    assert "absent cannot be started (No such file" in refuse(absent)
+
+
+@pytest.mark.parametrize(
+    ("host", "thread", "reached"),
+    [
+        ("mcp:codex-mcp-client", THREAD, True),
+        ("mcp:codex-mcp-client", None, False),
+        ("mcp:claude-code", THREAD, False),
+        (None, THREAD, False),
+    ],
+)
+def test_only_known_threads_of_codex_are_reached(host, thread, reached):
+    assert QueueTransport().reaches(host, thread) is reached
+
+
+@pytest.mark.parametrize(
+    ("client", "meta", "thread"),
+    [
+        ("codex-mcp-client", {"threadId": THREAD}, THREAD),
+        ("codex-mcp-client", {"threadId": 5}, None),
+        ("codex-mcp-client", {}, None),
+        ("claude-code", {"threadId": THREAD}, None),
+        (None, {}, None),
+    ],
+)
+def test_the_thread_stands_in_each_call(client, meta, thread):
+    assert hooks.calling_session(client, meta) == thread
+
+
+def test_the_plugin_keeps_to_the_contract():
+    check_plugin(hooks)
+    assert hooks.wake_transport("openclaw-cli") is None
