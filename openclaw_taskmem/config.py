@@ -53,7 +53,7 @@ PLUGIN_SETTINGS: Final = frozenset(_COUNTS) | {
     "tmux_socket",
 }
 """Settings of the built-in plug-ins, which read them from the environment."""
-_DELIVERY_SETTINGS: Final = ("wake_transport", "notify", "openclaw_bin")
+_DELIVERY_SETTINGS: Final = ("wake_transport", "notify", "openclaw_bin", "codex_bin")
 """Settings of delivery: one daemon serves all hosts, whichever has started it."""
 FILE_FIRST: Final = frozenset(f"{PREFIX}{name.upper()}" for name in _DELIVERY_SETTINGS)
 """The variables of these settings."""

@@ -121,8 +121,9 @@ def wake_transport_names() -> Sequence[str] | None:
 def session_variables() -> Sequence[str] | None:
     """Called once, at start; return names of environment variables in which a host names a session.
 
-    `taskmem mcp` reads them where a host starts it; nobody else gets them, and they are kept in
-    memory only, until that host disconnects.
+    `taskmem mcp` sends the values of these, and of no others, to the daemon, which keeps them in
+    memory until that host disconnects. All plug-ins get them, by `calling_session` and
+    `LiveSessions`. They may be credentials: never write them anywhere.
     """
 
 
@@ -130,8 +131,9 @@ def session_variables() -> Sequence[str] | None:
 def calling_session(
     client: str | None, variables: Mapping[str, str], meta: Mapping[str, JsonValue]
 ) -> str | None:
-    """Called for each call over MCP. Stops at the first result that is not None.
+    """Called when a host connects, with neither client nor metadata, and for each call over MCP.
 
+    Stops at the first result that is not None.
     Return the key of the session that calls; None for a host of another plug-in, or where the
     session is not known. Pure. `client` is the name that the host's MCP client gives; None: none.
     `variables` are those of `session_variables` that are set; `meta` is the metadata of the call.

@@ -140,7 +140,7 @@ class Link:
                 "face": client_kind,
                 "folder": _find_working_folder(),
                 "tools": os.environ.get("TASKMEM_TOOLS"),
-                "tells_variables": True,
+                "tells_variables": client_kind == "mcp",
             }
             self.socket.sendall(_encode_line(opening))
             answer = self._read(due)

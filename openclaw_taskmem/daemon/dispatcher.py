@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 import math
 import os
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -41,6 +42,8 @@ from openclaw_taskmem.engine.context import Context, DueWork
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.tool import Answer, Tool, add_targets
 from taskmem_hookspecs import InvalidArguments, Output, Owner, Target, TaskmemError
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -249,40 +252,43 @@ class Dispatcher:
         """Return the tools of a profile; of an unknown profile, those of the settings."""
         return await self.call_threads(self._select_tools, profile)
 
-    async def call_tool(
-        self, name: str, given: dict[str, Any], host: RelayHost | None = None
-    ) -> Answer:
+    async def call_tool(self, name: str, given: dict[str, Any], host: RelayHost) -> Answer:
         """Answer a tool call of an MCP host's agent; `host` is its relay.
 
         Raises:
             TaskmemError: The call was refused.
         """
         return await self._run_call(
-            host and host.process,
+            host.process,
             self._answer_relay,
             name,
             given,
-            host or RelayHost(),
+            host,
             looks=catalog.needs_outside_look(name, given),
         )
 
     def _answer_relay(self, name: str, given: dict[str, Any], host: RelayHost) -> Answer:
-        caller = _build_relay_caller(host, self._context.store.scope)
-        caller = caller.model_copy(update={"session_key": self._note_session(host)})
+        session_key = self._note_session(host)
+        caller = _build_relay_caller(host, session_key, self._context.store.scope)
         return catalog.answer_call(self._context, name, given, caller, host.tools)
 
     async def note_relay(self, host: RelayHost) -> None:
-        """Note the session that a relay's host names at its start."""
+        """Note a relay that has connected, and the session that its host names at its start."""
+        self._context.plugin_host.sessions.add_connection(host.connection, host.variables)
         await self.call_threads(self._note_session, host)
 
     def _note_session(self, host: RelayHost) -> str | None:
         """Return the session that calls; if it was not connected, make its kept wakes due."""
         plugin_host = self._context.plugin_host
+        sessions, connection = plugin_host.sessions, host.connection
         key = plugin_host.find_calling_session(host.client, host.variables, host.meta)
-        if key is not None and plugin_host.sessions.add_session(
-            host.connection, key, host.variables
-        ):
+        if key is None or not sessions.add_session(connection, key):
+            return key
+        try:
             run_recovery.release_kept_wakes(self._context)
+        except TaskmemError:
+            log.exception("wakes that were kept for a session stay until its next call")
+            sessions.remove_session(connection, key)
         return key
 
     def forget_relay(self, host: RelayHost) -> None:
@@ -460,12 +466,17 @@ def _read_key(params: Params, name: str) -> str | None:
     return key
 
 
-def _build_relay_caller(host: RelayHost | None, home: str | None) -> Caller:
+def _build_relay_caller(host: RelayHost, session_key: str | None, home: str | None) -> Caller:
     """Return the caller behind a relay, which claims runs as the relay's process."""
-    host = host or RelayHost()
     owner = Owner(role="agent", process=host.process, home=home) if host.process else None
-    at = callers.name_client_host(host.client)
-    return Caller(process=host.process, owner=owner, host=at, folder=host.folder, home=home)
+    return Caller(
+        process=host.process,
+        owner=owner,
+        session_key=session_key,
+        host=callers.name_client_host(host.client),
+        folder=host.folder,
+        home=home,
+    )
 
 
 def _is_slow_call(params: Params) -> bool:

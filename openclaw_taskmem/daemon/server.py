@@ -246,10 +246,10 @@ class SocketServer:
                 connection=object(),
                 variables=variables,
             )
-            await self._dispatcher.note_relay(host)
             call = partial(self._dispatch_tool_call, host)
-            await self.speaks_mcp.wait()
             try:
+                await self._dispatcher.note_relay(host)
+                await self.speaks_mcp.wait()
                 if self.lacks_mcp is not None:
                     await mcp.refuse_host(reader, writer, self.lacks_mcp)
                     return

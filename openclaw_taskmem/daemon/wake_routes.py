@@ -65,10 +65,14 @@ class RoutingTransport:
         Raises:
             WakeUndelivered: No transport reaches its agent any more.
         """
+        return await self._plugin_loop.call(lambda: self._deliver_by_first(wake))
+
+    async def _deliver_by_first(self, wake: Wake) -> WakeReceipt:
+        """Deliver a wake by the first transport that reaches its agent; each may block."""
         transport = self._find_transport(wake.host, wake.session_key)
         if transport is None:
             raise WakeUndelivered(f"No transport reaches {wake.host or 'its agent'} now.")
-        receipt = await self._plugin_loop.call(lambda: transport.deliver(wake))
+        receipt = await transport.deliver(wake)
         return receipt.model_copy(update={"transport": receipt.transport or transport.name})
 
     def _find_transport(self, host: str | None, session_key: str | None) -> WakeTransport | None:
@@ -108,20 +112,19 @@ def build_routing_transport(
     names, why = callers.choose_transports(named, is_read=is_output_read(environ))
     setting = name_setting(settings, "wake_transport")
     transports = plugin_host.find_wake_transports(names, setting)
-    in_order = RoutingTransport(transports)
+    is_own_first = not (callers.ANY_TRANSPORT in named or "wake_transport" in settings.in_file)
+    find_own = partial(_find_own_transport, plugin_host, gateways, {})
+    routing = RoutingTransport(transports, find_own if is_own_first else lambda _host: None)
     if why:
-        log.warning("wakes go out by %s: %s", in_order.name, why)
+        log.warning("wakes go out by %s: %s", routing.name, why)
     status: dict[str, JsonValue] = {
         "home": str(settings.home.folder),
         "database": hide_password(settings.database),
         "settings": {**list_changed_settings(settings, environ)},
-        "transport": in_order.name,
+        "transport": routing.name,
         "transport_note": why,
     }
-    if callers.ANY_TRANSPORT in named or "wake_transport" in settings.in_file:
-        return in_order, status
-    find_own = partial(_find_own_transport, plugin_host, gateways, {})
-    return RoutingTransport(transports, find_own), status
+    return routing, status
 
 
 def _find_own_transport(

@@ -12,26 +12,36 @@ class ConnectedSessions:
     """Implements `LiveSessions`; each connection may serve several sessions."""
 
     def __init__(self) -> None:
-        self._variables: dict[tuple[object, str], Mapping[str, str]] = {}
-        """By connection and session key, the newest connection last."""
+        self._variables: dict[object, Mapping[str, str]] = {}
+        """By connection, the newest last."""
+        self._keys: dict[object, set[str]] = {}
+        """Keys of the sessions of each connection."""
 
-    def add_session(
-        self, connection: object, session_key: str, variables: Mapping[str, str]
-    ) -> bool:
-        """Note that a session calls over a connection; return True if that is new."""
-        is_new = (connection, session_key) not in self._variables
-        self._variables[connection, session_key] = variables
-        return is_new
+    def add_connection(self, connection: object, variables: Mapping[str, str]) -> None:
+        """Note a connection, with the variables that its host told."""
+        self._keys[connection] = set()
+        self._variables[connection] = variables
+
+    def add_session(self, connection: object, session_key: str) -> bool:
+        """Note that a session calls; return True if that is new, and it is still connected."""
+        keys = self._keys.get(connection)
+        if keys is None or session_key in keys:
+            return False
+        keys.add(session_key)
+        return True
+
+    def remove_session(self, connection: object, session_key: str) -> None:
+        """Forget that a session has called."""
+        self._keys.get(connection, set()).discard(session_key)
 
     def remove_connection(self, connection: object) -> None:
-        """Forget the sessions of a connection that was closed."""
-        for known in [*self._variables]:
-            if known[0] is connection:
-                del self._variables[known]
+        """Forget a connection that was closed, and its sessions."""
+        self._keys.pop(connection, None)
+        self._variables.pop(connection, None)
 
     def find_variables(self, session_key: str | None) -> Mapping[str, str] | None:
         """Return the variables of a session's newest connection; None: it is not connected."""
-        for (_, key), variables in reversed([*self._variables.items()]):
-            if key == session_key:
+        for connection, variables in reversed([*self._variables.items()]):
+            if session_key in self._keys.get(connection, ()):
                 return variables
         return None

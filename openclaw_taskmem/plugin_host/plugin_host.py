@@ -492,7 +492,8 @@ class PluginHost:
 
     def _find_transports_named(self, name: str) -> Iterator[WakeTransport]:
         def fits(found: WakeTransport) -> bool:
-            return _has_name(found) and name in (ANY_TRANSPORT, found.name)
+            has_name = _has_name(found) and "," not in found.name
+            return has_name and name in (ANY_TRANSPORT, found.name)
 
         return self._iterate_answers(
             "wake_transport", WakeTransport, fits, name=name, sessions=self.sessions

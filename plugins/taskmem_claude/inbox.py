@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from taskmem_claude import CLIENT, SOCKET, TOKEN
+from taskmem_claude import CLIENT, SESSION, SOCKET, TOKEN
 from taskmem_hookspecs import LiveSessions, Wake, WakeReceipt, WakeUndelivered
 
 CLOSE_SECONDS: Final = 2.0
@@ -53,8 +53,9 @@ class InboxTransport:
             _require_own_socket(path)
             async with asyncio.timeout(_TIMEOUT):
                 note = await _send(path, token, wake.text)
-        except (OSError, TimeoutError) as error:
-            why = "it does not answer" if isinstance(error, TimeoutError) else error.strerror
+        except OSError as error:
+            silent = isinstance(error, TimeoutError)
+            why = "it does not answer" if silent else error.strerror or error
             raise WakeUndelivered(
                 f"The session's inbox took no message ({why}); is Claude Code still open?"
             ) from error
@@ -62,6 +63,8 @@ class InboxTransport:
 
     def _find_inbox(self, session_key: str | None) -> tuple[str, str] | None:
         variables: Mapping[str, str] = self._sessions.find_variables(session_key) or {}
+        if variables.get(SESSION) != session_key:
+            return None  # a host that was started in a shell of Claude Code has its variables
         path, token = variables.get(SOCKET), variables.get(TOKEN)
         return (path, token) if path and token else None
 

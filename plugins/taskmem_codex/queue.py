@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -46,10 +47,15 @@ class QueueTransport:
         self._environ = environ
         self._binary = environ.get("TASKMEM_CODEX_BIN") or "codex"
         self._seconds = seconds
+        self._is_found = False
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
-        """Return whether the agent runs in a known thread of Codex."""
-        return session_key is not None and is_codex((host or "").partition(":")[2])
+        """Return whether the agent runs in a known thread of Codex, and its command is there."""
+        if session_key is None or not is_codex((host or "").partition(":")[2]):
+            return False
+        search = self._environ.get("PATH")
+        self._is_found = self._is_found or shutil.which(self._binary, path=search) is not None
+        return self._is_found
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Put a wake into its thread's queue, unless it is in it already.
@@ -66,6 +72,8 @@ class QueueTransport:
                 ) as (process, _),
             ):
                 await _add_message(_AppServer(process), wake)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise WakeUndelivered(f"Codex answered in another form ({error!r}).") from error
         except TimeoutError:
             raise WakeUndelivered(
                 f"{self._binary} gave no answer within {self._seconds:g} s and was ended."
@@ -84,7 +92,7 @@ async def _add_message(server: _AppServer, wake: Wake) -> None:
     server.send({"method": "initialized"})
     # The daemon may have been killed after it had delivered this, and before it knew.
     queued = await server.call("thread/queue/list", thread)
-    if any(each["clientUserMessageId"] == wake.key for each in queued["data"]):
+    if any(each.get("clientUserMessageId") == wake.key for each in queued["data"]):
         return
     message = {"clientUserMessageId": wake.key, "input": [{"type": "text", "text": wake.text}]}
     await server.call("thread/queue/add", {**thread, **message})
@@ -119,6 +127,6 @@ class _AppServer:
                 if "error" in answer:
                     raise WakeUndelivered(f"Codex refused {method}: {answer['error']['message']}")
                 return answer["result"]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except ValueError as error:
             raise WakeUndelivered(f"Codex answered {method} in another form ({error}).") from error
         raise WakeUndelivered(f"Codex ended before it answered {method}; see `codex doctor`.")

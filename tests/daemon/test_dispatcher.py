@@ -437,11 +437,11 @@ async def test_a_person_who_calls_is_no_agent(dispatcher: Dispatcher, world: Wor
 
 
 def test_a_process_is_known_by_its_number_and_by_its_home() -> None:
-    owner = _build_relay_caller(RelayHost("412:1203", "/work"), "home_1").owner
+    owner = _build_relay_caller(RelayHost("412:1203", "/work"), None, "home_1").owner
 
     assert owner is not None
     assert (owner.process, owner.home) == ("412:1203", "home_1")
-    assert _build_relay_caller(None, "home_1").owner is None
+    assert _build_relay_caller(RelayHost(), None, "home_1").owner is None
 
 
 async def test_a_person_commands_in_the_name_of_the_chat(dispatcher: Dispatcher) -> None:

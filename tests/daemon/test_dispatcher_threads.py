@@ -87,7 +87,7 @@ async def test_calls_are_answered_while_all_threads_complete_tasks(
     async def call(tool: str, **given: object) -> object:
         params = {"tool": tool, "arguments": given}
         if way == "agent":
-            return await dispatcher.call_tool(tool, given)
+            return await dispatcher.call_tool(tool, given, RelayHost())
         if way == "person":
             return await dispatcher.answer("call", params)
         return await dispatcher.answer_gateway(dispatcher, "call", params)

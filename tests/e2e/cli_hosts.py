@@ -29,7 +29,7 @@ class CliHost(ABC):
     """Its program in `node_modules`, as a pattern."""
     prompt: str
     """What its screen shows where it waits for its user."""
-    prefix: str
+    prefix = "mcp__taskmem__"
     """Begins the names of our tools."""
 
     def __init__(self, room: Room, taskmem: Taskmem, model_url: str) -> None:
@@ -55,6 +55,10 @@ class CliHost(ABC):
         """The variables that it is started with."""
 
     @abstractmethod
+    def begin(self) -> None:
+        """Start its first session."""
+
+    @abstractmethod
     def list_resume_arguments(self) -> list[str]:
         """The arguments that take up its last session."""
 
@@ -73,8 +77,9 @@ class CliHost(ABC):
 
     def say(self, text: str) -> None:
         """Type a text, and enter it once it is shown."""
+        before = self.screen.count(text)
         self._tmux("send-keys", "-l", text)
-        until(lambda: text in self.screen, "it shows what is typed", shown=lambda: self.screen)
+        until(lambda: self.screen.count(text) > before, "it is shown", shown=lambda: self.screen)
         self._tmux("send-keys", "Enter")
 
     def kill(self) -> None:
@@ -109,7 +114,6 @@ class ClaudeCode(CliHost):
     package = "@anthropic-ai/claude-code@2.1.332"
     program = "@anthropic-ai/claude-code-*/claude"
     prompt = "\n❯"
-    prefix = "mcp__taskmem__"
     session = "11111111-2222-4333-8444-555555555555"
 
     def configure(self, model_url: str) -> None:
@@ -152,7 +156,6 @@ class Codex(CliHost):
     package = "@openai/codex@0.171.0"
     program = "@openai/codex-*/vendor/*/bin/codex"
     prompt = "\n›"
-    prefix = "mcp__taskmem__"
 
     def configure(self, model_url: str) -> None:
         folder = self.room.home / ".codex"

@@ -27,6 +27,8 @@ class Builder:
     def __init__(self, work: Path, prefix: str) -> None:
         self._log, self._site, self._prefix = work / "build.log", work / "site.html", prefix
         self.task_id = ""
+        self.refusals = 0
+        """How often its tools were still loading."""
 
     def __call__(self, request: ModelRequest) -> Reply:
         turn = request.turn
@@ -46,6 +48,7 @@ class Builder:
 
     def _begin(self, request: ModelRequest) -> Reply:
         if not any(name.endswith("task_register") for name in request.tools):
+            self.refusals += 1
             return "My tools are still loading."
         match request.turn.results:
             case []:
@@ -87,12 +90,12 @@ def test_a_session_is_woken_open_and_at_its_next_start(own_room: Room, kind: typ
             model.decide = script = Builder(host.work, host.prefix)
             host.begin()
 
-            def is_waiting() -> bool:
-                if not taskmem.waits():
-                    host.say("BEGIN")
-                return bool(taskmem.waits())
-
-            until(is_waiting, "it waits", shown=lambda: f"{host.screen}\n{model.summary()}")
+            begun = 0
+            while begun == script.refusals:
+                host.say("BEGIN")
+                begun += 1
+                until(lambda n=begun: script.task_id or script.refusals == n, "it is answered")
+            until(taskmem.waits, "it waits", shown=lambda: f"{host.screen}\n{model.summary()}")
             with log.open("a") as lines:
                 lines.write("Part 1 is ready\n")
 

@@ -3,34 +3,48 @@
 from openclaw_taskmem.plugin_host.connected_sessions import ConnectedSessions
 from tests.plugin_host.made import make_answering_plugin, plugin, row, seams_of
 
-FIRST, SECOND = object(), object()
+
+def connect(*connections):
+    """Return sessions with these connections, whose variables have their names."""
+    sessions = ConnectedSessions()
+    for connection in connections:
+        sessions.add_connection(connection, {"NAME": connection})
+    return sessions
 
 
 def test_a_session_is_known_while_its_host_is_connected():
-    sessions = ConnectedSessions()
+    sessions = connect("first")
     assert sessions.find_variables("one") is None
-    assert sessions.add_session(FIRST, "one", {"TOKEN": "a"})
-    assert not sessions.add_session(FIRST, "one", {"TOKEN": "a"})
-    assert sessions.find_variables("one") == {"TOKEN": "a"}
-    sessions.remove_connection(FIRST)
+    assert sessions.add_session("first", "one")
+    assert not sessions.add_session("first", "one")
+    assert sessions.find_variables("one") == {"NAME": "first"}
+    sessions.remove_connection("first")
+    assert sessions.find_variables("one") is None
+
+
+def test_a_call_that_ends_after_its_connection_adds_nothing():
+    sessions = connect("first")
+    sessions.remove_connection("first")
+    assert not sessions.add_session("first", "one")
     assert sessions.find_variables("one") is None
 
 
 def test_the_newest_connection_of_a_session_counts():
-    sessions = ConnectedSessions()
-    sessions.add_session(FIRST, "one", {"TOKEN": "a"})
-    sessions.add_session(SECOND, "one", {"TOKEN": "b"})
-    assert sessions.find_variables("one") == {"TOKEN": "b"}
-    sessions.remove_connection(SECOND)
-    assert sessions.find_variables("one") == {"TOKEN": "a"}
+    sessions = connect("first", "second")
+    for connection in ("second", "first"):
+        sessions.add_session(connection, "one")
+    assert sessions.find_variables("one") == {"NAME": "second"}
+    sessions.remove_connection("second")
+    assert sessions.find_variables("one") == {"NAME": "first"}
 
 
 def test_two_sessions_of_one_connection_are_two():
-    sessions = ConnectedSessions()
-    for key in ("one", "two"):
-        sessions.add_session(FIRST, key, {"KEY": key})
-    assert sessions.find_variables("one") == {"KEY": "one"}
-    assert sessions.find_variables("two") == {"KEY": "two"}
+    sessions = connect("first")
+    assert sessions.add_session("first", "one")
+    assert sessions.add_session("first", "two")
+    sessions.remove_session("first", "one")
+    assert sessions.find_variables("one") is None
+    assert sessions.find_variables("two") == {"NAME": "first"}
 
 
 def test_the_first_plugin_that_knows_the_session_is_taken():

@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,16 +87,23 @@ def deliver(variables: dict[str, str] | None) -> WakeReceipt:
     return asyncio.run(InboxTransport(Sessions(variables)).deliver(a_wake(session_key=KEY)))
 
 
+class AnySession(Sessions):
+    """Finds a session of each key, as the suite's wakes name several and none."""
+
+    def find_variables(self, session_key: str | None) -> dict[str, Any]:
+        return {**(self._variables or {}), SESSION: session_key}
+
+
 class TestInboxTransport(TransportSuite):
     @pytest.fixture(autouse=True)
     def _open(self, session: Session) -> None:
         self.session = session
 
     def make_transport(self, tmp_path: Path) -> InboxTransport:
-        return InboxTransport(Sessions(self.session.variables))
+        return InboxTransport(AnySession(self.session.variables))
 
     def make_failing(self, tmp_path: Path) -> InboxTransport:
-        return InboxTransport(Sessions({SOCKET: str(tmp_path / "gone"), TOKEN: "secret"}))
+        return InboxTransport(AnySession({SOCKET: str(tmp_path / "gone"), TOKEN: "secret"}))
 
     def list_received(self, tmp_path: Path) -> Sequence[str]:
         return self.session.texts
@@ -129,7 +137,7 @@ def test_no_token_is_sent_to_what_is_no_socket_of_ours(tmp_path: Path):
     link.symlink_to(file)
     for path in (file, link):
         with pytest.raises(WakeUndelivered, match="it is no socket of this user"):
-            deliver({SOCKET: str(path), TOKEN: "secret"})
+            deliver({SESSION: KEY, SOCKET: str(path), TOKEN: "secret"})
 
 
 @pytest.mark.parametrize("variables", [None, {}, {SOCKET: "/x"}, {TOKEN: "secret"}])
@@ -143,8 +151,9 @@ def test_a_session_without_an_inbox_is_not_reached(variables):
     [("mcp:claude-code", True), ("shell:claude-code", True), (None, True), ("mcp:codex", False)],
 )
 def test_only_claude_code_is_reached(host, reached):
-    transport = InboxTransport(Sessions({SOCKET: "/x", TOKEN: "secret"}))
+    transport = InboxTransport(Sessions({SESSION: KEY, SOCKET: "/x", TOKEN: "secret"}))
     assert transport.reaches(host, KEY) is reached
+    assert not transport.reaches(host, "a thread of Codex within it")
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,8 @@ def make_transport(
 ) -> QueueTransport:
     """Return a transport by a command; empty: by one that has a message of the key `queued`."""
     binary = folder / "codex"
-    answers = {"thread/queue/list": {"data": [{"clientUserMessageId": queued}]}}
+    users = {"id": "1", "input": []}
+    answers = {"thread/queue/list": {"data": [users, {"clientUserMessageId": queued}]}}
     server = SERVER.replace("ANSWERS", repr(answers)).replace("REFUSED", repr(refused))
     binary.write_text(program or server)
     binary.chmod(0o700)
@@ -103,7 +104,8 @@ def test_why_codex_refuses_is_told(tmp_path: Path):
     [
         ("#!/bin/sh\nread -r _", "Codex ended before it answered initialize; see `codex doctor`."),
         ("#!/bin/sh\necho nonsense", "Codex answered initialize in another form"),
-        ("#!/bin/sh\necho '[]'", "Codex answered initialize in another form"),
+        ("#!/bin/sh\necho '[]'", "Codex answered in another form"),
+        ("#!/bin/sh\nread -r _\necho '{\"id\": 1}'", "Codex answered in another form"),
         ("#!/bin/sh\nexec tail -f /dev/null", "gave no answer within 0.3 s and was ended."),
     ],
 )
@@ -125,8 +127,15 @@ def test_a_missing_codex_is_named(tmp_path: Path):
         (None, THREAD, False),
     ],
 )
-def test_only_known_threads_of_codex_are_reached(host, thread, reached):
-    assert QueueTransport().reaches(host, thread) is reached
+def test_only_known_threads_of_codex_are_reached(tmp_path: Path, host, thread, reached):
+    assert make_transport(tmp_path).reaches(host, thread) is reached
+
+
+def test_where_codex_is_missing_no_wake_is_promised(tmp_path: Path):
+    absent = QueueTransport({"TASKMEM_CODEX_BIN": "codex", "PATH": str(tmp_path)})
+    assert not absent.reaches("mcp:codex-mcp-client", THREAD)
+    make_transport(tmp_path)
+    assert absent.reaches("mcp:codex-mcp-client", THREAD)
 
 
 @pytest.mark.parametrize(
