@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for what the tests play
 
@@ -35,7 +35,7 @@ from taskmem_resumebench.openclaw_gateway import read_text
 from tests.e2e.gateway import MAIN_SESSION
 from tests.e2e.house import House
 from tests.e2e.room import until
-from tests.e2e.rpc import Rpc
+from tests.e2e.rpc import CallRefused, Rpc
 from tests.e2e.scripted_model import ModelRequest
 from tests.e2e.taskmem import PLUGIN
 from tests.e2e.test_wakes import hand_over
@@ -43,7 +43,6 @@ from tests.e2e.test_wakes import hand_over
 NAME = re.compile(r"\b(?:user|wake)-\d+\b")
 COLLISIONS = ("a wake and a message", "two messages", "a message alone")
 ENDS = ("the end of a user's turn", "the end of a wake's turn")
-WORKERS = 6
 ROUNDS = 4
 """Of a session: as many wakes of waits as it may get in a minute."""
 COLLISION_S, END_S, IDLE_S, REPLY_S, SETTLE_S = 0.15, 0.5, 10, 90, 15
@@ -58,6 +57,7 @@ class Told(NamedTuple):
     session: str
     run: str
     state: str
+    why: str
     at: float
 
 
@@ -67,6 +67,8 @@ class Stage:
 
     house: House
     thought: float = 0
+    sessions: int = 6
+    """In which something goes on at the same time."""
     latest: float = 0
     """After which no meeting begins."""
     begun: Counter[str] = field(default_factory=Counter[str])
@@ -109,7 +111,8 @@ class Stage:
                         chat: dict[str, str] = heard.get("payload") or {}
                         if heard.get("event") == "chat" and chat["state"] != "delta":
                             about = (chat["sessionKey"], chat["runId"], chat["state"])
-                            self.told.append(Told(*about, time.time()))
+                            why = chat.get("errorMessage", "")
+                            self.told.append(Told(*about, why, time.time()))
 
             pool.submit(note_told)
             try:
@@ -125,9 +128,26 @@ def send(rpc: Rpc, session: str, name: str) -> float:
     return at
 
 
+def read_chat(rpc: Rpc, session: str) -> dict[str, Any]:
+    """Return what a session's chat shows; a gateway that is too busy is asked again."""
+
+    def try_read() -> dict[str, Any] | None:
+        with suppress(CallRefused):
+            found: dict[str, Any] = rpc.call("chat.history", sessionKey=session, limit=200)
+            return found
+        return None
+
+    return until(try_read, f"{session} is read")
+
+
+def wait_until_idle(rpc: Rpc, session: str) -> None:
+    """Wait until no turn runs in a session."""
+    until(lambda: not read_chat(rpc, session)["sessionInfo"]["hasActiveRun"], f"{session} is idle")
+
+
 def read_names(rpc: Rpc, session: str, role: str) -> set[str]:
     """Return the names in what a session's chat shows of the user, or of the agent."""
-    rows = rpc.call("chat.history", sessionKey=session, limit=200)["messages"]
+    rows = read_chat(rpc, session)["messages"]
     texts = (read_text(each) for each in rows if each["role"] == role)
     return {*NAME.findall("\n".join(each for each in texts if "[taskmem]" not in each))}
 
@@ -143,7 +163,7 @@ def collide(stage: Stage, session: str, kind: str, number: int, rpc: Rpc) -> Non
     """Let a user's message meet what the kind says, and count what came of it."""
     house, gap = stage.house, RANDOM.uniform(-COLLISION_S, COLLISION_S)
     user, other, wake = f"user-{number}", f"user-{number + 1}", f"wake-{number}"
-    house.gateway.wait_until_idle(session)
+    wait_until_idle(rpc, session)
     if kind == COLLISIONS[0]:
         stage.wakes[wake] = kind
         log = house.folder / f"{session.rpartition(':')[2]}.log"
@@ -157,8 +177,8 @@ def collide(stage: Stage, session: str, kind: str, number: int, rpc: Rpc) -> Non
         sent = send(rpc, session, user)
         due = datetime.fromisoformat(house.wake_of(wait["wait_id"])["created_at"]).timestamp()
         stage.delays[kind].append(due - written)
-        lost = not holds(lambda: stage.begun[wake])
-        stage.count(kind, within_150_ms=abs(due - sent) <= COLLISION_S, wakes_lost=lost)
+        came = holds(lambda: stage.begun[wake])
+        stage.count(kind, within_150_ms=abs(due - sent) <= COLLISION_S, wakes_lost=not came)
     elif kind == COLLISIONS[1]:
         with house.gateway.rpc() as second, ThreadPoolExecutor(1) as pool:
             first = pool.submit(send, second, session, other)
@@ -169,15 +189,15 @@ def collide(stage: Stage, session: str, kind: str, number: int, rpc: Rpc) -> Non
         send(rpc, session, user)
     users = {user, other} if kind == COLLISIONS[1] else {user}
     holds(lambda: users <= read_names(rpc, session, "assistant"))
-    house.gateway.wait_until_idle(session)
+    wait_until_idle(rpc, session)
     shown, heard = (read_names(rpc, session, role) for role in ("user", "assistant"))
     runs = {f"run-{each}" for each in users}
-    failed = sum(each.run in runs and each.state != "final" for each in stage.told)
-    lost_ones = users - (shown & heard)
-    if failed or lost_ones:
-        print(f"- {session}: {kind} {users}: {failed=}, {shown & users=}, {heard & users=}")
-    stage.count(kind, met=1, messages=len(users), failed=failed, no_reply=len(users - heard))
-    stage.count(kind, gone=len(users - shown), lost=max(failed, len(lost_ones)))
+    failed = [each for each in stage.told if each.run in runs and each.state != "final"]
+    lost = users - (shown & heard)
+    if failed or lost:
+        print(f"- {session}, {kind}: {lost} lost; {[each.why for each in failed]}", flush=True)
+    stage.count(kind, met=1, messages=len(users), failed=len(failed), no_reply=len(users - heard))
+    stage.count(kind, gone=len(users - shown), lost=max(len(failed), len(lost)))
 
 
 def give_wake(stage: Stage, session: str, before: str, number: int, rpc: Rpc) -> str:
@@ -193,7 +213,7 @@ def give_wake(stage: Stage, session: str, before: str, number: int, rpc: Rpc) ->
 
     def has_come_or_lies() -> bool:
         nonlocal idle_at
-        found = rpc.call("chat.history", sessionKey=session, limit=1)["sessionInfo"]
+        found = read_chat(rpc, session)["sessionInfo"]
         idle_at = 0.0 if found["hasActiveRun"] else idle_at or time.time()
         return bool(stage.begun[wake] or (idle_at and time.time() - idle_at > IDLE_S))
 
@@ -222,7 +242,7 @@ def play_session(stage: Stage, what: str, play: int, number: int) -> None:
                 collide(stage, session, COLLISIONS[1 + n % 2], 10 * n + 2, rpc)
                 continue
             if n % 2 == 0:
-                stage.house.gateway.wait_until_idle(session)
+                wait_until_idle(rpc, session)
                 before = f"user-{10 * n + 9}"
                 send(rpc, session, before)
             before = give_wake(stage, session, before, 10 * n + 9, rpc)
@@ -231,7 +251,7 @@ def play_session(stage: Stage, what: str, play: int, number: int) -> None:
 def play_all(stage: Stage, what: str, number: int) -> None:
     """Play in several sessions at once."""
     began = time.time()
-    with ThreadPoolExecutor(WORKERS) as pool:
+    with ThreadPoolExecutor(stage.sessions) as pool:
         shares = [min(ROUNDS, number - first) for first in range(0, number, ROUNDS)]
         played = [pool.submit(play_session, stage, what, n, each) for n, each in enumerate(shares)]
     for error in filter(None, (each.exception() for each in played)):
@@ -255,12 +275,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--collisions", type=int, default=20)
     parser.add_argument("--hand-overs", type=int, default=20)
+    parser.add_argument("--sessions", type=int, default=6, help="at the same time")
     parser.add_argument("--minutes", type=float, default=12, help="for each of the two, at most")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the gateway is ended, too
     print(f"- {datetime.now(UTC):%Y-%m-%d %H:%M} UTC; load average {os.getloadavg()[0]:.1f}")
     with open_house(plugin=PLUGIN) as (house, model):
-        stage = Stage(house)
+        stage = Stage(house, sessions=asked.sessions)
         model.decide, model.most = stage.decide, 100_000
         house.gateway.say("hello", MAIN_SESSION)
         house.reaches(house.wake("no wake comes before this one"), "acknowledged")
