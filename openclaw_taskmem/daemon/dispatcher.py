@@ -272,9 +272,12 @@ class Dispatcher:
         caller = _build_relay_caller(host, session_key, self._context.store.scope)
         return catalog.answer_call(self._context, name, given, caller, host.tools)
 
-    async def note_relay(self, host: RelayHost) -> None:
-        """Note a relay that has connected, and the session that its host names at its start."""
+    def add_relay(self, host: RelayHost) -> None:
+        """Note that a relay has connected."""
         self._context.plugin_host.sessions.add_connection(host.connection, host.variables)
+
+    async def note_session(self, host: RelayHost) -> None:
+        """Note the session that a relay's host names at its start; a busy store may delay it."""
         await self.call_threads(self._note_session, host)
 
     def _note_session(self, host: RelayHost) -> str | None:

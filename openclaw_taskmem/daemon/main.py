@@ -138,7 +138,7 @@ async def _serve_one_home(
         StoreUnavailable: The database cannot be opened.
     """
     home = ensure_identity(settings.home.identity_file, shares=bool(settings.database_url))
-    plugin_host = PluginHost(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
+    plugin_host = _load_plugins(settings)
 
     def list_gateways() -> Sequence[GatewayPresence]:
         return dispatcher.gateways.presences
@@ -294,6 +294,14 @@ def _open_store(settings: Settings, plugin_host: PluginHost) -> TaskStore:
     if (loss := find_loss(settings)) is not None:
         log.warning("%s", loss)
     return store
+
+
+def _load_plugins(settings: Settings) -> PluginHost:
+    """Load the plug-ins, and forget the credentials of the session that started this daemon."""
+    plugin_host = PluginHost(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
+    for name in plugin_host.list_session_variables():
+        os.environ.pop(name, None)
+    return plugin_host
 
 
 def _close_store(settings: Settings, store: TaskStore) -> None:

@@ -247,14 +247,16 @@ class SocketServer:
                 variables=variables,
             )
             call = partial(self._dispatch_tool_call, host)
+            self._dispatcher.add_relay(host)
+            noting = asyncio.create_task(self._dispatcher.note_session(host))
             try:
-                await self._dispatcher.note_relay(host)
                 await self.speaks_mcp.wait()
                 if self.lacks_mcp is not None:
                     await mcp.refuse_host(reader, writer, self.lacks_mcp)
                     return
                 await mcp.serve_host(reader, writer, call, tools)
             finally:
+                noting.cancel()
                 self._dispatcher.forget_relay(host)
                 self._on_relay_exit(process)
             return

@@ -750,7 +750,7 @@ def _is_name(text: object) -> bool:
 
 
 def _is_key(key: str) -> bool:
-    return _is_name(key) and find_key_fault(key) is None
+    return _is_name(key) and key.isprintable() and find_key_fault(key) is None
 
 
 def _are_names(names: Sequence[str]) -> bool:

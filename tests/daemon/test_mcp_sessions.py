@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from taskmem_claude import CLIENT, SESSION, SOCKET, TOKEN
 from tests.support.agents import agent, parse_result
 from tests.support.daemons import Daemon
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, until
 
 SECRET = "3ba445b53e1c7ff6f6906ce4cb414f9d"  # noqa: S105 - no real token
 CODEX = "codex-mcp-client"
@@ -54,6 +56,24 @@ async def test_a_token_is_in_no_file_of_the_home(daemon: Daemon, variables: dict
     assert SECRET not in json.dumps(daemon.ask("status"))
     files = [each for each in daemon.home.folder.rglob("*") if each.is_file()]
     assert [each for each in files if SECRET.encode() in each.read_bytes()] == []
+
+
+async def test_no_program_of_the_daemon_gets_a_token(start: Any, tmp_path: Path):
+    """Also where the daemon was started from within the session."""
+    codex, seen = tmp_path / "codex", tmp_path / "seen"
+    codex.write_text(f"#!/bin/sh\nenv > {seen}.new && mv {seen}.new {seen}\n")
+    codex.chmod(0o700)
+    settings = {"TASKMEM_CODEX_BIN": str(codex), "TASKMEM_WAKE_TRANSPORT": "codex-queue"}
+    daemon = start(**settings, **{TOKEN: SECRET})
+    log = tmp_path / "build.log"
+    log.touch()
+    async with agent(daemon.home, "auto", client=CODEX) as speaking:
+        given = {"target": f"pty:file:{log}", "wake_when": '"READY" appears'}
+        await speaking.call_tool("smart_wait", given, meta={"threadId": "t-1"})
+        log.write_text("READY\n")
+        environ = until(lambda: seen.exists() and seen.read_text(), "Codex is started")
+    assert "TASKMEM_CODEX_BIN" in environ
+    assert SECRET not in environ
 
 
 @pytest.mark.parametrize("line", [b"{}\n", b"[]\n", b'{"variables": []}\n', b"nonsense\n"])

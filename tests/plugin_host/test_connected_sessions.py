@@ -62,7 +62,7 @@ def test_the_first_plugin_that_knows_the_session_is_taken():
 
 
 def test_a_key_that_is_none_is_left_out():
-    for nonsense in ("", " ", 5, "x" * 2000):
+    for nonsense in ("", " ", 5, "x" * 2000, "a\0b", "\ud800"):
         plugin_host = seams_of(bad=make_answering_plugin("calling_session", nonsense))
         assert plugin_host.find_calling_session("ours", {}, {}) is None
         assert row(plugin_host).last_error.startswith("calling_session: TypeError")

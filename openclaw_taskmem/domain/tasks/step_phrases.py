@@ -43,6 +43,8 @@ _OBJECTIONS: Final = frozenset(
 """A clause or sentence that begins with one of these takes the mark before it back."""
 _LIMITS: Final = frozenset(("but", "only"))
 """These do, too, at either end of a clause, unless the clause is about another step."""
+_EXCEPTIONS: Final = frozenset(("but", "except", "besides"))
+"""After `all` or `everything`, these name the steps that are not meant."""
 _PARTIAL_WORDS: Final = frozenset(
     "dry simulated almost half mostly nearly partially partly".split()  # noqa: SIM905
 )
@@ -150,7 +152,7 @@ def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
         clauses = _split_clauses(sentence, len(plan))
         words = [word for clause in clauses for word in clause]
         named |= _read_steps(words)
-        if not words or words[0] in _DOUBTS:
+        if not words or words[0] in _DOUBTS or _names_exceptions(words):
             continue
         if words[0] in _OBJECTIONS and "not" not in words:
             done.clear()  # "Step 2 done. Oops, no."
@@ -174,6 +176,16 @@ def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
         denied=frozenset(denied),
         named=frozenset(named - {-1}),
         all_done=all_done,
+    )
+
+
+def _names_exceptions(words: Sequence[str]) -> bool:
+    """True if a sentence names the steps that are not meant, as "all but step 4 done" does."""
+    found = [n for n, word in enumerate(words[:4]) if word in _EXCEPTIONS]
+    return (
+        bool(found)
+        and words[0] in ("all", "everything")
+        and _DONE_WORDS.isdisjoint(words[: found[0]])
     )
 
 

@@ -99,6 +99,8 @@ UNSURE = (
 """These may mark no other steps; where they mark none, they are to earn a hint."""
 
 NOT_DONE = (
+    "All but step 4 done",
+    "Everything except step 2 is done",
     "Step 2 finished with errors",
     "Step 2 completed, but failed",
     "Step 2 done, tests fail",
