@@ -56,7 +56,11 @@ def run_check(
                 yield build_failure_row(plugin, check.name, format_error(answer))
                 return
     except TimeoutError:
-        yield build_failure_row(plugin, check.name, f"it was silent for {silence:g} s")
+        cure = (
+            "Run taskmem doctor again once this machine is less busy; if that does not help, leave "
+            f"it out: TASKMEM_DISABLED_PLUGINS={plugin}."
+        )
+        yield build_failure_row(plugin, check.name, f"it was silent for {silence:g} s", cure)
     finally:
         looking.cancel_check(tidy_seconds)
 
@@ -116,14 +120,17 @@ class _RunningCheck:
             self._loop.close()
 
 
-def build_failure_row(plugin: str, name: str, why: str) -> DoctorRow:
-    """Return the row of a check that failed, or that the plug-in could not even name."""
+def build_failure_row(plugin: str, name: str, why: str, cure: str | None = None) -> DoctorRow:
+    """Return the row of a check that failed, or that the plug-in could not even name.
+
+    `cure`: what to do; None: its author is to mend it.
+    """
     return DoctorRow(
         id=name,
         state=DoctorState.FAIL,
         detail=f"A check of the plug-in {plugin} failed: {why}.",
         effect="What it looks at may be well or not.",
-        cure=f"Tell its author, or leave it out: TASKMEM_DISABLED_PLUGINS={plugin}.",
+        cure=cure or f"Tell its author, or leave it out: TASKMEM_DISABLED_PLUGINS={plugin}.",
     )
 
 

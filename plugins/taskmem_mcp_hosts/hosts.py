@@ -58,16 +58,15 @@ class McpHost(NamedTuple):
     folders: tuple[Path, ...]
     """Folders that we may have created, innermost first."""
     format: Format
+    when_closed: str
+    """A clause on what becomes of a wake for a closed session."""
     consent: str
     """A sentence on what a person has yet to allow there; empty: nothing."""
 
     @property
     def wake_note(self) -> str:
         """A sentence on how its agents are woken."""
-        return (
-            f"{self.name} is woken in the session that asked; one that is closed is told when it "
-            "is opened again."
-        )
+        return f"{self.name} is woken in the session that asked; {self.when_closed}."
 
     @property
     def text(self) -> str:
@@ -164,7 +163,9 @@ def build_claude_host(environ: Mapping[str, str], project: Path | None) -> McpHo
         load_skill(folder / "skills"),
         (folder / "skills", folder),
         ClaudeJson(),
-        consent=""
+        when_closed="one that is closed is told when it is opened again",
+        consent="You are asked before the first call of each tool there; answer that it need not "
+        "ask again, or an agent that is woken while you are away waits for you."
         if project is None
         else "It asks you there whether this project's server may be used.",
     )
@@ -185,6 +186,7 @@ def build_codex_host(environ: Mapping[str, str], project: Path | None) -> McpHos
         load_skill(agents / "skills"),
         (agents / "skills", agents, folder),
         Toml(),
+        when_closed="of one that is closed, its server in the background may begin the turn",
         consent=""
         if project is None
         else "It reads the server only once you trust this project there.",
