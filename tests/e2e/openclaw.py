@@ -120,6 +120,11 @@ def fetch(node: Path, home: Path, package: str) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
+def find_npm(node: Path) -> Path:
+    """The script of the npm that comes with a Node."""
+    return node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+
+
 def npm(node: Path, *args: str, limit: float) -> None:
     """Run npm, and tell "no registry" from "npm failed".
 
@@ -127,11 +132,10 @@ def npm(node: Path, *args: str, limit: float) -> None:
         Unavailable: The registry did not answer.
         RuntimeError: npm failed for another reason.
     """
-    program = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     path = os.pathsep.join((str(node.parent), os.environ.get("PATH", os.defpath)))
     try:
         done = subprocess.run(
-            [str(node), str(program), *args],
+            [str(node), str(find_npm(node)), *args],
             env={**os.environ, "PATH": path},
             stdin=subprocess.DEVNULL,
             capture_output=True,

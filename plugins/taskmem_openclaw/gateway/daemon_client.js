@@ -1,6 +1,5 @@
 // Connect to the daemon, start one if none runs, and send calls and reports over its Unix socket:
 // one JSON object a line.
-import { execFile } from "node:child_process";
 import { lstatSync, readlinkSync } from "node:fs";
 import { connect } from "node:net";
 import { join, resolve } from "node:path";
@@ -55,11 +54,20 @@ export class DaemonClient {
   #startFailure; // { why no daemon started, since when, until when none is started }
   #closing = new AbortController();
 
-  /** `command` runs `taskmem`; `home` is its home. `buildHello()` returns the first event for a
+  /** `command` runs `taskmem`; `home` is its home. `runCommand` is the gateway's own runner,
+   * `api.runtime.system.runCommandWithTimeout`. `buildHello()` returns the first event for a
    * daemon that was reached; `onConnected()` is called once that event was accepted, and
    * `onAnswer(answer, events)` after each report. */
-  constructor({ command, home, buildHello, onConnected, onAnswer = () => undefined, logger }) {
-    Object.assign(this, { command, home, buildHello, onConnected, onAnswer, logger });
+  constructor({
+    command,
+    home,
+    runCommand,
+    buildHello,
+    onConnected,
+    onAnswer = () => undefined,
+    logger,
+  }) {
+    Object.assign(this, { command, home, runCommand, buildHello, onConnected, onAnswer, logger });
   }
 
   /** Path of the daemon's socket; our own is beside it. Throws if there is none. */
@@ -304,35 +312,42 @@ export class DaemonClient {
 
   /** Start a daemon, which outlives the gateway. The command waits for one that is starting or
    * ending. After a failure none is started for a while: rejects with the earlier reason. */
-  #startDaemon() {
+  async #startDaemon() {
     const { why, since, until } = this.#startFailure ?? {};
     const now = performance.now();
-    if (now < until)
-      return Promise.reject(buildUnavailable(`${Math.round((now - since) / 1000)} s ago: ${why}`));
-    const [program, ...args] = [...this.command, "daemon", "--detach"];
-    const env = { ...process.env, TASKMEM_HOME: this.home };
+    if (now < until) throw buildUnavailable(`${Math.round((now - since) / 1000)} s ago: ${why}`);
     this.#isStarting = true;
-    return new Promise((resolve, reject) => {
-      execFile(
-        program,
-        args,
-        { env, timeout: START_MS, signal: this.#closing.signal },
-        (failure, _, stderr) => {
-          this.#isStarting = false;
-          if (this.#closed) return reject(buildStopped());
-          if (!failure) return resolve();
-          const reason =
-            stderr?.trim() || `The daemon could not be started (${failure.message.trim()}).`;
-          const since = performance.now();
-          this.#startFailure = {
-            why: `${reason} See: taskmem doctor`,
-            since,
-            until: since + RETRY_MS[Math.min(this.#failures, RETRY_MS.length - 1)],
-          };
-          reject(buildUnavailable(this.#startFailure.why));
-        },
-      );
-    });
+    const reason = await this.#runStart().catch((error) => this.#describeFailure(error.message));
+    this.#isStarting = false;
+    if (this.#closed) throw buildStopped();
+    if (!reason) return;
+    const failed = performance.now();
+    this.#startFailure = {
+      why: `${reason} See: taskmem doctor`,
+      since: failed,
+      until: failed + RETRY_MS[Math.min(this.#failures, RETRY_MS.length - 1)],
+    };
+    throw buildUnavailable(this.#startFailure.why);
+  }
+
+  /** Run the command that starts a daemon; return why it failed, undefined if it succeeded. */
+  async #runStart() {
+    const { code, signal, termination, stderr } = await this.runCommand(
+      [...this.command, "daemon", "--detach"],
+      {
+        env: { TASKMEM_HOME: this.home },
+        input: "", // else it gets the gateway's own
+        timeoutMs: START_MS,
+        signal: this.#closing.signal,
+      },
+    );
+    if (code === 0) return undefined;
+    const late = termination === "timeout" && `no answer in ${START_MS / 1000} s`;
+    return stderr.trim() || this.#describeFailure(late || `exit status ${code ?? signal}`);
+  }
+
+  #describeFailure(reason) {
+    return `The daemon could not be started by ${this.command[0]} (${reason}).`;
   }
 }
 

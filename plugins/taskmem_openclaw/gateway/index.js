@@ -66,7 +66,8 @@ export default {
     const instance = new GatewayPlugin(api, offered);
     api.registerService({ id, start: (ctx) => instance.start(ctx), stop: () => instance.stop() });
     api.on("gateway_start", (_, ctx) => runSafely(() => instance.watchAbort(ctx?.abortSignal)));
-    api.agent.events.registerAgentEventSubscription({
+    // ClawHub's check registers us where there are no events.
+    api.agent.events?.registerAgentEventSubscription({
       id,
       streams: ["lifecycle"],
       handle: (event) => runSafely(() => getInstance()?.sessions.handleLifecycle(event)),
@@ -133,6 +134,7 @@ class GatewayPlugin {
     this.daemon = new DaemonClient({
       command: this.command,
       home,
+      runCommand: (...given) => this.api.runtime.system.runCommandWithTimeout(...given),
       buildHello: () => this.buildHello(),
       onConnected: () => this.openServer(),
       onAnswer,

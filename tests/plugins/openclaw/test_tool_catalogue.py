@@ -11,6 +11,7 @@ import pytest
 import openclaw_taskmem
 import taskmem_openclaw
 from openclaw_taskmem.tools import catalog
+from tests.e2e import openclaw
 from tests.plugins.openclaw import tool_catalogue
 
 GATEWAY = Path(taskmem_openclaw.__file__).parent / "gateway"
@@ -85,9 +86,22 @@ def test_what_ships_for_the_gateway_has_our_own_version(name):
 
 def test_the_manifest_and_the_package_name_what_is_there():
     manifest, package = read_json("openclaw.plugin.json"), read_json("package.json")
-    assert manifest["id"] == package["name"]
+    owner, name = package["name"].split("/")
+    assert owner.startswith("@")
+    assert name == manifest["id"]
     for named in (*manifest["skills"], *package["openclaw"]["extensions"]):
         assert (GATEWAY / named).exists()
+
+
+def test_the_package_asks_for_the_openclaw_it_is_tested_with():
+    package = read_json("package.json")
+    assert "private" not in package
+    assert package["openclaw"] == {
+        "extensions": ["./index.js"],
+        "compat": {"pluginApi": f">={openclaw.VERSION}"},
+        "build": {"openclawVersion": openclaw.VERSION},
+        "install": {"minHostVersion": f">={openclaw.VERSION}"},
+    }
 
 
 def scripts():
@@ -104,6 +118,12 @@ def test_what_runs_in_the_gateway_needs_node_and_itself_alone(script):
         if not module.startswith("node:") and module not in GIVEN:
             assert module.startswith("./"), f"{script.name} imports {module}"
             assert (script.parent / module).is_file()
+
+
+@pytest.mark.parametrize("script", scripts(), ids=lambda path: path.name)
+def test_what_runs_in_the_gateway_starts_no_process_itself(script):
+    # OpenClaw's scanner calls that critical.
+    assert "child_process" not in script.read_text(encoding="utf-8")
 
 
 def test_gateway_modules_are_imported_only_when_needed():

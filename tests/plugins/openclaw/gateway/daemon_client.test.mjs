@@ -4,7 +4,7 @@ import { chmodSync, existsSync, readFileSync, symlinkSync, writeFileSync } from 
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { mock, test } from "node:test";
-import { daemon, folder, kinds, load } from "./stand_ins.mjs";
+import { daemon, folder, kinds, load, runCommand } from "./stand_ins.mjs";
 
 const { DaemonClient, withTimeout } = await load("daemon_client.js");
 const LONG = 60_000;
@@ -15,6 +15,7 @@ function line(test, home, more = {}) {
   const made = new DaemonClient({
     command: ["/bin/false"],
     home,
+    runCommand,
     buildHello: () => ({ kind: "gateway", boot: "b" }),
     onConnected: () => known.push(true),
     logger: { warn: (said) => warned.push(said) },
@@ -283,6 +284,35 @@ test("where no daemon runs, one is started with the home, and then reached", asy
   await assert.rejects(here.call("call", {}, LONG), { name: "daemon_unavailable" });
   assert.equal(readFileSync(note, "utf8").trim(), `--verbose daemon --detach ${home}`);
 });
+
+test("the gateway's own runner starts it, in its environment, without its input", async (t) => {
+  const home = folder(t);
+  const asked = [];
+  const run = async (...given) => asked.push(given) && { code: 3, stderr: "" };
+  const here = line(t, home, { command: ["taskmem", "-v"], runCommand: run });
+  await assert.rejects(here.call("call", {}, LONG), { name: "daemon_unavailable" });
+  const [[argv, { signal, ...options }]] = asked;
+  assert.deepEqual(argv, ["taskmem", "-v", "daemon", "--detach"]);
+  assert.deepEqual(options, { env: { TASKMEM_HOME: home }, input: "", timeoutMs: 30_000 });
+  assert.equal(signal.aborted, false);
+});
+
+for (const [how, end, why] of [
+  ["ends with a status", { code: 3, termination: "exit" }, "exit status 3"],
+  ["is killed", { code: null, signal: "SIGKILL", termination: "signal" }, "exit status SIGKILL"],
+  ["takes too long", { code: 124, termination: "timeout" }, "no answer in 30 s"],
+  ["cannot be begun", new Error("Launch failed (ENOENT)"), "Launch failed (ENOENT)"],
+])
+  test(`a command that ${how} is told in one sentence`, async (t) => {
+    const run = async () => {
+      if (end instanceof Error) throw end;
+      return { stdout: "", stderr: "", ...end };
+    };
+    await assert.rejects(line(t, folder(t), { runCommand: run }).call("status", {}, LONG), {
+      name: "daemon_unavailable",
+      message: `The daemon could not be started by /bin/false (${why}). See: taskmem doctor`,
+    });
+  });
 
 test("a daemon that ends as it lets us in is followed by another", async (t) => {
   const home = folder(t);

@@ -1,4 +1,5 @@
 // Stand-ins for what the plug-in touches: the gateway's API, and a daemon's socket.
+import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { createServer } from "node:net";
@@ -41,6 +42,23 @@ registerHooks({
     };
   },
 });
+
+/** Run a command as the gateway's own runner does (OpenClaw 2026.9.6): it rejects only where the
+ * command cannot be begun. */
+export const runCommand = ([program, ...args], { env, timeoutMs, signal }) =>
+  new Promise((resolve, reject) => {
+    const given = { env: { ...process.env, ...env }, timeout: timeoutMs, signal };
+    execFile(program, args, given, (failure, stdout, stderr) => {
+      const { code = 0, killed } = failure ?? {};
+      if (code === "ENOENT") {
+        reject(new Error("Command failed during launch or output capture (ENOENT)"));
+      } else {
+        const termination = killed ? "timeout" : code === "ABORT_ERR" ? "signal" : "exit";
+        const status = killed ? 124 : code === "ABORT_ERR" ? null : code;
+        resolve({ code: status, signal: failure?.signal ?? null, termination, stdout, stderr });
+      }
+    });
+  });
 
 /** A gateway with sessions whose turns are run by `begin` and `end`. */
 export function gateway({
@@ -95,6 +113,7 @@ export function gateway({
         deleteSession: async () => {},
       },
       system: {
+        runCommandWithTimeout: runCommand,
         runHeartbeatOnce: (beat) => {
           made.beats.push(beat);
           return made.beat(beat);
