@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, cast
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.text.named_secrets import MASK
+from openclaw_taskmem.domain.text.odd_words import MASK
 from openclaw_taskmem.domain.text.redaction import scrub_json
 from openclaw_taskmem.domain.text.texts import quote_line
 from openclaw_taskmem.tools.durations import TwoMeanings, parse_duration

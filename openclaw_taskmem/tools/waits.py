@@ -10,7 +10,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.waits import Refinement
 from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.conditions.conditions import parse_condition, read_signals, scan_words
-from openclaw_taskmem.domain.text.named_secrets import MASK
+from openclaw_taskmem.domain.text.odd_words import MASK
 from openclaw_taskmem.domain.text.redaction import scrub, scrub_cut
 from openclaw_taskmem.domain.text.texts import (
     clip,
@@ -30,7 +30,10 @@ SHOWN_LINES: Final = 3
 """Lines of the target that an answer shows at most."""
 SHOWN_BYTES: Final = 48
 """Bytes up to which lines before the last one are shown."""
-_NO_WAKE: Final = "No wake comes: run command, in the background if you are told of its end."
+_NO_WAKE: Final = (
+    "No wake comes: run what `command` says, in the background only if your host tells you when "
+    "it ends."
+)
 _LINE_BYTES: Final = 200
 _NOTE_BYTES: Final = 600
 
@@ -168,8 +171,9 @@ def _describe_target(armed: ArmedWait) -> str:
     last = lines[-SHOWN_LINES:]
     while len(last) > 1 and len(" ⏎ ".join(last).encode()) > SHOWN_BYTES:
         last = last[1:]
+    label = "Last line" if len(last) == 1 else "Last lines"
     # Data, and clearly so.
-    return " ".join((*sentences, f'Last line{"s"[: len(last) - 1]}: "{" ⏎ ".join(last)}".'))
+    return " ".join((*sentences, f'{label}: "{" ⏎ ".join(last)}".'))
 
 
 TOOLS: Final = (

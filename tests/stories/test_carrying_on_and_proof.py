@@ -17,7 +17,7 @@ import taskmem_evidence.hooks
 from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.errors import EvidenceMissing, RunNotReady
 from openclaw_taskmem.domain.runs.machine import RunContinued, apply_events
-from openclaw_taskmem.domain.text.named_secrets import MASK
+from openclaw_taskmem.domain.text.odd_words import MASK
 from openclaw_taskmem.engine import evidence, gateway_reports, run_recovery
 from taskmem_hookspecs import (
     Checkpoint,

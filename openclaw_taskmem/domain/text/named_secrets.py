@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.domain.text.odd_words import find_roots, is_odd
-
-MASK: Final = "[secret removed]"
+from openclaw_taskmem.domain.text.odd_words import MASK, find_roots, is_odd
 
 _Span = tuple[int, int]
 
@@ -334,7 +332,10 @@ def _find_named(text: str, at: int) -> _Span | None:
 
 
 def _is_named_only(pair: _NamedValue) -> bool:
-    """Return whether a value stands for a credential; in `NAME=value` a word is one itself."""
+    """Return whether a value only stands for a credential.
+
+    In `NAME=value`, a word such as `required` is itself the credential.
+    """
     is_variable = pair.is_tight and pair.name.isupper() and len(pair.value) >= _LEAST_CHARS
     return is_reference(pair.value) and not (is_variable and pair.value.lower() in _STOP_WORDS)
 
@@ -366,8 +367,8 @@ def _is_set_secret(pair: _NamedValue) -> bool:
 def _is_code(pair: _NamedValue) -> bool:
     """Return whether a bare value is an expression of code.
 
-    In `NAME=value` only the environment and well-known attributes are; a lone attribute, constant
-    or variable only where blanks are around `=`, or within a call or an object.
+    In `NAME=value`, only a read of the environment or of a well-known attribute is. Where blanks
+    are around `=`, or in a call or an object, a lone attribute, constant or variable is, too.
     """
     value, mark = pair.value, pair.separator.strip(" \t\n\"'`*\\")
     is_call = _CALL_VALUE.match(value) is not None
@@ -527,6 +528,12 @@ def _mask_calls(text: str) -> str:
 
 
 def _find_credentials(text: str, call: re.Match[str]) -> Iterator[_Span]:
+    """Yield where credentials are among the arguments of a call.
+
+    Those are the second argument and what follows of a login, of credentials and of a client, but
+    the third and what follows of a connection, and of a login with three or more. A connection must
+    begin with a host. An odd word is one wherever it stands, but not first of several.
+    """
     spans: list[_Span | None] = []
     at = call.end()
     for _ in range(_MOST_ARGUMENTS):
@@ -539,17 +546,17 @@ def _find_credentials(text: str, call: re.Match[str]) -> Iterator[_Span]:
         if argument[3] == ")":
             break
     first = text[slice(*spans[0])] if spans[0] else None
-    least = {"login": 2, "client": 2, "open": 3}[call.lastgroup or "open"]
-    if len(spans) > 2 and "redential" not in call[0]:  # noqa: PLR2004
-        least = 3
+    first_place = 2 if call.lastgroup == "open" else 1
+    if len(spans) > 2 and "credential" not in call[0].lower():  # noqa: PLR2004
+        first_place = 2
     if call.lastgroup == "open" and first is not None and not re.search("[.:/]|localhost", first):
-        least = len(spans) + 1
+        first_place = len(spans)
     for place, span in enumerate(spans):
         value = text[slice(*span)] if span else ""
         if span and (place > 0 or len(spans) == 1) and is_odd(value):
             yield span
             continue
-        if span is None or place < least - 1:
+        if span is None or place < first_place:
             continue
         is_long = call.lastgroup != "client" or (
             len(value) >= _CLIENT_TOKEN_CHARS and _is_opaque(value)
@@ -560,9 +567,9 @@ def _find_credentials(text: str, call: re.Match[str]) -> Iterator[_Span]:
 
 # --- options of programs ----------------------------------------------------------------------
 
-_NO_REFERENCE: Final = r"""(?!["']?[\[<]|"?\$)"""
-_WORD: Final = (
-    rf"{_NO_REFERENCE}(?:"
+_NOT_A_VARIABLE: Final = r"""(?!["']?[\[<]|"?\$)"""
+_OPTION_VALUE: Final = (
+    rf"{_NOT_A_VARIABLE}(?:"
     r"""\"((?:[^"\\\n]|\\.)++)|'((?:[^'\\\n]|\\.)++)|([^\s"'&;\\]{1,2000}))"""
 )
 _PROGRAMS: Final = tuple(
@@ -573,7 +580,7 @@ _PROGRAMS: Final = tuple(
         ),
         re.compile(
             rf"""(\s{flag}(["'])?{before})
-            (?(2)((?!\$)(?:(?!\2)[^\\\n]|\\.)++)|{_WORD})""",
+            (?(2)((?!\$)(?:(?!\2)[^\\\n]|\\.)++)|{_OPTION_VALUE})""",
             re.VERBOSE,
         ),
     )
@@ -594,6 +601,7 @@ _PROGRAMS: Final = tuple(
         ("users", "elasticsearch-users", r"-p\s{1,3}", ""),
         ("7z", r"7z[ar]?[ ]\w", r"-p(?!\s)", ""),
         ("rar ", r"(?:un)?rar[ ]\w", r"-h?p(?!\s)", ""),
+        ("openssl", r"openssl (?:enc|aes|des)[\w-]{0,20}", r"-k\s{1,3}", ""),
         ("pass", r"openssl", r"-pass(?:in|out)?[ ]", "pass:"),
         ("pass", r"(?:keytool|jarsigner)", r"-(?:store|key)pass\s{1,3}", ""),
     )
@@ -611,7 +619,7 @@ _POSITIONS: Final = tuple(
     (
         hint,
         re.compile(
-            rf"({before})(?!\[secret){_NO_REFERENCE}[\"']?([^\s\"'`;&|/][^\s\"'`]{{3,400}})"
+            rf"({before})(?!\[secret){_NOT_A_VARIABLE}[\"']?([^\s\"'`;&|/][^\s\"'`]{{3,400}})"
         ),
     )
     for hint, before in (

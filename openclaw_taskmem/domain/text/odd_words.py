@@ -1,16 +1,21 @@
-"""Tell passwords from words, and find them in lines that speak of one.
+"""Find passwords that no name precedes directly.
 
-A password is odd: it has a digit or a sign between letters, as neither words nor file names,
-versions and addresses have. Odd words are credentials where the line named a password or login
-before, after an option such as `-p`, and between a user and a host.
+A word is odd if digits or punctuation stand between its letters, unlike in words, file names,
+versions and addresses. Odd words are taken for passwords after a name such as `login` in the same
+line, after an option such as `-p`, and between a user and a host.
 """
 
 from __future__ import annotations
 
 import re
-from functools import partial
+from collections.abc import Iterator
 from typing import Final
 
+MASK: Final = "[secret removed]"
+
+_Span = tuple[int, int]
+
+_LEAST_CHARS: Final = 5
 _MOST_CHARS: Final = 200
 _PLAIN_WORD: Final = re.compile(
     r"""
@@ -38,9 +43,7 @@ _JOINED_WORDS: Final = re.compile(r"[A-Z\d][a-z]+[._&+-](?:\w+[._&+-])*[A-Z\d]")
 
 def is_odd(word: str, *, or_joined: bool = False) -> bool:
     """Return whether a word is like a password; `or_joined`: also `Blue-Door`."""
-    least = 5
-    is_short = len(word) < least or (word.isalpha() and not or_joined)
-    if is_short or len(word) > _MOST_CHARS or _PLAIN_WORD.match(word):
+    if not _LEAST_CHARS <= len(word) <= _MOST_CHARS or _PLAIN_WORD.match(word):
         return False
     rest = _TECHNICAL.sub("", word)
     is_joined = _JOINED_WORDS.match(rest) and (or_joined or any(map(str.isdigit, rest)))
@@ -53,22 +56,45 @@ _LINE_NAMES: Final = (
 )
 """Names of a credential or a login, where odd words of the rest of the line are passwords."""
 _REST_CHARS: Final = 160
+"""Characters after such a name that are looked at, and then the rest of the last word."""
 _ENDS: Final = r"\s\"'`,;()<>|{}\\"
 _WORD: Final = re.compile(rf"\\*[^{_ENDS}]{{5,240}}")
+_REST_OF_WORD: Final = re.compile(rf"[^{_ENDS}]{{0,240}}")
 _START: Final = r"(?:[ \t\"'=]|\A)[a-z][a-z.@-]{1,40}[:/](?=[^\s/]{0,31}[A-Z!$^&])"
-_OPTION: Final = r"\s(?:--?|/)(?:[pPwWsckN]|pw|rp|pass\w{0,5})[\s:=]{1,3}[\"']?"
+_VALUE: Final = r"[\s:=]{1,3}[\"']?([^\s\"'`;|]{5,200})"
+_VERSION: Final = (
+    r"(?:[~^]?(?:v\d{1,4}(?:\.\d{1,5}){0,2}|\d{1,4}(?:\.\d{1,5}){1,2})(?:-[\w.]{1,40})?(?!\.?\w)"
+    r"|[\da-f]{40}\b)"
+)
+"""What stands after `@` in the name of a package or action; an address has four numbers."""
+_HOST: Final = rf"(?=@(?!{_VERSION}))"
 _SPOTS: Final = tuple(
-    (hint, re.compile(shape))
-    for hint, shape in (
-        (" -p", r"\s-p(?=[^\s\"']{0,99}[A-Z!$^&])[\"']?([^\s\"'`;|]{5,200})"),
-        (" ", rf"{_OPTION}([^\s\"'`;|]{{5,200}})"),
-        ("@", r"[:/](?<=[\w.$-].)(?<!mailto:)(?<!sip:)[\"']?([^\s\"'`@/:]{5,200})[\"']?(?=@)"),
-        ("", rf"{_START}([^{_ENDS}/:]{{5,32}})(?![^\s\"'])"),
-        ("echo ", r"\becho\s{1,3}(?:-\w{1,3}\s)?[\"']?([^\s\"'`|$]{5,200})[\"']?\s{0,3}\|"),
+    (hint, re.compile(shape), or_joined)
+    for hint, shape, or_joined in (
+        # what is written together with an option for a password
+        (" -p", r"\s-p(?=[^\s\"']{0,99}[A-Z!$^&])[\"']?([^\s\"'`;|]{5,200})", True),
+        # after such an option
+        (" ", rf"\s(?:--?|/)(?:p|pw|rp|pass\w{{0,5}}){_VALUE}", True),
+        # after an option that takes a password in some programs, and a name in others
+        (" ", rf"\s(?:--?|/)[PwWsckN]{_VALUE}", False),
+        # between a user and a host
+        (
+            "@",
+            rf"[:/](?<=[\w.$-].)(?<!mailto:)(?<!sip:)[\"']?([^\s\"'`@/:]{{5,200}})[\"']?{_HOST}",
+            True,
+        ),
+        # after a user, at the end of a word
+        ("", rf"{_START}(?![^\s@]{{1,80}}@{_VERSION})([^{_ENDS}/:]{{5,32}})(?![^\s\"'])", True),
+        # what is piped into a program
+        (
+            "echo ",
+            r"\becho\s{1,3}(?:-\w{1,3}\s)?[\"']?([^\s\"'`|$]{5,200})[\"']?\s{0,3}\|",
+            True,
+        ),
     )
 )
-"""After an option that takes a password in many programs; between a user and a host; after a
-user, at the end of a word; what is piped into a program. Each has a text that is part of it."""
+"""Where a password stands: a text that is part of the place, its shape, and whether joined
+capitalised words count there."""
 _LONG_WORD: Final = re.compile(
     r"(?<![\w+/.:%@-])(?!AAAA|[a-z]+\d*-)\w[\w+/-]{19,58}(?![\w+/.:%-])={0,2}(?![\w+/.:=%-])"
 )
@@ -77,21 +103,31 @@ _VALUE_START: Final = re.compile(r"""(?:[a-z]\ |["'\w][=:]\ ?|[(\[,]\ ?)["']?$|=
 _CLASS_CHANGE: Final = re.compile(r"[a-z](?=[A-Z\d])|[A-Z](?=[a-z\d])|\d(?=[A-Za-z])")
 
 
-def mask_odd_words(text: str, mask: str) -> str:
+def mask_odd_words(text: str) -> str:
     """Replace odd words where a password stands."""
-    for hint, place in _SPOTS:
+    for hint, place, or_joined in _SPOTS:
         if hint in text:
-            text = place.sub(partial(_mask, mask), text)
-    text = _LONG_WORD.sub(partial(_mask_random, mask), text)
+            text = place.sub(_mask_joined if or_joined else _mask_odd, text)
+    text = _LONG_WORD.sub(_mask_random, text)
     pieces: list[str] = []
     done = 0
-    for at in find_roots(text, _LINE_NAMES):
-        if at >= done:
-            end = text.find("\n", at, at + _REST_CHARS)
-            end = at + _REST_CHARS if end < 0 else end
-            pieces += (text[done:at], _WORD.sub(partial(_mask_word, mask), text[at:end]))
-            done = end
+    for start, end in _find_line_parts(text):
+        pieces += (text[done:start], _WORD.sub(_mask_word, text[start:end]))
+        done = end
     return "".join((*pieces, text[done:]))
+
+
+def _find_line_parts(text: str) -> Iterator[_Span]:
+    """Yield the parts of lines that follow a name of a credential or a login."""
+    start = end = 0
+    for at in find_roots(text, _LINE_NAMES):
+        if at >= end:
+            yield start, end
+            start = at
+        line_end = text.find("\n", at, at + _REST_CHARS)
+        rest = _REST_OF_WORD.match(text, min(at + _REST_CHARS, len(text)))
+        end = line_end if line_end >= 0 else rest.end() if rest else len(text)
+    yield start, end
 
 
 def find_roots(text: str, roots: tuple[str, ...]) -> list[int]:
@@ -108,22 +144,26 @@ def find_roots(text: str, roots: tuple[str, ...]) -> list[int]:
     return sorted(spots)
 
 
-def _mask_word(mask: str, word: re.Match[str]) -> str:
+def _mask_word(word: re.Match[str]) -> str:
     user, colon, rest = word[0].rpartition(":")
-    return f"{user}{colon}{mask}" if is_odd(rest.rstrip(".")) else word[0]
+    return f"{user}{colon}{MASK}" if is_odd(rest.rstrip(".")) else word[0]
 
 
-def _mask(mask: str, match: re.Match[str]) -> str:
-    if not is_odd(match[1].rstrip(".,:"), or_joined=True):
+def _mask_joined(match: re.Match[str]) -> str:
+    return _mask_odd(match, or_joined=True)
+
+
+def _mask_odd(match: re.Match[str], *, or_joined: bool = False) -> str:
+    if not is_odd(match[1].rstrip(".,:"), or_joined=or_joined):
         return match[0]
     begin, end = (each - match.start() for each in match.span(1))
-    return match[0][:begin] + mask + match[0][end:]
+    return match[0][:begin] + MASK + match[0][end:]
 
 
-def _mask_random(mask: str, match: re.Match[str]) -> str:
+def _mask_random(match: re.Match[str]) -> str:
     """Mask a value in which small letters, capitals and digits alternate as in no name."""
     word = match[0]
     is_mixed = not (word.islower() or word.isupper()) and len(re.findall(r"\d+", word)) > 1
     is_random = is_mixed and len(_CLASS_CHANGE.findall(word)) * 5 >= len(word) * 2
     before = match.string[max(0, match.start() - 4) : match.start()]
-    return mask if is_random and _VALUE_START.search(before) else word
+    return MASK if is_random and _VALUE_START.search(before) else word

@@ -20,14 +20,13 @@ from unicodedata import normalize
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain.text.named_secrets import (
-    MASK,
     is_label,
     is_reference,
     is_secret_name,
     mask_named,
     mask_options,
 )
-from openclaw_taskmem.domain.text.odd_words import mask_odd_words
+from openclaw_taskmem.domain.text.odd_words import MASK, mask_odd_words
 from taskmem_hookspecs import Change, Value, Wake, WakeCause
 
 RowT = TypeVar("RowT", bound=Value)
@@ -249,13 +248,17 @@ _BLOCK: Final = re.compile(
 _PUTTY_KEY: Final = re.compile(
     r"(?P<before>Private-Lines: \d{1,3}\s{1,2})(?:[\w+/]{1,200}={0,2}(?:\s{1,2}|\Z)){1,200}"
 )
-_NO_REFERENCE: Final = r"(?!\$|[<{%]|\[secret)"
-_ADDRESS: Final = rf"((?<![\w/])[\w$.-]{{1,80}}:){_NO_REFERENCE}[^\s:\"'()<>`]{{1,200}}(?=@\w+\()"
-_ORACLE: Final = rf"((?:thin:|sqlplus (?:-\w )?)[\w$]{{1,80}}/){_NO_REFERENCE}[^\s/\"'<>`@]+(?=@)"
+_NOT_A_PLACEHOLDER: Final = r"(?!\$|[<{%]|\[secret)"
+_ADDRESS: Final = (
+    rf"((?<![\w/])[\w$.-]{{1,80}}:){_NOT_A_PLACEHOLDER}[^\s:\"'()<>`]{{1,200}}(?=@\w+\()"
+)
+_ORACLE: Final = (
+    rf"((?:thin:|sqlplus (?:-\w )?)[\w$]{{1,80}}/){_NOT_A_PLACEHOLDER}[^\s/\"'<>`@]+(?=@)"
+)
 _USERINFO: Final = tuple(
     (hint, re.compile(shape))
     for hint, shape in (
-        ("://", rf"(://[^\s/:@\"'<>()]{{0,80}}:){_NO_REFERENCE}[^\s/\"'<>`]{{1,200}}(?=@)"),
+        ("://", rf"(://[^\s/:@\"'<>()]{{0,80}}:){_NOT_A_PLACEHOLDER}[^\s/\"'<>`]{{1,200}}(?=@)"),
         *(("@tcp(", _ADDRESS), ("@unix(", _ADDRESS), (":thin:", _ORACLE), ("sqlplus", _ORACLE)),
     )
 )
@@ -300,7 +303,7 @@ def _scrub_plain(text: str) -> str:
     for hint, shape in patterns:
         if hint in text:
             text = shape.sub(MASK, text)
-    return mask_odd_words(mask_named(mask_options(_scrub_by_place(text))), MASK)
+    return mask_odd_words(mask_named(mask_options(_scrub_by_place(text))))
 
 
 def _scrub_by_place(text: str) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.effects.checkpoints import CallEndEntry, CallStartEntry, PastCall
 from openclaw_taskmem.domain.effects.side_effects import Effect
-from openclaw_taskmem.domain.text.named_secrets import MASK
+from openclaw_taskmem.domain.text.odd_words import MASK
 from openclaw_taskmem.domain.text.texts import count_json_bytes
 from taskmem_hookspecs import Checkpoint
 from taskmem_hookspecs.packet import ConversationMessage

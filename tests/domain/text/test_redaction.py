@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.text.named_secrets import MASK
+from openclaw_taskmem.domain.text.odd_words import MASK
 from openclaw_taskmem.domain.text.redaction import scrub, scrub_json
 
 A = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0"
@@ -266,6 +266,35 @@ HOSTILE = (
     *("sshpass ", "A_PASSWORD", "--a_token", "authorization: token ", "curl -u a"),
     *("_TOKEN=", '{"password":', '[{"key":"', "a1/", "["),
 )
+
+
+@pytest.mark.parametrize("space", [130, 140, 148, 150])
+@pytest.mark.parametrize("before", ["", "password "])
+def test_a_password_far_behind_a_login_is_masked_whole(before: str, space: int) -> None:
+    filler = ("is for " * 30)[: space - len(before)]
+    text = f"login {before}{filler} Xk7vQz2mR9wT4pLs8dN3 and"
+
+    assert scrub(text) == f"login {before}{filler} {MASK} and"
+
+
+def test_each_name_in_a_line_is_looked_behind() -> None:
+    filler = ("is for " * 30)[:144]
+
+    assert scrub(f"login {filler}passwords are  Xk7vQz2mR9").endswith(f"are  {MASK}")
+
+
+@pytest.mark.parametrize("option", ["-p", "-pw", "--pass"])
+def test_joined_words_after_an_option_for_passwords_are_masked(option: str) -> None:
+    assert scrub(f"tool {option} Blue-Door") == f"tool {option} {MASK}"
+
+
+@pytest.mark.parametrize("host", ["db", "10.0.0.5", "db-1.example.com", "4me"])
+def test_an_odd_word_between_user_and_host_is_masked(host: str) -> None:
+    assert scrub(f"ben/se7en4Ever@{host}") == f"ben/{MASK}@{host}"
+
+
+def test_a_password_that_ends_in_a_number_is_no_package() -> None:
+    assert scrub("root/Passw0rd@123") == f"root/{MASK}@123"
 
 
 @pytest.mark.timeout(60)

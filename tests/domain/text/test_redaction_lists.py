@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import pytest
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.text.named_secrets import MASK
+from openclaw_taskmem.domain.text.odd_words import MASK
 from openclaw_taskmem.domain.text.redaction import scrub, scrub_json
 
 FOLDER: Final = Path(__file__).parent
@@ -58,7 +58,7 @@ def shows_any(text: str, secrets: tuple[str, ...]) -> bool:
     return any(map(rest.__contains__, (*secrets, *(word for word in words if len(word) > 5))))
 
 
-def test_of_550_secrets_of_many_tools_15_are_stored() -> None:
+def test_secrets_of_many_tools_are_removed() -> None:
     assert len(SECRETS) == 550
 
     stored = {each.source for each in SECRETS if shows_any(scrub(each.text), each.secrets)}
@@ -66,22 +66,22 @@ def test_of_550_secrets_of_many_tools_15_are_stored() -> None:
     assert stored == STORED
 
 
-def test_of_120_secrets_without_a_rule_22_are_stored() -> None:
+def test_most_secrets_without_a_rule_are_removed() -> None:
     examples = [each for each in HELD_OUT if each.secrets]
     assert len(examples) == 120
 
-    assert sum(shows_any(scrub(each.text), each.secrets) for each in examples) == 22
+    assert sum(shows_any(scrub(each.text), each.secrets) for each in examples) <= 22
 
 
-def test_of_50_harmless_texts_without_a_rule_3_are_altered() -> None:
+def test_most_harmless_texts_without_a_rule_stay() -> None:
     examples = [each for each in HELD_OUT if not each.secrets]
     assert len(examples) == 50
 
-    assert sum(scrub(each.text) != each.text for each in examples) == 3
+    assert sum(scrub(each.text) != each.text for each in examples) <= 3
 
 
-def test_of_134_harmless_texts_none_is_altered() -> None:
-    assert len(HARMLESS) == 134
+def test_no_harmless_text_is_altered() -> None:
+    assert len(HARMLESS) == 138
 
     assert [each.source for each in HARMLESS if scrub(each.text) != each.text] == []
 
