@@ -11,7 +11,7 @@ import logging
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import unquote
 
 from openclaw_taskmem.config import Settings
@@ -25,7 +25,13 @@ from taskmem_hookspecs.roles import (
     TaskStore,
 )
 from taskmem_program.files import replace_file
-from taskmem_program.losses import Extent, describe_loss, write_loss, write_restore_command
+from taskmem_program.losses import (
+    Extent,
+    Loss,
+    describe_loss,
+    write_loss,
+    write_restore_command,
+)
 
 log = logging.getLogger(__name__)
 
@@ -45,29 +51,19 @@ def _parse_file(url: str) -> Path | None:
 
 
 def _find_known_file(settings: Settings) -> Path | None:
-    """Return the file of the database that a daemon last used where the settings name none."""
+    """Return the database's file, or that of the last one used if the settings name none.
+
+    None: it is on a server.
+    """
     known = None if settings.database_url else read_known_database(settings.home)
     return _parse_file(known or settings.database)
-
-
-class Loss(NamedTuple):
-    """A loss of rows from a database."""
-
-    what: str
-    """The sentence that says what is gone."""
-    cure: str
-    """The sentence that says what to do."""
-
-    def __str__(self) -> str:
-        """Return both."""
-        return f"{self.what} {self.cure}"
 
 
 def find_loss(settings: Settings) -> Loss | None:
     """Return what is gone from the database; None: nothing is known to be."""
     file = _find_known_file(settings)
     try:
-        what = " ".join(_name_loss(settings).read_text("utf-8", "replace").split())
+        what = " ".join(_name_loss(settings, file).read_text("utf-8", "replace").split())
     except OSError:
         return None
     if file is None:
@@ -78,35 +74,54 @@ def find_loss(settings: Settings) -> Loss | None:
     return Loss(what, f"{kept}Put a back-up back: {command}. {_KEEP}")
 
 
-def _name_loss(settings: Settings) -> Path:
-    file = _find_known_file(settings)
+def _name_loss(settings: Settings, file: Path | None) -> Path:
+    """Return the path of the note that says what is gone from a database."""
     return settings.home.loss_note if file is None else file.with_name(f"{file.name}{LOSS_SUFFIX}")
 
 
-def remember_extent(settings: Settings, store: TaskStore) -> None:
-    """Note in the home how much a database on a server has; log and write down where it has less.
+class ExtentNote:
+    """The note in a home that says how much its database on a server has."""
 
-    Another database of the same URL has lost nothing. Other homes write into it, too, so it may
-    have had more. Failures are left to the next call.
-    """
-    note = settings.home.extent_note
-    with suppress(TaskmemError, OSError):
-        found = store.read_extent() if isinstance(store, ExtentStore) else None
-        if found is None:
-            return
-        last = None
-        with suppress(FileNotFoundError, ValueError):
-            last = StoreExtent.model_validate_json(note.read_bytes())
-        if last == found:
-            return
-        if last is not None and last.database == found.database:
-            had, has = Extent(last.position, last.tasks), Extent(found.position, found.tasks)
-            if has.position < had.position or has.tasks < had.tasks:
+    def __init__(self, settings: Settings, store: TaskStore) -> None:
+        """Nothing is read yet."""
+        self._settings, self._store = settings, store
+        self._logged: Extent | None = None
+        """What the database had before the loss that was logged last."""
+
+    def update(self) -> None:
+        """Note how much the database has; log and write down where it has less than it had.
+
+        Another database of the same URL has lost nothing. Other homes write into it, too, so it may
+        have had more. Failures are left to the next call.
+        """
+        with suppress(TaskmemError, OSError):
+            store, note = self._store, self._settings.home.extent_note
+            found = store.read_extent() if isinstance(store, ExtentStore) else None
+            if found is None:
+                return
+            last = None
+            with suppress(FileNotFoundError, ValueError):
+                last = StoreExtent.model_validate_json(note.read_bytes())
+            if last == found:
+                return
+            if last is not None and last.database == found.database:
                 at = datetime.fromtimestamp(note.stat().st_mtime, UTC)
-                sentence = describe_loss(hide_password(settings.database), had, at, has)
-                write_loss(_name_loss(settings), sentence)
-                log.warning("%s", sentence)
-        replace_file(note, found.model_dump_json().encode())
+                had, has = Extent(last.position, last.tasks), Extent(found.position, found.tasks)
+                if has.is_less(had):
+                    self._tell(had, at, has)
+            replace_file(note, found.model_dump_json().encode())
+
+    def _tell(self, had: Extent, at: datetime, has: Extent) -> None:
+        """Log a loss, once, and then write it down.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        sentence = describe_loss(hide_password(self._settings.database), had, at, has)
+        if had != self._logged:
+            self._logged = had
+            log.warning("%s", sentence)
+        write_loss(_name_loss(self._settings, _find_known_file(self._settings)), sentence)
 
 
 def _list_kept_logs(file: Path) -> list[Path]:
@@ -117,7 +132,7 @@ def _list_kept_logs(file: Path) -> list[Path]:
 
 def accept_losses(settings: Settings) -> bool:
     """Forget what is gone, or else where the tasks were; False: there was nothing to forget."""
-    notes = [_name_loss(settings)]
+    notes = [_name_loss(settings, _find_known_file(settings))]
     notes += [settings.home.database_note] if not settings.database_url else []
     known = next((note for note in notes if note.exists()), None)
     if known is not None:

@@ -21,6 +21,23 @@ class Extent(NamedTuple):
     """Id of its newest event, which only grows; 0: there is none."""
     tasks: int
 
+    def is_less(self, than: Extent) -> bool:
+        """Return whether something is gone since a database had `than`."""
+        return self.position < than.position or self.tasks < than.tasks
+
+
+class Loss(NamedTuple):
+    """A loss of rows from a database."""
+
+    what: str
+    """The sentence that says what is gone."""
+    cure: str
+    """The sentence that says what to do."""
+
+    def __str__(self) -> str:
+        """Return both."""
+        return f"{self.what} {self.cure}"
+
 
 def describe_loss(database: str, had: Extent, at: datetime, has: Extent) -> str:
     """Return the sentence that a database has less than it had at an instant."""

@@ -163,10 +163,11 @@ def restore(*, replace: bool, keep: bool, yes: bool, file: Path | None) -> None:
             aside = begin_exchange(home.folder, fresh, get_now().strftime(_STAMP))
         finally:
             lock.release()
+        is_whole = _can_back_up(home, aside / home.database.name, folder / "tried.db")
     click.echo(f"Restored {home.folder} as it was at {listed.made_at.isoformat()}.")
     if any(aside.iterdir()):
         click.echo(f"What was there is in {aside}; remove it when you no longer need it.")
-        if (aside / home.database.name).exists():
+        if is_whole:
             click.echo(
                 f"To go back to it: TASKMEM_HOME={shlex.quote(str(aside))} taskmem backup FILE, "
                 "and then: taskmem restore --replace FILE"
@@ -174,6 +175,19 @@ def restore(*, replace: bool, keep: bool, yes: bool, file: Path | None) -> None:
     else:
         aside.rmdir()
     click.echo("Agents find it at their next call, or start it with: taskmem daemon --detach")
+
+
+def _can_back_up(home: Home, database: Path, copy: Path) -> bool:
+    """Return whether a database can be backed up, by a copy of it."""
+    from taskmem_hookspecs import TaskmemError
+
+    with suppress(TaskmemError, OSError):
+        plugins = _load_plugins(_load_settings(home))
+        if database.exists():
+            with _open_store(plugins, f"sqlite:///{database}?mode=ro") as store:
+                store.back_up(copy)
+            return True
+    return False
 
 
 def _keep_what_is_left(home: Home) -> None:

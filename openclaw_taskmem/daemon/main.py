@@ -45,10 +45,10 @@ from openclaw_taskmem.engine.folder_listings import FolderListings
 from openclaw_taskmem.engine.recall import StoredHistory
 from openclaw_taskmem.home import Home, HomeRefused, build_own_command, locate_home
 from openclaw_taskmem.losses import (
+    ExtentNote,
     find_database_file,
     find_loss,
     note_database,
-    remember_extent,
     require_known_database,
 )
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
@@ -71,6 +71,8 @@ _NO_SOCKETS: Final = {errno.ENOTSUP, errno.EPERM, errno.EIO, errno.EINVAL, errno
 LOOK_SECONDS: Final = 2.0
 """Interval of the checks that the home still exists and how long its log is."""
 _SYNCHRONIZE_SECONDS: Final = 30.0
+_EXTENT_SECONDS: Final = 60.0
+"""Seconds between two looks at how much a database on a server has, which counts its tasks."""
 """Interval of the looks at the clock of the database's server."""
 _CATCH_UP_SECONDS: Final = 3.0
 """Maximum time for which preloading modules waits until every open wait was looked at."""
@@ -144,7 +146,7 @@ async def _serve_one_home(
         return dispatcher.gateways.presences
 
     transport, delivery = build_routing_transport(settings, plugin_host, os.environ, list_gateways)
-    store = _open_store(settings, plugin_host)
+    store, extent = _open_store(settings, plugin_host)
     shared = _read_server_clock(store, machine)
     clock = shared or machine
     opened = _identify_database_files(settings)
@@ -233,9 +235,10 @@ async def _serve_one_home(
                     settings,
                     clock,
                     opened=opened,
-                    settle=partial(passes, _settle, settings, store),
+                    settle=partial(passes, _settle, store),
                 ),
                 _keep_synchronized(shared, passes),
+                _keep_extent(extent, machine, passes),
             )
         )
         await _run_until_stopped(
@@ -255,7 +258,7 @@ async def _serve_one_home(
         in_order = (supervisor, relay_exits, dispatcher, later, passes, readers.spending)
         for close in [each.close for each in in_order]:
             await close()
-        _close_store(settings, store)
+        _close_store(store, extent)
         log.info("stopped")
 
 
@@ -281,7 +284,14 @@ async def _keep_synchronized(shared: ServerClock | None, run_in_thread: OffLoopC
             await run_in_thread(shared.synchronize)
 
 
-def _open_store(settings: Settings, plugin_host: PluginHost) -> TaskStore:
+async def _keep_extent(extent: ExtentNote, clock: Clock, run_in_thread: OffLoopCaller) -> None:
+    """Note how much the database has, every `_EXTENT_SECONDS`."""
+    while True:
+        await clock.sleep(_EXTENT_SECONDS)
+        await run_in_thread(extent.update)
+
+
+def _open_store(settings: Settings, plugin_host: PluginHost) -> tuple[TaskStore, ExtentNote]:
     """Open the home's database, and log what is gone from it.
 
     Raises:
@@ -290,10 +300,11 @@ def _open_store(settings: Settings, plugin_host: PluginHost) -> TaskStore:
     require_known_database(settings)
     store = plugin_host.open_store(settings.database)
     note_database(settings)
-    remember_extent(settings, store)
+    extent = ExtentNote(settings, store)
+    extent.update()
     if (loss := find_loss(settings)) is not None:
         log.warning("%s", loss)
-    return store
+    return store, extent
 
 
 def _load_plugins(settings: Settings) -> PluginHost:
@@ -304,14 +315,15 @@ def _load_plugins(settings: Settings) -> PluginHost:
     return plugin_host
 
 
-def _close_store(settings: Settings, store: TaskStore) -> None:
-    remember_extent(settings, store)
-    store.close()
+def _close_store(store: TaskStore, extent: ExtentNote) -> None:
+    try:
+        extent.update()
+    finally:
+        store.close()
 
 
-def _settle(settings: Settings, store: TaskStore) -> None:
-    """Look for a loss on a server, and have a store put its files in order, if it has any."""
-    remember_extent(settings, store)
+def _settle(store: TaskStore) -> None:
+    """Have a store put its files in order, if it has any."""
     if isinstance(store, SettlingStore):
         store.settle()
 

@@ -61,6 +61,7 @@ from taskmem_hookspecs import (
     WakeQuery,
 )
 from taskmem_hookspecs.errors import Conflict, TaskNotFound
+from taskmem_program.losses import Loss
 
 T = TypeVar("T")
 Facts = TypeVar("Facts")
@@ -362,8 +363,8 @@ class Context:
     """
     reaches: Callable[[str | None, str | None], bool] = _reach_everybody
     """Tells whether a transport can reach an agent, by its host and session."""
-    find_loss: Callable[[], object | None] = _read_nothing
-    """Returns what is gone from the database, whose `str()` also says what to do; None: nothing."""
+    find_loss: Callable[[], Loss | None] = _read_nothing
+    """Returns what is gone from the database; None: nothing."""
     command: str = "taskmem"
     """The command by which an agent calls us in a shell."""
     run_later: Callable[[float, Callable[[], None]], None] = _run_if_due

@@ -72,9 +72,9 @@ class LiveState:
 
     `engine/wakes.py` keeps it.
     """
-    told_losses: set[str] = field(default_factory=set[str])
-    """The sessions, processes and hosts that were told what is gone; an empty one is a person at a
-    terminal. `tools/catalog.py` keeps it."""
+    told_losses: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """The sessions, processes and hosts that were told what is gone, each with what that was; an
+    empty one is a person at a terminal. `tools/catalog.py` keeps it."""
     alert_slots: dict[bool, datetime] = field(default_factory=dict[bool, datetime])
     """When the tasks are due again that were put off last: of agents that a transport reaches
     (True), and of the others. `engine/stuck.py` keeps it."""

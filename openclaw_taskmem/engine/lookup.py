@@ -37,6 +37,7 @@ from openclaw_taskmem.engine.run_history import (
 from taskmem_hookspecs import (
     EventQuery,
     InvalidArguments,
+    NotAllowed,
     Run,
     Task,
     TaskNotFound,
@@ -48,7 +49,6 @@ from taskmem_hookspecs import (
     WaitQuery,
     WakeQuery,
 )
-from taskmem_hookspecs.errors import TaskmemError
 
 _SHORTEST_END: Final = 4
 """Characters of the shortest end of an id that counts."""
@@ -353,7 +353,7 @@ def find_only_task(context: Context, caller: Caller) -> str | None:
     active = {t.task_id for t in tasks if t.status is TaskStatus.ACTIVE and not t.implicit}
     if len(active) != 1:
         return None
-    with suppress(TaskmemError):
+    with suppress(NotAllowed, TaskNotFound):
         facts = guard_task(context, Act.WAIT, context.store.read_task(active.pop()), caller)
         return facts.task.task_id
     return None

@@ -14,6 +14,7 @@ from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
 from openclaw_taskmem.domain.changes.waits import Refinement, WaitFacts
 from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
+from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine import lookup
 from openclaw_taskmem.engine.context import Context, Decision
@@ -23,8 +24,10 @@ from taskmem_hookspecs import (
     Change,
     Condition,
     InvalidArguments,
+    NotAllowed,
     Target,
     TaskFacts,
+    TaskNotFound,
     Value,
     Wait,
     WaitNotFound,
@@ -133,8 +136,9 @@ def open_wait(
     def read_task_facts() -> TaskFacts | None:
         if task_id:
             return _require_open_task(context, task_id, caller)
-        facts = context.find_task(only) if only else None
-        return facts if facts and not facts.task.status.terminal else None  # ended meanwhile
+        with suppress(NotAllowed, TaskNotFound, TaskEnded):  # claimed or ended meanwhile
+            return _require_open_task(context, only, caller) if only else None
+        return None
 
     def note(armed: ArmedWait) -> None:
         if armed.was is None:

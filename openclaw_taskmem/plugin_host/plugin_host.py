@@ -145,7 +145,7 @@ class Plugin:
     hooks: tuple[str, ...] = ()
     last_error: str | None = None
     cause: Cause | None = None
-    """Its cause; None: the plug-in, as far as is known."""
+    """Cause of `last_error`; None: a fault of the plug-in, as far as is known."""
     strikes: dict[str, int] = field(default_factory=dict[str, int])
     """Failures in a row, by hook."""
 

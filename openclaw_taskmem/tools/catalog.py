@@ -113,12 +113,12 @@ def _call_tool(context: Context, tool: Tool, given: object, caller: Caller) -> A
 
 
 def _find_untold_loss(context: Context, caller: Caller) -> Sequence[str]:
-    """Return what is gone from the database, if this is the first call since then; else nothing."""
+    """Return what is gone from the database, if the caller was not told of it; else nothing."""
     loss, told = context.find_loss(), context.live.told_losses
     who = caller.session_key or caller.process or caller.host or ""
-    if loss is None or who in told:
+    if loss is None or (who, loss.what) in told:
         return ()
-    told.add(who)
+    told.add((who, loss.what))
     return (str(loss) if caller.is_user else f"Tell the user: {loss}",)
 
 

@@ -67,16 +67,16 @@ def check_database(url: str, seconds: float = SCAN_SECONDS, *, served: object = 
     except (ArgumentError, ValueError):
         return _fail("Its URL cannot be read.", _URL)
     path = Path(address.database or "") if address.drivername == "sqlite" else None
-    if path is not None and not path.exists() and served and served != url:
-        return DoctorRow(
-            id="database",
-            state=DoctorState.WARN,
-            detail=f"The daemon uses {served}, which was not looked at: "
-            "TASKMEM_DATABASE_URL is not set here.",
-            cure="Set it as the daemon has it, or write it as database_url into config.toml in "
-            "the home, then run this again.",
-        )
     if path is not None and not path.exists():
+        if served and served != url:
+            return DoctorRow(
+                id="database",
+                state=DoctorState.WARN,
+                detail=f"The daemon uses {served}, which was not looked at: "
+                "TASKMEM_DATABASE_URL is not set here.",
+                cure="Set it as the daemon has it, or write it as database_url into config.toml in "
+                "the home, then run this again.",
+            )
         return DoctorRow(
             id="database",
             state=DoctorState.WARN,
@@ -123,7 +123,7 @@ def _build_row(name: str, seen: _DatabaseState, seconds: float, path: Path | Non
     return DoctorRow(
         id="database",
         state=DoctorState.OK,
-        detail=f"{name} is sound{extent}, can be written, and is of the newest schema, "
+        detail=f"What is in {name} can be read{extent} and written, and is of the newest schema, "
         f"{schema.HEAD}.",
     )
 

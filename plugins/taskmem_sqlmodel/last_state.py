@@ -90,7 +90,7 @@ class LastState:
         Implicit tasks are counted, too.
         """
         last, has = _read_last(database), Extent(self._position, self._tasks)
-        if last is None or has >= last[0]:
+        if last is None or not has.is_less(last[0]):
             return None
         return describe_loss(str(database), *last, has)
 

@@ -19,11 +19,12 @@ from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from unittest.mock import create_autospec
+from unittest.mock import Mock, create_autospec
 
 import pytest
 from click.testing import CliRunner, Result
 
+from openclaw_taskmem import losses
 from openclaw_taskmem.cli import backup_archive, daemon_process, doctor_rows
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.command_output import HOSTS
@@ -32,10 +33,10 @@ from openclaw_taskmem.daemon import home_exchange
 from openclaw_taskmem.daemon.home_exchange import BACKUP
 from openclaw_taskmem.home import Home
 from openclaw_taskmem.losses import (
+    ExtentNote,
     find_loss,
     note_database,
     read_known_database,
-    remember_extent,
     require_known_database,
 )
 from openclaw_taskmem.plugin_host import plugin_host
@@ -180,6 +181,16 @@ def test_what_was_set_aside_can_be_gone_back_to(filled_home: Home, tmp_path: Pat
     assert "then: taskmem restore --replace FILE" in told
     assert run(filled_home, "restore", "--replace", again).exit_code == 0
     assert len(read_rows(filled_home)["tasks"]) == 2
+
+
+def test_what_is_too_damaged_to_back_up_is_not_gone_back_to(
+    filled_home: Home, tmp_path: Path
+) -> None:
+    file = back_up(filled_home, tmp_path / "file")
+    filled_home.database.write_bytes(b"\xff" * 8192)
+    told = run(filled_home, "restore", "--replace", file).output
+    assert "What was there is in" in told
+    assert "go back" not in told
 
 
 @pytest.mark.parametrize(
@@ -552,7 +563,7 @@ def see_extent(home: Home, position: int, tasks: int, database: str = "7/db") ->
     extent = StoreExtent(database=database, position=position, tasks=tasks)
     store = create_autospec(SqlStore, instance=True)
     store.read_extent.return_value = extent
-    remember_extent(settings, store)
+    ExtentNote(settings, store).update()
     loss = find_loss(settings)
     assert len(list(doctor_rows.check_losses(settings))) == (loss is not None)
     return loss and str(loss)
@@ -593,6 +604,20 @@ def test_a_shell_without_the_setting_tells_and_accepts_the_loss(
     assert read_known_database(server_home) == "postgresql:///db"
 
 
+def test_a_loss_that_cannot_be_written_down_is_logged_once(
+    server_home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    see_extent(server_home, 9, 2)
+    store = create_autospec(SqlStore, instance=True)
+    settings = load_settings({**os.environ, "TASKMEM_HOME": str(server_home.folder)})
+    note = ExtentNote(settings, store)
+    monkeypatch.setattr(losses, "write_loss", Mock(side_effect=OSError(errno.ENOSPC, "full")))
+    for tasks in (0, 1):
+        store.read_extent.return_value = StoreExtent(database="7/db", position=3, tasks=tasks)
+        note.update()
+    assert caplog.text.count("it had 2 tasks and 9 entries") == 1
+
+
 def test_another_database_of_the_same_name_has_lost_nothing(server_home: Home) -> None:
     assert see_extent(server_home, 9, 2) is None
     assert see_extent(server_home, 1, 1, database="8/db") is None
@@ -604,7 +629,7 @@ def test_how_much_a_server_has_is_read_again_if_it_failed(server_home: Home) -> 
     store = create_autospec(SqlStore, instance=True)
     store.read_extent.side_effect = StoreUnavailable("no table")
     assert see_extent(server_home, 9, 2) is None
-    remember_extent(settings, store)
+    ExtentNote(settings, store).update()
     assert find_loss(settings) is None
     server_home.extent_note.write_text("cut")
     assert see_extent(server_home, 9, 2) is None

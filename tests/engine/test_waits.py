@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.wait_watcher import TargetPreview
-from taskmem_hookspecs import Owner, TaskQuery, Wait
+from taskmem_hookspecs import NotAllowed, Owner, TaskQuery, Wait
 from tests.support.sessions import Session
 from tests.support.world import World
 
@@ -84,6 +86,19 @@ def test_the_task_of_another_session_or_host_is_not_meant(session: Session, othe
     stranger = Caller(host="mcp:claude-code", session_key="thread-1", session_said=True)
     session.world.call("task_register", WORKER, name="Deploy", plan=["Build"])
     assert open_wait(session.world, stranger)[0].task_id is None
+
+
+def test_a_task_that_may_not_be_waited_for_any_more_is_none(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.works()
+
+    def preview(*_: Any) -> TargetPreview:
+        monkeypatch.setattr(waits, "guard_task", Mock(side_effect=NotAllowed("It was claimed.")))
+        return TargetPreview(start="0")
+
+    monkeypatch.setattr(session.world.context.wait_watcher, "preview_target", preview)
+    assert open_wait(session.world, session.caller)[0].task_id is None
 
 
 def test_a_task_that_ends_meanwhile_does_not_refuse_it(

@@ -21,6 +21,7 @@ from taskmem_hookspecs import (
     WaitStatus,
     hookimpl,
 )
+from taskmem_program.losses import Loss
 from tests.support.world import PLAN, World
 
 
@@ -494,7 +495,9 @@ def test_a_completion_in_any_wrapping_counts_as_slow(given: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("name", ["task_list", "task_status"])
 def test_the_first_answer_to_each_session_says_what_is_gone(world: World, name: str) -> None:
-    world.context = replace(world.context, find_loss=lambda: "The database has less.")
+    losses = [Loss("The database has less.", "Look.")] * 4 + [Loss("It has still less.", "Look.")]
+    left = iter(losses)
+    world.context = replace(world.context, find_loss=lambda: next(left))
 
     def call(session_key: str) -> str:
         try:
@@ -502,7 +505,8 @@ def test_the_first_answer_to_each_session_says_what_is_gone(world: World, name: 
         except TaskmemError as error:
             return str(error)
 
-    told = [call(session) for session in ("agent:a:main", "agent:a:main", "agent:b:main")]
+    told = [call(f"agent:{name}:main") for name in "aabaa"]
 
-    ends = [text.endswith(" Tell the user: The database has less.") for text in told]
-    assert ends == [True, False, True]
+    pairs = zip(told, losses, strict=True)
+    ends = [text.endswith(f" Tell the user: {loss}") for text, loss in pairs]
+    assert ends == [True, False, True, False, True]

@@ -335,11 +335,12 @@ def _is_for_role(run: Run | None, caller: Caller) -> bool:
 
 MOST_OPEN: Final[Mapping[type[Task | Wait], int]] = {Task: 25_000, Wait: 5_000}
 """Most open tasks and waits of one agent."""
-_WAYS_TO_END: Final[Mapping[type[Task | Wait], str]] = {
-    Task: "tasks, as many as one agent may; end those that are over with task_update, status "
-    '"completed" or "cancelled" (task_list shows them), before you register',
-    Wait: "waits, as many as one agent may; cancel those that you do not need with wait_cancel, or "
-    "let some end, before you start",
+_TOO_MANY_OPEN: Final[Mapping[type[Task | Wait], str]] = {
+    Task: "You have {:,} open tasks, as many as one agent may; end those that are over with "
+    'task_update, status "completed" or "cancelled" (task_list shows them), before you register '
+    "another. Nothing was written.",
+    Wait: "You have {:,} open waits, as many as one agent may; cancel those that you do not need "
+    "with wait_cancel, or let some end, before you start another. Nothing was written.",
 }
 MOST_MESSAGES: Final = 200_000
 """Most messages of a task; agents add none after that."""
@@ -365,9 +366,7 @@ def guard_open_count(kind: type[Task | Wait], count: int) -> None:
     """
     most = MOST_OPEN[kind]
     if count >= most:
-        raise LimitReached(
-            f"You have {most:,} open {_WAYS_TO_END[kind]} another. Nothing was written."
-        )
+        raise LimitReached(_TOO_MANY_OPEN[kind].format(most))
 
 
 def is_thread_full(task: Task, caller: Caller) -> bool:

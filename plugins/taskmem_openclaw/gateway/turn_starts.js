@@ -5,13 +5,15 @@ const ARRIVAL_MS = 30_000; // within which the turn of a message begins, on a bu
 const COMMAND_MS = 2_000; // the same if the message may be a command, which begins none
 export const QUEUED_MS = 3_000; // the same from the end of a turn during which the message came
 const LONGEST_YIELD_MS = 120_000; // for messages of which none begins a turn
-const LOOK_MS = 100;
+const LOOK_MS = 100; // after which it is asked again while a turn may begin at any moment
 
 /** Return until when the turn of a message may begin that has come now. */
 export const findArrivalEnd = (now, text) => now + (/^\s*\//.test(text) ? COMMAND_MS : ARRIVAL_MS);
 
-/** Return until when our turns yield to the messages that have come since `since` without a turn;
- * `end`: until when that of the last one may begin. undefined: none has come. */
+/** Return until when our turns yield to the messages that have come without a turn.
+ *
+ * `arrival.since`: when the first of them came; `arrival.end`: until when the turn of the last one
+ * may begin. undefined: none has come. */
 export const findYieldEnd = (arrival) =>
   arrival && Math.min(arrival.end, arrival.since + LONGEST_YIELD_MS);
 

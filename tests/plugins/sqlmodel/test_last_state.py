@@ -82,6 +82,12 @@ def drop_tasks(path: Path) -> None:
         opened.execute("DELETE FROM tasks WHERE task_id IN ('task_1', 'task_2')")
 
 
+def drop_tasks_and_add_an_event(path: Path) -> None:
+    drop_tasks(path)
+    with closing(sqlite3.connect(path)) as opened, opened:
+        opened.execute("UPDATE events SET id = 6 WHERE id = 5")
+
+
 def name_log(path: Path) -> Path:
     return path.with_name("taskmem.db-wal")
 
@@ -91,6 +97,7 @@ LOSSES: dict[str, tuple[Callable[[Path], object], str]] = {
     "the file removed": (Path.unlink, "0 and 0"),
     "the file emptied": (lambda path: cut(path, 0), "0 and 0"),
     "some tasks deleted": (drop_tasks, "3 and 5"),
+    "tasks deleted, events added": (drop_tasks_and_add_an_event, "3 and 6"),
     "the log removed": (lambda path: name_log(path).unlink(), "2 and 2"),
     "the log emptied": (lambda path: cut(name_log(path), 0), "2 and 2"),
     "the log's head damaged": (lambda path: name_log(path).write_bytes(b"\xff" * 99), "2 and 2"),
