@@ -86,7 +86,7 @@ class ExtentNote:
         """Nothing is read yet."""
         self._settings, self._store = settings, store
         self._logged: Extent | None = None
-        """What the database had before the loss that was logged last."""
+        """The extent before the loss that was logged last; None: none was."""
 
     def update(self) -> None:
         """Note how much the database has; log and write down where it has less than it had.

@@ -66,7 +66,7 @@ _VERSION: Final = (
     r"(?:[~^]?(?:v\d{1,4}(?:\.\d{1,5}){0,2}|\d{1,4}(?:\.\d{1,5}){1,2})(?:-[\w.]{1,40})?(?!\.?\w)"
     r"|[\da-f]{40}\b)"
 )
-"""What stands after `@` in the name of a package or action; an address has four numbers."""
+"""The version after `@` in the name of a package or action; an address has four numbers."""
 _HOST: Final = rf"(?=@(?!{_VERSION}))"
 _SPOTS: Final = tuple(
     (hint, re.compile(shape), or_joined)
