@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -85,6 +85,10 @@ def _describe_retention(keeps: Mapping[str, Any]) -> str:
     )
 
 
+_MOST_HOSTS: Final = 10
+"""Most gateways and sessions that `status` names."""
+
+
 def print_status(answer: Mapping[str, Any]) -> None:
     """Print the daemon's answer to `status`."""
     click.echo(
@@ -107,12 +111,27 @@ def print_status(answer: Mapping[str, Any]) -> None:
     if transport := answer.get("transport"):
         why = f": {answer['transport_note']}" if answer["transport_note"] else ""
         click.echo(f"transport {_format_line(transport + why)}")
+    for line in _describe_hosts(answer):
+        click.echo(f"host      {_format_line(line)}")
     for line in answer.get("activity", ()):
         click.echo(f"activity  {_format_line(line)}")
     for row in answer.get("readers", ()):
         click.echo(f"reader    {_format_line(describe_reader(row))}")
     for sentence in answer.get("differences", ()):
         click.echo(f"setting   {_format_line(sentence)}")
+
+
+def _describe_hosts(answer: Mapping[str, Any]) -> Sequence[str]:
+    """Return a line for each gateway and each session that is connected, up to a limit."""
+    # A daemon of an older version reports no sessions.
+    gateways = [("OpenClaw", each["transport"]) for each in answer.get("gateways", ())]
+    sessions = [(each["who"], each["transport"]) for each in answer.get("sessions", ())]
+    lines = [
+        f"{who} is connected, and {f'woken by {way}' if way else 'nothing here can wake it'}"
+        for who, way in (*gateways, *sessions)
+    ]
+    more = len(lines) - _MOST_HOSTS
+    return lines if more <= 0 else [*lines[:_MOST_HOSTS], f"{more:,} more"]
 
 
 def _format_line(text: str) -> str:

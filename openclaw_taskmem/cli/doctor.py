@@ -326,7 +326,9 @@ def _check_wakes(answers: _Answers, clock: Clock) -> Iterator[DoctorRow]:
 
 def _check_hosts(status: Mapping[str, Any] | None) -> Iterator[DoctorRow]:
     """Warn of open tasks if no host is known in which an agent could be woken."""
-    if status is None or status["gateways"] or not (hostless := status.get("hostless")):
+    if status is None or not (hostless := status.get("hostless")):
+        return
+    if status["gateways"] or status.get("sessions"):
         return
     tasks = f"{format_count(hostless, 'task')} {'is' if hostless == 1 else 'are'} open"
     yield doctor_rows.build_warn_row(

@@ -190,7 +190,7 @@ def _format_line(
         line["step"] or "",
         Cell(_describe_line(line, now, width), _get_style(line, style if style != "dim" else "")),
         format_age(line["since"], now),
-        line["owner"] or "",
+        line["who"],
     )
 
 
@@ -289,7 +289,7 @@ def _draw_task(
             "cost": line["cost"] or None,
             "asks you": line["question"],
             "you may": ", ".join(line["actions"]).replace("_", " ") or None,
-            "who": ", ".join(filter(None, (line["owner"], found["session_key"]))) or None,
+            "who": line["who"] or None,
             "asked for": found["original_request"],
         }
     )
@@ -398,6 +398,7 @@ def _draw_wait(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noq
             "ended": found["ended_at"] and _format_time(found["ended_at"], now),
             "at the latest": _format_time(found["deadline_at"], now),
             "task": found["task_id"],
+            "who": found["who"] or None,
             "pictures": ", ".join(found["pictures"]) or None,
         }
     )
@@ -415,7 +416,7 @@ def _draw_wake(found: Any, now: datetime) -> Iterator[Table | Paragraph]:  # noq
         {
             "id": found["wake_id"],
             "about": ", ".join(filter(None, (found["task_id"], found["wait_id"]))),
-            "to": " in ".join(filter(None, (found["session_key"], found["host"]))) or None,
+            "to": found["who"] or None,
             "says": describe_wake_text(found["text"]),
             "owed since": _format_time(found["created_at"], now),
             "tries": str(found["attempts"]),

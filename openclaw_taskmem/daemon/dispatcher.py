@@ -128,12 +128,15 @@ class Dispatcher:
         readers: Readers | None = None,
         *,
         delivery_status: Mapping[str, JsonValue] | None = None,
+        find_transport: views.FindTransport = lambda _host, _session_key: None,
     ) -> None:
         """Create a dispatcher; it calls `free` when a session may be disturbed again.
 
-        `delivery_status` is added to the answer of `status`.
+        `delivery_status` is added to the answer of `status`; `find_transport` names the transport
+        that reaches a session.
         """
         self._delivery_status = delivery_status or {}
+        self._find_transport = find_transport
         self._list_readers: Callable[[], list[JsonValue]] = readers.build_view if readers else list
         self._context, self._supervisor = context, supervisor
         self._settings = settings
@@ -285,7 +288,8 @@ class Dispatcher:
         plugin_host = self._context.plugin_host
         sessions, connection = plugin_host.sessions, host.connection
         key = plugin_host.find_calling_session(host.client, host.variables, host.meta)
-        if key is None or not sessions.add_session(connection, key):
+        name = host.client and callers.name_client_host(host.client)
+        if key is None or not sessions.add_session(connection, key, name):
             return key
         try:
             run_recovery.release_kept_wakes(self._context)
@@ -447,6 +451,7 @@ class Dispatcher:
             "unsent": views.count_unsent(self._context),
             "readers": self._list_readers(),
             "gateways": self.gateways.build_view(),
+            "sessions": views.list_sessions(self._context, self._find_transport),
         }
 
 

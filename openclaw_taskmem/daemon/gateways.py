@@ -308,6 +308,7 @@ class Gateways:
         return [
             {
                 "boot": each.boot,
+                "host": each.host,
                 "transport": each.transport,
                 "version": each.version,
                 "started_at": format_iso_millis(each.started_at),

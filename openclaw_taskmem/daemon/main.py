@@ -207,7 +207,15 @@ async def _serve_one_home(
         run_later=later,
         nudge=nudge,
     )
-    dispatcher = Dispatcher(context, settings, supervisor, free, readers, delivery_status=delivery)
+    dispatcher = Dispatcher(
+        context,
+        settings,
+        supervisor,
+        free,
+        readers,
+        delivery_status=delivery,
+        find_transport=transport.find_name,
+    )
     passes = ThreadPool(_LOOP_THREADS, "loops")
     relay_exits = RelayExits(context, passes)
     server = SocketServer(dispatcher, relay_exits.watch_process, most_connections)

@@ -59,6 +59,11 @@ class RoutingTransport:
         """
         return self._find_transport(host, session_key) is not None
 
+    def find_name(self, host: str | None, session_key: str | None) -> str | None:
+        """Return the name of the transport that reaches this agent; None: none does."""
+        found = self._find_transport(host, session_key)
+        return None if found is None else found.name
+
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Deliver a wake; return or raise the transport's result.
 

@@ -41,6 +41,12 @@ GATEWAY: Final = "openclaw"
 # --- sessions -----------------------------------------------------------------
 
 
+_ID_LENGTH: Final = 32
+"""Fewest characters of a session's key that is an id, and no words."""
+_SHORT_ID_LENGTH: Final = 8
+"""Characters of such an id that people are shown."""
+
+
 class SessionKeys(SessionNames):
     """Read and make the keys of the sessions that the host names."""
 
@@ -80,6 +86,12 @@ class SessionKeys(SessionNames):
         """Return a key as the host writes it, in lower case if it does; others' keys unchanged."""
         own = self.lower_case and self.is_own(session_key)
         return session_key.lower() if own else session_key
+
+    def shorten(self, session_key: str) -> str:
+        """Return what people are shown of a key: the rest of the host's own, an id's beginning."""
+        name = to_plain_line(self.find_rest(session_key) or session_key)
+        is_id = len(name) >= _ID_LENGTH and name.replace("-", "").isalnum()
+        return f"{name[:_SHORT_ID_LENGTH]}…" if is_id else name
 
 
 # --- gateways -----------------------------------------------------------------
@@ -150,6 +162,14 @@ MCP: Final = "mcp"
 """Host of an agent whose MCP client gave no name; else the prefix of that name."""
 SHELL: Final = "shell"
 """Host of an agent that runs a command in its host's shell, or the prefix of its host's name."""
+_TITLES: Final = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "codex-mcp-client": "Codex",
+    "cursor": "Cursor",
+    "gemini-cli": "Gemini CLI",
+}
+"""Names for people of MCP clients and of shells of hosts, by their own; others keep theirs."""
 NAME_LENGTH: Final = 64
 """Most characters of such a name."""
 OWED_STATES: Final = (WakeState.DUE, WakeState.SENT)
@@ -181,6 +201,28 @@ def name_client_host(name: str | None) -> str:
     """Return the host name of an MCP client; None: it gave no name."""
     words = "".join(each for each in name or "" if each.isprintable()).strip()
     return f"{MCP}:{words[:NAME_LENGTH]}" if words else MCP
+
+
+def _title_host(host: str | None) -> str:
+    """Return what people call a host, as "Claude Code"; empty: it is not known."""
+    kind, _, name = (host or "").partition(":")
+    if kind == GATEWAY:
+        return "OpenClaw"
+    return _TITLES.get(name) or to_plain_line(name)
+
+
+def describe_agent(
+    sessions: SessionKeys, host: str | None, session_key: str | None, role: str | None = None
+) -> str:
+    """Say who an agent is, as "main in OpenClaw, session work" or "Codex, session 019b0000…".
+
+    Empty: nothing is known of it.
+    """
+    session = f"session {sessions.shorten(session_key)}" if session_key else ""
+    place = ", ".join(filter(None, (_title_host(host), session)))
+    if role == AGENT:
+        return place or "an agent"
+    return " in ".join(filter(None, (role, place)))
 
 
 def is_same_host(one: str | None, other: str | None) -> bool:

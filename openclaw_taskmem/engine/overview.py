@@ -207,7 +207,8 @@ def _iterate_tasks(context: Context, now: datetime) -> Iterator[TaskFacts]:
 
 def _build_line(context: Context, facts: TaskFacts) -> TaskLine:
     news, now = _read_news(context, facts), context.clock.now()
-    return overview.build_line(news, now, context.policies.stuck.threshold_seconds)
+    threshold = context.policies.stuck.threshold_seconds
+    return overview.build_line(news, now, threshold, context.sessions)
 
 
 def _read_news(context: Context, facts: TaskFacts) -> TaskNews:

@@ -308,8 +308,6 @@ class Site:
         self._read_health = read_health
         self._templates = _load_templates()
         tools: dict[str, dict[str, Any]] = vars(self._templates)
-        # For people, a session is named without its agent where the host's keys begin with that.
-        tools["filters"]["session"] = partial(_name_session, context)
         tools["tests"]["offered"] = partial(made_files.is_offered, home=home)
         self._pages: Mapping[str, Callable[[Query, Viewer], Page]] = {
             "": self._show_overview,
@@ -462,10 +460,6 @@ def _load_templates() -> Environment:
     filters.update(ago=_format_age, local=_format_local)
     filters.update(target=describe_target, waiting=describe_wait)
     return environment
-
-
-def _name_session(context: Context, key: str) -> str:
-    return context.sessions.find_rest(key) or key
 
 
 def _format_age(instant: datetime, now: datetime) -> str:

@@ -14,34 +14,45 @@ class ConnectedSessions:
     def __init__(self) -> None:
         self._variables: dict[object, Mapping[str, str]] = {}
         """By connection, the newest last."""
-        self._keys: dict[object, set[str]] = {}
-        """Keys of the sessions of each connection."""
+        self._hosts: dict[object, dict[str, str | None]] = {}
+        """Hosts of the sessions of each connection, by their keys."""
 
     def add_connection(self, connection: object, variables: Mapping[str, str]) -> None:
         """Note a connection, with the variables that its host told."""
-        self._keys[connection] = set()
+        self._hosts[connection] = {}
         self._variables[connection] = variables
 
-    def add_session(self, connection: object, session_key: str) -> bool:
-        """Note that a session calls; return True if that is new, and it is still connected."""
-        keys = self._keys.get(connection)
-        if keys is None or session_key in keys:
+    def add_session(self, connection: object, session_key: str, host: str | None = None) -> bool:
+        """Note that a session calls; return True if that is new, and it is still connected.
+
+        `host`: its host, as in `Wake.host`; None: it has not given its name yet.
+        """
+        hosts = self._hosts.get(connection)
+        if hosts is None:
             return False
-        keys.add(session_key)
-        return True
+        is_new = session_key not in hosts
+        hosts[session_key] = host
+        return is_new
 
     def remove_session(self, connection: object, session_key: str) -> None:
         """Forget that a session has called."""
-        self._keys.get(connection, set()).discard(session_key)
+        self._hosts.get(connection, {}).pop(session_key, None)
 
     def remove_connection(self, connection: object) -> None:
         """Forget a connection that was closed, and its sessions."""
-        self._keys.pop(connection, None)
+        self._hosts.pop(connection, None)
         self._variables.pop(connection, None)
 
     def find_variables(self, session_key: str | None) -> Mapping[str, str] | None:
         """Return the variables of a session's newest connection; None: it is not connected."""
         for connection, variables in reversed([*self._variables.items()]):
-            if session_key in self._keys.get(connection, ()):
+            if session_key in self._hosts.get(connection, ()):
                 return variables
         return None
+
+    def list_hosts(self) -> Mapping[str, str | None]:
+        """Return the host of each connected session, by its key; None: not known yet."""
+        found: dict[str, str | None] = {}
+        for hosts in [*self._hosts.values()]:
+            found |= hosts
+        return found

@@ -90,6 +90,8 @@ DEFAULT_ROWS: Final = 1000
 MOST_ROWS: Final = 1_000_000
 """Rows that a list may be asked for."""
 
+FindTransport = Callable[[str | None, str | None], str | None]
+"""Returns the name of the transport that reaches a host's session; None: none does."""
 WaitExtras = Callable[[Wait], View]
 """Returns the fields of a wait that are not in its row, such as its pictures."""
 
@@ -116,6 +118,20 @@ def summarize_store(context: Context) -> View:
             "dropped": describe_dropped(context.live.storage.dropped),
         },
     }
+
+
+def list_sessions(context: Context, find_transport: FindTransport) -> list[JsonValue]:
+    """Return the sessions of MCP hosts that are connected, and by what their wakes go out."""
+    found = context.plugin_host.sessions.list_hosts()
+    return [
+        {
+            "session_key": key,
+            "host": host,
+            "who": callers.describe_agent(context.sessions, host, key),
+            "transport": find_transport(host, key),
+        }
+        for key, host in found.items()
+    ]
 
 
 def describe_metrics(context: Context) -> View:
@@ -199,7 +215,7 @@ def show_by_id(
 
 def _show_wake(context: Context, wake_id: str) -> View:
     for wake in context.store.find_wakes(WakeQuery(wake_ids=(wake_id,))):
-        return {**_format_wake(wake), "held": _explain_hold(wake, hold_nothing)}
+        return {**_format_wake(context, wake), "held": _explain_hold(wake, hold_nothing)}
     raise InvalidArguments(f"There is no wake {wake_id}; see taskmem wakes --all.")
 
 
@@ -233,7 +249,7 @@ def _show_task(context: Context, task_id: str) -> View:
         "revisions": _fit_newest(revisions),
         "earlier_revisions": len(revisions) - len(_fit_newest(revisions)),
         "waits": [_format_wait(context, wait) for wait in waits],
-        "wakes": [_format_wake(wake) for wake in wakes],
+        "wakes": [_format_wake(context, wake) for wake in wakes],
         **ledger.describe_ledger(entries := context.store.read_records(LedgerEntry, task_id)),
         "proofs": [each.model_dump(mode="json") for each in list_proofs(entries, facts.artifacts)],
         "metadata": {
@@ -276,7 +292,7 @@ def list_wakes(context: Context, params: Mapping[str, object], holds: Holds) -> 
     """Return the wakes of this home that are due or sent, newest first; with `all` every wake."""
     states = None if params.get("all") else callers.OWED_STATES
     found = context.store.find_wakes(WakeQuery(states=states, limit=read_limit(params)))
-    return [{**_format_wake(wake), "held": _explain_hold(wake, holds)} for wake in found]
+    return [{**_format_wake(context, wake), "held": _explain_hold(wake, holds)} for wake in found]
 
 
 def _explain_hold(wake: Wake, holds: Holds) -> str | None:
@@ -406,15 +422,17 @@ def _format_wait(context: Context, wait: Wait) -> View:
         "poll_interval": wait.poll_seconds,
         **_format_fields(wait, "round created_at armed_at deadline_at ended_at"),
         "last_observation": seen,
+        "who": callers.describe_agent(context.sessions, wait.host, wait.session_key),
     }
 
 
-def _format_wake(wake: Wake) -> View:
-    return _format_fields(
+def _format_wake(context: Context, wake: Wake) -> View:
+    known = _format_fields(
         wake,
         "wake_id key state cause session_key host task_id wait_id attempts last_error "
         "created_at due_at sent_at acknowledged_at transport note text",
     )
+    return {**known, "who": callers.describe_agent(context.sessions, wake.host, wake.session_key)}
 
 
 def _format_event(event: Event) -> View:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from taskmem_claude import CLIENT, SESSION, SOCKET, TOKEN
-from taskmem_hookspecs import LiveSessions, WakeTransport, hookimpl
+from taskmem_hookspecs import DoctorCheck, LiveSessions, WakeTransport, hookimpl
 
 
 @hookimpl(trylast=True)
@@ -29,3 +29,11 @@ def wake_transport(name: str, sessions: LiveSessions) -> WakeTransport | None:
     from taskmem_claude.inbox import InboxTransport
 
     return InboxTransport(sessions) if name in ("auto", InboxTransport.name) else None
+
+
+@hookimpl
+def health_checks() -> Sequence[DoctorCheck]:
+    """Return the check of the connected sessions."""
+    from taskmem_claude.doctor import InboxCheck
+
+    return [InboxCheck()]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from taskmem_hookspecs import WakeTransport, hookimpl
+from taskmem_hookspecs import DoctorCheck, WakeTransport, hookimpl
 
 
 @hookimpl(trylast=True)
@@ -24,3 +24,11 @@ def wake_transport(name: str) -> WakeTransport | None:
     from taskmem_codex.queue import QueueTransport
 
     return QueueTransport() if name in ("auto", QueueTransport.name) else None
+
+
+@hookimpl
+def health_checks() -> Sequence[DoctorCheck]:
+    """Return the check of Codex's command."""
+    from taskmem_codex.doctor import QueueCheck
+
+    return [QueueCheck()]

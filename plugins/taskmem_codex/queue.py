@@ -37,6 +37,11 @@ def is_codex(client: str | None) -> bool:
     return client is not None and client.startswith(_CLIENT_PREFIX)
 
 
+def find_command(environ: Mapping[str, str]) -> str:
+    """Return the command that starts Codex."""
+    return environ.get("TASKMEM_CODEX_BIN") or "codex"
+
+
 class QueueTransport:
     """Delivers wakes to the threads of Codex."""
 
@@ -45,7 +50,7 @@ class QueueTransport:
     def __init__(self, environ: Mapping[str, str] = os.environ, seconds: float = _TIMEOUT) -> None:
         """Set the environment, and the time limit of a delivery in seconds."""
         self._environ = environ
-        self._binary = environ.get("TASKMEM_CODEX_BIN") or "codex"
+        self._binary = find_command(environ)
         self._seconds = seconds
         self._is_found = False
 

@@ -564,6 +564,7 @@ def wake(state="due", **given: Any):
         ({"hostless": 2}, "2 tasks are open, and nobody can be woken: no host of an agent is"),
         ({"hostless": 1}, "1 task is open, and nobody can be woken"),
         *(({"hostless": 0}, None), ({}, None), ({"hostless": 2, "gateways": [{}]}, None)),
+        ({"hostless": 2, "sessions": [{}]}, None),
     ],
 )
 def test_open_tasks_without_any_host_are_a_warning(status, detail):

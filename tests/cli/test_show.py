@@ -120,7 +120,7 @@ def test_a_packet_is_named_and_drawn_by_lines(capsys: pytest.CaptureFixture[str]
     assert shown.count("the packet of its task: no updates for 3 s\n") == 2
     assert '"v"' not in shown
 
-    empty = dict.fromkeys(("task_id", "wait_id", "session_key", "host", "sent_at", "held"))
+    empty = dict.fromkeys(("task_id", "wait_id", "who", "sent_at", "held"))
     task_text.print_other("wake", {**empty, **wake})
     *_, heading, opening, _, name, _, closing = capsys.readouterr().out.splitlines()
     assert heading == "Packet, as its agent reads it"

@@ -176,3 +176,23 @@ def test_as_json_it_is_what_the_daemon_says(home, daemon, monkeypatch):
 def test_status_tells_what_sources_of_recall_do(home, daemon, monkeypatch):
     said = print_status(home, daemon, monkeypatch, activity=["Recording this screen\nsince 14:02"])
     assert "activity  Recording this screen since 14:02\n" in said
+
+
+def test_status_names_each_host_and_session(home, daemon, monkeypatch):
+    one = {"who": "Claude Code, session 11111111…", "transport": "claude-inbox"}
+    two = {"who": "Cursor, session 7", "transport": None}
+    out = print_status(
+        home, daemon, monkeypatch, gateways=[{"transport": "openclaw"}], sessions=[one, two]
+    )
+    assert out.splitlines()[-3:] == [
+        "host      OpenClaw is connected, and woken by openclaw",
+        "host      Claude Code, session 11111111… is connected, and woken by claude-inbox",
+        "host      Cursor, session 7 is connected, and nothing here can wake it",
+    ]
+
+
+def test_status_names_a_few_of_many_sessions(home, daemon, monkeypatch):
+    one = {"who": "Codex, session 019b0000…", "transport": "codex-queue"}
+    *_, last, more = print_status(home, daemon, monkeypatch, sessions=[one] * 1_200).splitlines()
+    assert last.startswith("host      Codex")
+    assert more == "host      1,190 more"

@@ -38,7 +38,7 @@ def test_what_needs_the_user_stands_first(page: Page) -> None:
     expect(row(page, "Nightly backup")).to_contain_text("Stopped at step 2 of 2")
     expect(row(page, "Nightly backup")).to_contain_text("rsync error: unexplained error (code 255)")
     expect(row(page, "Translate the guide")).to_contain_text(
-        "Agent main in session guide: at work. Step 2 of 4: Translate"
+        "main in OpenClaw, session guide: at work. Step 2 of 4: Translate"
     )
     doing = re.compile(r"Runs now, for \d+ minutes?: pandoc chapter1.md")
     expect(row(page, "Translate the guide")).to_contain_text(doing)
@@ -165,7 +165,7 @@ def test_a_task_at_work_says_who_does_what(page: Page, root: str, showcase: Show
     assert guide.locator(".dot").evaluate("dot => dot.getAnimations().length") == 0
     page.goto(f"{root}task?id={showcase.tasks['guide']}")
     expect(page.locator(".dot")).to_have_css("background-color", green)
-    said = "Agent main in session guide: at work. Step 2 of 4: Translate chapter 1"
+    said = "main in OpenClaw, session guide: at work. Step 2 of 4: Translate chapter 1"
     expect(page.locator(".task > .says")).to_have_text(said)
     expect(page.locator(".task > .activity")).to_contain_text(
         re.compile(r"Runs now, for \d+ minutes?: pandoc")

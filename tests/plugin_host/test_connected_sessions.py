@@ -29,6 +29,16 @@ def test_a_call_that_ends_after_its_connection_adds_nothing():
     assert sessions.find_variables("one") is None
 
 
+def test_a_session_has_the_host_that_it_named_last():
+    sessions = connect("first", "second")
+    sessions.add_session("first", "one")
+    sessions.add_session("second", "two", "mcp:theirs")
+    assert sessions.list_hosts() == {"one": None, "two": "mcp:theirs"}
+    sessions.add_session("first", "one", "mcp:ours")
+    sessions.remove_connection("second")
+    assert sessions.list_hosts() == {"one": "mcp:ours"}
+
+
 def test_the_newest_connection_of_a_session_counts():
     sessions = connect("first", "second")
     for connection in ("second", "first"):

@@ -42,7 +42,7 @@ def line(number: int, name: str, section: str, says: str, **fields: Any) -> dict
         "judged": "",
         "unproved": "",
         "since": "2026-11-27T05:58:00.000Z",
-        "owner": "main",
+        "who": "main in OpenClaw, session main",
         "session_key": "agent:main:main",
         "question": None,
         "options": [],
@@ -82,7 +82,7 @@ WORKS = line(
     LONG,
     "at_work",
     "at work",
-    owner="translator (codex)",
+    who="translator in Codex, session 019b0000…",
     activity={
         "what": "pandoc chapter2.md",
         "at": "2026-11-27T05:58:00.000Z",

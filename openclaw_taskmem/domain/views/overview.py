@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from openclaw_taskmem.domain import callers
-from openclaw_taskmem.domain.callers import CallerKind, Unreached
+from openclaw_taskmem.domain.callers import CallerKind, SessionKeys, Unreached
 from openclaw_taskmem.domain.conditions.targets import describe_target, describe_wait
 from openclaw_taskmem.domain.effects.checkpoints import PastCall
 from openclaw_taskmem.domain.effects.side_effects import is_shell
@@ -135,8 +135,8 @@ class TaskLine(Value):
     """The claims without proof; empty: none."""
     since: Instant
     """Since when this holds."""
-    owner: str | None
-    """Who works on it, or did last; None: unknown."""
+    who: str
+    """Who works on it, or did last: role, host and session; empty: unknown."""
     session_key: str | None
     """Session of its agent; None: unknown."""
     question: str | None = None
@@ -210,12 +210,16 @@ _NEWS_SECTIONS: Final = (Section.AT_WORK, Section.ENDED)
 """Sections whose latest tasks come first; in the others the oldest do."""
 
 
-def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
+def build_line(
+    news: TaskNews, now: datetime, stuck_seconds: float, sessions: SessionKeys
+) -> TaskLine:
     """Build the line of a task.
 
     `stuck_seconds`: seconds of silence after which an agent without a run is not at work any more.
     """
     task, run = news.facts.task, news.run
+    owner = run and run.owner
+    session_key = (run and (run.session_key or (owner and owner.session_key))) or task.session_key
     standing = _describe_standing(news, now, stuck_seconds)
     made, unproved = _summarize_made(news)
     checked = describe_checks(news.proofs or ())
@@ -243,9 +247,13 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
         unproved=unproved,
         standing=_name_standing(task.status, standing.section),
         since=standing.since,
-        owner=_name_owner(news),
-        session_key=(run and (run.session_key or (run.owner and run.owner.session_key)))
-        or task.session_key,
+        who=callers.describe_agent(
+            sessions,
+            (owner and owner.host) or task.host,
+            session_key,
+            owner.role if owner else run.role if run else None,
+        ),
+        session_key=session_key,
         question=news.question,
         question_id=news.question_id,
         files_id=news.files_id,
@@ -323,17 +331,6 @@ def sort_lines(lines: Iterable[TaskLine]) -> Mapping[Section, Sequence[TaskLine]
     for section, of_it in found.items():
         of_it.sort(key=lambda line: (line.since, line.task_id), reverse=section in _NEWS_SECTIONS)
     return found
-
-
-def _name_owner(news: TaskNews) -> str | None:
-    """Name who works on a task, or did last: the role, and the host unless it is a gateway."""
-    run, task = news.run, news.facts.task
-    role = run and ((run.owner and run.owner.role) or run.role)
-    kind, _, program = (task.host or "").partition(":")
-    client = program if kind != callers.GATEWAY else ""
-    if role in (None, "agent") and client:
-        return client
-    return f"{role} ({client})" if role and client else role or None
 
 
 def _describe_standing(news: TaskNews, now: datetime, stuck_seconds: float) -> _Standing:

@@ -21,13 +21,14 @@ from openclaw_taskmem.domain.views.overview import (
 from openclaw_taskmem.domain.views.user_actions import UserAction
 from taskmem_hookspecs import RunState, TaskFacts
 from taskmem_hookspecs.testing import DAWN, a_message, a_task, a_wait, a_wake
-from tests.support.owners import a_changed_run
+from tests.support.owners import SESSIONS, a_changed_run
 
 NOW = DAWN + timedelta(minutes=5)
 STUCK_SECONDS = 600.0
 LATER = NOW + timedelta(hours=1)
 ANYBODY = "queued for anybody"
 AWAY = {"unreached": Unreached(why="nobody can wake it", cure="Tell it yourself.")}
+UUID = "11111111-2222-4333-8444-555555555555"
 ASKS = {"state": RunState.BLOCKED, "why": RunReason.QUESTION, "question": "Which flour?"}
 
 
@@ -42,7 +43,7 @@ def line(
     held = None if run is None else a_changed_run(**run)
     facts = TaskFacts(task=a_task(**task), waits=waits, wakes=wakes, run=held)
     known = TaskNews(facts=facts, run=held, **(news or {}))
-    return build_line(known, NOW, STUCK_SECONDS)
+    return build_line(known, NOW, STUCK_SECONDS, SESSIONS)
 
 
 @pytest.mark.parametrize(
@@ -274,17 +275,21 @@ def test_the_longest_waiting_stand_first_and_the_latest_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "role", "owner"),
+    ("host", "session", "role", "who"),
     [
-        ("openclaw:1", "main", "main"),
-        ("mcp:codex", "agent", "codex"),
-        ("mcp:codex", "baker", "baker (codex)"),
-        ("mcp:codex", None, "codex"),
-        (None, None, None),
+        ("openclaw:1", "agent:main:work", "main", "main in OpenClaw, session work"),
+        ("mcp:claude-code", UUID, "agent", "Claude Code, session 11111111…"),
+        ("mcp:codex-mcp-client", UUID, "baker", "baker in Codex, session 11111111…"),
+        ("mcp:their-host", "chat 5", None, "their-host, session chat 5"),
+        ("shell:claude-code", None, None, "Claude Code"),
+        (None, None, "baker", "baker"),
+        (None, None, "agent", "an agent"),
+        ("mcp", None, None, ""),
+        (None, None, None, ""),
     ],
 )
-def test_the_owner_is_named_by_role_and_host(
-    host: str | None, role: str | None, owner: str | None
+def test_who_works_is_named_by_role_host_and_session(
+    host: str | None, session: str | None, role: str | None, who: str
 ) -> None:
     run = None if role is None else {"state": RunState.QUEUED, "role": role}
-    assert line(run=run, host=host).owner == owner
+    assert line(run=run, host=host, session_key=session).who == who
