@@ -40,7 +40,6 @@ from tests.e2e.scripted_model import ModelRequest
 from tests.e2e.taskmem import PLUGIN
 from tests.e2e.test_wakes import hand_over
 
-ENDED = ("final", "error", "aborted")
 NAME = re.compile(r"\b(?:user|wake)-\d+\b")
 COLLISIONS = ("a wake and a message", "two messages", "a message alone")
 ENDS = ("the end of a user's turn", "the end of a wake's turn")
@@ -53,7 +52,7 @@ RANDOM = random.Random(42)  # noqa: S311 - no secret
 
 
 class Told(NamedTuple):
-    """How a run ended, as its chat was told."""
+    """What a chat was told of a run, and when."""
 
     session: str
     run: str
@@ -77,14 +76,13 @@ class Stage:
     answered: dict[str, float] = field(default_factory=dict[str, float])
     """Name → when the model gave the answer of its turn."""
     told: list[Told] = field(default_factory=list[Told])
-    """The ends of runs that chats were told."""
+    """All that chats were told, but the pieces of texts."""
     wakes: dict[str, str] = field(default_factory=dict[str, str])
     """Wake → the kind of its meeting."""
     delays: dict[str, deque[float]] = field(
         default_factory=lambda: defaultdict(lambda: deque([0.2], maxlen=15))
     )
     counts: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    is_over: bool = False
     _lock: Lock = field(default_factory=Lock)
 
     def decide(self, request: ModelRequest) -> str:
@@ -108,24 +106,18 @@ class Stage:
 
             def note_told() -> None:
                 with suppress(ConnectionClosed):
-                    while not self.is_over:
+                    while True:
                         heard = rpc.hear(None)
                         chat: dict[str, str] = heard.get("payload") or {}
-                        if heard.get("event") == "chat" and chat["state"] in ENDED:
+                        if heard.get("event") == "chat" and chat["state"] != "delta":
                             about = (chat["sessionKey"], chat["runId"], chat["state"])
                             why = chat.get("errorMessage", "")
                             self.told.append(Told(*about, why, time.time()))
-
-                if not self.is_over:
-                    print(
-                        "- the gateway hung up: ends of runs are not seen from here on", flush=True
-                    )
 
             pool.submit(note_told)
             try:
                 yield
             finally:
-                self.is_over = True
                 rpc.hang_up()
 
 

@@ -187,7 +187,7 @@ _GROUPS: Final = {
         "demo",
         "bench",
     ),
-    "For agents and scripts": ("run", "wait", "call", "tools", "mcp"),
+    "For agents and scripts": ("run", "wait", "call", "tools", "mcp", "hook"),
 }
 
 

@@ -345,6 +345,14 @@ def mcp() -> None:
 
 
 @click.command()
+def hook() -> None:
+    """Answer a hook of Claude Code or Codex; the host runs this."""
+    from openclaw_taskmem.cli.hook import run_hook
+
+    sys.exit(run_hook(os.environ))
+
+
+@click.command()
 @JSON_OPTION
 def status(*, as_json: bool) -> None:
     """Show whether a daemon runs, and what it serves; start none."""
@@ -482,4 +490,4 @@ def demo(*, keep: bool) -> None:
     sys.exit(run_demo(click.echo, keep=keep))
 
 
-COMMANDS: Final = (daemon, log_, settings, mcp, status, call, tools, plugins, doctor, demo)
+COMMANDS: Final = (daemon, log_, settings, mcp, hook, status, call, tools, plugins, doctor, demo)

@@ -176,6 +176,10 @@ def _run(arguments: list[str]) -> int:
         from openclaw_taskmem.cli import relay
 
         return relay.run_relay(os.environ)
+    if arguments == ["hook"]:
+        from openclaw_taskmem.cli import hook
+
+        return hook.run_hook(os.environ)
     if arguments == ["daemon"]:
         from openclaw_taskmem.daemon import startup
 

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.config import TOOL_PROFILES, Settings
-from openclaw_taskmem.daemon import gateway_events
+from openclaw_taskmem.daemon import gateway_events, host_hooks
 from openclaw_taskmem.daemon.followers import Followers
 from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.person_calls import PageRenderer, PersonCalls
@@ -162,6 +162,7 @@ class Dispatcher:
             "plugins": lambda _: views.list_plugins(context),
             "feed": self._feed_output,
             "forget": self._forget_trial,
+            "hook": partial(host_hooks.answer_hook, context),
             **self._for_person.methods,
         }
         self._of_gateways: Mapping[str, Callable[[Params, Caller], JsonValue]] = {

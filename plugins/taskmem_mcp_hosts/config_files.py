@@ -30,16 +30,7 @@ class ClaudeJson:
         Raises:
             Unreadable: The text is broken.
         """
-        _require_utf8(text)
-        try:
-            found: object = (
-                json.loads(text, object_pairs_hook=_require_unique_keys) if text.strip() else {}
-            )
-        except (ValueError, RecursionError) as error:
-            raise Unreadable(str(error)) from error
-        if not isinstance(found, dict):
-            raise Unreadable("it is no JSON object")
-        return cast("Document", found)
+        return parse_json(text)
 
     def put(self, text: str, path: Keys, entry: Document | None) -> str:
         """Return the text with the entry; order, indent and line ends stay.
@@ -49,22 +40,48 @@ class ClaudeJson:
         Raises:
             Unreadable: The text is broken, or the entry cannot be changed alone.
         """
-        document = _set_entry(self.read(text), path, entry)
-        start, end = text.strip(), text[len(text.rstrip()) :] if text else "\n"
-        lines = ["", "  "] if start in ("", "{}") else start.split("\n")
-        margins = (each[: len(each) - len(each.lstrip())] for each in lines[1:])
-        try:
-            after = json.dumps(
-                document,
-                ensure_ascii=text.isascii() and bool(text),
-                allow_nan=False,
-                indent=next(filter(None, margins), "") if len(lines) > 1 else None,
-            )
-        except (ValueError, RecursionError) as error:
-            raise Unreadable(str(error)) from error
-        # Half a surrogate pair, which no file can hold, is written as the escape that it was.
-        after = after.encode(errors="backslashreplace").decode()
-        return after.replace("\n", _find_line_end(text)) + end
+        return render_json(text, _set_entry(parse_json(text), path, entry))
+
+
+def parse_json(text: str) -> Document:
+    """Parse a JSON object; an empty text is an empty one.
+
+    Raises:
+        Unreadable: The text is broken.
+    """
+    _require_utf8(text)
+    try:
+        found: object = (
+            json.loads(text, object_pairs_hook=_require_unique_keys) if text.strip() else {}
+        )
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(str(error)) from error
+    if not isinstance(found, dict):
+        raise Unreadable("it is no JSON object")
+    return cast("Document", found)
+
+
+def render_json(text: str, document: Document) -> str:
+    """Return a document in the style of the text that it replaces: indent, letters, line ends.
+
+    Raises:
+        Unreadable: It cannot be written as JSON.
+    """
+    start, end = text.strip(), text[len(text.rstrip()) :] if text else "\n"
+    lines = ["", "  "] if start in ("", "{}") else start.split("\n")
+    margins = (each[: len(each) - len(each.lstrip())] for each in lines[1:])
+    try:
+        after = json.dumps(
+            document,
+            ensure_ascii=text.isascii() and bool(text),
+            allow_nan=False,
+            indent=next(filter(None, margins), "") if len(lines) > 1 else None,
+        )
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(str(error)) from error
+    # Half a surrogate pair, which no file can hold, is written as the escape that it was.
+    after = after.encode(errors="backslashreplace").decode()
+    return after.replace("\n", _find_line_end(text)) + end
 
 
 class Toml:

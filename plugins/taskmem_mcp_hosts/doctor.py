@@ -78,10 +78,15 @@ def _check_host(
     if not host.skill.in_place:
         older = f"{has}, and not this version's skill ({host.skill.folder})."
         return _build_row(name, DoctorState.WARN, older, cure)
+    if not host.has_hooks(server):
+        older = f"{has}, and not this version's hooks ({host.hooks})."
+        return _build_row(name, DoctorState.WARN, older, cure)
     if lacks is not None:
-        unfound = f"{has} and the skill; its agent does not find the command taskmem."
+        unfound = f"{has}, the hooks and the skill; its agent does not find the command taskmem."
         return _build_row(name, DoctorState.WARN, unfound, lacks)
-    return _build_row(name, DoctorState.OK, f"{has} and the skill. {host.wake_note}", None)
+    return _build_row(
+        name, DoctorState.OK, f"{has}, the hooks and the skill. {host.wake_note}", None
+    )
 
 
 def _build_row(name: str, state: DoctorState, detail: str, cure: str | None) -> DoctorRow:

@@ -3,7 +3,8 @@
 Claude Code reads `mcpServers` of `~/.claude.json` (with `CLAUDE_CONFIG_DIR`, of `.claude.json` in
 that folder) or of a project's `.mcp.json`, and skills in `skills` of `~/.claude` or of a project's
 `.claude`. Codex reads `[mcp_servers.…]` of `config.toml` in `~/.codex` (`CODEX_HOME`) or in a
-trusted project's `.codex`, and skills in `~/.agents/skills` or a project's `.agents/skills`.
+trusted project's `.codex`, and skills in `~/.agents/skills` or a project's `.agents/skills`. Hooks
+are in `settings.json` of Claude Code's folder, and in `hooks.json` beside Codex's `config.toml`.
 
 Set-up writes these files itself. The hosts' own commands (Claude Code 2.1.332, Codex 0.171.0)
 cannot change an entry, `codex mcp` rewrites all servers without their comments and unknown keys,
@@ -19,9 +20,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.resources import files
+from itertools import compress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from taskmem_mcp_hosts import hook_entries
 from taskmem_mcp_hosts.config_files import ClaudeJson, Format, Toml, Unreadable, to_object
 from taskmem_program import OWN_PROGRAM
 from taskmem_setup import (
@@ -52,6 +55,9 @@ class McpHost(NamedTuple):
     own: Path
     """Its user's folder, which contains more than our files."""
     file: Path
+    """Its file of MCP servers."""
+    hooks: Path
+    """Its file of hooks, which may have other settings."""
     outer: str
     """The key of all MCP servers in `file`."""
     skill: Skill
@@ -62,6 +68,8 @@ class McpHost(NamedTuple):
     """A clause on what becomes of a wake for a closed session."""
     consent: str
     """A sentence on what a person has yet to allow there; empty: nothing."""
+    hooks_consent: str = ""
+    """A sentence on how a person allows the hooks there; empty: nobody needs to."""
 
     @property
     def wake_note(self) -> str:
@@ -75,16 +83,7 @@ class McpHost(NamedTuple):
         Raises:
             HostSetupFailed: It cannot be read.
         """
-        try:
-            if self.file.exists() and not self.file.is_file():
-                raise HostSetupFailed(_describe_broken(self.file, "it is no ordinary file"))
-            # Invalid UTF-8 is kept: the formats refuse it, and it can be written back.
-            return self.file.read_bytes().decode(errors="surrogateescape")
-        except FileNotFoundError:
-            return ""
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise HostSetupFailed(_describe_broken(self.file, why)) from None
+        return _read_text(self.file)
 
     def is_installed(self, search: str | None) -> bool:
         """Return whether the host is on this machine: its command, or files of its own.
@@ -94,7 +93,7 @@ class McpHost(NamedTuple):
         if shutil.which(self.command, path=search):
             return True
         with suppress(OSError):
-            ours = {self.file.name, self.skill.skills.name}
+            ours = {self.file.name, self.hooks.name, self.skill.skills.name}
             return any(each.name not in ours for each in self.own.iterdir())
         return False
 
@@ -128,23 +127,65 @@ class McpHost(NamedTuple):
         except Unreadable as error:
             raise HostSetupFailed(_describe_broken(self.file, str(error))) from None
 
-    def is_needless(self, after: str) -> bool:
-        """Return whether the file can be deleted with this content; a link never is."""
-        return after.strip() in ("", "{}") and not self.file.is_symlink()
-
-    def write(self, before: str, after: str) -> None:
-        """Write the file if its text is still `before`; delete it if it becomes empty.
+    def put_hooks(self, text: str, command: str | None) -> str:
+        """Return the text of the hooks' file with our hooks; None: without them.
 
         Raises:
-            HostSetupFailed: The file changed meanwhile, or cannot be read.
-            OSError: It cannot be written.
+            HostSetupFailed: The text is broken.
         """
-        if self.text != before:
-            raise HostSetupFailed(f"{self.file} was changed this moment; run this again.")
-        if self.is_needless(after):
-            self.file.unlink(missing_ok=True)
-        else:
-            write_file(self.file, after.encode())
+        try:
+            return hook_entries.put_hooks(text, command)
+        except Unreadable as error:
+            raise HostSetupFailed(_describe_broken(self.hooks, str(error))) from None
+
+    def has_hooks(self, server: Mapping[str, Any]) -> bool:
+        """Return whether our hooks are in place, for the home of our server's entry.
+
+        Raises:
+            HostSetupFailed: Their file cannot be read.
+        """
+        text = _read_text(self.hooks)
+        return self.put_hooks(text, _build_hook_command(server)) == text
+
+
+def _read_text(file: Path) -> str:
+    """Return the content of a file; empty if it does not exist.
+
+    Raises:
+        HostSetupFailed: It cannot be read.
+    """
+    try:
+        if file.exists() and not file.is_file():
+            raise HostSetupFailed(_describe_broken(file, "it is no ordinary file"))
+        # Invalid UTF-8 is kept: the formats refuse it, and it can be written back.
+        return file.read_bytes().decode(errors="surrogateescape")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise HostSetupFailed(_describe_broken(file, why)) from None
+
+
+def _is_needless(file: Path, after: str) -> bool:
+    """Return whether a file can be deleted with this content; a link never is."""
+    return after.strip() in ("", "{}") and not file.is_symlink()
+
+
+def _write_text(file: Path, before: str, after: str) -> None:
+    """Write a file if its text is still `before`; delete it if it becomes empty.
+
+    Raises:
+        HostSetupFailed: The file changed meanwhile, or cannot be read.
+        OSError: It cannot be written.
+    """
+    if before == after:
+        return
+    if _read_text(file) != before:
+        raise HostSetupFailed(f"{file} was changed this moment; run this again.")
+    if _is_needless(file, after):
+        file.unlink(missing_ok=True)
+    else:
+        write_file(file, after.encode())
 
 
 def build_claude_host(environ: Mapping[str, str], project: Path | None) -> McpHost:
@@ -159,6 +200,7 @@ def build_claude_host(environ: Mapping[str, str], project: Path | None) -> McpHo
         "claude",
         own,
         file,
+        folder / "settings.json",
         "mcpServers",
         load_skill(folder / "skills"),
         (folder / "skills", folder),
@@ -182,6 +224,7 @@ def build_codex_host(environ: Mapping[str, str], project: Path | None) -> McpHos
         "codex",
         own,
         folder / "config.toml",
+        folder / "hooks.json",
         "mcp_servers",
         load_skill(agents / "skills"),
         (agents / "skills", agents, folder),
@@ -190,6 +233,8 @@ def build_codex_host(environ: Mapping[str, str], project: Path | None) -> McpHos
         consent=""
         if project is None
         else "It reads the server only once you trust this project there.",
+        hooks_consent="It runs the hooks only once you trust them: it asks at its next start, and "
+        "/hooks shows them; until then it skips them without a word.",
     )
 
 
@@ -267,23 +312,41 @@ def set_up_host(host: McpHost, environ: _Environ, *, dry_run: bool) -> list[str]
         NotOurs: There is another skill of that name.
         OSError: A file cannot be written.
     """
-    before = host.text
+    before, hooks_before = host.text, _read_text(host.hooks)
     there = host.find_own_server(before)
-    after, in_place = host.put(before, make_entry(there)), host.skill.in_place
+    entry = make_entry(there)
+    after, in_place = host.put(before, entry), host.skill.in_place
+    command = _build_hook_command(entry)
+    hooks_after = host.put_hooks(hooks_before, command)
     home = _describe_kept_home(there)
-    if before == after and in_place:
+    if before == after and hooks_before == hooks_after and in_place:
         return ["Everything is in place; nothing was changed.", *home]
     if dry_run:
-        skill = [] if in_place else [f"would write the skill {host.skill.file}"]
-        return [*_format_difference(host, before, after), *skill, *home]
-    if before != after:
-        host.write(before, after)
+        lines = _format_difference(host, before, after)
+        if hooks_before != hooks_after:
+            events = ", ".join(hook_entries.EVENTS)
+            lines.append(f"would write the hooks {host.hooks}: for {events}, {command}")
+        if not in_place:
+            lines.append(f"would write the skill {host.skill.file}")
+        return [*lines, *home]
+    _write_text(host.file, before, after)
+    _write_text(host.hooks, hooks_before, hooks_after)
     kept = [] if in_place else host.skill.write()
-    where = f"the MCP server {SERVER} ({host.file}) and the skill ({host.skill.folder})"
+    where = (
+        f"the MCP server {SERVER} ({host.file}), the hooks ({host.hooks}) and the skill "
+        f"({host.skill.folder})"
+    )
     done = f"{host.name} has {where}; start a new session there. {host.consent}"
     if not host.is_installed(environ.get("PATH")):
         done = f"{host.name} will find {where} once it is installed. {host.consent}"
-    return [done.rstrip(), *kept, *home, host.wake_note]
+    consent = [host.hooks_consent] if host.hooks_consent and hooks_before != hooks_after else []
+    return [done.rstrip(), *consent, *kept, *home, host.wake_note]
+
+
+def _build_hook_command(entry: Mapping[str, Any]) -> str:
+    """Return the command of our hooks, for the home of our server's entry."""
+    home = to_object(entry.get("env")).get("TASKMEM_HOME")
+    return hook_entries.build_command(None if home is None else str(home))
 
 
 def remove_from_host(host: McpHost, *, dry_run: bool) -> list[str]:
@@ -294,23 +357,31 @@ def remove_from_host(host: McpHost, *, dry_run: bool) -> list[str]:
         NotOurs: The skill of that name is not ours.
         OSError: A file cannot be written.
     """
-    before = host.text
+    before, hooks_before = host.text, _read_text(host.hooks)
     server, has_skill = host.find_own_server(before), host.skill.there is not None
-    if server is None and not has_skill:
-        places = f"{host.file} and {host.skill.folder}"
+    hooks_after = host.put_hooks(hooks_before, None)
+    has_hooks = hooks_before != hooks_after
+    if server is None and not has_skill and not has_hooks:
+        places = f"{host.file} and {host.skill.folder}, and no hook of it in {host.hooks}"
         return [f"{host.name} has no trace of taskmem in {places}."]
     after = host.put(before, None)
     if dry_run:
         lines = _format_difference(host, before, after)
-        if after != before and host.is_needless(after):
-            lines.append(f"would remove {host.file}, which has nothing else in it")
-        if has_skill:
-            lines.append(f"would remove the skill {host.skill.folder}")
-        return lines
+        ours = (f"the hooks of taskmem from {host.hooks}", f"the skill {host.skill.folder}")
+        emptied = (
+            f"{file}, which has nothing else in it"
+            for file, left in ((host.file, after), (host.hooks, hooks_after))
+            if file.exists() and _is_needless(file, left)
+        )
+        removed = *compress(ours, (has_hooks, has_skill)), *emptied
+        return [*lines, *(f"would remove {each}" for each in removed)]
     parts: list[str] = []
     if server is not None:
-        host.write(before, after)
+        _write_text(host.file, before, after)
         parts.append(f"the MCP server {SERVER} ({host.file})")
+    if has_hooks:
+        _write_text(host.hooks, hooks_before, hooks_after)
+        parts.append(f"the hooks ({host.hooks})")
     kept: list[str] = []
     if has_skill:
         kept = host.skill.remove()

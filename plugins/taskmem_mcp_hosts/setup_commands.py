@@ -33,7 +33,7 @@ def _add_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @_add_options
 def claude(project: Path | None, **ways: bool) -> None:
-    """Set up Claude Code: the MCP server and the skill."""
+    """Set up Claude Code: the MCP server, the hooks and the skill."""
     from taskmem_mcp_hosts import hosts
 
     _run_setup(hosts.build_claude_host(os.environ, project), **ways)
@@ -42,7 +42,7 @@ def claude(project: Path | None, **ways: bool) -> None:
 @click.command()
 @_add_options
 def codex(project: Path | None, **ways: bool) -> None:
-    """Set up Codex: the MCP server and the skill."""
+    """Set up Codex: the MCP server, the hooks and the skill."""
     from taskmem_mcp_hosts import hosts
 
     _run_setup(hosts.build_codex_host(os.environ, project), **ways)

@@ -62,6 +62,10 @@ class CliHost(ABC):
     def list_resume_arguments(self) -> list[str]:
         """The arguments that take up its last session."""
 
+    @abstractmethod
+    def has_compacted(self) -> bool:
+        """Return whether its screen says that it has compacted its context."""
+
     def start(self, *args: str) -> None:
         """Start it in a new terminal, and wait for its prompt."""
         environ = self.room.environment({**self._taskmem.environment, **self.list_variables()})
@@ -148,6 +152,9 @@ class ClaudeCode(CliHost):
     def list_resume_arguments(self) -> list[str]:
         return ["--resume", self.session]
 
+    def has_compacted(self) -> bool:
+        return "Compacted" in self.screen
+
 
 class Codex(CliHost):
     """Codex, which trusts its folder and our tools."""
@@ -186,8 +193,17 @@ enabled = false
         return {"LOOP_KEY": "not-a-real-key"}
 
     def begin(self) -> None:
-        """Start its first session."""
+        """Start its first session, and trust our hooks, for which it asks once."""
         self.start("--no-alt-screen")
+        question = "Trust all and continue"
+        until(lambda: question in self.screen, "it asks for trust", shown=lambda: self.screen)
+        self._tmux("send-keys", "2")
+        until(lambda: f"› 2. {question}" in self.screen, "it is chosen", shown=lambda: self.screen)
+        self._tmux("send-keys", "Enter")
+        until(lambda: question not in self.screen, "it has it", shown=lambda: self.screen)
 
     def list_resume_arguments(self) -> list[str]:
         return ["--no-alt-screen", "resume", "--last"]
+
+    def has_compacted(self) -> bool:
+        return "Context compacted" in self.screen

@@ -129,3 +129,45 @@ def test_a_session_is_woken_open_and_at_its_next_start(own_room: Room, kind: typ
             taskmem.stop()
     if model.errors:
         raise model.errors[0]
+
+
+@pytest.mark.parametrize("kind", [ClaudeCode, Codex])
+def test_the_packet_comes_after_compaction_and_resume(own_room: Room, kind: type[CliHost]):
+    taskmem = Taskmem(own_room)
+    with ScriptedModel(is_stranger=lambda request: not request.tools) as model:
+        try:
+            host = kind(own_room, taskmem, model.url)
+        except Unavailable as reason:
+            do_without(f"{kind.__name__} cannot be fetched: {reason}")
+        try:
+            (host.work / "build.log").touch()
+            model.decide = script = Builder(host.work, host.prefix)
+            host.begin()
+
+            def is_waiting() -> bool:
+                if not taskmem.waits():
+                    host.say("BEGIN")
+                return bool(taskmem.waits())
+
+            until(is_waiting, "it waits", shown=lambda: f"{host.screen}\n{model.summary()}")
+            until(lambda: "I wait." in host.screen, "its turn ends")
+
+            def read_packet(word: str) -> str:
+                request = model.wait_for(lambda each: word in each.turn.text, 60)
+                return json.dumps(request.messages).rpartition("[task_resume]")[2]
+
+            host.say("/compact")
+            until(host.has_compacted, "it has compacted", shown=lambda: host.screen)
+            host.say("GO ON")
+            assert script.task_id in read_packet("GO ON")
+
+            taskmem.call("task_update", task_id=script.task_id, message="Told meanwhile")
+            host.kill()
+            host.start(*host.list_resume_arguments())
+            host.say("COME BACK")
+            assert "Told meanwhile" in read_packet("COME BACK")
+        finally:
+            host.close()
+            taskmem.stop()
+    if model.errors:
+        raise model.errors[0]

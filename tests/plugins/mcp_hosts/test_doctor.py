@@ -74,6 +74,14 @@ def entry(environ):
     return config["mcpServers"]["taskmem"], lambda: file.write_text(json.dumps(config))
 
 
+def test_hooks_that_are_missing_are_a_warning(environ):
+    set_up(environ, "codex")
+    (Path(environ["HOME"]) / ".codex" / "hooks.json").unlink()
+    row = rows(environ)["hosts.codex"]
+    assert (row.state, row.cure) == (WARN, "Run: taskmem setup codex")
+    assert "not this version's hooks" in row.detail
+
+
 def test_a_command_that_is_gone_fails(environ):
     server, write = entry(environ)
     server["command"] = "/nowhere/taskmem"

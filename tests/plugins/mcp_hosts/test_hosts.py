@@ -134,7 +134,7 @@ def test_no_trace_in_a_project_says_nothing_of_the_user(setup, user, tmp_path):
     assert f"no trace of taskmem in {tmp_path / '.mcp.json'} and " in said
 
 
-@pytest.mark.parametrize(("host", "word"), [("claude", "It asks"), ("codex", "trust")])
+@pytest.mark.parametrize(("host", "word"), [("claude", "It asks"), ("codex", "this project")])
 def test_a_project_s_server_needs_the_person_s_leave(setup, tmp_path, host, word):
     assert word in setup(host, "--project", str(tmp_path)).text
     assert word not in setup(host).text

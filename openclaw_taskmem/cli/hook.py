@@ -1,0 +1,57 @@
+"""`taskmem hook`: answer a hook of Claude Code or Codex, which both send the same JSON.
+
+The host waits for it, so it is small: it passes the event to the daemon and prints the answer. It
+never fails, and never starts a daemon: without an answer the host goes on as if it had no hook.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from openclaw_taskmem.cli.client import LinkError, connect
+from openclaw_taskmem.home import HomeRefused, locate_home
+
+LIMIT_SECONDS: Final = 0.5
+"""Time limit for the daemon's answer."""
+
+
+class _OutOfTime(BaseException):
+    """The daemon did not answer in time."""
+
+
+def run_hook(environ: Mapping[str, str]) -> int:
+    """Read an event from stdin and print what the daemon answers; return the exit status 0."""
+    try:
+        event = json.loads(sys.stdin.buffer.read())
+        home = locate_home(environ)
+        if not home.find_socket(environ).exists():
+            return 0  # no daemon runs
+        signal.signal(signal.SIGALRM, _end_call)
+        signal.setitimer(signal.ITIMER_REAL, LIMIT_SECONDS)
+        with connect(home) as link:
+            answer = link.call("hook", {"event": event})
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except _OutOfTime:
+        _say(f"the daemon did not answer within {LIMIT_SECONDS:g} s.")
+    except (LinkError, HomeRefused) as error:
+        _say(str(error))
+    except (ValueError, RecursionError, OSError) as error:
+        _say(f"the host's event cannot be read ({error}).")
+    else:
+        if answer is not None:
+            sys.stdout.write(json.dumps(answer))
+    return 0
+
+
+def _end_call(*_: object) -> None:
+    raise _OutOfTime
+
+
+def _say(why: str) -> None:
+    line = " ".join(f"taskmem hook: {why}".split())
+    os.write(2, line.encode(errors="replace") + b"\n")

@@ -1,0 +1,101 @@
+"""`taskmem hook` as hosts run it: a process of its own, which never fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from openclaw_taskmem.cli import hook
+from tests.cli.test_mcp_command import NOT_FOR_THE_RELAY
+
+EVENT = b'{"hook_event_name": "SessionStart", "session_id": "s-1", "source": "compact"}'
+
+
+@pytest.fixture
+def run(home):
+    """Runs the command; gives its exit status, and what it wrote to stdout and stderr."""
+
+    def call(event=EVENT, *command):
+        done = subprocess.run(
+            command or [sys.executable, "-m", "openclaw_taskmem", "hook"],
+            input=event,
+            env={**os.environ, "TASKMEM_HOME": str(home.folder)},
+            capture_output=True,
+            check=False,
+        )
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    return call
+
+
+def make_answerer(result):
+    def behave(connection, document):
+        connection.say({"id": document["id"], **result})
+
+    return behave
+
+
+def test_the_daemon_gets_the_event_and_its_answer_is_printed(run, daemon):
+    made = daemon(behaviour=make_answerer({"result": {"told": "é"}}))
+    status, printed, complaint = run()
+    assert (status, json.loads(printed), complaint) == (0, {"told": "é"}, "")
+    assert made.heard.get(timeout=1)["params"] == {"event": json.loads(EVENT)}
+
+
+def test_no_answer_is_no_output(run, daemon):
+    daemon(behaviour=make_answerer({"result": None}))
+    assert run() == (0, "", "")
+
+
+def test_without_a_daemon_it_starts_none_and_says_nothing(run, home):
+    assert run() == (0, "", "")
+    assert not home.folder.exists()
+
+
+def test_a_socket_that_a_killed_daemon_left_is_one_line(run, daemon, home):
+    daemon().die()
+    home.socket.touch()
+    status, printed, complaint = run()
+    assert (status, printed, complaint.count("\n")) == (0, "", 1)
+
+
+def test_a_daemon_that_hangs_is_given_up_in_time(run, daemon):
+    daemon(behaviour=lambda *_: None)
+    complaint = f"taskmem hook: the daemon did not answer within {hook.LIMIT_SECONDS:g} s.\n"
+    assert run() == (0, "", complaint)
+
+
+@pytest.mark.parametrize(
+    "event", [b"", b"{", b"\xff", b"[" * 100_000, b'{"prompt": "%s"}' % (b"x" * 2_000_000)]
+)
+def test_what_it_cannot_pass_on_is_one_line(run, daemon, event):
+    daemon(behaviour=make_answerer({"result": None}))
+    status, printed, complaint = run(event)
+    assert (status, printed, complaint.count("\n")) == (0, "", 1)
+    assert complaint.startswith("taskmem hook: ")
+
+
+def test_a_refusal_is_one_line(run, daemon):
+    daemon(
+        behaviour=make_answerer({"error": {"error": "unknown_tool", "message": "It is\nolder."}})
+    )
+    assert run() == (0, "", "taskmem hook: It is older.\n")
+
+
+def test_it_imports_nothing_heavy(run, daemon):
+    daemon(behaviour=make_answerer({"result": None}))
+    code = (
+        "import sys; sys.argv = ['taskmem', 'hook']\n"
+        "from openclaw_taskmem.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: print(*sys.modules, file=sys.stderr)\n"
+    )
+    _, _, modules = run(EVENT, sys.executable, "-c", code)
+    loaded = {name.partition(".")[0] for name in modules.split()}
+    assert "openclaw_taskmem" in loaded
+    assert "taskmem_hookspecs" not in loaded
+    assert loaded & NOT_FOR_THE_RELAY == set()

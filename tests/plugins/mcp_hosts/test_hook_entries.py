@@ -1,0 +1,100 @@
+"""The hooks that set-up puts into Claude Code's and Codex's files."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from taskmem_mcp_hosts.config_files import Unreadable
+from taskmem_mcp_hosts.hook_entries import EVENTS, build_command, put_hooks
+from taskmem_program import OWN_PROGRAM
+
+COMMAND = shlex.join((*OWN_PROGRAM, "hook"))
+OURS = {"hooks": [{"type": "command", "command": COMMAND, "timeout": 10}]}
+THEIRS = {"matcher": "resume", "hooks": [{"type": "command", "command": "theirs"}]}
+PLACES = [("claude", ".claude/settings.json"), ("codex", ".codex/hooks.json")]
+
+
+def hooks(file):
+    return json.loads(file.read_text())["hooks"]
+
+
+@pytest.mark.parametrize(("host", "file"), PLACES)
+def test_hooks_come_with_set_up_and_go_with_remove(setup, user, host, file):
+    said = setup(host).text
+    assert f"the hooks ({user / file})" in said
+    assert hooks(user / file) == {key: [OURS] for key in EVENTS}
+    assert f"the hooks ({user / file})" in setup(host, "--remove").text
+    assert not (user / file).exists()
+
+
+@pytest.mark.parametrize(("host", "file"), PLACES)
+def test_a_dry_run_shows_the_hooks_and_writes_none(setup, user, host, file):
+    said = setup(host, "--dry-run").text
+    assert f"would write the hooks {user / file}: for {', '.join(EVENTS)}, {COMMAND}" in said
+    assert not (user / file).exists()
+    setup(host)
+    said = setup(host, "--remove", "--dry-run").text
+    assert f"would remove the hooks of taskmem from {user / file}" in said
+    assert (user / file).exists()
+
+
+def test_set_up_says_that_codex_skips_hooks_until_trusted(setup):
+    word = "It runs the hooks only once you trust them"
+    assert word in setup("codex").text
+    assert word not in setup("codex").text
+    assert word not in setup("claude").text
+
+
+@pytest.mark.parametrize(("host", "file"), PLACES)
+def test_a_broken_file_of_hooks_is_one_sentence(setup, user, host, file):
+    place = user / file
+    place.parent.mkdir()
+    place.write_text('{"hooks": []}')
+    assert f"{place} cannot be read (hooks is no object)" in setup(host).sentence
+    assert [each.name for each in place.parent.iterdir()] == [place.name]
+
+
+def test_hooks_are_for_the_home_of_the_entry(setup, user, monkeypatch):
+    monkeypatch.setenv("TASKMEM_HOME", "/else where")
+    setup("claude")
+    (ours,) = hooks(user / ".claude" / "settings.json")["SessionStart"]
+    words = shlex.split(ours["hooks"][0]["command"])
+    assert words == ["env", "TASKMEM_HOME=/else where", *OWN_PROGRAM, "hook"]
+
+
+def test_what_others_have_stays_as_it_is():
+    before = {"model": "x", "hooks": {"Stop": [THEIRS], "SessionStart": [THEIRS]}}
+    text = json.dumps(before, indent=4)
+    after = put_hooks(text, COMMAND)
+    wanted = {**before["hooks"], "SessionStart": [THEIRS, OURS]}
+    assert json.loads(after) == {**before, "hooks": wanted}
+    assert put_hooks(after, COMMAND) == after
+    assert put_hooks(after, None) == text
+
+
+@pytest.mark.parametrize(
+    "command", ["/old/bin/taskmem hook", "env TASKMEM_HOME=/x python -m openclaw_taskmem hook"]
+)
+def test_hooks_of_an_earlier_set_up_are_replaced(command):
+    old = {"type": "command", "command": command}
+    shared = {"hooks": [*THEIRS["hooks"], old]}
+    text = json.dumps({"hooks": {"SessionStart": [shared], "Stop": [{"hooks": [old]}]}})
+    left = {"hooks": THEIRS["hooks"]}
+    assert json.loads(put_hooks(text, COMMAND)) == {"hooks": {"SessionStart": [left, OURS]}}
+    assert json.loads(put_hooks(text, None)) == {"hooks": {"SessionStart": [left]}}
+
+
+@pytest.mark.parametrize("command", ["hook", "git hook", "taskmem hook --x", "'taskmem hook", 7])
+def test_a_hook_that_is_not_ours_stays(command):
+    theirs = {"hooks": {"SessionStart": [{"hooks": [{"command": command}]}, "of another form"]}}
+    text = json.dumps(theirs)
+    assert put_hooks(text, None) == text
+
+
+@pytest.mark.parametrize("text", ['{"hooks": 1}', '{"hooks": {"Stop": {}}}', "{", "[]"])
+def test_hooks_of_another_form_are_refused(text):
+    with pytest.raises(Unreadable):
+        put_hooks(text, build_command(None))
