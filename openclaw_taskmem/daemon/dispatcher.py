@@ -482,6 +482,7 @@ def _build_relay_caller(host: RelayHost, session_key: str | None, home: str | No
         process=host.process,
         owner=owner,
         session_key=session_key,
+        session_told=session_key is not None,
         host=callers.name_client_host(host.client),
         folder=host.folder,
         home=home,

@@ -308,7 +308,6 @@ class Gateways:
         return [
             {
                 "boot": each.boot,
-                "host": each.host,
                 "transport": each.transport,
                 "version": each.version,
                 "started_at": format_iso_millis(each.started_at),

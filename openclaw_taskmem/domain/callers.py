@@ -432,6 +432,8 @@ class Caller(Value):
     """Session of the call; None: not known."""
     session_said: bool = False
     """True if only the agent named its session; among the agents of its host that is enough."""
+    session_told: bool = False
+    """True if its MCP host says which session calls."""
     host: str | None = None
     """Where its agent runs, as in `Wake.host`; None: not known, or a person calls."""
     owner: Owner | None = None
@@ -503,7 +505,7 @@ class Caller(Value):
         """
         if named in (None, self.session_key):
             return self
-        if self.gateway_owner or (not self.person and (self.kind == GATEWAY or self.session_key)):
+        if self.gateway_owner or (not self.person and (self.kind == GATEWAY or self.session_told)):
             raise NotAllowed(
                 f"{named} is not the session of this call; leave session_key out, for "
                 "the host says which it is."

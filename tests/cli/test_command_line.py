@@ -150,6 +150,8 @@ def test_a_task_is_seen_from_every_side(home: Path) -> None:
     plugins = document(home, "plugins", "--json")
     own = [p["name"] for p in plugins if p["distribution"].startswith("openclaw-taskmem")]
     assert own == [
+        "claude",
+        "codex",
         "evidence",
         "mcp-hosts",
         "openclaw",

@@ -62,7 +62,7 @@ def world() -> World:
 def test_two_windows_of_an_mcp_host_share_what_nobody_holds(world: World) -> None:
     """Its wakes go to the session that registered it all the same."""
     window, other = (
-        each.model_copy(update={"session_key": key})
+        each.model_copy(update={"session_key": key, "session_told": True})
         for each, key in ((CLAUDE, "s-1"), (CLAUDE_TOO, "s-2"))
     )
     task = registers(world, window)

@@ -110,7 +110,7 @@ def test_an_agent_of_a_gateway_names_no_session_but_its_own(world: World) -> Non
 
     assert str(refused.value) == (
         "agent:main:other is not the session of this call; leave session_key out, for "
-        "the gateway says which it is."
+        "the host says which it is."
     )
 
 

@@ -48,7 +48,7 @@ def test_a_time_limit_is_told_to_who_gave_none(
     world: World, given: dict[str, object], told: str
 ) -> None:
     answer = world.call("smart_wait", CLAUDE, target="pty:build", wake_when="exits", **given)
-    assert str(answer["message"]).startswith(f"{told}No wake comes: run command")
+    assert str(answer["message"]).startswith(f"{told}No wake comes: run what `command` says")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_time_limit_is_told_to_who_gave_none(
         ("page 1\npage 2\n\npage 3\npage 4\n", 'Last lines: "page 2 ⏎ page 3 ⏎ page 4".'),
         (f"page 1\n{'page 2 ' * 20}\npage 3\n", 'Last line: "page 3".'),
         (f"page 1\n{'page 2 ' * 20}\n", f'Last line: "{"page 2 " * 19}page 2".'),
-        ("\n", "you are told of its end."),
+        ("\n", "your host tells you when it ends."),
     ],
     ids=["short", "long before", "long last", "blank"],
 )

@@ -17,7 +17,6 @@ from typing import Final
 from openclaw_taskmem.domain.callers import (
     AGENT,
     GATEWAY,
-    MCP,
     Caller,
     SessionKeys,
     is_other_gateway,
@@ -259,9 +258,9 @@ def is_agent_of(
     """True if a caller is the agent of a session, or of a host that names no session.
 
     A gateway says which session calls. Two gateways may have sessions of the same name, so their
-    agents are told apart. On any other host, a caller counts as the agent of every session of that
-    host, unless it named its session itself (`session_said`); such a session does not count if
-    the host of `session` is not known.
+    agents are told apart. On any other host, a caller without a session, or whose host says which
+    session calls, counts as the agent of every session of that host. A session that only the agent
+    named (`session_said`) does not count if the host of `session` is not known.
     """
     if not caller.is_at_home(home) or (session is None and host is None):
         return False
@@ -273,7 +272,7 @@ def is_agent_of(
         return same
     if sessions.is_own(session) and (caller.kind == GATEWAY or not same):
         return session in (caller.session_key, owner)
-    if caller.session_key is None or (caller.kind == MCP and not caller.session_said):
+    if caller.session_key is None or caller.session_told:
         return same
     unknown = host is None and not caller.session_said
     return session == caller.session_key and (same or unknown or caller.host is None)
