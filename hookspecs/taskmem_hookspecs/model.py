@@ -606,6 +606,8 @@ class Wait(Value):
     """Home whose daemon watches it; None: any that has the target."""
     within: tuple[str, ...] | None = None
     """`Target.within` for the caller that last opened or changed the wait."""
+    polled: bool = False
+    """True if it was answered as a task of MCP, for whose end its agent's host asks."""
     version: int = 0
 
 

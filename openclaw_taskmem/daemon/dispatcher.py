@@ -39,6 +39,7 @@ from openclaw_taskmem.engine import (
     waits,
 )
 from openclaw_taskmem.engine.context import Context, DueWork
+from openclaw_taskmem.engine.waits import PolledWait
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.tool import Answer, Tool, add_targets
 from taskmem_hookspecs import InvalidArguments, Output, Owner, Target, TaskmemError
@@ -114,6 +115,8 @@ class RelayHost(NamedTuple):
     """Values of `session_variables`; they may be credentials."""
     meta: Mapping[str, JsonValue] = {}
     """Metadata of the call."""
+    takes_tasks: bool = False
+    """True if the call may be answered as a task of MCP."""
 
 
 class Dispatcher:
@@ -270,6 +273,14 @@ class Dispatcher:
             host,
             looks=catalog.needs_outside_look(name, given),
         )
+
+    async def poll_wait(self, wait_id: str) -> PolledWait:
+        """Answer a host that asks for a wait.
+
+        Raises:
+            WaitNotFound: No wait has that id.
+        """
+        return await self._run_call(None, waits.poll_wait, self._context, wait_id, looks=False)
 
     def _answer_relay(self, name: str, given: dict[str, Any], host: RelayHost) -> Answer:
         session_key = self._note_session(host)
@@ -486,6 +497,7 @@ def _build_relay_caller(host: RelayHost, session_key: str | None, home: str | No
         host=callers.name_client_host(host.client),
         folder=host.folder,
         home=home,
+        polls=host.takes_tasks,
     )
 
 

@@ -11,11 +11,14 @@ import contextlib
 import importlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from pydantic import JsonValue
 
 from openclaw_taskmem import __version__
+from openclaw_taskmem.domain.changes.waits import PolledState
+from openclaw_taskmem.domain.text.texts import format_iso_millis
+from openclaw_taskmem.engine.waits import PolledWait
 from openclaw_taskmem.mcp_lines import (
     Id,
     LineRefused,
@@ -26,7 +29,7 @@ from openclaw_taskmem.mcp_lines import (
 )
 from openclaw_taskmem.plugin_host.plugin_host import format_error
 from openclaw_taskmem.tools.tool import Answer, Tool
-from taskmem_hookspecs import TaskmemError
+from taskmem_hookspecs import TaskmemError, Wait
 
 MOST_BYTES: Final = 1024 * 1024
 """Maximum size of a line; relays and a gateway's plug-in refuse longer ones themselves. The parsed
@@ -115,6 +118,7 @@ class _LinesOut:
 
 if TYPE_CHECKING:
     import anyio
+    import mcp_types as types
     from mcp.server import Server, ServerRequestContext
 
 _INSTRUCTIONS: Final = (
@@ -130,9 +134,39 @@ _INSTRUCTIONS: Final = (
 )
 """Instructions for every host, whether or not a wake can reach its agent."""
 
-_CallTool = Callable[[str, dict[str, Any], str | None, Mapping[str, JsonValue]], Awaitable[Answer]]
-"""Calls a tool with arguments for an MCP client, whose name is None if it gives none, with the
-metadata of the request."""
+
+class _CallTool(Protocol):
+    """Calls a tool with arguments for an MCP client, whose name is None if it gives none.
+
+    `meta`: metadata of the request. `takes_tasks`: True if it may be answered as a task.
+    """
+
+    def __call__(
+        self,
+        name: str,
+        given: dict[str, Any],
+        client: str | None,
+        meta: Mapping[str, JsonValue],
+        *,
+        takes_tasks: bool = False,
+    ) -> Awaitable[Answer]: ...
+
+
+_PollWait = Callable[[str], Awaitable[PolledWait]]
+"""Returns what a client that asks for a wait is answered."""
+TASKS: Final = "io.modelcontextprotocol/tasks"
+"""The extension by which a wait is a task, under the wait's id.
+
+Source: https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html
+"""
+_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
+"""Metadata of a request of the newer protocol: what its client can do."""
+_TASKS_SINCE: Final = "2026-07-28"
+"""The first protocol with that extension."""
+_OPEN_WAIT: Final = "smart_wait"
+"""The tool that is answered as a task."""
+_POLL_MILLIS: Final = 1000
+"""How often a client is asked to ask for a wait."""
 
 
 SDK: Final = ("mcp.server.stdio", "mcp.server", "mcp_types")
@@ -172,19 +206,22 @@ async def serve_host(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     call_tool: _CallTool,
+    poll_wait: _PollWait,
     tools: Sequence[Tool],
 ) -> None:
     """Serve one host with the given tools, until it disconnects."""
     from mcp.server.stdio import stdio_server
 
-    server = _build_server(call_tool, tools)
+    server = _build_server(call_tool, poll_wait, tools)
     lines_in = cast("anyio.AsyncFile[str]", _LinesIn(reader, writer))
     lines_out = cast("anyio.AsyncFile[str]", _LinesOut(writer))
     async with stdio_server(stdin=lines_in, stdout=lines_out) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def _build_server(call_tool: _CallTool, tools: Sequence[Tool]) -> Server[dict[str, Any]]:
+def _build_server(
+    call_tool: _CallTool, poll_wait: _PollWait, tools: Sequence[Tool]
+) -> Server[dict[str, Any]]:
     import mcp_types as types
     from mcp.server import Server
 
@@ -200,20 +237,18 @@ def _build_server(call_tool: _CallTool, tools: Sequence[Tool]) -> Server[dict[st
 
     async def on_call_tool(
         ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        asking = ctx.session.client_params
-        client = asking.client_info.name if asking else None
+    ) -> types.CallToolResult | dict[str, Any]:
         given = dict(params.arguments or {})
-        meta = cast("Mapping[str, JsonValue]", params.meta or {})
+        takes_tasks = params.name == _OPEN_WAIT and _offers_tasks(ctx)
         try:
-            answer: object = await call_tool(params.name, given, client, meta)
-            failed = False
+            answer = await _call(call_tool, ctx, params.name, given, takes_tasks=takes_tasks)
         except TaskmemError as error:
-            answer = error.to_json()
-            failed = True
-        text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
-        content = [types.TextContent(type="text", text=text)]
-        return types.CallToolResult(content=list(content), is_error=failed)
+            return _build_result(_format_json(error.to_json()), failed=True)
+        if takes_tasks:
+            polled = await poll_wait(str(answer["wait_id"]))
+            seed = {"status": PolledState.WORKING, "statusMessage": answer["message"]}
+            return {"resultType": "task", **_build_task(polled.wait), **seed}
+        return _build_result(_format_json(answer))
 
     server = Server(
         "taskmem",
@@ -221,7 +256,88 @@ def _build_server(call_tool: _CallTool, tools: Sequence[Tool]) -> Server[dict[st
         title="Task memory",
         instructions=_INSTRUCTIONS,
         on_list_tools=on_list_tools,
-        on_call_tool=on_call_tool,
     )
+    server.add_request_handler("tools/call", types.CallToolRequestParams, on_call_tool)
+    _add_tasks(server, call_tool, poll_wait)
     server.middleware = []  # the SDK's own builds a span for each message, which nobody collects
     return server
+
+
+def _add_tasks(server: Server[dict[str, Any]], call_tool: _CallTool, poll_wait: _PollWait) -> None:
+    """Let a server answer for the waits that are tasks."""
+    import mcp_types as types
+    from mcp import MCPError
+
+    class TaskParams(types.RequestParams):
+        task_id: str
+
+    async def on_get(_ctx: object, params: TaskParams) -> dict[str, Any]:
+        try:
+            polled = await poll_wait(params.task_id)
+        except TaskmemError as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from error
+        task = {**_build_task(polled.wait), "status": polled.state}
+        if polled.state is PolledState.COMPLETED:
+            result = _build_result(polled.text or "")
+            return {**task, "result": result.model_dump(by_alias=True, exclude_none=True)}
+        return {**task, "statusMessage": polled.text} if polled.text else task
+
+    async def on_cancel(ctx: ServerRequestContext[Any], params: TaskParams) -> dict[str, Any]:
+        try:
+            await _call(call_tool, ctx, "wait_cancel", {"wait_id": params.task_id})
+        except TaskmemError as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from error
+        return {}
+
+    server.extensions = {TASKS: {}}
+    server.add_request_handler("tasks/get", TaskParams, on_get)
+    server.add_request_handler("tasks/cancel", TaskParams, on_cancel)
+
+
+def _call(
+    call_tool: _CallTool,
+    ctx: ServerRequestContext[Any],
+    name: str,
+    given: dict[str, Any],
+    *,
+    takes_tasks: bool = False,
+) -> Awaitable[Answer]:
+    """Call a tool for the client that asks."""
+    asking = ctx.session.client_params
+    client = asking.client_info.name if asking else None
+    return call_tool(name, given, client, _read_meta(ctx), takes_tasks=takes_tasks)
+
+
+def _read_meta(ctx: ServerRequestContext[Any]) -> Mapping[str, JsonValue]:
+    return cast("Mapping[str, JsonValue]", ctx.meta or {})
+
+
+def _offers_tasks(ctx: ServerRequestContext[Any]) -> bool:
+    """Tell whether a request of the newer protocol may be answered as a task."""
+    found: object = _read_meta(ctx) if ctx.protocol_version >= _TASKS_SINCE else None
+    for name in (_CAPABILITIES, "extensions", TASKS):
+        found = cast("Mapping[str, object]", found).get(name) if isinstance(found, dict) else None
+    return isinstance(found, dict)
+
+
+def _build_task(wait: Wait) -> dict[str, JsonValue]:
+    """Return the fields of a task that a wait is, but for its state."""
+    return {
+        "taskId": wait.wait_id,
+        "createdAt": format_iso_millis(wait.created_at),
+        "lastUpdatedAt": format_iso_millis(wait.changed_at),
+        "ttlMs": None,
+        "pollIntervalMs": _POLL_MILLIS,
+    }
+
+
+def _build_result(text: str, *, failed: bool = False) -> types.CallToolResult:
+    import mcp_types as types
+
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=text)], is_error=failed
+    )
+
+
+def _format_json(answer: object) -> str:
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))

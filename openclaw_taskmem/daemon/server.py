@@ -254,7 +254,7 @@ class SocketServer:
                 if self.lacks_mcp is not None:
                     await mcp.refuse_host(reader, writer, self.lacks_mcp)
                     return
-                await mcp.serve_host(reader, writer, call, tools)
+                await mcp.serve_host(reader, writer, call, self._dispatcher.poll_wait, tools)
             finally:
                 noting.cancel()
                 self._dispatcher.forget_relay(host)
@@ -289,12 +289,14 @@ class SocketServer:
         given: dict[str, Any],
         client: str | None,
         meta: Mapping[str, JsonValue],
+        *,
+        takes_tasks: bool = False,
     ) -> Any:  # noqa: ANN401
         call = asyncio.current_task()
         assert call is not None  # noqa: S101 - a coroutine runs in a task
         self._calls.add(call)
         try:
-            host = host._replace(client=client, meta=meta)
+            host = host._replace(client=client, meta=meta, takes_tasks=takes_tasks)
             return await self._dispatcher.call_tool(name, given, host)
         except TaskmemError:
             raise

@@ -454,6 +454,8 @@ class Caller(Value):
     """The home that it calls; None: there is only one."""
     request: str | None = None
     """The user's message in the calling turn; None: not known, or none."""
+    polls: bool = False
+    """True if its host asks for the end of a wait that it opens."""
 
     @property
     def is_user(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import callers, events
 from openclaw_taskmem.domain.callers import GatewayPresence
-from openclaw_taskmem.domain.changes import continuation, recovery, stuck
+from openclaw_taskmem.domain.changes import continuation, recovery, stuck, waits
 from openclaw_taskmem.domain.changes.recovery import LapseAction, LapseVerdict, OwnerStatus
 from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import RunReason
@@ -51,7 +51,7 @@ from taskmem_hookspecs import (
     WakeQuery,
     WakeState,
 )
-from taskmem_hookspecs.errors import Conflict, RunNotFound
+from taskmem_hookspecs.errors import Conflict, RunNotFound, WaitNotFound
 from taskmem_hookspecs.roles import FOREVER
 
 log = logging.getLogger(__name__)
@@ -521,7 +521,7 @@ def _deliver_now(context: Context, wake: Wake) -> None:
         open_wakes = (each for each in current if each.state in callers.OWED_STATES)
         return Change(
             wakes=tuple(
-                each.model_copy(update={"due_at": now})
+                each.model_copy(update={"due_at": _find_due_time(context, each, now)})
                 if callers.is_kept(each)
                 else _correct_wake_time(context, each)
                 for each in open_wakes
@@ -529,6 +529,14 @@ def _deliver_now(context: Context, wake: Wake) -> None:
         )
 
     update_wakes(context, wake.task_id or "", [wake.wake_id], deliver)
+
+
+def _find_due_time(context: Context, wake: Wake, now: datetime) -> datetime:
+    """Return when a kept wake is due whose agent can be reached now."""
+    with suppress(WaitNotFound):
+        if wake.wait_id is not None:
+            return waits.find_due_time(context.store.read_wait(wake.wait_id), now)
+    return now
 
 
 def _correct_wake_time(context: Context, wake: Wake) -> Wake:

@@ -11,10 +11,12 @@ from openclaw_taskmem.domain.callers import OWED_STATES, Caller
 from openclaw_taskmem.domain.changes import rights, waits
 from openclaw_taskmem.domain.changes.registrations import FirstCall, is_same_agent
 from openclaw_taskmem.domain.changes.rights import Act, TaskHolder
-from openclaw_taskmem.domain.changes.waits import Refinement, WaitFacts
+from openclaw_taskmem.domain.changes.waits import PolledState, Refinement, WaitFacts
 from openclaw_taskmem.domain.conditions import targets
 from openclaw_taskmem.domain.conditions.conditions import parse_condition
 from openclaw_taskmem.domain.errors import TaskEnded
+from openclaw_taskmem.domain.text.redaction import scrub
+from openclaw_taskmem.domain.text.texts import to_plain_line
 from openclaw_taskmem.domain.wakes import outbox
 from openclaw_taskmem.engine import lookup
 from openclaw_taskmem.engine.context import Context, Decision
@@ -45,6 +47,7 @@ _DRIFT: Final = 1.0
 """Seconds by which a deadline may be off before it is corrected."""
 GRACE: Final = 120.0
 """Seconds after its deadline before another home may end a wait."""
+_TOLD_TEXT: Final = "A message tells the agent how it ended."
 _ABANDONED_TEXT: Final = "The daemon that watched it does not run any more, or not here."
 
 
@@ -56,9 +59,18 @@ class ArmedWait(Value):
     was: Wait | None = None
     """The wait before it was rearmed; None: it is new."""
     reached: bool = True
-    """True if a transport can reach the agent that the wait will wake."""
+    """True if a transport can reach the agent that the wait will wake, or its host asks."""
     joined: str | None = None
     """Name of the task that it belongs to though the call named none; None: the call named it."""
+
+
+class PolledWait(Value):
+    """A wait for whose end a host asks."""
+
+    wait: Wait
+    state: PolledState
+    text: str | None
+    """The last observation of an open wait, or the text of its wake; None: there is none."""
 
 
 class EndedWait(Value):
@@ -96,7 +108,7 @@ def open_wait(
     asked = (targets.trim_target(target), condition.sentence, poll_seconds, task_id)
     if (same := _find_equal_wait(context, asked, caller)) is not None:
         request = Refinement(timeout_seconds=timeout_seconds)
-        return rearm_wait(context, same.wait_id, request, caller)
+        return rearm_wait(context, same.wait_id, request, caller, polled=caller.polls)
     lookup.guard_open_count(context, caller, Wait)
     if task_id:
         _require_open_task(context, task_id, caller)
@@ -125,6 +137,7 @@ def open_wait(
             deadline_at=now + timedelta(seconds=timeout_seconds),
             start=preview.start,
             within=parsed.within,
+            polled=caller.polls,
         )
         change = waits.start_wait(
             wait, facts, caller, context.sessions, now, understood=preview.understood
@@ -162,8 +175,17 @@ def _find_equal_wait(context: Context, asked: tuple[object, ...], caller: Caller
     return None
 
 
-def rearm_wait(context: Context, wait_id: str, request: Refinement, caller: Caller) -> ArmedWait:
+def rearm_wait(
+    context: Context,
+    wait_id: str,
+    request: Refinement,
+    caller: Caller,
+    *,
+    polled: bool = False,
+) -> ArmedWait:
     """Arm a wait again, whether it has ended or not.
+
+    `polled`: the call is answered as a task of MCP.
 
     Raises:
         WaitNotFound: No wait has that id.
@@ -207,6 +229,7 @@ def rearm_wait(context: Context, wait_id: str, request: Refinement, caller: Call
             sessions=context.sessions,
             now=now,
             understood=preview.understood,
+            polled=polled,
         )
         (wait,) = change.waits
         return change, ArmedWait(
@@ -304,9 +327,34 @@ def fetch_end(context: Context, wait_id: str) -> EndedWait | None:
     return _decide_on_wait(context, wait_id, fetch)
 
 
+def poll_wait(context: Context, wait_id: str) -> PolledWait:
+    """Return what a host that asks for a wait is answered; who knows the id may ask.
+
+    Its wake is acknowledged if the answer tells the end.
+
+    Raises:
+        WaitNotFound: No wait has that id.
+    """
+    wait = context.store.read_wait(wait_id)
+    if wait.status is WaitStatus.WATCHING:
+        _, state = waits.answer_poll(wait, (), context.clock.now())
+        seen = context.wait_watcher.read_observation(wait_id) or wait.last_observation
+        return PolledWait(wait=wait, state=state, text=seen and to_plain_line(scrub(seen)))
+
+    def poll(facts: WaitFacts, now: datetime) -> Decision[PolledWait]:
+        wait = facts.wait
+        wakes = context.store.find_wakes(WakeQuery(wait_id=wait_id))
+        change, state = waits.answer_poll(wait, wakes, now)
+        tells = state is PolledState.COMPLETED or wait.status is WaitStatus.CANCELLED
+        text = waits.format_wake_text(wait, waits.build_outcome(wait)) if tells else _TOLD_TEXT
+        return change, PolledWait(wait=wait, state=state, text=text)
+
+    return _decide_on_wait(context, wait_id, poll)
+
+
 def _is_reached(context: Context, facts: WaitFacts) -> bool:
-    """Tell whether a transport can reach the agent that the wait will wake."""
-    return context.reaches(facts.host, facts.session_key)
+    """Tell whether the agent that the wait will wake learns of its end by itself."""
+    return facts.wait.polled or context.reaches(facts.host, facts.session_key)
 
 
 def list_watched_waits(context: Context) -> list[Wait]:

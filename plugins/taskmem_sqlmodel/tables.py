@@ -388,9 +388,7 @@ class Waits(Base, table=True):
         sa.Index("waits_by_age", "created_at", "wait_id"),
         _index_rows(RARER_WAIT, "waits_rarer", "status"),
         _index_rows("status = 'watching'", "waits_watching", "created_at", "wait_id"),
-        _index_rows(
-            "status = 'watching'", "waits_watching_of_task", "task_id", "created_at", "wait_id"
-        ),
+        _index_rows(OPEN_WAIT, "waits_watching_of_task", "task_id", "created_at", "wait_id"),
         _index_rows(
             "status <> 'watching'", "waits_ended_of_task", "task_id", "changed_at", "wait_id"
         ),
@@ -419,6 +417,7 @@ class Waits(Base, table=True):
     within: list[str] | None = Field(
         sa_type=JsonText, nullable=False, sa_column_kwargs={"server_default": "null"}
     )
+    polled: bool = Field(sa_column_kwargs={"server_default": sa.false()})
 
 
 def wait_params(wait: Wait) -> Params:

@@ -31,6 +31,8 @@ class CliHost(ABC):
     """What its screen shows where it waits for its user."""
     prefix = "mcp__taskmem__"
     """Begins the names of our tools."""
+    transport: str | None
+    """Delivers its wakes; None: none does, as it asks for the ends of its waits itself."""
 
     def __init__(self, room: Room, taskmem: Taskmem, model_url: str) -> None:
         self.room = room
@@ -118,6 +120,7 @@ class ClaudeCode(CliHost):
     package = "@anthropic-ai/claude-code@2.1.332"
     program = "@anthropic-ai/claude-code-*/claude"
     prompt = "\n❯"
+    transport: str | None = None
     session = "11111111-2222-4333-8444-555555555555"
 
     def configure(self, model_url: str) -> None:
@@ -156,6 +159,15 @@ class ClaudeCode(CliHost):
         return "Compacted" in self.screen
 
 
+class ClaudeCodeWithoutTasks(ClaudeCode):
+    """Claude Code whose user has switched off the tasks of MCP."""
+
+    transport = "claude-inbox"
+
+    def list_variables(self) -> dict[str, str]:
+        return {**super().list_variables(), "CLAUDE_CODE_DISABLE_MCP_TASKS": "1"}
+
+
 class Codex(CliHost):
     """Codex, which trusts its folder and our tools."""
 
@@ -163,6 +175,7 @@ class Codex(CliHost):
     package = "@openai/codex@0.171.0"
     program = "@openai/codex-*/vendor/*/bin/codex"
     prompt = "\n›"
+    transport = "codex-queue"
 
     def configure(self, model_url: str) -> None:
         folder = self.room.home / ".codex"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -117,6 +119,10 @@ class Taskmem:
             return is_own and wanted <= {*Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")}
 
         until(is_started, "a daemon with these settings runs")
+
+    def kill(self) -> None:
+        """Kill the daemon, as the system does that has no memory left."""
+        os.kill(json.loads(self.run("status", "--json"))["pid"], signal.SIGKILL)
 
     def stop(self) -> None:
         """Stop the daemon; none to stop is fine."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cli_hosts import ClaudeCode, CliHost, Codex
+from tests.e2e.cli_hosts import ClaudeCode, ClaudeCodeWithoutTasks, CliHost, Codex
 from tests.e2e.openclaw import Unavailable
 from tests.e2e.room import Room, until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel
@@ -76,7 +76,7 @@ def own_room(tmp_path: Path) -> Iterator[Room]:
     assert not left, f"processes left behind: {left}"
 
 
-@pytest.mark.parametrize("kind", [ClaudeCode, Codex])
+@pytest.mark.parametrize("kind", [ClaudeCode, ClaudeCodeWithoutTasks, Codex])
 def test_a_session_is_woken_open_and_at_its_next_start(own_room: Room, kind: type[CliHost]):
     taskmem = Taskmem(own_room)
     with ScriptedModel(is_stranger=lambda request: not request.tools) as model:
@@ -107,9 +107,12 @@ def test_a_session_is_woken_open_and_at_its_next_start(own_room: Room, kind: typ
             until(lambda: "I have done" in host.screen, "its turn ends")
 
             host.kill()
+            if host.transport is None:
+                taskmem.kill()
             with log.open("a") as lines:
                 lines.write("Part 2 is ready\n")
-            until(lambda: not taskmem.waits(), "the wait has ended")
+            if host.transport is not None:
+                until(lambda: not taskmem.waits(), "the wait has ended")
             host.start(*host.list_resume_arguments())
 
             model.wait_for(is_told("Part 2"), 60)
@@ -120,6 +123,7 @@ def test_a_session_is_woken_open_and_at_its_next_start(own_room: Room, kind: typ
             )
             wakes = taskmem.wakes(script.task_id)
             assert [wake["state"] for wake in wakes] == ["acknowledged", "acknowledged"]
+            assert {wake["transport"] for wake in wakes} == {host.transport}
             turns = [
                 each for each in model.requests if each.opens_turn and NEWS.search(each.turn.text)
             ]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.changes.waits import POLL_PATIENCE, PolledState
 from openclaw_taskmem.engine import run_recovery, waits
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Change, InvalidArguments, Wait, WaitNotFound, WaitStatus, WakeState
@@ -388,3 +389,75 @@ def test_a_wake_whose_time_has_not_come_is_not_counted_as_due(world: World) -> N
     assert isinstance(counted, dict)
     assert {counted[state] for state in ("due", "planned", "kept")} == {1}
     assert counted["sent"] == 0
+
+
+# --- whose host asks, since it was answered as a task of MCP ------------------------
+
+
+ASKS = CODEX.model_copy(update={"session_key": "thread-1", "polls": True})
+
+
+def poll(world: World, wait_id: str) -> PolledState:
+    return waits.poll_wait(world.context, wait_id).state
+
+
+def test_who_asks_is_promised_the_end_and_told_it_once(world: World) -> None:
+    world.context = replace(world.context, reaches=lambda host, session: True)
+    answer = open_wait(world, ASKS)
+    wait_id = answer["wait_id"]
+    assert "I'll wake you when: it ends. " in answer["message"]
+    assert poll(world, wait_id) is PolledState.WORKING
+
+    end(world, wait_id)
+    assert world.deliver() == []
+    [wake] = world.wakes()
+    ended = waits.poll_wait(world.context, wait_id)
+
+    assert (ended.state, ended.text) == (PolledState.COMPLETED, wake.text)
+    assert states(world) == [WakeState.ACKNOWLEDGED]
+    assert waits.poll_wait(world.context, wait_id) == ended
+    world.clock.tick(POLL_PATIENCE.total_seconds())
+    assert world.deliver() == []
+
+
+def test_who_does_not_ask_any_more_is_sent_a_message(world: World) -> None:
+    world.context = replace(world.context, reaches=lambda host, session: True)
+    wait_id = open_wait(world, ASKS)["wait_id"]
+    end(world, wait_id)
+    world.clock.tick(POLL_PATIENCE.total_seconds())
+
+    assert [wake.session_key for wake in world.deliver()] == [ASKS.session_key]
+
+    polled = waits.poll_wait(world.context, wait_id)
+    assert polled.state is PolledState.CANCELLED
+    assert polled.text == "A message tells the agent how it ended."
+
+
+def test_a_session_that_is_opened_again_may_ask_first(world: World) -> None:
+    wait_id = open_wait(world, ASKS)["wait_id"]
+    end(world, wait_id)
+    world.clock.tick(POLL_PATIENCE.total_seconds())
+    assert world.deliver() == []
+
+    world.context = replace(world.context, reaches=lambda host, session: True)
+    run_recovery.release_kept_wakes(world.context)
+
+    assert world.deliver() == []
+    assert poll(world, wait_id) is PolledState.COMPLETED
+
+
+def test_the_command_takes_no_end_from_a_host_that_asks(world: World) -> None:
+    wait_id = open_wait(world, ASKS)["wait_id"]
+    end(world, wait_id)
+
+    assert waits.fetch_end(world.context, wait_id) is not None
+
+    assert states(world) == [WakeState.DUE]
+
+
+def test_an_equal_call_that_is_answered_as_a_task_is_one(world: World) -> None:
+    first = open_wait(world, ASKS.model_copy(update={"polls": False}))
+
+    assert open_wait(world, ASKS)["wait_id"] == first["wait_id"]
+
+    assert poll(world, first["wait_id"]) is PolledState.WORKING

@@ -69,6 +69,12 @@ class Lines:
         meta = {f"io.modelcontextprotocol/{name}": value for name, value in told.items()}
         self._more = {"_meta": meta}
 
+    def offer(self, extension: str) -> None:
+        """Say with each request from now on that the client has an extension."""
+        capabilities = {"extensions": {extension: {}}}
+        meta = {"io.modelcontextprotocol/clientCapabilities": capabilities}
+        self._more = {"_meta": self._more.get("_meta", {}) | meta}
+
     def __enter__(self) -> Self:
         """Answer itself; leaving the block hangs up."""
         return self

@@ -159,6 +159,7 @@ def waits(wait_id: str, task_id: str) -> st.SearchStrategy[Wait]:
         round=numbers,
         start=st.none() | texts,
         home=st.none() | texts,
+        polled=st.booleans(),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import events
@@ -28,10 +29,13 @@ from taskmem_hookspecs import (
     WaitStatus,
     Wake,
     WakeCause,
+    WakeState,
 )
 
 _POSITION_SEPARATOR: Final = "\x1e"
 """In a wait's `start`, separates the place where it began from the place that it reads from."""
+POLL_PATIENCE: Final = timedelta(seconds=30)
+"""How long a host has to ask for the end of a wait before a message tells its agent."""
 
 
 class WaitFacts(Value):
@@ -154,11 +158,13 @@ def rearm_wait(
     sessions: SessionKeys,
     now: datetime,
     understood: Sequence[verdicts.UnderstoodSide] = (),
+    polled: bool = False,
 ) -> Change:
     """Build the change that arms a wait for another round, with a new deadline.
 
     The wait may have ended in any way. A wake of that end that is not in flight is superseded,
-    because the answer to this call says the same.
+    because the answer to this call says the same. `polled`: the call is answered as a task of MCP.
+    A host that asks for the end of a wait goes on asking while it is open.
 
     Raises:
         TaskEnded: Its task has ended.
@@ -179,6 +185,7 @@ def rearm_wait(
             "round": before.round + 1,
             "start": start,
             "home": home,
+            "polled": polled or (before.polled and before.status is WaitStatus.WATCHING),
         }
     )
     wakes = _settle_wakes(facts, caller, now)
@@ -268,7 +275,7 @@ def close_wait(facts: WaitFacts, outcome: WaitOutcome, *, wake_id: str, now: dat
     text = format_wake_text(ended, outcome)
     wake = Wake(
         wake_id=wake_id,
-        key=f"wait:{wait.wait_id}:{wait.round}",
+        key=_name_wake(wait),
         cause=WakeCause.WAIT,
         task_id=wait.task_id,
         wait_id=wait.wait_id,
@@ -277,7 +284,7 @@ def close_wait(facts: WaitFacts, outcome: WaitOutcome, *, wake_id: str, now: dat
         home=facts.home,
         text=text,
         created_at=now,
-        due_at=now,
+        due_at=find_due_time(wait, now),
     )
     messages: tuple[Message, ...] = ()
     if facts.task is not None:
@@ -292,6 +299,43 @@ def close_wait(facts: WaitFacts, outcome: WaitOutcome, *, wake_id: str, now: dat
             events.build_event(events.WAIT_ENDED, wait, now, **outcome.model_dump(mode="json")),
         ),
     )
+
+
+def _name_wake(wait: Wait) -> str:
+    return f"wait:{wait.wait_id}:{wait.round}"
+
+
+def find_due_time(wait: Wait, now: datetime) -> datetime:
+    """Return when the end of a wait is told by a message, unless its host asks for it before."""
+    return now + POLL_PATIENCE if wait.polled else now
+
+
+class PolledState(StrEnum):
+    """Answer to a host that asks for a wait, in the words of MCP's tasks."""
+
+    WORKING = "working"
+    COMPLETED = "completed"
+    """The answer tells how it ended."""
+    CANCELLED = "cancelled"
+    """State of a cancelled wait, and of one whose end is told in another way."""
+
+
+def answer_poll(wait: Wait, wakes: Iterable[Wake], now: datetime) -> tuple[Change, PolledState]:
+    """Decide what a host that asks for a wait is answered, so that its end is told once.
+
+    A wake that no transport has taken is acknowledged: the answer tells the same. One that is on
+    its way is waited for. `wakes` are the wait's, in any state.
+    """
+    if wait.status is WaitStatus.WATCHING:
+        return Change(), PolledState.WORKING if wait.polled else PolledState.CANCELLED
+    own = next((wake for wake in wakes if wake.key == _name_wake(wait)), None)
+    if not wait.polled or own is None or own.sends or own.state is WakeState.SUPERSEDED:
+        return Change(), PolledState.CANCELLED
+    if own.state is not WakeState.DUE:
+        return Change(), PolledState.COMPLETED
+    if outbox.is_in_flight(own, now):
+        return Change(), PolledState.WORKING
+    return outbox.acknowledge_wakes([own], now), PolledState.COMPLETED
 
 
 def cancel_wait(facts: WaitFacts, reason: str | None, caller: Caller, now: datetime) -> Change:
