@@ -40,9 +40,9 @@ class CliHost(ABC):
         self.work.mkdir()
         self._binary = obtain_package(cache_folder(), self.package, self.program)
         self._taskmem = taskmem
-        taskmem.settings.update(
-            {"TASKMEM_WAKE_TRANSPORT": "", f"TASKMEM_{self.name.upper()}_BIN": str(self._binary)}
-        )
+        # As on a machine where it is installed. It passes on its PATH, but not our settings.
+        path = os.pathsep.join((str(self._binary.parent), os.environ["PATH"]))
+        taskmem.settings.update({"TASKMEM_WAKE_TRANSPORT": "", "PATH": path})
         self.configure(model_url)
         taskmem.run("setup", self.name)
         keep = (";", "set-option", "-g", "remain-on-exit", "on")

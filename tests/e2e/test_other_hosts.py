@@ -67,6 +67,16 @@ class Builder:
         return Call(f"{self._prefix}{tool}", arguments)
 
 
+def begin_waiting(host: CliHost, script: Builder, taskmem: Taskmem, model: ScriptedModel) -> None:
+    """Say what begins the task, anew where the tools were still loading, until it waits."""
+    begun = 0
+    while begun == script.refusals:
+        host.say("BEGIN")
+        begun += 1
+        until(lambda n=begun: script.task_id or script.refusals == n, "it is answered")
+    until(taskmem.waits, "it waits", shown=lambda: f"{host.screen}\n{model.summary()}")
+
+
 @pytest.fixture
 def own_room(tmp_path: Path) -> Iterator[Room]:
     """A room that must be empty in the end."""
@@ -90,12 +100,7 @@ def test_a_session_is_woken_open_and_at_its_next_start(own_room: Room, kind: typ
             model.decide = script = Builder(host.work, host.prefix)
             host.begin()
 
-            begun = 0
-            while begun == script.refusals:
-                host.say("BEGIN")
-                begun += 1
-                until(lambda n=begun: script.task_id or script.refusals == n, "it is answered")
-            until(taskmem.waits, "it waits", shown=lambda: f"{host.screen}\n{model.summary()}")
+            begin_waiting(host, script, taskmem, model)
             with log.open("a") as lines:
                 lines.write("Part 1 is ready\n")
 
@@ -148,12 +153,7 @@ def test_the_packet_comes_after_compaction_and_resume(own_room: Room, kind: type
             model.decide = script = Builder(host.work, host.prefix)
             host.begin()
 
-            def is_waiting() -> bool:
-                if not taskmem.waits():
-                    host.say("BEGIN")
-                return bool(taskmem.waits())
-
-            until(is_waiting, "it waits", shown=lambda: f"{host.screen}\n{model.summary()}")
+            begin_waiting(host, script, taskmem, model)
             until(lambda: "I wait." in host.screen, "its turn ends")
 
             def read_packet(word: str) -> str:
