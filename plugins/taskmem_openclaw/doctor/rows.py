@@ -107,12 +107,11 @@ class OpenClawCheck:
 
 
 def _build_unused_row(*, others: bool) -> DoctorRow:
-    """Say that nothing can wake an agent; `others`: hosts other than OpenClaw are set up."""
+    """Say that OpenClaw is not used; `others`: other hosts are set up."""
     detail = "OpenClaw is not set up."
     if others:
-        why = "No wake reaches the hosts that are set up: their agents run taskmem wait ID."
-        return off("used", detail, effect=why)
-    cure = "Install OpenClaw (npm install -g openclaw), then run: taskmem setup openclaw"
+        return off("used", detail)
+    cure = "Set up the host of your agent: taskmem setup openclaw, or claude, or codex"
     return off("used", detail, cure, "Nothing can wake an agent yet.")
 
 
