@@ -396,8 +396,8 @@ def test_wake_awaits_a_gateway_that_is_down_and_loads_us_late(house: House, tmp_
     )
     assert (failed["state"], failed["sent_at"]) == ("due", None)
     assert failed["last_error"] == (
-        "openclaw-plugin: No gateway listens at "
-        f"127.0.0.1:{house.gateway.port}; see that it is started."
+        f"No gateway listens at 127.0.0.1:{house.gateway.port}; "
+        "the wake goes out when one is started."
     )
 
     # The gateway's token is nothing to the plug-in.
