@@ -71,6 +71,7 @@ WORDLESS = {
     "demo",
     "tools",
     "mcp",
+    "hook",
 }
 """Commands that take no words."""
 
