@@ -294,8 +294,7 @@ def task_update(context: Context, form: forms.TaskUpdate, caller: Caller) -> Ans
             **cut_page(query_answer, form.query, start),
         }
         if task.status.terminal and "made" not in answer:
-            made = runs.describe_made(context, task)
-            answer |= {name: entries for name, entries in made.items() if entries}
+            answer |= runs.describe_made(context, task)
         if not sentences:
             sentences.append(describe_next_step(task, newest, query_answer.run, named=False))
         sentences.append(describe_page(query_answer, answer))
