@@ -45,6 +45,8 @@ class CliHost(ABC):
         taskmem.settings.update({"TASKMEM_WAKE_TRANSPORT": "", "PATH": path})
         self.configure(model_url)
         taskmem.run("setup", self.name)
+        # On a busy machine a cold start takes longer than Codex waits for a server.
+        taskmem.run("daemon", "--detach")
         keep = (";", "set-option", "-g", "remain-on-exit", "on")
         self._tmux("new-session", "-d", "-x", "200", "-y", "50", "sleep infinity", *keep)
 
@@ -85,7 +87,9 @@ class CliHost(ABC):
         """Type a text, and enter it once it is shown."""
         before = self.screen.count(text)
         self._tmux("send-keys", "-l", text)
-        until(lambda: self.screen.count(text) > before, "it is shown", shown=lambda: self.screen)
+        until(
+            lambda: self.screen.count(text) > before, "it is shown", 40, shown=lambda: self.screen
+        )
         self._tmux("send-keys", "Enter")
 
     def kill(self) -> None:
@@ -210,10 +214,15 @@ enabled = false
         self.start("--no-alt-screen")
         question = "Trust all and continue"
         until(lambda: question in self.screen, "it asks for trust", shown=lambda: self.screen)
-        self._tmux("send-keys", "2")
-        until(lambda: f"› 2. {question}" in self.screen, "it is chosen", shown=lambda: self.screen)
-        self._tmux("send-keys", "Enter")
-        until(lambda: question not in self.screen, "it has it", shown=lambda: self.screen)
+
+        def is_trusted() -> bool:
+            # It may show the question before it takes a key.
+            screen = self.screen
+            if question in screen:
+                self._tmux("send-keys", "Enter" if f"› 2. {question}" in screen else "2")
+            return question not in screen
+
+        until(is_trusted, "it has it", shown=lambda: self.screen)
 
     def list_resume_arguments(self) -> list[str]:
         return ["--no-alt-screen", "resume", "--last"]
