@@ -75,8 +75,8 @@ def clawhub(tmp_path: Path) -> ClawHub:
 def test_clawhub_finds_no_fault_in_the_package(openclaw: OpenClaw, clawhub: ClawHub):
     against = ("--openclaw", str(openclaw.entry.parent), "--out", "../reports")
     run = ("--runtime", "--allow-execute")
-    said = clawhub.run("validate", str(clawhub.plugin), *against, *run)
-    assert "Plugin Inspector: PASS\nBreakages: 0\nWarnings: 0\nFindings: none\n" in said
+    output = clawhub.run("validate", str(clawhub.plugin), *against, *run)
+    assert "Plugin Inspector: PASS\nBreakages: 0\nWarnings: 0\nFindings: none\n" in output
     report = clawhub.folder / "reports" / "plugin-inspector-runtime-capture.json"
     summary = json.loads(report.read_text())["summary"]
     assert (summary["capturedCount"], summary["failedCount"]) == (1, 0)
@@ -91,5 +91,5 @@ def test_clawhub_packs_the_plugin_and_would_publish_it(clawhub: ClawHub):
         found = {Path(name).relative_to("package") for name in archive.getnames()}
     files = [path for path in PLUGIN.rglob("*") if path.is_file()]
     assert found == {path.relative_to(PLUGIN) for path in files}
-    said = clawhub.run("publish", str(clawhub.plugin), "--dry-run", *SOURCE)
-    assert f"{len(files)} files" in said
+    output = clawhub.run("publish", str(clawhub.plugin), "--dry-run", *SOURCE)
+    assert f"{len(files)} files" in output

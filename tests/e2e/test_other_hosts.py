@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -86,92 +88,90 @@ def own_room(tmp_path: Path) -> Iterator[Room]:
     assert not left, f"processes left behind: {left}"
 
 
-@pytest.mark.parametrize("kind", [ClaudeCode, ClaudeCodeWithoutTasks, Codex])
-def test_a_session_is_woken_open_and_at_its_next_start(own_room: Room, kind: type[CliHost]):
-    taskmem = Taskmem(own_room)
+class Stage(NamedTuple):
+    """A host that waits for its user, and what is around it."""
+
+    host: CliHost
+    taskmem: Taskmem
+    model: ScriptedModel
+    script: Builder
+
+
+@contextmanager
+def run_host(room: Room, kind: type[CliHost]) -> Iterator[Stage]:
+    """Begin the first session of a host, and end all of it."""
+    taskmem = Taskmem(room)
     with ScriptedModel(is_stranger=lambda request: not request.tools) as model:
         try:
-            host = kind(own_room, taskmem, model.url)
-        except Unavailable as reason:
-            do_without(f"{kind.__name__} cannot be fetched: {reason}")
-        try:
-            log = host.work / "build.log"
-            log.touch()
-            model.decide = script = Builder(host.work, host.prefix)
-            host.begin()
-
-            begin_waiting(host, script, taskmem, model)
-            with log.open("a") as lines:
-                lines.write("Part 1 is ready\n")
-
-            def is_told(part: str):
-                return lambda request: NEWS.findall(request.turn.text) == [part]
-
-            model.wait_for(is_told("Part 1"), 60)
-            until(lambda: len(taskmem.waits()) == 1, "it waits for the next part")
-            until(lambda: "I have done" in host.screen, "its turn ends")
-
-            host.kill()
-            if host.transport is None:
-                taskmem.kill()
-            with log.open("a") as lines:
-                lines.write("Part 2 is ready\n")
-            if host.transport is not None:
-                until(lambda: not taskmem.waits(), "the wait has ended")
-            host.start(*host.list_resume_arguments())
-
-            model.wait_for(is_told("Part 2"), 60)
-            until(
-                lambda: taskmem.show(script.task_id)["status"] == "completed",
-                "the task is completed",
-                shown=lambda: f"{host.screen}\n{model.summary()}",
-            )
-            wakes = taskmem.wakes(script.task_id)
-            assert [wake["state"] for wake in wakes] == ["acknowledged", "acknowledged"]
-            assert {wake["transport"] for wake in wakes} == {host.transport}
-            turns = [
-                each for each in model.requests if each.opens_turn and NEWS.search(each.turn.text)
-            ]
-            assert [NEWS.findall(each.turn.text) for each in turns] == [["Part 1"], ["Part 2"]]
-        finally:
-            host.close()
-            taskmem.stop()
-    if model.errors:
-        raise model.errors[0]
-
-
-@pytest.mark.parametrize("kind", [ClaudeCode, Codex])
-def test_the_packet_comes_after_compaction_and_resume(own_room: Room, kind: type[CliHost]):
-    taskmem = Taskmem(own_room)
-    with ScriptedModel(is_stranger=lambda request: not request.tools) as model:
-        try:
-            host = kind(own_room, taskmem, model.url)
+            host = kind(room, taskmem, model.url)
         except Unavailable as reason:
             do_without(f"{kind.__name__} cannot be fetched: {reason}")
         try:
             (host.work / "build.log").touch()
             model.decide = script = Builder(host.work, host.prefix)
             host.begin()
-
-            begin_waiting(host, script, taskmem, model)
-            until(lambda: "I wait." in host.screen, "its turn ends")
-
-            def read_packet(word: str) -> str:
-                request = model.wait_for(lambda each: word in each.turn.text, 60)
-                return json.dumps(request.messages).rpartition("[task_resume]")[2]
-
-            host.say("/compact")
-            until(host.has_compacted, "it has compacted", shown=lambda: host.screen)
-            host.say("GO ON")
-            assert script.task_id in read_packet("GO ON")
-
-            taskmem.call("task_update", task_id=script.task_id, message="Told meanwhile")
-            host.kill()
-            host.start(*host.list_resume_arguments())
-            host.say("COME BACK")
-            assert "Told meanwhile" in read_packet("COME BACK")
+            yield Stage(host, taskmem, model, script)
         finally:
             host.close()
             taskmem.stop()
     if model.errors:
         raise model.errors[0]
+
+
+@pytest.mark.parametrize("kind", [ClaudeCode, ClaudeCodeWithoutTasks, Codex])
+def test_a_session_is_woken_open_and_at_its_next_start(own_room: Room, kind: type[CliHost]):
+    with run_host(own_room, kind) as (host, taskmem, model, script):
+        log = host.work / "build.log"
+        begin_waiting(host, script, taskmem, model)
+        with log.open("a") as lines:
+            lines.write("Part 1 is ready\n")
+
+        def is_told(part: str):
+            return lambda request: NEWS.findall(request.turn.text) == [part]
+
+        model.wait_for(is_told("Part 1"), 60)
+        until(lambda: len(taskmem.waits()) == 1, "it waits for the next part")
+        until(lambda: "I have done" in host.screen, "its turn ends")
+
+        host.kill()
+        if host.transport is None:
+            taskmem.kill()
+        with log.open("a") as lines:
+            lines.write("Part 2 is ready\n")
+        if host.transport is not None:
+            until(lambda: not taskmem.waits(), "the wait has ended")
+        host.start(*host.list_resume_arguments())
+
+        model.wait_for(is_told("Part 2"), 60)
+        until(
+            lambda: taskmem.show(script.task_id)["status"] == "completed",
+            "the task is completed",
+            shown=lambda: f"{host.screen}\n{model.summary()}",
+        )
+        wakes = taskmem.wakes(script.task_id)
+        assert [wake["state"] for wake in wakes] == ["acknowledged", "acknowledged"]
+        assert {wake["transport"] for wake in wakes} == {host.transport}
+        turns = [each for each in model.requests if each.opens_turn and NEWS.search(each.turn.text)]
+        assert [NEWS.findall(each.turn.text) for each in turns] == [["Part 1"], ["Part 2"]]
+
+
+@pytest.mark.parametrize("kind", [ClaudeCode, Codex])
+def test_the_packet_comes_after_compaction_and_resume(own_room: Room, kind: type[CliHost]):
+    with run_host(own_room, kind) as (host, taskmem, model, script):
+        begin_waiting(host, script, taskmem, model)
+        until(lambda: "I wait." in host.screen, "its turn ends")
+
+        def read_packet(word: str) -> str:
+            request = model.wait_for(lambda each: word in each.turn.text, 60)
+            return json.dumps(request.messages).rpartition("[task_resume]")[2]
+
+        host.say("/compact")
+        until(host.has_compacted, "it has compacted", shown=lambda: host.screen)
+        host.say("GO ON")
+        assert script.task_id in read_packet("GO ON")
+
+        taskmem.call("task_update", task_id=script.task_id, message="Told meanwhile")
+        host.kill()
+        host.start(*host.list_resume_arguments())
+        host.say("COME BACK")
+        assert "Told meanwhile" in read_packet("COME BACK")

@@ -23,8 +23,8 @@ def hooks(file):
 
 @pytest.mark.parametrize(("host", "file"), PLACES)
 def test_hooks_come_with_set_up_and_go_with_remove(setup, user, host, file):
-    said = setup(host).text
-    assert f"the hooks ({user / file})" in said
+    output = setup(host).text
+    assert f"the hooks ({user / file})" in output
     assert hooks(user / file) == {key: [OURS] for key in EVENTS}
     assert f"the hooks ({user / file})" in setup(host, "--remove").text
     assert not (user / file).exists()
@@ -32,12 +32,12 @@ def test_hooks_come_with_set_up_and_go_with_remove(setup, user, host, file):
 
 @pytest.mark.parametrize(("host", "file"), PLACES)
 def test_a_dry_run_shows_the_hooks_and_writes_none(setup, user, host, file):
-    said = setup(host, "--dry-run").text
-    assert f"would write the hooks {user / file}: for {', '.join(EVENTS)}, {COMMAND}" in said
+    output = setup(host, "--dry-run").text
+    assert f"would write the hooks {user / file}: for {', '.join(EVENTS)}, {COMMAND}" in output
     assert not (user / file).exists()
     setup(host)
-    said = setup(host, "--remove", "--dry-run").text
-    assert f"would remove the hooks of taskmem from {user / file}" in said
+    output = setup(host, "--remove", "--dry-run").text
+    assert f"would remove the hooks of taskmem from {user / file}" in output
     assert (user / file).exists()
 
 
