@@ -52,14 +52,13 @@ class Builder:
         if not any(name.endswith("task_register") for name in request.tools):
             self.refusals += 1
             return "My tools are still loading."
-        match request.turn.results:
-            case []:
-                return [self._use("task_register", name="Build the site", plan=["One", "Two"])]
-            case [registered]:
-                self.task_id = json.loads(registered[registered.index("{") :])["task_id"]
-                return [self._wait("Part 1")]
-            case _:
-                return "I wait."
+        if self.task_id:
+            return "I wait."
+        if not request.turn.results:
+            return [self._use("task_register", name="Build the site", plan=["One", "Two"])]
+        [registered] = request.turn.results
+        self.task_id = json.loads(registered[registered.index("{") :])["task_id"]
+        return [self._wait("Part 1")]
 
     def _wait(self, part: str) -> Call:
         given = {"target": f"pty:file:{self._log}", "wake_when": f'"{part} is ready" appears'}
