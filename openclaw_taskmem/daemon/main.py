@@ -12,7 +12,7 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -70,10 +70,8 @@ _NO_SOCKETS: Final = {errno.ENOTSUP, errno.EPERM, errno.EIO, errno.EINVAL, errno
 """Errors of `bind` on file systems without sockets."""
 LOOK_SECONDS: Final = 2.0
 """Interval of the checks that the home still exists and how long its log is."""
-_SYNCHRONIZE_SECONDS: Final = 30.0
-_EXTENT_SECONDS: Final = 60.0
-"""Seconds between two looks at how much a database on a server has, which counts its tasks."""
-"""Interval of the looks at the clock of the database's server."""
+_STORE_SECONDS: Final = 30.0
+"""Interval of what `_look_after_store` does."""
 _CATCH_UP_SECONDS: Final = 3.0
 """Maximum time for which preloading modules waits until every open wait was looked at."""
 _LAST_CALLS_SECONDS: Final = 5.0
@@ -236,17 +234,8 @@ async def _serve_one_home(
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
         watch = asyncio.create_task(
             _run_together(
-                _watch_home_files(
-                    stop,
-                    server,
-                    lock,
-                    settings,
-                    clock,
-                    opened=opened,
-                    settle=partial(passes, _settle, store),
-                ),
-                _keep_synchronized(shared, passes),
-                _keep_extent(extent, machine, passes),
+                _watch_home_files(stop, server, lock, settings, clock, opened=opened),
+                _look_after_store(store, extent, shared, machine, passes),
             )
         )
         await _run_until_stopped(
@@ -284,19 +273,31 @@ async def _run_together(*loops: Coroutine[None, None, None]) -> None:
             group.create_task(loop)
 
 
-async def _keep_synchronized(shared: ServerClock | None, run_in_thread: OffLoopCaller) -> None:
-    """Read the clock of the database's server every `_SYNCHRONIZE_SECONDS`."""
-    while shared is not None:
-        await shared.sleep(_SYNCHRONIZE_SECONDS)
-        with suppress(TaskmemError):  # the next look tells
-            await run_in_thread(shared.synchronize)
+async def _look_after_store(
+    store: TaskStore,
+    extent: ExtentNote,
+    shared: ServerClock | None,
+    machine: Clock,
+    run_in_thread: OffLoopCaller,
+) -> None:
+    """Every `_STORE_SECONDS`, have a store put its files in order and note how much it has.
 
+    Also reads the clock of the database's server; None: it has none.
+    """
+    steps = [extent.update]
+    if isinstance(store, SettlingStore):
+        steps.append(store.settle)
+    if shared is not None:
+        steps.append(shared.synchronize)
 
-async def _keep_extent(extent: ExtentNote, clock: Clock, run_in_thread: OffLoopCaller) -> None:
-    """Note how much the database has, every `_EXTENT_SECONDS`."""
+    def look_after() -> None:
+        for step in steps:
+            with suppress(TaskmemError):  # the next look tells
+                step()
+
     while True:
-        await clock.sleep(_EXTENT_SECONDS)
-        await run_in_thread(extent.update)
+        await machine.sleep(_STORE_SECONDS)
+        await run_in_thread(look_after)
 
 
 def _open_store(settings: Settings, plugin_host: PluginHost) -> tuple[TaskStore, ExtentNote]:
@@ -328,12 +329,6 @@ def _close_store(store: TaskStore, extent: ExtentNote) -> None:
         extent.update()
     finally:
         store.close()
-
-
-def _settle(store: TaskStore) -> None:
-    """Have a store put its files in order, if it has any."""
-    if isinstance(store, SettlingStore):
-        store.settle()
 
 
 def _build_policies(settings: Settings) -> Policies:
@@ -452,11 +447,8 @@ async def _watch_home_files(
     clock: Clock,
     *,
     opened: Sequence[tuple[int, int] | None],
-    settle: Callable[[], Awaitable[None]],
 ) -> None:
     """Every `LOOK_SECONDS`, check the home's files, reopen a removed socket, and rotate the log.
-
-    `settle` has the store put its files in order.
 
     Stops the daemon if its lock or database was replaced or removed: it would go on writing into
     files that nobody can find any more.
@@ -475,8 +467,6 @@ async def _watch_home_files(
             await _reopen_socket(server, settings.home)
         with suppress(OSError):
             logfile.rotate_log(settings.home.log)
-        with suppress(TaskmemError):
-            await settle()
 
 
 async def _open_socket(server: SocketServer, home: Home) -> None:

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 _STATE_SECONDS: Final = 1.0
 """Longest time until a switch, pause or exclusion is noticed; none is stored meanwhile."""
+_OFF_SECONDS: Final = 5.0
+"""Longest time until it is noticed that the recording was switched on."""
 FACTS_SECONDS: Final = 10.0
 """Time between two looks at the machine: lock, battery, load, disk."""
 RETRY_SECONDS: Final = 15.0
@@ -125,7 +127,7 @@ class ScreenRecorder:
                 await self._meter.run(self._record_screen(state))
             self._save_report(state)
             await self._prune()
-            await self._clock.sleep(_STATE_SECONDS)
+            await self._clock.sleep(_STATE_SECONDS if state.on else _OFF_SECONDS)
 
     # --- when to record -------------------------------------------------------
 
