@@ -40,6 +40,7 @@ from tests.e2e.scripted_model import ModelRequest
 from tests.e2e.taskmem import PLUGIN
 from tests.e2e.test_wakes import hand_over
 
+ENDED = ("final", "error", "aborted")
 NAME = re.compile(r"\b(?:user|wake)-\d+\b")
 COLLISIONS = ("a wake and a message", "two messages", "a message alone")
 ENDS = ("the end of a user's turn", "the end of a wake's turn")
@@ -52,7 +53,7 @@ RANDOM = random.Random(42)  # noqa: S311 - no secret
 
 
 class Told(NamedTuple):
-    """What a chat was told of a run, and when."""
+    """How a run ended, as its chat was told."""
 
     session: str
     run: str
@@ -76,13 +77,14 @@ class Stage:
     answered: dict[str, float] = field(default_factory=dict[str, float])
     """Name → when the model gave the answer of its turn."""
     told: list[Told] = field(default_factory=list[Told])
-    """All that chats were told, but the pieces of texts."""
+    """The ends of runs that chats were told."""
     wakes: dict[str, str] = field(default_factory=dict[str, str])
     """Wake → the kind of its meeting."""
     delays: dict[str, deque[float]] = field(
         default_factory=lambda: defaultdict(lambda: deque([0.2], maxlen=15))
     )
     counts: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    is_over: bool = False
     _lock: Lock = field(default_factory=Lock)
 
     def decide(self, request: ModelRequest) -> str:
@@ -106,18 +108,24 @@ class Stage:
 
             def note_told() -> None:
                 with suppress(ConnectionClosed):
-                    while True:
+                    while not self.is_over:
                         heard = rpc.hear(None)
                         chat: dict[str, str] = heard.get("payload") or {}
-                        if heard.get("event") == "chat" and chat["state"] != "delta":
+                        if heard.get("event") == "chat" and chat["state"] in ENDED:
                             about = (chat["sessionKey"], chat["runId"], chat["state"])
                             why = chat.get("errorMessage", "")
                             self.told.append(Told(*about, why, time.time()))
+
+                if not self.is_over:
+                    print(
+                        "- the gateway hung up: ends of runs are not seen from here on", flush=True
+                    )
 
             pool.submit(note_told)
             try:
                 yield
             finally:
+                self.is_over = True
                 rpc.hang_up()
 
 

@@ -68,8 +68,11 @@ _LOOP_THREADS: Final = 4
 """Threads for background passes and deliveries, separate from those for calls."""
 _NO_SOCKETS: Final = {errno.ENOTSUP, errno.EPERM, errno.EIO, errno.EINVAL, errno.ENOSYS}
 """Errors of `bind` on file systems without sockets."""
-LOOK_SECONDS: Final = 2.0
-"""Interval of the checks that the home still exists and how long its log is."""
+LOOK_SECONDS: Final = 5.0
+"""Interval of the checks that the home still exists and how long its log is.
+
+Each write looks itself whether its database is still there.
+"""
 _STORE_SECONDS: Final = 30.0
 """Interval of what `_look_after_store` does."""
 _CATCH_UP_SECONDS: Final = 3.0
