@@ -241,7 +241,7 @@ def _tell_opened(data: Data) -> _Told:
 
 
 def _tell_rearmed(data: Data) -> _Told:
-    note_line = f"\n{note}" if (note := data.get("note")) else ""
+    note_line = f";\n{note}" if (note := data.get("note")) else ""
     text = f"until {data.get('wake_when')}{note_line}{_tell_judges(data)}"
     return _Told(EntryKind.WAIT, "Wait changed", text)
 
@@ -251,7 +251,7 @@ def _tell_judges(data: Data) -> str:
     sides = data.get("understood")
     rows = cast("list[Data]", sides) if isinstance(sides, list) else []
     asked = [row for row in rows if row.get("judged_by") != "rules"]
-    return "".join(f"\n{row.get('side')}: {row.get('judged_by')} decides" for row in asked)
+    return "".join(f";\n{row.get('side')}: {row.get('judged_by')} decides" for row in asked)
 
 
 def _tell_ended(data: Data) -> _Told:
@@ -270,7 +270,7 @@ def _tell_checked(data: Data) -> _Told:
     return _Told(
         EntryKind.PROOF,
         "Task memory looked at what was made",
-        "\n".join(lines),
+        ";\n".join(lines),
         Tone.GOOD if good else Tone.BAD,
     )
 

@@ -15,6 +15,7 @@ from openclaw_taskmem.domain.views.timeline import (
     build_run_bars,
     build_timeline,
     find_whole_part,
+    tell_event,
 )
 from taskmem_hookspecs import Event, MessageType, Role, RunState, TaskStatus
 from taskmem_hookspecs.testing import DAWN, a_message, a_task
@@ -71,7 +72,7 @@ def an_entry(kind: str, minute: int = 0, **data: Any) -> Event:
                 ],
             },
             "Waits for build",
-            "until it ends\nfor 1 minute at most\nit looks odd: gemini decides",
+            "until it ends\nfor 1 minute at most;\nit looks odd: gemini decides",
             "plain",
         ),
         (
@@ -113,6 +114,17 @@ def test_log_entries_are_told_in_words(
 ) -> None:
     [entry] = build_timeline([an_entry(kind, **data)], (), ())
     assert (entry.title, entry.text, entry.tone) == (title, text, tone)
+
+
+def test_on_one_line_the_results_of_an_entry_stand_apart() -> None:
+    rows = [
+        {"kind": "file", "subject": "a.md", "verdict": "refuted"},
+        {"kind": "command", "subject": "build", "verdict": "verified"},
+    ]
+    assert tell_event(an_entry(events.EVIDENCE_CHECKED, checked=rows)) == (
+        "Task memory looked at what was made: a.md: is missing, empty, older than the task, or "
+        "another file; build: ended well"
+    )
 
 
 @pytest.mark.parametrize("kind", [events.TURN_STOPPED, events.QUESTION_LOST, "of a later version"])
