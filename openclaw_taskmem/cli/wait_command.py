@@ -66,17 +66,19 @@ class WaitChangeReporter:
     def report_changes(self, waits: list[Row]) -> None:
         """Print a line for each wait that changed; for the first list, for the open ones.
 
-        With `ended_too`, for all waits of the first list.
+        With `ended_too`, for all waits of the first list. If it has none, say so.
         """
         known = self._known
         self._known = {wait["wait_id"]: _build_state_key(wait) for wait in waits}
-        for wait in reversed(waits):
-            if known is None:
-                fresh = self._ended_too or wait["status"] == _OPEN_STATUS
-            else:
-                fresh = known.get(wait["wait_id"]) != _build_state_key(wait)
-            if fresh:
-                self._say(json.dumps(wait) if self._as_json else _format_change(wait))
+        if known is None:
+            fresh = [w for w in waits if self._ended_too or w["status"] == _OPEN_STATUS]
+        else:
+            fresh = [w for w in waits if known.get(w["wait_id"]) != _build_state_key(w)]
+        for wait in reversed(fresh):
+            self._say(json.dumps(wait) if self._as_json else _format_change(wait))
+        if known is None and not (fresh or self._as_json):
+            none = "There is no wait" if self._ended_too else "No wait is open"
+            self._say(f"{none}; each that begins is printed here.")
 
 
 def _build_state_key(wait: Row) -> tuple[object, ...]:
@@ -107,8 +109,9 @@ def _format_time_left(deadline: str) -> str:
 # --- waiting for an end -------------------------------------------------------
 
 
-REFUSAL_BYTES: Final = 300
-"""Bytes of what is said about an id that no wait has, at most."""
+REFUSAL_BYTES: Final = 200
+"""Bytes of an id that no wait has, of which the refusal tells no more."""
+_UNKNOWN_TEXT: Final = "There is no wait {}; see what there is with: taskmem waits --all"
 UNKNOWN_STATUS: Final = 2
 """Exit status if there is no such wait."""
 UNTOLD_STATUS: Final = 3
@@ -143,7 +146,7 @@ def run_wait(
                         return stopped, UNTOLD_STATUS
         except LinkError as error:
             if error.name == "wait_not_found":
-                return clip(str(error), REFUSAL_BYTES), UNKNOWN_STATUS
+                return _UNKNOWN_TEXT.format(clip(wait_id, REFUSAL_BYTES)), UNKNOWN_STATUS
             return f"{error} Then call this again: {wait_id} is kept.", UNTOLD_STATUS
         rest((1 << failures) - 1)
         failures = min(failures + 1, _MOST_DOUBLINGS)

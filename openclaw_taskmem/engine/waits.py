@@ -320,7 +320,7 @@ def fetch_end(context: Context, wait_id: str) -> EndedWait | None:
             return change, None
         if facts.session_key is None or not _is_reached(context, facts):
             own = [wake for wake in facts.open_wakes if wake.wait_id == wait_id]
-            change = outbox.acknowledge_wakes(own, now)
+            change = outbox.acknowledge_wakes(own, now, command="taskmem wait")
         text = waits.format_wake_text(wait, waits.build_outcome(wait))
         return change, EndedWait(wait=wait, text=text)
 

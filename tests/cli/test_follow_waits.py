@@ -73,6 +73,18 @@ def test_lines_are_as_wide_as_the_terminal(
     assert " ".join(lines).startswith("2m9hyky  watching (5:")
 
 
+@pytest.mark.parametrize("ended_too", [False, True])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_that_there_is_nothing_yet_is_said(*, ended_too: bool, as_json: bool) -> None:
+    said: list[str] = []
+    changes = WaitChangeReporter(said.append, as_json=as_json, ended_too=ended_too)
+    changes.report_changes([] if ended_too else [wait(status="timeout")])
+    changes.report_changes([])
+    none = "There is no wait" if ended_too else "No wait is open"
+    told = f"{none}; each that begins is printed here."
+    assert said == ([] if as_json else [told])
+
+
 def test_an_ending_is_told_once() -> None:
     ended = wait(status="resolved", last_observation="Done.")
 

@@ -82,9 +82,10 @@ def test_a_daemon_that_is_starting_is_waited_for(daemon, home, monkeypatch):
 
 
 def test_a_wait_that_nobody_knows_is_a_status_of_its_own(daemon, home):
-    unknown = {"error": "wait_not_found", "message": "There is no wait wait_1."}
+    unknown = {"error": "wait_not_found", "message": "Call smart_wait."}
     daemon(behaviour=make_script(unknown))
-    assert wait_and_note_rests(home) == ("There is no wait wait_1.", 2, [])
+    told = "There is no wait wait_1; see what there is with: taskmem waits --all"
+    assert wait_and_note_rests(home) == (told, 2, [])
 
 
 def test_what_else_is_refused_does_not_say_the_target_is_lost(daemon, home):

@@ -10,9 +10,18 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.waits import POLL_PATIENCE, PolledState
+from openclaw_taskmem.domain.views.timeline import tell_event
 from openclaw_taskmem.engine import run_recovery, waits
 from openclaw_taskmem.tools import views
-from taskmem_hookspecs import Change, InvalidArguments, Wait, WaitNotFound, WaitStatus, WakeState
+from taskmem_hookspecs import (
+    Change,
+    EventQuery,
+    InvalidArguments,
+    Wait,
+    WaitNotFound,
+    WaitStatus,
+    WakeState,
+)
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.testing import a_wake
 from tests.support.rows import find_next_wake_due
@@ -318,6 +327,8 @@ def test_fetching_the_end_acknowledges_its_wake(world: World, *, looked: bool) -
     assert ended is not None
     assert (ended.wait.status, ended.text) == (WaitStatus.RESOLVED, wake.text)
     assert states(world) == [WakeState.ACKNOWLEDGED]
+    [*_, logged] = world.store.find_events(EventQuery())
+    assert tell_event(logged) == "taskmem wait told how it ended"
     assert waits.fetch_end(world.context, wait_id) == ended
 
 

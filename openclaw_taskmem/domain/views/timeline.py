@@ -262,6 +262,12 @@ def _tell_ended(data: Data) -> _Told:
     return _Told(EntryKind.WAIT, f"Wait {status}{after}", str(data.get("observation") or ""), tone)
 
 
+def _tell_acknowledged(data: Data) -> _Told:
+    command = data.get("command")
+    title = f"{command} told how it ended" if command else "The agent acted on it"
+    return _Told(EntryKind.WAKE, title, tone=Tone.GOOD)
+
+
 def _tell_checked(data: Data) -> _Told:
     checked = data.get("checked")
     rows = cast("list[Data]", checked) if isinstance(checked, list) else []
@@ -364,7 +370,7 @@ _TELLERS: Final[Mapping[str, _Teller]] = {
     events.WAKE_FAILED: _tell(EntryKind.WAKE, "Wake not delivered", "error", Tone.WARN),
     events.WAKE_LOST: _tell(EntryKind.WAKE, "Wake lost, and sent again", "error", Tone.WARN),
     events.WAKE_REFUSED: _tell(EntryKind.WAKE, "Wake refused", "error", Tone.BAD),
-    events.WAKE_ACKNOWLEDGED: _tell(EntryKind.WAKE, "The agent acted on it", tone=Tone.GOOD),
+    events.WAKE_ACKNOWLEDGED: _tell_acknowledged,
     events.WAKE_SUPERSEDED: _tell(EntryKind.WAKE, "Wake not needed any more"),
     events.WAKE_UNANSWERED: _tell(EntryKind.WAKE, "Nobody acted on the wake", tone=Tone.BAD),
     events.EVIDENCE_CHECKED: _tell_checked,

@@ -204,10 +204,12 @@ def settle_stopped(wakes: Iterable[Wake], *, ended: bool) -> tuple[Wake, ...]:
     )
 
 
-def build_settled_events(wakes: Sequence[Wake], now: datetime) -> tuple[Event, ...]:
-    """Build the log entries for wakes that have reached an end."""
+def build_settled_events(wakes: Sequence[Wake], now: datetime, **data: str) -> tuple[Event, ...]:
+    """Build the log entries for wakes that have reached an end, with further `data`."""
     return tuple(
-        _build_event(_KINDS[wake.state], wake, now) for wake in wakes if wake.state in _KINDS
+        _build_event(_KINDS[wake.state], wake, now, **data)
+        for wake in wakes
+        if wake.state in _KINDS
     )
 
 
@@ -403,17 +405,17 @@ def record_refusal(current: Sequence[Wake], error: str, now: datetime) -> Change
     return Change(wakes=closed, events=build_settled_events(closed, now))
 
 
-def acknowledge_wakes(current: Sequence[Wake], now: datetime) -> Change:
-    """Build the change after a gateway reported that a turn took a message.
+def acknowledge_wakes(current: Sequence[Wake], now: datetime, **data: str) -> Change:
+    """Build the change after a turn or a command took a message.
 
-    It counts even if the transport has not confirmed the delivery.
+    It counts even if the transport has not confirmed the delivery. `data` goes into the log.
     """
     closed = tuple(
         _close_wake(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now)
         for wake in current
         if wake.state in OWED_STATES
     )
-    return Change(wakes=closed, events=build_settled_events(closed, now))
+    return Change(wakes=closed, events=build_settled_events(closed, now, **data))
 
 
 def requeue_lost_wakes(

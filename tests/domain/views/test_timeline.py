@@ -85,6 +85,7 @@ def an_entry(kind: str, minute: int = 0, **data: Any) -> Event:
             {"error": "No gateway."},
             *("Wake not delivered", "No gateway.", "warn"),
         ),
+        (events.WAKE_ACKNOWLEDGED, {}, "The agent acted on it", "", "good"),
         (
             events.EVIDENCE_CHECKED,
             {"checked": [{"kind": "file", "subject": "a.md", "verdict": "verified"}]},
