@@ -6,7 +6,7 @@ host may send it. Source: https://code.claude.com/docs/en/hooks
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, cast
 
 from pydantic import JsonValue
@@ -26,10 +26,10 @@ def answer_hook(context: Context, params: Mapping[str, object]) -> JsonValue:
     answer = _ANSWERS.get(kind) if isinstance(kind, str) else None
     if answer is None or not isinstance(session_key, str) or find_key_fault(session_key):
         return None
-    return answer(context, session_key)
+    return answer(context, session_key, fields)
 
 
-def _show_packet(context: Context, session_key: str) -> JsonValue:
+def _show_packet(context: Context, session_key: str, _: Mapping[str, object]) -> JsonValue:
     """Add the packet of the session's open task to its context, which may have lost it."""
     now = context.clock.now()
     found = gateway_reports.build_reminder(context, session_key, since=now, plain=True)
@@ -39,4 +39,17 @@ def _show_packet(context: Context, session_key: str) -> JsonValue:
     return {"hookSpecificOutput": output}
 
 
-_ANSWERS: Final = {"SessionStart": _show_packet}
+def _take_receipt(context: Context, session_key: str, fields: Mapping[str, object]) -> None:
+    """Acknowledge the wakes whose message begins a turn. Nothing else is taken from a prompt.
+
+    Claude Code says with `source` which prompts a person has typed; Codex does not.
+    """
+    prompt = fields.get("prompt")
+    if isinstance(prompt, str) and fields.get("source") != "user":
+        gateway_reports.settle_prompt(context, session_key, prompt)
+
+
+_ANSWERS: Final[Mapping[str, Callable[[Context, str, Mapping[str, object]], JsonValue]]] = {
+    "SessionStart": _show_packet,
+    "UserPromptSubmit": _take_receipt,
+}

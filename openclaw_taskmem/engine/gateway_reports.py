@@ -38,6 +38,7 @@ from taskmem_hookspecs import (
     TaskNotFound,
     TaskStatus,
     Wake,
+    WakeQuery,
     WakeState,
 )
 from taskmem_hookspecs.errors import RunNotFound
@@ -183,6 +184,14 @@ def settle_turn_wakes(
         and wake.last_error is not None
     ]
     _update_by_subject(context, waiting, _cap_due_time)
+
+
+def settle_prompt(context: Context, session_key: str, prompt: str) -> None:
+    """Acknowledge the wakes of a session whose message is the prompt of its turn."""
+    query = WakeQuery(states=OWED_STATES, session_key=session_key, limit=run_recovery.MOST_ROWS)
+    received = outbox.find_received_deliveries(prompt, context.store.find_wakes(query))
+    if received:
+        settle_turn_wakes(context, session_key, received, None)
 
 
 def describe_waiting_tasks(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from taskmem_claude import CLIENT, SESSION
+from tests.plugins.claude.test_inbox import KEY, Session
 from tests.support.agents import agent, parse_result
 from tests.support.daemons import Daemon
+from tests.support.waiting import until
 
 
 async def register(daemon: Daemon, session: str) -> str:
@@ -17,6 +23,10 @@ async def register(daemon: Daemon, session: str) -> str:
 
 def start(source: object = "compact", session: object = "s-1") -> dict[str, object]:
     return {"hook_event_name": "SessionStart", "session_id": session, "source": source}
+
+
+def prompt(text: object, **more: object) -> dict[str, object]:
+    return {"hook_event_name": "UserPromptSubmit", "session_id": "s-1", "prompt": text, **more}
 
 
 @pytest.mark.parametrize("source", ["startup", "resume", "compact", "clear", "of a later version"])
@@ -39,6 +49,34 @@ async def test_a_task_that_has_ended_is_not_told(daemon: Daemon):
     assert daemon.ask("hook", event=start()) is None
 
 
+@pytest.fixture
+def session() -> Iterator[Session]:
+    """A session of Claude Code with an inbox."""
+    opened = Session()
+    yield opened
+    opened.kill()
+    opened.remove()
+
+
+@pytest.mark.parametrize(
+    ("more", "state"),
+    [({}, "acknowledged"), ({"source": "system"}, "acknowledged"), ({"source": "user"}, "sent")],
+)
+async def test_a_prompt_is_a_receipt_unless_a_person_typed_it(
+    start: Any, session: Session, tmp_path: Path, more: dict[str, str], state: str
+):
+    daemon, log = start(TASKMEM_WAKE_TRANSPORT="auto"), tmp_path / "build.log"
+    log.touch()
+    async with agent(daemon.home, "auto", client=CLIENT, **session.variables) as speaking:
+        given = {"target": f"pty:file:{log}", "wake_when": '"READY" appears'}
+        await speaking.call_tool("smart_wait", given)
+        log.write_text("READY\n")
+        until(lambda: [each["state"] for each in daemon.wakes()] == ["sent"], "it is told")
+    (text,) = session.texts
+    assert daemon.ask("hook", event=prompt(text, session_id=KEY, **more)) is None
+    assert [each["state"] for each in daemon.wakes()] == [state]
+
+
 @pytest.mark.parametrize(
     "event",
     [
@@ -51,6 +89,9 @@ async def test_a_task_that_has_ended_is_not_told(daemon: Daemon):
         start(session="s" * 100_000),
         {**start(), "hook_event_name": ["SessionStart"]},
         {**start(), "hook_event_name": "OfALaterVersion"},
+        prompt(None),
+        prompt(["[system] x"]),
+        prompt("x" * 900_000),
     ],
     ids=lambda event: str(event)[:60],
 )

@@ -26,15 +26,20 @@ NEWS = re.compile(r'"(Part \d) is ready" appeared')
 class Builder:
     """Waits for each part of a site in turn, marks its step, and completes with the last."""
 
-    def __init__(self, work: Path, prefix: str) -> None:
+    def __init__(self, work: Path, prefix: str, taskmem: Taskmem) -> None:
         self._log, self._site, self._prefix = work / "build.log", work / "site.html", prefix
+        self._taskmem = taskmem
         self.task_id = ""
         self.refusals = 0
         """How often its tools were still loading."""
+        self.receipts: list[str] = []
+        """What has become of each wake when the model reads it, before any call."""
 
     def __call__(self, request: ModelRequest) -> Reply:
         turn = request.turn
         found = NEWS.findall(turn.text)
+        if found and not turn.results:
+            self.receipts.append(self._taskmem.wakes(self.task_id)[-1]["state"])
         if "BEGIN" in turn.text and not found:
             return self._begin(request)
         if found == ["Part 1"] and not turn.results:
@@ -107,7 +112,7 @@ def run_host(room: Room, kind: type[CliHost]) -> Iterator[Stage]:
             do_without(f"{kind.__name__} cannot be fetched: {reason}")
         try:
             (host.work / "build.log").touch()
-            model.decide = script = Builder(host.work, host.prefix)
+            model.decide = script = Builder(host.work, host.prefix, taskmem)
             host.begin()
             yield Stage(host, taskmem, model, script)
         finally:
@@ -150,6 +155,7 @@ def test_a_session_is_woken_open_and_at_its_next_start(own_room: Room, kind: typ
         wakes = taskmem.wakes(script.task_id)
         assert [wake["state"] for wake in wakes] == ["acknowledged", "acknowledged"]
         assert {wake["transport"] for wake in wakes} == {host.transport}
+        assert script.receipts == ["acknowledged", "acknowledged"]
         turns = [each for each in model.requests if each.opens_turn and NEWS.search(each.turn.text)]
         assert [NEWS.findall(each.turn.text) for each in turns] == [["Part 1"], ["Part 2"]]
 

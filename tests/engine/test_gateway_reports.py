@@ -64,6 +64,44 @@ def only_wake(world: World) -> Wake:
     return wake
 
 
+# --- a turn's prompt is our message --------------------------------------------
+
+
+def send_all_kinds(world: World) -> str:
+    """Send one session two packets and a line in one message, and return that."""
+    _, waiting = fall_silent(world, MAIN, MAIN), world.register(session_key=MAIN)
+    world.end_wait(world.open_wait(waiting))
+    (delivery,) = send(world)
+    assert len(delivery.wakes) == 3
+    return delivery.message.text
+
+
+def test_a_prompt_that_is_our_message_acknowledges_its_wakes(world: World) -> None:
+    text = send_all_kinds(world)
+    gateway_reports.settle_prompt(world.context, OTHER, text)
+    assert {wake.state for wake in world.wakes()} == {WakeState.SENT}
+    gateway_reports.settle_prompt(world.context, MAIN, f"{text}\n")
+    assert {wake.state for wake in world.wakes()} == {WakeState.ACKNOWLEDGED}
+    gateway_reports.settle_prompt(world.context, MAIN, text)  # again changes nothing
+
+
+def test_a_prompt_may_come_before_its_receipt(world: World) -> None:
+    fall_silent(world, MAIN)
+    (delivery,) = world.claim()
+    gateway_reports.settle_prompt(world.context, MAIN, delivery.message.text)
+    wakes.settle_delivered(world.context, delivery, PLUGIN)
+    assert only_wake(world).state is WakeState.ACKNOWLEDGED
+
+
+@pytest.mark.parametrize(
+    "form", ["", "What is this?\n{}", "{}\nNo.", "> {}", "{}\n{}", "[task_stuck_resume] {{}}"]
+)
+def test_a_person_who_quotes_our_message_has_not_sent_it(world: World, form: str) -> None:
+    text = send_all_kinds(world)
+    gateway_reports.settle_prompt(world.context, MAIN, form.format(text, text))
+    assert {wake.state for wake in world.wakes()} == {WakeState.SENT}
+
+
 # --- a gateway starts ---------------------------------------------------------
 
 

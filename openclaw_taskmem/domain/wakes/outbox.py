@@ -12,6 +12,7 @@ Source: docs/decisions/0024-the-registrar-is-told.md.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import filterfalse
@@ -416,6 +417,32 @@ def acknowledge_wakes(current: Sequence[Wake], now: datetime, **data: str) -> Ch
         if wake.state in OWED_STATES
     )
     return Change(wakes=closed, events=build_settled_events(closed, now, **data))
+
+
+def find_received_deliveries(prompt: str, wakes: Iterable[Wake]) -> frozenset[str]:
+    """Return the deliveries whose message is the prompt of a turn; empty: it is no message of ours.
+
+    Only a whole message counts, so a person who quotes one in words of their own has not sent it.
+    `wakes`: those of the turn's session that are not settled.
+    """
+    given = prompt.strip()
+    deliveries: defaultdict[str | None, list[Wake]] = defaultdict(list)
+    for wake in wakes:
+        deliveries[wake.delivery_id].append(wake)
+    return frozenset(
+        name for name, own in deliveries.items() if name is not None and _is_message(given, own)
+    )
+
+
+def _is_message(prompt: str, wakes: Sequence[Wake]) -> bool:
+    """Tell whether a text is the message of wakes, in whatever order it tells them."""
+    lines = Counter(prompt.split("\n"))
+    told = Counter(line for wake in wakes if not has_packet(wake) for line in wake.text.split("\n"))
+    stuck = {wake.wake_id for wake in wakes if has_packet(wake)}
+    others = [*(lines - told).elements()]
+    if told - lines or len(others) != bool(stuck):
+        return False
+    return not others or packet.read_wake_id(others[0]) in stuck
 
 
 def requeue_lost_wakes(

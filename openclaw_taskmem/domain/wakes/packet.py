@@ -468,6 +468,16 @@ def decode_packet(text: str) -> ResumePacket | None:
         return None
 
 
+def read_wake_id(text: str) -> str | None:
+    """Return the id of the wake whose packet a text is; None: it is no packet of a stuck task."""
+    try:
+        return (
+            str(json.loads(text.removeprefix(MARKER))["wake_id"]) if MARKER in text[:99] else None
+        )
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
 def build_minimal_packet(
     task: Task, verdict: StuckVerdict, wake_id: str, marker: str = MARKER
 ) -> str:

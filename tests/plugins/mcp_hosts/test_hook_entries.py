@@ -66,10 +66,11 @@ def test_hooks_are_for_the_home_of_the_entry(setup, user, monkeypatch):
 
 
 def test_what_others_have_stays_as_it_is():
-    before = {"model": "x", "hooks": {"Stop": [THEIRS], "SessionStart": [THEIRS]}}
+    before = {"model": "x", "hooks": {"PreToolUse": [THEIRS], "SessionStart": [THEIRS]}}
     text = json.dumps(before, indent=4)
     after = put_hooks(text, COMMAND)
-    wanted = {**before["hooks"], "SessionStart": [THEIRS, OURS]}
+    wanted = {event: [*before["hooks"].get(event, ()), OURS] for event in EVENTS}
+    wanted = {**before["hooks"], **wanted}
     assert json.loads(after) == {**before, "hooks": wanted}
     assert put_hooks(after, COMMAND) == after
     assert put_hooks(after, None) == text
@@ -81,9 +82,10 @@ def test_what_others_have_stays_as_it_is():
 def test_hooks_of_an_earlier_set_up_are_replaced(command):
     old = {"type": "command", "command": command}
     shared = {"hooks": [*THEIRS["hooks"], old]}
-    text = json.dumps({"hooks": {"SessionStart": [shared], "Stop": [{"hooks": [old]}]}})
+    text = json.dumps({"hooks": {"SessionStart": [shared], "PreToolUse": [{"hooks": [old]}]}})
     left = {"hooks": THEIRS["hooks"]}
-    assert json.loads(put_hooks(text, COMMAND)) == {"hooks": {"SessionStart": [left, OURS]}}
+    wanted = {event: [OURS] for event in EVENTS} | {"SessionStart": [left, OURS]}
+    assert json.loads(put_hooks(text, COMMAND)) == {"hooks": wanted}
     assert json.loads(put_hooks(text, None)) == {"hooks": {"SessionStart": [left]}}
 
 
