@@ -121,15 +121,12 @@ def _verify_commit(claim: Claim) -> Finding:
 
 def _judge_commit(claim: Claim, shown: str, commit: Commit) -> Finding:
     where = f"{shown} is commit {commit.name[:12]} in {format_name(commit.repository)}"
-    at = f"committed at {commit.at:%Y-%m-%dT%H:%M:%SZ}"
     if claim.checksum is not None:
         raise ClaimUnchecked(f"{where}, and has no SHA-256; claim a file.", size=commit.size)
     if commit.at < claim.since - _SLACK:
-        raise ClaimUnchecked(
-            f"{where}, {at}, before the work began at {claim.since:%Y-%m-%dT%H:%M:%SZ}.",
-            size=commit.size,
-        )
-    return Finding(verdict=Verdict.VERIFIED, detail=f"{where}, {at}.", size=commit.size)
+        raise ClaimUnchecked(f"{where}, committed before the work began.", size=commit.size)
+    detail = f"{where}, committed at {commit.at:%Y-%m-%dT%H:%M:%SZ}."
+    return Finding(verdict=Verdict.VERIFIED, detail=detail, size=commit.size)
 
 
 def _is_unsure(repositories: Sequence[str], name: str, until: float) -> bool:

@@ -313,7 +313,7 @@ def _verify_files(claim: Claim, path: str, files: Iterator[str | None]) -> Findi
     if not new:
         raise ClaimRefuted(
             f"{name} is older than the task: all of its files ({count:,}) were there before the "
-            f"work began at {claim.since:%Y-%m-%dT%H:%M:%SZ}, or are empty.",
+            "work began, or are empty.",
             size=size,
         )
     detail = f"Of the files in {name} ({count:,}), {new:,} were made since the work began."
@@ -365,9 +365,8 @@ def _require_new_file(path: str, handle: int, claim: Claim) -> FileStamps:
         raise ClaimRefuted(f"{format_name(path)} is empty.", size=0)
     if not is_made_since(seen.changed, claim.since):
         raise ClaimRefuted(
-            f"{format_name(path)} is older than the task: it was there before the work began at "
-            f"{claim.since:%Y-%m-%dT%H:%M:%SZ}, and nothing has happened to it since "
-            f"{_format_instant(seen.changed)}.",
+            f"{format_name(path)} is older than the task: nothing has happened to it since the "
+            "work began.",
             size=seen.size,
         )
     return seen

@@ -78,10 +78,7 @@ def _find_doubt(
     if started is None:
         return _leave_open(f"Nobody knows when pty:{name} began.")
     if started < since:
-        return _refute(
-            f"pty:{name} began at {started:%Y-%m-%dT%H:%M:%SZ}, before the work did at "
-            f"{since:%Y-%m-%dT%H:%M:%SZ}."
-        )
+        return _refute(f"pty:{name} began before the work did.")
     return _find_bad_end(name, about, running=running)
 
 

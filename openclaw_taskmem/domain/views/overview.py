@@ -45,7 +45,7 @@ from taskmem_hookspecs.model import Instant
 
 
 _EXCERPT_BYTES: Final = 160
-"""Longest excerpt of a call or message in a line."""
+"""Longest excerpt of a call, a message or a refusal in a line."""
 
 
 class Activity(Value):
@@ -386,7 +386,7 @@ def _judge_work(news: TaskNews, _: datetime) -> _Standing | None:
 def _judge_doubt(news: TaskNews, _: datetime) -> _Standing | None:
     if not news.doubt:
         return None
-    says = f"not proved: {to_plain_line(news.doubt)}"
+    says = f"not proved: {clip(to_plain_line(news.doubt), _EXCERPT_BYTES)}"
     return _Standing(Section.NEEDS_YOU, says, news.facts.task.updated_at)
 
 

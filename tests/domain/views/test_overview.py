@@ -217,6 +217,14 @@ def test_what_a_doubt_names_is_not_told_once_more() -> None:
     assert line(news={"proofs": (proof,)}).unproved == "refuted: a.csv"
 
 
+def test_a_long_doubt_is_cut_in_a_line() -> None:
+    doubt = "There is no file /w/a.csv. " * 9
+    doubted = line(news={"doubt": doubt})
+    assert doubted.says.startswith(f"not proved: {doubt[:100]}")
+    assert len(doubted.says) < 180
+    assert doubted.says.endswith("…")
+
+
 def test_what_is_quoted_as_the_reason_is_not_told_again() -> None:
     words = a_message(content="No flour.")
     assert line(status="failed", news={"words": words}).activity is None

@@ -106,7 +106,7 @@ async def test_a_commit_that_was_amended_is_still_there(repository):
 async def test_a_commit_that_is_older_than_the_work_is_unproven(repository):
     finding = await look(commit(repository), repository, since=LATER)
     assert finding.verdict is Verdict.UNPROVEN
-    assert "before the work began" in finding.detail
+    assert finding.detail.endswith(", committed before the work began.")
     assert finding.size > 0
 
 

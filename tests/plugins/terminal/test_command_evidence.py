@@ -128,7 +128,7 @@ async def test_a_command_that_began_before_the_work_is_refuted():
         Recording(get_recordings_folder(), "job").read_metadata().started_at
     )
     later = started + timedelta(microseconds=1)
-    await assert_refuted("before the work did at", since=later)
+    await assert_refuted("job began before the work did.", since=later)
     assert (await look(since=started)).verdict is Verdict.VERIFIED
 
 
