@@ -33,6 +33,10 @@ class PluginRequestFailed(Exception):
     """The plug-in failed to do it; the message is the plug-in's."""
 
 
+class PluginTooLate(PluginRequestFailed):
+    """The plug-in gave no answer in time, as where the gateway is busy; it may still do it."""
+
+
 def find_socket(environ: Mapping[str, str]) -> Path:
     """Return the path of the plug-in's socket, beside the daemon's."""
     socket = Path(environ.get("TASKMEM_HOME", "")) / "daemon.sock"
@@ -115,13 +119,14 @@ async def ask_gateway(path: Path, request: str, seconds: float, **given: object)
 
     Raises:
         PluginNotListening: Nothing listens at `path`.
-        PluginRequestFailed: It was not done, or not answered within `seconds`.
+        PluginTooLate: It was not answered within `seconds`.
+        PluginRequestFailed: It was not done.
     """
     try:
         async with asyncio.timeout(seconds):
             return await _exchange_request(path, {"ask": request, **given})
     except TimeoutError:
-        raise PluginRequestFailed(f"the gateway gave no answer within {seconds:g} s") from None
+        raise PluginTooLate(f"the gateway gave no answer within {seconds:g} s") from None
 
 
 async def _exchange_request(path: Path, request: Mapping[str, object]) -> Any:  # noqa: ANN401

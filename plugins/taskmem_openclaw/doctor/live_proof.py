@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar, cast
 from taskmem_hookspecs import Checkup, DoctorRow, TaskmemError
 from taskmem_hookspecs.doctor import TRIAL
 from taskmem_openclaw import configuration, plugin_socket
-from taskmem_openclaw.doctor.rows import RELOAD, await_gateways, fail, ok, warn
+from taskmem_openclaw.doctor.rows import RELOAD, await_gateways, fail, find_cure, ok, warn
 from taskmem_openclaw.setup import package_files, plan
 
 _PROOF_SECONDS: Final = 60.0
@@ -31,10 +31,12 @@ _CLOSE_TRIES: Final = 20
 CLOSE_SECONDS: Final = 0.5
 """Time between two of these attempts. Seconds."""
 MESSAGE: Final = (
-    "taskmem doctor checks that wakes arrive. Call the tool task_list once, then "
-    "answer OK, and nothing else. When a line says that a wait has ended, answer OK "
-    "again, without any tool."
+    "taskmem doctor checks that wakes arrive, in a session of its own, which it deletes after two "
+    "turns. Call the tool task_list once, then answer OK, and nothing else. When a line says that "
+    "a wait has ended, answer OK again, without any tool."
 )
+"""Order to the trial's session. Its first 96 characters are none, for OpenClaw shows them in the
+agent's main session for half an hour, as the task of a sub-agent that has ended."""
 _PLUGIN_TRANSPORT: Final = "openclaw-plugin"
 _TOOLS_CURE: Final = "See whether the agent is offered the tools, then run this again."
 _MODEL: Final = "See that the agent answers when you talk to it: openclaw logs"
@@ -70,7 +72,8 @@ class WakeProof:
         yield ok(
             "proof",
             f"The session {trial.session} is made for a moment; it takes two short "
-            "turns of your model.",
+            "turns of your model. For half an hour OpenClaw names it to the agent, as a sub-agent "
+            "that has ended.",
         )
         try:
             async with asyncio.timeout(self._seconds):
@@ -83,7 +86,7 @@ class WakeProof:
             plugin_socket.PluginRequestFailed,
             OSError,
         ) as error:
-            yield fail("wake", f"{trial.doing} failed: {error}", RELOAD)
+            yield fail("wake", f"{trial.doing} failed: {error}", find_cure(error))
         else:
             yield _build_arrival_row(wake)
         finally:

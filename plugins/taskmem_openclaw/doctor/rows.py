@@ -37,7 +37,13 @@ _GATEWAY_SECONDS: Final = 5.0
 """Time limit of one request to the gateway. Seconds."""
 _UPDATE: Final = "Run: openclaw update"
 _START: Final = "Run: openclaw gateway start (or, in a terminal: openclaw gateway run)"
-RELOAD: Final = f"Run: openclaw plugins reload {plan.PLUGIN}"
+RELOAD: Final = (
+    f"Run: openclaw plugins reload {plan.PLUGIN} (or, while an agent is at work, which it refuses: "
+    "openclaw gateway restart)"
+)
+_WAIT: Final = (
+    "Run this again once the gateway is less busy; if it never is: openclaw gateway restart"
+)
 Gateways = Sequence[Mapping[str, Any]]
 
 
@@ -55,6 +61,11 @@ warn = partial(_build_row, DoctorState.WARN)
 """Builds the row of a link that works with a loss, with its cure."""
 fail = partial(_build_row, DoctorState.FAIL)
 """Builds the row of a broken link, with its cure."""
+
+
+def find_cure(error: Exception) -> str:
+    """Return what mends that the plug-in did not answer a request."""
+    return _WAIT if isinstance(error, plugin_socket.PluginTooLate) else RELOAD
 
 
 class OpenClawCheck:
@@ -255,7 +266,7 @@ class GatewayProbe:
             await plugin_socket.ask_gateway(path, "seen", _GATEWAY_SECONDS, session_key="")
         except (plugin_socket.PluginNotListening, plugin_socket.PluginRequestFailed) as error:
             sentence = f"Wakes do not get into the gateway: {error}."
-            return fail("door", sentence, RELOAD)
+            return fail("door", sentence, find_cure(error))
         return ok("door", f"Wakes get into the gateway by {path}.")
 
     async def _check_abilities(self) -> AsyncIterator[DoctorRow]:
@@ -265,7 +276,7 @@ class GatewayProbe:
             answer = await plugin_socket.ask_gateway(path, "lacks", _GATEWAY_SECONDS)
         except (plugin_socket.PluginNotListening, plugin_socket.PluginRequestFailed) as error:
             sentence = f"Whether users can be told of their tasks is not known: {error}."
-            yield warn("notices", sentence, RELOAD)
+            yield warn("notices", sentence, find_cure(error))
             return
         yield ok("notices", "Users are told of their tasks where they are.")
         yield _build_views_row(to_object(answer.get("shown")))

@@ -30,7 +30,7 @@ _LOADS_SECONDS: Final = 30.0
 _COMMENTS: Final = "OpenClaw writes its configuration as plain JSON: comments in it are lost."
 _GEMINI_KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 """Variables in which Gemini looks for its key, in its order."""
-_PATIENCE: Final = "OpenClaw's own command is at work; it takes up to a minute:"
+_PATIENCE: Final = "OpenClaw's own command is at work; on a busy machine it takes minutes:"
 _PATCH: Final = "PATCH is the change above; OpenClaw adds to it, under meta, when it was made."
 _NOT_LOADED: Final = (
     f"It has not within {_LOADS_SECONDS:.0f} s, so what follows may be of the plug-in "

@@ -482,6 +482,15 @@ def test_a_door_behind_which_nothing_works_is_named(facts, network, door):
     assert_row(row, FAIL, "there is no seen", "openclaw plugins reload taskmem")
 
 
+def test_who_gets_no_answer_in_time_is_told_to_try_later(facts, network, door, monkeypatch):
+    monkeypatch.setattr(openclaw_rows, "_GATEWAY_SECONDS", 0.05)
+    door.rude = lambda _: door.over.wait(60)
+    door.open()
+    facts = replace(facts, gateways=[CONNECTED])
+    row = gateway_rows(facts, network, door.environ)["door"]
+    assert_row(row, FAIL, "no answer within 0.05 s", "once the gateway is less busy")
+
+
 @pytest.mark.parametrize(
     ("missing", "sentence"),
     [

@@ -156,7 +156,12 @@ async def test_a_wake_that_arrives_is_shown_with_its_way_and_its_times(house):
     assert row.state is OK
     assert "by openclaw-plugin after 12 ms" in row.detail
     assert "after 1500 ms" in row.detail
+    assert "OpenClaw names it to the agent" in rows["proof"].detail
     assert house.list_leftovers() == []
+
+
+def test_what_other_sessions_see_of_the_trial_is_no_order():
+    assert "Call" not in live_proof.MESSAGE[:96]
 
 
 async def test_what_it_costs_is_said_before_it_is_spent(house):
