@@ -6,14 +6,23 @@ host may send it. Source: https://code.claude.com/docs/en/hooks
 
 from __future__ import annotations
 
+import json
+import os
+import stat
 from collections.abc import Callable, Mapping
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain.callers import find_key_fault
 from openclaw_taskmem.engine import gateway_reports
 from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.live_state import MOST_FIRST_CALLS
+
+_TRANSCRIPT_BYTES: Final = 16 * 1024 * 1024
+"""How much of the end of a transcript is searched for a goal."""
+_GOAL_MARKS: Final = (b'"goal_status"', b'"thread_goal_updated"', b">\\nUser cleared the goal.")
+"""In the last of these lines Claude Code or Codex says what has become of a session's goal."""
 
 
 def answer_hook(context: Context, params: Mapping[str, object]) -> JsonValue:
@@ -49,7 +58,48 @@ def _take_receipt(context: Context, session_key: str, fields: Mapping[str, objec
         gateway_reports.settle_prompt(context, session_key, prompt)
 
 
+def _refuse_end(context: Context, session_key: str, fields: Mapping[str, object]) -> JsonValue:
+    """Keep a session's agent from ending its turn once for each state of a task that is not over.
+
+    Where its host carries on by itself (a goal, work in the background, a schedule), where a hook
+    has carried on already, or where it plans, it may end. Both hosts call no hook if the user
+    stops the turn.
+    """
+    busy = any(fields.get(each) for each in ("background_tasks", "session_crons", "agent_id"))
+    if fields.get("stop_hook_active") is not False or fields.get("permission_mode") == "plan":
+        return None
+    found = None if busy else gateway_reports.find_unfinished_task(context, session_key)
+    if found is None or _has_goal(fields):
+        return None
+    task, why = found
+    told, state = context.live.refused_ends, (task.task_id, task.updated_at)
+    if told.pop(session_key, None) == state:
+        why = ""
+    told[session_key] = state
+    while len(told) > MOST_FIRST_CALLS:
+        told.pop(next(iter(told)), None)
+    return {"decision": "block", "reason": why} if why else None
+
+
+def _has_goal(fields: Mapping[str, object]) -> bool:
+    """Tell by its transcript whether a session pursues a goal of its host's own."""
+    try:
+        handle = os.open(str(fields.get("transcript_path")), os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(handle)
+            file.seek(max(status.st_size - _TRANSCRIPT_BYTES, 0))
+            text = file.read(_TRANSCRIPT_BYTES) if stat.S_ISREG(status.st_mode) else b""
+        begin = text.rfind(b"\n", 0, max(map(text.rfind, _GOAL_MARKS))) + 1
+        entry: dict[str, Any] = json.loads(text[begin:].partition(b"\n")[0])
+        if "attachment" in entry:  # of Claude Code
+            return not (entry["attachment"]["met"] or entry["attachment"].get("failed"))
+        return bool(entry["payload"]["goal"]["status"] == "active")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False
+
+
 _ANSWERS: Final[Mapping[str, Callable[[Context, str, Mapping[str, object]], JsonValue]]] = {
     "SessionStart": _show_packet,
     "UserPromptSubmit": _take_receipt,
+    "Stop": _refuse_end,
 }

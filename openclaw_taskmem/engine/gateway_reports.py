@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.changes import continuation, questions
 from openclaw_taskmem.domain.changes.recovery import describe_cut
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.runs import current_run
-from openclaw_taskmem.domain.tasks import lifecycle
+from openclaw_taskmem.domain.tasks import lifecycle, thread
 from openclaw_taskmem.domain.text import texts
 from openclaw_taskmem.domain.wakes import outbox, packet
 from openclaw_taskmem.engine import run_history, run_recovery, runs, turns, wakes
@@ -34,9 +34,12 @@ from taskmem_hookspecs import (
     Message,
     Run,
     RunState,
+    Task,
     TaskFacts,
     TaskNotFound,
     TaskStatus,
+    WaitQuery,
+    WaitStatus,
     Wake,
     WakeQuery,
     WakeState,
@@ -192,6 +195,26 @@ def settle_prompt(context: Context, session_key: str, prompt: str) -> None:
     received = outbox.find_received_deliveries(prompt, context.store.find_wakes(query))
     if received:
         settle_turn_wakes(context, session_key, received, None)
+
+
+def find_unfinished_task(context: Context, session_key: str) -> tuple[Task, str] | None:
+    """Return a task of a session that is not over, and what its agent is told if it ends its turn.
+
+    None: it may end it, as all that is open waits for something, or agents are not to be told to
+    go on.
+    """
+    watched = WaitQuery(status=WaitStatus.WATCHING, limit=run_recovery.MOST_ROWS)
+    if not context.policies.runs.carry_on or any(
+        wait.session_key == session_key and wait.task_id is None
+        for wait in context.store.find_waits(watched)
+    ):
+        return None
+    for task in list_own_tasks(context, session_key, None, (TaskStatus.ACTIVE,)):
+        messages = context.store.read_records(Message, task.task_id, thread.MOST_READ_MESSAGES)
+        why = continuation.refuse_end(context.store.read_task(task.task_id), messages)
+        if why is not None:
+            return task, why
+    return None
 
 
 def describe_waiting_tasks(

@@ -72,6 +72,11 @@ class LiveState:
 
     `engine/wakes.py` keeps it.
     """
+    refused_ends: dict[str, tuple[str, datetime]] = field(
+        default_factory=dict[str, tuple[str, datetime]]
+    )
+    """By session, of the newest `MOST_FIRST_CALLS`: the task for which its agent was last kept from
+    ending its turn, and when that had changed last. `daemon/host_hooks.py` keeps it."""
     told_losses: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """The sessions, processes and hosts that were told what is gone, each with what that was; an
     empty one is a person at a terminal. `tools/catalog.py` keeps it."""

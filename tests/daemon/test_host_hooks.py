@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openclaw_taskmem.daemon import host_hooks
 from taskmem_claude import CLIENT, SESSION
 from tests.plugins.claude.test_inbox import KEY, Session
 from tests.support.agents import agent, parse_result
 from tests.support.daemons import Daemon
+from tests.support.gateways import MAIN
 from tests.support.waiting import until
+from tests.support.world import World
 
 
 async def register(daemon: Daemon, session: str) -> str:
@@ -75,6 +79,107 @@ async def test_a_prompt_is_a_receipt_unless_a_person_typed_it(
     (text,) = session.texts
     assert daemon.ask("hook", event=prompt(text, session_id=KEY, **more)) is None
     assert [each["state"] for each in daemon.wakes()] == [state]
+
+
+def stop(**more: object) -> dict[str, object]:
+    event = {"hook_event_name": "Stop", "session_id": MAIN, "stop_hook_active": False}
+    return {**event, "background_tasks": [], "session_crons": [], **more}
+
+
+def answer(world: World, event: dict[str, object]) -> Any:
+    return host_hooks.answer_hook(world.context, {"event": event})
+
+
+def test_an_end_is_refused_once_for_each_state_of_a_task(world: World):
+    task_id = world.register(session_key=MAIN)
+    refused = answer(world, stop())
+    assert refused["decision"] == "block"
+    assert refused["reason"].startswith(f"[system] task_continue ({task_id}): ")
+    assert answer(world, stop()) is None
+    world.call("task_update", task_id=task_id, session_key=MAIN, query="Where am I?")
+    assert answer(world, stop()) is None
+    world.clock.tick(1)
+    world.call("task_update", task_id=task_id, session_key=MAIN, message="Step 1 done")
+    assert answer(world, stop(stop_hook_active=True)) is None
+    assert answer(world, stop())["decision"] == "block"
+    assert answer(world, stop()) is None
+
+
+async def test_an_end_after_a_refused_completion_names_what_is_missing(
+    daemon: Daemon, tmp_path: Path
+):
+    task_id, missing = await register(daemon, "s-1"), str(tmp_path / "site.html")
+    async with agent(daemon.home, "auto", client=CLIENT, **{SESSION: "s-1"}) as speaking:
+        done = {"task_id": task_id, "message": "Step 1 done", "status": "completed"}
+        refused = await speaking.call_tool("task_update", {**done, "artifacts": [missing]})
+        assert parse_result(refused)["error"] == "evidence_missing"
+    reason = daemon.ask("hook", event=stop(session_id="s-1"))["reason"]
+    assert "Not completed: " in reason
+    assert missing in reason
+    assert "Mend that, then complete it." in reason
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"stop_hook_active": True},
+        {"stop_hook_active": None},
+        {"background_tasks": [{"id": "b1", "status": "running"}]},
+        {"session_crons": [{"id": "c1"}]},
+        {"agent_id": "a1"},
+        {"permission_mode": "plan"},
+    ],
+    ids=str,
+)
+def test_an_agent_whose_host_carries_on_may_end(world: World, more: dict[str, object]):
+    world.register(session_key=MAIN)
+    assert answer(world, stop(**more)) is None
+    assert answer(world, stop()) is not None
+
+
+def goal(**fields: object) -> str:
+    return json.dumps({"attachment": {"type": "goal_status", **fields}}, separators=(",", ":"))
+
+
+def codex(kind: str, **fields: object) -> str:
+    return json.dumps({"payload": {"type": kind, **fields}}, separators=(",", ":"))
+
+
+CLEARED = codex("message", text='<x source="user_goal">\nUser cleared the goal.\n</x>')
+PURSUED = codex("thread_goal_updated", goal={"status": "active"})
+QUOTED = codex("message", text=f"It was {PURSUED} and {goal(met=False)}")
+
+
+@pytest.mark.parametrize(
+    ("lines", "may_end"),
+    [
+        ([goal(met=False, sentinel=True)], True),
+        ([goal(met=True), goal(met=False), QUOTED], True),
+        ([goal(met=False), goal(met=True)], False),
+        ([goal(met=False), goal(met=False, failed=True)], False),
+        ([PURSUED, QUOTED], True),
+        ([PURSUED, codex("thread_goal_updated", goal={"status": "complete"})], False),
+        ([PURSUED, CLEARED], False),
+        ([QUOTED], False),
+        ([codex("thread_goal_updated", goal=[])], False),
+        (['"goal_status"'], False),
+        ([], False),
+    ],
+)
+def test_an_agent_with_a_goal_of_its_hosts_may_end(
+    world: World, tmp_path: Path, lines: list[str], may_end: bool
+):
+    world.register(session_key=MAIN)
+    transcript = tmp_path / "transcript.jsonl"
+    transcript.write_text("".join(f"{line}\n" for line in ("{}", *lines, "{}")))
+    refused = answer(world, stop(transcript_path=str(transcript)))
+    assert (refused is None) is may_end
+
+
+@pytest.mark.parametrize("path", [None, 7, "/nowhere", "/dev/zero", "", "\0"])
+def test_a_transcript_that_is_none_tells_of_no_goal(world: World, path: object):
+    world.register(session_key=MAIN)
+    assert answer(world, stop(transcript_path=path)) is not None
 
 
 @pytest.mark.parametrize(

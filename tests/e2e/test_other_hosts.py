@@ -30,6 +30,8 @@ class Builder:
         self._log, self._site, self._prefix = work / "build.log", work / "site.html", prefix
         self._taskmem = taskmem
         self.task_id = ""
+        self.waits = True
+        """Whether it waits; if not, it only claims to be done."""
         self.refusals = 0
         """How often its tools were still loading."""
         self.receipts: list[str] = []
@@ -42,6 +44,8 @@ class Builder:
             self.receipts.append(self._taskmem.wakes(self.task_id)[-1]["state"])
         if "BEGIN" in turn.text and not found:
             return self._begin(request)
+        if "WORK ON" in turn.text and not turn.results:
+            return [self._use("task_update", task_id=self.task_id, message="Still at it.")]
         if found == ["Part 1"] and not turn.results:
             return [
                 self._use("task_update", task_id=self.task_id, message="Step 1 done"),
@@ -63,7 +67,7 @@ class Builder:
             return [self._use("task_register", name="Build the site", plan=["One", "Two"])]
         [registered] = request.turn.results
         self.task_id = json.loads(registered[registered.index("{") :])["task_id"]
-        return [self._wait("Part 1")]
+        return [self._wait("Part 1")] if self.waits else "All is done."
 
     def _wait(self, part: str) -> Call:
         given = {"target": f"pty:file:{self._log}", "wake_when": f'"{part} is ready" appears'}
@@ -73,13 +77,18 @@ class Builder:
         return Call(f"{self._prefix}{tool}", arguments)
 
 
-def begin_waiting(host: CliHost, script: Builder, taskmem: Taskmem, model: ScriptedModel) -> None:
-    """Say what begins the task, anew where the tools were still loading, until it waits."""
+def begin_task(host: CliHost, script: Builder) -> None:
+    """Say what begins the task, anew where the tools were still loading."""
     begun = 0
     while begun == script.refusals:
         host.say("BEGIN")
         begun += 1
         until(lambda n=begun: script.task_id or script.refusals == n, "it is answered")
+
+
+def begin_waiting(host: CliHost, script: Builder, taskmem: Taskmem, model: ScriptedModel) -> None:
+    """Begin the task, and look on until it waits."""
+    begin_task(host, script)
     until(taskmem.waits, "it waits", shown=lambda: f"{host.screen}\n{model.summary()}")
 
 
@@ -180,3 +189,21 @@ def test_the_packet_comes_after_compaction_and_resume(own_room: Room, kind: type
         host.start(*host.list_resume_arguments())
         host.say("COME BACK")
         assert "Told meanwhile" in read_packet("COME BACK")
+
+
+@pytest.mark.parametrize("kind", [ClaudeCode, Codex])
+def test_an_end_before_the_task_is_over_is_refused_once(own_room: Room, kind: type[CliHost]):
+    with run_host(own_room, kind) as (host, _, model, script):
+        script.waits = False
+        begin_task(host, script)
+
+        def count_refusals() -> int:
+            told = f"task_continue ({script.task_id})"
+            return sum(told in each.turn.text for each in model.requests)
+
+        until(lambda: count_refusals() == 1, "its end is refused")
+        for words in ("HELLO", "WORK ON"):
+            host.say(words)
+            model.wait_for(lambda each, words=words: words in each.turn.text, 60)
+            assert count_refusals() == 1
+        until(lambda: count_refusals() == 2, "it is refused for the new state")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from openclaw_taskmem.domain.callers import GatewayPresence
+from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.wakes.outbox import GATEWAY_RECOVERY_TIME, STARTING_TIME, Delivery
 from openclaw_taskmem.engine import gateway_reports, wakes
 from taskmem_hookspecs import Change, EventQuery, StoreBusy, Wake, WakeState
@@ -100,6 +101,70 @@ def test_a_person_who_quotes_our_message_has_not_sent_it(world: World, form: str
     text = send_all_kinds(world)
     gateway_reports.settle_prompt(world.context, MAIN, form.format(text, text))
     assert {wake.state for wake in world.wakes()} == {WakeState.SENT}
+
+
+# --- a turn ends while its session's task is open --------------------------------
+
+
+def find_unfinished(world: World, session: str = MAIN) -> str | None:
+    found = gateway_reports.find_unfinished_task(world.context, session)
+    return found[1] if found else None
+
+
+def test_an_end_is_refused_with_the_next_step_and_the_ways_out(world: World) -> None:
+    task_id = world.register(session_key=MAIN, plan=["Build", "Push"])
+    world.call("task_update", task_id=task_id, session_key=MAIN, message="Step 1 done")
+    told = find_unfinished(world)
+    assert told is not None
+    assert f"({task_id})" in told
+    assert 'step 2 of 2, "Push", is next. Go on now.' in told
+    assert all(way in told for way in ("task_update with ask", "smart_wait", '"paused"'))
+    assert find_unfinished(world, OTHER) is None
+
+
+def wait_for_build(world: World, task_id: str | None) -> None:
+    world.open_wait(task_id)
+
+
+def wait_in_session(world: World, _task_id: str) -> None:
+    world.register(session_key=MAIN)  # with two, the wait is of no task
+    given = {"target": "pty:x", "wake_when": "exits", "session_key": MAIN}
+    assert "task_id" not in world.call("smart_wait", **given)
+
+
+def ask_user(world: World, task_id: str) -> None:
+    world.call("task_update", task_id=task_id, session_key=MAIN, ask="Which one?")
+
+
+def pause(world: World, task_id: str) -> None:
+    world.call("task_update", task_id=task_id, session_key=MAIN, status="paused")
+
+
+def cancel(world: World, task_id: str) -> None:
+    world.call("task_update", task_id=task_id, session_key=MAIN, status="cancelled")
+
+
+def be_owed_a_wake(world: World, _task_id: str) -> None:
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+
+
+@pytest.mark.parametrize(
+    "act", [wait_for_build, wait_in_session, ask_user, pause, cancel, be_owed_a_wake]
+)
+def test_an_agent_that_waits_may_end_its_turn(
+    world: World, act: Callable[[World, str], None]
+) -> None:
+    task_id = world.register(session_key=MAIN)
+    assert find_unfinished(world)
+    act(world, task_id)
+    assert find_unfinished(world) is None
+
+
+def test_no_end_is_refused_where_agents_are_not_told_to_go_on() -> None:
+    world = World(runs=RunPolicy(carry_on=False))
+    world.register(session_key=MAIN)
+    assert find_unfinished(world) is None
 
 
 # --- a gateway starts ---------------------------------------------------------

@@ -41,7 +41,7 @@ from openclaw_taskmem.domain.runs.machine import (
     UserSpoke,
     apply_events,
 )
-from openclaw_taskmem.domain.tasks import lifecycle
+from openclaw_taskmem.domain.tasks import lifecycle, thread
 from openclaw_taskmem.domain.tasks.plan import compute_progress
 from openclaw_taskmem.domain.text.texts import (
     clip,
@@ -287,6 +287,26 @@ def remind_of_end(task: Task, before: str) -> str:
         f"{before} Your task {_format_name(task)} is not done: {_describe_next(task)} Go on from "
         "where you were; what you have asked the user is not answered by this.",
     )
+
+
+def refuse_end(facts: TaskFacts, messages: Sequence[Message]) -> str | None:
+    """Say to an agent that ends its turn why its task is not over; None: it may end.
+
+    It may if the task waits for something, is another's, or has a message on its way. `messages`:
+    the task's newest, oldest first.
+    """
+    task, run = facts.task, facts.run
+    waits = task.linkage.active_wait_ids or any(w.state is WakeState.DUE for w in facts.wakes)
+    if waits or task.status is not TaskStatus.ACTIVE:
+        return None
+    if run is not None and run.state is not RunState.RUNNING:
+        return None
+    refused = next(filter(thread.is_refusal, thread.find_decisions(messages)), None)
+    if refused is None:
+        return _remind_to_go_on(task)
+    missing = clip(to_plain_line(refused.content), QUESTION_BYTES)
+    sentences = f"Your task {_format_name(task)} is open. {missing} Mend that, then complete it."
+    return _format_line(task, sentences)
 
 
 def _remind_of_no_progress(task: Task) -> str:
