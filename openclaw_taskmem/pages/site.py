@@ -340,7 +340,9 @@ class Site:
                 return self._refuse(HTTPStatus.NOT_FOUND, "There is no such page.", viewer)
             guard_home(self._context, query.get("id", ""))
             return show(query, viewer)
-        except (TaskNotFound, WaitNotFound) as error:
+        except WaitNotFound:
+            return self._refuse(HTTPStatus.NOT_FOUND, "There is no such wait.", viewer)
+        except TaskNotFound as error:
             return self._refuse(HTTPStatus.NOT_FOUND, str(error), viewer)
         except InvalidArguments as error:
             return self._refuse(HTTPStatus.BAD_REQUEST, str(error), viewer)

@@ -190,6 +190,7 @@ def test_odd_addresses_get_a_page_that_says_so(client: Keyed, path: str, status:
     answer = client.http.get(path)
     assert answer.status_code == status
     assert "Traceback" not in answer.text
+    assert "smart_wait" not in answer.text, "a person has no tools"
 
 
 @pytest.mark.parametrize(
