@@ -81,6 +81,13 @@ def _refuse_end(context: Context, session_key: str, fields: Mapping[str, object]
     return {"decision": "block", "reason": why} if why else None
 
 
+def _note_halt(context: Context, session_key: str, fields: Mapping[str, object]) -> None:
+    """Record why the host gave up a turn, such as a limit of use. Codex does not tell it."""
+    kind, words = fields.get("error"), fields.get("last_assistant_message", "")
+    if isinstance(kind, str) and isinstance(words, str) and "agent_id" not in fields:
+        gateway_reports.record_halt(context, session_key, kind, words)
+
+
 def _has_goal(fields: Mapping[str, object]) -> bool:
     """Tell by its transcript whether a session pursues a goal of its host's own."""
     try:
@@ -102,4 +109,5 @@ _ANSWERS: Final[Mapping[str, Callable[[Context, str, Mapping[str, object]], Json
     "SessionStart": _show_packet,
     "UserPromptSubmit": _take_receipt,
     "Stop": _refuse_end,
+    "StopFailure": _note_halt,
 }

@@ -217,6 +217,21 @@ def find_unfinished_task(context: Context, session_key: str) -> tuple[Task, str]
     return None
 
 
+def record_halt(context: Context, session_key: str, kind: str, words: str) -> None:
+    """Enter into a session's latest task why its host has ended the turn of its agent."""
+    own = list_own_tasks(context, session_key, None, (TaskStatus.ACTIVE,))
+    task = continuation.find_open_task(own, session_key, None)
+    why = lifecycle.shorten_halt(kind, words)
+
+    def enter(facts: TaskFacts, now: datetime) -> Decision[None]:
+        task_id = facts.task.task_id
+        newest = context.store.read_records(Message, task_id, thread.MOST_READ_MESSAGES)
+        return lifecycle.enter_halt(facts.task, newest, why, now), None
+
+    if task is not None and why:
+        context.update_task(task.task_id, enter)
+
+
 def describe_waiting_tasks(
     context: Context, session_key: str, host: str | None = None
 ) -> str | None:

@@ -253,6 +253,7 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         seen_failed=is_failure_seen(context, task),
         calls=calls,
         words=_find_last_words(newest, task, calls),
+        halt=lifecycle.find_halt(newest),
         paused_by=lifecycle.find_pauser(newest) if task.status is TaskStatus.PAUSED else "",
     )
 

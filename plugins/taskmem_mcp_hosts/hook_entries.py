@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from taskmem_mcp_hosts.config_files import Document, Unreadable, parse_json, render_json, to_object
 from taskmem_program import OWN_PROGRAM
 
-EVENTS: Final[Sequence[str]] = ("SessionStart", "UserPromptSubmit", "Stop")
+EVENTS: Final[Sequence[str]] = ("SessionStart", "UserPromptSubmit", "Stop", "StopFailure")
 """Events that we answer."""
 _TIMEOUT: Final = 10
 """Time limit in seconds that we give the host; the command itself takes half a second at most."""

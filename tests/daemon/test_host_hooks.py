@@ -182,6 +182,35 @@ def test_a_transcript_that_is_none_tells_of_no_goal(world: World, path: object):
     assert answer(world, stop(transcript_path=path)) is not None
 
 
+def halt(
+    error: object = "rate_limit", words: object = "Your limit is used up"
+) -> dict[str, object]:
+    said = {"error": error, "last_assistant_message": words}
+    return {"hook_event_name": "StopFailure", "session_id": "s-1", **said}
+
+
+async def test_a_turn_that_was_given_up_is_told_until_somebody_writes(daemon: Daemon):
+    task_id = await register(daemon, "s-1")
+
+    def read() -> tuple[str, str, list[str]]:
+        shown = daemon.ask("show", id=task_id)
+        entries = [each["content"] for each in shown["messages"]]
+        return shown["line"]["section"], shown["line"]["says"], entries
+
+    sentence = "ts host has ended its agent's turn: rate limit: Your limit is used up"
+    for _ in range(2):
+        assert daemon.ask("hook", event=halt()) is None
+        assert read() == ("needs_you", f"i{sentence}", [f"I{sentence}"])
+    daemon.ask("hook", event={**halt("overloaded"), "agent_id": "a1"})
+    daemon.ask("hook", event={**halt("overloaded"), "session_id": "s-2"})
+    daemon.ask("hook", event=halt(["overloaded"], {"x": "y"}))
+    assert len(read()[2]) == 1
+    daemon.ask("hook", event=halt("overloaded", "x" * 500_000))
+    assert [len(each) < 300 for each in read()[2]] == [True, True]
+    daemon.call("task_update", task_id=task_id, message="Back at it")
+    assert read()[:2] == ("at_work", "at work, as last heard")
+
+
 @pytest.mark.parametrize(
     "event",
     [

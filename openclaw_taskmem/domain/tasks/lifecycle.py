@@ -17,7 +17,7 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import Caller, CallerKind
 from openclaw_taskmem.domain.errors import TaskEnded
 from openclaw_taskmem.domain.text.redaction import scrub
-from openclaw_taskmem.domain.text.texts import clip, quote_line
+from openclaw_taskmem.domain.text.texts import clip, quote_line, to_plain_line
 from taskmem_hookspecs import Change, Event, Message, MessageType, Role, Task, TaskStatus
 from taskmem_hookspecs.errors import InvalidArguments, NotAllowed
 
@@ -294,6 +294,42 @@ def enter_decision(change: Change, task: Task, sentence: str, now: datetime) -> 
     entry = build_system_message(task, sentence, now, MessageType.TEXT)
     rows = {"tasks": (counted, *others), "messages": (*change.messages, entry)}
     return change.model_copy(update=rows)
+
+
+_HALT_PREFIX: Final = "Its host has ended its agent's turn: "
+"""Begins the thread's entry for a turn that the host gave up."""
+_HALT_BYTES: Final = 200
+"""Longest excerpt of the host's words."""
+
+
+def enter_halt(task: Task, messages: Sequence[Message], why: str, now: datetime) -> Change:
+    """Enter into a task's thread why its host has ended its agent's turn; empty: that is known.
+
+    `messages` are the newest, oldest first.
+    """
+    if find_halt(messages) == why:
+        return Change()
+    return enter_decision(Change(), task, f"{_HALT_PREFIX}{why}", now)
+
+
+def shorten_halt(kind: str, words: str) -> str:
+    """Shorten what a host says of a turn that it gave up: the kind of failure, and its words."""
+    name = "" if kind == "unknown" else to_plain_line(kind).replace("_", " ")
+    parts = filter(None, (name, to_plain_line(words)))
+    return clip(scrub(": ".join(parts)), _HALT_BYTES)
+
+
+def find_halt(messages: Sequence[Message]) -> str:
+    """Return why a host has ended an agent's last turn; empty: it has not, or somebody wrote since.
+
+    `messages` are the newest, oldest first.
+    """
+    for message in reversed(messages):
+        if message.role is not Role.SYSTEM:
+            return ""
+        if message.content.startswith(_HALT_PREFIX):
+            return message.content.removeprefix(_HALT_PREFIX)
+    return ""
 
 
 def is_status_message(message: Message) -> bool:

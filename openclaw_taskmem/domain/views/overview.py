@@ -192,6 +192,8 @@ class TaskNews(Value):
     words: Message | None = None
     """The newest message, or reason of a change, that says more than its calls; None: none does. It
     is the reason of a failure for which none was given."""
+    halt: str = ""
+    """Why its host has ended its agent's turn; empty: it has not, or somebody wrote since."""
     paused_by: str = ""
     """Who paused it, as its thread names them; empty: nobody, or not known."""
 
@@ -409,6 +411,13 @@ def _judge_rest(news: TaskNews, _: datetime) -> _Standing | None:
     return _Standing(Section.IDLE, f"waits for {what}" if what else "stopped", run.changed_at)
 
 
+def _judge_halt(news: TaskNews, _: datetime) -> _Standing | None:
+    if not news.halt:
+        return None
+    says = f"its host has ended its agent's turn: {clip(to_plain_line(news.halt), _EXCERPT_BYTES)}"
+    return _Standing(Section.NEEDS_YOU, says, news.facts.task.updated_at)
+
+
 def _judge_unreached(news: TaskNews, now: datetime) -> _Standing | None:
     """Judge a task that goes on only if its agent is woken, which nobody can."""
     run = news.facts.run
@@ -440,6 +449,7 @@ _RULES: Final = (
     _judge_doubt,
     _judge_waits,
     _judge_rest,
+    _judge_halt,
     _judge_unreached,
     _judge_queue,
 )
