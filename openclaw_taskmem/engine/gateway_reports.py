@@ -20,6 +20,7 @@ from openclaw_taskmem.domain.text import texts
 from openclaw_taskmem.domain.wakes import outbox, packet
 from openclaw_taskmem.engine import run_history, run_recovery, runs, turns, wakes
 from openclaw_taskmem.engine.context import Context, Decision
+from openclaw_taskmem.engine.live_state import MOST_FIRST_CALLS
 from openclaw_taskmem.engine.run_guards import (
     AWAY_TEXT,
     guard_task,
@@ -189,12 +190,20 @@ def settle_turn_wakes(
     _update_by_subject(context, waiting, _cap_due_time)
 
 
+_NEWEST_WAKES: Final = 200
+"""Newest wakes of a session that are searched for those that a turn took."""
+
+
 def settle_prompt(context: Context, session_key: str, prompt: str) -> None:
-    """Acknowledge the wakes of a session whose message is the prompt of its turn."""
+    """Acknowledge the wakes of a session whose message is the prompt of its turn, which begins."""
     query = WakeQuery(states=OWED_STATES, session_key=session_key, limit=run_recovery.MOST_ROWS)
     received = outbox.find_received_deliveries(prompt, context.store.find_wakes(query))
+    context.live.received.pop(session_key, None)
     if received:
         settle_turn_wakes(context, session_key, received, None)
+        context.live.received[session_key] = received
+    while len(context.live.received) > MOST_FIRST_CALLS:
+        context.live.received.pop(next(iter(context.live.received)), None)
 
 
 def find_unfinished_task(context: Context, session_key: str) -> tuple[Task, str] | None:
@@ -218,10 +227,26 @@ def find_unfinished_task(context: Context, session_key: str) -> tuple[Task, str]
 
 
 def record_halt(context: Context, session_key: str, kind: str, words: str) -> None:
-    """Enter into a session's latest task why its host has ended the turn of its agent."""
+    """Enter into a session's latest task why its host has ended the turn of its agent.
+
+    The wakes whose message began it are sent again in time, unless the agent has acted since.
+    """
+    why = lifecycle.shorten_halt(kind, words)
+    received = context.live.received.pop(session_key, frozenset())
+    query = WakeQuery(
+        states=(WakeState.ACKNOWLEDGED,), session_key=session_key, limit=_NEWEST_WAKES
+    )
+    lost = [
+        wake
+        for wake in (context.store.find_wakes(query) if received else ())
+        if wake.delivery_id in received and not _has_acted(context, wake)
+    ]
+    policy = context.policies.outbox
+    _update_by_subject(
+        context, lost, lambda current, now: outbox.withdraw_receipts(current, why, now, policy)
+    )
     own = list_own_tasks(context, session_key, None, (TaskStatus.ACTIVE,))
     task = continuation.find_open_task(own, session_key, None)
-    why = lifecycle.shorten_halt(kind, words)
 
     def enter(facts: TaskFacts, now: datetime) -> Decision[None]:
         task_id = facts.task.task_id
@@ -230,6 +255,13 @@ def record_halt(context: Context, session_key: str, kind: str, words: str) -> No
 
     if task is not None and why:
         context.update_task(task.task_id, enter)
+
+
+def _has_acted(context: Context, wake: Wake) -> bool:
+    """Tell whether a wake's task was touched after its receipt."""
+    facts = context.find_task(wake.task_id) if wake.task_id else None
+    at = wake.acknowledged_at
+    return facts is not None and at is not None and facts.task.updated_at > at
 
 
 def describe_waiting_tasks(

@@ -103,6 +103,56 @@ def test_a_person_who_quotes_our_message_has_not_sent_it(world: World, form: str
     assert {wake.state for wake in world.wakes()} == {WakeState.SENT}
 
 
+def receive_end(world: World) -> str:
+    """Send a session the end of a wait, with which a turn begins; return its task."""
+    task_id = world.register(session_key=MAIN)
+    world.end_wait(world.open_wait(task_id))
+    (delivery,) = send(world)
+    gateway_reports.settle_prompt(world.context, MAIN, delivery.message.text)
+    return task_id
+
+
+def fail_turn(world: World, session: str = MAIN) -> None:
+    gateway_reports.record_halt(world.context, session, "rate_limit", "It is used up")
+
+
+def test_a_message_whose_turn_failed_is_sent_again(world: World) -> None:
+    receive_end(world)
+    fail_turn(world, OTHER)
+    assert only_wake(world).state is WakeState.ACKNOWLEDGED
+    fail_turn(world)
+    wake = only_wake(world)
+    assert (wake.state, wake.acknowledged_at) == (WakeState.SENT, None)
+    assert kinds(world)[-1] == "wake_lost"
+    world.clock.tick(world.context.policies.outbox.ack_seconds)
+    (again,) = send(world)
+    gateway_reports.settle_prompt(world.context, MAIN, again.message.text)
+    assert only_wake(world).state is WakeState.ACKNOWLEDGED
+
+
+def test_a_message_on_which_the_agent_acted_is_not(world: World) -> None:
+    task_id = receive_end(world)
+    world.clock.tick(1)
+    world.call("task_update", task_id=task_id, session_key=MAIN, message="Built")
+    fail_turn(world)
+    assert only_wake(world).state is WakeState.ACKNOWLEDGED
+
+
+def test_the_failure_of_a_later_turn_concerns_no_message(world: World) -> None:
+    receive_end(world)
+    gateway_reports.settle_prompt(world.context, MAIN, "How far is it?")
+    fail_turn(world)
+    assert only_wake(world).state is WakeState.ACKNOWLEDGED
+
+
+def test_an_alert_whose_turn_failed_is_left_to_the_next(world: World) -> None:
+    fall_silent(world, MAIN)
+    (delivery,) = send(world)
+    gateway_reports.settle_prompt(world.context, MAIN, delivery.message.text)
+    fail_turn(world)
+    assert only_wake(world).state is WakeState.ACKNOWLEDGED
+
+
 # --- a turn ends while its session's task is open --------------------------------
 
 

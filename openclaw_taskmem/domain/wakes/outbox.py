@@ -445,6 +445,28 @@ def _is_message(prompt: str, wakes: Sequence[Wake]) -> bool:
     return not others or packet.read_wake_id(others[0]) in stuck
 
 
+def withdraw_receipts(
+    current: Sequence[Wake], why: str, now: datetime, policy: OutboxPolicy
+) -> Change:
+    """Build the change after the turn failed that began with a message: it may be sent again.
+
+    Alerts are left, as the next one replaces them.
+    """
+    sent = tuple(
+        wake.model_copy(
+            update={
+                "state": WakeState.SENT,
+                "acknowledged_at": None,
+                "due_at": now + policy.resend_after(wake),
+            }
+        )
+        for wake in current
+        if wake.state is WakeState.ACKNOWLEDGED and not is_alert(wake)
+    )
+    log = tuple(_build_event(events.WAKE_LOST, wake, now, error=why) for wake in sent)
+    return Change(wakes=sent, events=log)
+
+
 def requeue_lost_wakes(
     current: Sequence[Wake],
     why: str,
