@@ -1,4 +1,5 @@
 // Track the turns that run in the gateway's sessions, put wakes before turns, and start turns.
+import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import { BoundedMap } from "./bounded_map.js";
 import { readSession, request, showLine } from "./gateway_requests.js";
@@ -86,6 +87,7 @@ export class Sessions {
   // session → { text, end } of its last message; `end`: until when its turn may begin
   #arrivals = new BoundedMap(MOST_SESSIONS);
   #nextLooks = new Map(); // session → timer that decides about a turn for what waits
+  #runOutsideTurns = AsyncLocalStorage.snapshot();
   #findActive; // the gateway's function that finds the active run of a session
   #shownLines = new BoundedMap(MOST_DONE); // keys of wakes whose line the chat shows
   // keys of our turns' first rows, for which the chat shows the line
@@ -424,12 +426,15 @@ export class Sessions {
     return this.#queueWake(session, () => this.#deliverOne(session, asked));
   }
 
+  /** Handle a wake of a session after those before it, and in the context of our own start: what a
+   * turn's hooks began, timers too, the gateway refuses once that turn is over ("Gateway is
+   * draining", measured with 2026.9.6). */
   async #queueWake(session, handle) {
     const before = this.#wakesInProgress.get(session);
-    const done = (async () => {
+    const done = this.#runOutsideTurns(async () => {
       await before?.catch(() => undefined);
       return handle();
-    })();
+    });
     this.#wakesInProgress.set(session, done);
     return done.finally(
       () => this.#wakesInProgress.get(session) === done && this.#wakesInProgress.delete(session),

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { AsyncLocalStorage } from "node:async_hooks";
 import { beforeEach, mock, test } from "node:test";
 import { gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
@@ -657,6 +658,23 @@ test("a wake handed over as a turn of ours ends gets a turn of its own, once", a
     told_of("turn_ended").map(({ deliveries }) => deliveries),
     [["delivery-1"], ["delivery-2"]],
   );
+});
+
+test("a turn of ours does not begin in the context of the one that has ended", async (t) => {
+  const turn = new AsyncLocalStorage();
+  const { run } = house.api.runtime.subagent;
+  const context = new Promise((note) => {
+    house.api.runtime.subagent.run = (...given) => {
+      note(turn.getStore() ?? "none");
+      return run(...given);
+    };
+  });
+  const alive = setInterval(() => {}, 60_000); // the timer of the look keeps no process alive
+  t.after(() => clearInterval(alive));
+  turn.run("the user's turn", () => house.begin("r1"));
+  assert.deepEqual(await wake(), { turn: "the next one" });
+  turn.run("the user's turn", () => house.end("r1"));
+  assert.equal(await context, "none");
 });
 
 test("a wake handed over as a turn begins is told by the end of that turn", async () => {
