@@ -58,6 +58,10 @@ _RETRIED_ERRORS: Final = (Conflict, StoreBusy, StoreFull, StoreUnavailable)
 """Store errors after which the gateway reports the event again."""
 
 
+def _parse_age(milliseconds: float) -> timedelta:
+    return timedelta(milliseconds=min(milliseconds, _LARGEST_AGE_MS))
+
+
 class Gateways:
     """The connected gateways and the sessions in which a turn runs.
 
@@ -260,7 +264,7 @@ class Gateways:
                 kind=each.kind,
                 name=each.name,
                 about=each.about,
-                since=now - timedelta(milliseconds=min(each.age, _LARGEST_AGE_MS)),
+                since=now - _parse_age(each.age),
             )
             for each in reports
         )
@@ -319,17 +323,19 @@ class Gateways:
         ]
 
     async def _register_gateway(self, connection: object, event: GatewayStarted) -> None:
-        # Its clock may differ from ours, so it reports an age.
-        age = timedelta(milliseconds=min(event.age, _LARGEST_AGE_MS))
+        # Its clock may differ from ours, so it reports ages.
+        now = self._context.clock.now()
+        began = {key: now - _parse_age(age) for key, age in event.turn_ages.items()}
         presence = GatewayPresence(
             boot=event.boot,
             transport=event.transport,
             version=event.version,
             host=event.host or GATEWAY,
-            started_at=self._context.clock.now() - age,
+            started_at=now - _parse_age(event.age),
             main_session=event.main,
             fingerprints=event.fingerprints,
-        ).with_running(event.running, self._context.clock.now())
+            running=began,
+        ).with_running(event.running, now)
         self._presences[connection] = presence
         self._forget_still_running(connection)
         for session, reports in event.at_work.items():

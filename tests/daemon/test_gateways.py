@@ -235,6 +235,28 @@ async def test_a_turns_end_is_written_down_before_its_session_is_free(
     assert free_counter.seen[-1] == ("acknowledged", False)
 
 
+async def test_a_turn_older_than_the_daemon_takes_up_what_it_was_told(
+    world: World, gateways: Gateways
+) -> None:
+    session = Session(world)
+    task = session.works()
+    session.asks("Which region?")
+    world.call("task_resume", PERSON, task_id=task, answer="eu-west")
+    (wake,) = world.deliver()
+    told = {"kind": "answered", "session_key": MAIN, "deliveries": [wake.delivery_id]}
+    await report(gateways, hello(), begins(MAIN, MAIN), told)
+    world.clock.tick(60)
+    again = Gateways(world.context, inline, lambda: None)  # the daemon was killed
+
+    greeting = {**hello(MAIN), "turn_ages": {MAIN: 61_000}}
+    call = {"kind": "tool_started", "session_key": MAIN, "call_id": "c", "tool": "exec"}
+    await report(again, greeting, call)
+    await report(again, ends(MAIN, said="I am on it.", calls=1))
+
+    assert session.run(task).state is RunState.RUNNING
+    assert not any("eu-west" in wake.text for wake in world.pass_time(600))
+
+
 async def test_a_turn_that_failed_acknowledges_nothing(
     gateways: Gateways, world: World, delivery: str
 ) -> None:

@@ -148,15 +148,19 @@ class GatewayPlugin {
   /** Return the event that tells a daemon about this gateway before it sends a wake. */
   buildHello() {
     const { main, running } = this.sessions;
+    const now = performance.now();
     return {
       kind: "gateway",
       boot: this.boot,
       host: this.host,
-      age: performance.now() - this.startedAt,
+      age: now - this.startedAt,
       transport: "openclaw-plugin",
       version,
       main,
       running,
+      turn_ages: Object.fromEntries(
+        running.map((session) => [session, now - this.sessions.findRunStart(session)]),
+      ),
       fingerprints: this.reports.computeFingerprints(),
       at_work: this.reports.listAllRunning(),
     };

@@ -641,6 +641,18 @@ test("where no daemon runs, a call is made", async (t) => {
   assert.equal(await calling(house), undefined);
 });
 
+test("a daemon that is started anew hears how long each turn runs", async (t) => {
+  const house = await at_home(t);
+  house.begin("r1");
+  await told(house, "turn_started");
+  await house.there.close();
+  await house.there.open();
+  await house.there.until((d) => d.events().filter(({ kind }) => kind === "gateway").length > 1);
+  const { running, turn_ages } = house.there.events().findLast(({ kind }) => kind === "gateway");
+  assert.deepEqual([running, Object.keys(turn_ages)], [[MAIN], [MAIN]]);
+  assert.ok(turn_ages[MAIN] > 0);
+});
+
 /** A gateway whose operator has chosen that answers are held back, and whose daemon does. */
 async function refusing(test, refused = "The file is not there.") {
   const house = await at_home(test, {
