@@ -209,6 +209,15 @@ class ExtentStore(Protocol):
         ...
 
 
+@runtime_checkable
+class CheckedStore(Protocol):
+    """A `TaskStore` that can look whether what it keeps is damaged."""
+
+    def find_damage(self, seconds: float) -> str | None:
+        """Say what is damaged, and what to do; None: nothing that was found in those seconds."""
+        ...
+
+
 class StoreSize(Value):
     """Size of a store."""
 

@@ -29,6 +29,15 @@ class StorageUse:
     """Rows of each kind dropped since the daemon started."""
 
 
+@dataclass(slots=True)
+class DamageLook:
+    """The last look for damage in the database."""
+
+    at: datetime | None = None
+    found: str | None = None
+    """The sentence on it; None: there is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class LiveState:
     """The tables that use cases keep between calls, in the memory of one daemon."""
@@ -88,6 +97,9 @@ class LiveState:
     (True), and of the others. `engine/stuck.py` keeps it."""
     storage: StorageUse = field(default_factory=StorageUse)
     """The size of the database. `engine/retention.py` keeps it."""
+
+    damage: DamageLook = field(default_factory=DamageLook)
+    """The last look for damage. `engine/overview.py` keeps it."""
 
     def note_first_call(self, made_id: str, call: FirstCall) -> None:
         """Remember the call that made a task or wait."""

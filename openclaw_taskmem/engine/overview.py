@@ -44,6 +44,7 @@ from taskmem_hookspecs import (
     WaitStatus,
 )
 from taskmem_hookspecs.doctor import is_trial
+from taskmem_hookspecs.roles import CheckedStore
 
 SHOWN_TASKS: Final = 50
 """Tasks of each status, latest first, that are read besides those with an open run or wait."""
@@ -61,6 +62,10 @@ _READ_ENTRIES: Final = 1_000
 """Entries of a task's ledger that are read for its line."""
 _REVIEW_MESSAGES: Final = 50
 """Messages of a task in which the note of its review is looked for."""
+_LOOK_SECONDS: Final = 0.5
+"""How long a look for damage in the database may take, as a person waits for it."""
+_LOOK_REST: Final = timedelta(minutes=1)
+"""How long what such a look has found is told."""
 _NEWEST_EVENTS: Final = 20
 """Log entries of a task among which its completion is looked for."""
 _NEWEST_MESSAGES: Final = 6
@@ -81,7 +86,7 @@ class Overview(Value):
     all_ended: bool = False
     """True if nothing is listed although there are tasks: all have ended some time ago."""
     loss: str | None = None
-    """The sentences on what is gone from the database, and what to do; None: nothing is."""
+    """The sentences on what is gone from the database or damaged, and what to do; None: nothing."""
 
 
 def read_overview(context: Context) -> Overview:
@@ -111,9 +116,13 @@ def read_overview(context: Context) -> Overview:
 
 
 def read_loss(context: Context) -> str | None:
-    """Say what is gone from the database, and what to do; None: nothing."""
-    loss = context.find_loss()
-    return None if loss is None else str(loss)
+    """Say what is gone from the database or damaged, and what to do; None: nothing."""
+    loss, look, now = context.find_loss(), context.live.damage, context.clock.now()
+    store = context.store.whole
+    fresh = look.at is not None and look.at <= now < look.at + _LOOK_REST
+    if isinstance(store, CheckedStore) and not fresh:
+        look.at, look.found = now, store.find_damage(_LOOK_SECONDS)
+    return " ".join(filter(None, (loss and str(loss), look.found))) or None
 
 
 def _count_tasks(context: Context) -> Mapping[TaskStatus, int]:

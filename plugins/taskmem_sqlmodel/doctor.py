@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
-from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, TaskmemError
+from taskmem_hookspecs import Checkup, DoctorRow, DoctorState, StoreUnavailable, TaskmemError
 from taskmem_program.losses import write_restore_command
 from taskmem_sqlmodel import reading, schema
 from taskmem_sqlmodel.database import open_read_only, require_file, translate_errors
@@ -101,6 +101,19 @@ def check_database(url: str, seconds: float = SCAN_SECONDS, *, served: object = 
         sentence = f"{name} needs a driver that is not installed ({error.name})."
         return _fail(sentence, "Install openclaw-taskmem[postgres].")
     return _build_row(name, seen, seconds, path)
+
+
+def find_damage(path: Path, seconds: float) -> str | None:
+    """Say what of a database's file is damaged, and what to do; None: nothing found in time."""
+    try:
+        with translate_errors(path):
+            seen = _check_sqlite(path, seconds)
+    except StoreUnavailable as error:
+        return str(error)
+    except TaskmemError:
+        return None  # it is busy, or full
+    row = _build_row(str(path), seen, seconds, path)
+    return f"{row.detail} {row.cure}" if row.state is DoctorState.FAIL else None
 
 
 def _build_row(name: str, seen: _DatabaseState, seconds: float, path: Path | None) -> DoctorRow:

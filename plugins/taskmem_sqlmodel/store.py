@@ -246,6 +246,13 @@ class SqlStore(RetentionMixin):
             database, position, tasks = connection.exec_driver_sql(_EXTENT).one()
         return StoreExtent(database=database, position=position, tasks=tasks)
 
+    def find_damage(self, seconds: float) -> str | None:
+        """Say what of the file is damaged, and what to do; None: nothing, or it is on a server."""
+        from taskmem_sqlmodel.doctor import find_damage
+
+        place = self._database.place
+        return None if place is None else find_damage(place.path, seconds)
+
     def settle(self) -> None:
         """Put the database's files in order once nothing is written; the daemon calls it often."""
         self._database.settle()

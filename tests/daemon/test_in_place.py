@@ -86,6 +86,22 @@ def test_a_killed_daemon_whose_log_is_lost_is_missed(daemon):
     assert lost not in daemon.log.text
 
 
+def test_whoever_looks_is_told_that_the_database_is_damaged(daemon):
+    daemon.register("Known")
+    daemon.stop()
+    find = "SELECT rootpage FROM sqlite_master WHERE name = 'task_messages_by_task'"
+    ((page,),), ((size,),) = rows(daemon.home, find), rows(daemon.home, "PRAGMA page_size")
+    with daemon.home.database.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * 100)
+    daemon.restart()
+
+    for words in ([], ["list"], ["status"]):
+        text = "".join(map(str, command(daemon.home, *words)[1:]))
+        assert "damaged" in text
+        assert "taskmem restore --replace" in text
+
+
 def test_a_home_whose_tasks_are_elsewhere_begins_no_others(start, home, tmp_path):
     elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
     start(TASKMEM_DATABASE_URL=elsewhere).stop()
