@@ -296,7 +296,7 @@ class Dispatcher:
         await self.call_threads(self._note_session, host)
 
     def _note_session(self, host: RelayHost) -> str | None:
-        """Return the session that calls; if it was not connected, make its kept wakes due."""
+        """Return the session that calls; if it is new, make due what did not reach it before."""
         plugin_host = self._context.plugin_host
         sessions, connection = plugin_host.sessions, host.connection
         key = plugin_host.find_calling_session(host.client, host.variables, host.meta)
@@ -304,7 +304,7 @@ class Dispatcher:
         if key is None or not sessions.add_session(connection, key, name):
             return key
         try:
-            run_recovery.release_kept_wakes(self._context)
+            run_recovery.release_kept_wakes(self._context, key)
         except TaskmemError:
             log.exception("wakes that were kept for a session stay until its next call")
             sessions.remove_session(connection, key)

@@ -7,7 +7,7 @@ makes wakes due, asks the user or fails the runs; it never does their work.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -479,22 +479,24 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
     if force:
         for wake in find_owed_wakes(context, *callers.OWED_STATES):
             if _correct_wake_time(context, wake) != wake:
-                _deliver_now(context, wake)
+                _update_wake(context, wake, partial(_correct_wake_time, context))
     context.commit(Change(bookmarks=(context.store.make_bookmark(POLICY_BOOKMARK, policy),)))
     return seen
 
 
-def release_kept_wakes(context: Context) -> None:
+def release_kept_wakes(context: Context, session_key: str | None = None) -> None:
     """Make the wakes due that no transport reached, where one does now.
 
+    `session_key`: a session that has connected, so what could not be delivered to it is due, too.
     A wake that was claimed when a daemon was killed may have arrived, or arrive yet: it waits for
     the end of its claim. Wakes that rest for another reason stay, and in a shared database those
     without a home, which may be another's.
     """
-    for wake in find_owed_wakes(context, WakeState.DUE):
+    for wake in find_owed_wakes(context, *callers.OWED_STATES):
         alone = wake.home is not None or not context.store.is_shared
-        if alone and callers.is_kept(wake) and context.reaches(wake.host, wake.session_key):
-            _deliver_now(context, wake)
+        moved = alone and _release_wake(context, session_key, wake) != wake
+        if moved and context.reaches(wake.host, wake.session_key):
+            _update_wake(context, wake, partial(_release_wake, context, session_key))
 
 
 def _has_future_rows(context: Context) -> bool:
@@ -516,23 +518,26 @@ def find_owed_wakes(context: Context, *states: WakeState) -> Sequence[Wake]:
     return context.store.find_wakes(WakeQuery(states=states, limit=MOST_ROWS))
 
 
-def _deliver_now(context: Context, wake: Wake) -> None:
-    def deliver(current: Sequence[Wake], now: datetime) -> Change:
-        open_wakes = (each for each in current if each.state in callers.OWED_STATES)
-        return Change(
-            wakes=tuple(
-                each.model_copy(update={"due_at": _find_due_time(context, each, now)})
-                if callers.is_kept(each)
-                else _correct_wake_time(context, each)
-                for each in open_wakes
-            )
-        )
+def _update_wake(context: Context, wake: Wake, move: Callable[[Wake], Wake]) -> None:
+    """Change a wake that is still owed, as it is then."""
 
-    update_wakes(context, wake.task_id or "", [wake.wake_id], deliver)
+    def change(current: Sequence[Wake], _: datetime) -> Change:
+        return Change(wakes=tuple(move(w) for w in current if w.state in callers.OWED_STATES))
+
+    update_wakes(context, wake.task_id or "", [wake.wake_id], change)
+
+
+def _release_wake(context: Context, session_key: str | None, wake: Wake) -> Wake:
+    """Make a wake due now that was kept, or that failed to reach the session that has connected."""
+    failed = wake.last_error is not None and wake.session_key == session_key is not None
+    if not (callers.is_kept(wake) or failed):
+        return wake
+    due = _find_due_time(context, wake, context.clock.now())
+    return wake.model_copy(update={"due_at": min(due, wake.due_at or due)})
 
 
 def _find_due_time(context: Context, wake: Wake, now: datetime) -> datetime:
-    """Return when a kept wake is due whose agent can be reached now."""
+    """Return when a wake is due whose agent can be reached now, and could not before."""
     with suppress(WaitNotFound):
         if wake.wait_id is not None:
             return waits.find_due_time(context.store.read_wait(wake.wait_id), now)

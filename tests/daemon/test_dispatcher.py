@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import taskmem_claude.hooks
 import taskmem_evidence.hooks
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.dispatcher import Dispatcher, RelayHost, _build_relay_caller
@@ -20,8 +21,10 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions.targets import LookPolicy
 from openclaw_taskmem.domain.errors import UnknownTool
 from openclaw_taskmem.home import find_home
-from taskmem_hookspecs import InvalidArguments, Owner, ResumeFacts, RunQuery, hookimpl
+from taskmem_claude import CLIENT, SESSION
+from taskmem_hookspecs import Change, InvalidArguments, Owner, ResumeFacts, RunQuery, hookimpl
 from taskmem_hookspecs.errors import NotAllowed, TaskNotFound
+from taskmem_hookspecs.testing import a_wake
 from tests.support.gateways import MAIN, OTHER
 from tests.support.world import PERSON, World
 
@@ -54,7 +57,8 @@ def builder() -> Builder:
 
 @pytest.fixture
 def world(builder: Builder) -> World:
-    return World(plugins=[("builder", builder), ("evidence", taskmem_evidence.hooks)])
+    known = (("claude", taskmem_claude.hooks), ("evidence", taskmem_evidence.hooks))
+    return World(plugins=[("builder", builder), *known])
 
 
 @pytest.fixture
@@ -582,3 +586,17 @@ async def test_a_call_is_ranked_by_the_method_that_its_gateway_tells(
         "web_request: POST https://shop.example",
         "web_request: None https://shop.example",
     ]
+
+
+async def test_a_session_that_connects_is_told_at_once_what_failed(
+    dispatcher: Dispatcher, world: World
+) -> None:
+    later = world.clock.now() + timedelta(minutes=5)
+    failed = a_wake(session_key="s-1", host=f"mcp:{CLIENT}", last_error="closed", due_at=later)
+    world.context.commit(Change(wakes=(failed,)))
+    host = RelayHost(client=CLIENT, connection=object(), variables={SESSION: "s-1"})
+    dispatcher.add_relay(host)
+
+    await dispatcher.note_session(host)
+
+    assert [wake.due_at for wake in world.wakes()] == [world.clock.now()]

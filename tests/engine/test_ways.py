@@ -11,7 +11,7 @@ import pytest
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.changes.waits import POLL_PATIENCE, PolledState
 from openclaw_taskmem.domain.views.timeline import tell_event
-from openclaw_taskmem.engine import run_recovery, waits
+from openclaw_taskmem.engine import run_recovery, waits, wakes
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
     Change,
@@ -311,6 +311,25 @@ def test_what_was_kept_goes_out_once_a_daemon_starts_with_a_way(world: World) ->
     run_recovery.release_kept_wakes(world.context)
 
     assert [wake.host for wake in world.deliver()] == [CLAUDE.host]
+
+
+@pytest.mark.parametrize("before", ["never", "once"])
+@pytest.mark.parametrize(("opened", "tried"), [("s-1", True), ("s-2", False), (None, False)])
+def test_what_failed_to_reach_a_session_is_tried_as_it_opens(
+    world: World, before: str, opened: str | None, *, tried: bool
+) -> None:
+    world.context = replace(world.context, reaches=lambda host, session: True)
+    end(world, open_wait(world, CLAUDE.model_copy(update={"session_key": "s-1"}))["wait_id"])
+    if before == "once":
+        assert len(world.deliver()) == 1
+        world.clock.tick(600)
+    (failing,) = world.claim()
+    wakes.settle_failed(world.context, failing, "its session was closed", retry_seconds=300)
+    assert world.deliver() == []
+
+    run_recovery.release_kept_wakes(world.context, opened)
+
+    assert len(world.deliver()) == tried
 
 
 @pytest.mark.parametrize("looked", [False, True], ids=["at once", "later"])
