@@ -70,6 +70,8 @@ _MAYBE_DONE: Final = LinkError(
     "Look with task_list or task_update(query) before repeating it.",
 )
 """Answer to a call that the daemon had taken when it ended."""
+_READY_NOTICE: Final = read_message(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+"""The notification that a host sends after an `initialize` that was not refused."""
 _NOT_DONE: Final = LinkError(
     "daemon_unavailable",
     f"The daemon ended {_MOST_LOSSES + 1} times before it took this, which was not done. "
@@ -347,7 +349,7 @@ class Relay:
         self._daemon = link.socket
         self._from_daemon = LineSplitter()
         self._sent = 0
-        if self._hello:
+        if self._hello and not (self._queue and self._queue[0].method == "initialize"):
             # Repeat the host's `initialize` for this daemon; all other messages wait
             # until it has answered.
             self._replay = McpMessage(self._hello.line, self._hello.id, "initialize")
@@ -394,6 +396,9 @@ class Relay:
         return self._home.socket.exists()
 
     def _refuse_message(self, message: McpMessage, error: LinkError) -> None:
+        if message.method == "initialize":
+            # The next daemon hears it before the next request, which it would refuse otherwise.
+            self._hello, self._ready = message, self._ready or _READY_NOTICE
         if message.is_request or (message.wants_daemon and message.line.strip()):
             self._to_host += build_refusal(message.id, error.name, str(error))
 

@@ -57,15 +57,18 @@ class Host:
     def hear(self):
         return json.loads(self.hear_raw())
 
-    def greet(self, protocol=PROTOCOLS[0]):
-        """Begin as a host of that protocol does: by `initialize`, or by asking what is there."""
+    def greet(self, protocol=PROTOCOLS[0], *, ready=True):
+        """Begin as a host of that protocol does: by `initialize`, or by asking what is there.
+
+        `ready`: what follows an `initialize` that was not refused is said, too.
+        """
         if protocol == PROTOCOLS[0]:
             self.ask(0, "initialize", protocolVersion=protocol)
         else:
             self.protocol = protocol
             self.ask(0, "server/discover")
         assert self.hear()["id"] == 0
-        if protocol == PROTOCOLS[0]:
+        if protocol == PROTOCOLS[0] and ready:
             self.tell("notifications/initialized")
 
     def end_stdin(self):

@@ -702,6 +702,33 @@ def test_the_next_request_tries_again(host, daemon, tries, monkeypatch):
     assert "result" in host.hear()
 
 
+@both_protocols
+def test_a_host_whose_hello_was_refused_is_served_later(host, daemon, tries, protocol, monkeypatch):
+    monkeypatch.setattr(relay_module, "_RETRY_SECONDS", 0.0)
+    tries.append(LinkError("daemon_unavailable", "Not yet."))
+    host.greet(protocol, ready=False)
+    new = daemon()
+    for number in (1, 2):
+        host.ask(number)
+        assert host.hear()["id"] == number
+
+    heard = [new.next_heard()["method"] for _ in range(new.heard.qsize())]
+    before = ["initialize", "notifications/initialized"] if protocol == PROTOCOLS[0] else []
+    assert heard == [*before, "tools/call", "tools/call"]
+
+
+def test_a_host_that_says_its_refused_hello_again_is_heard_once(host, daemon, tries, monkeypatch):
+    monkeypatch.setattr(relay_module, "_RETRY_SECONDS", 0.0)
+    tries.append(LinkError("daemon_unavailable", "Not yet."))
+    host.greet(ready=False)
+    new = daemon()
+    host.greet()
+    host.ask(1)
+    assert host.hear()["id"] == 1
+    heard = [new.next_heard()["method"] for _ in range(new.heard.qsize())]
+    assert heard == ["initialize", "notifications/initialized", "tools/call"]
+
+
 @pytest.fixture
 def just_refused(tries, monkeypatch):
     """A try to reach a daemon has just failed, and another is far away."""
