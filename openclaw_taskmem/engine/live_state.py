@@ -73,8 +73,8 @@ class LiveState:
     shown_messages: dict[str, int] = field(default_factory=dict[str, int])
     """By run: id of the last user message that an answer showed to the run's owner.
 
-    It counts as heard once the owner calls again, since an answer may be lost on its way.
-    `engine/run_handoff.py` keeps it.
+    It counts as heard once the owner calls again or its turn has ended, since an answer may be lost
+    on its way. `engine/run_handoff.py` keeps it.
     """
     told_holds: dict[str | None, datetime] = field(default_factory=dict[str | None, datetime])
     """By session: when its user was last told that turns of it wait for the budget.

@@ -6,10 +6,11 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.changes import handoff, task_runs
+from openclaw_taskmem.domain.changes import handoff, questions, task_runs
 from openclaw_taskmem.domain.changes.rights import Act
 from openclaw_taskmem.domain.errors import RunNotReady
 from openclaw_taskmem.domain.runs import current_run
@@ -37,11 +38,15 @@ from taskmem_hookspecs import (
     Run,
     Task,
     TaskFacts,
+    Wake,
+    WakeQuery,
 )
 from taskmem_hookspecs.errors import InvalidArguments
 
 log = logging.getLogger(__name__)
 
+_NEWEST_WAKES: Final = 20
+"""Newest wakes of a task among which those are that carry the user's words."""
 _BACKGROUND: Final = "background"
 """The lock for moves to the background: their limit counts the runs of all tasks."""
 
@@ -208,7 +213,8 @@ def split_unheard_messages(
 ) -> tuple[Sequence[Message], Sequence[Message]]:
     """Return the user's messages that the owner of a run has not heard, in two parts.
 
-    First those that an earlier answer has shown and that count as heard now, then the rest. Empty
+    First those that an earlier answer has shown, or a wake carries, and that count as heard now;
+    then the rest, without those that a wake carries. Empty
     for a sub-agent between its session's turns: the session would miss them. An agent outside
     gateways also gets them for a run that is queued, unclaimed or waiting for the user.
     """
@@ -219,8 +225,16 @@ def split_unheard_messages(
     if not (goes_on or current_run.has_claim(run, caller, token)):
         return (), ()
     messages, shown = _read_unheard(context, run), context.live.shown_messages.get(run.run_id, 0)
-    heard = [message for message in messages if message.message_id <= shown]
-    return heard, messages[len(heard) :]
+    newest: Sequence[Wake] = ()
+    if messages:
+        newest = context.store.find_wakes(WakeQuery(task_id=run.task_id, limit=_NEWEST_WAKES))
+    carried = {
+        message.message_id
+        for message in messages
+        if any(questions.carries_words(wake, message) for wake in newest)
+    }
+    heard = [*takewhile(lambda m: m.message_id <= shown or m.message_id in carried, messages)]
+    return heard, [m for m in messages[len(heard) :] if m.message_id not in carried]
 
 
 def read_words_since_question(context: Context, run: Run | None) -> str | None:

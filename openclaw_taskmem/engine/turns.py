@@ -50,6 +50,7 @@ from openclaw_taskmem.domain.wakes.notices import Milestone
 from openclaw_taskmem.engine import evidence, ledger, run_recovery, wakes
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.ledger import FileActivity
+from openclaw_taskmem.engine.run_guards import hear_shown
 from openclaw_taskmem.engine.run_recovery import has_lost_run
 from taskmem_hookspecs import (
     Bookmark,
@@ -459,6 +460,7 @@ def settle_turn_end(context: Context, report: ReportContext, turn: Turn) -> None
     if spoke is not None and turn.has_spoken:
         _keep_last_words(context, spoke, turn.said)
     for run in own if turn.may_have_acted and not turn.aborted else ():
+        hear_shown(context, run)
         remind_of_answer(context, run)
     judged = None if turn.stopped else next(iter(held), None)
     for run in held:

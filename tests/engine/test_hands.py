@@ -14,6 +14,7 @@ from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.errors import Fenced, RunHeld, RunNotReady
 from openclaw_taskmem.domain.tasks import thread
 from openclaw_taskmem.engine import gateway_reports, notifications, run_recovery, turns
+from openclaw_taskmem.engine import runs as engine_runs
 from openclaw_taskmem.engine.live_state import LiveState
 from openclaw_taskmem.engine.notifications import NotificationKind
 from openclaw_taskmem.engine.runs import find_question
@@ -335,6 +336,48 @@ def test_an_answer_that_a_session_was_told_does_not_come_again(session: Session)
         told = session.call("task_update", task_id=task, status="completed")
 
         assert (told["status"], "user_said" in told) == ("completed", False)
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["whole", "killed before it was noted"])
+@pytest.mark.parametrize("asked", [True, False], ids=["answer", "resumed"])
+def test_words_that_a_wake_carries_are_not_told_with_others(
+    session: Session, monkeypatch: pytest.MonkeyPatch, *, asked: bool, killed: bool
+) -> None:
+    task = session.works()
+    call, others = session.world.call, [] if killed else ["Mind the cost."]
+    if asked:
+        session.asks("Which region?")
+    else:
+        session.call("task_update", task_id=task, status="paused")
+    for words in others:
+        call("task_update", PERSON, task_id=task, message=words)
+    if killed:
+        monkeypatch.setattr(engine_runs, "note_heard", lambda *_: None)
+    call("task_resume", PERSON, task_id=task, answer='Say "eu-west",\nplease.')
+    (wake,) = session.world.deliver()
+    assert "eu-west" in wake.text
+    session.begins(Origin.TASKMEM)
+
+    given = ({"status": "active"}, {"message": "Part 1."}, {"message": "Part 2."})
+    told = [session.call("task_update", task_id=task, **each) for each in given]
+
+    assert [words for each in told for words in each.get("user_said", ())] == others
+    assert session.run(task).dialogue.heard_until > 0
+
+
+@pytest.mark.parametrize("error", [None, "overloaded"])
+def test_a_turn_that_ended_has_heard_what_it_was_shown(session: Session, error: str | None) -> None:
+    task = session.works()
+    session.world.call("task_update", PERSON, task_id=task, message="And the door.")
+    told = session.call("task_update", task_id=task, message="Roof mended.")
+    assert told["user_said"] == ["And the door."]
+    session.ends(error=error)
+    session.world.context = replace(session.world.context, live=LiveState())  # it is killed
+
+    session.begins(Origin.TASKMEM)
+    later = session.call("task_update", task_id=task, message="Door, too.")
+
+    assert later.get("user_said") == (["And the door."] if error else None)
 
 
 def test_a_session_that_reopens_a_task_knows_what_it_was_told(session: Session) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers import Caller, CallerKind, SessionKeys
+from openclaw_taskmem.domain.callers import OWED_STATES, Caller, CallerKind, SessionKeys
 from openclaw_taskmem.domain.changes import continuation
 from openclaw_taskmem.domain.effects.checkpoints import digest_text
 from openclaw_taskmem.domain.policies import RunPolicy
@@ -21,15 +21,28 @@ from openclaw_taskmem.domain.runs.current_run import RunReason
 from openclaw_taskmem.domain.runs.machine import RoundCounted, UserAnswered, UserSpoke, apply_events
 from openclaw_taskmem.domain.tasks import lifecycle
 from openclaw_taskmem.domain.text.texts import clip, quote_line, quote_step, to_plain_line
-from openclaw_taskmem.domain.wakes import notices, turn_budget
+from openclaw_taskmem.domain.wakes import notices, packet, turn_budget
 from openclaw_taskmem.domain.wakes.notices import NoticeKind
-from taskmem_hookspecs import Change, Event, Run, RunState, Task, TaskFacts, UserQuestion, Wake
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Message,
+    Run,
+    RunState,
+    Task,
+    TaskFacts,
+    UserQuestion,
+    Wake,
+    WakeCause,
+    WakeState,
+)
 
 RESUME: Final = "Resume"
 LEAVE_OPTION: Final = "Leave it"
 ACCEPT_BUTTON: Final = "Accept"
 SEND_BACK_BUTTON: Final = "Send back"
 _ANSWER_BYTES: Final = 4_000
+_ANSWER_WORDS: Final = "The user answered:"
 _REPETITION: Final = "You were told so before, and nothing followed: the task still waits."
 _INTERRUPTION_REASONS: Final = (
     RunReason.STALE,
@@ -175,6 +188,21 @@ def build_answer_change(
     )
 
 
+def carries_words(wake: Wake, message: Message) -> bool:
+    """True if a wake has told a run's agent what the user said, or is to.
+
+    One change wrote the wake and the message.
+    """
+    if wake.cause is not WakeCause.RUN or wake.created_at != message.created_at:
+        return False
+    if wake.state not in (*OWED_STATES, WakeState.ACKNOWLEDGED):
+        return False
+    if not turn_budget.is_answer_wake(wake):
+        return packet.has_words(wake.text, message.content)
+    quote = quote_line(to_plain_line(message.content), _ANSWER_BYTES)
+    return f"{_ANSWER_WORDS} {quote}" in wake.text
+
+
 def is_answer_delivered(newest: Sequence[Wake], since: datetime) -> bool:
     """True if a turn that began at `since` has been given an answer.
 
@@ -221,7 +249,7 @@ def _format_answer(task: Task, run: Run, answer: str) -> str:
             'Call task_update with status "active" before you act on it, or with what '
             "else it means for the task."
         )
-    return f"[system] task_answer ({task.task_id}): {asked} The user answered: {quote} {next_}"
+    return f"[system] task_answer ({task.task_id}): {asked} {_ANSWER_WORDS} {quote} {next_}"
 
 
 def awaits_answer(

@@ -458,6 +458,11 @@ def append_words(text: str, words: str, *, asked: bool) -> str:
     return f"{text}\n{_ANSWER_PREFIX if asked else _WORDS_PREFIX} {_dump_safe_json(words)}"
 
 
+def has_words(text: str, words: str) -> bool:
+    """Tell whether the user's words were appended to a packet's text."""
+    return any(text == append_words(text.partition("\n")[0], words, asked=a) for a in (True, False))
+
+
 def decode_packet(text: str) -> ResumePacket | None:
     """Parse a stuck task's packet in a wake's text; None: it has none, or a damaged one."""
     if not text.startswith(f"{MARKER} "):
