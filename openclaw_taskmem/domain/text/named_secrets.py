@@ -26,6 +26,7 @@ _ROOTS: Final = (
 )
 _CALL_ROOTS: Final = (
     *("login(", "connect", "credential", "pdo(", "mysqli(", "auth", "client(", "database("),
+    *("jwt.", "hmac("),
 )
 _SUFFIX: Final = (
     r"(?i:[_-]?(?:key[_-]?)?(?:base|value|text|string|plain|data|hash)|[_\ -]?\d{1,2})?"
@@ -35,8 +36,9 @@ _BEFORE_KEY: Final = (
     "api|access|private|secret|signing|encryption|master|account|shared|auth|app|license|storage"
 )
 _SURE_NAME: Final = re.compile(
-    rf"(?i)(?:passw(?:or)?[dt]s?|passphrase|passcode|secret|(?<![a-z])psk"
-    rf"|(?:auth|access|refresh|session|security)[_.-]?token|(?:{_BEFORE_KEY})[_.-]?key)"
+    rf"(?i)(?:pass[_-]?(?:w(?:or)?[dt]s?|phrase|code)|(?<!existing)secret|(?<![a-z])psk|authtok"
+    rf"|(?:auth|access|refresh|session|security)[_.-]?token|(?:{_BEFORE_KEY})[_.-]?keys?"
+    r"|key[ ]?(?:content|material))"
     rf"{_SUFFIX}$"
 )
 """Names that are hardly ever followed by anything but a credential."""
@@ -94,7 +96,7 @@ _STOP_WORDS: Final = frozenset(
     )
 )
 """Words that say something of a credential, or its type, where one would stand."""
-_FIRST_WORD: Final = re.compile(r"([A-Za-z]+)\??(?![\w!@#%^&*+=$~-])")
+_FIRST_WORD: Final = re.compile(r"([A-Za-z]+)(?:\?|!(?=\W*$))?(?![\w!@#%^&*+=$~-])")
 _AFTER_WORD: Final = re.compile(
     r"[]|.,;:?!)}]*$|\|[\w|:,.=-]*$|[(\[{][\w ,.:|]*[)\]}]*[,;?]?$|=(?:None|[A-Z]\w*\(?)$"
 )
@@ -108,7 +110,8 @@ _TEMPLATE: Final = re.compile(
     \[secret\b | [(\[][A-Za-z_ -]*[)\]]?\W*$ | <[%\w][^<>]*>\W*$ | <%=[^<>]*$
     | (?:\${{1,2}}(?:[A-Z_][A-Z0-9_]*|\w*{_ANY_NAME}|this\b|\d)(?=$|[/:.,;)\]}}"\[-]))
     | \$(?:$ | \{{{{?(?!.*\}}\w) | \((?!.*\)\w)) | %\w+%$ | %[sd]$ | %\([A-Za-z_]+(?:\)[sd])?$
-    | \{{\{{(?!.*\}}\w) | \{{\s?[A-Za-z_]*:?\s?\}}{{0,2}}$ | \#\{{(?:[^}}]*\}}|[A-Za-z_.]*[\[(]?$)
+    | \{{\{{(?!.*\}}\w) | \{{\s?[A-Za-z_.]*(?:[!:]\w*)?\s?\}}{{0,2}}$
+    | \#\{{(?:[^}}]*\}}|[A-Za-z_.]*[\[(]?$)
     | :[a-z_]+$ | [?*.\u2026|>]+-?$ | [*xX\u2022]{{3,}}$ | @Microsoft\.KeyVault | \w{{2,9}}://[\w./:@-]*$
     | !(?:Ref|Sub|GetAtt|ImportValue|vault|ENV|env|secret)(?=\s|$) | arn:aws | env:[A-Z_]+$
     | (?:vault|file|ssm):\.{{0,2}}[\w.-]*/[\w./:\#-]*$ | your[_-][\w-]*{_ANY_NAME}[a-z_-]*$
@@ -185,7 +188,7 @@ _CASE_CHANGE: Final = re.compile("[a-z][A-Z]")
 
 def _is_opaque(value: str) -> bool:
     """Return whether a value does not consist of words, numbers and versions."""
-    if not _OPAQUE_VALUE.fullmatch(value) or value.startswith(("./", "../", "~/")):
+    if not _OPAQUE_VALUE.fullmatch(value):
         return False
     parts = re.split(r"[-_./:~+={}]", value)
     return any(not _WORDS.match(part) or _is_chaotic(part) for part in parts)
@@ -204,20 +207,20 @@ _TYPE_AFTER_NAME: Final = (
 )
 _NAME_PATTERN: Final = re.compile(
     rf"""
-    (?: (?i:pass(?:w(?:or)?[dt]|phrase|code)?|pwd?|psk|secret|token|key|credentials?
-        |auth(?:orization)?|encrypt|sig(?:nature)?|otp|cookie|bearer|_pat|community
-        |salt|seed|appid|response|code){_SUFFIX}
+    (?: (?i:pass(?:[_-]?(?:w(?:or)?[dt]|phrase|code))?|pwd?|psk|secret|token|credentials?
+        |key(?:s|[ ]?(?:content|material))?|auth(?:orization|tok)?|encrypt|sig(?:nature)?|otp
+        |cookie|bearer|_pat|community|salt|seed|appid|response|code){_SUFFIX}
       | (?i:identified\s{{1,3}}by|securestring(?:\s{{1,3}}-string)?) )
     (?: (?P<set>
         (?:\\{{0,8}}["'`*]|%22)?\]?{_TYPE_AFTER_NAME}\s{{0,20}}
         (?:=>|:=|<-|!?={{1,3}}|:(?!:)|%3[ADad]|\|\||\?\?)\*{{0,2}}[ \t]{{0,9}})
     | (?P<call> \(\s{{0,3}}(?=[bru]?["'])|["']\s{{0,3}},\s{{0,3}}(?=[bru]?["']))
-    | (?P<pair> ["']?(?:</\w{{1,20}}>)?[\s,;]{{0,40}}(?:-\s)?
+    | (?P<pair> ["']?(?:</\w{{1,20}}>)?[\s,;&]{{0,40}}(?:-\s|--?[a-zA-Z-]{{1,20}}\s)?
         (?:<(?:string|value)>|["']?\w{{0,20}}(?i:value)["']?\s{{0,3}}[=:][ \t]{{0,3}})
         | ["']\s{{0,3}}\{{[^{{}}]{{0,300}}?\bdefault\s{{0,3}}=\s{{0,3}})
     | (?P<element> ["']?(?:\s[^<>]{{0,99}})?>
         (?:\s{{0,40}}<(?i:value|string)>)?(?=[^<>]{{1,4000}}</))
-    | (?P<space> ["']?[ \t]{{1,9}}|\s{{1,9}}(?=\S{{6,}})) )
+    | (?P<space> ["']?[ \t]{{1,9}}) )
     """,
     re.VERBOSE,
 )
@@ -233,21 +236,25 @@ _NAME_BEFORE_QUOTE: Final = re.compile(
     r"(?i)(?:passw(?:or)?[dt]|passphrase|psk|pwd|\bby|securestring(?:\s{1,3}-string)?)$"
 )
 """Names that a quoted credential may follow after a space."""
-_USER: Final = re.compile(r"(?i)\b(?:user(?:name)?|login|account)\s+\S+(?:\s+\S+){0,3}?\s+[\w-]*$")
+_USER_LINE: Final = re.compile(r"(?i)(?:^|\n)[ \t]*[\w.-]*user[\w.-]*[ \t]+\S+[ \t]*\n[ \t]*$")
+"""A line that names a user, before that of the password."""
 _SET_LINE: Final = re.compile(r"(?im)(?:^\s*|\b(?:setx?|export)\s+(?:-\w+\s+)?)[\w.-]*$")
-_COMPOUND_PASS: Final = re.compile(r"(?i)\w[_.-](?:pass|pwd?)$|(?-i:[a-z](?:Pass|Pwd|PWD))$|^pwd?$")
+_COMPOUND_PASS: Final = re.compile(
+    r"(?i)\w[_.-](?:pass|pwd?)$|(?-i:[a-z](?:Pass|Pwd|PWD))$|^(?:--)?pwd?$|^--pass$"
+)
+_COMPOUND_TOKEN: Final = re.compile(r"\w[_.-](?i:token)$|[a-z]Token$")
 """Names that say whose password it is, or that mean nothing else."""
 _APP_PASSWORD: Final = re.compile(r"[a-z]{4}(?: [a-z]{4}){3}")
 _LOOSE_NAME: Final = re.compile(r"(?i)passw|secret|community$|by$|auth$|tion-key$")
 """Names after which also a word with a digit, or words that are joined, are a credential."""
 _PASS_END: Final = re.compile(r"(?i)(?:passphrase|psk|pass|pwd?)$")
 _WEAK_PASSWORD: Final = re.compile(r"(?=.*\d)[A-Za-z][\w.!#$%^&*-]{5,40}")
-_STATEMENT: Final = re.compile(r"(?m)^[ \t]*(?:[a-z][\w-]*[ \t]+){0,2}[\w.-]*$")
 _STATEMENT_END: Final = re.compile(r"[\"'][ \t]*;?[ \t]*(?:[\r\n]|$)")
 """A line of settings: words, a name and a value in quotes."""
+_NO_VALUE_END: Final = re.compile(r"[ ]\|[ ][A-Z]|(?<=[a-z]=)[\"']\S")
+"""The text after a value that is a type or the name of an attribute."""
 _STARTS_LINE: Final = re.compile(r"(?:^|\n)[ \t]*$")
 _LINE_END: Final = re.compile(r"[ \t]*(?:[\r\n]|$)")
-_PROMPT: Final = re.compile(r"""[\s(\[:,]["'](?=\S)[^"'\n=:]{0,80}$|^["'][^"'\n=:]{0,80}$""")
 _PROMPT_END: Final = re.compile(
     r"""\s?:\s?["'](?=\s{0,3}(?:$|[.,)\n]|[A-Z_]+\s*$|appear|is\ gone|(?:and|or)\b))"""
 )
@@ -300,8 +307,7 @@ def mask_named(text: str) -> str:
         if at >= done and (span := _find_named(text, at)):
             pieces += (text[done : span[0]], MASK)
             done = span[1]
-    text = "".join((*pieces, text[done:]))
-    return _mask_calls(text) if "(" in text else text
+    return _mask_calls("".join((*pieces, text[done:])))
 
 
 def _find_named(text: str, at: int) -> _Span | None:
@@ -315,19 +321,17 @@ def _find_named(text: str, at: int) -> _Span | None:
         return None
     before = _NAME_CHARS.match(text[max(0, at - 80) : at][::-1])
     start, end = value.span(value.lastindex)
-    is_bare = kind != "element" and value.lastindex == _BARE_GROUP
-    if is_bare and match[kind] != "=" and (more := _MORE_OF_VALUE.match(text, end)):
+    is_bare = value.lastindex == _BARE_GROUP
+    if match[kind] != "=" and (more := _MORE_OF_VALUE.match(text, end)):
         end = more.end()
     if is_bare and text[start] != "{":
-        has_digit = any(map(str.isdigit, text[start:end]))
-        closing = ")]}.|" if kind == "set" else ".)]}:?|" if has_digit else ".)]}:!?|"
-        end = start + len(text[start:end].rstrip(closing))
+        end = start + len(text[start:end].rstrip(")]}.|"))
     name_start = at - (before.end() if before else 0)
     place = (name_start, match.start(kind), kind, match[kind])
     candidate = _NamedValue(text, *place, start, end, is_bare)
     if start == end or _is_named_only(candidate) or not _JUDGES[kind](candidate):
         return None
-    rest = _REST_OF_VALUE.match(text, end) if is_bare and end - start >= _JUDGED_CHARS else None
+    rest = _REST_OF_VALUE.match(text, end) if end - start >= _JUDGED_CHARS else None
     return start, rest.end() if rest else end
 
 
@@ -346,22 +350,21 @@ def _is_sure(name: str) -> bool:
 
 def _is_set_secret(pair: _NamedValue) -> bool:
     """Return whether a value that a name is set to is a credential."""
-    is_prompt = _PROMPT_END.match(pair.text, pair.name_end) and _PROMPT.search(
-        pair.before + pair.name
-    )
+    is_prompt = _PROMPT_END.match(pair.text, pair.name_end)
     is_path = pair.separator == ":" and re.search(r"[a-z\d]:$", pair.before)
-    if is_prompt or is_path or (_is_code(pair) if pair.is_bare else is_label(pair.value)):
+    is_short = pair.end - pair.start == 1
+    is_type = pair.is_bare and _NO_VALUE_END.match(pair.text, pair.end)
+    if is_prompt or is_path or is_short or is_type:
         return False
-    if pair.is_tight and pair.before.endswith(("?", "&", "#")) and _URL_PARAMETER.search(pair.name):
+    if _is_code(pair) if pair.is_bare else is_label(pair.value):
+        return False
+    if pair.before.endswith(("?", "&", "#")) and _URL_PARAMETER.search(pair.name):
         return True
     if _SURE_NAME.search(pair.name):
         return not pair.is_bare or pair.is_tight or _stands_alone(pair)
-    if _PASS_NAME.search(pair.name) and _is_pass(pair):
-        return True
-    if _is_token(pair):
-        return True
-    is_followed = pair.text[pair.end : pair.end + 1] == ":"
-    return bool(_KEY_NAME.search(pair.name)) and _is_opaque(pair.value) and not is_followed
+    is_pass = _PASS_NAME.search(pair.name) is not None and _is_pass(pair)
+    is_key = _KEY_NAME.search(pair.name) is not None and _is_opaque(pair.value)
+    return is_pass or is_key or _is_token(pair)
 
 
 def _is_code(pair: _NamedValue) -> bool:
@@ -371,20 +374,21 @@ def _is_code(pair: _NamedValue) -> bool:
     are around `=`, or in a call or an object, a lone attribute, constant or variable is, too.
     """
     value, mark = pair.value, pair.separator.strip(" \t\n\"'`*\\")
+    if mark.endswith("==") or mark == "!=":
+        return not _MIXED_VALUE.match(value)
     is_call = _CALL_VALUE.match(value) is not None
     is_expression = is_call or _VARIABLE.match(value) is not None
     is_in_call = pair.before.rfind("(") > pair.before.rfind(")")
-    if pair.is_tight and value == pair.name and _ARGUMENT_END.match(pair.text, pair.end):
+    if value == pair.name and _ARGUMENT_END.match(pair.text, pair.end):
         return True
     if pair.is_tight and not is_in_call:
-        is_indexed = value[-1] in "([" and pair.text[pair.end : pair.end + 1] in {'"', "'"}
-        return (is_indexed or not pair.name.isupper()) and _ROOT_OF_CODE.match(value) is not None
-    if (is_expression and is_in_call) or _ROOT_OF_CODE.match(value):
+        return _ROOT_OF_CODE.match(value) is not None
+    if _ROOT_OF_CODE.match(value):
         return True
     if mark != ":":
         return is_expression or _CODE_VALUE.match(value) is not None
     is_item = _ITEM_END.match(pair.text, pair.end) is not None
-    return is_expression and (is_item or (is_call and _METHOD_CALL.match(value) is not None))
+    return is_expression and (is_item or is_call)
 
 
 def _stands_alone(pair: _NamedValue) -> bool:
@@ -396,12 +400,12 @@ def _stands_alone(pair: _NamedValue) -> bool:
 def _is_pass(pair: _NamedValue) -> bool:
     """Return whether the value of `pass` or `pwd` is a credential, and no count."""
     value = pair.value
-    if len(value) < _LEAST_PASS_CHARS or not re.search("[A-Za-z]", value):
-        return False
     is_compound = _COMPOUND_PASS.search(pair.name) is not None
+    if len(value) < _LEAST_PASS_CHARS or (value.isdigit() and not is_compound):
+        return False
     if not pair.is_bare:
         return is_compound or " " not in value or _APP_PASSWORD.fullmatch(value) is not None
-    if is_compound or (value.isalpha() and _STARTS_LINE.search(pair.before)):
+    if is_compound or _STARTS_LINE.search(pair.before):
         return pair.is_tight or _stands_alone(pair)
     in_list = pair.is_tight and pair.before.rstrip().endswith((";", "&", "?"))
     return in_list or _MIXED_VALUE.match(value) is not None
@@ -409,22 +413,23 @@ def _is_pass(pair: _NamedValue) -> bool:
 
 def _is_token(pair: _NamedValue) -> bool:
     """Return whether the value of a token is certainly one."""
-    if pair.name.isupper() and re.search(r"_(?:TOKEN|PAT|AUTH)$", pair.name):
+    if re.search(r"_(?:TOKEN|PAT|AUTH)$", pair.name):
         return pair.is_tight or not pair.is_bare or _MIXED_VALUE.match(pair.value) is not None
     if pair.name.startswith("--") and pair.name.endswith("token"):
         return pair.is_tight
+    if _COMPOUND_TOKEN.search(pair.name) and _MIXED_VALUE.match(pair.value):
+        return True
     has_quotes = not pair.is_bare and pair.separator.lstrip("\\")[0] in "\"'"
     return has_quotes and _TOKEN_NAME.search(pair.name) is not None
 
 
 def _is_argument(pair: _NamedValue) -> bool:
     """Return whether a call sets the name to the value."""
-    if is_label(pair.value) or not is_secret_name(pair.name) or pair.name.endswith("getpass"):
+    if not (_is_opaque(pair.value) or is_secret_name(pair.name)) or pair.name.endswith("getpass"):
         return False
     if pair.separator[0] == "(":
-        is_sql = pair.name == "PASSWORD" and pair.before.rstrip().endswith(("=", "BY", "AS"))
         is_alone = pair.text[pair.end + 1 : pair.end + 2] != ","
-        return is_sql or (is_alone and _SETTER_CALL.search(pair.name) is not None)
+        return is_alone and _SETTER_CALL.search(pair.name) is not None
     return _SETTING_CALL.search(pair.before + pair.name) is not None
 
 
@@ -442,55 +447,54 @@ def _is_spaced_secret(pair: _NamedValue) -> bool:
         return _is_option_value(pair)
     is_compound = re.search("[_-]", pair.name) and is_secret_name(pair.name)
     is_loose = bool(is_compound or _LOOSE_NAME.search(pair.name))
-    if pair.separator[0] in "\"'":
-        is_value = not pair.is_bare and _MIXED_VALUE.match(pair.value) is not None
-        return is_value and is_secret_name(pair.name)
     is_named = is_loose or pair.name == "key" or _is_sure(pair.name)
-    if is_named and is_odd(pair.value, or_joined=is_loose):
+    is_random = _is_sure(pair.name) and _is_opaque(pair.value)
+    if is_random or (is_named and is_odd(pair.value, or_joined=is_loose)):
         return True
     if pair.is_bare:
         return _is_bare_word(pair, is_loose=is_loose)
-    if _STATEMENT.search(pair.before) and _STATEMENT_END.match(pair.text, pair.end):
+    if _STATEMENT_END.match(pair.text, pair.end):
         return _is_sure(pair.name) or _MIXED_VALUE.match(pair.value) is not None
     has_name = _NAME_BEFORE_QUOTE.search(pair.text[max(0, pair.name_end - 30) : pair.name_end])
-    return bool(has_name) and not is_label(pair.value) and not pair.before.endswith(("'", '"'))
+    return has_name is not None and pair.text[pair.start - 1] in "\"'"
 
 
 def _is_bare_word(pair: _NamedValue, *, is_loose: bool) -> bool:
     """Return whether a word after a name and a space is a credential."""
     value = pair.value
     ends_line = _LINE_END.match(pair.text, pair.end) is not None
-    if pair.name == "PASS" and ends_line and _STARTS_LINE.search(pair.before):
+    if ends_line and (
+        (pair.name == "PASS" and "/" not in value and _STARTS_LINE.search(pair.before))
+        or (_is_sure(pair.name) and _USER_LINE.search(pair.before))
+    ):
         return True
-    if not _MIXED_VALUE.match(value) or _ALGORITHM.match(value) or value.startswith(("-", "(")):
+    if not _MIXED_VALUE.match(value) or _ALGORITHM.match(value):
         return False
     if is_loose and _WEAK_PASSWORD.fullmatch(value):
         return True
-    before = pair.before + pair.name
-    if _SURE_NAME.search(pair.name) and _USER.search(before):
-        return True
-    return ends_line and bool(_PASS_END.search(pair.name)) and _SET_LINE.search(before) is not None
+    is_set = _SET_LINE.search(pair.before + pair.name) is not None
+    return ends_line and is_set and _PASS_END.search(pair.name) is not None
 
 
 def _is_option_value(pair: _NamedValue) -> bool:
     if pair.name.startswith("--no-") or not (
         _SURE_NAME.search(pair.name)
         or _TOKEN_NAME.search(pair.name)
-        or (pair.name == "--auth" and _is_opaque(pair.value))
+        or _COMPOUND_PASS.search(pair.name)
     ):
         return False
-    is_prose = pair.value.lower() in _OPTION_PROSE or pair.value in _OPTION_VALUES
-    return not pair.is_bare or not (is_prose or pair.value[0] in "-\\(|")
+    is_prose = pair.value.lower() in _OPTION_PROSE or _METAVARIABLE.fullmatch(pair.value)
+    return not (is_prose or pair.value[0] in "-\\(|")
 
 
 _OPTION_PROSE: Final = frozenset(
     (
         *("switch", "are", "of", "as", "an", "works", "again", "instead", "needs", "can", "when"),
         *("that", "which", "by", "does", "at", "then", "because", "takes", "file", "expects"),
-        *("requires", "use", "pass"),
+        *("requires", "use", "pass", "options"),
     )
 )
-_OPTION_VALUES: Final = frozenset({"TEXT", "STRING", "VALUE"})
+_METAVARIABLE: Final = re.compile(r"[A-Z_]{2,16}\]{0,2}")
 _JUDGES: Final[Mapping[str, Callable[[_NamedValue], bool]]] = {
     "set": _is_set_secret,
     "call": _is_argument,
@@ -504,7 +508,7 @@ _JUDGES: Final[Mapping[str, Callable[[_NamedValue], bool]]] = {
 
 _CALL: Final = re.compile(
     r"(?i:(?P<login>login|credentials?(?:impl)?|auth\w{0,12})|(?P<client>client)"
-    r"|(?P<open>connect(?:ion)?|pdo|mysqli|database))\s?=?\s?\("
+    r"|(?P<open>connect(?:ion)?|pdo|mysqli|database)|(?P<sign>jwt\.\w{1,20}|hmac))\s?=?\s?\("
 )
 _ARGUMENT: Final = re.compile(
     r"""\s{0,9}(?:[bru]?(?:"((?:[^"\\\n]|\\.){0,400})"|'((?:[^'\\\n]|\\.){0,400})')
@@ -512,7 +516,6 @@ _ARGUMENT: Final = re.compile(
     re.VERBOSE,
 )
 _MOST_ARGUMENTS: Final = 6
-_CLIENT_TOKEN_CHARS: Final = 20
 
 
 def _mask_calls(text: str) -> str:
@@ -531,36 +534,32 @@ def _find_credentials(text: str, call: re.Match[str]) -> Iterator[_Span]:
     """Yield where credentials are among the arguments of a call.
 
     Those are the second argument and what follows of a login, of credentials and of a client, but
-    the third and what follows of a connection, and of a login with three or more. A connection must
-    begin with a host. An odd word is one wherever it stands, but not first of several.
+    the third and what follows of a connection, which must begin with a host. An odd word is one
+    wherever it stands.
     """
     spans: list[_Span | None] = []
     at = call.end()
     for _ in range(_MOST_ARGUMENTS):
         argument = _ARGUMENT.match(text, at)
         if argument is None:
-            return
+            break
         group = 1 if argument[1] is not None else 2
         spans.append(argument.span(group) if argument[group] is not None else None)
         at = argument.end()
         if argument[3] == ")":
             break
-    first = text[slice(*spans[0])] if spans[0] else None
+    first = text[slice(*spans[0])] if spans and spans[0] else None
     first_place = 2 if call.lastgroup == "open" else 1
-    if len(spans) > 2 and "credential" not in call[0].lower():  # noqa: PLR2004
-        first_place = 2
     if call.lastgroup == "open" and first is not None and not re.search("[.:/]|localhost", first):
         first_place = len(spans)
     for place, span in enumerate(spans):
         value = text[slice(*span)] if span else ""
-        if span and (place > 0 or len(spans) == 1) and is_odd(value):
+        if span and is_odd(value):
             yield span
             continue
-        if span is None or place < first_place:
+        if span is None or place < first_place or call.lastgroup == "sign":
             continue
-        is_long = call.lastgroup != "client" or (
-            len(value) >= _CLIENT_TOKEN_CHARS and _is_opaque(value)
-        )
+        is_long = call.lastgroup != "client" or _is_opaque(value)
         if value and is_long and not value.isdigit() and not is_reference(value):
             yield span
 
@@ -593,11 +592,12 @@ _PROGRAMS: Final = tuple(
         ("mongo", r"mongo\w{0,9}", r"-p\s{0,3}", ""),
         ("redis-cli", "redis-cli", r"-a\s{1,3}", ""),
         ("sshpass", "sshpass", r"(?<=sshpass\s)(?:-v\s{1,3})?-p\s{0,3}", ""),
+        ("mosquitto", r"mosquitto_\w{3}", r"-P\s{1,3}", ""),
+        ("oathtool", "oathtool", r"(?:-b|--base32)\s(?:-\S+\s)?", ""),
         ("zip", r"(?:un)?zip", r"-P\s{0,3}", ""),
         ("ssh-keygen", "ssh-keygen", r"-[NP]\s{1,3}", ""),
         ("ldap", r"ldap[a-z]{1,10}", r"-w\s{1,3}", ""),
         ("snmp", r"snmp[a-z]{1,10}", r"-[AX]\s{1,3}", ""),
-        ("lftp", "lftp", r"-u\s{1,3}", r"""[^\s,"']{1,80},"""),
         ("users", "elasticsearch-users", r"-p\s{1,3}", ""),
         ("7z", r"7z[ar]?[ ]\w", r"-p(?!\s)", ""),
         ("rar ", r"(?:un)?rar[ ]\w", r"-h?p(?!\s)", ""),
@@ -607,7 +607,7 @@ _PROGRAMS: Final = tuple(
     )
 )
 """Programs, and their options that take a credential."""
-_MIXED_WORD: Final = r"(?=[^\s\"']{0,80}[A-Za-z])(?=[^\s\"']{0,80}[\d!@#$%^*+=~?])"
+_MIXED_WORD: Final = r"(?=[\"']?[^\s\"']{0,80}[A-Za-z])(?=[\"']?[^\s\"']{0,80}[\d!@#$%^*+=~?])"
 _AFTER_USER: Final = (
     r"(?<!\S)(?:-[uUD]\s{0,3}|--user(?:name)?[\s=]{1,3}|/u:)(?!-)[\w.@\\,=-]{1,80}\s{1,3}"
     r"(?:-\S{1,40}\s{1,3}(?:[^\s-]\S{0,80}\s{1,3})?){0,3}?"
@@ -615,6 +615,14 @@ _AFTER_USER: Final = (
     rf"{_MIXED_WORD}"
 )
 """The option of a user and that of a password, beside each other; no port, level or path."""
+_AFTER_COMMAND: Final = (
+    r"(?:\b(?:(?:add|create|set|change|reset)[_-]?(?:user|password)|user[:_-]?(?:add|create|password))"
+    r"\s{1,3}[\w.@-]{1,80}|user\s{1,3}(?:\w{1,20}\s{1,3})?[\w.+-]{1,80}@[\w.-]{1,80})\s{1,3}"
+    rf"(?!-){_MIXED_WORD}"
+)
+"""A command that creates a user or sets a password, and the user."""
+_AFTER_LOGIN: Final = r"\b(?:login|authtoken)\s{1,3}(?=[\w.~+/=-]{20})(?=[^\s\d]{0,19}\d)(?!-)"
+_FLAGS: Final = r"\s{1,3}(?:-\w{1,9}\s{1,3}){0,3}?"
 _POSITIONS: Final = tuple(
     (
         hint,
@@ -625,13 +633,10 @@ _POSITIONS: Final = tuple(
     for hint, before in (
         *((hint, _AFTER_USER) for hint in (" -p", " -P", " --pass", " /p:")),
         ("auth-pass", r"\bauth-pass\s{1,3}[\w.-]{1,80}\s{1,3}"),
-        (
-            "rabbitmqctl",
-            r"\brabbitmqctl\s[^\n|;]{0,80}?(?:_user|_password)\s{1,3}[\w.-]{1,80}\s{1,3}",
-        ),
+        *((hint, _AFTER_COMMAND) for hint in ("user", "passw")),
         (
             "htpasswd",
-            r"\bhtpasswd\s{1,3}-\w{0,5}b\w{0,5}\s{1,3}[^\s-]\S{0,200}\s{1,3}\S{1,80}\s{1,3}",
+            rf"\bhtpasswd{_FLAGS}-\w{{0,5}}b\w{{0,5}}{_FLAGS}\S{{1,200}}\s{{1,3}}\S{{1,80}}\s{{1,3}}",
         ),
         ("unseal", r"\boperator unseal\s{1,3}(?!-)"),
         ("--secret", r"\bconfig set\s[^\n|;]{0,80}?--secret\s{1,3}[\w:.-]{1,80}\s{1,3}(?!-)"),
@@ -640,11 +645,24 @@ _POSITIONS: Final = tuple(
             "alias set",
             r"\bmc(?:li)? alias set\s{1,3}\S{1,80}\s{1,3}\S{1,200}\s{1,3}\S{1,80}\s{1,3}",
         ),
-        ("authtoken", r"\bauthtoken\s{1,3}(?=\S{20})"),
+        *((hint, _AFTER_LOGIN) for hint in ("login", "authtoken")),
         ("enable ", r"\benable (?:password|secret) \d "),
         ("stats auth", r"\bstats auth\s{1,3}[^\s:]{1,80}:"),
         ("login=", r"\blogin=[^\s:&=]{1,80}:"),
-        ("login=", r"-D[\w.]{0,80}\.login=(?=[\da-f]{30})"),
+        ("login=", r"-D[\w.]{0,80}\.login=(?=\S{20})"),
+        ("-u ", r"\s-u\s{1,3}[\w.@-]{1,80},(?=[A-Za-z])"),
+        ("rtmp", r"\brtmps?://[^\s/]{1,200}/\w{1,40}/"),
+        (" PASS ", rf"\sPASS\s[^\s:]{{1,80}}:{_MIXED_WORD}"),
+        (
+            "hook",
+            (
+                r"https?://[^\s\"'<>]{0,80}?hooks?[\w.]{0,30}/(?:[a-z]{1,19}/){0,5}+"
+                r"(?=(?:\w{1,19}/){0,3}[\w@-]{20})(?=[A-Za-z_/-]{0,60}\d)"
+            ),
+        ),
+        ("WIFI:", r"WIFI:[^\n]{0,200}?;P:"),
+        (" : ", r"\s:\s(?:PSK|EAP|XAUTH|NTLM)\s{1,3}"),
+        ("-y ", r"\s-y\s{1,3}(?:hmac-[\w-]{1,20}:)?+[\w.-]{1,80}:"),
         ("USERPWD", r"USERPWD,\s{0,3}\"[^\s:\"]{1,80}:"),
         ("IDENTIFY", r"(?i:\bnickserv\b)\s{0,3}:?IDENTIFY\s{1,3}"),
         ("\t", r"\t(?:TRUE|FALSE)\t\d{1,12}\t[^\t\n]{1,200}\t"),
@@ -672,7 +690,13 @@ _PHRASES: Final = (
             r"\s{0,3}[\"']?)[a-z]{3,8}(?: [a-z]{3,8}){11,23}\b"
         ),
     ),
-    (("pin",), re.compile(r"((?<!\w)PIN\b[^\n.]{0,40}?(?:\bis|[:=])\s{0,3})\d{4,8}\b")),
+    (
+        ("pin",),
+        re.compile(
+            r"((?:(?<!\w)PIN\b[^\n.]{0,40}?(?:\bis|[:=])\s{0,3}"
+            r"|(?:--pin|\b(?i:set|change|reset)[_ -]?(?i:pin))[\s=:(]{1,3}[\"']?))\d{4,8}\b"
+        ),
+    ),
     (
         _TRANSLATIONS,
         re.compile(

@@ -22,8 +22,8 @@ _PLAIN_WORD: Final = re.compile(
     [-./~@$%<\[{(*\\] | 0x                                     # an option, a path, a variable
     | [^/]*(?:/|\\\w|::|\()                                # a path, a call
     | [\d.:,+_TZ-]+[A-Za-z]{0,3}$ | (?:\d+[a-z]{1,3})+$     # a number, a time, an amount
-    | [\w.+-]+@[\w-]+\.[\w.-]+$ | [a-z][\w.-]*=             # an address, a setting
-    | (?:[\w-]+\.)*[\w-]+\.[a-z]{2,5}$                       # a host, a file
+    | \w+![rs]$ | [\w.+-]+@[\w-]+\.[\w.-]+$ | [a-z][\w.-]*=             # an address, a setting
+    | (?:[\w-]+\.)*[\w-]+\.[a-z]{2,5}(?:$|\#)                # a host, a file
     """,
     re.VERBOSE,
 )
@@ -37,7 +37,7 @@ _ODD: Final = re.compile(
     r"[A-Za-z]\d+[A-Za-z]|[A-Za-z\d][!$%^&*~?][A-Za-z\d]|\w#[A-Za-z]|[a-z][A-Z][a-z]+\d{2,}$"
     r"|[A-Za-z]{3}\d{2,}[!$%^&*#]"
 )
-_JOINED_WORDS: Final = re.compile(r"[A-Z\d][a-z]+[._&+-](?:\w+[._&+-])*[A-Z\d]")
+_JOINED_WORDS: Final = re.compile(r"[A-Z\d][a-z]+\d{0,4}[._&+-](?:\w+[._&+-])*[A-Z\d]")
 """Capitalised words that are joined."""
 
 
@@ -58,7 +58,7 @@ _LINE_NAMES: Final = (
 _REST_CHARS: Final = 160
 """Characters after such a name that are looked at, and then the rest of the last word."""
 _ENDS: Final = r"\s\"'`,;()<>|{}\\"
-_WORD: Final = re.compile(rf"\\*[^{_ENDS}]{{5,240}}")
+_WORD: Final = re.compile(rf"(?<!\| )\\*(?<![^{_ENDS}])[^{_ENDS}]{{5,240}}")
 _REST_OF_WORD: Final = re.compile(rf"[^{_ENDS}]{{0,240}}")
 _START: Final = r"(?:[ \t\"'=]|\A)[a-z][a-z.@-]{1,40}[:/](?=[^\s/]{0,31}[A-Z!$^&])"
 _VALUE: Final = r"[\s:=]{1,3}[\"']?([^\s\"'`;|]{5,200})"
@@ -88,9 +88,10 @@ _SPOTS: Final = tuple(
         # what is piped into a program
         (
             "echo ",
-            r"\becho\s{1,3}(?:-\w{1,3}\s)?[\"']?([^\s\"'`|$]{5,200})[\"']?\s{0,3}\|",
+            r"\becho\s{1,3}(?:-\w{1,3}\s)?[\"']?([^\s\"'`|$)]{5,200})[\"']?\s{0,3}[|)]",
             True,
         ),
+        ("<<<", r"<<<\s?[\"']?([^\s\"'`|$]{5,200})", True),
     )
 )
 """Where a password stands: a text that is part of the place, its shape, and whether joined
@@ -98,7 +99,7 @@ capitalised words count there."""
 _LONG_WORD: Final = re.compile(
     r"(?<![\w+/.:%@-])(?!AAAA|[a-z]+\d*-)\w[\w+/-]{19,58}(?![\w+/.:%-])={0,2}(?![\w+/.:=%-])"
 )
-_VALUE_START: Final = re.compile(r"""(?:[a-z]\ |["'\w][=:]\ ?|[(\[,]\ ?)["']?$|=$""", re.VERBOSE)
+_VALUE_START: Final = re.compile(r"""(?:\w\ |["'\w][=:]\ ?|[(\[,]\ ?)["']?$|=$""", re.VERBOSE)
 """The text before a word where an argument or a value begins."""
 _CLASS_CHANGE: Final = re.compile(r"[a-z](?=[A-Z\d])|[A-Z](?=[a-z\d])|\d(?=[A-Za-z])")
 

@@ -48,6 +48,7 @@ _PREFIXED_SHAPES: Final = {
     "lin_": r"(?:api|oauth)_[A-Za-z0-9]{20,}",
     "mfa.": r"[\w-]{40,}",  # Discord
     "ops_": r"eyJ[\w+/=-]{40,}",  # 1Password
+    "nsec1": r"[a-z0-9]{50,}",  # Nostr
     "oy2": r"[a-z0-9]{43}",  # NuGet
     "pscale_": r"(?:tkn|pw|oauth)_[\w.-]{20,}",
     "secret_": r"[A-Za-z0-9]{40,}",  # Notion
@@ -89,8 +90,8 @@ _SHAPES: Final = (
     *((f"k_{use}_", rf"\b[sr]k_{use}_[A-Za-z0-9]{{16,}}") for use in ("live", "test")),  # Stripe
     ("SG.", r"\bSG\.[\w-]{16,}\.[\w-]{16,}"),  # SendGrid
     (":AA", r"\b\d{8,12}:AA[\w-]{30,}"),  # Telegram
-    ("hooks.slack.com", r"(?<=hooks\.slack\.com/services/)[\w/]{16,}"),
     ("eyJ", r"(?<![\w-])eyJ[\w-]{8,4000}+\.eyJ[\w-]{8,8000}+\.[\w-]{8,}"),  # JWT
+    ("eyJ", r"(?<![\w,-])eyJ[\w+/-]{40,8000}={0,2}"),  # JSON in base64, but in no data URL
     ("pat", r"\bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}"),  # Airtable
     ("md5", r"(?<=[\"'])md5[a-f0-9]{32}(?=[\"'])"),  # PostgreSQL
     ("SSWS", r"(?<=SSWS )[\w-]{30,}"),  # Okta
@@ -99,14 +100,16 @@ _SHAPES: Final = (
     (".atlasv1.", r"(?<![\w.])\w{14}\.atlasv1\.[\w-]{40,}"),  # Terraform
     ("Q~", r"(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{31,}"),  # Azure
     (".", r"[MNO](?<![\w.-].)[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}"),  # Discord
-    ("/webhooks/", r"(?<=/webhooks/)\d{15,}/[\w-]{30,}"),
     ("$", r"\${1,2}(?:[1-9y]|2[abxy]|apr1|argon2id?|scrypt)\${1,2}[\w./$=,+-]{16,}"),  # hashes
 )
 _SHORT_SHAPES: Final = (
     ("ookie", r"(?i)(?<=cookie:)[ \t]*(?=[^\s=;]{1,99}=)(?!\[secret)[^\n\"']+"),
+    (
+        "}",
+        r"\{(?:PLAIN|CLEARTEXT|CRYPT|S?SHA\d{0,3}|S?MD5|[A-Z\d]{2,9}-CRYPT|ARGON2\w{0,2})\}[^\s:\"']{4,}",
+    ),
     ("client-key-data", r"(?<=client-key-data:)[ \t]*[\w+/=]{16,}"),  # kubectl
     ("-token:", r"(?<=(?:id-tok|sh-tok)en:)[ \t]+[\w.+/=-]{16,}"),
-    ("_auth", r"(?<=_auth=)[\w.+/=-]{8,}|(?<=_authToken=)[\w.+/=-]{8,}"),  # npm
     ('"auth"', r'(?<="auth": ")[\w+/=]{8,}|(?<="auth":")[\w+/=]{8,}'),  # Docker
 )
 _HINTED_PATTERNS: Final = tuple((hint, re.compile(shape)) for hint, shape in _SHAPES)
@@ -263,13 +266,19 @@ _USERINFO: Final = tuple(
     )
 )
 """Passwords in URLs, and in the addresses of databases that have no scheme."""
-_USER: Final = re.compile(r"(?<=://)(?=[A-Za-z_-]{0,99}\d)[\w-]{20,200}(?=@)")
+_USER: Final = re.compile(r"(?<=://)(?=[A-Za-z_-]{0,99}\d)[\w-]{20,200}(?=@|:\[secret)")
 """A long user name with digits in a URL, which may be a token."""
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+([A-Za-z0-9._~+/=-]{16,})")
 _AUTHORIZATION: Final = re.compile(
-    r"""(?i)(\bauthorization["']?\s?[:=]\s?["']?(?:[\w-]{1,40})\s+)"""
-    r"""(?!["']?[\[<{]|"?\$|-)[^\s"'&;\\]{1,2000}"""
+    r"""(?i)(\bauthorization["']?\s?[:=]\s?["']?[\w-]{1,40}(?:\s+|=))"""
+    r"""(?!["']?[\[<{]|"?\$|-|[a-z]+[.,]?[ \t]*(?:[\r\n]|\Z))[^\s"'&;\\]{1,2000}+"""
+    r"""(?=["'&;\\]|[ \t]*(?:[\r\n]|\Z|-|["'\\]))"""
 )
+"""A scheme and a value, but no sentence."""
+_SECRET_DATA: Final = re.compile(
+    r"(?m)^([ \t]*)(?:stringData|data):[ \t]*(?:\n(?:\1[ \t]+[^\n]*)?)+"
+)
+_DATA_LINE: Final = re.compile(r"(\n[ \t]+(?:[\w.-]+:[ \t]+)?)([^\s|>:][^\n]*)(?<!:)")
 _FULL_WIDTH: Final = re.compile(r"[\uff01-\uff5e]+(?=\s?[!-~\uff01-\uff5e])")
 """Full-width forms of ASCII, as in Chinese and Japanese, but not at the end of a sentence."""
 _SHORT_WORD: Final = re.compile(r"[a-z_]{0,15}")
@@ -308,6 +317,7 @@ def _scrub_plain(text: str) -> str:
 
 def _scrub_by_place(text: str) -> str:
     """Mask keys between their lines, and what is known by its place in a line or URL."""
+    text = "\n---".join(map(_mask_manifest, text.split("\n---")))
     if "Private-Lines" in text:
         text = _PUTTY_KEY.sub(rf"\g<before>{MASK}\n", text)
     low = text.casefold()
@@ -327,6 +337,17 @@ def _scrub_by_place(text: str) -> str:
     if "bearer" in low or "basic" in low:
         text = _BEARER.sub(rf"\1 {MASK}", text)
     return text
+
+
+def _mask_manifest(text: str) -> str:
+    """Mask each value of a Secret of Kubernetes."""
+    if "kind: Secret\n" not in text:
+        return text
+    return _SECRET_DATA.sub(lambda data: _DATA_LINE.sub(_mask_data, data[0]), text)
+
+
+def _mask_data(line: re.Match[str]) -> str:
+    return line[0] if is_reference(line[2]) else f"{line[1]}{MASK}"
 
 
 def _mask_userinfo(text: str) -> str:

@@ -103,6 +103,12 @@ def test_a_credential_is_replaced_wherever_it_stands(secret: str) -> None:
         ("ConvertTo-SecureString -String 'hunter22' -Force", "' -Force", "hunter22"),
         ("requirepass hunter2&3", "requirepass ", "&3"),
         ("password: a1;b2,c3 x", " x", "b2"),
+        ("PGPASSWORD=hunter22;psql -h db", ";psql -h db", "hunter22"),
+        ('password="hunter2)" x', f'password="{MASK}" x', "2)"),
+        ("Driver=x;Pwd={hun;ter2};Db=y", f"Pwd={MASK};Db=y", "ter2}"),
+        ("password=secret=hunter22 x", f"password={MASK} x", "hunter22"),
+        ("authlogin('ann', 'swordfish')", f"authlogin('ann', '{MASK}')", "swordfish"),
+        ("password=password run", " run", "=password"),
         ("MYSQL: password: hunter22, host: db", ", host: db", "hunter22"),
     ],
 )
@@ -153,6 +159,56 @@ def test_what_says_that_it_was_a_credential_stays(text: str, kept: str, gone: st
 )
 def test_ordinary_words_are_left_alone(text: str) -> None:
     assert scrub(text) == text
+
+
+SAID_OF_A_CREDENTIAL = """
+absent and any argument bool boolean bytes changed char correct created default deleted denied
+disabled empty enabled error expired failed false field flag for from get has hidden if in
+incorrect input int integer invalid is it mandatory masked missing must needed nil no none not
+null number object off ok on option optional or output parameter passed prompt read redacted
+removed required reset rotated secretstr see self set static str string success text the to true
+type undefined unknown unset updated valid value varchar was with write wrong yes
+"""
+SAID_OF_AN_OPTION = """
+switch are of as an works again instead needs can when that which by does at then because takes
+file expects requires use pass options PASSWORD
+"""
+
+
+@pytest.mark.parametrize("word", SAID_OF_A_CREDENTIAL.split())
+def test_what_is_said_of_a_credential_or_its_type_stays(word: str) -> None:
+    assert scrub(f"password={word}") == f"password={word}"
+
+
+@pytest.mark.parametrize("word", SAID_OF_AN_OPTION.split())
+def test_what_is_said_of_an_option_stays(word: str) -> None:
+    assert scrub(f"with --password {word} it") == f"with --password {word} it"
+
+
+def test_a_long_bare_password_is_masked_whole() -> None:
+    assert scrub(f"password={'a1B2' * 400} x") == f"password={MASK} x"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("start", "word"), [("A", " key"), ("your_", "key")])
+def test_a_long_text_under_a_key_takes_linear_time(start: str, word: str) -> None:
+    # What grows with the square takes a minute and more here.
+    assert scrub_json({"password": start + word * 100_000 + "."}) == {"password": MASK}
+
+
+def test_what_closes_after_a_password_stays() -> None:
+    assert scrub("(password: hunter22).") == f"(password: {MASK})."
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Mot de passe", "contraseña", "contrasena", "Senha", "wachtwoord", "hasło", "lösenord"),
+        *("Пароль", "密码", "密碼", "パスワード", "비밀번호"),
+    ],
+)
+def test_a_password_in_another_language_is_masked(name: str) -> None:
+    assert scrub(f"{name}: zeehond7") == f"{name}: {MASK}"
 
 
 PIECES = (
@@ -265,6 +321,7 @@ HOSTILE = (
     *("curl -u ", "mysql -p ", "docker login ", "redis-cli -a", "--a-", "--token "),
     *("sshpass ", "A_PASSWORD", "--a_token", "authorization: token ", "curl -u a"),
     *("_TOKEN=", '{"password":', '[{"key":"', "a1/", "["),
+    *("https://a/hooks/", "user a@b ", "kind: Secret\n data:\n  x", "authorization: a="),
 )
 
 

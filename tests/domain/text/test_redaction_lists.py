@@ -46,7 +46,8 @@ HARMLESS = read_examples("harmless.txt")
 STORED: Final = {
     *("net use", "expect", "couchdb", "db2", "zookeeper", "drupal", "freeipa", "rclone obscure"),
     *("redis: acl", "gpg: parameter file", "openvpn: auth file", "cisco: isakmp"),
-    *("homeassistant: secrets", "radius: radtest", "nagios: resource"),
+    *("homeassistant: secrets", "radius: radtest", "nagios: resource", "csv: export"),
+    "ethereum: hardhat",
 }
 """Of what no rule of shape knows: a word or a code alone between others."""
 
@@ -59,7 +60,7 @@ def shows_any(text: str, secrets: tuple[str, ...]) -> bool:
 
 
 def test_secrets_of_many_tools_are_removed() -> None:
-    assert len(SECRETS) == 550
+    assert len(SECRETS) == 705
 
     stored = {each.source for each in SECRETS if shows_any(scrub(each.text), each.secrets)}
 
@@ -68,20 +69,20 @@ def test_secrets_of_many_tools_are_removed() -> None:
 
 def test_most_secrets_without_a_rule_are_removed() -> None:
     examples = [each for each in HELD_OUT if each.secrets]
-    assert len(examples) == 120
+    assert len(examples) == 60
 
-    assert sum(shows_any(scrub(each.text), each.secrets) for each in examples) <= 22
+    assert sum(shows_any(scrub(each.text), each.secrets) for each in examples) <= 12
 
 
 def test_most_harmless_texts_without_a_rule_stay() -> None:
     examples = [each for each in HELD_OUT if not each.secrets]
-    assert len(examples) == 50
+    assert len(examples) == 40
 
     assert sum(scrub(each.text) != each.text for each in examples) <= 3
 
 
 def test_no_harmless_text_is_altered() -> None:
-    assert len(HARMLESS) == 138
+    assert len(HARMLESS) == 244
 
     assert [each.source for each in HARMLESS if scrub(each.text) != each.text] == []
 
@@ -107,6 +108,8 @@ def test_secrets_are_removed_from_json_as_from_text(wrap: Callable[[str], JsonVa
         *STORED,
         "elastic reset output",
         "ftp: netrc",
+        "kubectl: opaque string data",
+        "line after that of a user",
         "kubernetes env",
         "netrc",
         "openvpn inline",
