@@ -29,6 +29,8 @@ class CliHost(ABC):
     """Its program in `node_modules`, as a pattern."""
     prompt: str
     """What its screen shows where it waits for its user."""
+    turn_end: str
+    """What its screen shows below the last words of a turn once that is over, hooks included."""
     prefix = "mcp__taskmem__"
     """Begins the names of our tools."""
     transport: str | None
@@ -124,6 +126,7 @@ class ClaudeCode(CliHost):
     package = "@anthropic-ai/claude-code@2.1.332"
     program = "@anthropic-ai/claude-code-*/claude"
     prompt = "\n❯"
+    turn_end = " · done "
     transport: str | None = None
     session = "11111111-2222-4333-8444-555555555555"
 
@@ -179,6 +182,7 @@ class Codex(CliHost):
     package = "@openai/codex@0.171.0"
     program = "@openai/codex-*/vendor/*/bin/codex"
     prompt = "\n›"
+    turn_end = "Worked for "
     transport = "codex-queue"
 
     def configure(self, model_url: str) -> None:

@@ -173,7 +173,7 @@ def test_a_session_is_woken_open_and_at_its_next_start(own_room: Room, kind: typ
 def test_the_packet_comes_after_compaction_and_resume(own_room: Room, kind: type[CliHost]):
     with run_host(own_room, kind) as (host, taskmem, model, script):
         begin_waiting(host, script, taskmem, model)
-        until(lambda: "I wait." in host.screen, "its turn ends")
+        until(lambda: host.turn_end in host.screen.rpartition("I wait.")[2], "its turn ends")
 
         def read_packet(word: str) -> str:
             request = model.wait_for(lambda each: word in each.turn.text, 60)
