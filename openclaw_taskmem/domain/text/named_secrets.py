@@ -220,7 +220,8 @@ _NAME_PATTERN: Final = re.compile(
         | ["']\s{{0,3}}\{{[^{{}}]{{0,300}}?\bdefault\s{{0,3}}=\s{{0,3}})
     | (?P<element> ["']?(?:\s[^<>]{{0,99}})?>
         (?:\s{{0,40}}<(?i:value|string)>)?(?=[^<>]{{1,4000}}</))
-    | (?P<space> ["']?[ \t]{{1,9}}) )
+    | (?P<space> ["']?[ \t]{{1,9}}
+        |(?<=_TOKEN)\n(?=\w{{0,99}}[a-z])(?=\w{{8,200}}[ \r]?(?:\n|\Z))) )
     """,
     re.VERBOSE,
 )
@@ -242,15 +243,16 @@ _SET_LINE: Final = re.compile(r"(?im)(?:^\s*|\b(?:setx?|export)\s+(?:-\w+\s+)?)[
 _COMPOUND_PASS: Final = re.compile(
     r"(?i)\w[_.-](?:pass|pwd?)$|(?-i:[a-z](?:Pass|Pwd|PWD))$|^(?:--)?pwd?$|^--pass$"
 )
-_COMPOUND_TOKEN: Final = re.compile(r"\w[_.-](?i:token)$|[a-z]Token$")
 """Names that say whose password it is, or that mean nothing else."""
+_COMPOUND_TOKEN: Final = re.compile(r"\w[_.-](?i:token)$|[a-z]Token$")
+"""Names that say what the token is for."""
 _APP_PASSWORD: Final = re.compile(r"[a-z]{4}(?: [a-z]{4}){3}")
 _LOOSE_NAME: Final = re.compile(r"(?i)passw|secret|community$|by$|auth$|tion-key$")
 """Names after which also a word with a digit, or words that are joined, are a credential."""
 _PASS_END: Final = re.compile(r"(?i)(?:passphrase|psk|pass|pwd?)$")
 _WEAK_PASSWORD: Final = re.compile(r"(?=.*\d)[A-Za-z][\w.!#$%^&*-]{5,40}")
 _STATEMENT_END: Final = re.compile(r"[\"'][ \t]*;?[ \t]*(?:[\r\n]|$)")
-"""A line of settings: words, a name and a value in quotes."""
+"""The end of a line of settings, from the quote that closes its value."""
 _NO_VALUE_END: Final = re.compile(r"[ ]\|[ ][A-Z]|(?<=[a-z]=)[\"']\S")
 """The text after a value that is a type or the name of an attribute."""
 _STARTS_LINE: Final = re.compile(r"(?:^|\n)[ \t]*$")
@@ -534,8 +536,8 @@ def _find_credentials(text: str, call: re.Match[str]) -> Iterator[_Span]:
     """Yield where credentials are among the arguments of a call.
 
     Those are the second argument and what follows of a login, of credentials and of a client, but
-    the third and what follows of a connection, which must begin with a host. An odd word is one
-    wherever it stands.
+    the third and what follows of a connection, which must begin with a host, and of a login that
+    begins with a URL. An odd word is one wherever it stands.
     """
     spans: list[_Span | None] = []
     at = call.end()
@@ -549,7 +551,8 @@ def _find_credentials(text: str, call: re.Match[str]) -> Iterator[_Span]:
         if argument[3] == ")":
             break
     first = text[slice(*spans[0])] if spans and spans[0] else None
-    first_place = 2 if call.lastgroup == "open" else 1
+    has_user = len(spans) > 2 and "://" in (first or "")  # noqa: PLR2004
+    first_place = 2 if call.lastgroup == "open" or has_user else 1
     if call.lastgroup == "open" and first is not None and not re.search("[.:/]|localhost", first):
         first_place = len(spans)
     for place, span in enumerate(spans):
@@ -633,6 +636,10 @@ _POSITIONS: Final = tuple(
     for hint, before in (
         *((hint, _AFTER_USER) for hint in (" -p", " -P", " --pass", " /p:")),
         ("auth-pass", r"\bauth-pass\s{1,3}[\w.-]{1,80}\s{1,3}"),
+        (
+            "rabbitmqctl",
+            r"\brabbitmqctl[ ][^\n|;]{0,80}?(?:_user|_password)[ ]{1,3}[\w.@-]{1,80}[ ]{1,3}(?!-)",
+        ),
         *((hint, _AFTER_COMMAND) for hint in ("user", "passw")),
         (
             "htpasswd",
@@ -657,7 +664,8 @@ _POSITIONS: Final = tuple(
             "hook",
             (
                 r"https?://[^\s\"'<>]{0,80}?hooks?[\w.]{0,30}/(?:[a-z]{1,19}/){0,5}+"
-                r"(?=(?:\w{1,19}/){0,3}[\w@-]{20})(?=[A-Za-z_/-]{0,60}\d)"
+                r"(?=(?:\w{1,19}/){0,3}[\w@-]{20})(?![a-z]{3,19}-)"
+                r"(?=(?:[\w@/-]{0,60}?\d[A-Za-z]){2})"
             ),
         ),
         ("WIFI:", r"WIFI:[^\n]{0,200}?;P:"),

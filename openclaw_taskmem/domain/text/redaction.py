@@ -90,6 +90,7 @@ _SHAPES: Final = (
     *((f"k_{use}_", rf"\b[sr]k_{use}_[A-Za-z0-9]{{16,}}") for use in ("live", "test")),  # Stripe
     ("SG.", r"\bSG\.[\w-]{16,}\.[\w-]{16,}"),  # SendGrid
     (":AA", r"\b\d{8,12}:AA[\w-]{30,}"),  # Telegram
+    ("hooks.slack.com", r"(?<=hooks\.slack\.com/services/)[\w/]{16,}"),
     ("eyJ", r"(?<![\w-])eyJ[\w-]{8,4000}+\.eyJ[\w-]{8,8000}+\.[\w-]{8,}"),  # JWT
     ("eyJ", r"(?<![\w,-])eyJ[\w+/-]{40,8000}={0,2}"),  # JSON in base64, but in no data URL
     ("pat", r"\bpat[A-Za-z0-9]{14}\.[a-f0-9]{64}"),  # Airtable
@@ -100,6 +101,7 @@ _SHAPES: Final = (
     (".atlasv1.", r"(?<![\w.])\w{14}\.atlasv1\.[\w-]{40,}"),  # Terraform
     ("Q~", r"(?<![\w.~-])[\w.~-]{3}\dQ~[\w.~-]{31,}"),  # Azure
     (".", r"[MNO](?<![\w.-].)[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}"),  # Discord
+    ("/webhooks/", r"(?<=/webhooks/)\d{15,}/[\w-]{30,}"),  # Discord
     ("$", r"\${1,2}(?:[1-9y]|2[abxy]|apr1|argon2id?|scrypt)\${1,2}[\w./$=,+-]{16,}"),  # hashes
 )
 _SHORT_SHAPES: Final = (
@@ -270,11 +272,14 @@ _USER: Final = re.compile(r"(?<=://)(?=[A-Za-z_-]{0,99}\d)[\w-]{20,200}(?=@|:\[s
 """A long user name with digits in a URL, which may be a token."""
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+([A-Za-z0-9._~+/=-]{16,})")
 _AUTHORIZATION: Final = re.compile(
-    r"""(?i)(\bauthorization["']?\s?[:=]\s?["']?[\w-]{1,40}(?:\s+|=))"""
-    r"""(?!["']?[\[<{]|"?\$|-|[a-z]+[.,]?[ \t]*(?:[\r\n]|\Z))[^\s"'&;\\]{1,2000}+"""
-    r"""(?=["'&;\\]|[ \t]*(?:[\r\n]|\Z|-|["'\\]))"""
+    r"""(\b(?i:authorization)["']?\s?[:=]\s?["']?[\w-]{1,40}(?:\s+|=))(?!["']?[\[<{]|"?\$|-)(?:"""
+    r"""(?=[^\s"'&;\\(]{0,400}(?:\d|\w=|[a-z][A-Z]))(?!\d[\d.,]{0,4}\s|[\w.]{1,200}\()"""
+    r"""[^\s"'&;\\]{1,2000}"""
+    r"""|(?![A-Za-z]+[.,]?[ \t]*(?:[\r\n]|\Z))[^\s"'&;\\]{1,2000}+"""
+    r"""(?=["'&;\\]|[ \t]*(?:[\r\n]|\Z|-|["'\\])))"""
 )
-"""A scheme and a value, but no sentence."""
+"""A scheme and a value. One without digits, `=` and mixed case may be a word of a sentence: it must
+be followed by a quote, an option or the end of the line."""
 _SECRET_DATA: Final = re.compile(
     r"(?m)^([ \t]*)(?:stringData|data):[ \t]*(?:\n(?:\1[ \t]+[^\n]*)?)+"
 )

@@ -107,6 +107,8 @@ def test_a_credential_is_replaced_wherever_it_stands(secret: str) -> None:
         ('password="hunter2)" x', f'password="{MASK}" x', "2)"),
         ("Driver=x;Pwd={hun;ter2};Db=y", f"Pwd={MASK};Db=y", "ter2}"),
         ("password=secret=hunter22 x", f"password={MASK} x", "hunter22"),
+        ("login('https://x', 'ann', 'pw12')", f"login('https://x', 'ann', '{MASK}')", "pw12"),
+        ("OPENAI_TOKEN\nabcdef12345\nx", "OPENAI_TOKEN\n", "abcdef12345"),
         ("authlogin('ann', 'swordfish')", f"authlogin('ann', '{MASK}')", "swordfish"),
         ("password=password run", " run", "=password"),
         ("MYSQL: password: hunter22, host: db", ", host: db", "hunter22"),
