@@ -110,7 +110,7 @@ def _format_time_left(deadline: str) -> str:
 
 
 REFUSAL_BYTES: Final = 200
-"""Bytes of an id that no wait has, of which the refusal tells no more."""
+"""Bytes of an unknown id that the refusal shows, at most."""
 _UNKNOWN_TEXT: Final = "There is no wait {}; see what there is with: taskmem waits --all"
 UNKNOWN_STATUS: Final = 2
 """Exit status if there is no such wait."""

@@ -277,7 +277,7 @@ class BackgroundLoops:
         try:
             for mend in (
                 run_recovery.reschedule_tasks,
-                run_recovery.release_kept_wakes,
+                run_recovery.release_wakes,
                 run_recovery.requeue_abandoned,
             ):
                 await self._run_in_thread(mend, self._context)

@@ -304,9 +304,9 @@ class Dispatcher:
         if key is None or not sessions.add_session(connection, key, name):
             return key
         try:
-            run_recovery.release_kept_wakes(self._context, key)
+            run_recovery.release_wakes(self._context, key)
         except TaskmemError:
-            log.exception("wakes that were kept for a session stay until its next call")
+            log.exception("wakes that did not reach a session stay until its next call")
             sessions.remove_session(connection, key)
         return key
 

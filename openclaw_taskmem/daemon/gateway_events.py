@@ -73,7 +73,7 @@ IndexedKey = Annotated[str, AfterValidator(_check_key)]
 _ReportedText = Annotated[str, BeforeValidator(_clip_text)]
 Words = Annotated[str, BeforeValidator(_replace_surrogates)]
 Label = Annotated[str, BeforeValidator(_clip_label)]
-_Age = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class _Event(BaseModel):
@@ -90,7 +90,7 @@ class RunningWorkReport(BaseModel):
     kind: Literal["command", "sub_agent"]
     name: Label
     about: _ReportedText = ""
-    age: _Age
+    age: _Milliseconds
     """Since its start, as far as the gateway's plug-in knows."""
 
 
@@ -103,7 +103,7 @@ class GatewayStarted(_Event):
     kind: Literal["gateway"]
     boot: Key
     """Unique for each start of the gateway or of its plug-in."""
-    age: _Age
+    age: _Milliseconds
     """Since that start."""
     host: Key | None = None
     """Id of the OpenClaw, as in `Wake.host`; None: not reported."""
@@ -113,7 +113,7 @@ class GatewayStarted(_Event):
     """Session for wakes that name none."""
     running: Keys = ()
     """Sessions with a running turn, as in every event of a turn."""
-    turn_ages: Annotated[dict[Key, _Age], Field(max_length=10_000)] = {}
+    turn_ages: Annotated[dict[Key, _Milliseconds], Field(max_length=10_000)] = {}
     """Since the start of each of these turns; of one that is not named, the start is not known."""
     fingerprints: Annotated[dict[Key, Key], Field(max_length=1000)] = {}
     """Fingerprints of the inputs of each agent's prompt, by agent id."""
@@ -197,7 +197,7 @@ class ToolCalled(_ToolActivity):
     """Digest of its result."""
     exit_code: int | None = None
     failed: bool = False
-    ms: _Age = 0.0
+    ms: _Milliseconds = 0.0
     touched: Annotated[tuple[TouchedFile, ...], Field(max_length=1000)] = ()
     """Files that the tool reports as changed, with absolute paths."""
     said: Annotated[tuple[ConversationLine, ...], Field(max_length=1000)] = ()

@@ -28,7 +28,7 @@ from openclaw_taskmem.daemon.thread_pool import ThreadPool
 from openclaw_taskmem.domain.views.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine import lookup, user_actions
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.overview import list_lines, read_loss, read_overview
+from openclaw_taskmem.engine.overview import list_lines, read_database_faults, read_overview
 from openclaw_taskmem.settings_report import describe_differences
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import InvalidArguments
@@ -256,7 +256,7 @@ class PersonCalls:
 
     def _describe_status(self, params: Params) -> JsonValue:
         """Return the daemon's status, and how its settings differ from those of a caller."""
-        status = {**self._read_status(), "loss": read_loss(self._context)}
+        status = {**self._read_status(), "loss": read_database_faults(self._context)}
         given = params.get("environ")
         if not isinstance(given, dict):
             return status
@@ -280,7 +280,7 @@ class PersonCalls:
             implicit=params.get("implicit") is True,
         )
         listed = views.describe_list(lines, self._context.clock.now())
-        return {**listed, "loss": read_loss(self._context)}
+        return {**listed, "loss": read_database_faults(self._context)}
 
     def _find_by_words(self, params: Params) -> JsonValue:
         """Return what a person's words mean: a task, or what of `kinds`."""

@@ -111,17 +111,18 @@ def read_overview(context: Context) -> Overview:
         unlisted=active,
         unlisted_failed=failed,
         all_ended=not found and bool(context.store.find_tasks(any_task)),
-        loss=read_loss(context),
+        loss=read_database_faults(context),
     )
 
 
-def read_loss(context: Context) -> str | None:
+def read_database_faults(context: Context) -> str | None:
     """Say what is gone from the database or damaged, and what to do; None: nothing."""
     loss, look, now = context.find_loss(), context.live.damage, context.clock.now()
     store = context.store.whole
     fresh = look.at is not None and look.at <= now < look.at + _LOOK_REST
     if isinstance(store, CheckedStore) and not fresh:
-        look.at, look.found = now, store.find_damage(_LOOK_SECONDS)
+        look.at = now  # first, so that others who ask meanwhile do not look, too
+        look.found = store.find_damage(_LOOK_SECONDS)
     return " ".join(filter(None, (loss and str(loss), look.found))) or None
 
 

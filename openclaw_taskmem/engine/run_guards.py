@@ -343,17 +343,3 @@ def renew_lease(context: Context, task_id: str, caller: Caller, token: int | Non
 
     if not renew(read(), context.clock.now())[0].empty:
         context.update(task_id, read, renew)
-
-
-def hear_shown(context: Context, found: Run) -> None:
-    """Note that a run's owner has heard the user's words that our answers have shown to it."""
-    shown = context.live.shown_messages.get(found.run_id, 0)
-
-    def hear(facts: TaskFacts, now: datetime) -> Decision[None]:
-        run = facts.run
-        if run is None or run.run_id != found.run_id or run.dialogue.heard_until >= shown:
-            return Change(), None
-        return Change(runs=(apply_events(run, UserHeard(heard_until=shown), now=now).run,)), None
-
-    if shown:
-        context.update_task(found.task_id, hear)

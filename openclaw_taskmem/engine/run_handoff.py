@@ -29,7 +29,7 @@ from openclaw_taskmem.engine.run_guards import (
     require_own_run,
 )
 from openclaw_taskmem.engine.run_history import find_last_run
-from openclaw_taskmem.engine.turns import find_turn_session
+from openclaw_taskmem.engine.turns import find_turn_session, list_newest_wakes
 from taskmem_hookspecs import (
     Change,
     Message,
@@ -38,15 +38,11 @@ from taskmem_hookspecs import (
     Run,
     Task,
     TaskFacts,
-    Wake,
-    WakeQuery,
 )
 from taskmem_hookspecs.errors import InvalidArguments
 
 log = logging.getLogger(__name__)
 
-_NEWEST_WAKES: Final = 20
-"""Newest wakes of a task among which those are that carry the user's words."""
 _BACKGROUND: Final = "background"
 """The lock for moves to the background: their limit counts the runs of all tasks."""
 
@@ -214,9 +210,9 @@ def split_unheard_messages(
     """Return the user's messages that the owner of a run has not heard, in two parts.
 
     First those that an earlier answer has shown, or a wake carries, and that count as heard now;
-    then the rest, without those that a wake carries. Empty
-    for a sub-agent between its session's turns: the session would miss them. An agent outside
-    gateways also gets them for a run that is queued, unclaimed or waiting for the user.
+    then the rest, without those that a wake carries. Both are empty for a sub-agent between its
+    session's turns: the session would miss them. An agent outside gateways also gets them for a
+    run that is queued, unclaimed or waiting for the user.
     """
     if run is None or not caller.in_turn:
         return (), ()
@@ -225,9 +221,7 @@ def split_unheard_messages(
     if not (goes_on or current_run.has_claim(run, caller, token)):
         return (), ()
     messages, shown = _read_unheard(context, run), context.live.shown_messages.get(run.run_id, 0)
-    newest: Sequence[Wake] = ()
-    if messages:
-        newest = context.store.find_wakes(WakeQuery(task_id=run.task_id, limit=_NEWEST_WAKES))
+    newest = list_newest_wakes(context, run) if messages else ()
     carried = {
         message.message_id
         for message in messages

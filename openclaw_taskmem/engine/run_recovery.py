@@ -484,7 +484,7 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
     return seen
 
 
-def release_kept_wakes(context: Context, session_key: str | None = None) -> None:
+def release_wakes(context: Context, session_key: str | None = None) -> None:
     """Make the wakes due that no transport reached, where one does now.
 
     `session_key`: a session that has connected, so what could not be delivered to it is due, too.

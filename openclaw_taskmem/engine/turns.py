@@ -42,6 +42,7 @@ from openclaw_taskmem.domain.runs.machine import (
     RunEvent,
     RunTransition,
     TurnBegan,
+    UserHeard,
     apply_events,
 )
 from openclaw_taskmem.domain.tasks.plan import compute_progress
@@ -50,7 +51,6 @@ from openclaw_taskmem.domain.wakes.notices import Milestone
 from openclaw_taskmem.engine import evidence, ledger, run_recovery, wakes
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.ledger import FileActivity
-from openclaw_taskmem.engine.run_guards import hear_shown
 from openclaw_taskmem.engine.run_recovery import has_lost_run
 from taskmem_hookspecs import (
     Bookmark,
@@ -79,7 +79,7 @@ _Rows = Sequence[WorkFolder]
 """The folders that a call adds to its task."""
 _NO_ROWS: Final[_Rows] = ()
 _NEWEST_WAKES: Final = 20
-"""Newest wakes of a task that are searched for the one that delivered an answer."""
+"""Newest wakes of a task that are searched for those that carry the user's words."""
 _MOST_SESSIONS: Final = 1_000
 """Sessions whose first calls are kept in memory; the end of a turn may never be reported."""
 
@@ -355,7 +355,21 @@ def _decide_on_run(
     return context.update_task(found.task_id, decide_if_there, follow=follow)
 
 
-def _list_newest_wakes(context: Context, run: Run) -> Sequence[Wake]:
+def _hear_shown(context: Context, found: Run) -> None:
+    """Note that a run's owner has heard the user's words that our answers have shown to it."""
+    shown = context.live.shown_messages.get(found.run_id, 0)
+
+    def hear(facts: TaskFacts, now: datetime) -> Decision[None]:
+        run = facts.run
+        if run is None or run.run_id != found.run_id or run.dialogue.heard_until >= shown:
+            return Change(), None
+        return Change(runs=(apply_events(run, UserHeard(heard_until=shown), now=now).run,)), None
+
+    if shown:
+        context.update_task(found.task_id, hear)
+
+
+def list_newest_wakes(context: Context, run: Run) -> Sequence[Wake]:
     """Return the newest wakes of a run's task, newest first."""
     return context.store.find_wakes(WakeQuery(task_id=run.task_id, limit=_NEWEST_WAKES))
 
@@ -369,7 +383,7 @@ def _take_run_for_call(context: Context, run: Run, report: ReportContext) -> Run
     if current_run.is_waiting_for_word(run):
         if run.why != RunReason.ANSWERED or report.turn_since is None:
             return RunTransition(run=run)
-        if not questions.is_answer_delivered(_list_newest_wakes(context, run), report.turn_since):
+        if not questions.is_answer_delivered(list_newest_wakes(context, run), report.turn_since):
             return RunTransition(run=run)
         now = context.clock.now()
         moved = task_runs.take_up_run(run, report.owner, now, context.policies.runs)
@@ -460,7 +474,7 @@ def settle_turn_end(context: Context, report: ReportContext, turn: Turn) -> None
     if spoke is not None and turn.has_spoken:
         _keep_last_words(context, spoke, turn.said)
     for run in own if turn.may_have_acted and not turn.aborted else ():
-        hear_shown(context, run)
+        _hear_shown(context, run)
         remind_of_answer(context, run)
     judged = None if turn.stopped else next(iter(held), None)
     for run in held:
@@ -486,7 +500,7 @@ def remind_of_answer(context: Context, found: Run) -> None:
     """Remind an agent of a user's answer on which it has not acted."""
 
     def remind(facts: TaskFacts, run: Run, now: datetime) -> Decision[None]:
-        newest, wake_id = _list_newest_wakes(context, run), context.new_id("wake", now)
+        newest, wake_id = list_newest_wakes(context, run), context.new_id("wake", now)
         change = questions.build_answer_reminder(
             facts, newest, wake_id=wake_id, now=now, policy=context.policies.runs
         )

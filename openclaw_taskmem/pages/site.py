@@ -38,7 +38,7 @@ from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.lookup import guard_home
 from openclaw_taskmem.engine.overview import (
     list_lines,
-    read_loss,
+    read_database_faults,
     read_overview,
     read_standing,
     search_lines,
@@ -365,7 +365,7 @@ class Site:
             self._list_doctor_rows(),
             plugins,
             full=self._context.live.storage.full,
-            loss=read_loss(self._context),
+            loss=read_database_faults(self._context),
         )
 
     def _refuse(self, status: int, sentence: str, viewer: Viewer) -> Page:

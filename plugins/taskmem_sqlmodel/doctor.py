@@ -154,18 +154,18 @@ def _check_sqlite(path: Path, seconds: float) -> _DatabaseState:
         newest = schema.is_newest(connection)
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - the engine is SQLite's
-        try:
-            with _start_time_limit(seconds) as over:
+        with _start_time_limit(seconds) as over:
+            try:
                 driver.set_progress_handler(over.is_set, _STEPS_BETWEEN_LOOKS)
                 found = driver.execute("PRAGMA quick_check(1)").fetchone()[0]
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
-                raise
-            return _DatabaseState(newest, None, whole=False)
-        driver.set_progress_handler(None, 0)
-        if found != "ok":
-            return _DatabaseState(newest, " ".join(found.split()))
-        return _check_rows(connection, seconds) if newest else _DatabaseState(newest, None)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                    raise
+                return _DatabaseState(newest, None, whole=False)
+            driver.set_progress_handler(None, 0)
+            if found != "ok":
+                return _DatabaseState(newest, " ".join(found.split()))
+            return _check_rows(connection, over) if newest else _DatabaseState(newest, None)
 
 
 @contextmanager
@@ -180,9 +180,8 @@ def _start_time_limit(seconds: float) -> Generator[threading.Event]:
         limit.join()
 
 
-def _check_rows(connection: sa.Connection, seconds: float) -> _DatabaseState:
-    with _start_time_limit(seconds) as over:
-        broken, whole = reading.find_broken_rows(connection, over.is_set)
+def _check_rows(connection: sa.Connection, over: threading.Event) -> _DatabaseState:
+    broken, whole = reading.find_broken_rows(connection, over.is_set)
     return _DatabaseState(newest=True, faults=None, whole=whole, broken=broken)
 
 
@@ -225,5 +224,6 @@ def _check_postgresql(address: sa.URL) -> _DatabaseState:
             # Rewrite one row unchanged: this fails if the database is read-only.
             connection.execute(sa.text("UPDATE alembic_version SET version_num = version_num"))
             connection.rollback()
-            return _check_rows(connection, SCAN_SECONDS)
+            with _start_time_limit(SCAN_SECONDS) as over:
+                return _check_rows(connection, over)
         return _DatabaseState(newest, None)

@@ -254,7 +254,7 @@ class SqlStore(RetentionMixin):
         return None if place is None else find_damage(place.path, seconds)
 
     def settle(self) -> None:
-        """Put the database's files in order once nothing is written; the daemon calls it often."""
+        """Put the database's files in order once nothing is written any more."""
         self._database.settle()
 
     def close(self) -> None:

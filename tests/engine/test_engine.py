@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from openclaw_taskmem.domain.wakes import notices, packet
 from openclaw_taskmem.domain.wakes.outbox import Hold
 from openclaw_taskmem.engine import notifications, run_recovery, stuck, waits, wakes
 from openclaw_taskmem.engine.context import new_id
+from openclaw_taskmem.engine.overview import read_database_faults
 from taskmem_hookspecs import (
     Bookmark,
     Change,
@@ -167,6 +169,33 @@ def test_long_undelivered_alert_is_updated_before_it_is_sent(world: World) -> No
     assert sent.wake_id == owed.wake_id
     assert world.task(task).last_stuck_alert_at == world.clock.now()
     assert len([line for line in world.thread(task) if line[1] == "stuck"]) == 1
+
+
+class DamagedStore(MemoryStore):
+    """A store that is asked meanwhile, by another person, while it looks for damage."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+        self.meanwhile: list[Callable[[], object]] = []
+
+    def find_damage(self, seconds: float) -> str:
+        self.looks += 1
+        assert seconds < 1
+        if self.meanwhile:
+            self.meanwhile.pop()()
+        return "It is damaged."
+
+
+def test_damage_is_looked_for_once_a_minute_at_most() -> None:
+    store = DamagedStore()
+    world = World(store)
+    store.meanwhile.append(lambda: read_database_faults(world.context))
+
+    for seconds, looks in ((0, 1), (59, 1), (1, 2)):
+        world.clock.tick(seconds)
+        assert read_database_faults(world.context) == "It is damaged."
+        assert store.looks == looks
 
 
 def test_two_daemons_on_one_store_send_one_message() -> None:

@@ -367,7 +367,7 @@ def test_a_wake_under_way_at_a_kill_waits_for_its_lease(here: Homely) -> None:
     here.world.end_wait(here.world.open_wait(None))
     assert len(here.world.claim()) == 1
 
-    run_recovery.release_kept_wakes(here.world.context)
+    run_recovery.release_wakes(here.world.context)
     here.world.clock.tick(here.world.context.policies.outbox.claim_seconds - 1)
     assert here.world.claim() == []
 
@@ -383,7 +383,7 @@ def test_a_daemon_that_starts_leaves_a_rest_that_was_asked_for(here: Homely) -> 
     assert rests.due_at is not None
     assert rests.due_at > here.world.clock.now()
 
-    run_recovery.release_kept_wakes(here.world.context)
+    run_recovery.release_wakes(here.world.context)
 
     assert here.world.wakes(WakeState.DUE) == [rests]
 
@@ -443,7 +443,7 @@ def test_what_other_homes_owe_hides_nothing_of_this_one(
         monkeypatch.setattr(module, most, 1)
     before = here.run(task)
 
-    run_recovery.release_kept_wakes(here.world.context)
+    run_recovery.release_wakes(here.world.context)
     here.restarts("boot_2")
 
     due = {wake.wait_id: wake.due_at for wake in here.world.wakes(WakeState.DUE)}
@@ -507,7 +507,7 @@ def test_home_serves_only_itself_once_another_joins_its_database(
     there.ends("Half of it is done.")
     assert len(there.world.claim()) == 1
     here.world.context.store.join_database()
-    run_recovery.release_kept_wakes(here.world.context)
+    run_recovery.release_wakes(here.world.context)
 
     assert here.world.claim() == []
     assert not here.world.context.store.serves("there")

@@ -305,10 +305,10 @@ def test_what_was_kept_goes_out_once_a_daemon_starts_with_a_way(world: World) ->
     end(world, open_wait(world, CLAUDE)["wait_id"])
     assert world.deliver() == []
 
-    run_recovery.release_kept_wakes(world.context)
+    run_recovery.release_wakes(world.context)
     assert world.deliver() == []
     world.context = replace(world.context, reaches=lambda host, session: True)
-    run_recovery.release_kept_wakes(world.context)
+    run_recovery.release_wakes(world.context)
 
     assert [wake.host for wake in world.deliver()] == [CLAUDE.host]
 
@@ -327,7 +327,7 @@ def test_what_failed_to_reach_a_session_is_tried_as_it_opens(
     wakes.settle_failed(world.context, failing, "its session was closed", retry_seconds=300)
     assert world.deliver() == []
 
-    run_recovery.release_kept_wakes(world.context, opened)
+    run_recovery.release_wakes(world.context, opened)
 
     assert len(world.deliver()) == tried
 
@@ -470,7 +470,7 @@ def test_a_session_that_is_opened_again_may_ask_first(world: World) -> None:
     assert world.deliver() == []
 
     world.context = replace(world.context, reaches=lambda host, session: True)
-    run_recovery.release_kept_wakes(world.context)
+    run_recovery.release_wakes(world.context)
 
     assert world.deliver() == []
     assert poll(world, wait_id) is PolledState.COMPLETED

@@ -19,7 +19,7 @@ from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.daemon.home_identity import ensure_identity
 from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.engine import notifications
-from openclaw_taskmem.engine.run_recovery import release_kept_wakes, reschedule_tasks
+from openclaw_taskmem.engine.run_recovery import release_wakes, reschedule_tasks
 from taskmem_hookspecs import TaskQuery, TaskStatus, WakeState
 from taskmem_hookspecs.roles import LOSS_SUFFIX
 from taskmem_hookspecs.testing import FakeClock
@@ -148,7 +148,7 @@ def _start(path: Path, home: str, now: datetime) -> set[str]:
         world.context.store.join_database()
         notifications.set_start_positions(world.context)
         reschedule_tasks(world.context)
-        release_kept_wakes(world.context)
+        release_wakes(world.context)
         sent = [wake.wake_id for wake in world.deliver()]
         assert len(sent) == len(set(sent))
         assert set(sent) <= due, "a wake goes out that was not owed"

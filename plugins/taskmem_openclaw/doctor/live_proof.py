@@ -35,8 +35,8 @@ MESSAGE: Final = (
     "turns. Call the tool task_list once, then answer OK, and nothing else. When a line says that "
     "a wait has ended, answer OK again, without any tool."
 )
-"""Order to the trial's session. Its first 96 characters are none, for OpenClaw shows them in the
-agent's main session for half an hour, as the task of a sub-agent that has ended."""
+"""Order to the trial's session. Its first 96 characters are no order, for OpenClaw shows them in
+the agent's main session for half an hour, as the task of a sub-agent that has ended."""
 _PLUGIN_TRANSPORT: Final = "openclaw-plugin"
 _TOOLS_CURE: Final = "See whether the agent is offered the tools, then run this again."
 _MODEL: Final = "See that the agent answers when you talk to it: openclaw logs"
