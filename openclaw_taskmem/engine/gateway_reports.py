@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Final
 
 from openclaw_taskmem.domain import callers, events
-from openclaw_taskmem.domain.callers import OWED_STATES, Caller, GatewayPresence
+from openclaw_taskmem.domain.callers import OWED_STATES, Caller, CallerKind, GatewayPresence
 from openclaw_taskmem.domain.changes import continuation, questions
 from openclaw_taskmem.domain.changes.recovery import describe_cut
 from openclaw_taskmem.domain.changes.rights import Act
@@ -190,6 +190,10 @@ def settle_turn_wakes(
     _update_by_subject(context, waiting, _cap_due_time)
 
 
+_ACTS: Final = frozenset({events.TASK_UPDATED, events.WAIT_OPENED, events.WAIT_UPDATED})
+"""Kinds of entries in a task's log that an agent's calls make."""
+_NEWEST_EVENTS: Final = 200
+"""Newest entries of a task's log that are searched for them."""
 _NEWEST_WAKES: Final = 200
 """Newest wakes of a session that are searched for those that a turn took."""
 
@@ -258,10 +262,17 @@ def record_halt(context: Context, session_key: str, kind: str, words: str) -> No
 
 
 def _has_acted(context: Context, wake: Wake) -> bool:
-    """Tell whether a wake's task was touched after its receipt."""
+    """Tell whether an agent acted on a wake's task since its receipt, or the task is over."""
     facts = context.find_task(wake.task_id) if wake.task_id else None
-    at = wake.acknowledged_at
-    return facts is not None and at is not None and facts.task.updated_at > at
+    if facts is None or wake.acknowledged_at is None:
+        return False
+    log = context.store.find_events(EventQuery(task_id=wake.task_id, limit=_NEWEST_EVENTS))
+    return facts.task.status.terminal or any(
+        event.kind in _ACTS
+        and event.at >= wake.acknowledged_at
+        and lifecycle.read_caller_kind(event.data) is not CallerKind.USER
+        for event in log
+    )
 
 
 def describe_waiting_tasks(

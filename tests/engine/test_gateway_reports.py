@@ -15,7 +15,7 @@ from openclaw_taskmem.engine import gateway_reports, wakes
 from taskmem_hookspecs import Change, EventQuery, StoreBusy, Wake, WakeState
 from tests.support.gateways import MAIN, OTHER
 from tests.support.sessions import Session
-from tests.support.world import World
+from tests.support.world import PERSON, World
 
 THRESHOLD = 300
 PLUGIN = "openclaw-plugin"
@@ -107,6 +107,7 @@ def receive_end(world: World) -> str:
     """Send a session the end of a wait, with which a turn begins; return its task."""
     task_id = world.register(session_key=MAIN)
     world.end_wait(world.open_wait(task_id))
+    world.clock.tick(1)
     (delivery,) = send(world)
     gateway_reports.settle_prompt(world.context, MAIN, delivery.message.text)
     return task_id
@@ -134,6 +135,21 @@ def test_a_message_on_which_the_agent_acted_is_not(world: World) -> None:
     task_id = receive_end(world)
     world.clock.tick(1)
     world.call("task_update", task_id=task_id, session_key=MAIN, message="Built")
+    fail_turn(world)
+    assert only_wake(world).state is WakeState.ACKNOWLEDGED
+
+
+def test_a_message_that_only_its_user_followed_is_sent_again(world: World) -> None:
+    task_id = receive_end(world)
+    world.clock.tick(1)
+    world.call("task_update", PERSON, task_id=task_id, message="Be quick.")
+    fail_turn(world)
+    assert only_wake(world).state is not WakeState.ACKNOWLEDGED
+
+
+def test_a_message_about_a_task_that_is_over_is_not(world: World) -> None:
+    task_id = receive_end(world)
+    world.call("task_update", PERSON, task_id=task_id, status="cancelled")
     fail_turn(world)
     assert only_wake(world).state is WakeState.ACKNOWLEDGED
 
