@@ -233,7 +233,8 @@ def find_unfinished_task(context: Context, session_key: str) -> tuple[Task, str]
 def record_halt(context: Context, session_key: str, kind: str, words: str) -> None:
     """Enter into a session's latest task why its host has ended the turn of its agent.
 
-    The wakes whose message began it are sent again in time, unless the agent has acted since.
+    The wakes whose message began it are due again, unless the agent has acted since. Which began it
+    is in memory only, so after a restart of the daemon within the turn none is sent again.
     """
     why = lifecycle.shorten_halt(kind, words)
     received = context.live.received.pop(session_key, frozenset())

@@ -123,12 +123,16 @@ def test_a_message_whose_turn_failed_is_sent_again(world: World) -> None:
     assert only_wake(world).state is WakeState.ACKNOWLEDGED
     fail_turn(world)
     wake = only_wake(world)
-    assert (wake.state, wake.acknowledged_at) == (WakeState.SENT, None)
+    assert (wake.state, wake.acknowledged_at) == (WakeState.DUE, None)
+    assert wake.last_error == "rate limit: It is used up"
     assert kinds(world)[-1] == "wake_lost"
-    world.clock.tick(world.context.policies.outbox.ack_seconds)
-    (again,) = send(world)
-    gateway_reports.settle_prompt(world.context, MAIN, again.message.text)
-    assert only_wake(world).state is WakeState.ACKNOWLEDGED
+    for _ in range(2 * world.context.policies.outbox.sends):  # however long the limit lasts
+        world.clock.tick(world.context.policies.outbox.longest_retry_seconds)
+        (again,) = send(world)
+        gateway_reports.settle_prompt(world.context, MAIN, again.message.text)
+        assert only_wake(world).state is WakeState.ACKNOWLEDGED
+        fail_turn(world)
+    assert only_wake(world).state is WakeState.DUE
 
 
 def test_a_message_on_which_the_agent_acted_is_not(world: World) -> None:

@@ -448,23 +448,17 @@ def _is_message(prompt: str, wakes: Sequence[Wake]) -> bool:
 def withdraw_receipts(
     current: Sequence[Wake], why: str, now: datetime, policy: OutboxPolicy
 ) -> Change:
-    """Build the change after the turn failed that began with a message: it may be sent again.
+    """Build the change after the turn failed that began with a message: it is due again.
 
-    Alerts are left, as the next one replaces them.
+    It is tried until a turn takes it, as a limit of use may last for hours. Alerts are left, as the
+    next one replaces them.
     """
-    sent = tuple(
-        wake.model_copy(
-            update={
-                "state": WakeState.SENT,
-                "acknowledged_at": None,
-                "due_at": now + policy.resend_after(wake),
-            }
-        )
+    lost = [
+        wake.model_copy(update={"state": WakeState.SENT, "acknowledged_at": None})
         for wake in current
         if wake.state is WakeState.ACKNOWLEDGED and not is_alert(wake)
-    )
-    log = tuple(_build_event(events.WAKE_LOST, wake, now, error=why) for wake in sent)
-    return Change(wakes=sent, events=log)
+    ]
+    return requeue_lost_wakes(lost, why, now, policy)
 
 
 def requeue_lost_wakes(
