@@ -190,6 +190,7 @@ def settle_turn_wakes(
     _update_by_subject(context, waiting, _cap_due_time)
 
 
+_SETTLED: Final = (WakeState.ACKNOWLEDGED, WakeState.SUPERSEDED, WakeState.UNANSWERED)
 _ACTS: Final = frozenset({events.TASK_UPDATED, events.WAIT_OPENED, events.WAIT_UPDATED})
 """Kinds of entries in a task's log that an agent's calls make."""
 _NEWEST_EVENTS: Final = 200
@@ -199,9 +200,17 @@ _NEWEST_WAKES: Final = 200
 
 
 def settle_prompt(context: Context, session_key: str, prompt: str) -> None:
-    """Acknowledge the wakes of a session whose message is the prompt of its turn, which begins."""
+    """Acknowledge the wakes of a session whose message is the prompt of its turn, which begins.
+
+    A message may also tell of wakes that the agent's calls have settled since it was sent.
+    """
     query = WakeQuery(states=OWED_STATES, session_key=session_key, limit=run_recovery.MOST_ROWS)
-    received = outbox.find_received_deliveries(prompt, context.store.find_wakes(query))
+    owed = context.store.find_wakes(query)
+    names = {wake.delivery_id for wake in owed}
+    query = WakeQuery(states=_SETTLED, session_key=session_key, limit=_NEWEST_WAKES)
+    settled = context.store.find_wakes(query) if owed else ()
+    told = (*owed, *(wake for wake in settled if wake.delivery_id in names))
+    received = outbox.find_received_deliveries(prompt, told)
     context.live.received.pop(session_key, None)
     if received:
         settle_turn_wakes(context, session_key, received, None)

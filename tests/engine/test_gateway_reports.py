@@ -113,6 +113,17 @@ def receive_end(world: World) -> str:
     return task_id
 
 
+def test_a_message_is_known_after_a_call_has_settled_a_part(world: World) -> None:
+    tasks = [world.register(name, session_key=MAIN) for name in ("A", "B")]
+    for task_id in tasks:
+        world.end_wait(world.open_wait(task_id))
+    (delivery,) = send(world)
+    world.call("task_update", task_id=tasks[0], session_key=MAIN, message="Built")
+    assert {wake.state for wake in world.wakes()} == {WakeState.ACKNOWLEDGED, WakeState.SENT}
+    gateway_reports.settle_prompt(world.context, MAIN, delivery.message.text)
+    assert {wake.state for wake in world.wakes()} == {WakeState.ACKNOWLEDGED}
+
+
 def fail_turn(world: World, session: str = MAIN) -> None:
     gateway_reports.record_halt(world.context, session, "rate_limit", "It is used up")
 

@@ -423,7 +423,7 @@ def find_received_deliveries(prompt: str, wakes: Iterable[Wake]) -> frozenset[st
     """Return the deliveries whose message is the prompt of a turn; empty: it is no message of ours.
 
     Only a whole message counts, so a person who quotes one in words of their own has not sent it.
-    `wakes`: those of the turn's session that are not settled.
+    `wakes`: those of the turn's session, with all of each delivery.
     """
     given = prompt.strip()
     deliveries: defaultdict[str | None, list[Wake]] = defaultdict(list)
