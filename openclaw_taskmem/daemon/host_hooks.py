@@ -10,6 +10,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, cast
 
 from pydantic import JsonValue
@@ -83,26 +84,37 @@ def _refuse_end(context: Context, session_key: str, fields: Mapping[str, object]
 
 def _note_halt(context: Context, session_key: str, fields: Mapping[str, object]) -> None:
     """Record why the host gave up a turn, such as a limit of use. Codex does not tell it."""
-    kind, words = fields.get("error"), fields.get("last_assistant_message", "")
-    if isinstance(kind, str) and isinstance(words, str) and "agent_id" not in fields:
-        gateway_reports.record_halt(context, session_key, kind, words)
+    kind, words = fields.get("error"), fields.get("last_assistant_message")
+    if isinstance(kind, str) and "agent_id" not in fields:
+        said = words if isinstance(words, str) else ""
+        gateway_reports.record_halt(context, session_key, kind, said)
 
 
 def _has_goal(fields: Mapping[str, object]) -> bool:
     """Tell by its transcript whether a session pursues a goal of its host's own."""
+    path = fields.get("transcript_path")
+    if not isinstance(path, str) or not Path(path).is_absolute():
+        return False
     try:
-        handle = os.open(str(fields.get("transcript_path")), os.O_RDONLY | os.O_NONBLOCK)
-        with os.fdopen(handle, "rb") as file:
-            status = os.fstat(handle)
+        with open(path, "rb", opener=_open_at_once) as file:
+            status = os.fstat(file.fileno())
             file.seek(max(status.st_size - _TRANSCRIPT_BYTES, 0))
             text = file.read(_TRANSCRIPT_BYTES) if stat.S_ISREG(status.st_mode) else b""
-        begin = text.rfind(b"\n", 0, max(map(text.rfind, _GOAL_MARKS))) + 1
+        mark = max(map(text.rfind, _GOAL_MARKS))
+        if mark < 0:
+            return False
+        begin = text.rfind(b"\n", 0, mark) + 1
         entry: dict[str, Any] = json.loads(text[begin:].partition(b"\n")[0])
         if "attachment" in entry:  # of Claude Code
             return not (entry["attachment"]["met"] or entry["attachment"].get("failed"))
         return bool(entry["payload"]["goal"]["status"] == "active")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for whoever writes into it, as into a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 _ANSWERS: Final[Mapping[str, Callable[[Context, str, Mapping[str, object]], JsonValue]]] = {

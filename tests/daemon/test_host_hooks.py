@@ -176,10 +176,24 @@ def test_an_agent_with_a_goal_of_its_hosts_may_end(
     assert (refused is None) is may_end
 
 
-@pytest.mark.parametrize("path", [None, 7, "/nowhere", "/dev/zero", "", "\0"])
-def test_a_transcript_that_is_none_tells_of_no_goal(world: World, path: object):
+def test_a_last_line_without_a_mark_tells_of_no_goal(world: World, tmp_path: Path):
     world.register(session_key=MAIN)
+    transcript = tmp_path / "transcript.jsonl"
+    transcript.write_text(f"{codex('of another kind', goal={'status': 'active'})}\n")
+    assert answer(world, stop(transcript_path=str(transcript))) is not None
+
+
+@pytest.mark.parametrize("path", [None, 7, "/nowhere", "/", "/dev/zero", "", "\0", "/\0", "here"])
+def test_a_transcript_that_is_none_tells_of_no_goal(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: object
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("None", "7", "here"):
+        Path(name).write_text(PURSUED)
+    world.register(session_key=MAIN)
+    opened = [*Path("/dev/fd").iterdir()]
     assert answer(world, stop(transcript_path=path)) is not None
+    assert [*Path("/dev/fd").iterdir()] == opened
 
 
 def halt(
@@ -207,6 +221,9 @@ async def test_a_turn_that_was_given_up_is_told_until_somebody_writes(daemon: Da
     assert len(read()[2]) == 1
     daemon.ask("hook", event=halt("overloaded", "x" * 500_000))
     assert [len(each) < 300 for each in read()[2]] == [True, True]
+    for words in (None, {"x": "y"}):
+        daemon.ask("hook", event=halt("server_error", words))
+        assert read()[2][2:] == ["Its host has ended its agent's turn: server error"]
     daemon.call("task_update", task_id=task_id, message="Back at it")
     assert read()[:2] == ("at_work", "at work, as last heard")
 
