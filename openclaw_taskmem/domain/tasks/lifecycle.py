@@ -320,12 +320,15 @@ def shorten_halt(kind: str, words: str) -> str:
 
 
 def find_halt(messages: Sequence[Message]) -> str:
-    """Return why a host has ended an agent's last turn; empty: it has not, or somebody wrote since.
+    """Return why a host has ended an agent's last turn; empty: it has not, or work went on since.
 
-    `messages` are the newest, oldest first.
+    It went on if somebody wrote, or the task's plan or life changed. `messages`: the newest, oldest
+    first.
     """
+    moves = (MessageType.LIFECYCLE, MessageType.PLAN)
     for message in reversed(messages):
-        if message.role is not Role.SYSTEM:
+        moved = message.msg_type in moves or is_status_message(message)
+        if moved or message.role is not Role.SYSTEM:
             return ""
         if message.content.startswith(_HALT_PREFIX):
             return message.content.removeprefix(_HALT_PREFIX)

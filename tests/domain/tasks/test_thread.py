@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,24 @@ def test_alerts_and_repeated_words_are_left_out() -> None:
     said = message("push denied")
 
     assert thread.choose_meaningful([said, alert, said]) == (said,)
+
+
+@pytest.mark.parametrize(
+    ("later", "ends"),
+    [
+        (message("Task appears stuck", Role.SYSTEM, MessageType.STUCK), False),
+        (message("smart_wait resolved", Role.SYSTEM, MessageType.WAIT), False),
+        (message("Resumed by the user", Role.SYSTEM, MessageType.LIFECYCLE), True),
+        (message("Status: active → paused by you", Role.SYSTEM), True),
+        (message("The plan was replaced", Role.SYSTEM, MessageType.PLAN), True),
+        (message("Step 1 done", msg_type=MessageType.PROGRESS), True),
+        (message("Go on", Role.USER), True),
+    ],
+    ids=lambda each: each.content if isinstance(each, Message) else "",
+)
+def test_a_halt_is_over_once_its_task_goes_on(later: Message, ends: bool) -> None:
+    (entry,) = lifecycle.enter_halt(a_task(), [], "rate limit", later.created_at).messages
+    assert lifecycle.find_halt([entry, later]) == ("" if ends else "rate limit")
 
 
 def test_user_spoke_last_if_no_agent_has_spoken_since() -> None:
