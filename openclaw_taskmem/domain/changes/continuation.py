@@ -292,12 +292,12 @@ def remind_of_end(task: Task, before: str) -> str:
 def refuse_end(facts: TaskFacts, messages: Sequence[Message]) -> str | None:
     """Say to an agent that ends its turn why its task is not over; None: it may end.
 
-    It may if the task waits for something, is another's, or has a message on its way. `messages`:
-    the task's newest, oldest first.
+    It may if the task waits for something, is another's, or has a message on its way to its agent.
+    `messages`: the task's newest, oldest first.
     """
     task, run = facts.task, facts.run
-    waits = task.linkage.active_wait_ids or any(w.state is WakeState.DUE for w in facts.wakes)
-    if waits or task.status is not TaskStatus.ACTIVE:
+    told = any(w.state in OWED_STATES and not outbox.is_for_registrar(w) for w in facts.wakes)
+    if told or task.linkage.active_wait_ids or task.status is not TaskStatus.ACTIVE:
         return None
     if run is not None and run.state is not RunState.RUNNING:
         return None

@@ -280,6 +280,21 @@ def test_agent_is_told_to_check_and_complete_when_steps_are_done() -> None:
     assert "all its steps are marked done" in wake.text
 
 
+@pytest.mark.parametrize(
+    ("wake", "may_end"),
+    [
+        (a_wake(state=WakeState.DUE), True),
+        (a_wake(state=WakeState.SENT, due_at=None), True),
+        (a_wake(state=WakeState.ACKNOWLEDGED, due_at=None), False),
+        (a_wake(state=WakeState.DUE, key="unclaimed:task_1:1"), False),
+        (a_wake(state=WakeState.SENT, due_at=None, key="review:run_1:1"), False),
+    ],
+    ids=lambda each: f"{each.state} {each.key}" if isinstance(each, Wake) else "",
+)
+def test_an_agent_may_end_if_a_message_is_on_its_way_to_it(wake: Wake, may_end: bool) -> None:
+    assert (continuation.refuse_end(facts(None, wake), ()) is None) is may_end
+
+
 def test_agent_is_told_that_its_completion_was_refused() -> None:
     task = facts(a_leased_run(news=News.CALL), done=[0, 1, 2], doubts=("artifacts",))
     (wake,) = change_after_turn(task).wakes
