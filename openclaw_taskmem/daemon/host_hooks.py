@@ -18,7 +18,6 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain.callers import find_key_fault
 from openclaw_taskmem.engine import gateway_reports
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.live_state import MOST_FIRST_CALLS
 
 _TRANSCRIPT_BYTES: Final = 16 * 1024 * 1024
 """How much of the end of a transcript is searched for a goal."""
@@ -69,25 +68,24 @@ def _refuse_end(context: Context, session_key: str, fields: Mapping[str, object]
     busy = any(fields.get(each) for each in ("background_tasks", "session_crons", "agent_id"))
     if fields.get("stop_hook_active") is not False or fields.get("permission_mode") == "plan":
         return None
-    found = None if busy else gateway_reports.find_unfinished_task(context, session_key)
-    if found is None or _has_goal(fields):
-        return None
-    task, why = found
-    told, state = context.live.refused_ends, (task.task_id, task.updated_at)
-    if told.pop(session_key, None) == state:
-        why = ""
-    told[session_key] = state
-    while len(told) > MOST_FIRST_CALLS:
-        told.pop(next(iter(told)), None)
-    return {"decision": "block", "reason": why} if why else None
+    unfinished = () if busy else gateway_reports.list_unfinished_tasks(context, session_key)
+    told = context.live.refused_ends
+    for task, why in unfinished:
+        state = (session_key, task.task_id)
+        if told.get(state) != task.updated_at:
+            if _has_goal(fields):
+                break
+            context.live.remember(told, state, task.updated_at)
+            return {"decision": "block", "reason": why}
+    return None
 
 
 def _note_halt(context: Context, session_key: str, fields: Mapping[str, object]) -> None:
     """Record why the host gave up a turn, such as a limit of use. Codex does not tell it."""
     kind, words = fields.get("error"), fields.get("last_assistant_message")
     if isinstance(kind, str) and "agent_id" not in fields:
-        said = words if isinstance(words, str) else ""
-        gateway_reports.record_halt(context, session_key, kind, said)
+        text = words if isinstance(words, str) else ""
+        gateway_reports.record_halt(context, session_key, kind, text)
 
 
 def _has_goal(fields: Mapping[str, object]) -> bool:

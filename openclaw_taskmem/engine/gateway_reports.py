@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -20,7 +20,6 @@ from openclaw_taskmem.domain.text import texts
 from openclaw_taskmem.domain.wakes import outbox, packet
 from openclaw_taskmem.engine import run_history, run_recovery, runs, turns, wakes
 from openclaw_taskmem.engine.context import Context, Decision
-from openclaw_taskmem.engine.live_state import MOST_FIRST_CALLS
 from openclaw_taskmem.engine.run_guards import (
     AWAY_TEXT,
     guard_task,
@@ -190,7 +189,7 @@ def settle_turn_wakes(
     _update_by_subject(context, waiting, _cap_due_time)
 
 
-_SETTLED: Final = (WakeState.ACKNOWLEDGED, WakeState.SUPERSEDED, WakeState.UNANSWERED)
+_SETTLED_STATES: Final = (WakeState.ACKNOWLEDGED, WakeState.SUPERSEDED, WakeState.UNANSWERED)
 _ACTS: Final = frozenset({events.TASK_UPDATED, events.WAIT_OPENED, events.WAIT_UPDATED})
 """Kinds of entries in a task's log that an agent's calls make."""
 _NEWEST_EVENTS: Final = 200
@@ -207,36 +206,33 @@ def settle_prompt(context: Context, session_key: str, prompt: str) -> None:
     query = WakeQuery(states=OWED_STATES, session_key=session_key, limit=run_recovery.MOST_ROWS)
     owed = context.store.find_wakes(query)
     names = {wake.delivery_id for wake in owed}
-    query = WakeQuery(states=_SETTLED, session_key=session_key, limit=_NEWEST_WAKES)
+    query = WakeQuery(states=_SETTLED_STATES, session_key=session_key, limit=_NEWEST_WAKES)
     settled = context.store.find_wakes(query) if owed else ()
     told = (*owed, *(wake for wake in settled if wake.delivery_id in names))
     received = outbox.find_received_deliveries(prompt, told)
     context.live.received.pop(session_key, None)
     if received:
         settle_turn_wakes(context, session_key, received, None)
-        context.live.received[session_key] = received
-    while len(context.live.received) > MOST_FIRST_CALLS:
-        context.live.received.pop(next(iter(context.live.received)), None)
+        context.live.remember(context.live.received, session_key, received)
 
 
-def find_unfinished_task(context: Context, session_key: str) -> tuple[Task, str] | None:
-    """Return a task of a session that is not over, and what its agent is told if it ends its turn.
+def list_unfinished_tasks(context: Context, session_key: str) -> Iterator[tuple[Task, str]]:
+    """Yield a session's tasks that are not over, and what its agent is told if it ends its turn.
 
-    None: it may end it, as all that is open waits for something, or agents are not to be told to
-    go on.
+    If there is none, it may end it: all that is open waits for something, or agents are not to be
+    told to go on.
     """
     watched = WaitQuery(status=WaitStatus.WATCHING, limit=run_recovery.MOST_ROWS)
     if not context.policies.runs.carry_on or any(
         wait.session_key == session_key and wait.task_id is None
         for wait in context.store.find_waits(watched)
     ):
-        return None
+        return
     for task in list_own_tasks(context, session_key, None, (TaskStatus.ACTIVE,)):
         messages = context.store.read_records(Message, task.task_id, thread.MOST_READ_MESSAGES)
         why = continuation.refuse_end(context.store.read_task(task.task_id), messages)
         if why is not None:
-            return task, why
-    return None
+            yield task, why
 
 
 def record_halt(context: Context, session_key: str, kind: str, words: str) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from threading import Lock
+from typing import Final, TypeVar
 
 from openclaw_taskmem.domain.callers import RunningWork
 from openclaw_taskmem.domain.changes.implicit_tasks import UncoveredCallEntry
 from openclaw_taskmem.domain.changes.registrations import FirstCall
 
-MOST_FIRST_CALLS: Final = 2_000
-"""Tasks and waits of which is remembered who made them."""
+MOST_REMEMBERED: Final = 2_000
+"""Most entries of a table that nothing else keeps small."""
+_Key = TypeVar("_Key")
+_Entry = TypeVar("_Entry")
 
 
 @dataclass(slots=True)
@@ -53,7 +56,7 @@ class LiveState:
     `engine/ledger.py` keeps it.
     """
     first_calls: dict[str, FirstCall] = field(default_factory=dict[str, FirstCall])
-    """By task or wait: the call that made it, of the newest `MOST_FIRST_CALLS`, oldest first."""
+    """By task or wait: the call that made it, of the newest `MOST_REMEMBERED`, oldest first."""
     running_work: dict[str, tuple[RunningWork, ...]] = field(
         default_factory=dict[str, tuple[RunningWork, ...]]
     )
@@ -82,13 +85,13 @@ class LiveState:
     `engine/wakes.py` keeps it.
     """
     received: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    """By session, of the newest `MOST_FIRST_CALLS`: the deliveries whose message began its turn, of
+    """By session, of the newest `MOST_REMEMBERED`: the deliveries whose message began its turn, of
     a host that tells no gateway's events. `engine/gateway_reports.py` keeps it."""
-    refused_ends: dict[str, tuple[str, datetime]] = field(
-        default_factory=dict[str, tuple[str, datetime]]
+    refused_ends: dict[tuple[str, str], datetime] = field(
+        default_factory=dict[tuple[str, str], datetime]
     )
-    """By session, of the newest `MOST_FIRST_CALLS`: the task for which its agent was last kept from
-    ending its turn, and when that had changed last. `daemon/host_hooks.py` keeps it."""
+    """By session and task, of the newest `MOST_REMEMBERED` for which an agent was kept from ending
+    its turn: when the task had changed last by then. `daemon/host_hooks.py` keeps it."""
     told_losses: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """The sessions, processes and hosts that were told what is gone, each with what that was; an
     empty one is a person at a terminal. `tools/catalog.py` keeps it."""
@@ -100,9 +103,18 @@ class LiveState:
 
     damage: DamageLook = field(default_factory=DamageLook)
     """The last look for damage. `engine/overview.py` keeps it."""
+    _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
+    """Held by who writes into a table by `remember`."""
 
     def note_first_call(self, made_id: str, call: FirstCall) -> None:
         """Remember the call that made a task or wait."""
-        self.first_calls[made_id] = call
-        while len(self.first_calls) > MOST_FIRST_CALLS:
-            self.first_calls.pop(next(iter(self.first_calls)), None)
+        self.remember(self.first_calls, made_id, call)
+
+    def remember(self, table: dict[_Key, _Entry], key: _Key, entry: _Entry) -> None:
+        """Write an entry into a table, as its newest; drop the oldest beyond the limit."""
+        with self._lock:
+            table.pop(key, None)
+            table[key] = entry
+            # A copy, as others may take entries out meanwhile.
+            for oldest in [*table][:-MOST_REMEMBERED]:
+                table.pop(oldest, None)

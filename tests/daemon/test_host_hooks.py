@@ -105,6 +105,13 @@ def test_an_end_is_refused_once_for_each_state_of_a_task(world: World):
     assert answer(world, stop()) is None
 
 
+def test_of_two_open_tasks_each_is_told_once(world: World):
+    tasks = {world.register(name, session_key=MAIN) for name in ("A", "B")}
+    reasons = [answer(world, stop())["reason"] for _ in tasks]
+    assert {each for each in tasks if sum(each in reason for reason in reasons) == 1} == tasks
+    assert answer(world, stop()) is None
+
+
 async def test_an_end_after_a_refused_completion_names_what_is_missing(
     daemon: Daemon, tmp_path: Path
 ):

@@ -188,8 +188,8 @@ def test_an_alert_whose_turn_failed_is_left_to_the_next(world: World) -> None:
 
 
 def find_unfinished(world: World, session: str = MAIN) -> str | None:
-    found = gateway_reports.find_unfinished_task(world.context, session)
-    return found[1] if found else None
+    found = gateway_reports.list_unfinished_tasks(world.context, session)
+    return next((why for _, why in found), None)
 
 
 def test_an_end_is_refused_with_the_next_step_and_the_ways_out(world: World) -> None:
