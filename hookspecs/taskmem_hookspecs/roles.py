@@ -397,7 +397,7 @@ class SettlingStore(Protocol):
     def settle(self) -> None:
         """Put the files in order, unless something was written since the last call.
 
-        The daemon calls it every 30 seconds.
+        The daemon calls it twice after each write, five seconds apart.
         """
         ...
 

@@ -12,7 +12,7 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -74,7 +74,7 @@ LOOK_SECONDS: Final = 5.0
 Each write looks itself whether its database is still there.
 """
 _STORE_SECONDS: Final = 30.0
-"""Interval of what `_look_after_store` does."""
+"""Interval of what `_look_after_server` does."""
 _CATCH_UP_SECONDS: Final = 3.0
 """Maximum time for which preloading modules waits until every open wait was looked at."""
 _LAST_CALLS_SECONDS: Final = 5.0
@@ -237,8 +237,16 @@ async def _serve_one_home(
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
         watch = asyncio.create_task(
             _run_together(
-                _watch_home_files(stop, server, lock, settings, clock, opened=opened),
-                _look_after_store(store, extent, shared, machine, passes),
+                _watch_home_files(
+                    stop,
+                    server,
+                    lock,
+                    settings,
+                    clock,
+                    opened=opened,
+                    settle=partial(passes, _settle, store),
+                ),
+                _look_after_server(extent, shared, machine, passes),
             )
         )
         await _run_until_stopped(
@@ -276,31 +284,21 @@ async def _run_together(*loops: Coroutine[None, None, None]) -> None:
             group.create_task(loop)
 
 
-async def _look_after_store(
-    store: TaskStore,
+async def _look_after_server(
     extent: ExtentNote,
     shared: ServerClock | None,
     machine: Clock,
     run_in_thread: OffLoopCaller,
 ) -> None:
-    """Every `_STORE_SECONDS`, have a store put its files in order and note how much it has.
+    """Every `_STORE_SECONDS`, note how much a database on a server has, and read its clock.
 
-    Also reads the clock of the database's server; None: it has none.
+    `shared`: None if the database is a file.
     """
-    steps = [extent.update]
-    if isinstance(store, SettlingStore):
-        steps.append(store.settle)
-    if shared is not None:
-        steps.append(shared.synchronize)
-
-    def look_after() -> None:
-        for step in steps:
-            with suppress(TaskmemError):  # the next look tells
-                step()
-
-    while True:
+    while shared is not None:
         await machine.sleep(_STORE_SECONDS)
-        await run_in_thread(look_after)
+        await run_in_thread(extent.update)
+        with suppress(TaskmemError):  # the next look tells
+            await run_in_thread(shared.synchronize)
 
 
 def _open_store(settings: Settings, plugin_host: PluginHost) -> tuple[TaskStore, ExtentNote]:
@@ -332,6 +330,13 @@ def _close_store(store: TaskStore, extent: ExtentNote) -> None:
         extent.update()
     finally:
         store.close()
+
+
+def _settle(store: TaskStore) -> None:
+    """Have a store put its files in order, if it has any."""
+    if isinstance(store, SettlingStore):
+        with suppress(TaskmemError):  # it is tried again after the next write
+            store.settle()
 
 
 def _build_policies(settings: Settings) -> Policies:
@@ -442,6 +447,16 @@ def _identify_database_files(settings: Settings) -> Sequence[tuple[int, int] | N
     return found
 
 
+def _read_write_state(settings: Settings) -> tuple[int, int] | None:
+    """Return what each write into SQLite's log changes: its size and time; None: it has none."""
+    file = find_database_file(settings)
+    with suppress(OSError):
+        if file is not None:
+            found = file.with_name(f"{file.name}-wal").stat()
+            return found.st_size, found.st_mtime_ns
+    return None
+
+
 async def _watch_home_files(
     stop: asyncio.Event,
     server: SocketServer,
@@ -450,12 +465,16 @@ async def _watch_home_files(
     clock: Clock,
     *,
     opened: Sequence[tuple[int, int] | None],
+    settle: Callable[[], Awaitable[None]],
 ) -> None:
     """Every `LOOK_SECONDS`, check the home's files, reopen a removed socket, and rotate the log.
+
+    `settle` has the store put its files in order; it is called at two looks after each write.
 
     Stops the daemon if its lock or database was replaced or removed: it would go on writing into
     files that nobody can find any more.
     """
+    written, looks = _read_write_state(settings), 2
     while True:
         await clock.sleep(LOOK_SECONDS)
         if not lock.is_in_place:
@@ -470,6 +489,11 @@ async def _watch_home_files(
             await _reopen_socket(server, settings.home)
         with suppress(OSError):
             logfile.rotate_log(settings.home.log)
+        before, written = written, _read_write_state(settings)
+        looks = 2 if written != before else looks
+        if looks:
+            looks -= 1
+            await settle()
 
 
 async def _open_socket(server: SocketServer, home: Home) -> None:

@@ -37,14 +37,17 @@ class QueueCheck:
         if QueueTransport.name not in checkup.transports:
             return
         command = find_command(self._environ)
+        connected = cast("list[dict[str, Any]]", (checkup.status or {}).get("sessions") or [])
+        threads = [each for each in connected if is_codex(str(each["host"]).partition(":")[2])]
         if shutil.which(command, path=self._environ.get("PATH")) is None:
-            sessions = cast("list[dict[str, Any]]", (checkup.status or {}).get("sessions") or [])
-            clients = (str(each["host"]).partition(":")[2] for each in sessions)
-            if any(map(is_codex, clients)) or "TASKMEM_CODEX_BIN" in self._environ:
+            if threads or "TASKMEM_CODEX_BIN" in self._environ:
                 cure = "Install Codex, or set TASKMEM_CODEX_BIN to its command. Then run: taskmem "
                 yield self._warn(f"There is no command {command}.", f"{cure}daemon restart")
-            return
-        yield await self._check_version(command)
+        elif not all(each["transport"] for each in threads):
+            sentence = f"The daemon does not find the command {command}, which this terminal finds."
+            yield self._warn(sentence, "taskmem daemon restart")
+        else:
+            yield await self._check_version(command)
 
     async def _check_version(self, command: str) -> DoctorRow:
         """Return the row on a command that is there."""

@@ -13,14 +13,20 @@ from taskmem_codex.doctor import QueueCheck
 from taskmem_hookspecs import DoctorRow, DoctorState
 from tests.plugins.openclaw.test_doctor import FakeCheckup
 
-THREAD = {"host": "mcp:codex-mcp-client", "transport": "codex-queue"}
+THREAD = {"host": "mcp:codex-mcp-client"}
 
 
-def look(environ: dict[str, str], *, seconds: float = 60, connected: bool = False):
+def look(
+    environ: dict[str, str],
+    *,
+    seconds: float = 60,
+    connected: bool = False,
+    transport: str | None = "codex-queue",
+):
     """Return the rows of the check."""
 
     async def collect() -> list[DoctorRow]:
-        sessions = [THREAD] if connected else []
+        sessions = [{**THREAD, "transport": transport}] if connected else []
         checkup: Any = FakeCheckup("codex-queue", running=True, sessions=sessions)
         return [row async for row in QueueCheck(environ, seconds).look(checkup)]
 
@@ -75,3 +81,13 @@ def test_a_missing_command_is_told_where_a_thread_is_connected(tmp_path: Path):
     assert (row.state, row.detail) == (DoctorState.WARN, "There is no command codex.")
     assert row.cure is not None
     assert "TASKMEM_CODEX_BIN" in row.cure
+
+
+def test_a_command_that_only_the_terminal_finds_is_told(tmp_path: Path):
+    environ = make_command(tmp_path, 'echo "codex-cli 0.171.0"')
+    [row] = look(environ, connected=True, transport=None)
+    assert row.state is DoctorState.WARN
+    assert row.detail.startswith("The daemon does not find the command codex")
+    assert row.cure == "taskmem daemon restart"
+    [row] = look(environ, connected=True)
+    assert row.state is DoctorState.OK
