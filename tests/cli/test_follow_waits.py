@@ -31,11 +31,11 @@ def wait(name: str = "wait_1", **fields: Any) -> dict[str, Any]:
 
 
 def follow_lists(*lists: list[dict[str, Any]], as_json: bool = False) -> list[str]:
-    said: list[str] = []
-    changes = WaitChangeReporter(said.append, as_json=as_json)
+    lines: list[str] = []
+    changes = WaitChangeReporter(lines.append, as_json=as_json)
     for each in lists:
         changes.report_changes(each)
-    return said
+    return lines
 
 
 def test_first_the_open_waits_are_told_oldest_first() -> None:
@@ -75,14 +75,14 @@ def test_lines_are_as_wide_as_the_terminal(
 
 @pytest.mark.parametrize("ended_too", [False, True])
 @pytest.mark.parametrize("as_json", [False, True])
-def test_that_there_is_nothing_yet_is_said(*, ended_too: bool, as_json: bool) -> None:
-    said: list[str] = []
-    changes = WaitChangeReporter(said.append, as_json=as_json, ended_too=ended_too)
+def test_that_there_is_nothing_yet_is_told(*, ended_too: bool, as_json: bool) -> None:
+    lines: list[str] = []
+    changes = WaitChangeReporter(lines.append, as_json=as_json, ended_too=ended_too)
     changes.report_changes([] if ended_too else [wait(status="timeout")])
     changes.report_changes([])
     none = "There is no wait" if ended_too else "No wait is open"
     told = f"{none}; each that begins is printed here."
-    assert said == ([] if as_json else [told])
+    assert lines == ([] if as_json else [told])
 
 
 def test_an_ending_is_told_once() -> None:
@@ -114,8 +114,8 @@ def test_who_follows_at_a_terminal_is_told_that_it_goes_on(
     monkeypatch.setattr(follow_waits_module, "report_all_changes", lambda *_, **__: sys.exit(0))
     with pytest.raises(SystemExit):
         cli.main(["waits", "--follow"])
-    said = "Each change of a wait is printed here; Ctrl-C ends.\n" if terminal else ""
-    assert capsys.readouterr() == ("", said)
+    opening = "Each change of a wait is printed here; Ctrl-C ends.\n" if terminal else ""
+    assert capsys.readouterr() == ("", opening)
 
 
 def test_an_answer_without_news_is_not_told() -> None:

@@ -56,10 +56,8 @@ async def test_a_task_that_has_ended_is_not_told(daemon: Daemon):
 @pytest.fixture
 def session() -> Iterator[Session]:
     """A session of Claude Code with an inbox."""
-    opened = Session()
-    yield opened
-    opened.kill()
-    opened.remove()
+    with Session() as opened:
+        yield opened
 
 
 @pytest.mark.parametrize(
@@ -206,14 +204,14 @@ def test_a_transcript_that_is_none_tells_of_no_goal(
 def halt(
     error: object = "rate_limit", words: object = "Your limit is used up"
 ) -> dict[str, object]:
-    said = {"error": error, "last_assistant_message": words}
-    return {"hook_event_name": "StopFailure", "session_id": "s-1", **said}
+    reason = {"error": error, "last_assistant_message": words}
+    return {"hook_event_name": "StopFailure", "session_id": "s-1", **reason}
 
 
 async def test_a_turn_that_was_given_up_is_told_until_somebody_writes(daemon: Daemon):
     task_id = await register(daemon, "s-1")
 
-    def read() -> tuple[str, str, list[str]]:
+    def read_halt() -> tuple[str, str, list[str]]:
         shown = daemon.ask("show", id=task_id)
         entries = [each["content"] for each in shown["messages"]]
         return shown["line"]["section"], shown["line"]["says"], entries
@@ -221,18 +219,18 @@ async def test_a_turn_that_was_given_up_is_told_until_somebody_writes(daemon: Da
     sentence = "ts host has ended its agent's turn: rate limit: Your limit is used up"
     for _ in range(2):
         assert daemon.ask("hook", event=halt()) is None
-        assert read() == ("needs_you", f"i{sentence}", [f"I{sentence}"])
+        assert read_halt() == ("needs_you", f"i{sentence}", [f"I{sentence}"])
     daemon.ask("hook", event={**halt("overloaded"), "agent_id": "a1"})
     daemon.ask("hook", event={**halt("overloaded"), "session_id": "s-2"})
     daemon.ask("hook", event=halt(["overloaded"], {"x": "y"}))
-    assert len(read()[2]) == 1
+    assert len(read_halt()[2]) == 1
     daemon.ask("hook", event=halt("overloaded", "x" * 500_000))
-    assert [len(each) < 300 for each in read()[2]] == [True, True]
+    assert [len(each) < 300 for each in read_halt()[2]] == [True, True]
     for words in (None, {"x": "y"}):
         daemon.ask("hook", event=halt("server_error", words))
-        assert read()[2][2:] == ["Its host has ended its agent's turn: server error"]
+        assert read_halt()[2][2:] == ["Its host has ended its agent's turn: server error"]
     daemon.call("task_update", task_id=task_id, message="Back at it")
-    assert read()[:2] == ("at_work", "at work, as last heard")
+    assert read_halt()[:2] == ("at_work", "at work, as last heard")
 
 
 @pytest.mark.parametrize(

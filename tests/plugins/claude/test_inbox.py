@@ -51,6 +51,10 @@ class Session(socketserver.ThreadingUnixStreamServer):
         """Remove its socket."""
         self._folder.cleanup()
 
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self.remove()
+
 
 class Visit(socketserver.StreamRequestHandler):
     """One message for a session."""
@@ -77,10 +81,8 @@ class Sessions:
 
 @pytest.fixture
 def session() -> Iterator[Session]:
-    opened = Session()
-    yield opened
-    opened.kill()
-    opened.remove()
+    with Session() as opened:
+        yield opened
 
 
 def deliver(variables: dict[str, str] | None) -> WakeReceipt:
