@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from tests.e2e.cli_hosts import ClaudeCode, ClaudeCodeWithoutTasks, CliHost, Codex
 from tests.e2e.openclaw import Unavailable
 from tests.e2e.room import Room, until
-from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel
+from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel, text_of
 from tests.e2e.taskmem import Taskmem
 from tests.support.required import do_without
 
@@ -23,8 +24,30 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 NEWS = re.compile(r'"(Part \d) is ready" appeared')
 
 
+def read_news(request: ModelRequest) -> tuple[list[str], Sequence[str]]:
+    """The parts that the newest wake tells of, and the answers of the tools called since.
+
+    The turn of a host that was killed never ends: what comes after it is in the same turn.
+    """
+    answers: list[str] = []
+    for message in reversed(request.messages):
+        if message["role"] == "tool":
+            answers.append(text_of(message))
+        elif message["role"] == "user" and (found := NEWS.findall(text_of(message))):
+            return found, answers[::-1]
+    return [], ()
+
+
+def opens_with(part: str) -> Callable[[ModelRequest], bool]:
+    """Whether a request begins what is done for a part."""
+    return lambda request: read_news(request) == ([part], [])
+
+
 class Builder:
-    """Waits for each part of a site in turn, marks its step, and completes with the last."""
+    """Waits for each part of a site in turn, marks its step, and completes with the last.
+
+    It is at work on the first when its host is killed, and claims the last before it is made.
+    """
 
     def __init__(self, work: Path, prefix: str, taskmem: Taskmem) -> None:
         self._log, self._site, self._prefix = work / "build.log", work / "site.html", prefix
@@ -36,26 +59,43 @@ class Builder:
         """How often its tools were still loading."""
         self.receipts: list[str] = []
         """What has become of each wake when the model reads it, before any call."""
+        self.is_at_work, self.is_killed = Event(), Event()
+        """Set while it is at work on the first part, and once its host is killed."""
 
     def __call__(self, request: ModelRequest) -> Reply:
         turn = request.turn
-        found = NEWS.findall(turn.text)
-        if found and not turn.results:
+        found, answers = read_news(request)
+        if found and not answers:
             self.receipts.append(self._taskmem.wakes(self.task_id)[-1]["state"])
         if "BEGIN" in turn.text and not found:
             return self._begin(request)
         if "WORK ON" in turn.text and not turn.results:
             return [self._use("task_update", task_id=self.task_id, message="Still at it.")]
-        if found == ["Part 1"] and not turn.results:
+        if found == ["Part 1"]:
+            return self._do_first(answers)
+        if found == ["Part 2"]:
+            return self._do_last(answers)
+        return "I have done what there was to do."
+
+    def _do_first(self, answers: Sequence[str]) -> Reply:
+        if not answers:
             return [
                 self._use("task_update", task_id=self.task_id, message="Step 1 done"),
                 self._wait("Part 2"),
             ]
-        if found == ["Part 2"] and not turn.results:
+        self.is_at_work.set()
+        assert self.is_killed.wait(60)
+        return "Nobody hears this."
+
+    def _do_last(self, answers: Sequence[str]) -> Reply:
+        if len(answers) > 1:
+            return "I have done what there was to do."
+        if answers:
+            assert "site.html" in answers[0], answers
+            assert self._taskmem.show(self.task_id)["status"] == "active"
             self._site.write_text("<h1>Site</h1>")
-            done = {"task_id": self.task_id, "message": "Step 2 done", "status": "completed"}
-            return [self._use("task_update", **done, artifacts=[str(self._site)])]
-        return "I have done what there was to do."
+        done = {"task_id": self.task_id, "message": "Step 2 done", "status": "completed"}
+        return [self._use("task_update", **done, artifacts=[str(self._site)])]
 
     def _begin(self, request: ModelRequest) -> Reply:
         if not any(name.endswith("task_register") for name in request.tools):
@@ -132,21 +172,18 @@ def run_host(room: Room, kind: type[CliHost]) -> Iterator[Stage]:
 
 
 @pytest.mark.parametrize("kind", [ClaudeCode, ClaudeCodeWithoutTasks, Codex])
-def test_a_session_is_woken_open_and_at_its_next_start(own_room: Room, kind: type[CliHost]):
+def test_a_killed_session_is_woken_again_and_proves_its_end(own_room: Room, kind: type[CliHost]):
     with run_host(own_room, kind) as (host, taskmem, model, script):
         log = host.work / "build.log"
         begin_waiting(host, script, taskmem, model)
         with log.open("a") as lines:
             lines.write("Part 1 is ready\n")
 
-        def is_told(part: str):
-            return lambda request: NEWS.findall(request.turn.text) == [part]
-
-        model.wait_for(is_told("Part 1"), 60)
+        assert script.is_at_work.wait(60), model.summary()
         until(lambda: len(taskmem.waits()) == 1, "it waits for the next part")
-        until(lambda: "I have done" in host.screen, "its turn ends")
 
         host.kill()
+        script.is_killed.set()
         if host.transport is None:
             taskmem.kill()
         with log.open("a") as lines:
@@ -155,7 +192,7 @@ def test_a_session_is_woken_open_and_at_its_next_start(own_room: Room, kind: typ
             until(lambda: not taskmem.waits(), "the wait has ended")
         host.start(*host.list_resume_arguments())
 
-        model.wait_for(is_told("Part 2"), 60)
+        model.wait_for(opens_with("Part 2"), 60)
         until(
             lambda: taskmem.show(script.task_id)["status"] == "completed",
             "the task is completed",
@@ -165,8 +202,8 @@ def test_a_session_is_woken_open_and_at_its_next_start(own_room: Room, kind: typ
         assert [wake["state"] for wake in wakes] == ["acknowledged", "acknowledged"]
         assert {wake["transport"] for wake in wakes} == {host.transport}
         assert script.receipts == ["acknowledged", "acknowledged"]
-        turns = [each for each in model.requests if each.opens_turn and NEWS.search(each.turn.text)]
-        assert [NEWS.findall(each.turn.text) for each in turns] == [["Part 1"], ["Part 2"]]
+        for part in ("Part 1", "Part 2"):
+            assert len([each for each in model.requests if opens_with(part)(each)]) == 1
 
 
 @pytest.mark.parametrize("kind", [ClaudeCode, Codex])
