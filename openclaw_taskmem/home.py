@@ -287,11 +287,24 @@ def build_own_command(home: Home) -> str:
     """Return the shell command that calls this installation for a home."""
     import shlex
 
+    return f"TASKMEM_HOME={shlex.quote(str(home.folder))} {_format_program()}"
+
+
+def find_short_command(environ: Mapping[str, str]) -> str:
+    """Return the shell command that calls this installation: `taskmem` where PATH has it."""
+    import shutil
+
+    found = shutil.which("taskmem", path=environ.get("PATH"))
     program = Path(sys.executable).with_name("taskmem")
-    words = [str(program)]
-    if not os.access(program, os.X_OK):
-        words = [*OWN_PROGRAM]
-    return f"TASKMEM_HOME={shlex.quote(str(home.folder))} {shlex.join(words)}"
+    is_own = found is not None and program.exists() and program.samefile(found)
+    return "taskmem" if is_own else _format_program()
+
+
+def _format_program() -> str:
+    import shlex
+
+    program = Path(sys.executable).with_name("taskmem")
+    return shlex.join([str(program)] if os.access(program, os.X_OK) else OWN_PROGRAM)
 
 
 def _make_absolute(path: str, environ: Mapping[str, str]) -> Path:

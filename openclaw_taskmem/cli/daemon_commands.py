@@ -53,6 +53,11 @@ def describe_reader(row: Any) -> str:  # noqa: ANN401 - JSON
     return sentence if state == "ready" else f"{sentence}; {state}: {row['detail']}"
 
 
+def _can_be_used(row: Any) -> bool:  # noqa: ANN401 - JSON
+    """Tell whether a reader is set up, or can be."""
+    return row["state"] != "off" or row["cure"] is not None
+
+
 def _format_tokens(tokens: int) -> str:
     if tokens < _FEW_TOKENS:
         return str(tokens)
@@ -115,7 +120,7 @@ def print_status(answer: Mapping[str, Any]) -> None:
         click.echo(f"host      {_format_line(line)}")
     for line in answer.get("activity", ()):
         click.echo(f"activity  {_format_line(line)}")
-    for row in answer.get("readers", ()):
+    for row in filter(_can_be_used, answer.get("readers", ())):
         click.echo(f"reader    {_format_line(describe_reader(row))}")
     for sentence in answer.get("differences", ()):
         click.echo(f"setting   {_format_line(sentence)}")

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
 from openclaw_taskmem.cli.daemon_process import stop_daemon
-from openclaw_taskmem.home import Home, build_own_command, find_home
+from openclaw_taskmem.home import Home, build_own_command, find_home, find_short_command
 from taskmem_program import OWN_PROGRAM
 
 _SILENCE_SECONDS: Final = 3
@@ -57,7 +57,7 @@ def run_demo(say: Say, *, keep: bool = False) -> int:
                 f"Done with it:\n   {own} daemon stop && rm -r {home.folder}"
             )
         else:
-            say("To look at it as in daily use: taskmem demo --keep")
+            say(f"To look at it as in daily use: {find_short_command(environ)} demo --keep")
         return status
 
 
@@ -158,7 +158,7 @@ def _tell_story(say: Say, link: Link, environ: dict[str, str]) -> int:
     )
     state = link.call("wakes", {"all": True})[0]["state"]
     say(f"   The wake is {state}.\n")
-    say("That was it. Give your agent the real one: see the README, or taskmem --help.")
+    say(f"That was it. To give it to your agent: {find_short_command(environ)} setup")
     return 0
 
 

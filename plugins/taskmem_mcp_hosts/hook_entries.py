@@ -14,8 +14,8 @@ from typing import Any, Final, cast
 from taskmem_mcp_hosts.config_files import Document, Unreadable, parse_json, render_json, to_object
 from taskmem_program import OWN_PROGRAM
 
-EVENTS: Final[Sequence[str]] = ("SessionStart", "UserPromptSubmit", "Stop", "StopFailure")
-"""Events that we answer."""
+EVENTS: Final[Sequence[str]] = ("SessionStart", "UserPromptSubmit", "Stop")
+"""Events that we answer in every host."""
 _TIMEOUT: Final = 10
 """Time limit in seconds that we give the host; the command itself takes half a second at most."""
 
@@ -26,8 +26,8 @@ def build_command(home: str | None) -> str:
     return shlex.join((*given, *OWN_PROGRAM, "hook"))
 
 
-def put_hooks(text: str, command: str | None) -> str:
-    """Return the text with our hooks, each running the command; None: without them.
+def put_hooks(text: str, command: str | None, events: Sequence[str] = EVENTS) -> str:
+    """Return the text with our hooks of these events, each running the command; None: with none.
 
     All others stay, and what becomes empty goes.
 
@@ -36,7 +36,7 @@ def put_hooks(text: str, command: str | None) -> str:
     """
     document = parse_json(text)
     hook = {"type": "command", "command": command, "timeout": _TIMEOUT}
-    ours: Document = {} if command is None else dict.fromkeys(EVENTS, hook)
+    ours: Document = {} if command is None else dict.fromkeys(events, hook)
     before = _read_groups(document)
     after: Document = {}
     for event in (*before, *(event for event in ours if event not in before)):

@@ -58,6 +58,8 @@ class McpHost(NamedTuple):
     """Its file of MCP servers."""
     hooks: Path
     """Its file of hooks, which may have other settings."""
+    events: tuple[str, ...]
+    """Events for which it calls hooks, and that we answer."""
     outer: str
     """The key of all MCP servers in `file`."""
     skill: Skill
@@ -134,7 +136,7 @@ class McpHost(NamedTuple):
             HostSetupFailed: The text is broken.
         """
         try:
-            return hook_entries.put_hooks(text, command)
+            return hook_entries.put_hooks(text, command, self.events)
         except Unreadable as error:
             raise HostSetupFailed(_describe_broken(self.hooks, str(error))) from None
 
@@ -201,6 +203,7 @@ def build_claude_host(environ: Mapping[str, str], project: Path | None) -> McpHo
         own,
         file,
         folder / "settings.json",
+        (*hook_entries.EVENTS, "StopFailure"),
         "mcpServers",
         load_skill(folder / "skills"),
         (folder / "skills", folder),
@@ -225,6 +228,7 @@ def build_codex_host(environ: Mapping[str, str], project: Path | None) -> McpHos
         own,
         folder / "config.toml",
         folder / "hooks.json",
+        (*hook_entries.EVENTS,),
         "mcp_servers",
         load_skill(agents / "skills"),
         (agents / "skills", agents, folder),
@@ -324,7 +328,7 @@ def set_up_host(host: McpHost, environ: _Environ, *, dry_run: bool) -> list[str]
     if dry_run:
         lines = _format_difference(host, before, after)
         if hooks_before != hooks_after:
-            events = ", ".join(hook_entries.EVENTS)
+            events = ", ".join(host.events)
             lines.append(f"would write the hooks {host.hooks}: for {events}, {command}")
         if not in_place:
             lines.append(f"would write the skill {host.skill.file}")

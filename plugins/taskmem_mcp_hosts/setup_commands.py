@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from taskmem_mcp_hosts.hosts import McpHost
 
 
+_dry_run_option = click.option("--dry-run", is_flag=True, help="Only print what would be done.")
+
+
 def _add_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that the command of every host has."""
     for option in (
-        click.option("--dry-run", is_flag=True, help="Only print what would be done."),
+        _dry_run_option,
         click.option("--remove", is_flag=True, help="Remove everything except the data."),
         click.option(
             "--project",
@@ -50,7 +53,8 @@ def codex(project: Path | None, **ways: bool) -> None:
 
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False))
-def skill(folder: str) -> None:
+@_dry_run_option
+def skill(folder: str, *, dry_run: bool) -> None:
     """Write the skill into FOLDER, for any other host."""
     from taskmem_mcp_hosts import hosts
 
@@ -60,6 +64,9 @@ def skill(folder: str) -> None:
         place = hosts.load_skill(Path(folder))
         if place.in_place:
             click.echo("Everything is in place; nothing was changed.")
+            return
+        if dry_run:
+            click.echo(f"would write the skill {place.file}")
             return
         kept = place.write()
         for line in (f"The skill is {place.file}.", *kept):

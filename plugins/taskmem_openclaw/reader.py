@@ -69,11 +69,12 @@ class HostReader:
         """Ask the gateway which model it has."""
         if not configuration.may_want_plugin(self._environ):
             command = self._environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
-            path = self._environ.get("PATH")
+            there = which(command, path=self._environ.get("PATH")) is not None
+            why = "OpenClaw does not load the plug-in taskmem" if there else "There is no OpenClaw"
             return ReaderStatus(
                 readiness=Readiness.OFF,
-                detail="OpenClaw is not set up here, so its model cannot be asked.",
-                cure="Run: taskmem setup openclaw" if which(command, path=path) else None,
+                detail=f"{why}, so its model cannot be asked.",
+                cure="Run: taskmem setup openclaw" if there else None,
             )
         try:
             self._facts = _fetch_model_facts(plugin_socket.find_socket(self._environ))

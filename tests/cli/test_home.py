@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem import home as home_module
-from openclaw_taskmem.home import Home, HomeRefused, find_home, locate_home
+from openclaw_taskmem.home import Home, HomeRefused, find_home, find_short_command, locate_home
 
 LONG = "long/" * 30
 
@@ -382,3 +382,14 @@ def test_finding_a_home_imports_no_dataclasses():
     code = "import sys, openclaw_taskmem.home; print('dataclasses' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"
+
+
+def test_a_command_is_named_as_it_can_be_run(tmp_path):
+    program = Path(sys.executable).with_name("taskmem")
+    other = tmp_path / "other" / "taskmem"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    (tmp_path / "taskmem").symlink_to(program)
+    for folder, wanted in ((tmp_path, "taskmem"), (other.parent, str(program)), ("", str(program))):
+        assert find_short_command({"PATH": str(folder)}) == wanted

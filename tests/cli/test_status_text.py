@@ -109,6 +109,13 @@ def test_status_tells_of_each_reader(home, daemon, monkeypatch):
     assert two.startswith("reader    host: 12 of 1000 questions today, ")
 
 
+def test_status_names_no_reader_whose_host_is_not_here(home, daemon, monkeypatch):
+    off = {**ROW, "state": "off", "detail": "Why."}
+    rows = [{**off, "cure": "Run: x"}, {**off, "name": "host", "cure": None}]
+    out = print_status(home, daemon, monkeypatch, readers=rows)
+    assert out.splitlines()[-1] == "reader    gemini: Why."
+
+
 @pytest.mark.parametrize("more", [{"readers": []}, {}], ids=["none", "an older daemon"])
 def test_status_says_nothing_where_there_is_no_reader(home, daemon, monkeypatch, more):
     assert "reader" not in print_status(home, daemon, monkeypatch, **more)

@@ -154,7 +154,7 @@ def test_doctor_has_a_row_for_each_reader(start, home):
     found = {row["id"]: row for row in rows if row["id"].startswith("reader")}
     assert [*found] == ["reader.gemini", "reader.host"]
     assert found["reader.gemini"]["detail"].endswith("the key in GEMINI_API_KEY.")
-    assert found["reader.host"]["detail"].startswith("OpenClaw is not set up here")
+    assert found["reader.host"]["detail"].startswith("There is no OpenClaw,")
 
 
 def test_wait_and_doctor_name_a_model_that_does_not_answer(start, home, log):

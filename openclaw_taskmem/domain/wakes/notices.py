@@ -515,5 +515,5 @@ def _describe_next(task: Task | None) -> str:
         return ""
     current = compute_progress(task).current
     if current is None:
-        return "its steps are done"
+        return "all steps are marked done, and the agent checks the result"
     return f"goes on with step {current + 1} of {len(task.plan)}"

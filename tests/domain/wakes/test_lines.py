@@ -62,7 +62,9 @@ RUNS = {
     "the last turn failed at the model's provider; {NEXT}": facts_of_run(provider_failures=1),
     "the last turn brought nothing new; {NEXT}": facts_of_run(idle_rounds=1),
     "its agent has your answer.": facts_of_run(why=RunReason.ANSWERED),
-    "its steps are done.": facts_of_run(a_task(done=frozenset({0, 1, 2}))),
+    "all steps are marked done, and the agent checks the result.": facts_of_run(
+        a_task(done=frozenset({0, 1, 2}))
+    ),
     "begun in the background.": facts_of_run(a_task(), why=RunReason.BACKGROUND),
     "the agent goes on.": facts_of_run(a_task(status=TaskStatus.COMPLETED)),
     "no progress for 9 min; {NEXT}": WakeFacts(

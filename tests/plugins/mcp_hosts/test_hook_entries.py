@@ -15,6 +15,7 @@ COMMAND = shlex.join((*OWN_PROGRAM, "hook"))
 OURS = {"hooks": [{"type": "command", "command": COMMAND, "timeout": 10}]}
 THEIRS = {"matcher": "resume", "hooks": [{"type": "command", "command": "theirs"}]}
 PLACES = [("claude", ".claude/settings.json"), ("codex", ".codex/hooks.json")]
+CALLED = {"claude": (*EVENTS, "StopFailure"), "codex": EVENTS}
 
 
 def hooks(file):
@@ -25,7 +26,7 @@ def hooks(file):
 def test_hooks_come_with_set_up_and_go_with_remove(setup, user, host, file):
     output = setup(host).text
     assert f"the hooks ({user / file})" in output
-    assert hooks(user / file) == {key: [OURS] for key in EVENTS}
+    assert hooks(user / file) == {key: [OURS] for key in CALLED[host]}
     assert f"the hooks ({user / file})" in setup(host, "--remove").text
     assert not (user / file).exists()
 
@@ -33,7 +34,9 @@ def test_hooks_come_with_set_up_and_go_with_remove(setup, user, host, file):
 @pytest.mark.parametrize(("host", "file"), PLACES)
 def test_a_dry_run_shows_the_hooks_and_writes_none(setup, user, host, file):
     output = setup(host, "--dry-run").text
-    assert f"would write the hooks {user / file}: for {', '.join(EVENTS)}, {COMMAND}" in output
+    assert (
+        f"would write the hooks {user / file}: for {', '.join(CALLED[host])}, {COMMAND}" in output
+    )
     assert not (user / file).exists()
     setup(host)
     output = setup(host, "--remove", "--dry-run").text

@@ -355,6 +355,8 @@ def test_a_place_that_cannot_be_written_is_one_sentence(setup, user):
 def test_the_skill_goes_into_any_folder(setup, tmp_path):
     folder = tmp_path / "skills"
     file = folder / "task-memory" / "SKILL.md"
+    assert f"would write the skill {file}" in setup("skill", str(folder), "--dry-run").text
+    assert not folder.exists()
     assert str(file) in setup("skill", str(folder)).text
     assert file.read_bytes() == WORDS
     assert "Everything is in place" in setup("skill", str(folder)).text

@@ -137,15 +137,20 @@ def test_a_gateway_that_goes_away_meanwhile_is_unavailable(gateway):
 
 
 @pytest.mark.parametrize(
-    ("command", "cure"), [("sh", "Run: taskmem setup openclaw"), ("no-such", None)]
+    ("command", "why", "cure"),
+    [
+        ("sh", "OpenClaw does not load the plug-in taskmem", "Run: taskmem setup openclaw"),
+        ("no-such", "There is no OpenClaw", None),
+    ],
 )
-def test_where_openclaw_is_not_set_up_it_is_off(gateway, command, cure):
+def test_where_openclaw_is_not_set_up_it_is_off(gateway, command, why, cure):
     """Only where OpenClaw is installed is anybody advised to set it up."""
     config = str(gateway.home / "no.json")
     where = {"OPENCLAW_CONFIG_PATH": config, "TASKMEM_OPENCLAW_BIN": command}
     reader = HostReader({**gateway.environ, **where, "PATH": os.environ["PATH"]})
     told = reader.status()
     assert (told.readiness, told.cure) == (Readiness.OFF, cure)
+    assert told.detail == f"{why}, so its model cannot be asked."
 
 
 def test_while_the_gateway_is_away_it_says_so_and_stays_set_up(gateway):
