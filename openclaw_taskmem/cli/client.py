@@ -67,6 +67,8 @@ class Link:
         """Connected and blocking; the relay takes it over."""
         self.waited = False
         """True if the daemon was starting, or had to be started."""
+        self.is_own_daemon = False
+        """True if this process has started the daemon."""
         self.received = b""
         """Bytes received after the last line that was read."""
         self._last_id = 0
@@ -226,6 +228,21 @@ def _open_link(home: Home, client_kind: _ClientKind) -> Link:
         raise
 
 
+def connect_running(home: Home, client_kind: _ClientKind) -> Link | None:
+    """Connect to the daemon; None: none runs, or it is starting or ending.
+
+    Raises:
+        LinkError: `settings_invalid` if the folder cannot be used; else the daemon's own refusal.
+    """
+    try:
+        home.require_own()
+        return _open_link(home, client_kind)
+    except HomeRefused as error:
+        raise LinkError(error.name, str(error)) from error
+    except _DaemonAbsent:
+        return None
+
+
 def connect_or_start(
     home: Home,
     environ: Mapping[str, str],
@@ -245,13 +262,10 @@ def connect_or_start(
             or the last line of its log; `settings_invalid` if the folder cannot be used; else the
             daemon's own refusal.
     """
-    try:
-        home.require_own()
-        return _open_link(home, client_kind)
-    except HomeRefused as error:
-        raise LinkError(error.name, str(error)) from error
-    except _DaemonAbsent:
-        from openclaw_taskmem.cli.daemon_process import DaemonStart
+    if link := connect_running(home, client_kind):
+        return link
+    from openclaw_taskmem.cli.daemon_process import DaemonStart
+
     try:
         start = DaemonStart(home, environ, command)
         if client_kind == "client" and sys.stderr.isatty():
@@ -260,6 +274,7 @@ def connect_or_start(
             with suppress(_DaemonAbsent):
                 link = _open_link(home, client_kind)
                 link.waited = True
+                link.is_own_daemon = start.has_started(link.pid)
                 return link
     except HomeRefused as error:
         raise LinkError(error.name, str(error)) from error

@@ -182,6 +182,10 @@ class DaemonStart:
             elif now - ended > _RACE_SECONDS:
                 return
 
+    def has_started(self, pid: int) -> bool:
+        """Tell whether a daemon is the one that was started here."""
+        return self._child is not None and self._child.pid == pid
+
     def explain_failure(self) -> str | None:
         """Say why the started daemon ended, or that it does not answer.
 

@@ -1,8 +1,8 @@
 """`taskmem mcp`: relay MCP lines between a host's stdin and stdout and the daemon.
 
 Hosts start one relay per session and sometimes leak it, so it is small, buffers little, and ends
-when its stdin does. It answers by itself only if the daemon cannot: when a line is too long, and
-when the daemon is gone.
+when its stdin does. It answers by itself only if the daemon cannot: when a line is too long, when
+the daemon is gone, and, so that no host waits for a daemon that starts, what begins a session.
 
 The two directions do not wait for each other. Otherwise a host and a daemon that both write before
 they read would deadlock.
@@ -15,6 +15,7 @@ Lines are parsed only as far as the relay needs.
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import socket
@@ -31,8 +32,10 @@ from openclaw_taskmem.cli.client import (
     LinkError,
     connect,
     connect_or_start,
+    connect_running,
 )
 from openclaw_taskmem.home import Home, locate_home
+from openclaw_taskmem.mcp_answers import ListedTools, answer_hello, build_answer, find_protocol
 from openclaw_taskmem.mcp_lines import (
     Id,
     LineSplitter,
@@ -40,6 +43,7 @@ from openclaw_taskmem.mcp_lines import (
     TruncatedLine,
     build_refusal,
     find_request_id,
+    parse_line,
     read_message,
     split_batch,
 )
@@ -72,6 +76,8 @@ _MAYBE_DONE: Final = LinkError(
 """Answer to a call that the daemon had taken when it ended."""
 _READY_NOTICE: Final = read_message(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
 """The notification that a host sends after an `initialize` that was not refused."""
+_OWN_ID: Final = "taskmem-relay-tools"
+"""Id of the relay's own question which tools there are; its answer is kept."""
 _NOT_DONE: Final = LinkError(
     "daemon_unavailable",
     f"The daemon ended {_MOST_LOSSES + 1} times before it took this, which was not done. "
@@ -117,11 +123,15 @@ class Relay:
         self._revive_at: float | None = None
         """When to restart the killed daemon; None: not at all."""
         self._revival: Attempt | None = None
-        """The restart in progress; messages wait for it."""
+        """The start in progress; messages wait for it."""
         self._revivals = 0
         self._began = 0.0
         self._has_served = False
-        """True once a daemon has answered a request of the host's."""
+        """True once a request of the host's was answered, by a daemon or as one would."""
+        self._greeted: str | None = None
+        """Protocol of the host's first request, if it was answered here; None: it was not."""
+        self._listed: ListedTools | None = None
+        """The tools of daemons that start as this relay's does; None: its daemon is another's."""
         self._hello: McpMessage | None = None
         self._ready: McpMessage | None = None
         self._replay: McpMessage | None = None
@@ -168,7 +178,8 @@ class Relay:
                 due = _now() + _DRAIN_SECONDS
 
     def _is_done(self) -> bool:
-        return not (self._queue or self._in_flight or self._to_host)
+        left = [*self._queue, *self._in_flight.values()]
+        return not self._to_host and all(message.id == _OWN_ID for message in left)
 
     def _select(
         self, stdin: int, stdout: int, seconds: float | None, *, ended: bool = False
@@ -212,10 +223,48 @@ class Relay:
             self._to_host += build_refusal(to, "invalid_arguments", _TOO_LONG)
             return
         for message in map(read_message, split_batch(line)):
-            if message.method == "notifications/initialized":
-                self._ready = message
-            if self._daemon or self._queue or message.wants_daemon:
-                self._queue.append(message)
+            self._queue_message(message)
+
+    def _queue_message(self, message: McpMessage) -> None:
+        if message.method == "notifications/initialized":
+            self._ready = message
+        if message.method == "tools/list" and self._revival:
+            message = self._answer_listing(message)
+        if self._daemon or self._queue or message.wants_daemon:
+            self._queue.append(message)
+
+    # While the daemon starts.
+
+    def _greet(self, protocol: str, answer: bytes) -> None:
+        """Answer the host's first request, and start its daemon in the background."""
+        hello = self._queue.popleft()
+        self._to_host += answer
+        self._greeted, self._has_served = protocol, True
+        self._hello = hello if hello.method == "initialize" else None
+        self._listed = ListedTools(self._home, self._environ)
+        self._start_in_background()
+        more = [*self._queue]
+        self._queue.clear()
+        for message in more:
+            self._queue_message(message)
+
+    def _answer_listing(self, message: McpMessage) -> McpMessage:
+        """Answer which tools there are, if that is known; return what the daemon is to be asked.
+
+        It is asked even so, since what is known may be older than a plug-in's own files.
+        """
+        protocol = find_protocol(message, self._greeted)
+        result = self._listed and protocol and self._listed.read(protocol)
+        if not result:
+            return message
+        self._to_host += build_answer(message, result)
+        asked = {**parse_line(message.line), "id": _OWN_ID}
+        return McpMessage(json.dumps(asked).encode() + b"\n", _OWN_ID, message.method)
+
+    def _start_in_background(self) -> None:
+        self._revival = Attempt(
+            lambda: connect_or_start(self._home, self._environ, "mcp", self._command)
+        )
 
     def _send(self) -> None:
         try:
@@ -267,8 +316,17 @@ class Relay:
             return
         if asked:
             self._has_served = True
+            self._keep_listing(asked, line)
             self._hello = asked if asked.method == "initialize" else self._hello
-        self._to_host += line
+        if answer.id != _OWN_ID:
+            self._to_host += line
+
+    def _keep_listing(self, asked: McpMessage, answer: bytes) -> None:
+        """Keep which tools there are for the next relay, if this one has started the daemon."""
+        if asked.method == "tools/list" and self._listed:
+            protocol = find_protocol(asked, self._greeted)
+            if protocol is not None:
+                self._listed.write(protocol, answer)
 
     def _write(self, stdout: int) -> None:
         # A writable pipe accepts PIPE_BUF bytes without blocking.
@@ -285,7 +343,12 @@ class Relay:
         ago = _now() - self._refused_at
         again = self._refusal is None or ago >= _RETRY_SECONDS
         try:
-            if again:
+            if again and (answer := answer_hello(self._queue[0])):
+                link = connect_running(self._home, "mcp")
+                if link is None:
+                    self._greet(*answer)
+                    return
+            elif again:
                 link = connect_or_start(self._home, self._environ, "mcp", self._command)
             else:
                 # Too soon to start one again, but one may be running by now.
@@ -314,9 +377,7 @@ class Relay:
         self._revive_at = None
         if not self._was_killed():
             return
-        self._revival = Attempt(
-            lambda: connect_or_start(self._home, self._environ, "mcp", self._command)
-        )
+        self._start_in_background()
 
     def _end_revival(self, readable: Sequence[int | socket.socket]) -> None:
         """Use the result of a restart once it has ended."""
@@ -347,6 +408,8 @@ class Relay:
         self._began = _now()
         link.socket.setblocking(False)  # noqa: FBT003 (the socket module's own form)
         self._daemon = link.socket
+        if not link.is_own_daemon:
+            self._listed = None
         self._from_daemon = LineSplitter()
         self._sent = 0
         if self._hello and not (self._queue and self._queue[0].method == "initialize"):
@@ -372,11 +435,12 @@ class Relay:
         self._daemon = None
         open_ones = [*self._in_flight.values(), *self._queue]
         replay, self._replay = self._replay, None
+        self._listed = None
         self._in_flight.clear()
         self._queue.clear()
         for message in open_ones:
             message.losses += 1
-            if message is replay:
+            if message is replay or message.id == _OWN_ID:
                 continue
             if not message.line:
                 self._refuse_message(message, _MAYBE_DONE)
@@ -399,6 +463,8 @@ class Relay:
         if message.method == "initialize":
             # The next daemon hears it before the next request, which it would refuse otherwise.
             self._hello, self._ready = message, self._ready or _READY_NOTICE
+        if message.id == _OWN_ID:
+            return
         if message.is_request or (message.wants_daemon and message.line.strip()):
             self._to_host += build_refusal(message.id, error.name, str(error))
 

@@ -19,6 +19,14 @@ from openclaw_taskmem import __version__
 from openclaw_taskmem.domain.changes.waits import PolledState
 from openclaw_taskmem.domain.text.texts import format_iso_millis
 from openclaw_taskmem.engine.waits import PolledWait
+from openclaw_taskmem.mcp_answers import (
+    CAPABILITIES,
+    INSTRUCTIONS,
+    NEWER_PROTOCOLS,
+    SERVER_NAME,
+    SERVER_TITLE,
+    TASKS,
+)
 from openclaw_taskmem.mcp_lines import (
     Id,
     LineRefused,
@@ -121,19 +129,6 @@ if TYPE_CHECKING:
     import mcp_types as types
     from mcp.server import Server, ServerRequestContext
 
-_INSTRUCTIONS: Final = (
-    "Memory for work that takes many steps. Register such work with task_register, "
-    "narrate every step with task_update, revise with task_plan_update; where you lost "
-    "track, ask task_update with a query. Never poll for what takes long: start it "
-    "under `taskmem run --name NAME -- CMD` in the background, hand the waiting over "
-    "with smart_wait, and do as it answers: that says how you learn of the end. A "
-    "text that starts with [task_stuck_resume] or [task_resume] is from here: it "
-    "holds your own task as JSON; go on with its suggested_next_action and report "
-    "with task_update. Do not do again what do_not_redo names, look first at what "
-    "unknown_outcome names, and leave what do_not_revive names."
-)
-"""Instructions for every host, whether or not a wake can reach its agent."""
-
 
 class _CallTool(Protocol):
     """Calls a tool with arguments for an MCP client, whose name is None if it gives none.
@@ -154,15 +149,6 @@ class _CallTool(Protocol):
 
 _PollWait = Callable[[str], Awaitable[PolledWait]]
 """Returns what a client that asks for a wait is answered."""
-TASKS: Final = "io.modelcontextprotocol/tasks"
-"""The extension by which a wait is a task, under the wait's id.
-
-Source: https://modelcontextprotocol.github.io/ext-tasks/specification/2026-07-28/tasks.html
-"""
-_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
-"""Metadata of a request of the newer protocol: what its client can do."""
-_TASKS_SINCE: Final = "2026-07-28"
-"""The first protocol with that extension."""
 _OPEN_WAIT: Final = "smart_wait"
 """The tool that is answered as a task."""
 _POLL_MILLIS: Final = 1000
@@ -251,10 +237,10 @@ def _build_server(
         return _build_result(_format_json(answer))
 
     server = Server(
-        "taskmem",
+        SERVER_NAME,
         version=__version__,
-        title="Task memory",
-        instructions=_INSTRUCTIONS,
+        title=SERVER_TITLE,
+        instructions=INSTRUCTIONS,
         on_list_tools=on_list_tools,
     )
     server.add_request_handler("tools/call", types.CallToolRequestParams, on_call_tool)
@@ -314,8 +300,8 @@ def _read_meta(ctx: ServerRequestContext[Any]) -> Mapping[str, JsonValue]:
 
 def _offers_tasks(ctx: ServerRequestContext[Any]) -> bool:
     """Tell whether a request of the newer protocol may be answered as a task."""
-    found: object = _read_meta(ctx) if ctx.protocol_version >= _TASKS_SINCE else None
-    for name in (_CAPABILITIES, "extensions", TASKS):
+    found: object = _read_meta(ctx) if ctx.protocol_version in NEWER_PROTOCOLS else None
+    for name in (CAPABILITIES, "extensions", TASKS):
         found = cast("Mapping[str, object]", found).get(name) if isinstance(found, dict) else None
     return isinstance(found, dict)
 

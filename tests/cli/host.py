@@ -12,6 +12,7 @@ from tests.cli.fake_daemon import PATIENCE
 from tests.support.agents import PROTOCOLS
 
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 
 
 class Host:
@@ -23,8 +24,8 @@ class Host:
         self._in, self._relay_out = os.pipe()
         self._buffer = b""
         self.failure = None
-        self.protocol = ""
-        """Named in each request, from the newer protocol on."""
+        self.meta = {}
+        """Metadata of each request."""
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -32,7 +33,7 @@ class Host:
         self.say_raw(json.dumps(document).encode() + b"\n")
 
     def ask(self, number, method="tools/call", **params):
-        params |= {"_meta": {VERSION_KEY: self.protocol}} if self.protocol else {}
+        params |= {"_meta": self.meta} if self.meta else {}
         self.say({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
     def tell(self, method, **params):
@@ -57,15 +58,32 @@ class Host:
     def hear(self):
         return json.loads(self.hear_raw())
 
-    def greet(self, protocol=PROTOCOLS[0], *, ready=True):
-        """Begin as a host of that protocol does: by `initialize`, or by asking what is there.
+    def say_hello(self, protocol):
+        """Say all that a hello must have."""
+        if protocol == PROTOCOLS[0]:
+            client = {"name": "host", "version": "1"}
+            told = {"protocolVersion": protocol, "capabilities": {}}
+            self.ask(0, "initialize", **told, clientInfo=client)
+            self.tell("notifications/initialized")
+        else:
+            self.meta = {VERSION_KEY: protocol, CAPABILITIES_KEY: {}}
+            self.ask(0, "server/discover")
 
+    def begin(self, protocol):
+        """Say hello; return the answer."""
+        self.say_hello(protocol)
+        return self.hear()
+
+    def greet(self, protocol=PROTOCOLS[0], *, ready=True):
+        """Begin as a host of that protocol does, with less than a daemon wants to be told.
+
+        Only a daemon answers it.
         `ready`: what follows an `initialize` that was not refused is said, too.
         """
         if protocol == PROTOCOLS[0]:
             self.ask(0, "initialize", protocolVersion=protocol)
         else:
-            self.protocol = protocol
+            self.meta = {VERSION_KEY: protocol}
             self.ask(0, "server/discover")
         assert self.hear()["id"] == 0
         if protocol == PROTOCOLS[0] and ready:

@@ -54,7 +54,9 @@ class Lines:
         """Connect to the daemon as a relay does, and say hello where that is the custom."""
         self._begin(connect(home, "mcp").socket, client, protocol)
 
-    def _begin(self, end: socket.socket, client: str, protocol: str) -> None:
+    def _begin(
+        self, end: socket.socket, client: str, protocol: str, *, offers: str | None = None
+    ) -> None:
         self._socket = end
         self._socket.settimeout(PATIENCE)
         self._answers = self._socket.makefile("rb")
@@ -62,12 +64,19 @@ class Lines:
         info = {"name": client, "version": "1"}
         self._more: dict[str, Any] = {}
         if protocol == PROTOCOLS[0]:
-            self.ask("initialize", protocolVersion=protocol, capabilities={}, clientInfo=info)
+            told = {"protocolVersion": protocol, "capabilities": {}, "clientInfo": info}
+            self.hello = self.ask("initialize", **told)
             self.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
             return
         told = {"protocolVersion": protocol, "clientInfo": info, "clientCapabilities": {}}
         meta = {f"io.modelcontextprotocol/{name}": value for name, value in told.items()}
         self._more = {"_meta": meta}
+        if offers is not None:
+            self.offer(offers)
+
+    def look_around(self) -> dict[str, Any]:
+        """Return what the server says of itself, by the custom of the protocol."""
+        return dict((self.ask("server/discover") if self._more else self.hello)["result"])
 
     def offer(self, extension: str) -> None:
         """Say with each request from now on that the client has an extension."""
@@ -120,14 +129,21 @@ class Lines:
 class RelayedLines(Lines):
     """The same through a real `taskmem mcp`, which can be killed."""
 
-    def __init__(self, home: Home, client: str = "by hand", protocol: str = PROTOCOLS[0]) -> None:
+    def __init__(
+        self,
+        home: Home,
+        client: str = "by hand",
+        protocol: str = PROTOCOLS[0],
+        offers: str | None = None,
+        **settings: str,
+    ) -> None:
         """Start it as a host does, and say hello likewise."""
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [COMMAND, "mcp"], stdin=theirs, stdout=theirs, env=environment(home)
+                [COMMAND, "mcp"], stdin=theirs, stdout=theirs, env=environment(home, **settings)
             )
-        self._begin(ours, client, protocol)
+        self._begin(ours, client, protocol, offers=offers)
 
     def kill(self) -> None:
         """Kill it as the system does that has no memory left."""
