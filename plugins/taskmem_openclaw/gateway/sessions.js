@@ -83,6 +83,7 @@ export class Sessions {
   #wakesInProgress = new Map(); // session → promise of its last wake
   // session → { run, at, begun } of a turn that we asked for and that has not ended
   #askedTurns = new BoundedMap(MOST_SESSIONS);
+  #recoveryRuns = new BoundedMap(MOST_SESSIONS); // session → run by which it was recovered last
   #withdrawnRuns = new BoundedMap(MOST_SESSIONS); // run ids of turns that we asked for and withdrew
   // session → { text, end } of its last message; `end`: until when its turn may begin
   #arrivals = new BoundedMap(MOST_SESSIONS);
@@ -457,11 +458,9 @@ export class Sessions {
     // A turn that the gateway has just resumed takes the run over, and the daemon withdraws the
     // packet; a second turn with it would do everything again.
     if (PACKET.test(text) && this.#hasJustResumed(session)) return { recovers: session };
-    if (mayBeAbandoned(entry) && !this.running.includes(session)) {
-      // Until it is recovered, the gateway lets no turn begin in it but one of a person.
-      const asked = await request("sessions.recover", { key: session }).catch(() => undefined);
-      if (asked?.continuation?.status === "started") return { recovers: session };
-    }
+    // Until it is recovered, the gateway lets no turn begin in it but one of a person.
+    if (mayBeAbandoned(entry) && !this.running.includes(session) && (await this.#recover(session)))
+      return { recovers: session };
     if (!known && session !== this.main && !session.includes(OURS))
       return { refused: `The gateway has no session ${session}.` };
     const taken = this.#takenWakes.get(key);
@@ -501,6 +500,16 @@ export class Sessions {
     this.#addPending(session, key, { delivery, since, text, line, injections });
     if (injections.length > 0) return { turn: await this.#startAnyTurn(session, key, line) };
     return { turn: await this.#startTurnWithText(session, key, line, lacking) };
+  }
+
+  /** Ask the gateway to recover a session; returns whether that may begin a turn in it. Of one
+   * recovery it names the same run each time, also after that run has failed. */
+  async #recover(session) {
+    const asked = await request("sessions.recover", { key: session }).catch(() => undefined);
+    const { status, runId } = asked?.continuation ?? {};
+    if (status !== "started" || (runId && this.#recoveryRuns.get(session) === runId)) return false;
+    this.#recoveryRuns.set(session, runId);
+    return true;
   }
 
   #hasJustResumed(session) {

@@ -443,6 +443,14 @@ for (const status of ["running", "failed", undefined])
     mock.restoreAll();
   });
 
+test("a wake yields to one recovery once, as a failed one is not tried again", async () => {
+  abandon("failed");
+  sdk.callGatewayTool = async () => ({ continuation: { status: "started", runId: "recovery-1" } });
+  assert.deepEqual(await wake(), { recovers: MAIN });
+  assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "ordinary" });
+  mock.restoreAll();
+});
+
 for (const [how, answer] of [
   [
     "does not recover a session",
