@@ -106,14 +106,17 @@ class Owner(Value):
         """Return True if the other owner has the same process or the same role and session.
 
         A restart of the gateway does not change a session's identity. Owners in different homes or
-        hosts are never the same, since session keys and process ids may repeat there.
+        hosts are never the same, since session keys and process ids may repeat there. Nor are two
+        sessions that one process serves.
         """
         if other is None:
             return False
         places = (self.home, other.home), (self.host, other.host)
         if any(one != two and None not in (one, two) for one, two in places):
             return False
-        if self.process is not None and self.process == other.process:
+        sessions = self.session_key, other.session_key
+        may_be_one = None in sessions or sessions[0] == sessions[1]
+        if may_be_one and self.process is not None and self.process == other.process:
             return True
         here, there = (self.role, self.session_key), (other.role, other.session_key)
         return self.session_key is not None and here == there

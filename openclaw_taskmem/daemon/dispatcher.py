@@ -7,7 +7,7 @@ import binascii
 import logging
 import math
 import os
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -284,7 +284,8 @@ class Dispatcher:
 
     def _answer_relay(self, name: str, given: dict[str, Any], host: RelayHost) -> Answer:
         session_key = self._note_session(host)
-        caller = _build_relay_caller(host, session_key, self._context.store.scope)
+        connected = self._context.plugin_host.sessions.list_hosts().keys()
+        caller = _build_relay_caller(host, session_key, self._context.store.scope, connected)
         return catalog.answer_call(self._context, name, given, caller, host.tools)
 
     def add_relay(self, host: RelayHost) -> None:
@@ -486,14 +487,19 @@ def _read_key(params: Params, name: str) -> str | None:
     return key
 
 
-def _build_relay_caller(host: RelayHost, session_key: str | None, home: str | None) -> Caller:
+def _build_relay_caller(
+    host: RelayHost, session_key: str | None, home: str | None, connected: Iterable[str] = ()
+) -> Caller:
     """Return the caller behind a relay, which claims runs as the relay's process."""
-    owner = Owner(role="agent", process=host.process, home=home) if host.process else None
+    owner = None
+    if host.process:
+        owner = Owner(role="agent", session_key=session_key, process=host.process, home=home)
     return Caller(
         process=host.process,
         owner=owner,
         session_key=session_key,
         session_told=session_key is not None,
+        other_sessions=frozenset(connected) - {session_key} if session_key else frozenset(),
         host=callers.name_client_host(host.client),
         folder=host.folder,
         home=home,

@@ -434,6 +434,8 @@ class Caller(Value):
     """True if only the agent named its session; among the agents of its host that is enough."""
     session_told: bool = False
     """True if its MCP host says which session calls."""
+    other_sessions: frozenset[str] = frozenset()
+    """The other sessions of MCP hosts that are connected; empty: its own is not told."""
     host: str | None = None
     """Where its agent runs, as in `Wake.host`; None: not known, or a person calls."""
     owner: Owner | None = None

@@ -45,6 +45,8 @@ AWAY_TEXT: Final = (
 MOST_RUNS: Final = 10_000
 SEARCHED_ROWS: Final = 50
 """Tasks of a session, newest first, that are searched for one it can go on with."""
+_OWN_WAKES_ONLY: Final = (Tie.HOST, Tie.REGISTRAR)
+"""Ties of callers who are not the agent that a task's wakes are for."""
 _RENEWALS_PER_LEASE: Final = 10
 """How often per lease a call that changes nothing may renew it."""
 
@@ -159,8 +161,8 @@ def guard_task(
 ) -> TaskFacts:
     """Refuse an act on a task that the caller has no right to. Source: docs/who-may-do-what.md.
 
-    Return the facts with the wakes that this call acknowledges: for a mere registrar, only those
-    sent to it.
+    Return the facts with the wakes that this call acknowledges: for a mere registrar, and for
+    another session of the task's host, only those sent to it.
 
     Raises:
         TaskmemError: What `rights.guard_act` refuses.
@@ -170,12 +172,12 @@ def guard_task(
     here, held = fill_in_home(context, caller), _find_present_holder(context, facts)
     task, sessions = facts.task, context.sessions
     tie = rights.find_tie(here, task, held, sessions, token)
-    if tie is not Tie.REGISTRAR and rights.is_allowed(act, tie, held):
+    if tie not in _OWN_WAKES_ONLY and rights.is_allowed(act, tie, held):
         return facts
     # Who held the last run may do all, but few calls need it to be read.
     held = _add_last_run(context, facts, held)
     tie = rights.guard_act(act, here, task, held, sessions, token=token, consequence=consequence)
-    if tie is not Tie.REGISTRAR:
+    if tie not in _OWN_WAKES_ONLY:
         return facts
     own = (
         w for w in facts.wakes if rights.is_agent_of(here, w.session_key, w.host, w.home, sessions)

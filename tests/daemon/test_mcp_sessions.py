@@ -46,6 +46,27 @@ async def test_an_agent_may_name_no_session_but_its_own(daemon: Daemon):
         assert "leave session_key out" in parse_result(refused)["message"]
 
 
+async def test_a_task_of_an_open_session_is_its_own_until_it_closes(daemon: Daemon):
+    given = {"message": "Step 1 done", "completed_steps": [1]}
+    async with agent(daemon.home, client=CLIENT, **{SESSION: "s-2"}) as other:
+        async with agent(daemon.home, client=CLIENT, **{SESSION: "s-1"}) as speaking:
+            made = parse_result(await speaking.call_tool("task_register", TASK))
+            given["task_id"] = made["task_id"]
+            assert (await other.call_tool("task_update", given)).is_error
+        until(lambda: len(daemon.ask("status")["sessions"]) == 1, "the first is closed")
+        assert not (await other.call_tool("task_update", given)).is_error
+
+
+async def test_two_sessions_of_one_relay_are_two(daemon: Daemon):
+    first, second = {"threadId": "t-1"}, {"threadId": "t-2"}
+    async with agent(daemon.home, client=CODEX, TASKMEM_TOOLS="runs") as speaking:
+        made = parse_result(await speaking.call_tool("task_register", TASK, meta=first))
+        given = {"task_id": made["task_id"]}
+        assert not (await speaking.call_tool("task_claim", given, meta=first)).is_error
+        given["status"] = "completed"
+        assert (await speaking.call_tool("task_update", given, meta=second)).is_error
+
+
 @pytest.mark.parametrize("variables", [{TOKEN: SECRET}, {TOKEN: SECRET, SOCKET: "/nowhere"}])
 async def test_a_token_is_in_no_file_of_the_home(daemon: Daemon, variables: dict[str, str]):
     async with agent(daemon.home, client=CLIENT, **{SESSION: "s-1", **variables}) as speaking:

@@ -59,15 +59,34 @@ def world() -> World:
     )
 
 
-def test_two_windows_of_an_mcp_host_share_what_nobody_holds(world: World) -> None:
-    """Its wakes go to the session that registered it all the same."""
-    window, other = (
-        each.model_copy(update={"session_key": key, "session_told": True})
-        for each, key in ((CLAUDE, "s-1"), (CLAUDE_TOO, "s-2"))
-    )
-    task = registers(world, window)
-    world.call("task_update", other, task_id=task, message="Step 1 done")
+def in_session(key: str, *others: str) -> Caller:
+    """An agent of a session that its host names, while others are open; one relay serves all."""
+    owner = Owner(role="agent", session_key=key, process="1:1")
+    told = {"session_key": key, "session_told": True, "other_sessions": frozenset(others)}
+    return CLAUDE.model_copy(update={**told, "owner": owner})
+
+
+def test_no_session_of_an_mcp_host_writes_for_one_that_is_open(world: World) -> None:
+    task = registers(world, in_session("s-1"))
+    other = in_session("s-2", "s-1")
+    world.clock.tick(THRESHOLD)
+    world.daemon()
+    for tool, given in (("task_update", {"completed_steps": [1]}), ("task_claim", {})):
+        with pytest.raises(REFUSED, match="belongs to another session"):
+            world.call(tool, other, task_id=task, **given)
+    world.call("task_update", other, task_id=task, message="By the way.")
+    assert [wake.state for wake in world.wakes()] == [WakeState.SENT]
+
+
+def test_a_session_of_an_mcp_host_goes_on_for_one_that_is_closed(world: World) -> None:
+    """The wakes go to it once it has claimed the task."""
+    task = registers(world, in_session("s-1"))
+    world.call("task_update", in_session("s-2"), task_id=task, message="Step 1 done")
     assert world.task(task).session_key == "s-1"
+    world.call("task_claim", in_session("s-2"), task_id=task)
+    assert world.task(task).session_key == "s-2"
+    with pytest.raises(REFUSED):
+        world.call("task_update", in_session("s-1", "s-2"), task_id=task, completed_steps=[2])
     named = CODEX.model_copy(update={"session_key": "s-1", "session_said": True})
     with pytest.raises(REFUSED):
         world.call("task_update", named, task_id=task, message="Step 2 done")

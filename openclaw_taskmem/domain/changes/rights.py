@@ -37,7 +37,7 @@ class Tie(StrEnum):
     PERSON = "a person"
     HOLDER = "who holds its run, or held the last"
     SESSION = "its own session"
-    HOST = "another process of its host"
+    HOST = "another process or session of its host"
     REGISTRAR = "who registered it, or handed it on"
     ROLE = "a role it is queued for"
     OTHER = "anybody else"
@@ -230,7 +230,12 @@ def _is_session(caller: Caller, task: Task, run: Run | None, sessions: SessionKe
 
 
 def _is_host(caller: Caller, task: Task, run: Run | None, sessions: SessionKeys) -> bool:
-    """True if another process of the caller's host owns the run of a task without a session."""
+    """True if another process or session of the caller's host has a task.
+
+    The process owns the run of a task without a session, or the session is connected.
+    """
+    if _is_session(caller.model_copy(update={"other_sessions": frozenset()}), task, run, sessions):
+        return True
     if run is None or run.owner is None or run.session_key is not None:
         return False
     return task.session_key is None and is_agent_of(caller, None, task.host, run.home, sessions)
@@ -258,9 +263,10 @@ def is_agent_of(
     """True if a caller is the agent of a session, or of a host that names no session.
 
     A gateway says which session calls. Two gateways may have sessions of the same name, so their
-    agents are told apart. On any other host, a caller without a session, or whose host says which
-    session calls, counts as the agent of every session of that host. A session that only the agent
-    named (`session_said`) does not count if the host of `session` is not known.
+    agents are told apart. On any other host, a caller without a session counts as the agent of
+    every session of that host; one whose host says which session calls, of those that are not
+    connected. A session that only the agent named (`session_said`) does not count if the host of
+    `session` is not known.
     """
     if not caller.is_at_home(home) or (session is None and host is None):
         return False
@@ -273,7 +279,7 @@ def is_agent_of(
     if sessions.is_own(session) and (caller.kind == GATEWAY or not same):
         return session in (caller.session_key, owner)
     if caller.session_key is None or caller.session_told:
-        return same
+        return same and session not in caller.other_sessions
     unknown = host is None and not caller.session_said
     return session == caller.session_key and (same or unknown or caller.host is None)
 

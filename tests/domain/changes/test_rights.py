@@ -18,6 +18,10 @@ OWN = Caller(session_key=MAIN.session_key, host=HOST, owner=MAIN)
 ELSEWHERE = Caller(session_key=OTHER.session_key, host=HOST, owner=OTHER)
 CLAUDE = Caller(host="mcp:claude", owner=Owner(role="agent", process="1:1"))
 CODEX = Caller(host="mcp:codex", owner=Owner(role="agent", process="2:1"))
+IN_THREAD = CODEX.model_copy(
+    update={"session_key": "t-2", "session_told": True, "other_sessions": frozenset({"t-1"})}
+)
+"""In one thread, while another is open."""
 OURS = a_task(session_key=MAIN.session_key, host=HOST)
 CLAUDES = a_task(host="mcp:claude")
 QUEUED = a_run(role="builder")
@@ -95,6 +99,27 @@ def test_the_page_prints_the_table_as_it_is() -> None:
             None,
             Tie.SESSION,
             id="a-session-of-no-host-that-a-way-leads-to",
+        ),
+        pytest.param(
+            CODEX.model_copy(update={"session_key": "t-2", "session_told": True}),
+            a_task(session_key="t-1", host="mcp:codex"),
+            None,
+            Tie.SESSION,
+            id="a-session-of-its-host-that-is-closed",
+        ),
+        pytest.param(
+            IN_THREAD,
+            a_task(session_key="t-1", host="mcp:codex"),
+            None,
+            Tie.HOST,
+            id="a-session-of-its-host-that-is-open",
+        ),
+        pytest.param(
+            IN_THREAD,
+            a_task(session_key="t-1", host="mcp:claude"),
+            None,
+            Tie.OTHER,
+            id="a-session-of-another-host-that-is-open",
         ),
         pytest.param(
             OWN.model_copy(update={"home": "b"}),
