@@ -39,11 +39,12 @@ class CliHost(ABC):
     def __init__(self, room: Room, taskmem: Taskmem, model_url: str) -> None:
         self.room = room
         self.work = room.root / "work"
-        self.work.mkdir()
+        self.work.mkdir(exist_ok=True)
         self._binary = obtain_package(cache_folder(), self.package, self.program)
         self._taskmem = taskmem
         # As on a machine where it is installed. It passes on its PATH, but not our settings.
-        path = os.pathsep.join((str(self._binary.parent), os.environ["PATH"]))
+        before = taskmem.settings.get("PATH", os.environ["PATH"])
+        path = os.pathsep.join((str(self._binary.parent), before))
         taskmem.settings.update({"TASKMEM_WAKE_TRANSPORT": "", "PATH": path})
         self.configure(model_url)
         taskmem.run("setup", self.name)
@@ -109,7 +110,7 @@ class CliHost(ABC):
 
     def _tmux(self, *args: str) -> str:
         done = subprocess.run(
-            [_TMUX, "-f", "/dev/null", "-S", str(self.room.root / "tmux"), *args],
+            [_TMUX, "-f", "/dev/null", "-S", str(self.room.root / f"{self.name}.tmux"), *args],
             env=self.room.environment(),
             capture_output=True,
             text=True,
