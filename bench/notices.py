@@ -159,7 +159,7 @@ class _NoticeSender:
         return unsure
 
     def _build_notifier(self) -> Notifier:
-        return Notifier(self._world.context, self._host, inline, NotificationKind.LINES)
+        return Notifier(self._world.context, (self._host,), inline, NotificationKind.LINES)
 
     def _commit_notice(self, number: int) -> None:
         one = self._random.choice(self._phones)

@@ -35,6 +35,7 @@ from taskmem_hookspecs.hosts import AgentHost as AgentHost
 from taskmem_hookspecs.hosts import Card as Card
 from taskmem_hookspecs.hosts import NamingHost as NamingHost
 from taskmem_hookspecs.hosts import Notice as Notice
+from taskmem_hookspecs.hosts import SelectiveHost as SelectiveHost
 from taskmem_hookspecs.hosts import SessionNames as SessionNames
 from taskmem_hookspecs.hosts import SessionView as SessionView
 from taskmem_hookspecs.hosts import StepState as StepState

@@ -129,6 +129,22 @@ class AgentHost(Protocol):
 
 
 @runtime_checkable
+class SelectiveHost(AgentHost, Protocol):
+    """An `AgentHost` for some sessions only.
+
+    Any other host is for all sessions that no selective host reaches.
+    """
+
+    def reaches(self, host: str | None, session_key: str | None) -> bool:
+        """Return True if it is the host of this session.
+
+        `host` is as in `Wake.host`, or None where it is not known; no `session_key` is the main
+        session. Called often: answer from memory. If it raises, it counts as False.
+        """
+        ...
+
+
+@runtime_checkable
 class NamingHost(Protocol):
     """Additional protocol of an `AgentHost` whose agents' sessions have keys of a known form.
 

@@ -140,9 +140,14 @@ def calling_session(
     """
 
 
-@hookspec(firstresult=True)
-def agent_host() -> AgentHost | None:
-    """Called once, at start. Stops at the first result that is not None."""
+@hookspec
+def agent_host(sessions: LiveSessions) -> AgentHost | None:
+    """Called once, at start; the hosts of all plug-ins are kept.
+
+    `sessions` finds the sessions whose hosts are connected. The first host that reaches a session
+    shows its user lines and stops its turns; one without `reaches` gets the sessions that no other
+    host reaches. The names of sessions of all hosts count.
+    """
 
 
 @hookspec

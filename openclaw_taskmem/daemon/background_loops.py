@@ -189,13 +189,14 @@ class BackgroundLoops:
         longest: float,
         holds: Callable[[], wakes.Holds] = lambda: wakes.hold_nothing,
         gateways: Callable[[], Sequence[GatewayPresence]] = tuple,
-        host: AgentHost | None = None,
+        agent_hosts: Sequence[AgentHost] = (),
     ) -> None:
         """Create the loops.
 
         `longest`: maximum sleep of a loop in seconds, except that for leases. `holds` returns a
         function that says which sessions must not be disturbed; `gateways` returns the connected
-        gateways; `host` receives notifications for users, and None makes them count as delivered.
+        gateways; `agent_hosts` receive notifications for users; without any they count as
+        delivered.
         """
         self._context = context
         self._transport = transport
@@ -210,7 +211,7 @@ class BackgroundLoops:
         self._notifiers = {
             kind: (
                 WakeableTimer(context.clock, longest),
-                Notifier(context, host, run_in_thread, kind),
+                Notifier(context, agent_hosts, run_in_thread, kind),
             )
             for kind in NotificationKind
         }

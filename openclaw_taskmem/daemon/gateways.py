@@ -192,8 +192,7 @@ class Gateways:
             return None
         session = session_key.lower()
         sessions = self._context.sessions
-        agent = sessions.find_agent(session) if sessions.is_own(session) else None
-        named = (agent or "").removeprefix(sessions.prefix) or "main"
+        named = sessions.find_agent_name(session) or "main"
         return Owner(
             role=agent_id or named,
             session_key=session,

@@ -151,7 +151,7 @@ async def _serve_one_home(
     shared = _read_server_clock(store, machine)
     clock = shared or machine
     opened = _identify_database_files(settings)
-    agent_host = plugin_host.find_agent_host()
+    agent_hosts = plugin_host.find_agent_hosts()
     scoped = ScopedStore(store, home, sole=not settings.database_url)
     history = StoredHistory(scoped)
     sources = plugin_host.find_recall_sources(
@@ -197,7 +197,7 @@ async def _serve_one_home(
         policies=_build_policies(settings),
         listings=FolderListings(settings.home.listings),
         home_folder=str(settings.home.folder),
-        sessions=plugin_host.read_session_keys(agent_host),
+        sessions=plugin_host.read_session_keys(agent_hosts),
         is_alive=is_alive,
         wait_watcher=supervisor,
         recall_sources=sources,
@@ -227,7 +227,7 @@ async def _serve_one_home(
         longest=max(settings.stuck_interval_seconds, 0.1),
         holds=dispatcher.gateways.build_hold_finder,
         gateways=list_gateways,
-        host=agent_host,
+        agent_hosts=agent_hosts,
     )
     stop = asyncio.Event()
     try:

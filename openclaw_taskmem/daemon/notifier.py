@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
+from openclaw_taskmem.daemon.wake_routes import reaches
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.wakes import notices
 from openclaw_taskmem.engine import notifications
@@ -65,13 +66,13 @@ class Notifier:
     def __init__(
         self,
         context: Context,
-        host: AgentHost | None,
+        hosts: Sequence[AgentHost],
         run_in_thread: OffLoopCaller,
         outgoing: NotificationKind,
     ) -> None:
-        """Create a notifier; without a host, every event counts as delivered."""
+        """Create a notifier; what no host reaches counts as delivered."""
         self._context = context
-        self._host = host
+        self._hosts = hosts
         self._run_in_thread = run_in_thread
         self._outgoing = outgoing
         self._rest = _FIRST_REST
@@ -221,7 +222,7 @@ class Notifier:
         """
         first = message[0]
         event, age = first.event, self._compute_age(first)
-        if self._host is None:
+        if not self._hosts:
             return True
         session = notifications.get_event_session(event)
         stops = event.kind == events.TURN_STOPPED
@@ -236,15 +237,18 @@ class Notifier:
         try:
             async with asyncio.timeout(_SEND_SECONDS):
                 entries = [each.event for each in message]
-                if stops:
-                    await self._host.stop(str(session), age)
+                host = await self._run_in_thread(self._find_host, event)
+                if host is None:
+                    log.debug("no host reaches %s to be told of event %d", session, event.event_id)
+                elif stops:
+                    await host.stop(str(session), age)
                 elif self._outgoing is NotificationKind.VIEWS:
                     view = await self._run_in_thread(
                         notifications.build_session_view, self._context, entries
                     )
-                    await self._host.show(view)
+                    await host.show(view)
                 else:
-                    await self._send_notice(self._host, session, entries)
+                    await self._send_notice(host, session, entries)
         except _RETRIED_ERRORS as error:
             log.debug("the host was not told of event %d: %s", event.event_id, error)
             return False
@@ -253,6 +257,12 @@ class Notifier:
         except Exception:
             log.exception("the host could not be told of event %d", event.event_id)
         return True
+
+    def _find_host(self, event: Event) -> AgentHost | None:
+        """Return the first host that reaches the session that an event is for; None: none does."""
+        name = notifications.find_event_host(self._context, event)
+        session = notifications.get_event_session(event)
+        return next((each for each in self._hosts if reaches(each, name, session)), None)
 
     async def _send_notice(
         self, host: AgentHost, session: str | None, entries: list[Event]

@@ -22,6 +22,8 @@ from openclaw_taskmem.losses import hide_password
 from openclaw_taskmem.plugin_host.plugin_host import PluginHost
 from openclaw_taskmem.settings_report import list_changed_settings, name_setting
 from taskmem_hookspecs import (
+    AgentHost,
+    SelectiveHost,
     SelectiveTransport,
     TaskmemError,
     Wake,
@@ -83,16 +85,18 @@ class RoutingTransport:
     def _find_transport(self, host: str | None, session_key: str | None) -> WakeTransport | None:
         own = self._find_own(host)
         asked = self._transports if own is None else (own,)
-        return next((each for each in asked if _reaches(each, host, session_key)), None)
+        return next((each for each in asked if reaches(each, host, session_key)), None)
 
 
-def _reaches(transport: WakeTransport, host: str | None, session_key: str | None) -> bool:
-    if not isinstance(transport, SelectiveTransport):
+def reaches(part: WakeTransport | AgentHost, host: str | None, session_key: str | None) -> bool:
+    """Return whether a transport or a host reaches a session; one that is not selective does."""
+    if not isinstance(part, SelectiveTransport | SelectiveHost):
         return True
     try:
-        return transport.reaches(host, session_key)
+        return part.reaches(host, session_key)
     except Exception:
-        log.exception("%s failed to answer whether it reaches a session", transport.name)
+        name = getattr(part, "name", type(part).__qualname__)
+        log.exception("%s failed to answer whether it reaches a session", name)
         return False
 
 

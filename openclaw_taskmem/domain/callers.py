@@ -47,19 +47,34 @@ _SHORT_ID_LENGTH: Final = 8
 """Characters of such an id that people are shown."""
 
 
-class SessionKeys(SessionNames):
-    """Read and make the keys of the sessions that the host names."""
+class SessionKeys(Value):
+    """Read and make the keys of the sessions that hosts name."""
+
+    hosts: tuple[SessionNames, ...] = ()
+    """How each host names its sessions; the first whose prefix begins a key counts."""
+
+    def find_names(self, session_key: str | None) -> SessionNames | None:
+        """Return how the host of a session names its own; None: no host names it so."""
+        key = session_key or ""
+        return next((one for one in self.hosts if one.prefix and key.startswith(one.prefix)), None)
 
     def is_own(self, session_key: str | None) -> TypeGuard[str]:
-        """Return True if a key is the host's own: if it begins with the prefix."""
-        return bool(self.prefix) and (session_key or "").startswith(self.prefix)
+        """Return True if a key is a host's own: if it begins with that host's prefix."""
+        return self.find_names(session_key) is not None
+
+    def find_agent_name(self, session_key: str | None) -> str | None:
+        """Return the agent's name in a key of a host's own; None: it is another key."""
+        names = self.find_names(session_key)
+        if names is None:
+            return None
+        return (session_key or "").removeprefix(names.prefix).partition(":")[0]
 
     def find_agent(self, session_key: str | None) -> str | None:
-        """Return prefix and agent's name of a key of the host's own; any other key unchanged."""
-        if not self.is_own(session_key):
+        """Return prefix and agent's name of a key of a host's own; any other key unchanged."""
+        names = self.find_names(session_key)
+        if names is None:
             return session_key
-        name, _, _ = session_key.removeprefix(self.prefix).partition(":")
-        return f"{self.prefix}{name}"
+        return f"{names.prefix}{self.find_agent_name(session_key)}"
 
     def find_rest(self, session_key: str | None) -> str:
         """Return the text after the agent and its colon in a key; empty for others' keys."""
@@ -71,21 +86,22 @@ class SessionKeys(SessionNames):
 
         None: the host has no such sessions, or the key is not its own.
         """
-        if not (self.background and self.is_own(session_key)):
+        names = self.find_names(session_key)
+        if names is None or not names.background:
             return None
-        return f"{self.find_agent(session_key)}{self.background}{run_id}"
+        return f"{self.find_agent(session_key)}{names.background}{run_id}"
 
     def find_background_run(self, session_key: str) -> str | None:
         """Return the id of the run in a background session's key; None: it is no such session."""
-        rest = f":{self.find_rest(session_key)}"
-        if not self.background or not rest.startswith(self.background):
+        names, rest = self.find_names(session_key), f":{self.find_rest(session_key)}"
+        if names is None or not names.background or not rest.startswith(names.background):
             return None
-        return rest.removeprefix(self.background)
+        return rest.removeprefix(names.background)
 
     def to_canonical(self, session_key: str) -> str:
         """Return a key as the host writes it, in lower case if it does; others' keys unchanged."""
-        own = self.lower_case and self.is_own(session_key)
-        return session_key.lower() if own else session_key
+        names = self.find_names(session_key)
+        return session_key.lower() if names is not None and names.lower_case else session_key
 
     def shorten(self, session_key: str) -> str:
         """Return what people are shown of a key: the rest of the host's own, an id's beginning."""

@@ -163,8 +163,8 @@ class EvidenceChecker:
     def _is_of_host(self, path: str) -> bool:
         """Tell whether a file is one that the gateway itself puts into its agent's folder."""
         (folder, name), sessions = os.path.split(path), self._context.sessions
-        is_there = folder == self._folder and sessions.is_own(self._task.session_key)
-        return is_there and name in sessions.own_files
+        names = sessions.find_names(self._task.session_key)
+        return folder == self._folder and names is not None and name in names.own_files
 
     def _is_made_by_call(self, entry: LedgerEntry) -> bool:
         """Tell whether a call of the agent ran when a file changed, as far as is known.

@@ -135,6 +135,17 @@ def get_event_session(event: Event) -> str | None:
     return None if session is None else str(session)
 
 
+def find_event_host(context: Context, event: Event) -> str | None:
+    """Return the host of the session that an event is for, as in `Wake.host`; None: not known."""
+    session = get_event_session(event)
+    with suppress(TaskNotFound):
+        if event.task_id is not None and session is not None:
+            task = context.store.read_task(event.task_id).task
+            known = {task.registrar_session: task.registrar_host, task.session_key: task.host}
+            return known.get(session)
+    return None
+
+
 def build_session_notice(context: Context, entries: Sequence[Event]) -> Notice:
     """Build one notice from the events of a session.
 

@@ -60,6 +60,7 @@ from taskmem_hookspecs import (
     RecallSource,
     ResumeFacts,
     ResumePacket,
+    SelectiveHost,
     SelectiveTransport,
     Sensor,
     SessionNames,
@@ -513,16 +514,21 @@ class PluginHost:
         )
         return next(answers, None)
 
-    def find_agent_host(self) -> AgentHost | None:
-        """Return the agent host; None: agents can only be woken."""
-        return next(self._iterate_answers("agent_host", AgentHost), None)
+    def find_agent_hosts(self) -> Sequence[AgentHost]:
+        """Return the agent hosts of all plug-ins; those that reach some sessions only come first.
 
-    def read_session_keys(self, host: AgentHost | None) -> SessionKeys:
-        """Return how a host names its own sessions; without a valid answer, it has none."""
-        if not isinstance(host, NamingHost):
-            return SessionKeys()
-        names = self.call_part(host, "describe_sessions", _read_session_names, host)
-        return SessionKeys.model_validate(dict(names or ()))
+        Empty: agents can only be woken.
+        """
+        found = self._iterate_answers("agent_host", AgentHost, sessions=self.sessions)
+        return sorted(found, key=lambda each: not isinstance(each, SelectiveHost))
+
+    def read_session_keys(self, hosts: Sequence[AgentHost]) -> SessionKeys:
+        """Return how hosts name their own sessions; one without a valid answer has none."""
+        asked = (host for host in hosts if isinstance(host, NamingHost))
+        answers = (
+            self.call_part(host, "describe_sessions", _read_session_names, host) for host in asked
+        )
+        return SessionKeys(hosts=tuple(names for names in answers if names is not None))
 
     def find_sensors(self, target: Target) -> Sequence[Sensor]:
         """Return all sensors that may watch a target, in the order in which to ask them."""

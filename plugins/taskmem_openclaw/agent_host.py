@@ -21,7 +21,7 @@ SESSIONS: Final = SessionNames(
 
 
 class OpenClawHost:
-    """`AgentHost` and `NamingHost` through the plug-in's socket.
+    """`SelectiveHost` and `NamingHost` through the plug-in's socket.
 
     What it is asked to do raises `WakeUndelivered` if the gateway is not running or could not do
     it, and `WakeRefused` if there is no plug-in or no such session.
@@ -39,6 +39,11 @@ class OpenClawHost:
     def describe_sessions(self) -> SessionNames:
         """Return how OpenClaw names the sessions of its agents."""
         return SESSIONS
+
+    def reaches(self, host: str | None, session_key: str | None) -> bool:
+        """Return whether a session is one of OpenClaw's agents, as its key alone shows."""
+        del host
+        return session_key is None or session_key.startswith(SESSIONS.prefix)
 
     async def say(self, notice: Notice) -> None:
         """Show a notice to the user of a session: on their channel, else in the session's chat."""

@@ -171,6 +171,22 @@ class Naming(Host):
         return self.names
 
 
+class Selective(Host):
+    own = ("agent:main:main",)
+
+    def reaches(self, host, session_key):
+        return session_key in self.own
+
+
+class SelectingOthers(Selective):
+    own = ()
+
+
+class SelectingAll(Selective):
+    def reaches(self, host, session_key):
+        return True
+
+
 class NamingOthers(Naming):
     names = SessionNames(prefix="chat/")
 
@@ -235,7 +251,7 @@ def test_line_rules_are_skipped_for_host_without_visible_lines(tmp_path):
             rule()
 
 
-@pytest.mark.parametrize("kind", [Host, Naming])
+@pytest.mark.parametrize("kind", [Host, Naming, Selective])
 def test_a_host_that_keeps_every_rule_passes(kind, tmp_path):
     failing, refusing = (FailingHost(WakeUndelivered("away")), FailingHost(WakeRefused("none")))
     assert broken_rules(suite_of_host(kind, failing, refusing), tmp_path) == set()
@@ -245,6 +261,8 @@ def test_a_host_that_keeps_every_rule_passes(kind, tmp_path):
     ("kind", "rule"),
     [
         (Mute, "it_plays_the_part"),
+        (SelectingOthers, "it_reaches_its_own_sessions_and_no_others_if_it_is_selective"),
+        (SelectingAll, "it_reaches_its_own_sessions_and_no_others_if_it_is_selective"),
         (ClippingHost, "a_line_is_shown_as_it_is"),
         (ForgettingHost, "what_is_said_again_is_shown_once"),
         (Particular, "a_line_for_nobody_in_particular_is_shown_too"),

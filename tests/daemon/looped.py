@@ -69,7 +69,7 @@ async def run_loops(
             longest=longest,
             holds=holds,
             gateways=gateways,
-            host=host,
+            agent_hosts=() if host is None else (host,),
         )
     )
     task = asyncio.create_task(loops[0].run())

@@ -33,7 +33,7 @@ from taskmem_hookspecs import (
 )
 from tests.daemon.looped import Gateway, inline, run_loops
 from tests.support.sessions import MAIN, Session
-from tests.support.world import PERSON, World
+from tests.support.world import PERSON, PLAN, World
 
 DEV = "agent:dev:main"
 ACCEPTED = "accepted, 4 steps."
@@ -101,7 +101,7 @@ def dev(world: World) -> Session:
 def notifier(
     world: World, host: Host, outgoing: NotificationKind = NotificationKind.LINES
 ) -> Notifier:
-    return Notifier(world.context, host, inline, outgoing)
+    return Notifier(world.context, (host,), inline, outgoing)
 
 
 def start_work(session: Session) -> str:
@@ -132,6 +132,37 @@ async def test_a_session_hears_its_lines_in_order_and_once(
     await run_passes(world, told)
     await run_passes(world, told)
     assert host.said == [(MAIN, BEGUN)]
+
+
+async def test_each_session_hears_from_the_first_host_that_reaches_it(
+    world: World, main: Session, host: Host
+) -> None:
+    asked: set[tuple[str | None, str | None]] = set()
+
+    class Other(Host):
+        def reaches(self, host: str | None, session_key: str | None) -> bool:
+            asked.add((host, session_key))
+            return session_key == DEV
+
+    class Broken(Host):
+        def reaches(self, host: str | None, session_key: str | None) -> bool:
+            raise RuntimeError
+
+    other = Other()
+    dev = Session(world, key=DEV, role="dev")
+    for session in (main, dev):
+        session.begins()
+        caller = session.caller.model_copy(update={"host": "openclaw"})
+        world.call("task_register", caller, name="Deploy", plan=PLAN)
+    for kind in NotificationKind:
+        hosts = (Broken(), other, host)
+        await run_passes(world, Notifier(world.context, hosts, inline, kind))
+        await run_passes(world, Notifier(world.context, hosts[:1], inline, kind))
+
+    assert asked == {("openclaw", MAIN), ("openclaw", DEV)}
+    assert (host.said, other.said) == ([(MAIN, ACCEPTED)], [(DEV, ACCEPTED)])
+    assert {view.session_key for view in host.views} == {MAIN}
+    assert {view.session_key for view in other.views} == {DEV}
 
 
 async def test_main_session_hears_of_unclaimed_task_without_session(

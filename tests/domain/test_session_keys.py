@@ -4,8 +4,10 @@ import pytest
 from pydantic import ValidationError
 
 from openclaw_taskmem.domain.callers import SessionKeys
+from taskmem_hookspecs import SessionNames
 
-CHATS = SessionKeys(prefix="chat/", background=":off:", lower_case=True)
+CHATS = SessionKeys(hosts=(SessionNames(prefix="chat/", background=":off:", lower_case=True),))
+PLAIN = SessionKeys(hosts=(SessionNames(prefix="chat/"),))
 NONE = SessionKeys()
 
 
@@ -52,10 +54,21 @@ def test_no_other_session_was_made_for_a_run(key):
 
 
 def test_a_host_may_have_no_sessions_for_the_background():
-    names = SessionKeys(prefix="chat/")
+    names = PLAIN
     assert names.is_own("chat/ann:main")
     assert names.name_background("chat/ann:main", "run_1") is None
     assert names.find_background_run("chat/ann:off:run_1") is None
+
+
+def test_each_host_names_its_own_sessions():
+    both = SessionKeys(hosts=(SessionNames(prefix="desk:"), *CHATS.hosts))
+    assert both.find_agent_name("desk:ann:Main") == both.find_agent_name("chat/ann:main") == "ann"
+    assert [both.name_background(f"{key}ann:x", "run_1") for key in ("desk:", "chat/", "x")] == [
+        None,
+        "chat/ann:off:run_1",
+        None,
+    ]
+    assert both.to_canonical("desk:Ann") == "desk:Ann"
 
 
 @pytest.mark.parametrize(
@@ -63,7 +76,7 @@ def test_a_host_may_have_no_sessions_for_the_background():
     [
         (CHATS, "chat/Ann:Main", "chat/ann:main"),
         (CHATS, "Thread-1", "Thread-1"),
-        (SessionKeys(prefix="chat/"), "chat/Ann:Main", "chat/Ann:Main"),
+        (PLAIN, "chat/Ann:Main", "chat/Ann:Main"),
         (NONE, "chat/Ann", "chat/Ann"),
     ],
 )
@@ -76,4 +89,4 @@ def test_keys_are_written_as_their_host_writes_them(names, key, written):
 )
 def test_names_that_cannot_be_kept_apart_are_refused(said):
     with pytest.raises(ValidationError):
-        SessionKeys(**said)
+        SessionNames(**said)

@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.changes.continuation import Origin
 from openclaw_taskmem.domain.errors import LimitReached, RunHeld, RunNotReady
 from openclaw_taskmem.domain.runs.machine import set_fields
 from openclaw_taskmem.engine import gateway_reports, run_recovery, wakes
-from taskmem_hookspecs import Change, Message, Role, Run, RunQuery, RunState
+from taskmem_hookspecs import Change, Message, Role, Run, RunQuery, RunState, SessionNames
 from taskmem_hookspecs.errors import InvalidArguments, NotAllowed, RunNotFound
 from tests.support.memory_store import MemoryStore
 from tests.support.sessions import MAIN, Session
@@ -439,7 +439,7 @@ def test_who_sends_a_task_to_the_background_by_hand_is_the_user() -> None:
 
 
 def test_a_hosts_own_names_are_those_of_its_background_sessions() -> None:
-    names = SessionKeys(prefix="chat/", background=":off:")
+    names = SessionKeys(hosts=(SessionNames(prefix="chat/", background=":off:"),))
     session = Session(World(sessions=names), "chat/ann:mail")
     task = session.takes_up()
     session.call("task_background", task_id=task)
@@ -449,9 +449,11 @@ def test_a_hosts_own_names_are_those_of_its_background_sessions() -> None:
     assert "from the user's chat mail" in first_packet(session, task)["background"]
 
 
-@pytest.mark.parametrize("names", [SessionKeys(), SessionKeys(prefix="agent:")])
-def test_where_no_background_session_is_named_a_run_stays(names: SessionKeys) -> None:
-    session = Session(World(sessions=names))
+@pytest.mark.parametrize("hosts", [(), (SessionNames(prefix="agent:"),)])
+def test_where_no_background_session_is_named_a_run_stays(
+    hosts: tuple[SessionNames, ...],
+) -> None:
+    session = Session(World(sessions=SessionKeys(hosts=hosts)))
     task = session.takes_up()
 
     with pytest.raises(RunNotReady, match="it lives in no session of a gateway"):

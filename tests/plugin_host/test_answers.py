@@ -439,19 +439,43 @@ class TalkingHost(SilentHost):
         self.describe_sessions = describe
 
 
+class LookingHost(SilentHost):
+    def __init__(self, sessions):
+        self.sessions = sessions
+
+
 NAMES = SessionNames(prefix="chat/", background=":off:")
 
 
 def test_the_agent_host_says_how_its_sessions_are_named():
     plugin_host = seams_of(a=plugin(agent_host=lambda: TalkingHost(lambda: NAMES)))
-    assert plugin_host.read_session_keys(plugin_host.find_agent_host()) == SessionKeys(
-        **dict(NAMES)
+    assert plugin_host.read_session_keys(plugin_host.find_agent_hosts()) == SessionKeys(
+        hosts=(NAMES,)
     )
 
 
-@pytest.mark.parametrize("host", [None, SilentHost()])
-def test_of_a_host_that_says_nothing_no_session_is_its_own(host):
-    assert seams_of().read_session_keys(host) == SessionKeys()
+@pytest.mark.parametrize("hosts", [(), (SilentHost(),)])
+def test_of_a_host_that_says_nothing_no_session_is_its_own(hosts):
+    assert seams_of().read_session_keys(hosts) == SessionKeys()
+
+
+def test_the_hosts_of_all_plugins_are_kept_and_displace_nobody():
+    """Those that reach some sessions only are asked first; the names of all count."""
+    other = SessionNames(prefix="desk:")
+    plain, chosen = TalkingHost(lambda: NAMES), TalkingHost(lambda: other)
+    chosen.reaches = lambda _host, _session_key: True
+    plugin_host = seams_of(a=plugin(agent_host=lambda: chosen), b=plugin(agent_host=lambda: plain))
+    assert plugin_host.find_agent_hosts() == [chosen, plain]
+    assert plugin_host.read_session_keys((chosen, plain)) == SessionKeys(hosts=(other, NAMES))
+
+
+def test_an_agent_host_may_look_up_connected_sessions():
+    def agent_host(sessions):
+        return LookingHost(sessions)
+
+    plugin_host = seams_of(a=plugin(agent_host=agent_host))
+    (host,) = plugin_host.find_agent_hosts()
+    assert host.sessions is plugin_host.sessions
 
 
 @pytest.mark.parametrize(
@@ -464,5 +488,5 @@ def test_of_a_host_that_says_nothing_no_session_is_its_own(host):
     ],
 )
 def test_a_host_that_names_nonsense_is_named_in_the_log(describe, caplog):
-    assert seams_of().read_session_keys(TalkingHost(describe)) == SessionKeys()
+    assert seams_of().read_session_keys([TalkingHost(describe)]) == SessionKeys()
     assert "TalkingHost failed; describe_sessions: " in caplog.text

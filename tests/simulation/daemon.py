@@ -116,7 +116,7 @@ class Daemon:
             longest=machine.weather.longest,
             holds=dispatcher.gateways.build_hold_finder,
             gateways=list_gateways,
-            host=host,
+            agent_hosts=(host,),
         )
         self.context, self.supervisor, self.dispatcher = context, supervisor, dispatcher
         self.readers, self.relay_exits = readers, RelayExits(context, passes)

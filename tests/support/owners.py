@@ -11,7 +11,7 @@ from taskmem_hookspecs import Owner, Run, RunState, Wake, WakeCause
 from taskmem_hookspecs.testing import DAWN, a_run, a_wake
 from taskmem_openclaw import agent_host
 
-SESSIONS: Final = SessionKeys.model_validate(dict(agent_host.SESSIONS))
+SESSIONS: Final = SessionKeys(hosts=(agent_host.SESSIONS,))
 POLICY: Final = RunPolicy()
 NOW: Final = DAWN + timedelta(minutes=10)
 LEASE: Final = timedelta(seconds=POLICY.lease_seconds)

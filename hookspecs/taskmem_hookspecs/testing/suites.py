@@ -19,6 +19,7 @@ from taskmem_hookspecs.hosts import (
     CardStep,
     NamingHost,
     Notice,
+    SelectiveHost,
     SessionView,
     StepState,
     UserQuestion,
@@ -252,8 +253,20 @@ class HostSuite:
         asyncio.run(self.make_host(tmp_path).say(_a_notice(self.session_key, line)))
         assert _require_lines(self.list_said(tmp_path)) == [line]
 
+    def test_it_reaches_its_own_sessions_and_no_others_if_it_is_selective(
+        self, tmp_path: Path
+    ) -> None:
+        host = self.make_host(tmp_path)
+        if not isinstance(host, SelectiveHost):
+            pytest.skip("it is for all sessions that no other host reaches")
+        assert host.reaches(None, self.session_key) is True
+        assert host.reaches("mcp:no-such-host", "no such session") is False
+
     def test_a_line_for_nobody_in_particular_is_shown_too(self, tmp_path: Path) -> None:
-        asyncio.run(self.make_host(tmp_path).say(_a_notice(None, _NOTICE_TEXTS[0])))
+        host = self.make_host(tmp_path)
+        if isinstance(host, SelectiveHost) and not host.reaches(None, None):
+            pytest.skip("the main session is not one of its own")
+        asyncio.run(host.say(_a_notice(None, _NOTICE_TEXTS[0])))
         assert _require_lines(self.list_said(tmp_path)) == [_NOTICE_TEXTS[0]]
 
     def test_what_is_said_again_is_shown_once(self, tmp_path: Path) -> None:

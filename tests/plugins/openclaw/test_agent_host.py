@@ -41,7 +41,7 @@ class TestOpenClawHost(HostSuite):
 
 
 def test_openclaws_sessions_are_those_of_its_agents():
-    names = SessionKeys(**dict(OpenClawHost().describe_sessions()))
+    names = SessionKeys(hosts=(OpenClawHost().describe_sessions(),))
     assert names.is_own("agent:main:main")
     assert names.find_agent("agent:dev:telegram:direct:42") == "agent:dev"
     assert names.name_background("agent:dev:main", "run_1") == "agent:dev:taskmem:run_1"
