@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 
 class CommandLine(Protocol):
@@ -25,4 +26,16 @@ class CommandLine(Protocol):
 
     def is_daemon_running(self) -> bool:
         """Return whether a daemon serves the home."""
+        ...
+
+
+@runtime_checkable
+class HostCommand(Protocol):
+    """A `click.Command` that sets up a host, and that `taskmem setup` without a name offers.
+
+    Its entry point is `setup.NAME`, and it has the option `--dry-run`.
+    """
+
+    def find_host(self, environ: Mapping[str, str]) -> str | None:
+        """Return what people call the host, as "Claude Code"; None: it is not on this machine."""
         ...

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from openclaw_taskmem import __version__
-from openclaw_taskmem.cli import backup_commands, daemon_commands, list_commands, task_commands
+from openclaw_taskmem.cli import (
+    backup_commands,
+    daemon_commands,
+    host_setup,
+    list_commands,
+    task_commands,
+)
 from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.cli.command_output import (
     JSON_OPTION,
@@ -39,8 +45,7 @@ _SEPARATE_PACKAGES: Final = {
     "record": "taskmem_recorder",
 }
 """Folders in `plugins/` of commands that are a package of their own, by command."""
-_GROUP_HELP: Final = {"setup": "Set up an agent's host"}
-"""Help of a group: its commands in common."""
+_SETUP_HELP: Final = "Set up the agents' hosts here, or one by its name"
 
 
 class _PluginCommandLine:
@@ -89,8 +94,15 @@ def _find_plugin_command(name: str) -> click.Command | None:
     members = _list_members(name)
     if not members:
         return None
-    does = _GROUP_HELP.get(name, "Commands of plug-ins")
-    return _Group(name, help=f"{does}: {', '.join(members)}.")
+    if name == "setup":
+        return _Group(
+            name,
+            help=f"{_SETUP_HELP}: {', '.join(members)}.",
+            params=[host_setup.DRY_RUN],
+            callback=host_setup.offer_hosts,
+            invoke_without_command=True,
+        )
+    return _Group(name, help=f"Commands of plug-ins: {', '.join(members)}.")
 
 
 class _Group(click.Group):

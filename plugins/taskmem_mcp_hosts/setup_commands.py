@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +33,18 @@ def _add_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command()
+class _HostCommand(click.Command):
+    """A command that `taskmem setup` offers where its host is installed."""
+
+    def find_host(self, environ: Mapping[str, str]) -> str | None:
+        """Return the host's name; None: it is not installed."""
+        from taskmem_mcp_hosts.doctor import HOSTS
+
+        host = HOSTS[str(self.name)](environ, None)
+        return host.name if host.is_installed(environ.get("PATH")) else None
+
+
+@click.command(cls=_HostCommand)
 @_add_options
 def claude(project: Path | None, **ways: bool) -> None:
     """Set up Claude Code: the MCP server, the hooks and the skill."""
@@ -42,7 +53,7 @@ def claude(project: Path | None, **ways: bool) -> None:
     _run_setup(hosts.build_claude_host(os.environ, project), **ways)
 
 
-@click.command()
+@click.command(cls=_HostCommand)
 @_add_options
 def codex(project: Path | None, **ways: bool) -> None:
     """Set up Codex: the MCP server, the hooks and the skill."""

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping
+
 import click
 
 
-@click.command()
+class _OpenClawCommand(click.Command):
+    """The command, which `taskmem setup` offers where OpenClaw is installed."""
+
+    def find_host(self, environ: Mapping[str, str]) -> str | None:
+        """Return the host's name; None: there is no command that starts it."""
+        command = environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
+        return "OpenClaw" if shutil.which(command, path=environ.get("PATH")) else None
+
+
+@click.command(cls=_OpenClawCommand)
 @click.option(
     "--yes",
     "everything",
