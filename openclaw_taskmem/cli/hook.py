@@ -11,13 +11,19 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
 from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.home import HomeRefused, locate_home
 
 LIMIT_SECONDS: Final = 0.5
 """Time limit for the daemon's answer."""
+_LONGEST_TEXT: Final = 10_000
+"""Characters of a text in a tool call that are passed on."""
+_MOST_ITEMS: Final = 50
+_DEPTH: Final = 4
+"""Nested objects and lists in a tool call that are passed on."""
 
 
 class _OutOfTime(BaseException):
@@ -27,7 +33,7 @@ class _OutOfTime(BaseException):
 def run_hook(environ: Mapping[str, str]) -> int:
     """Read an event from stdin and print what the daemon answers; return the exit status 0."""
     try:
-        event = json.loads(sys.stdin.buffer.read())
+        event = _shorten_call(json.loads(sys.stdin.buffer.read()))
         home = locate_home(environ)
         if not home.find_socket(environ).exists():
             return 0  # no daemon runs
@@ -46,6 +52,29 @@ def run_hook(environ: Mapping[str, str]) -> int:
         if answer is not None:
             sys.stdout.write(json.dumps(answer))
     return 0
+
+
+def _shorten_call(event: Any) -> object:  # noqa: ANN401 - of the host
+    """Return an event; of a tool call, without what is too long to be sent."""
+    try:
+        is_call = event["hook_event_name"].startswith("PostToolUse")
+    except (TypeError, LookupError, AttributeError):
+        return event  # of another form, which the daemon ignores
+    return _shorten(event, _DEPTH) if is_call else event
+
+
+def _shorten(value: Any, depth: int) -> object:  # noqa: ANN401 - of the host
+    is_text, is_list, is_object = (isinstance(value, kind) for kind in (str, list, dict))
+    if is_text:
+        return value[:_LONGEST_TEXT]
+    if not (is_list or is_object):
+        return value
+    if depth == 0:
+        return None
+    if is_list:
+        return [_shorten(each, depth - 1) for each in value[:_MOST_ITEMS]]
+    some = islice(value.items(), _MOST_ITEMS)
+    return {name: _shorten(each, depth - 1) for name, each in some}
 
 
 def _end_call(*_: object) -> None:

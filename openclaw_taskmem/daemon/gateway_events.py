@@ -38,7 +38,7 @@ _PREFIX: Final = "taskmem__"
 """Prefix that a host adds to the names of our tools."""
 _LONGEST_CALL_MS: Final = 1e9
 """Maximum duration of a call that is believed, in milliseconds (about eleven days)."""
-_OWN_TOOLS: Final = frozenset(tool.name for tool in catalog.TOOLS)
+OWN_TOOLS: Final = frozenset(tool.name for tool in catalog.TOOLS)
 Key = Annotated[str, Field(max_length=10_000)]
 Keys = Annotated[tuple[Key, ...], Field(max_length=10_000)]
 
@@ -347,10 +347,10 @@ def apply_work(context: Context, report: ReportContext, event: Work) -> bool:
             begun = CallStartEntry(
                 call_id=event.call_id, tool=event.tool, about=event.about, method=event.method
             )
-            if not turns.record_call_start(context, report, begun, _build_file_activity(event)):
+            if not turns.record_call_start(context, report, begun, build_file_activity(event)):
                 turns.note_call(context, report, begun, event.request)
         case ToolCalled():
-            ended, files = _build_call_end(event), _build_file_activity(event)
+            ended, files = build_call_end(event), build_file_activity(event)
             digests = {"given": event.given, "result": event.result}
             if not turns.record_call_end(context, report, ended, files, **digests):
                 turns.note_call_end(context, report, ended)
@@ -363,7 +363,8 @@ def apply_work(context: Context, report: ReportContext, event: Work) -> bool:
     return True
 
 
-def _build_call_end(event: ToolCalled) -> CallEndEntry:
+def build_call_end(event: ToolCalled) -> CallEndEntry:
+    """Return the entry for a checkpoint of a call that has ended."""
     return CallEndEntry(
         call_id=event.call_id,
         tool=event.tool,
@@ -372,7 +373,7 @@ def _build_call_end(event: ToolCalled) -> CallEndEntry:
         outcome=event.outcome,
         ok=not event.failed and event.exit_code in (None, 0),
         exit_code=event.exit_code,
-        milliseconds=round(event.ms),
+        milliseconds=round(min(event.ms, _LONGEST_CALL_MS)),
         said=tuple(ConversationMessage(role=line.role, text=line.text) for line in event.said),
     )
 
@@ -394,7 +395,7 @@ def _build_turn(event: TurnEndReport) -> Turn:
     )
 
 
-def _build_file_activity(
+def build_file_activity(
     event: ToolStarted | ToolCalled,
 ) -> FileActivity:
     """Return what the call may have changed in files."""
@@ -413,5 +414,5 @@ def _build_file_activity(
 
 def _is_passed_over(event: ToolStarted | ToolCalled) -> bool:
     """Return True for a call of our own tools, and for an end that names no call."""
-    own = event.tool.removeprefix(_PREFIX) in _OWN_TOOLS
+    own = event.tool.removeprefix(_PREFIX) in OWN_TOOLS
     return own or (isinstance(event, ToolCalled) and not event.call_id)

@@ -9,15 +9,23 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
+from openclaw_taskmem.daemon.gateway_events import (
+    OWN_TOOLS,
+    ToolCalled,
+    build_call_end,
+    build_file_activity,
+)
 from openclaw_taskmem.domain.callers import find_key_fault
-from openclaw_taskmem.engine import gateway_reports
+from openclaw_taskmem.domain.effects.side_effects import is_shell
+from openclaw_taskmem.engine import gateway_reports, host_calls
 from openclaw_taskmem.engine.context import Context
+from taskmem_hookspecs import FileChange
 
 _TRANSCRIPT_BYTES: Final = 16 * 1024 * 1024
 """How much of the end of a transcript is searched for a goal."""
@@ -88,6 +96,125 @@ def _note_halt(context: Context, session_key: str, fields: Mapping[str, object])
         gateway_reports.record_halt(context, session_key, kind, text)
 
 
+# --- tool calls ----------------------------------------------------------------------------
+
+
+_PATHS: Final = ("file_path", "notebook_path", "path")
+_SUBJECTS: Final = ("command", *_PATHS, "url", "query")
+"""The arguments that say what a call is about; the first that is there does."""
+_FILE_TOOLS: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+_PATCH_LINES: Final = {
+    "*** Add File: ": FileChange.CREATED,
+    "*** Update File: ": FileChange.CHANGED,
+    "*** Delete File: ": FileChange.REMOVED,
+    "*** Move to: ": FileChange.CREATED,
+}
+"""How the lines of a patch begin that name its files."""
+_EXIT: Final = "Exit code "
+"""Begins what Claude Code says of a command that failed."""
+
+
+def _record_call(context: Context, session_key: str, fields: Mapping[str, object]) -> None:
+    """Write a tool call that has ended into the session's latest task; not one of our own tools.
+
+    Codex does not tell how a command ended, nor does Claude Code of one in the background.
+    """
+    tool, given = fields.get("tool_name"), _read_object(fields.get("tool_input"))
+    if not isinstance(tool, str) or ("taskmem" in tool and tool.rpartition("__")[2] in OWN_TOOLS):
+        return
+    failed = fields.get("hook_event_name") == "PostToolUseFailure"
+    response = fields.get("error") if failed else fields.get("tool_response")
+    exit_code, ok = _read_end(tool, response, failed=failed)
+    cwd, runs = _read_text(fields, "cwd"), is_shell(tool)
+    folder = cwd if cwd and Path(cwd).is_absolute() and Path(cwd) != Path("/") else None
+    touched = [] if failed else [*_list_touched(tool, given, response, folder)][:1000]
+    used = {folder} if runs else {str(Path(each["path"]).parent) for each in touched}
+    milliseconds = fields.get("duration_ms")
+    report = {
+        "kind": "tool_called",
+        "session_key": session_key,
+        "folder": folder,
+        "folders": [*filter(None, used)][:100],
+        "command": runs,
+        "call_id": _read_text(fields, "tool_use_id"),
+        "tool": tool.removeprefix("mcp__"),
+        "about": _describe_call(tool, given),
+        "method": _read_text(given, "method", "action") or None,
+        "outcome": _read_outcome(response),
+        "exit_code": exit_code,
+        "ms": milliseconds if isinstance(milliseconds, int | float) else 0,
+        "touched": touched,
+    }
+    try:
+        event = ToolCalled.model_validate(report)
+    except ValidationError:
+        return
+    entry = build_call_end(event).model_copy(update={"ok": ok})
+    host_calls.record_call(context, session_key, entry, build_file_activity(event), folder)
+
+
+def _read_end(tool: str, response: object, *, failed: bool) -> tuple[int | None, bool | None]:
+    """Return a command's exit code and whether a call succeeded; None: not told."""
+    if failed:
+        number = str(response).removeprefix(_EXIT).partition("\n")[0]
+        known = is_shell(tool) and str(response).startswith(_EXIT) and number.isdecimal()
+        return int(number[:9]) if known else None, False
+    told = _read_object(response)
+    if not is_shell(tool):
+        return None, told.get("isError") is not True
+    whole = "stdout" in told and not told.get("backgroundTaskId")
+    if not whole or told.get("interrupted"):
+        return None, None
+    return 0, True
+
+
+def _list_touched(
+    tool: str, given: Mapping[str, object], response: object, folder: str | None
+) -> Iterator[dict[str, str]]:
+    """Yield the files that a call has changed, by their absolute paths."""
+    path = _read_text(given, *_PATHS)
+    if tool in _FILE_TOOLS and Path(path).is_absolute():
+        is_new = _read_object(response).get("type") == "create"
+        yield {"path": path, "change": FileChange.CREATED if is_new else FileChange.CHANGED}
+    elif tool == "apply_patch":
+        for line in _read_text(given, "command").splitlines():
+            for mark, change in _PATCH_LINES.items():
+                if line.startswith(mark):
+                    name = line.removeprefix(mark).strip()
+                    yield {"path": str(Path(folder or "/", name)), "change": change}
+
+
+def _describe_call(tool: str, given: Mapping[str, object]) -> str:
+    if tool == "apply_patch":
+        return ", ".join(Path(each["path"]).name for each in _list_touched(tool, given, None, None))
+    return _read_text(given, *_SUBJECTS) or json.dumps(given, ensure_ascii=False, default=str)
+
+
+def _read_outcome(response: object) -> str:
+    """Return what a call has printed: a text, the streams of a command, or blocks of texts."""
+    told = _read_object(response)
+    if isinstance(response, str):
+        return response
+    if "stdout" in told:
+        return "\n".join(filter(None, (_read_text(told, each) for each in ("stdout", "stderr"))))
+    blocks = told.get("content", response)
+    listed = cast("list[object]", blocks) if isinstance(blocks, list) else ()
+    texts = (_read_text(_read_object(each), "text") for each in listed)
+    return "\n".join(filter(None, texts))
+
+
+def _read_object(value: object) -> Mapping[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _read_text(fields: Mapping[str, object], *names: str) -> str:
+    """Return the first of the fields that is a text; empty: none is."""
+    return next((text for text in map(fields.get, names) if text and isinstance(text, str)), "")
+
+
+# --- goals ---------------------------------------------------------------------------------
+
+
 def _has_goal(fields: Mapping[str, object]) -> bool:
     """Tell by its transcript whether a session pursues a goal of its host's own."""
     path = fields.get("transcript_path")
@@ -120,4 +247,6 @@ _ANSWERS: Final[Mapping[str, Callable[[Context, str, Mapping[str, object]], Json
     "UserPromptSubmit": _take_receipt,
     "Stop": _refuse_end,
     "StopFailure": _note_halt,
+    "PostToolUse": _record_call,
+    "PostToolUseFailure": _record_call,
 }

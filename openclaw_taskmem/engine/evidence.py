@@ -38,7 +38,7 @@ from openclaw_taskmem.domain.text.texts import (
 from openclaw_taskmem.domain.wakes.notices import NAME_BYTES
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.evidence_checker import ELSEWHERE_TEXT, EvidenceChecker
-from openclaw_taskmem.engine.run_history import find_last_run
+from openclaw_taskmem.engine.run_history import find_last_run, find_record
 from taskmem_hookspecs import (
     Change,
     FileChange,
@@ -123,7 +123,8 @@ def build_required_set(
     Raises:
         InvalidArguments: An artifact cannot be checked.
     """
-    task, run = facts.task, facts.run
+    task = facts.task
+    run = facts.run or find_record(context, task.task_id)
     artifacts = list_required_artifacts(task, given)
     fault = find_artifact_fault(artifacts)
     if fault is not None:
@@ -232,7 +233,10 @@ def describe_nothing_made(check: CheckResult) -> str:
     proved = any(each.is_proved for each in check.checked)
     if made or proved or not (check.required.run or folders):
         return ""
-    looked = None if current_run.has_visible_calls(check.required.run) else sorted(folders)
+    run = check.required.run
+    # Hooks of a host that were not there, or not trusted, have told nothing.
+    is_whole = current_run.has_visible_calls(run) and not current_run.is_record(run)
+    looked = None if is_whole else sorted(folders)
     return ledger.format_nothing_made(check.passed, str(Path.home()), looked)
 
 
@@ -339,7 +343,10 @@ def add_late_entries(context: Context, task_id: str) -> None:
     run = find_last_run(context, task_id)
     later = context.store.find_runs(RunQuery(limit=_SEARCHED_RUNS)) if run else ()
     has_next = any(
-        run is not None and each.session_key == run.session_key and each.created_at > run.created_at
+        run is not None
+        and each.session_key == run.session_key
+        and each.created_at > run.created_at
+        and not current_run.is_record(each)
         for each in later
     )
     if facts.task.status is not TaskStatus.COMPLETED or has_next:

@@ -179,6 +179,8 @@ def may_look(context: Context, run: Run | None, path: str, folder: str | None = 
 
     `folder`: the agent's working directory, as its call says.
     """
+    if "\0" in path:
+        return False
     real = os.path.realpath(path)
     own = (run.agent.folder if run else None, folder if folder != "/" else None)
     roots = (*context.policies.artifact_roots, *filter(None, own))
@@ -250,7 +252,7 @@ Found = tuple[str, FileChange, int | None]
 def _read_touched_files(context: Context, run: Run, deed: FileActivity) -> Iterator[Found]:
     for touch in deed.touched:
         path = os.path.normpath(touch.path)
-        if os.path.isabs(path):
+        if os.path.isabs(path) and "\0" not in path:
             stamps = read_stamps(path) if may_look(context, run, path) else None
             yield path, touch.change, stamps.size if stamps else None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from openclaw_taskmem.domain.changes import handoff
 from openclaw_taskmem.domain.effects import checkpoints
 from openclaw_taskmem.domain.effects.checkpoints import History, PastCall
 from openclaw_taskmem.domain.effects.side_effects import Effect
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.tasks import lifecycle, thread
 from openclaw_taskmem.domain.text import redaction
 from openclaw_taskmem.domain.wakes import packet
@@ -35,6 +37,7 @@ from taskmem_hookspecs import (
     TaskFacts,
     Value,
 )
+from taskmem_hookspecs.errors import RunNotFound
 from taskmem_hookspecs.packet import ConversationMessage
 
 log = logging.getLogger(__name__)
@@ -65,14 +68,22 @@ class PastWork(Value):
 
 def find_last_run(context: Context, task_id: str) -> Run | None:
     """Return the last run of a task, open or not; None: it had none."""
-    return next(iter(context.store.find_runs(RunQuery(task_id=task_id, limit=1))), None)
+    newest = context.store.find_runs(RunQuery(task_id=task_id, limit=2))
+    return next((run for run in newest if not current_run.is_record(run)), None)
+
+
+def find_record(context: Context, task_id: str) -> Run | None:
+    """Return the run that keeps the calls which a task's host reports by hooks; None: none."""
+    with suppress(RunNotFound):
+        return context.store.read_run(current_run.name_record(task_id))
+    return None
 
 
 def find_last_runs(context: Context, task_ids: Iterable[str]) -> Mapping[str, Run]:
     """Return by task id the last run of each task, open or not. Tasks without runs are left out."""
     runs = context.store.find_runs(RunQuery(task_ids=tuple(task_ids)))
     oldest_first = sorted(runs, key=lambda run: (run.created_at, run.run_id))
-    return {run.task_id: run for run in oldest_first}
+    return {run.task_id: run for run in oldest_first if not current_run.is_record(run)}
 
 
 def read_past_work(context: Context, task_id: str) -> PastWork:
@@ -99,7 +110,7 @@ def read_past_work(context: Context, task_id: str) -> PastWork:
     past_calls.sort(key=lambda call: (call.at, call.number))
     responses = (run.dialogue.last_response for run in runs if run.dialogue.last_response)
     return PastWork(
-        run=next(iter(runs), None),
+        run=next((run for run in runs if not current_run.is_record(run)), None),
         messages=messages,
         calls=tuple(past_calls),
         unread=unread,

@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.retention import describe_dropped
+from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import OPEN_STATES
 from openclaw_taskmem.domain.tasks import ledger
 from openclaw_taskmem.domain.tasks.lifecycle import OPEN_STATUSES
@@ -314,7 +315,7 @@ def list_runs(context: Context, params: Mapping[str, object]) -> list[JsonValue]
     query = RunQuery(states=states, task_id=task_id, limit=read_limit(params))
     if task_id is None:
         query = query.model_copy(update={"implicit": False})
-    found = context.store.find_runs(query)
+    found = [run for run in context.store.find_runs(query) if not current_run.is_record(run)]
     tasks = {run.task_id for run in found}
     facts = {each: context.find_task(each) for each in tasks}
     names = {each: "" if told is None else told.task.name for each, told in facts.items()}

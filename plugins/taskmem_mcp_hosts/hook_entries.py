@@ -14,8 +14,14 @@ from typing import Any, Final, cast
 from taskmem_mcp_hosts.config_files import Document, Unreadable, parse_json, render_json, to_object
 from taskmem_program import OWN_PROGRAM
 
-EVENTS: Final[Sequence[str]] = ("SessionStart", "UserPromptSubmit", "Stop")
+EVENTS: Final[Sequence[str]] = ("SessionStart", "UserPromptSubmit", "Stop", "PostToolUse")
 """Events that we answer in every host."""
+_TOOLS: Final = (
+    "^(Bash|Edit|MultiEdit|Write|NotebookEdit|apply_patch"
+    "|mcp__([^t]|t[^a]|ta[^s]|tas[^k]|task[^m]|taskm[^e]|taskme[^m]).*)$"
+)
+"""The tools that may change something, without our own: those of servers whose names do not begin
+with taskmem. Claude Code and Codex both know no shorter expression for that."""
 _TIMEOUT: Final = 10
 """Time limit in seconds that we give the host; the command itself takes half a second at most."""
 
@@ -35,20 +41,17 @@ def put_hooks(text: str, command: str | None, events: Sequence[str] = EVENTS) ->
         Unreadable: The text is broken, or has hooks of another form.
     """
     document = parse_json(text)
-    hook = {"type": "command", "command": command, "timeout": _TIMEOUT}
-    ours: Document = {} if command is None else dict.fromkeys(events, hook)
+    ours = {} if command is None else {event: build_group(event, command) for event in events}
     before = _read_groups(document)
     after: Document = {}
     for event in (*before, *(event for event in ours if event not in before)):
         there = before.get(event, ())
-        if [each for each in _iterate_hooks(there) if _is_own(each)] == [
-            wanted for wanted in (ours.get(event),) if wanted
-        ]:
+        if [*_iterate_own(there)] == [*_iterate_own([ours[event]] if event in ours else ())]:
             after[event] = there
             continue
         left = [*filter(None, map(_remove_own, there))]
         if event in ours:
-            left.append({"hooks": [ours[event]]})
+            left.append(ours[event])
         if left or not there:
             after[event] = left
     if after == before:
@@ -56,6 +59,14 @@ def put_hooks(text: str, command: str | None, events: Sequence[str] = EVENTS) ->
     if not after:
         return render_json(text, {k: v for k, v in document.items() if k != "hooks"})
     return render_json(text, {**document, "hooks": after})
+
+
+def build_group(event: str, command: str) -> Document:
+    """Return the entry of our hook for an event. The host does not wait for it after a tool."""
+    hook: Document = {"type": "command", "command": command, "timeout": _TIMEOUT}
+    if not event.startswith("PostToolUse"):
+        return {"hooks": [hook]}
+    return {"matcher": _TOOLS, "hooks": [{**hook, "async": True}]}
 
 
 def _remove_own(group: Any) -> Any:  # noqa: ANN401 - of the host
@@ -82,6 +93,13 @@ def _iterate_hooks(groups: Sequence[object]) -> Iterator[Mapping[str, Any]]:
         hooks = to_object(group).get("hooks")
         for each in cast("list[object]", hooks) if isinstance(hooks, list) else ():
             yield to_object(each)
+
+
+def _iterate_own(groups: Sequence[object]) -> Iterator[tuple[object, Mapping[str, Any]]]:
+    """Yield each hook of ours after the matcher of its group."""
+    for group in groups:
+        for each in filter(_is_own, _iterate_hooks([group])):
+            yield to_object(group).get("matcher"), each
 
 
 def _is_own(hook: object) -> bool:

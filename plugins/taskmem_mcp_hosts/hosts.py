@@ -203,7 +203,7 @@ def build_claude_host(environ: Mapping[str, str], project: Path | None) -> McpHo
         own,
         file,
         folder / "settings.json",
-        (*hook_entries.EVENTS, "StopFailure"),
+        (*hook_entries.EVENTS, "PostToolUseFailure", "StopFailure"),
         "mcpServers",
         load_skill(folder / "skills"),
         (folder / "skills", folder),

@@ -46,6 +46,19 @@ def test_the_daemon_gets_the_event_and_its_answer_is_printed(run, daemon):
     assert made.heard.get(timeout=1)["params"] == {"event": json.loads(EVENT)}
 
 
+def test_a_long_tool_call_is_passed_on_shortened(run, daemon):
+    made = daemon(behaviour=make_answerer({"result": None}))
+    said = {"stdout": "x" * 2_000_000, "deep": [[[["x"]]]], "many": [0] * 10_000, "ok": True}
+    event = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_response": said}
+    assert run(json.dumps(event).encode()) == (0, "", "")
+    passed = made.heard.get(timeout=1)["params"]["event"]
+    assert passed["tool_name"] == "Bash"
+    assert set(passed["tool_response"]["stdout"]) == {"x"}
+    assert passed["tool_response"]["deep"] == [[None]]
+    assert passed["tool_response"]["ok"] is True
+    assert len(json.dumps(passed)) < 20_000
+
+
 def test_no_answer_is_no_output(run, daemon):
     daemon(behaviour=make_answerer({"result": None}))
     assert run() == (0, "", "")

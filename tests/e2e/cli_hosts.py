@@ -33,6 +33,8 @@ class CliHost(ABC):
     """What its screen shows below the last words of a turn once that is over, hooks included."""
     prefix = "mcp__taskmem__"
     """Begins the names of our tools."""
+    shell: tuple[str, str]
+    """Its tool for commands, and the argument that has the command."""
     transport: str | None
     """Delivers its wakes; None: none does, as it asks for the ends of its waits itself."""
 
@@ -128,6 +130,7 @@ class ClaudeCode(CliHost):
     program = "@anthropic-ai/claude-code-*/claude"
     prompt = "\n❯"
     turn_end = " · done "
+    shell = ("Bash", "command")
     transport: str | None = None
     session = "11111111-2222-4333-8444-555555555555"
 
@@ -143,7 +146,8 @@ class ClaudeCode(CliHost):
         }
         (self.room.home / ".claude.json").write_text(json.dumps(config))
         (self.room.home / ".claude").mkdir()
-        settings = {"permissions": {"allow": ["mcp__taskmem__*"]}}
+        allowed = ["mcp__taskmem__*", "Bash", "Write"]
+        settings = {"permissions": {"defaultMode": "acceptEdits", "allow": allowed}}
         (self.room.home / ".claude" / "settings.json").write_text(json.dumps(settings))
 
     def list_variables(self) -> dict[str, str]:
@@ -184,6 +188,7 @@ class Codex(CliHost):
     program = "@openai/codex-*/vendor/*/bin/codex"
     prompt = "\n›"
     turn_end = "Worked for "
+    shell = ("exec_command", "cmd")
     transport = "codex-queue"
 
     def configure(self, model_url: str) -> None:

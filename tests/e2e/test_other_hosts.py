@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -57,6 +57,8 @@ class Builder:
         """Whether it waits; if not, it only claims to be done."""
         self.refusals = 0
         """How often its tools were still loading."""
+        self.calls: list[Call] = []
+        """What it does one after the other when it is told to."""
         self.receipts: list[str] = []
         """What has become of each wake when the model reads it, before any call."""
         self.is_at_work, self.is_killed = Event(), Event()
@@ -69,6 +71,8 @@ class Builder:
             self.receipts.append(self._taskmem.wakes(self.task_id)[-1]["state"])
         if "BEGIN" in turn.text and not found:
             return self._begin(request)
+        if "DO IT" in turn.text and len(turn.results) < len(self.calls):
+            return [self.calls[len(turn.results)]]
         if "WORK ON" in turn.text and not turn.results:
             return [self._use("task_update", task_id=self.task_id, message="Still at it.")]
         if found == ["Part 1"]:
@@ -244,3 +248,38 @@ def test_an_end_before_the_task_is_over_is_refused_once(own_room: Room, kind: ty
             model.wait_for(lambda each, words=words: words in each.turn.text, 60)
             assert count_refusals() == 1
         until(lambda: count_refusals() == 2, "it is refused for the new state")
+
+
+@pytest.mark.parametrize("kind", [ClaudeCode, Codex])
+def test_the_packet_names_what_was_done(own_room: Room, kind: type[CliHost]):
+    with run_host(own_room, kind) as (host, taskmem, model, script):
+        begin_waiting(host, script, taskmem, model)
+        tool, argument = host.shell
+        commands = ["git init -q copy && echo done > made.txt", "mkdir copy"]
+        script.calls = [Call(tool, {argument: each}) for each in commands]
+        if kind is ClaudeCode:
+            wanted = f"Bash: {commands[0]} (exit 0)"
+            page = {"file_path": str(host.work / "page.html"), "content": "<h1>Site</h1>"}
+            script.calls.append(Call("Write", page))
+        else:
+            wanted = f"Bash: {commands[0]} (how it ended is not known: look)"
+        host.say("DO IT")
+
+        def read_status() -> dict[str, Any]:
+            return taskmem.call("task_status", task_id=script.task_id)
+
+        until(
+            lambda: (
+                wanted in read_status()["do_not_redo"]
+                and len(read_status()["tool_history"]) == len(script.calls)
+            ),
+            "it is recorded",
+            shown=lambda: f"{read_status()}\n{host.screen}",
+        )
+        until(lambda: host.turn_end in host.screen.rpartition("DO IT")[2], "its turn ends")
+        host.say("/compact")
+        until(host.has_compacted, "it has compacted", shown=lambda: host.screen)
+        host.say("GO ON")
+        request = model.wait_for(lambda each: "GO ON" in each.turn.text, 60)
+        packet = json.dumps(request.messages).rpartition("[task_resume]")[2]
+        assert wanted in packet

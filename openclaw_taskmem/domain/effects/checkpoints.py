@@ -65,7 +65,8 @@ class CallEndEntry(_CallEntry):
     kind: Literal["ended"] = "ended"
     outcome: str
     """Excerpt of its result."""
-    ok: bool
+    ok: bool | None
+    """True if it succeeded; None: its host does not tell."""
     exit_code: int | None = None
     """Exit code of a command; None: not a command, or not known."""
     milliseconds: int = 0
@@ -82,7 +83,9 @@ class PastCall(Value):
     tool: str
     about: str
     ok: bool | None
-    """True if it succeeded; None: its end was not seen, so its result is unknown."""
+    """True if it succeeded; None: its end was not seen or told, so its result is unknown."""
+    untold: bool = False
+    """True if it ended, and its host does not tell how."""
     outcome: str = ""
     exit_code: int | None = None
     step: int | None = None
@@ -306,7 +309,7 @@ def _build_past_call(entry: CallStartEntry | CallEndEntry, checkpoint: Checkpoin
     if isinstance(entry, CallStartEntry):
         return began
     ended = {"ok": entry.ok, "outcome": entry.outcome, "exit_code": entry.exit_code}
-    return began.model_copy(update=ended)
+    return began.model_copy(update={**ended, "untold": entry.ok is None})
 
 
 def _shorten_entry(entry: CallStartEntry | CallEndEntry) -> CallStartEntry | CallEndEntry:

@@ -426,6 +426,19 @@ def has_visible_calls(run: Run | None) -> bool:
     return run.progress.checkpoints > 0 or (run.owner is not None and run.owner.boot is not None)
 
 
+def name_record(task_id: str) -> str:
+    """Return the id of the run that keeps the calls which a task's host reports by hooks.
+
+    It is never open, so nobody owns, leases or wakes it, and no right depends on it.
+    """
+    return f"record_{task_id.removeprefix('task_')}"
+
+
+def is_record(run: Run | None) -> bool:
+    """True if a run only keeps calls (`name_record`)."""
+    return run is not None and run.run_id == name_record(run.task_id)
+
+
 def is_left_behind(run: Run, now: datetime, policy: RunPolicy) -> bool:
     """True if the run is queued and its owner was not seen for `fresh_seconds`."""
     unseen = (now - run.seen_at).total_seconds()

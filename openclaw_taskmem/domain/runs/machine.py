@@ -521,6 +521,34 @@ def begin_run(
     return RunTransition(run=run, events=(_build_change_event(run, None, now),))
 
 
+def begin_record(task: Task, now: datetime) -> Run:
+    """Create the run that keeps the calls of a task's agent (`current_run.name_record`).
+
+    It begins with the task: what changed before the first known call is not taken for the agent's.
+    """
+    return Run(
+        run_id=current_run.name_record(task.task_id),
+        task_id=task.task_id,
+        state=RunState.COMPLETED,
+        created_at=task.created_at,
+        changed_at=now,
+        seen_at=now,
+    )
+
+
+def add_to_record(record: Run, folder: str | None, now: datetime, *, ended: bool) -> Run:
+    """Return the record of a task's calls with one more, of which start and end are written.
+
+    `folder` is the agent's working directory; None: as before. `ended`: it is known how it ended.
+    """
+    counts = {
+        "checkpoints": record.progress.checkpoints + 2,
+        "calls": record.progress.calls + ended,
+    }
+    more = {"folder": folder or record.agent.folder, "seen_at": now}
+    return set_fields(record, {**counts, **more})
+
+
 def apply_events(
     run: Run | RunTransition, *happened: RunEvent, now: datetime, policy: RunPolicy = RUN_POLICY
 ) -> RunTransition:

@@ -46,12 +46,12 @@ LINE_BYTES: Final = 160
 
 
 def list_done_calls(calls: Sequence[PastCall]) -> tuple[str, ...]:
-    """List the calls that succeeded and had an effect, a line each.
+    """List the calls that succeeded, or ended nobody tells how, and had an effect, a line each.
 
     `calls` are oldest first; the lines begin with the gravest, and among equals with the newest.
     Equal lines are one, with their number.
     """
-    made = [call for call in reversed(calls) if call.ok]
+    made = [call for call in reversed(calls) if call.ok or call.untold]
     made = [call for call in made if _find_effect(call) is not Effect.NOTHING]
     made.sort(key=lambda call: GRAVEST_FIRST.index(_find_effect(call)))
     lines = Counter(_format_call(call) for call in made)
@@ -78,7 +78,7 @@ def _is_outcome_unknown(call: PastCall) -> bool:
     out may have arrived; and a command that failed without an exit status, so did not end itself.
     """
     if call.ok is not False:
-        return call.ok is None
+        return call.ok is None and not call.untold
     effect = _find_effect(call)
     unanswered = call.exit_code is None and is_shell(call.tool)
     return effect is Effect.OUTSIDE or (unanswered and effect is not Effect.NOTHING)
@@ -112,6 +112,8 @@ def list_dropped_intents(
 def _format_call(call: PastCall) -> str:
     about = f": {_format_line(call.about)}" if call.about else ""
     ended = "" if call.exit_code is None else f" (exit {call.exit_code})"
+    if call.untold:
+        ended = " (how it ended is not known: look)"
     return f"{call.tool}{about}{ended}"
 
 

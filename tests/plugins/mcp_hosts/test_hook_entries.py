@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 
 import pytest
 
 from taskmem_mcp_hosts.config_files import Unreadable
-from taskmem_mcp_hosts.hook_entries import EVENTS, build_command, put_hooks
+from taskmem_mcp_hosts.hook_entries import EVENTS, build_command, build_group, put_hooks
 from taskmem_program import OWN_PROGRAM
 
 COMMAND = shlex.join((*OWN_PROGRAM, "hook"))
-OURS = {"hooks": [{"type": "command", "command": COMMAND, "timeout": 10}]}
+OURS = {
+    event: build_group(event, COMMAND) for event in (*EVENTS, "PostToolUseFailure", "StopFailure")
+}
 THEIRS = {"matcher": "resume", "hooks": [{"type": "command", "command": "theirs"}]}
 PLACES = [("claude", ".claude/settings.json"), ("codex", ".codex/hooks.json")]
-CALLED = {"claude": (*EVENTS, "StopFailure"), "codex": EVENTS}
+CALLED = {"claude": (*EVENTS, "PostToolUseFailure", "StopFailure"), "codex": EVENTS}
 
 
 def hooks(file):
@@ -26,7 +29,7 @@ def hooks(file):
 def test_hooks_come_with_set_up_and_go_with_remove(setup, user, host, file):
     output = setup(host).text
     assert f"the hooks ({user / file})" in output
-    assert hooks(user / file) == {key: [OURS] for key in CALLED[host]}
+    assert hooks(user / file) == {key: [OURS[key]] for key in CALLED[host]}
     assert f"the hooks ({user / file})" in setup(host, "--remove").text
     assert not (user / file).exists()
 
@@ -72,7 +75,7 @@ def test_what_others_have_stays_as_it_is():
     before = {"model": "x", "hooks": {"PreToolUse": [THEIRS], "SessionStart": [THEIRS]}}
     text = json.dumps(before, indent=4)
     after = put_hooks(text, COMMAND)
-    wanted = {event: [*before["hooks"].get(event, ()), OURS] for event in EVENTS}
+    wanted = {event: [*before["hooks"].get(event, ()), OURS[event]] for event in EVENTS}
     wanted = {**before["hooks"], **wanted}
     assert json.loads(after) == {**before, "hooks": wanted}
     assert put_hooks(after, COMMAND) == after
@@ -87,7 +90,8 @@ def test_hooks_of_an_earlier_set_up_are_replaced(command):
     shared = {"hooks": [*THEIRS["hooks"], old]}
     text = json.dumps({"hooks": {"SessionStart": [shared], "PreToolUse": [{"hooks": [old]}]}})
     left = {"hooks": THEIRS["hooks"]}
-    wanted = {event: [OURS] for event in EVENTS} | {"SessionStart": [left, OURS]}
+    wanted = {event: [OURS[event]] for event in EVENTS}
+    wanted["SessionStart"].insert(0, left)
     assert json.loads(put_hooks(text, COMMAND)) == {"hooks": wanted}
     assert json.loads(put_hooks(text, None)) == {"hooks": {"SessionStart": [left]}}
 
@@ -103,3 +107,28 @@ def test_a_hook_that_is_not_ours_stays(command):
 def test_hooks_of_another_form_are_refused(text):
     with pytest.raises(Unreadable):
         put_hooks(text, build_command(None))
+
+
+def test_the_host_waits_for_no_hook_after_a_tool():
+    assert build_group("Stop", COMMAND) == {
+        "hooks": [{"type": "command", "command": COMMAND, "timeout": 10}]
+    }
+    assert build_group("PostToolUse", COMMAND)["hooks"][0]["async"] is True
+
+
+@pytest.mark.parametrize(
+    ("tool", "tells"),
+    [
+        *((each, True) for each in ("Bash", "Edit", "Write", "NotebookEdit", "apply_patch")),
+        *((f"mcp__{each}__x", True) for each in ("mail", "t", "ta", "tas", "task", "tracker")),
+        *((each, False) for each in ("Read", "BashOutput", "mcp__taskmem__task_update")),
+    ],
+)
+def test_only_tools_that_may_change_something_are_reported(tool: str, tells: bool):
+    assert bool(re.search(build_group("PostToolUse", COMMAND)["matcher"], tool)) is tells
+
+
+def test_a_matcher_of_an_earlier_set_up_is_replaced():
+    old = {**build_group("PostToolUse", COMMAND), "matcher": "Bash"}
+    text = put_hooks(json.dumps({"hooks": {"PostToolUse": [old]}}), COMMAND)
+    assert json.loads(text)["hooks"]["PostToolUse"] == [OURS["PostToolUse"]]
