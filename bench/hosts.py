@@ -1,4 +1,4 @@
-"""Three hosts on one machine: whose wakes reach whom, in one home and in three."""
+"""Three hosts on one machine: whose wakes reach whom, in one home and in three, and how soon."""
 
 from __future__ import annotations
 
@@ -14,16 +14,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figures import Figure, count_of
+from figures import Figure, amount, count_of, millis, percentile
 from homes import COMMAND, build_environment, make_home, start_home_daemon
 
 from openclaw_taskmem.cli.client import Link, connect
 from openclaw_taskmem.home import Home
+from tests.e2e.cli_hosts import ClaudeCode, ClaudeCodeWithoutTasks, CliHost, Codex
+from tests.e2e.desks import Desk, seat_agents, wait_until_idle
+from tests.e2e.openclaw import cache_folder, obtain
+from tests.e2e.room import until
+from tests.e2e.shared_house import Story, shared_house
 from tests.support.agents import Lines
 from tests.support.gateways import FakeGateway
 from tests.support.openclaws import FakeOpenClaw
 
 WAITS = int(os.environ.get("TASKMEM_BENCH_WAITS", "2000"))
+ROUNDS = int(os.environ.get("TASKMEM_BENCH_WAKES", "20"))
+"""Wakes of each session of a real host."""
+PAUSE_S = 16.0
+"""Between two of them: a session is told of four waits a minute."""
 SEED = int(os.environ.get("TASKMEM_BENCH_SEED", "17"))
 SESSIONS = [f"agent:main:chat{number}" for number in range(40)]
 """Of the gateway: one message a session carries the ends of some twenty waits."""
@@ -191,6 +200,50 @@ def wake_hosts() -> Iterator[Figure | str]:
         "refused, or one of their own, and three in ten a task of one in their home. "
         "Their ends are fetched as `taskmem wait` does."
     )
+
+
+def wake_idle_sessions() -> Iterator[Figure]:
+    """Measure from an event to the request at the provider of a session that is idle."""
+    openclaw = obtain(cache_folder())
+    sets: tuple[tuple[type[CliHost], ...], ...] = ((Codex, ClaudeCode), (ClaudeCodeWithoutTasks,))
+    for kinds in sets:
+        with (
+            tempfile.TemporaryDirectory(prefix="tmb") as folder,
+            shared_house(openclaw, Path(folder), {}) as (house, scripts),
+            seat_agents(house, kinds) as seated,
+        ):
+            story = Story(house, scripts, "agent:main:bench")
+            desks = {kind.__name__: desk for kind, (_, desk) in zip(kinds, seated, strict=True)}
+            if len(kinds) > 1:
+                desks["OpenClaw"] = Desk(story.say)
+                story.follow(desks["OpenClaw"])
+            house.model.decide = scripts
+            waited: dict[str, list[float]] = {name: [] for name in desks}
+            for number in range(ROUNDS):
+                began, mark = time.monotonic(), f"mark{number}"
+                logs = {name: Path(folder) / f"{name}{number}.log" for name in desks}
+                for name, desk in desks.items():
+                    logs[name].touch()
+                    given = {"target": f"pty:file:{logs[name]}"}
+                    desk.call("smart_wait", **given, wake_when=f'"{mark} is ready" appears')
+                for host, _ in seated:
+                    wait_until_idle(host)
+                house.gateway.wait_until_idle(story.session)
+                for name, desk in desks.items():
+                    waited[name].append(_wake_once(desk, logs[name], mark))
+                time.sleep(max(0.0, began + PAUSE_S - time.monotonic()))
+        for name, seconds in waited.items():
+            what = f"event to the request at the provider, {name}"
+            yield millis(what, seconds, 500)
+            yield amount(f"{what}, p99", [1000 * percentile(seconds, 0.99)], "ms", 2000)
+
+
+def _wake_once(desk: Desk, log: Path, mark: str) -> float:
+    """Let a wait end; return the seconds until the model was asked."""
+    began = time.monotonic()
+    log.write_text(f"{mark} is ready\n")
+    until(lambda: mark in desk.woken_by, f"{log.stem} wakes its agent", 60)
+    return desk.woken_by[mark] - began
 
 
 def _start_machine(stack: ExitStack, number: int) -> Machine:

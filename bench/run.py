@@ -24,7 +24,7 @@ from daemon_costs import (
 from figures import Figure, format_header, format_row
 from gateway import call_checkpoints, first_token, stop_gateway, turn_weight, wake_acceptance
 from homes import find_disk
-from hosts import wake_hosts
+from hosts import wake_hosts, wake_idle_sessions
 from kills import kill_daemon, kill_role, run_resumes
 from look import look_at_pages
 from machine import describe_machine
@@ -90,6 +90,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         call_checkpoints,
         tell_notices,
         wake_hosts,
+        wake_idle_sessions,
         tell_presence,
         kill_role,
         kill_daemon,
@@ -102,6 +103,7 @@ ONLY_WHEN_ASKED = tuple(
     bench.__name__
     for bench in (
         start_uncached,
+        wake_idle_sessions,
         stop_gateway,
         tell_presence,
         compare_peers,

@@ -7,9 +7,8 @@ import json
 import re
 import shlex
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,12 +19,13 @@ from mcp.types import Implementation
 from tests.e2e.agent import reminders_in
 from tests.e2e.cli_hosts import ClaudeCode, CliHost, Codex
 from tests.e2e.conftest import make_story
+from tests.e2e.desks import Desk, seat_agents
 from tests.e2e.gateway import MAIN_SESSION
 from tests.e2e.house import House, woken_by
 from tests.e2e.openclaw import Unavailable
 from tests.e2e.room import until
-from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel, text_of
-from tests.e2e.shared_house import Scripts, Story, use
+from tests.e2e.scripted_model import Call, ModelRequest, Reply, text_of
+from tests.e2e.shared_house import Scripts, Story
 from tests.e2e.taskmem import PROGRAM, Taskmem
 from tests.support.agents import parse_result
 from tests.support.required import do_without
@@ -150,90 +150,18 @@ async def test_each_wake_reaches_who_asked(story: Story, other: Taskmem, tmp_pat
 # --- the real OpenClaw, Claude Code and Codex ------------------------------------
 
 
-PROMPTED = re.compile(r"\bTURN (\w+)\b")
-APPEARED = re.compile(r'(\w+) is ready\\*" appeared')
-
-
-def read_turn(request: ModelRequest) -> tuple[str | None, list[str]]:
-    """The turn that the user has begun last, and the answers of tools since; None: a wake has."""
-    answers: list[str] = []
-    for message in reversed(request.messages):
-        text = text_of(message)
-        if message["role"] == "tool":
-            answers.append(text)
-        elif message["role"] == "user" and (found := PROMPTED.findall(text)):
-            return found[-1], answers[::-1]
-        elif message["role"] == "user" and APPEARED.search(text):
-            break
-    return None, []
-
-
-def read_answer(text: str) -> dict[str, Any]:
-    """The answer of a tool of ours, out of what a host has put around it; of others, nothing."""
-    if "{" not in text:
-        return {}
-    found = json.loads(text[text.index("{") :])
-    return json.loads(found["result"]["content"][0]["text"]) if "result" in found else found
-
-
 IN_CLAUDE = f"Claude Code, session {ClaudeCode.session[:8]}…"
-
-
-class Desk:
-    """One session of a host, whose agent calls the tools that a test says, and acts on no wake."""
-
-    def __init__(self, prefix: str = "") -> None:
-        self._prefix = prefix
-        self._calls: dict[str, Call] = {}
-        self._answers: dict[str, dict[str, Any]] = {}
-        self._refusals = 0
-        """How often its tools were still loading."""
-        self.woken_by: set[str] = set()
-        """Whose ends its model was told of."""
-        self.say: Callable[[str], object] = print
-
-    def __call__(self, request: ModelRequest) -> Reply:
-        """The reply of its model."""
-        self.last = request
-        texts = [text_of(each) for each in request.messages if each["role"] == "user"]
-        self.woken_by.update(APPEARED.findall("\n".join(texts)))
-        turn, answers = read_turn(request)
-        if turn is None:
-            return "Woken."
-        call = self._calls[turn]
-        if answers:
-            self._answers[turn] = read_answer(answers[0])
-            return f"Done {turn}."
-        if call.tool in request.tools:
-            return [call]
-        if "tool_call" in request.tools:  # OpenClaw keeps it in its catalogue
-            return [use(call.tool, **call.args)]
-        self._refusals += 1
-        return "My tools are still loading."
-
-    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """Have its agent call a tool in a turn of its own; the answer."""
-        turn = f"t{len(self._calls)}"
-        self._calls[turn] = Call(f"{self._prefix}{tool}", arguments)
-
-        def is_answered() -> bool:
-            before = self._refusals
-            self.say(f"TURN {turn}")
-            until(lambda: turn in self._answers or self._refusals > before, f"{tool} is called", 60)
-            return turn in self._answers
-
-        until(is_answered, f"{tool} is answered")
-        return self._answers[turn]
 
 
 class Desks(NamedTuple):
     """The sessions of three hosts in one home."""
 
     house: House
+    in_codex: CliHost
     codex: Desk
+    in_claude: CliHost
     claude: Desk
     openclaw: Desk
-    hosts: Mapping[Desk, CliHost]
 
 
 @pytest.fixture(scope="module")
@@ -241,39 +169,14 @@ def desks(home: tuple[House, Scripts]) -> Iterator[Desks]:
     """The three hosts; all are started once."""
     house, scripts = home
     house.model.decide = scripts
-    with ExitStack() as stack:
-        hosts: dict[Desk, CliHost] = {}
-        for kind in (Codex, ClaudeCode):
-            desk = Desk(kind.prefix)
-            model = ScriptedModel(desk, is_stranger=lambda request: not request.tools)
-            stack.enter_context(model)
-            try:
-                host = kind(house.taskmem.room, house.taskmem, model.url)
-            except Unavailable as reason:
-                do_without(f"{kind.__name__} cannot be fetched: {reason}")
-            stack.callback(host.close)
-            hosts[desk], desk.say = host, partial(say_in_terminal, host)
-        # It finds the command of Codex on the same path as they do.
-        house.taskmem.restart({})
-        for host in hosts.values():
-            host.begin()
-        openclaw = Desk()
-        story = make_story(home, "desks")
-        story.follow(openclaw)
-        openclaw.say = story.say
-        codex, claude = hosts
-        yield Desks(house, codex, claude, openclaw, hosts)
-
-
-def say_in_terminal(host: CliHost, text: str) -> None:
-    """Say something once the host's last turn is over."""
-
-    def is_idle() -> bool:
-        _, said, after = host.screen.rpartition("Done t")
-        return not said or host.turn_end in after
-
-    until(is_idle, "its turn ends", shown=lambda: host.screen)
-    host.say(text)
+    story = make_story(home, "desks")
+    openclaw = Desk(story.say)
+    story.follow(openclaw)
+    try:
+        with seat_agents(house, (Codex, ClaudeCode)) as (codex, claude):
+            yield Desks(house, *codex, *claude, openclaw)
+    except Unavailable as reason:
+        do_without(f"a host cannot be fetched: {reason}")
 
 
 def test_three_hosts_in_one_home_are_woken_each_in_its_session(desks: Desks, tmp_path: Path):
@@ -289,7 +192,9 @@ def test_three_hosts_in_one_home_are_woken_each_in_its_session(desks: Desks, tmp
     log.write_text("".join(f"{name} is ready\n" for name in waits))
     until(lambda: all(desk.woken_by for desk in named.values()), "all are woken", 60)
     wakes = [desks.house.reaches(wait_id, "acknowledged", 60) for wait_id in waits.values()]
-    assert {name: desk.woken_by for name, desk in named.items()} == {name: {name} for name in waits}
+    assert {name: [*desk.woken_by] for name, desk in named.items()} == {
+        name: [name] for name in waits
+    }
     assert len({wake["session_key"] for wake in wakes}) == len(wakes)
     in_codex, in_claude, in_openclaw = (name_agent(desks, wake) for wake in wakes)
     assert re.fullmatch(r"Codex, session \w{8}…", in_codex)
@@ -341,15 +246,14 @@ def test_what_claude_code_began_goes_on_in_codex(desks: Desks, tmp_path: Path):
     desks.claude.call("task_claim", **given)
     desks.claude.call("task_update", **given, message="Step 1 done")
     assert desks.codex.call("task_claim", **given)["error"] == "run_held"
-    claude, codex = (desks.hosts[each] for each in (desks.claude, desks.codex))
-    claude.kill()
+    desks.in_claude.kill()
 
     def is_claimed() -> bool:
         return "token" in desks.codex.call("task_claim", **given)
 
     until(is_claimed, "Codex has claimed it", 60)
-    codex.kill()
-    codex.start(*codex.list_resume_arguments())
+    desks.in_codex.kill()
+    desks.in_codex.start(*desks.in_codex.list_resume_arguments())
     desks.codex.call("task_list")
     packet = reminders_in("\n".join(map(text_of, desks.codex.last.messages)))[-1]
     assert packet["progress"]["completed"] == [0]
@@ -359,6 +263,6 @@ def test_what_claude_code_began_goes_on_in_codex(desks: Desks, tmp_path: Path):
     log.write_text("codex is ready\n")
     desks.house.reaches(wait_id, "acknowledged", 60)
     assert name_agent(desks, task).startswith("Codex, session ")
-    claude.start(*claude.list_resume_arguments())
+    desks.in_claude.start(*desks.in_claude.list_resume_arguments())
     ended = desks.codex.call("task_update", **given, status="completed", completed_steps=[1, 2])
     assert ended["status"] == "completed", ended
