@@ -42,7 +42,7 @@ from openclaw_taskmem.engine.context import Context, DueWork
 from openclaw_taskmem.engine.waits import PolledWait
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.tool import Answer, Tool, add_targets
-from taskmem_hookspecs import InvalidArguments, Output, Owner, Target, TaskmemError
+from taskmem_hookspecs import InvalidArguments, Output, Owner, Target, TaskmemError, UserQuestion
 
 log = logging.getLogger(__name__)
 
@@ -281,6 +281,19 @@ class Dispatcher:
             WaitNotFound: No wait has that id.
         """
         return await self._run_call(None, waits.poll_wait, self._context, wait_id, looks=False)
+
+    async def find_question(self, task_id: str) -> UserQuestion | None:
+        """Return the open question of a task; None: there is none."""
+        return await self.call_threads(self._find_question, task_id)
+
+    def _find_question(self, task_id: str) -> UserQuestion | None:
+        facts = self._context.find_task(task_id)
+        return runs.find_question(self._context, facts.run) if facts else None
+
+    async def answer_question(self, key: str, words: str) -> None:
+        """Take the words of a user for the question with a key."""
+        take = gateway_reports.take_answer
+        await self._run_call(None, take, self._context, key, words, looks=False)
 
     def _answer_relay(self, name: str, given: dict[str, Any], host: RelayHost) -> Answer:
         session_key = self._note_session(host)

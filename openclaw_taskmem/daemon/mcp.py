@@ -10,14 +10,19 @@ import asyncio
 import contextlib
 import importlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from pydantic import JsonValue
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.domain.changes.waits import PolledState
-from openclaw_taskmem.domain.text.texts import format_iso_millis
+from openclaw_taskmem.domain.text.texts import (
+    format_iso_millis,
+    has_visible_text,
+    quote_line,
+    to_plain_line,
+)
 from openclaw_taskmem.engine.waits import PolledWait
 from openclaw_taskmem.mcp_answers import (
     CAPABILITIES,
@@ -37,7 +42,7 @@ from openclaw_taskmem.mcp_lines import (
 )
 from openclaw_taskmem.plugin_host.plugin_host import format_error
 from openclaw_taskmem.tools.tool import Answer, Tool
-from taskmem_hookspecs import TaskmemError, Wait
+from taskmem_hookspecs import TaskmemError, UserQuestion, Wait
 
 MOST_BYTES: Final = 1024 * 1024
 """Maximum size of a line; relays and a gateway's plug-in refuse longer ones themselves. The parsed
@@ -147,10 +152,26 @@ class _CallTool(Protocol):
     ) -> Awaitable[Answer]: ...
 
 
-_PollWait = Callable[[str], Awaitable[PolledWait]]
-"""Returns what a client that asks for a wait is answered."""
+class _Questions(Protocol):
+    """Finds and answers questions to the user that agents ask, and polls their waits."""
+
+    def poll_wait(self, wait_id: str) -> Awaitable[PolledWait]:
+        """Return what a client that asks for a wait is answered."""
+        ...
+
+    def find_question(self, task_id: str) -> Awaitable[UserQuestion | None]:
+        """Return the open question of a task; None: there is none."""
+        ...
+
+    def answer_question(self, key: str, words: str) -> Awaitable[None]:
+        """Take the words of the user for the question with a key."""
+        ...
+
+
 _OPEN_WAIT: Final = "smart_wait"
 """The tool that is answered as a task."""
+_ASK: Final = "task_update"
+"""The tool by which an agent asks the user."""
 _POLL_MILLIS: Final = 1000
 """How often a client is asked to ask for a wait."""
 
@@ -192,13 +213,13 @@ async def serve_host(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     call_tool: _CallTool,
-    poll_wait: _PollWait,
+    questions: _Questions,
     tools: Sequence[Tool],
 ) -> None:
     """Serve one host with the given tools, until it disconnects."""
     from mcp.server.stdio import stdio_server
 
-    server = _build_server(call_tool, poll_wait, tools)
+    server = _build_server(call_tool, questions, tools)
     lines_in = cast("anyio.AsyncFile[str]", _LinesIn(reader, writer))
     lines_out = cast("anyio.AsyncFile[str]", _LinesOut(writer))
     async with stdio_server(stdin=lines_in, stdout=lines_out) as (incoming, outgoing):
@@ -206,7 +227,7 @@ async def serve_host(
 
 
 def _build_server(
-    call_tool: _CallTool, poll_wait: _PollWait, tools: Sequence[Tool]
+    call_tool: _CallTool, questions: _Questions, tools: Sequence[Tool]
 ) -> Server[dict[str, Any]]:
     import mcp_types as types
     from mcp.server import Server
@@ -225,16 +246,21 @@ def _build_server(
         ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult | dict[str, Any]:
         given = dict(params.arguments or {})
+        if params.name == _ASK and params.request_state is not None:
+            return await _take_form(call_tool, questions, ctx, params)
         takes_tasks = params.name == _OPEN_WAIT and _offers_tasks(ctx)
         try:
             answer = await _call(call_tool, ctx, params.name, given, takes_tasks=takes_tasks)
         except TaskmemError as error:
             return _build_result(_format_json(error.to_json()), failed=True)
         if takes_tasks:
-            polled = await poll_wait(str(answer["wait_id"]))
+            polled = await questions.poll_wait(str(answer["wait_id"]))
             seed = {"status": PolledState.WORKING, "statusMessage": answer["message"]}
             return {"resultType": "task", **_build_task(polled.wait), **seed}
-        return _build_result(_format_json(answer))
+        if params.name == _ASK and given.get("ask") and _offers_forms(ctx):
+            question = await questions.find_question(str(answer["task_id"]))
+            return _build_form(question, answer) if question else _build_answer(answer)
+        return _build_answer(answer)
 
     server = Server(
         SERVER_NAME,
@@ -244,12 +270,95 @@ def _build_server(
         on_list_tools=on_list_tools,
     )
     server.add_request_handler("tools/call", types.CallToolRequestParams, on_call_tool)
-    _add_tasks(server, call_tool, poll_wait)
+    _add_tasks(server, call_tool, questions)
     server.middleware = []  # the SDK's own builds a span for each message, which nobody collects
     return server
 
 
-def _add_tasks(server: Server[dict[str, Any]], call_tool: _CallTool, poll_wait: _PollWait) -> None:
+# --- questions to the user ----------------------------------------------------------------
+
+
+_FORM: Final = "answer"
+"""Key of the form among what a call requires."""
+_CHOICE: Final = "choice"
+_WORDS: Final = "words"
+_WORDS_BYTES: Final = 1_000
+"""Longest excerpt of the answer in the message to the agent; the packet has more of it."""
+
+
+def _build_form(question: UserQuestion, answer: Answer) -> dict[str, Any]:
+    """Build the result by which a client shows its user a question; the call is then repeated.
+
+    `answer`: what the agent is told if the user does not answer.
+    """
+    words = {"type": "string", "title": "Your answer"}
+    form: dict[str, Any] = {"type": "object", "properties": {_WORDS: words}, "required": [_WORDS]}
+    if question.options:
+        choice = {"type": "string", "title": "Choose", "enum": [*question.options]}
+        words["title"] = "Or say it in your own words"
+        form = {"type": "object", "properties": {_CHOICE: choice, _WORDS: words}}
+    asked = {"mode": "form", "message": question.text, "requestedSchema": form}
+    return {
+        "resultType": "input_required",
+        "inputRequests": {_FORM: {"method": "elicitation/create", "params": asked}},
+        "requestState": _format_json({"question": question.key, "answer": answer}),
+    }
+
+
+async def _take_form(
+    call_tool: _CallTool,
+    questions: _Questions,
+    ctx: ServerRequestContext[Any],
+    params: types.CallToolRequestParams,
+) -> types.CallToolResult:
+    """Take what the user made of a form: an answer takes the task up again for its agent."""
+    key, answer = _read_form_state(params.request_state or "")
+    words = _read_form_words((params.input_responses or {}).get(_FORM))
+    if not words:
+        told = "A form for the user brought no answer."
+        return _build_answer({**answer, "message": f"{told} {answer['message']}"})
+    try:
+        await questions.answer_question(key, words)
+        resumed = await _call(call_tool, ctx, "task_resume", {"task_id": answer["task_id"]})
+    except TaskmemError as error:
+        return _build_result(_format_json(error.to_json()), failed=True)
+    told = f"The user answered: {quote_line(to_plain_line(words), _WORDS_BYTES)}"
+    return _build_answer({**answer, **resumed, "message": f"{told} {resumed['message']}"})
+
+
+def _read_form_state(state: str) -> tuple[str, Answer]:
+    """Return the key of the question that a form was about, and the agent's answer without one.
+
+    Raises:
+        MCPError: The state came with no form.
+    """
+    import mcp_types as types
+    from mcp import MCPError
+
+    with contextlib.suppress(ValueError, RecursionError):
+        match json.loads(state):
+            case {"question": str(key), "answer": {"task_id": str(), "message": str()} as answer}:
+                return key, cast("Answer", answer)
+            case _:
+                pass
+    raise MCPError(types.INVALID_PARAMS, "requestState is not what came with the form.")
+
+
+def _read_form_words(form: object) -> str:
+    """Return what the user answered in a form; empty: nothing, or they declined it."""
+    import mcp_types as types
+
+    if not isinstance(form, types.ElicitResult) or form.action != "accept":
+        return ""
+    fields = form.content or {}
+    words = "\n".join(str(fields[name]) for name in (_CHOICE, _WORDS) if fields.get(name)).strip()
+    return words if has_visible_text(words) else ""
+
+
+# --- tasks of MCP -------------------------------------------------------------------------
+
+
+def _add_tasks(server: Server[dict[str, Any]], call_tool: _CallTool, questions: _Questions) -> None:
     """Let a server answer for the waits that are tasks."""
     import mcp_types as types
     from mcp import MCPError
@@ -259,7 +368,7 @@ def _add_tasks(server: Server[dict[str, Any]], call_tool: _CallTool, poll_wait: 
 
     async def on_get(_ctx: object, params: TaskParams) -> dict[str, Any]:
         try:
-            polled = await poll_wait(params.task_id)
+            polled = await questions.poll_wait(params.task_id)
         except TaskmemError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from error
         task = {**_build_task(polled.wait), "status": polled.state}
@@ -300,10 +409,20 @@ def _read_meta(ctx: ServerRequestContext[Any]) -> Mapping[str, JsonValue]:
 
 def _offers_tasks(ctx: ServerRequestContext[Any]) -> bool:
     """Tell whether a request of the newer protocol may be answered as a task."""
+    return _find_capability(ctx, "extensions", TASKS) is not None
+
+
+def _offers_forms(ctx: ServerRequestContext[Any]) -> bool:
+    """Tell whether a request of the newer protocol may be answered with a form for the user."""
+    shown = _find_capability(ctx, "elicitation")
+    return shown is not None and (not shown or "form" in shown)
+
+
+def _find_capability(ctx: ServerRequestContext[Any], *path: str) -> Mapping[str, object] | None:
     found: object = _read_meta(ctx) if ctx.protocol_version in NEWER_PROTOCOLS else None
-    for name in (CAPABILITIES, "extensions", TASKS):
+    for name in (CAPABILITIES, *path):
         found = cast("Mapping[str, object]", found).get(name) if isinstance(found, dict) else None
-    return isinstance(found, dict)
+    return cast("Mapping[str, object]", found) if isinstance(found, dict) else None
 
 
 def _build_task(wait: Wait) -> dict[str, JsonValue]:
@@ -315,6 +434,10 @@ def _build_task(wait: Wait) -> dict[str, JsonValue]:
         "ttlMs": None,
         "pollIntervalMs": _POLL_MILLIS,
     }
+
+
+def _build_answer(answer: Answer) -> types.CallToolResult:
+    return _build_result(_format_json(answer))
 
 
 def _build_result(text: str, *, failed: bool = False) -> types.CallToolResult:

@@ -254,7 +254,7 @@ class SocketServer:
                 if self.lacks_mcp is not None:
                     await mcp.refuse_host(reader, writer, self.lacks_mcp)
                     return
-                await mcp.serve_host(reader, writer, call, self._dispatcher.poll_wait, tools)
+                await mcp.serve_host(reader, writer, call, self._dispatcher, tools)
             finally:
                 noting.cancel()
                 self._dispatcher.forget_relay(host)

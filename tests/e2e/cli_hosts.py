@@ -95,7 +95,11 @@ class CliHost(ABC):
         until(
             lambda: self.screen.count(text) > before, "it is shown", 40, shown=lambda: self.screen
         )
-        self._tmux("send-keys", "Enter")
+        self.press("Enter")
+
+    def press(self, key: str) -> None:
+        """Press a key."""
+        self._tmux("send-keys", key)
 
     def kill(self) -> None:
         """Kill it and its helpers; its relays end by themselves."""

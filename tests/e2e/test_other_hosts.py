@@ -283,3 +283,40 @@ def test_the_packet_names_what_was_done(own_room: Room, kind: type[CliHost]):
         request = model.wait_for(lambda each: "GO ON" in each.turn.text, 60)
         packet = json.dumps(request.messages).rpartition("[task_resume]")[2]
         assert wanted in packet
+
+
+class Asker(Builder):
+    """Registers a task, asks the user, and ends its turn."""
+
+    answer = ""
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        results = request.turn.results
+        if not any(name.endswith("task_register") for name in request.tools):
+            self.refusals += 1
+            return "My tools are still loading."
+        if not results:
+            return [self._use("task_register", name="Build the site", plan=["One", "Two"])]
+        if len(results) == 1:
+            self.task_id = json.loads(results[0][results[0].index("{") :])["task_id"]
+            return [self._use("task_update", task_id=self.task_id, ask="Which colour?")]
+        self.answer = results[-1]
+        return "I have done what there was to do."
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_claude_code_shows_a_question_as_a_form(own_room: Room, is_answered: bool):
+    with run_host(own_room, ClaudeCode) as (host, taskmem, model, _):
+        model.decide = script = Asker(host.work, host.prefix, taskmem)
+        begin_task(host, script)
+        until(lambda: "Build the site: Which colour?" in host.screen, "the form is shown")
+        if is_answered:
+            host.say("Blue.")
+            # A key that comes as the form is drawn anew is lost.
+            until(lambda: script.answer or host.press("Enter"), "the answer is sent")
+        else:
+            host.press("Escape")
+        until(lambda: script.answer, "the agent is told", shown=lambda: host.screen)
+
+        assert ('The user answered: "Blue."' in json.loads(script.answer)["message"]) is is_answered
+        assert bool(taskmem.show(script.task_id)["question"]) is not is_answered

@@ -80,7 +80,10 @@ class Lines:
 
     def offer(self, extension: str) -> None:
         """Say with each request from now on that the client has an extension."""
-        capabilities = {"extensions": {extension: {}}}
+        self.can(extensions={extension: {}})
+
+    def can(self, **capabilities: dict[str, Any]) -> None:
+        """Say with each request from now on what the client can do."""
         meta = {"io.modelcontextprotocol/clientCapabilities": capabilities}
         self._more = {"_meta": self._more.get("_meta", {}) | meta}
 
