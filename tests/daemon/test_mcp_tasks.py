@@ -117,3 +117,45 @@ def test_a_task_outlives_client_relay_and_daemon(daemon, tmp_path):
         ended = await_end(later, task_id)
 
     assert "Build finished" in ended["result"]["content"][0]["text"]
+
+
+def test_a_task_is_told_to_a_client_that_forgets_what_it_offered(daemon, tmp_path):
+    log = tmp_path / "build.log"
+    with Lines(daemon.home, protocol=NEWER) as client:
+        client.offer(TASKS)
+        task_id = open_wait(client, log)["taskId"]
+        client.can()
+        again = open_wait(client, log)
+        assert json.loads(again["content"][0]["text"])["wait_id"] == task_id
+        assert poll(client, task_id)["status"] == "working"
+        log.write_text("Build finished\n")
+
+        assert await_end(client, task_id)["status"] == "completed"
+
+
+def test_a_thousand_polls_at_once_are_all_answered(daemon, tmp_path):
+    log = tmp_path / "build.log"
+    with Lines(daemon.home, protocol=NEWER) as client:
+        client.offer(TASKS)
+        task_id = open_wait(client, log)["taskId"]
+        asked = {client.send("tasks/get", taskId=task_id) for _ in range(1000)}
+        told = [client.hear() for _ in asked]
+        log.write_text("Build finished\n")
+
+        assert await_end(client, task_id)["status"] == "completed"
+
+    assert {each["id"] for each in told} == asked
+    assert {each["result"]["status"] for each in told} == {"working"}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("kind", [Lines, RelayedLines])
+def test_metadata_of_a_megabyte_ends_no_session(daemon, protocol, kind):
+    with kind(daemon.home, protocol=protocol) as client:
+        usual = client._more.get("_meta", {})
+        client._more = {"_meta": usual | {"example.com/more": "x" * 1_000_000}}
+        assert client.ask("tools/list")["result"]["tools"]
+        client._more = {"_meta": usual | {"example.com/more": "x" * 1_100_000}}
+        assert "1 MiB" in client.ask("tools/list")["error"]["message"]
+        client._more = {"_meta": usual}
+        assert client.ask("tools/list")["result"]["tools"]
