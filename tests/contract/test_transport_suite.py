@@ -93,6 +93,15 @@ class Sessions(Faithful):
         return await super().deliver(wake)
 
 
+class TellingTwice(Faithful):
+    tells_once = True
+
+
+class ReachingAll(Faithful):
+    def reaches(self, host, session_key):
+        return True
+
+
 class FailingTransport:
     name = "made"
 
@@ -103,8 +112,10 @@ class FailingTransport:
         raise self.error
 
 
-def suite_of(made, failing=None, refusing=None):
+def suite_of(made, failing=None, refusing=None, gone=None):
     class Suite(TransportSuite):
+        tells_once = getattr(made, "tells_once", False)
+
         def begin(self):
             made.texts = []
 
@@ -119,6 +130,9 @@ def suite_of(made, failing=None, refusing=None):
 
         def make_refusing(self, tmp_path):
             return refusing
+
+        def make_gone(self, tmp_path):
+            return gone
 
     return Suite()
 
@@ -140,6 +154,8 @@ def test_a_transport_that_keeps_every_rule_passes(tmp_path):
         (SplittingTransport, "a_text_arrives_as_it_is"),
         (ClippingTransport, "a_text_arrives_as_it_is"),
         (HoggingTransport, "a_delivery_lets_others_go_on"),
+        (TellingTwice, "a_wake_that_comes_twice_is_told_once_if_it_says_so"),
+        (ReachingAll, "it_says_whom_it_reaches_if_it_is_selective"),
         (Sessions, "a_wake_is_taken_with_a_session_and_without"),
     ],
 )
@@ -156,3 +172,8 @@ def test_a_failure_that_says_nothing_is_found_out(error, tmp_path):
         "what_does_not_arrive_is_undelivered",
         "what_never_will_be_accepted_is_refused",
     }
+
+
+def test_one_that_reaches_sessions_that_have_ended_is_found_out(tmp_path):
+    suite = suite_of(Faithful(), gone=ReachingAll())
+    assert broken_rules(suite, tmp_path) == {"a_session_that_has_ended_is_not_reached"}

@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from taskmem_hookspecs.testing import check_plugin
+from tests.support.agents import RelayedLines
 from tests.support.daemons import Daemon, command, short_home
 from tests.support.installations import make_installation
 from tests.support.waiting import until
@@ -242,5 +243,52 @@ def test_the_installed_package_carries_a_wake(package, home, tmp_path):
         wake = until(list_sent, "a wake is sent")[0]
         assert wake["transport"] == "wakefile"
         assert wake["text"] in written.read_text("utf-8").split("\n")
+    finally:
+        daemon.close()
+
+
+def read_host():
+    """Return the page's host of agents, and its tests."""
+    section = section_of("A host of agents with tests")
+    return re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+
+
+def test_the_host_of_the_page_keeps_the_rules_of_its_suite(tmp_path):
+    module, tests = read_host()
+    (tmp_path / "taskmem_nest.py").write_text(module)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_nest.py").write_text(tests)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.count("SKIPPED") == 1, "it never refuses a wake for good"
+
+
+def test_a_session_of_the_pages_host_is_woken_in_its_inbox(tmp_path, home):
+    module, _ = read_host()
+    site, inbox = tmp_path / "site", tmp_path / "inbox"
+    inbox.mkdir()
+    project = {
+        "name": "taskmem-nest",
+        "version": "1.0",
+        "entry-points": {"openclaw_taskmem": {"nest": "taskmem_nest"}},
+    }
+    install(site, project, {"taskmem_nest": module})
+    soon = {"TASKMEM_WAKE_TRANSPORT": "auto", "TASKMEM_STUCK_THRESHOLD_SECONDS": "0.5"}
+    daemon = Daemon(home, site=site, **soon)
+    try:
+        daemon.wait_until_it_serves()
+        nest = {"NEST_SESSION": "nest-1", "NEST_INBOX": str(inbox)}
+        with RelayedLines(home, "nest", **nest) as agent:
+            _, told = agent.call("task_register", {"name": "Try it", "plan": ["Look"]})
+            until(lambda: [*inbox.iterdir()], "the wake is in the inbox")
+        (file,) = inbox.iterdir()
+        assert told["task_id"] in file.read_text()
     finally:
         daemon.close()

@@ -29,8 +29,8 @@ PAGES = (
     *ROOT.glob("plugins/*/README.md"),
 )
 LINES = re.MULTILINE | re.DOTALL
-EXAMPLES = {"tests/test_wakefile.py", "tests/test_titles.py"}
-"""A file of the package that the page on plug-ins makes."""
+EXAMPLES = {"tests/test_nest.py", "tests/test_titles.py", "tests/test_wakefile.py"}
+"""Files of the packages that the page on plug-ins makes."""
 FOLDERS = ("openclaw_taskmem", "hookspecs", "plugins")
 
 

@@ -64,6 +64,9 @@ class TransportSuite:
     The other methods are optional; tests that need one you did not implement are skipped.
     """
 
+    tells_once = False
+    """True if a wake whose key comes twice is told once."""
+
     @abstractmethod
     def make_transport(self, tmp_path: Path) -> WakeTransport:
         """Return a working transport."""
@@ -76,6 +79,9 @@ class TransportSuite:
 
     def make_refusing(self, tmp_path: Path) -> WakeTransport | None:
         """Return a transport that never accepts a wake; None: skip these tests."""
+
+    def make_gone(self, tmp_path: Path) -> SelectiveTransport | None:
+        """Return a transport all of whose sessions have ended; None: it reaches those, too."""
 
     # --- the part -------------------------------------------------------------
 
@@ -95,6 +101,7 @@ class TransportSuite:
         for host in (None, "openclaw", "mcp:claude-code"):
             for session_key in (None, "agent:main:main"):
                 assert isinstance(transport.reaches(host, session_key), bool)
+        assert transport.reaches("mcp:no-such-host", "no-such-session") is False
 
     # --- what arrives ---------------------------------------------------------
 
@@ -113,6 +120,15 @@ class TransportSuite:
         transport = self.make_transport(tmp_path)
         for _ in range(2):
             assert isinstance(_deliver_wake(transport, a_wake()), WakeReceipt)
+
+    def test_a_wake_that_comes_twice_is_told_once_if_it_says_so(self, tmp_path: Path) -> None:
+        transport = self.make_transport(tmp_path)
+        if not self.tells_once:
+            pytest.skip("set `tells_once` to try it")
+        for _ in range(2):
+            _deliver_wake(transport, a_wake(text="once"))
+        _deliver_wake(transport, a_wake(wake_id="wake_2", text="more"))
+        assert list(self.list_received(tmp_path) or ()) == ["once", "more"]
 
     @pytest.mark.parametrize("text", _WAKE_TEXTS, ids=lambda text: text[:12])
     def test_a_text_arrives_as_it_is(self, tmp_path: Path, text: str) -> None:
@@ -145,6 +161,14 @@ class TransportSuite:
         if failing is None:
             pytest.skip("give `make_failing` to try it")
         _assert_transport_raises(WakeUndelivered, failing)
+
+    def test_a_session_that_has_ended_is_not_reached(self, tmp_path: Path) -> None:
+        gone = self.make_gone(tmp_path)
+        if gone is None:
+            pytest.skip("give `make_gone` to try it")
+        for session_key in (None, "agent:main:main"):
+            assert gone.reaches(None, session_key) is False
+        _assert_transport_raises(WakeUndelivered, gone)
 
     def test_what_never_will_be_accepted_is_refused(self, tmp_path: Path) -> None:
         refusing = self.make_refusing(tmp_path)

@@ -107,6 +107,9 @@ class TestInboxTransport(TransportSuite):
     def make_failing(self, tmp_path: Path) -> InboxTransport:
         return InboxTransport(AnySession({SOCKET: str(tmp_path / "gone"), TOKEN: "secret"}))
 
+    def make_gone(self, tmp_path: Path) -> InboxTransport:
+        return InboxTransport(Sessions(None))
+
     def list_received(self, tmp_path: Path) -> Sequence[str]:
         return self.session.texts
 
