@@ -38,8 +38,10 @@ class CliHost(ABC):
     transport: str | None
     """Delivers its wakes; None: none does, as it asks for the ends of its waits itself."""
 
-    def __init__(self, room: Room, taskmem: Taskmem, model_url: str) -> None:
-        self.room = room
+    def __init__(
+        self, room: Room, taskmem: Taskmem, model_url: str, *, is_set_up: bool = True
+    ) -> None:
+        self.room, self.is_set_up = room, is_set_up
         self.work = room.root / "work"
         self.work.mkdir(exist_ok=True)
         self._binary = obtain_package(cache_folder(), self.package, self.program)
@@ -49,9 +51,10 @@ class CliHost(ABC):
         path = os.pathsep.join((str(self._binary.parent), before))
         taskmem.settings.update({"TASKMEM_WAKE_TRANSPORT": "", "PATH": path})
         self.configure(model_url)
-        taskmem.run("setup", self.name)
-        # On a busy machine a cold start takes longer than Codex waits for a server.
-        taskmem.run("daemon", "--detach")
+        if is_set_up:
+            taskmem.run("setup", self.name)
+            # On a busy machine a cold start takes longer than Codex waits for a server.
+            taskmem.run("daemon", "--detach")
         keep = (";", "set-option", "-g", "remain-on-exit", "on")
         self._tmux("new-session", "-d", "-x", "200", "-y", "50", "sleep infinity", *keep)
 
@@ -226,6 +229,8 @@ enabled = false
     def begin(self) -> None:
         """Start its first session, and trust our hooks, for which it asks once."""
         self.start("--no-alt-screen")
+        if not self.is_set_up:
+            return
         question = "Trust all and continue"
         until(lambda: question in self.screen, "it asks for trust", shown=lambda: self.screen)
 
