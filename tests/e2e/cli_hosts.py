@@ -13,9 +13,11 @@ from pathlib import Path
 
 from tests.e2e.openclaw import cache_folder, obtain_package
 from tests.e2e.room import Room, until
-from tests.e2e.taskmem import Taskmem
+from tests.e2e.taskmem import PROGRAM, Taskmem
 
 _TMUX = shutil.which("tmux") or "tmux"
+ROOT = Path(__file__).parents[2]
+PLUGIN_ID = "taskmem-mcp@openclaw-taskmem"
 KEY = "sk-ant-api03-loopback-only-not-a-real-key-0000000000"
 
 
@@ -52,11 +54,24 @@ class CliHost(ABC):
         taskmem.settings.update({"TASKMEM_WAKE_TRANSPORT": "", "PATH": path})
         self.configure(model_url)
         if is_set_up:
-            taskmem.run("setup", self.name)
+            self.set_up()
             # On a busy machine a cold start takes longer than Codex waits for a server.
             taskmem.run("daemon", "--detach")
         keep = (";", "set-option", "-g", "remain-on-exit", "on")
         self._tmux("new-session", "-d", "-x", "200", "-y", "50", "sleep infinity", *keep)
+
+    def set_up(self) -> None:
+        """Set it up for Task memory."""
+        self._taskmem.run("setup", self.name)
+
+    def install_plugin(self, *, command: str) -> None:
+        """Install the plug-in of this repository by the host's own command."""
+        settings = self._taskmem.settings
+        settings["TASKMEM_HOME"] = ""  # a plug-in names none, and Codex passes none on
+        settings["PATH"] = os.pathsep.join((str(PROGRAM.parent), settings["PATH"]))
+        environ = self.room.environment(self._taskmem.environment)
+        for args in (("marketplace", "add", str(ROOT)), (command, PLUGIN_ID)):
+            subprocess.run([str(self._binary), "plugin", *args], env=environ, check=True)
 
     @abstractmethod
     def configure(self, model_url: str) -> None:
@@ -153,7 +168,7 @@ class ClaudeCode(CliHost):
         }
         (self.room.home / ".claude.json").write_text(json.dumps(config))
         (self.room.home / ".claude").mkdir()
-        allowed = ["mcp__taskmem__*", "Bash", "Write"]
+        allowed = [f"{self.prefix}*", "Bash", "Write"]
         settings = {"permissions": {"defaultMode": "acceptEdits", "allow": allowed}}
         (self.room.home / ".claude" / "settings.json").write_text(json.dumps(settings))
 
@@ -248,3 +263,19 @@ enabled = false
 
     def has_compacted(self) -> bool:
         return "Context compacted" in self.screen
+
+
+class ClaudeCodeWithPlugin(ClaudeCode):
+    """Claude Code with the plug-in of this repository, installed by its own command."""
+
+    prefix = "mcp__plugin_taskmem-mcp_taskmem__"
+
+    def set_up(self) -> None:
+        self.install_plugin(command="install")
+
+
+class CodexWithPlugin(Codex):
+    """Codex likewise."""
+
+    def set_up(self) -> None:
+        self.install_plugin(command="add")

@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.e2e.cli_hosts import ClaudeCode, ClaudeCodeWithoutTasks, CliHost, Codex
+from tests.e2e.cli_hosts import (
+    ClaudeCode,
+    ClaudeCodeWithoutTasks,
+    ClaudeCodeWithPlugin,
+    CliHost,
+    Codex,
+    CodexWithPlugin,
+)
 from tests.e2e.openclaw import Unavailable
 from tests.e2e.room import Room, until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel, text_of
@@ -232,7 +239,7 @@ def test_the_packet_comes_after_compaction_and_resume(own_room: Room, kind: type
         assert "Told meanwhile" in read_packet("COME BACK")
 
 
-@pytest.mark.parametrize("kind", [ClaudeCode, Codex])
+@pytest.mark.parametrize("kind", [ClaudeCode, Codex, ClaudeCodeWithPlugin, CodexWithPlugin])
 def test_an_end_before_the_task_is_over_is_refused_once(own_room: Room, kind: type[CliHost]):
     with run_host(own_room, kind) as (host, _, model, script):
         script.waits = False

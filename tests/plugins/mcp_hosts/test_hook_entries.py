@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
+import taskmem_openclaw
 from taskmem_mcp_hosts.config_files import Unreadable
 from taskmem_mcp_hosts.hook_entries import EVENTS, build_command, build_group, put_hooks
 from taskmem_program import OWN_PROGRAM
@@ -19,6 +21,14 @@ OURS = {
 THEIRS = {"matcher": "resume", "hooks": [{"type": "command", "command": "theirs"}]}
 PLACES = [("claude", ".claude/settings.json"), ("codex", ".codex/hooks.json")]
 CALLED = {"claude": (*EVENTS, "PostToolUseFailure", "StopFailure"), "codex": EVENTS}
+
+
+BUNDLE = Path(taskmem_openclaw.__file__).parent / "bundle"
+
+
+def test_the_plug_in_of_the_hosts_has_the_hooks_of_set_up():
+    told = put_hooks("", "taskmem hook", CALLED["claude"])
+    assert json.loads((BUNDLE / "hooks" / "hooks.json").read_text()) == json.loads(told)
 
 
 def hooks(file):
