@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
@@ -20,7 +21,9 @@ from openclaw_taskmem.home import HomeRefused, locate_home
 LIMIT_SECONDS: Final = 0.5
 """Time limit for the daemon's answer."""
 _LONGEST_TEXT: Final = 10_000
-"""Characters of a text in a tool call that are passed on."""
+"""Characters of a text in a tool call that are passed on; those in a list share them."""
+_PATCH_MARK: Final = "*** "
+"""How the lines of a patch begin that name its files."""
 _MOST_ITEMS: Final = 50
 _DEPTH: Final = 4
 """Nested objects and lists in a tool call that are passed on."""
@@ -60,21 +63,33 @@ def _shorten_call(event: Any) -> object:  # noqa: ANN401 - of the host
         is_call = event["hook_event_name"].startswith("PostToolUse")
     except (TypeError, LookupError, AttributeError):
         return event  # of another form, which the daemon ignores
-    return _shorten(event, _DEPTH) if is_call else event
+    if not is_call:
+        return event
+    with suppress(TypeError, LookupError, AttributeError):  # a call of another form
+        if event["tool_name"] == "apply_patch":
+            event["tool_input"]["command"] = _strip_patch(event["tool_input"]["command"])
+    return _shorten(event, _DEPTH, _LONGEST_TEXT)
 
 
-def _shorten(value: Any, depth: int) -> object:  # noqa: ANN401 - of the host
+def _strip_patch(patch: str) -> str:
+    """Return only those lines of a patch that name files."""
+    named = (line for line in patch.splitlines() if line.startswith(_PATCH_MARK))
+    return "".join(f"{line}\n" for line in named)[:_LONGEST_TEXT].rpartition("\n")[0]
+
+
+def _shorten(value: Any, depth: int, longest: int) -> object:  # noqa: ANN401 - of the host
     is_text, is_list, is_object = (isinstance(value, kind) for kind in (str, list, dict))
     if is_text:
-        return value[:_LONGEST_TEXT]
+        return value[:longest]
     if not (is_list or is_object):
         return value
     if depth == 0:
         return None
     if is_list:
-        return [_shorten(each, depth - 1) for each in value[:_MOST_ITEMS]]
+        items = value[:_MOST_ITEMS]
+        return [_shorten(each, depth - 1, longest // len(items)) for each in items]
     some = islice(value.items(), _MOST_ITEMS)
-    return {name: _shorten(each, depth - 1) for name, each in some}
+    return {name: _shorten(each, depth - 1, longest) for name, each in some}
 
 
 def _end_call(*_: object) -> None:

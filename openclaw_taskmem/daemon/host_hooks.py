@@ -103,11 +103,13 @@ _PATHS: Final = ("file_path", "notebook_path", "path")
 _SUBJECTS: Final = ("command", *_PATHS, "url", "query")
 """The arguments that say what a call is about; the first that is there does."""
 _FILE_TOOLS: Final = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+_MOVE: Final = "*** Move to: "
+"""How the line of a patch begins that says where the file named before it is moved."""
 _PATCH_LINES: Final = {
     "*** Add File: ": FileChange.CREATED,
     "*** Update File: ": FileChange.CHANGED,
     "*** Delete File: ": FileChange.REMOVED,
-    "*** Move to: ": FileChange.CREATED,
+    _MOVE: FileChange.CREATED,
 }
 """How the lines of a patch begin that name its files."""
 _EXIT: Final = "Exit code "
@@ -177,11 +179,18 @@ def _list_touched(
         is_new = _read_object(response).get("type") == "create"
         yield {"path": path, "change": FileChange.CREATED if is_new else FileChange.CHANGED}
     elif tool == "apply_patch":
+        patched: dict[str, FileChange] = {}
         for line in _read_text(given, "command").splitlines():
-            for mark, change in _PATCH_LINES.items():
-                if line.startswith(mark):
-                    name = line.removeprefix(mark).strip()
-                    yield {"path": str(Path(folder or "/", name)), "change": change}
+            mark = next(filter(line.startswith, _PATCH_LINES), None)
+            if mark is None:
+                continue
+            if mark == _MOVE and patched:
+                patched[next(reversed(patched))] = FileChange.REMOVED
+            path = str(Path(folder or "/", line.removeprefix(mark).strip()))
+            patched.pop(path, None)
+            patched[path] = _PATCH_LINES[mark]
+        for path, change in patched.items():
+            yield {"path": path, "change": change}
 
 
 def _describe_call(tool: str, given: Mapping[str, object]) -> str:

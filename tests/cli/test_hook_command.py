@@ -59,6 +59,25 @@ def test_a_long_tool_call_is_passed_on_shortened(run, daemon):
     assert len(json.dumps(passed)) < 20_000
 
 
+@pytest.mark.parametrize("lines", ["+x\n" * 9_000, f"+{'x' * 20_000}\n"])
+def test_every_file_of_a_long_patch_is_passed_on(run, daemon, lines):
+    made = daemon(behaviour=make_answerer({"result": None}))
+    names = [f"*** {what} File: {what}.txt" for what in ("Add", "Update", "Delete")]
+    patch = lines.join(f"{name}\n" for name in names)
+    event = {"hook_event_name": "PostToolUse", "tool_name": "apply_patch"}
+    assert run(json.dumps({**event, "tool_input": {"command": patch}}).encode()) == (0, "", "")
+    passed = made.heard.get(timeout=1)["params"]["event"]["tool_input"]["command"]
+    assert passed.splitlines() == names
+
+
+def test_a_call_of_many_long_texts_is_short_enough(run, daemon):
+    made = daemon(behaviour=make_answerer({"result": None}))
+    blocks = [{"type": "text", "text": "\u00e9" * 10_000}] * 50
+    event = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_response": blocks}
+    assert run(json.dumps(event).encode()) == (0, "", "")
+    assert len(made.heard.get(timeout=1)["params"]["event"]["tool_response"]) == 50
+
+
 def test_no_answer_is_no_output(run, daemon):
     daemon(behaviour=make_answerer({"result": None}))
     assert run() == (0, "", "")

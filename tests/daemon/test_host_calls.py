@@ -112,7 +112,7 @@ def test_files_that_tools_wrote_are_made(world: World, tmp_path: Path):
     answer(world, call("Write", {"file_path": str(new)}, {"type": "create"}, cwd=str(tmp_path)))
     answer(world, call("Edit", {"file_path": str(old)}, {"originalFile": "x"}))
     answer(world, fail("Write", {"file_path": "/etc/passwd"}, "Permission denied"))
-    patch = "*** Begin Patch\n*** Add File: c.txt\n+x\n*** Delete File: d.txt\n*** End Patch"
+    patch = "*** Add File: c.txt\n+x\n*** Delete File: d.txt\n*** Update File: e\n*** Move to: f"
     answer(world, call("apply_patch", {"command": patch}, "Success", cwd=str(tmp_path)))
     status = read_status(world, task_id)
     made = {Path(each["path"]).name: (each["change"], each["size"]) for each in status["made"]}
@@ -121,8 +121,10 @@ def test_files_that_tools_wrote_are_made(world: World, tmp_path: Path):
         "b.txt": ("changed", None),
         "c.txt": ("created", None),
         "d.txt": ("removed", None),
+        "e": ("removed", None),
+        "f": ("created", None),
     }
-    assert "apply_patch: c.txt, d.txt" in status["do_not_redo"]
+    assert "apply_patch: c.txt, d.txt, e, f" in status["do_not_redo"]
 
 
 def test_a_call_belongs_to_the_open_task_of_its_session(world: World):
