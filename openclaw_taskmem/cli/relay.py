@@ -388,6 +388,7 @@ class Relay:
             self._refusal = None
             self._attach_daemon(found)
             return
+        self._listed = None  # the next daemon may start with other settings
         self._revive_at = _now() + self._next_retry_delay()
         if found is not None:
             self._refusal, self._refused_at = found, _now()

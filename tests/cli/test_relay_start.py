@@ -178,6 +178,21 @@ def test_a_start_that_fails_is_told_to_the_next_call(host, start, protocol):
 
 
 @both_protocols
+@patch.object(relay_module, "_RETRY_SECONDS", 0.0)
+def test_after_a_failed_start_no_tools_are_kept(home, host, daemon, start, protocol):
+    host.begin(protocol)
+    start.fault = LinkError("settings_invalid", "The settings are bad.")
+    start.go_on.set()
+    host.ask(1)
+    assert "The settings are bad." in host.hear()["error"]["message"]
+    start.fault = None
+    daemon(list_tools)
+    host.ask(2, "tools/list")
+    assert host.hear()["result"] == TOOLS
+    assert list(home.folder.glob("tools-*")) == []
+
+
+@both_protocols
 def test_a_host_that_leaves_at_once_is_not_kept(home, host, daemon, start, protocol):
     begin_known(home, daemon, start, protocol)
     host.begin(protocol)
