@@ -99,7 +99,7 @@ class RunQuery(Query):
     """Find runs, newest first: by `created_at`, then by `run_id`.
 
     The core never creates a run with an earlier `created_at` than the task's previous run, even if
-    the clock was set back.
+    the clock was set back. A run that only keeps calls, one a task at most, is as old as it.
     """
 
     states: tuple[RunState, ...] | None = None

@@ -38,7 +38,7 @@ from openclaw_taskmem.domain.text.texts import (
 from openclaw_taskmem.domain.wakes.notices import NAME_BYTES
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.evidence_checker import ELSEWHERE_TEXT, EvidenceChecker
-from openclaw_taskmem.engine.run_history import find_last_run, find_record
+from openclaw_taskmem.engine.run_history import find_last_run, find_record, find_runs
 from taskmem_hookspecs import (
     Change,
     FileChange,
@@ -341,12 +341,9 @@ def add_late_entries(context: Context, task_id: str) -> None:
     """
     facts = context.store.read_task(task_id)
     run = find_last_run(context, task_id)
-    later = context.store.find_runs(RunQuery(limit=_SEARCHED_RUNS)) if run else ()
+    later = find_runs(context, RunQuery(), _SEARCHED_RUNS) if run else ()
     has_next = any(
-        run is not None
-        and each.session_key == run.session_key
-        and each.created_at > run.created_at
-        and not current_run.is_record(each)
+        run is not None and each.session_key == run.session_key and each.created_at > run.created_at
         for each in later
     )
     if facts.task.status is not TaskStatus.COMPLETED or has_next:
@@ -409,7 +406,7 @@ def _find_just_completed(context: Context, session_key: str) -> Run | None:
     """Return a session's last completed run, if it ended within `_ANSWER_WINDOW`."""
     now = context.clock.now()
     done = (RunState.COMPLETED,)
-    for run in context.store.find_runs(RunQuery(states=done, limit=_SEARCHED_RUNS, implicit=False)):
+    for run in find_runs(context, RunQuery(states=done, implicit=False), _SEARCHED_RUNS):
         if run.session_key == session_key and abs(now - run.changed_at) <= _ANSWER_WINDOW:
             return run
     return None

@@ -68,8 +68,18 @@ class PastWork(Value):
 
 def find_last_run(context: Context, task_id: str) -> Run | None:
     """Return the last run of a task, open or not; None: it had none."""
-    newest = context.store.find_runs(RunQuery(task_id=task_id, limit=2))
-    return next((run for run in newest if not current_run.is_record(run)), None)
+    return next(iter(find_runs(context, RunQuery(task_id=task_id), 1)), None)
+
+
+def find_runs(context: Context, query: RunQuery, limit: int) -> Sequence[Run]:
+    """Return at most `limit` runs that match a query, without those that only keep calls."""
+    asked = limit + 1
+    while True:
+        rows = context.store.find_runs(query.model_copy(update={"limit": asked}))
+        found = [run for run in rows if not current_run.is_record(run)]
+        if len(found) >= limit or len(rows) < asked:
+            return found[:limit]
+        asked *= 4
 
 
 def find_record(context: Context, task_id: str) -> Run | None:

@@ -44,7 +44,7 @@ from openclaw_taskmem.engine import (
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.lookup import find_failure, is_failure_seen
 from openclaw_taskmem.engine.run_guards import SEARCHED_ROWS, list_background_runs, list_own_tasks
-from openclaw_taskmem.engine.run_history import find_last_run, get_session_key
+from openclaw_taskmem.engine.run_history import find_last_run, find_runs, get_session_key
 from openclaw_taskmem.engine.wakes import find_unreached
 from taskmem_hookspecs import (
     Change,
@@ -296,7 +296,7 @@ def _list_ended(context: Context, session: str, host: str | None) -> list[Task]:
     ]
     found += (
         context.store.read_task(run.task_id).task
-        for run in context.store.find_runs(RunQuery(states=_TERMINAL_STATES, limit=SEARCHED_ROWS))
+        for run in find_runs(context, RunQuery(states=_TERMINAL_STATES), SEARCHED_ROWS)
         if run.told_session == session and not context.is_elsewhere(run, host)
     )
     distinct = {task.task_id: task for task in found if task.status.terminal}

@@ -14,7 +14,6 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.retention import describe_dropped
-from openclaw_taskmem.domain.runs import current_run
 from openclaw_taskmem.domain.runs.current_run import OPEN_STATES
 from openclaw_taskmem.domain.tasks import ledger
 from openclaw_taskmem.domain.tasks.lifecycle import OPEN_STATUSES
@@ -27,7 +26,7 @@ from openclaw_taskmem.engine import lookup
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.overview import Overview, read_line
 from openclaw_taskmem.engine.recall import list_activity
-from openclaw_taskmem.engine.run_history import find_last_runs
+from openclaw_taskmem.engine.run_history import find_last_runs, find_runs
 from openclaw_taskmem.engine.run_recovery import list_unheard
 from openclaw_taskmem.engine.wakes import Holds, count_hostless, hold_nothing
 from openclaw_taskmem.tools.tool import Answer
@@ -312,10 +311,10 @@ def list_runs(context: Context, params: Mapping[str, object]) -> list[JsonValue]
     states = None if params.get("all") else OPEN_STATES
     task_id = _read_task_id(params)
     lookup.guard_home(context, task_id or "")
-    query = RunQuery(states=states, task_id=task_id, limit=read_limit(params))
+    query = RunQuery(states=states, task_id=task_id)
     if task_id is None:
         query = query.model_copy(update={"implicit": False})
-    found = [run for run in context.store.find_runs(query) if not current_run.is_record(run)]
+    found = find_runs(context, query, read_limit(params))
     tasks = {run.task_id for run in found}
     facts = {each: context.find_task(each) for each in tasks}
     names = {each: "" if told is None else told.task.name for each, told in facts.items()}

@@ -149,6 +149,17 @@ def test_its_record_is_no_run_to_anybody(world: World):
     assert views.list_runs(world.context, {"all": True}) == []
 
 
+def test_records_take_no_place_of_runs_in_a_list(world: World):
+    claimed = world.register(session_key="worker")
+    world.call("task_claim", task_id=claimed, session_key="worker")
+    for number in range(3):
+        world.clock.tick(1)
+        world.register(f"Later {number}", session_key=MAIN)
+        answer(world, run_command(f"git push {number}"))
+    listed = views.list_runs(world.context, {"all": True, "limit": 1})
+    assert [row["task_id"] for row in listed] == [claimed]  # type: ignore[call-overload,index]
+
+
 def test_credentials_go_before_a_call_is_stored(world: World):
     task_id, secret = world.register(session_key=MAIN), "ghp_" + 4 * "aB3dE6gH9"
     answer(world, run_command(f"deploy --token {secret}", stdout=f"token={secret}\n{'x' * 9_000}"))
