@@ -89,6 +89,8 @@ def _run_setup(context: click.Context, host: _FoundHost, words: Sequence[str]) -
     except click.ClickException as error:
         error.show()
         return False
+    except click.exceptions.Exit as error:
+        return not error.exit_code
     except SystemExit as error:
         return not error.code
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
@@ -51,6 +51,18 @@ def setup(*words: str, answers: str = "") -> CommandResult:
 
 def list_written(user: Path) -> list[str]:
     return [host for host, file in FILES.items() if (user / file).exists()]
+
+
+def offer(commands: Mapping[str, click.Command]) -> CommandResult:
+    """Run `setup` without a name where plug-ins have these commands."""
+    group = click.Group(
+        "setup",
+        commands,
+        callback=host_setup.offer_hosts,
+        params=[host_setup.DRY_RUN],
+        invoke_without_command=True,
+    )
+    return CommandResult(CliRunner().invoke(group, []))
 
 
 @pytest.fixture
@@ -132,6 +144,22 @@ def test_a_dry_run_is_never_taken_for_the_host_behind_it(user: Path) -> None:
     assert not list_written(user)
 
 
+@pytest.mark.parametrize(
+    ("code", "says"), [(0, "Nothing was changed."), (3, "Not set up: Duck, Duck;")]
+)
+def test_one_that_ends_itself_keeps_no_other_from_its_set_up(code: int, says: str) -> None:
+    class Duck(click.Command):
+        def find_host(self, environ: object) -> str | None:
+            return "Duck"
+
+        def invoke(self, ctx: click.Context) -> None:
+            ctx.exit(code)
+
+    told = offer({name: Duck(name, params=[host_setup.DRY_RUN]) for name in ("duck", "goose")})
+    assert told.text.count("Duck is on this machine.") == 2
+    assert says in told.text
+
+
 def test_a_plugins_host_is_offered_and_one_that_raises_is_named(
     user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,14 +171,8 @@ def test_a_plugins_host_is_offered_and_one_that_raises_is_named(
         def find_host(self, environ: object) -> str | None:
             raise RuntimeError("boom")
 
-    group = click.Group(
-        "setup",
-        {"broken": Broken("broken"), "goose": Goose("goose", params=[host_setup.DRY_RUN])},
-        callback=host_setup.offer_hosts,
-        params=[host_setup.DRY_RUN],
-        invoke_without_command=True,
-    )
-    assert isinstance(group.commands["goose"], HostCommand)
-    told = CommandResult(CliRunner().invoke(group, [])).text
+    goose = Goose("goose", params=[host_setup.DRY_RUN])
+    assert isinstance(goose, HostCommand)
+    told = offer({"broken": Broken("broken"), "goose": goose}).text
     assert "broken could not be looked for (RuntimeError: boom)." in told
     assert "Goose is on this machine. To set it up: " in told
