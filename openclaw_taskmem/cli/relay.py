@@ -129,7 +129,7 @@ class Relay:
         self._has_served = False
         """True once a request of the host's was answered, by a daemon or as one would."""
         self._greeted: str | None = None
-        """Protocol of the host's first request, if it was answered here; None: it was not."""
+        """Protocol of the host's first request, if no daemon ran then; None: not known."""
         self._listed: ListedTools | None = None
         """The tools of daemons that start as this relay's does; None: its daemon is another's."""
         self._hello: McpMessage | None = None
@@ -235,18 +235,25 @@ class Relay:
 
     # While the daemon starts.
 
-    def _greet(self, protocol: str, answer: bytes) -> None:
-        """Answer the host's first request, and start its daemon in the background."""
+    def _greet(self, protocol: str, answer: bytes) -> Link | None:
+        """Answer the host's first request while its daemon starts; None: it starts.
+
+        Where it is not known which tools there are, the daemon is waited for here: hosts may allow
+        less time for the list than for this answer (OpenClaw 2026.9.6: 1.5 s).
+        """
+        self._greeted, self._listed = protocol, ListedTools(self._home, self._environ)
+        if self._listed.read(protocol) is None:
+            return connect_or_start(self._home, self._environ, "mcp", self._command)
         hello = self._queue.popleft()
         self._to_host += answer
-        self._greeted, self._has_served = protocol, True
+        self._has_served = True
         self._hello = hello if hello.method == "initialize" else None
-        self._listed = ListedTools(self._home, self._environ)
         self._start_in_background()
         more = [*self._queue]
         self._queue.clear()
         for message in more:
             self._queue_message(message)
+        return None
 
     def _answer_listing(self, message: McpMessage) -> McpMessage:
         """Answer which tools there are, if that is known; return what the daemon is to be asked.
@@ -344,9 +351,8 @@ class Relay:
         again = self._refusal is None or ago >= _RETRY_SECONDS
         try:
             if again and (answer := answer_hello(self._queue[0])):
-                link = connect_running(self._home, "mcp")
+                link = connect_running(self._home, "mcp") or self._greet(*answer)
                 if link is None:
-                    self._greet(*answer)
                     return
             elif again:
                 link = connect_or_start(self._home, self._environ, "mcp", self._command)

@@ -1,5 +1,6 @@
 """What a relay answers while its daemon starts."""
 
+import json
 import threading
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -9,26 +10,32 @@ import pytest
 from openclaw_taskmem.cli import daemon_process as start_module
 from openclaw_taskmem.cli import relay as relay_module
 from openclaw_taskmem.cli.client import LinkError
-from openclaw_taskmem.mcp_answers import INSTRUCTIONS
+from openclaw_taskmem.mcp_answers import INSTRUCTIONS, ListedTools
 from tests.cli.fake_daemon import PATIENCE, answer
 from tests.cli.host import Host
 from tests.support.agents import PROTOCOLS
 
 both_protocols = pytest.mark.parametrize("protocol", PROTOCOLS)
 TOOLS = {"tools": [{"name": "task_register"}]}
+KNOWN = {"tools": [{"name": "task_update"}]}
+"""The tools that a relay has heard of before."""
 
 
 @pytest.fixture
 def start(monkeypatch):
     """Holds every start of a daemon until `go_on` is set.
 
-    `fault`: what a start ends with instead. `is_own`: whether it is this relay's own daemon.
+    `begun`: set at the first. `fault`: what a start ends with instead. `is_own`: whether it is this
+    relay's own daemon.
     """
     monkeypatch.setattr(start_module, "_RACE_SECONDS", 0.0)
     real = relay_module.connect_or_start
-    this = SimpleNamespace(go_on=threading.Event(), fault=None, is_own=True)
+    this = SimpleNamespace(
+        begun=threading.Event(), go_on=threading.Event(), fault=None, is_own=True
+    )
 
     def reach(*args):
+        this.begun.set()
         assert this.go_on.wait(PATIENCE)
         if this.fault:
             raise this.fault
@@ -44,7 +51,11 @@ def start(monkeypatch):
 
 @pytest.fixture
 def host(home, start):
-    """A host whose daemon does not start yet."""
+    """A host in a home whose tools are known, and whose daemon does not start yet."""
+    home.prepare()
+    answer_of_daemon = json.dumps({"jsonrpc": "2.0", "id": 1, "result": KNOWN}).encode()
+    for protocol in PROTOCOLS:
+        ListedTools(home, {}).write(protocol, answer_of_daemon)
     started = Host(home, {}, ["/nowhere"])
     yield started
     started.close()
@@ -57,21 +68,6 @@ def list_tools(connection, document):
         connection.say({"jsonrpc": "2.0", "id": document["id"], "result": TOOLS})
     else:
         answer(connection, document)
-
-
-def begin_known(home, daemon, start, protocol):
-    """Have a relay hear which tools there are, and end its daemon."""
-    before = Host(home, {}, ["/nowhere"])
-    fake = daemon(list_tools)
-    fake.home.socket.rename(fake.home.socket.with_suffix(".later"))
-    before.begin(protocol)
-    fake.home.socket.with_suffix(".later").rename(fake.home.socket)
-    start.go_on.set()
-    before.ask(1, "tools/list")
-    assert before.hear()["result"] == TOOLS
-    before.close()
-    fake.die()
-    start.go_on.clear()
 
 
 @both_protocols
@@ -96,15 +92,27 @@ def test_the_daemon_is_started_though_nothing_else_is_asked(host, daemon, start,
 
 
 @both_protocols
+def test_where_no_tools_are_known_the_daemon_is_waited_for(home, host, daemon, start, protocol):
+    for file in home.folder.glob("tools-*"):
+        file.unlink()
+    host.say_hello(protocol)
+    assert start.begun.wait(PATIENCE)
+    daemon(list_tools)
+    start.go_on.set()
+    assert host.hear()["result"]["method"] in ("initialize", "server/discover")
+    host.ask(1, "tools/list")
+    assert host.hear()["result"] == TOOLS
+    assert ListedTools(home, {}).read(protocol) == TOOLS
+
+
+@both_protocols
 def test_a_running_daemon_answers_the_hello_itself(host, daemon, protocol):
     daemon()
     assert host.begin(protocol)["result"]["method"] in ("initialize", "server/discover")
 
 
 @both_protocols
-def test_what_comes_at_once_with_the_hello_is_answered_once(home, daemon, start, protocol):
-    begin_known(home, daemon, start, protocol)
-    host = Host(home, {}, ["/nowhere"])
+def test_what_comes_at_once_with_the_hello_is_answered_once(host, daemon, start, protocol):
     lines = []
     with patch.object(host, "say_raw", lines.append):
         host.say_hello(protocol)
@@ -117,19 +125,16 @@ def test_what_comes_at_once_with_the_hello_is_answered_once(home, daemon, start,
     assert host.hear()["id"] == 2
     host.end_stdin()
     assert host.hear_raw() == b""
-    host.close()
     hello = ["initialize", "notifications/initialized"] if protocol == PROTOCOLS[0] else []
     heard = [fake.next_heard()["method"] for _ in range(fake.heard.qsize())]
     assert heard == [*hello, "tools/list", "tools/call"]
 
 
 @both_protocols
-def test_tools_that_are_known_are_listed_and_looked_up_anew(home, daemon, start, protocol):
-    begin_known(home, daemon, start, protocol)
-    host = Host(home, {}, ["/nowhere"])
+def test_tools_that_are_known_are_listed_and_looked_up_anew(home, host, daemon, start, protocol):
     host.begin(protocol)
     host.ask("a", "tools/list")
-    assert host.hear() == {"jsonrpc": "2.0", "id": "a", "result": TOOLS}
+    assert host.hear() == {"jsonrpc": "2.0", "id": "a", "result": KNOWN}
 
     changed = {"tools": [{"name": "task_list"}]}
 
@@ -143,7 +148,8 @@ def test_tools_that_are_known_are_listed_and_looked_up_anew(home, daemon, start,
     start.go_on.set()
     host.ask("b")
     assert host.hear()["id"] == "b"
-    host.close()
+    host.end_stdin()
+    host.join()
     fake.die()
     start.go_on.clear()
 
@@ -158,11 +164,14 @@ def test_tools_that_are_known_are_listed_and_looked_up_anew(home, daemon, start,
 def test_a_daemon_that_another_started_teaches_nothing(home, host, daemon, start, protocol):
     start.is_own = False
     host.begin(protocol)
-    daemon(list_tools)
+    fake = daemon(list_tools)
     start.go_on.set()
     host.ask(1, "tools/list")
-    assert host.hear()["result"] == TOOLS
-    assert list(home.folder.glob("tools-*")) == []
+    assert host.hear()["result"] == KNOWN
+    host.ask(2)
+    assert host.hear()["id"] == 2
+    assert "tools/list" in [fake.next_heard()["method"] for _ in range(fake.heard.qsize())]
+    assert ListedTools(home, {}).read(protocol) == KNOWN
 
 
 @both_protocols
@@ -172,9 +181,8 @@ def test_a_start_that_fails_is_told_to_the_next_call(host, start, protocol):
     host.ask(1, "tools/list")
     host.ask(2)
     start.go_on.set()
-    said = [host.hear() for _ in range(2)]
-    assert [each["id"] for each in said] == [1, 2]
-    assert all("The settings are bad." in each["error"]["message"] for each in said)
+    assert host.hear()["result"] == KNOWN
+    assert "The settings are bad." in host.hear()["error"]["message"]
 
 
 @both_protocols
@@ -189,15 +197,14 @@ def test_after_a_failed_start_no_tools_are_kept(home, host, daemon, start, proto
     daemon(list_tools)
     host.ask(2, "tools/list")
     assert host.hear()["result"] == TOOLS
-    assert list(home.folder.glob("tools-*")) == []
+    assert ListedTools(home, {}).read(protocol) == KNOWN
 
 
 @both_protocols
-def test_a_host_that_leaves_at_once_is_not_kept(home, host, daemon, start, protocol):
-    begin_known(home, daemon, start, protocol)
+def test_a_host_that_leaves_at_once_is_not_kept(host, protocol):
     host.begin(protocol)
     host.ask(1, "tools/list")
-    assert host.hear()["result"] == TOOLS
+    assert host.hear()["result"] == KNOWN
     host.end_stdin()
     host.join()
 
@@ -218,12 +225,10 @@ def test_a_daemon_that_is_killed_at_once_is_found_again(host, daemon, start, pro
 
 
 @both_protocols
-def test_the_relays_own_question_is_not_refused_aloud(home, daemon, start, protocol):
-    begin_known(home, daemon, start, protocol)
-    host = Host(home, {}, ["/nowhere"])
+def test_the_relays_own_question_is_not_refused_aloud(host, daemon, start, protocol):
     host.begin(protocol)
     host.ask(1, "tools/list")
-    assert host.hear()["result"] == TOOLS
+    assert host.hear()["result"] == KNOWN
 
     def drop(connection, document):
         if document.get("id") == relay_module._OWN_ID:
@@ -237,7 +242,6 @@ def test_the_relays_own_question_is_not_refused_aloud(home, daemon, start, proto
         pass
     host.ask(2)
     assert host.hear()["id"] == 2
-    host.close()
 
 
 @pytest.mark.parametrize(
@@ -264,7 +268,6 @@ def test_half_a_hello_is_refused(host, start, line):
 
 
 def test_a_relay_of_a_refused_home_answers_no_hello(host, home):
-    home.folder.mkdir()
     home.folder.chmod(0o1777)
     said = host.begin(PROTOCOLS[0])
     assert said["error"]["data"]["error"] == "settings_invalid"

@@ -44,11 +44,9 @@ def ask_daemon(home: Home, protocol: str) -> tuple[dict[str, Any], dict[str, Any
 
 
 @pytest.mark.parametrize(("protocol", "offers"), OFFERS)
-def test_a_new_home_says_at_once_what_its_daemon_says(home, halt, protocol, offers):
-    halted = halt()
+def test_a_new_home_says_what_its_daemon_says(home, protocol, offers):
     with RelayedLines(home, protocol=protocol, offers=offers) as lines:
         told = lines.look_around()
-        halted.close()
         listed = lines.ask("tools/list")["result"]
         failed, _ = lines.call("task_register", TASK)
 
@@ -70,11 +68,11 @@ def test_a_known_home_lists_its_tools_before_its_daemon_is_there(home, halt, pro
     listed = begin_and_stop(home, protocol)
     halted = halt()
     with RelayedLines(home, protocol=protocol, offers=offers) as lines:
-        lines.look_around()
+        told = lines.look_around()
         assert lines.ask("tools/list")["result"] == listed
         halted.close()
         assert not lines.call("task_register", TASK)[0]
-        assert ask_daemon(home, protocol)[1] == listed
+        assert ask_daemon(home, protocol) == (told, listed)
 
 
 PLUGIN = """\
