@@ -141,6 +141,7 @@ def page(opened_pages: OpenPages) -> Iterator[Page]:
     page.goto(opened_pages.root)
     expect(page.locator("#live")).to_have_text("page is live")
     yield page
+    page.unroute_all()
     assert faults == []
 
 

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from openclaw_taskmem.home import Home
 from taskmem_sqlmodel.tables import Base
+from tests.support.waiting import until
 
 DIALECTS = ("sqlite", "postgresql")
 ON_POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.long)
@@ -92,7 +93,12 @@ class OnServer:
         return connection
 
     def connect_after_kill(self) -> Any:
-        """Connect to it as a kill left it: nobody mends anything here."""
+        """Connect to it as a kill left it, once the server has ended what was under way."""
+        others = (
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+            "AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+        until(lambda: not look(self._url, others), "the sessions of the killed daemon end")
         return self.now()
 
     def assert_whole(self, database: Any) -> None:
