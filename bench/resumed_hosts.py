@@ -40,10 +40,10 @@ echo $1 >> parts.log
 while [ -e held_$1 ]; do sleep 0.1; done
 echo part $1 is made
 """
-MADE: Final = re.compile(r"part (\d) is made")
-PART: Final = re.compile(r"\./part (\d)")
+MADE_PART: Final = re.compile(r"part (\d) is made")
+PART_COMMAND: Final = re.compile(r"\./part (\d)")
 MARKED_STEPS: Final = re.compile(r'"plan_progress": ?\{"completed": ?\[([\d, ]*)\]')
-LOADING: Final = "My tools are still loading."
+LOADING_WORDS: Final = "My tools are still loading."
 TASK_ID: Final = re.compile(r"task_[0-9a-z]{16}")
 
 
@@ -83,12 +83,14 @@ class PartsAgent:
         """Answer a request; hold it where the host is to be killed."""
         if self.is_compacting:
             return "Work is under way."
-        if not self._case.in_command and str(CUT_PART) in MADE.findall(_join(request.messages)):
+        if not self._case.in_command and str(CUT_PART) in MADE_PART.findall(
+            _join(request.messages)
+        ):
             self.is_held.set()
             self.is_killed.wait(SECONDS)
         is_ours = any(name.endswith("task_register") for name in request.tools)
         if self._host.is_set_up and not is_ours:
-            answer: Reply = LOADING
+            answer: Reply = LOADING_WORDS
         else:
             call = self._choose_report(request) if is_ours else None
             answer = [call] if call is not None else self._choose_part(request)
@@ -107,7 +109,7 @@ class PartsAgent:
             return self._use("task_register", name=TASK, plan=plan)
         if "task_list" in calls and "query" not in calls:
             return self._use("task_update", task_id=found[-1], query="What is done?")
-        for number in map(int, MADE.findall(words)):
+        for number in map(int, MADE_PART.findall(words)):
             if f"Step {number} done" not in calls:
                 return self._report(found[-1], number)
         return None
@@ -139,13 +141,15 @@ def _join(messages: Iterable[Document]) -> str:
 
 def read_made(words: str) -> set[int]:
     """Return the parts that a context shows as made: by results, by answers, and by packets."""
-    made = {int(number) for number in MADE.findall(words)}
+    made = {int(number) for number in MADE_PART.findall(words)}
     for marked in MARKED_STEPS.findall(words):
         made |= {int(number) for number in marked.split(",") if number}
     for packet in words.split("[task_resume] {")[1:]:
         told = json.JSONDecoder().raw_decode("{" + packet)[0]
         made |= {number + 1 for number in told["progress"]["completed"]}
-        made |= {int(number) for number in PART.findall("\n".join(told.get("do_not_redo", ())))}
+        made |= {
+            int(number) for number in PART_COMMAND.findall("\n".join(told.get("do_not_redo", ())))
+        }
     return made
 
 
@@ -201,7 +205,7 @@ def play_case(kind: type[CliHost], case: Case, *, ours: bool) -> dict[str, objec
         agent.last_words.clear()
         host.say("GO ON")
         until(
-            lambda: {*agent.last_words} - {LOADING},
+            lambda: {*agent.last_words} - {LOADING_WORDS},
             "its turn is over",
             SECONDS,
             shown=lambda: host.screen,

@@ -155,7 +155,7 @@ class ListedTools:
         self._folder = home.folder
         self._circumstances = _describe_circumstances(home, environ)
 
-    def read(self, protocol: str) -> dict[str, Any] | None:
+    def read_result(self, protocol: str) -> dict[str, Any] | None:
         """Return the result of `tools/list`; None: it is not known."""
         with suppress(OSError, ValueError, RecursionError):
             content = self._read_content(protocol)
@@ -166,7 +166,7 @@ class ListedTools:
                     return None
         return None
 
-    def write(self, protocol: str, answer: bytes) -> None:
+    def keep_answer(self, protocol: str, answer: bytes) -> None:
         """Keep the result in an answer of the daemon to `tools/list`; a full disk is no failure."""
         match parse_line(answer):
             case {"result": {"tools": list()} as result}:

@@ -25,7 +25,7 @@ def home(tmp_path):
 @pytest.fixture
 def file(home):
     """What is kept for the newer protocol."""
-    ListedTools(home, {}).write(NEWER, ANSWER)
+    ListedTools(home, {}).keep_answer(NEWER, ANSWER)
     return home.folder / f"tools-{NEWER}.json"
 
 
@@ -71,27 +71,29 @@ def test_a_list_is_of_the_protocol_that_was_greeted():
 
 
 def test_what_was_kept_is_read_by_the_next(home, file):
-    assert ListedTools(home, {"TASKMEM_HOME": "elsewhere", "PATH": "/"}).read(NEWER) == RESULT
-    assert ListedTools(home, {}).read(OLDER) is None
+    assert (
+        ListedTools(home, {"TASKMEM_HOME": "elsewhere", "PATH": "/"}).read_result(NEWER) == RESULT
+    )
+    assert ListedTools(home, {}).read_result(OLDER) is None
     assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_an_error_is_not_kept(home, file):
-    ListedTools(home, {}).write(NEWER, b'{"id":1,"error":{"code":-1,"message":"No."}}')
-    assert ListedTools(home, {}).read(NEWER) == RESULT
+    ListedTools(home, {}).keep_answer(NEWER, b'{"id":1,"error":{"code":-1,"message":"No."}}')
+    assert ListedTools(home, {}).read_result(NEWER) == RESULT
 
 
 def test_what_is_the_same_is_not_written_anew(home, file):
     before = file.stat()
-    ListedTools(home, {}).write(NEWER, ANSWER)
+    ListedTools(home, {}).keep_answer(NEWER, ANSWER)
     assert file.stat() == before
 
 
 def test_what_a_killed_relay_left_stops_none(home, file):
     file.unlink()
     file.with_suffix(".new").write_text("ha")
-    ListedTools(home, {}).write(NEWER, ANSWER)
-    assert ListedTools(home, {}).read(NEWER) == RESULT
+    ListedTools(home, {}).keep_answer(NEWER, ANSWER)
+    assert ListedTools(home, {}).read_result(NEWER) == RESULT
     assert list(home.folder.iterdir()) == [file]
 
 
@@ -100,7 +102,7 @@ def test_what_was_kept_in_other_circumstances_is_not_used(
     home, file, change, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    ListedTools(home, {}).write(NEWER, ANSWER)
+    ListedTools(home, {}).keep_answer(NEWER, ANSWER)
     variables = {}
     if change == "version":
         monkeypatch.setattr(mcp_answers, "__version__", "0.0.1")
@@ -111,13 +113,13 @@ def test_what_was_kept_in_other_circumstances_is_not_used(
     else:
         (tmp_path / "more.dist-info").mkdir()
         os.utime(tmp_path, ns=(1, 1))
-    assert ListedTools(home, variables).read(NEWER) is None
+    assert ListedTools(home, variables).read_result(NEWER) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"[]", b"null", b'{"result":{}}', b"[" * 10_000])
 def test_a_broken_file_is_not_used(home, file, content):
     file.write_bytes(content)
-    assert ListedTools(home, {}).read(NEWER) is None
+    assert ListedTools(home, {}).read_result(NEWER) is None
 
 
 @pytest.mark.parametrize("kind", ["open", "link", "pipe", "folder", "long"])
@@ -134,5 +136,5 @@ def test_a_file_that_is_not_our_own_is_not_used(home, file, kind, tmp_path):
         file.mkdir()
     else:
         file.write_bytes(file.read_bytes() + b" " * (1 << 20))
-    assert ListedTools(home, {}).read(NEWER) is None
-    ListedTools(home, {}).write(NEWER, ANSWER)
+    assert ListedTools(home, {}).read_result(NEWER) is None
+    ListedTools(home, {}).keep_answer(NEWER, ANSWER)

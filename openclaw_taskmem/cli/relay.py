@@ -242,7 +242,7 @@ class Relay:
         less time for the list than for this answer (OpenClaw 2026.9.6: 1.5 s).
         """
         self._greeted, self._listed = protocol, ListedTools(self._home, self._environ)
-        if self._listed.read(protocol) is None:
+        if self._listed.read_result(protocol) is None:
             return connect_or_start(self._home, self._environ, "mcp", self._command)
         hello = self._queue.popleft()
         self._to_host += answer
@@ -261,7 +261,7 @@ class Relay:
         It is asked even so, since what is known may be older than a plug-in's own files.
         """
         protocol = find_protocol(message, self._greeted)
-        result = self._listed and protocol and self._listed.read(protocol)
+        result = self._listed and protocol and self._listed.read_result(protocol)
         if not result:
             return message
         self._to_host += build_answer(message, result)
@@ -333,7 +333,7 @@ class Relay:
         if asked.method == "tools/list" and self._listed:
             protocol = find_protocol(asked, self._greeted)
             if protocol is not None:
-                self._listed.write(protocol, answer)
+                self._listed.keep_answer(protocol, answer)
 
     def _write(self, stdout: int) -> None:
         # A writable pipe accepts PIPE_BUF bytes without blocking.

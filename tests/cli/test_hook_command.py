@@ -48,8 +48,8 @@ def test_the_daemon_gets_the_event_and_its_answer_is_printed(run, daemon):
 
 def test_a_long_tool_call_is_passed_on_shortened(run, daemon):
     made = daemon(behaviour=make_answerer({"result": None}))
-    said = {"stdout": "x" * 2_000_000, "deep": [[[["x"]]]], "many": [0] * 10_000, "ok": True}
-    event = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_response": said}
+    response = {"stdout": "x" * 2_000_000, "deep": [[[["x"]]]], "many": [0] * 10_000, "ok": True}
+    event = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_response": response}
     assert run(json.dumps(event).encode()) == (0, "", "")
     passed = made.heard.get(timeout=1)["params"]["event"]
     assert passed["tool_name"] == "Bash"

@@ -35,14 +35,14 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def install(tmp_path: Path, user: Path) -> Callable[..., None]:
     """Puts commands of hosts on PATH."""
 
-    def put(*names: str) -> None:
+    def install_programs(*names: str) -> None:
         for name in names:
             program = tmp_path / "programs" / name
             program.parent.mkdir(exist_ok=True)
             program.write_text("#!/bin/sh\n")
             program.chmod(0o755)
 
-    return put
+    return install_programs
 
 
 def setup(*words: str, answers: str = "") -> CommandResult:

@@ -17,7 +17,7 @@ from tests.support.agents import PROTOCOLS
 
 both_protocols = pytest.mark.parametrize("protocol", PROTOCOLS)
 TOOLS = {"tools": [{"name": "task_register"}]}
-KNOWN = {"tools": [{"name": "task_update"}]}
+KNOWN_TOOLS = {"tools": [{"name": "task_update"}]}
 """The tools that a relay has heard of before."""
 
 
@@ -53,9 +53,9 @@ def start(monkeypatch):
 def host(home, start):
     """A host in a home whose tools are known, and whose daemon does not start yet."""
     home.prepare()
-    answer_of_daemon = json.dumps({"jsonrpc": "2.0", "id": 1, "result": KNOWN}).encode()
+    listing = json.dumps({"jsonrpc": "2.0", "id": 1, "result": KNOWN_TOOLS}).encode()
     for protocol in PROTOCOLS:
-        ListedTools(home, {}).write(protocol, answer_of_daemon)
+        ListedTools(home, {}).keep_answer(protocol, listing)
     started = Host(home, {}, ["/nowhere"])
     yield started
     started.close()
@@ -72,8 +72,8 @@ def list_tools(connection, document):
 
 @both_protocols
 def test_a_hello_is_answered_before_a_daemon_is_there(host, daemon, start, protocol):
-    said = host.begin(protocol)
-    assert (said["id"], said["result"]["instructions"]) == (0, INSTRUCTIONS)
+    greeting = host.begin(protocol)
+    assert (greeting["id"], greeting["result"]["instructions"]) == (0, INSTRUCTIONS)
     host.ask(1)
     fake = daemon()
     start.go_on.set()
@@ -102,7 +102,7 @@ def test_where_no_tools_are_known_the_daemon_is_waited_for(home, host, daemon, s
     assert host.hear()["result"]["method"] in ("initialize", "server/discover")
     host.ask(1, "tools/list")
     assert host.hear()["result"] == TOOLS
-    assert ListedTools(home, {}).read(protocol) == TOOLS
+    assert ListedTools(home, {}).read_result(protocol) == TOOLS
 
 
 @both_protocols
@@ -134,7 +134,7 @@ def test_what_comes_at_once_with_the_hello_is_answered_once(host, daemon, start,
 def test_tools_that_are_known_are_listed_and_looked_up_anew(home, host, daemon, start, protocol):
     host.begin(protocol)
     host.ask("a", "tools/list")
-    assert host.hear() == {"jsonrpc": "2.0", "id": "a", "result": KNOWN}
+    assert host.hear() == {"jsonrpc": "2.0", "id": "a", "result": KNOWN_TOOLS}
 
     changed = {"tools": [{"name": "task_list"}]}
 
@@ -167,11 +167,11 @@ def test_a_daemon_that_another_started_teaches_nothing(home, host, daemon, start
     fake = daemon(list_tools)
     start.go_on.set()
     host.ask(1, "tools/list")
-    assert host.hear()["result"] == KNOWN
+    assert host.hear()["result"] == KNOWN_TOOLS
     host.ask(2)
     assert host.hear()["id"] == 2
     assert "tools/list" in [fake.next_heard()["method"] for _ in range(fake.heard.qsize())]
-    assert ListedTools(home, {}).read(protocol) == KNOWN
+    assert ListedTools(home, {}).read_result(protocol) == KNOWN_TOOLS
 
 
 @both_protocols
@@ -181,7 +181,7 @@ def test_a_start_that_fails_is_told_to_the_next_call(host, start, protocol):
     host.ask(1, "tools/list")
     host.ask(2)
     start.go_on.set()
-    assert host.hear()["result"] == KNOWN
+    assert host.hear()["result"] == KNOWN_TOOLS
     assert "The settings are bad." in host.hear()["error"]["message"]
 
 
@@ -197,14 +197,14 @@ def test_after_a_failed_start_no_tools_are_kept(home, host, daemon, start, proto
     daemon(list_tools)
     host.ask(2, "tools/list")
     assert host.hear()["result"] == TOOLS
-    assert ListedTools(home, {}).read(protocol) == KNOWN
+    assert ListedTools(home, {}).read_result(protocol) == KNOWN_TOOLS
 
 
 @both_protocols
 def test_a_host_that_leaves_at_once_is_not_kept(host, protocol):
     host.begin(protocol)
     host.ask(1, "tools/list")
-    assert host.hear()["result"] == KNOWN
+    assert host.hear()["result"] == KNOWN_TOOLS
     host.end_stdin()
     host.join()
 
@@ -228,7 +228,7 @@ def test_a_daemon_that_is_killed_at_once_is_found_again(host, daemon, start, pro
 def test_the_relays_own_question_is_not_refused_aloud(host, daemon, start, protocol):
     host.begin(protocol)
     host.ask(1, "tools/list")
-    assert host.hear()["result"] == KNOWN
+    assert host.hear()["result"] == KNOWN_TOOLS
 
     def drop(connection, document):
         if document.get("id") == relay_module._OWN_ID:
@@ -269,5 +269,5 @@ def test_half_a_hello_is_refused(host, start, line):
 
 def test_a_relay_of_a_refused_home_answers_no_hello(host, home):
     home.folder.chmod(0o1777)
-    said = host.begin(PROTOCOLS[0])
-    assert said["error"]["data"]["error"] == "settings_invalid"
+    greeting = host.begin(PROTOCOLS[0])
+    assert greeting["error"]["data"]["error"] == "settings_invalid"

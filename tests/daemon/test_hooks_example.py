@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -20,6 +18,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.testing import check_plugin
 from tests.daemon.watched import watch_world
+from tests.support.installations import run_example_tests
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -54,15 +53,7 @@ def test_its_own_tests_pass(tmp_path: Path) -> None:
     assert place[1] == "tests/test_titles.py"  # beside the module it would be one to install
     (tmp_path / "tests").mkdir()
     (tmp_path / place[1]).write_text(tests, encoding="utf-8")
-    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    ran = run_example_tests(tmp_path)
     # What is skipped is for targets that are named by paths.
     assert "18 passed, 3 skipped" in ran.stdout
 

@@ -13,7 +13,7 @@ import pytest
 from taskmem_hookspecs.testing import check_plugin
 from tests.support.agents import RelayedLines
 from tests.support.daemons import Daemon, command, short_home
-from tests.support.installations import make_installation
+from tests.support.installations import make_installation, run_example_tests
 from tests.support.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
@@ -258,15 +258,7 @@ def test_the_host_of_the_page_keeps_the_rules_of_its_suite(tmp_path):
     (tmp_path / "taskmem_nest.py").write_text(module)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_nest.py").write_text(tests)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    ran = run_example_tests(tmp_path)
     assert ran.stdout.count("SKIPPED") == 1, "it never refuses a wake for good"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -29,3 +30,17 @@ def make_installation(folder: Path, *sites: Path) -> Path:
     )
     program.chmod(0o755)
     return python
+
+
+def run_example_tests(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the tests of an example of the documentation that was written into a folder."""
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran
