@@ -1,9 +1,10 @@
-"""Write files so that a crash leaves the old content or the new, and never a part."""
+"""Write files so that a crash leaves the old content or the new, never a part; check sockets."""
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 
 
@@ -41,3 +42,14 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def require_own_socket(path: Path) -> None:
+    """Refuse a path that is no socket of our own user.
+
+    Raises:
+        OSError: It is not, or it is not there.
+    """
+    found = path.lstat()
+    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
+        raise PermissionError(None, "it is no socket of this user")

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import stat
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Final
 
 from taskmem_claude import CLIENT, SESSION, SOCKET, TOKEN
 from taskmem_hookspecs import LiveSessions, Wake, WakeReceipt, WakeUndelivered
+from taskmem_program.files import require_own_socket
 
 CLOSE_SECONDS: Final = 2.0
 """Seconds in which Claude Code usually closes the connection."""
@@ -50,7 +49,7 @@ class InboxTransport:
             raise WakeUndelivered("The session is not open in Claude Code; it is told once it is.")
         path, token = inbox
         try:
-            _require_own_socket(path)
+            require_own_socket(Path(path))
             async with asyncio.timeout(_TIMEOUT):
                 note = await _send(path, token, wake.text)
         except OSError as error:
@@ -67,17 +66,6 @@ class InboxTransport:
             return None  # a host that was started in a shell of Claude Code has its variables
         path, token = variables.get(SOCKET), variables.get(TOKEN)
         return (path, token) if path and token else None
-
-
-def _require_own_socket(path: str) -> None:
-    """Refuse a path that is no socket of our own user.
-
-    Raises:
-        OSError: It is not, or it is not there.
-    """
-    found = Path(path).lstat()
-    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.geteuid():
-        raise PermissionError(None, "it is no socket of this user")
 
 
 async def _send(path: str, token: str, text: str) -> str | None:

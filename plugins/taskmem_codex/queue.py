@@ -2,8 +2,10 @@
 
 A thread that is open takes a message at the end of its turn, a closed one when it is resumed. It
 arrives as a message of the user. `codex queue` would take the text as an argument, which every user
-of the machine can read; so this asks `codex app-server`, over its standard input and output, as
-that command does. Source: https://developers.openai.com/codex/app-server
+of the machine can read. So this asks the app-server that serves the open threads, over its control
+socket: an idle thread takes the message at once. Where none runs, it asks a `codex app-server` of
+its own; an open thread then finds the message within 10 seconds (measured with Codex 0.171.0).
+Source: https://developers.openai.com/codex/app-server
 """
 
 from __future__ import annotations
@@ -13,17 +15,27 @@ import json
 import os
 import shutil
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeUndelivered
+from taskmem_program.files import require_own_socket
 from taskmem_program.process_groups import start_in_group
 
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+
+Send = Callable[[str], Awaitable[None]]
+Receive = Callable[[], Awaitable[str | bytes]]
 _CLIENT_PREFIX: Final = "codex"
 """Begins the name that its MCP client gives."""
 _TIMEOUT: Final = 30.0
 """Time limit of a delivery in seconds; it takes 0.1."""
+_GREETING_SECONDS: Final = 5.0
+"""Seconds in which an app-server that runs must greet."""
 _LINE_BYTES: Final = 8 * 1024 * 1024
 """Longest answer: the list of a thread's messages."""
 _CLIENT: Final[Mapping[str, Any]] = {
@@ -40,6 +52,15 @@ def is_codex(client: str | None) -> bool:
 def find_command(environ: Mapping[str, str]) -> str:
     """Return the command that starts Codex."""
     return environ.get("TASKMEM_CODEX_BIN") or "codex"
+
+
+def find_control_socket(environ: Mapping[str, str]) -> Path:
+    """Return where the app-server that serves the open threads of this user listens.
+
+    Source: Codex 0.171.0, which starts it with its first session.
+    """
+    folder = environ.get("CODEX_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".codex"
+    return Path(folder) / "app-server-control" / "app-server-control.sock"
 
 
 class QueueTransport:
@@ -68,20 +89,18 @@ class QueueTransport:
         Raises:
             WakeUndelivered: The command is missing, failed or timed out, or refused the message.
         """
-        command = (self._binary, "app-server")
+        from websockets.exceptions import ConnectionClosed  # as in _connect
+
         try:
-            async with (
-                asyncio.timeout(self._seconds),
-                start_in_group(
-                    command, self._environ, stdin=PIPE, stdout=PIPE, limit=_LINE_BYTES
-                ) as (process, _),
-            ):
-                await _add_message(_AppServer(process), wake)
+            async with asyncio.timeout(self._seconds), self._open_server() as server:
+                await _add_message(server, wake)
         except (KeyError, TypeError, AttributeError) as error:
             raise WakeUndelivered(f"Codex answered in another form ({error!r}).") from error
         except TimeoutError:
+            raise WakeUndelivered(f"Codex gave no answer within {self._seconds:g} s.") from None
+        except (EOFError, ConnectionError, ConnectionClosed):
             raise WakeUndelivered(
-                f"{self._binary} gave no answer within {self._seconds:g} s and was ended."
+                "Codex ended before it had the message; see `codex doctor`."
             ) from None
         except OSError as error:
             raise WakeUndelivered(
@@ -90,11 +109,60 @@ class QueueTransport:
             ) from error
         return WakeReceipt(delivered_at=datetime.now(UTC))
 
+    @asynccontextmanager
+    async def _open_server(self) -> AsyncGenerator[_AppServer]:
+        """Connect to the app-server that runs, or else start one for this delivery."""
+        connection = await _connect(find_control_socket(self._environ))
+        if connection is not None:
+            async with connection:
+                yield _AppServer(connection.send, connection.recv)
+            return
+        command = (self._binary, "app-server")
+        async with start_in_group(
+            command, self._environ, stdin=PIPE, stdout=PIPE, limit=_LINE_BYTES
+        ) as (process, _):
+            yield _AppServer(*_lines_of(process))
+
+
+async def _connect(path: Path) -> ClientConnection | None:
+    """Connect to the app-server at a control socket; None: none runs, or it does not greet."""
+    from websockets.asyncio.client import unix_connect  # 25 ms, which each start would pay
+    from websockets.exceptions import InvalidHandshake
+
+    try:
+        require_own_socket(path)
+        return await unix_connect(
+            str(path),
+            "ws://localhost/",
+            max_size=_LINE_BYTES,
+            open_timeout=_GREETING_SECONDS,
+            proxy=None,
+        )
+    except (OSError, EOFError, InvalidHandshake):
+        return None
+
+
+def _lines_of(process: Process) -> tuple[Send, Receive]:
+    """Return how a document is sent to a process, and the next is received from it."""
+    writer, reader = process.stdin, process.stdout
+    assert writer is not None  # noqa: S101 - both are pipes
+    assert reader is not None  # noqa: S101
+
+    async def send(document: str) -> None:
+        writer.write(document.encode() + b"\n")  # no drain: what it answered counts, if it ended
+
+    async def receive() -> str:
+        if line := await reader.readline():
+            return line.decode()
+        raise EOFError
+
+    return send, receive
+
 
 async def _add_message(server: _AppServer, wake: Wake) -> None:
     thread = {"threadId": wake.session_key}
     await server.call("initialize", _CLIENT)
-    server.send({"method": "initialized"})
+    await server.send({"method": "initialized"})
     # The daemon may have been killed after it had delivered this, and before it knew.
     queued = await server.call("thread/queue/list", thread)
     if any(each.get("clientUserMessageId") == wake.key for each in queued["data"]):
@@ -104,29 +172,29 @@ async def _add_message(server: _AppServer, wake: Wake) -> None:
 
 
 class _AppServer:
-    """A running `codex app-server`: JSON-RPC, a document a line."""
+    """An app-server of Codex: JSON-RPC, a document a message."""
 
-    def __init__(self, process: Process) -> None:
-        assert process.stdin is not None  # noqa: S101 - both are pipes
-        assert process.stdout is not None  # noqa: S101
-        self._writer, self._reader = process.stdin, process.stdout
+    def __init__(self, send: Send, receive: Receive) -> None:
+        self._send, self._receive = send, receive
         self._calls = 0
 
-    def send(self, document: Mapping[str, Any]) -> None:
+    async def send(self, document: Mapping[str, Any]) -> None:
         """Send a document."""
-        self._writer.write(json.dumps(document).encode() + b"\n")
+        await self._send(json.dumps(document))
 
     async def call(self, method: str, params: Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
         """Call a method and return its result.
 
         Raises:
-            WakeUndelivered: It was refused, or the process ended or answered something else.
+            WakeUndelivered: It was refused, or the server answered something else.
+            EOFError: The server, a process of ours, has ended.
+            ConnectionClosed: The server that runs has.
         """
         self._calls += 1
-        self.send({"id": self._calls, "method": method, "params": params})
         try:
-            while line := await self._reader.readline():
-                answer = json.loads(line)
+            await self.send({"id": self._calls, "method": method, "params": params})
+            while True:
+                answer = json.loads(await self._receive())
                 if answer.get("id") != self._calls or "method" in answer:
                     continue  # a notice, or a question to a person
                 if "error" in answer:
@@ -134,4 +202,3 @@ class _AppServer:
                 return answer["result"]
         except ValueError as error:
             raise WakeUndelivered(f"Codex answered {method} in another form ({error}).") from error
-        raise WakeUndelivered(f"Codex ended before it answered {method}; see `codex doctor`.")

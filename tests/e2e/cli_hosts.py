@@ -161,6 +161,7 @@ class ClaudeCode(CliHost):
         used = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
         config = {
             "hasCompletedOnboarding": True,
+            "hasSeenAutoDefaultNudge": True,  # else it may ask to change the mode as it starts
             "theme": "dark",
             "autoUpdates": False,
             "customApiKeyResponses": {"approved": [KEY[-20:]], "rejected": []},

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from websockets.sync.server import ServerConnection, unix_serve
 
-from taskmem_codex import hooks
+from taskmem_codex import hooks, queue
 from taskmem_codex.queue import QueueTransport
 from taskmem_hookspecs import WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake, check_plugin
@@ -48,7 +53,21 @@ def make_transport(
     server = SERVER.replace("ANSWERS", repr(answers)).replace("REFUSED", repr(refused))
     binary.write_text(program or server)
     binary.chmod(0o700)
-    return QueueTransport({**os.environ, "TASKMEM_CODEX_BIN": str(binary)}, seconds)
+    variables = {"TASKMEM_CODEX_BIN": str(binary), "CODEX_HOME": str(folder)}
+    return QueueTransport({**os.environ, **variables}, seconds)
+
+
+@contextmanager
+def serve_threads(folder: Path, handle: Callable[[ServerConnection], object]) -> Iterator[None]:
+    """Play the app-server that serves the open threads."""
+    path = folder / "app-server-control" / "app-server-control.sock"
+    path.parent.mkdir()
+    with unix_serve(handle, str(path)) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield
+        server.shutdown()
+        thread.join()
 
 
 def read_calls(folder: Path, method: str) -> list[dict[str, Any]]:
@@ -94,6 +113,57 @@ def test_a_wake_that_is_in_the_queue_is_not_added_again(tmp_path: Path):
     assert read_calls(tmp_path, "thread/queue/add") == []
 
 
+def test_the_server_that_runs_is_asked_first(tmp_path: Path):
+    calls: list[Any] = []
+
+    def answer(connection: ServerConnection) -> None:
+        for message in connection:
+            calls.append(call := json.loads(message))
+            if "id" in call:
+                connection.send(json.dumps({"id": call["id"], "result": {"data": []}}))
+
+    wake = a_wake(session_key=THREAD)
+    with serve_threads(tmp_path, answer):
+        asyncio.run(make_transport(tmp_path, "#!/bin/sh\nexit 1").deliver(wake))
+    methods = ["initialize", "initialized", "thread/queue/list", "thread/queue/add"]
+    assert [call["method"] for call in calls] == methods
+    assert calls[-1]["params"]["clientUserMessageId"] == wake.key
+
+
+def test_a_running_server_that_ends_delivers_nothing(tmp_path: Path):
+    with serve_threads(tmp_path, lambda _: None):
+        assert "Codex ended before it had the message" in refuse(make_transport(tmp_path))
+
+
+def leave_file(folder: Path) -> None:
+    (folder / "app-server-control.sock").touch()
+
+
+def leave_dead_socket(folder: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "app-server-control.sock"))
+
+
+@pytest.mark.parametrize("leave", [leave_file, leave_dead_socket])
+def test_what_is_left_of_a_server_is_passed_over(tmp_path: Path, leave: Callable[[Path], None]):
+    (tmp_path / "app-server-control").mkdir()
+    leave(tmp_path / "app-server-control")
+    asyncio.run(make_transport(tmp_path).deliver(a_wake(session_key=THREAD)))
+    assert len(read_calls(tmp_path, "thread/queue/add")) == 1
+
+
+def test_a_server_that_does_not_greet_is_passed_over(tmp_path: Path):
+    (tmp_path / "app-server-control").mkdir()
+    with (
+        patch.object(queue, "_GREETING_SECONDS", 0.1),
+        socket.socket(socket.AF_UNIX) as listener,
+    ):
+        listener.bind(str(tmp_path / "app-server-control" / "app-server-control.sock"))
+        listener.listen()
+        asyncio.run(make_transport(tmp_path).deliver(a_wake(session_key=THREAD)))
+    assert len(read_calls(tmp_path, "thread/queue/add")) == 1
+
+
 def test_why_codex_refuses_is_told(tmp_path: Path):
     refused = make_transport(tmp_path, refused="thread/queue/list")
     assert refuse(refused) == "Codex refused thread/queue/list: no rollout found"
@@ -102,11 +172,11 @@ def test_why_codex_refuses_is_told(tmp_path: Path):
 @pytest.mark.parametrize(
     ("program", "why"),
     [
-        ("#!/bin/sh\nread -r _", "Codex ended before it answered initialize; see `codex doctor`."),
+        ("#!/bin/sh\nread -r _", "Codex ended before it had the message; see `codex doctor`."),
         ("#!/bin/sh\necho nonsense", "Codex answered initialize in another form"),
         ("#!/bin/sh\necho '[]'", "Codex answered in another form"),
         ("#!/bin/sh\nread -r _\necho '{\"id\": 1}'", "Codex answered in another form"),
-        ("#!/bin/sh\nexec tail -f /dev/null", "gave no answer within 0.3 s and was ended."),
+        ("#!/bin/sh\nexec tail -f /dev/null", "Codex gave no answer within 0.3 s."),
     ],
 )
 def test_a_codex_of_another_kind_is_named(tmp_path: Path, program: str, why: str):
