@@ -117,6 +117,8 @@ class RelayHost(NamedTuple):
     """Metadata of the call."""
     takes_tasks: bool = False
     """True if the call may be answered as a task of MCP."""
+    form: tuple[str, str] | None = None
+    """Key of the question that the user answered in a form, and their words; None: no form."""
 
 
 class Dispatcher:
@@ -290,15 +292,12 @@ class Dispatcher:
         facts = self._context.find_task(task_id)
         return runs.find_question(self._context, facts.run) if facts else None
 
-    async def answer_question(self, key: str, words: str) -> None:
-        """Take the words of a user for the question with a key."""
-        take = gateway_reports.take_answer
-        await self._run_call(None, take, self._context, key, words, looks=False)
-
     def _answer_relay(self, name: str, given: dict[str, Any], host: RelayHost) -> Answer:
         session_key = self._note_session(host)
         connected = self._context.plugin_host.sessions.list_hosts().keys()
         caller = _build_relay_caller(host, session_key, self._context.store.scope, connected)
+        if host.form is not None:
+            gateway_reports.take_answer(self._context, *host.form, caller)
         return catalog.answer_call(self._context, name, given, caller, host.tools)
 
     def add_relay(self, host: RelayHost) -> None:

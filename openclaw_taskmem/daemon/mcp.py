@@ -138,7 +138,8 @@ if TYPE_CHECKING:
 class _CallTool(Protocol):
     """Calls a tool with arguments for an MCP client, whose name is None if it gives none.
 
-    `meta`: metadata of the request. `takes_tasks`: True if it may be answered as a task.
+    `meta`: metadata of the request. `takes_tasks`: True if it may be answered as a task. `form`:
+    key of the question that the user answered in a form, and their words; None: no form.
     """
 
     def __call__(
@@ -149,11 +150,12 @@ class _CallTool(Protocol):
         meta: Mapping[str, JsonValue],
         *,
         takes_tasks: bool = False,
+        form: tuple[str, str] | None = None,
     ) -> Awaitable[Answer]: ...
 
 
 class _Questions(Protocol):
-    """Finds and answers questions to the user that agents ask, and polls their waits."""
+    """Finds questions to the user that agents ask, and polls their waits."""
 
     def poll_wait(self, wait_id: str) -> Awaitable[PolledWait]:
         """Return what a client that asks for a wait is answered."""
@@ -161,10 +163,6 @@ class _Questions(Protocol):
 
     def find_question(self, task_id: str) -> Awaitable[UserQuestion | None]:
         """Return the open question of a task; None: there is none."""
-        ...
-
-    def answer_question(self, key: str, words: str) -> Awaitable[None]:
-        """Take the words of the user for the question with a key."""
         ...
 
 
@@ -247,7 +245,7 @@ def _build_server(
     ) -> types.CallToolResult | dict[str, Any]:
         given = dict(params.arguments or {})
         if params.name == _ASK and params.request_state is not None:
-            return await _take_form(call_tool, questions, ctx, params)
+            return await _take_form(call_tool, ctx, params)
         takes_tasks = params.name == _OPEN_WAIT and _offers_tasks(ctx)
         try:
             answer = await _call(call_tool, ctx, params.name, given, takes_tasks=takes_tasks)
@@ -306,10 +304,7 @@ def _build_form(question: UserQuestion, answer: Answer) -> dict[str, Any]:
 
 
 async def _take_form(
-    call_tool: _CallTool,
-    questions: _Questions,
-    ctx: ServerRequestContext[Any],
-    params: types.CallToolRequestParams,
+    call_tool: _CallTool, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
 ) -> types.CallToolResult:
     """Take what the user made of a form: an answer takes the task up again for its agent."""
     key, answer = _read_form_state(params.request_state or "")
@@ -318,8 +313,8 @@ async def _take_form(
         told = "A form for the user brought no answer."
         return _build_answer({**answer, "message": f"{told} {answer['message']}"})
     try:
-        await questions.answer_question(key, words)
-        resumed = await _call(call_tool, ctx, "task_resume", {"task_id": answer["task_id"]})
+        task = {"task_id": answer["task_id"]}
+        resumed = await _call(call_tool, ctx, "task_resume", task, form=(key, words))
     except TaskmemError as error:
         return _build_result(_format_json(error.to_json()), failed=True)
     told = f"The user answered: {quote_line(to_plain_line(words), _WORDS_BYTES)}"
@@ -396,11 +391,12 @@ def _call(
     given: dict[str, Any],
     *,
     takes_tasks: bool = False,
+    form: tuple[str, str] | None = None,
 ) -> Awaitable[Answer]:
     """Call a tool for the client that asks."""
     asking = ctx.session.client_params
     client = asking.client_info.name if asking else None
-    return call_tool(name, given, client, _read_meta(ctx), takes_tasks=takes_tasks)
+    return call_tool(name, given, client, _read_meta(ctx), takes_tasks=takes_tasks, form=form)
 
 
 def _read_meta(ctx: ServerRequestContext[Any]) -> Mapping[str, JsonValue]:

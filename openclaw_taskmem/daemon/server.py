@@ -291,12 +291,13 @@ class SocketServer:
         meta: Mapping[str, JsonValue],
         *,
         takes_tasks: bool = False,
+        form: tuple[str, str] | None = None,
     ) -> Any:  # noqa: ANN401
         call = asyncio.current_task()
         assert call is not None  # noqa: S101 - a coroutine runs in a task
         self._calls.add(call)
         try:
-            host = host._replace(client=client, meta=meta, takes_tasks=takes_tasks)
+            host = host._replace(client=client, meta=meta, takes_tasks=takes_tasks, form=form)
             return await self._dispatcher.call_tool(name, given, host)
         except TaskmemError:
             raise

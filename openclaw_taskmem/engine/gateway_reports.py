@@ -46,17 +46,26 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import RunNotFound
 
+_NOT_TAKEN: Final = "the answer was not taken"
 
-def take_answer(context: Context, key: str, answer: str) -> None:
+
+def take_answer(context: Context, key: str, answer: str, relay: Caller | None = None) -> None:
     """Take a user's answer to the question with a key.
 
     If that question is over, only the thread tells of the answer.
 
     For an interrupted run, the answer resumes it or leaves it. Any other answer is delivered to the
-    agent, in a turn of its session.
+    agent, in a turn of its session. `relay`: the agent whose host brings the answer, and who must
+    have the right to take up the task; None: a gateway brings it.
+
+    Raises:
+        TaskmemError: The relay has not that right.
     """
     with suppress(RunNotFound, TaskNotFound):
         task_id = context.store.read_run(key.partition("-")[0]).task_id
+        if relay is not None:
+            facts = context.store.read_task(task_id)
+            guard_task(context, Act.TAKE_UP, facts, relay, consequence=_NOT_TAKEN)
         entry = context.update_task(task_id, partial(_record_answer, context, key, answer))
         note_heard(context, task_id, answer, Caller(person=True))
         if entry is not None:

@@ -57,7 +57,7 @@ def find_command(environ: Mapping[str, str]) -> str:
 def find_control_socket(environ: Mapping[str, str]) -> Path:
     """Return where the app-server that serves the open threads of this user listens.
 
-    Source: Codex 0.171.0, which starts it with its first session.
+    Codex 0.171.0 starts it with its first session.
     """
     folder = environ.get("CODEX_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".codex"
     return Path(folder) / "app-server-control" / "app-server-control.sock"

@@ -111,10 +111,12 @@ def test_a_client_without_forms_is_answered_as_ever(daemon, protocol, capabiliti
     assert answer["message"].startswith("Put your question to the user yourself")
 
 
-def show_form(client: Lines) -> tuple[str, dict[str, Any]]:
+def show_form(client: Lines, *, claims: bool = False) -> tuple[str, dict[str, Any]]:
     """Ask the user; return the task and the call that brings what they answer."""
     client.can(elicitation={})
     task = client.call("task_register", TASK)[1]["task_id"]
+    if claims:
+        assert not client.call("task_claim", {"task_id": task})[0]
     call = {"name": "task_update", "arguments": {"task_id": task, **ASK}}
     shown = client.ask("tools/call", **call)["result"]
     assert shown["resultType"] == "input_required"
@@ -161,3 +163,17 @@ def test_a_state_that_came_with_no_form_is_refused(daemon, state):
         error = client.ask("tools/call", **{**call, "requestState": state})["error"]
 
     assert error["code"] == -32602
+
+
+def test_a_form_answers_only_what_its_session_may_resume(daemon):
+    with (
+        RelayedLines(daemon.home, "one", NEWER, TASKMEM_TOOLS="runs") as owner,
+        RelayedLines(daemon.home, "another", NEWER) as other,
+    ):
+        task, call = show_form(owner, claims=True)
+        result = other.ask("tools/call", **call)["result"]
+
+        assert result["isError"]
+        assert json.loads(result["content"][0]["text"])["error"] == "run_held"
+        assert find_answers(daemon, task) == []
+        assert has_question(daemon, task)
