@@ -12,6 +12,7 @@ from typing import Final, cast
 
 from openclaw_taskmem.daemon.notifier import VIEW_DELAY, Notifier
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
+from openclaw_taskmem.daemon.wake_routes import RoutingTransport
 from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.domain.clock_skew import (
     ClockReading,
@@ -36,6 +37,7 @@ from taskmem_hookspecs import (
     AgentHost,
     Clock,
     TaskmemError,
+    Wake,
     WakeReceipt,
     WakeRefused,
     WakeTransport,
@@ -428,17 +430,26 @@ class BackgroundLoops:
         except WakeUndelivered as error:
             return partial(failed, str(error), read_retry_after(error), waits=error.waits)
         except TimeoutError:
-            return partial(failed, f"{transport.name} gave no answer in {limit:g} s")
+            name = self._name_transport(delivery.message)
+            return partial(failed, f"{name} gave no answer in {limit:g} s")
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-            reason = f"{transport.name} failed: {type(error).__name__}: {error}"
-            return partial(failed, reason)
+            name = self._name_transport(delivery.message)
+            return partial(failed, f"{name} failed: {type(error).__name__}: {error}")
         if not isinstance(answer, WakeReceipt):
             # It did not raise, so the message was sent; sending it again for lack
             # of a receipt would only wake the agent twice.
-            log.warning("%s answered without a receipt", transport.name)
-            return partial(wakes.settle_delivered, context, delivery, transport.name)
+            name = self._name_transport(delivery.message)
+            log.warning("%s answered without a receipt", name)
+            return partial(wakes.settle_delivered, context, delivery, name)
         took = answer.transport or transport.name
         return partial(wakes.settle_delivered, context, delivery, took, answer.note)
+
+    def _name_transport(self, wake: Wake) -> str:
+        """Return the name of the transport that a wake was given to."""
+        transport, found = self._transport, None
+        if isinstance(transport, RoutingTransport):
+            found = transport.find_name(wake.host, wake.session_key)
+        return found or transport.name
 
     async def _save_outcome(self, delivery: Delivery, outcome: Callable[[], None]) -> None:
         """Save the outcome of a delivery, with several tries if the store fails."""

@@ -1,6 +1,6 @@
 """Choose the transport of a wake: that of its agent's own gateway, or the first that reaches it.
 
-Deliveries have an event loop of their own, so that a slow transport blocks nothing else.
+The transports of each plug-in have an event loop of their own: one that blocks holds up no other.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from pydantic import JsonValue
 
 from openclaw_taskmem.config import Settings
-from openclaw_taskmem.daemon.plugin_loops import PluginLoop
+from openclaw_taskmem.daemon.plugin_loops import PluginLoop, PluginLoops
 from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import GatewayPresence, find_transport
 from openclaw_taskmem.losses import hide_password
@@ -51,7 +51,8 @@ class RoutingTransport:
         self.name = ", ".join(each.name for each in transports)
         self._transports = transports
         self._find_own = find_own
-        self._plugin_loop = PluginLoop("deliveries")
+        self._choosing = PluginLoop("deliveries")
+        self._delivering = PluginLoops()
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
         """Return True if a transport can deliver to the agent of this host and session.
@@ -72,14 +73,17 @@ class RoutingTransport:
         Raises:
             WakeUndelivered: No transport reaches its agent any more.
         """
-        return await self._plugin_loop.call(lambda: self._deliver_by_first(wake))
+        return await self._choosing.call(lambda: self._deliver_by_first(wake))
 
     async def _deliver_by_first(self, wake: Wake) -> WakeReceipt:
-        """Deliver a wake by the first transport that reaches its agent; each may block."""
+        """Deliver a wake by the first transport that reaches its agent, on that plug-in's loop."""
         transport = self._find_transport(wake.host, wake.session_key)
         if transport is None:
             raise WakeUndelivered(f"No transport reaches {wake.host or 'its agent'} now.")
-        receipt = await transport.deliver(wake)
+        plugin_loop = self._delivering.get_loop(transport)
+        receipt = await plugin_loop.call(lambda: transport.deliver(wake))
+        if not isinstance(cast("object", receipt), WakeReceipt):
+            return receipt  # whoever asked for the delivery says so
         return receipt.model_copy(update={"transport": receipt.transport or transport.name})
 
     def _find_transport(self, host: str | None, session_key: str | None) -> WakeTransport | None:

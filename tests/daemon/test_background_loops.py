@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -17,6 +18,7 @@ from openclaw_taskmem.daemon.background_loops import (
     SWEEP_SECONDS,
     WakeableTimer,
 )
+from openclaw_taskmem.daemon.plugin_loops import PluginLoop
 from openclaw_taskmem.daemon.wake_routes import RoutingTransport
 from openclaw_taskmem.domain.policies import KeepPolicy
 from openclaw_taskmem.engine import retention, wakes
@@ -483,24 +485,64 @@ async def test_a_second_jump_does_not_shorten_the_hold(world: World, gateway: Ga
         assert gateway.received == []
 
 
-async def test_blocking_or_exiting_transport_hurts_only_itself() -> None:
+async def test_blocking_or_exiting_transport_hurts_only_itself(gateway: Gateway) -> None:
     class Rude:
         name = "rude"
+
+        def reaches(self, host: str | None, _session: str | None) -> bool:
+            return host == "rude"
 
         async def deliver(self, wake: Wake) -> WakeReceipt:
             if wake.text == "end":
                 raise SystemExit(1)
-            blocked.wait(30)
+            is_blocked.set()
+            goes_on.wait(30)
             return WakeReceipt(delivered_at=DAWN)
 
-    blocked = threading.Event()
-    courier = RoutingTransport([Rude()])
+    Rude.__module__ = "rude"
+    is_blocked, goes_on = threading.Event(), threading.Event()
+    courier = RoutingTransport([Rude(), gateway])
     with pytest.raises(TriedToEnd):
-        await courier.deliver(a_wake(text="end"))
-    hanging = asyncio.create_task(courier.deliver(a_wake()))
-    await asyncio.sleep(0)
-    blocked.set()
+        await courier.deliver(a_wake(text="end", host="rude"))
+    hanging = asyncio.create_task(courier.deliver(a_wake(host="rude")))
+    await asyncio.to_thread(is_blocked.wait)
+    async with asyncio.timeout(30):
+        await courier.deliver(a_wake(host="other"))
+    assert [wake.host for wake in gateway.received] == ["other"]
+    goes_on.set()
     assert (await hanging).delivered_at == DAWN
+
+
+@pytest.mark.parametrize("raises", [True, False])
+async def test_of_several_transports_the_faulty_one_is_named(
+    world: World, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, raises: bool
+) -> None:
+    class Elsewhere(Gateway):
+        name = "elsewhere"
+
+        def reaches(self, _host: str | None, _session: str | None) -> bool:
+            return False
+
+    async def call_here(_: PluginLoop, begin: Callable[[], Awaitable[object]]) -> object:
+        return await begin()
+
+    async def deliver_silently(wake: Wake) -> None:
+        gateway.received.append(wake)
+
+    monkeypatch.setattr(PluginLoop, "call", call_here)
+    if raises:
+        gateway.fails = lambda _: KeyError("a bug")
+    else:
+        object.__setattr__(gateway, "deliver", deliver_silently)
+    async with run_loops(world, RoutingTransport([Elsewhere(world.clock), gateway])):
+        world.register()
+        await world.clock.advance(THRESHOLD + 600)
+        (wake,) = world.wakes()
+
+    if raises:
+        assert wake.last_error == "test failed: KeyError: 'a bug'"
+    else:
+        assert (len(gateway.received), wake.transport) == (1, "test")
 
 
 DAY = 86_400.0
