@@ -42,7 +42,15 @@ from openclaw_taskmem.engine.context import Context, DueWork
 from openclaw_taskmem.engine.waits import PolledWait
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.tool import Answer, Tool, add_targets
-from taskmem_hookspecs import InvalidArguments, Output, Owner, Target, TaskmemError, UserQuestion
+from taskmem_hookspecs import (
+    InvalidArguments,
+    Output,
+    Owner,
+    Target,
+    TaskmemError,
+    UserQuestion,
+    Wait,
+)
 
 log = logging.getLogger(__name__)
 
@@ -276,13 +284,21 @@ class Dispatcher:
             looks=catalog.needs_outside_look(name, given),
         )
 
-    async def poll_wait(self, wait_id: str) -> PolledWait:
-        """Answer a host that asks for a wait.
+    async def read_wait(self, wait_id: str) -> Wait:
+        """Return a wait.
 
         Raises:
             WaitNotFound: No wait has that id.
         """
-        return await self._run_call(None, waits.poll_wait, self._context, wait_id, looks=False)
+        return await self.call_threads(self._context.store.read_wait, wait_id)
+
+    async def poll_wait(self, wait_id: str) -> PolledWait:
+        """Answer a host that asks for a wait: once it has ended, or after some seconds.
+
+        Raises:
+            WaitNotFound: No wait has that id.
+        """
+        return await self._followers.poll_wait(wait_id)
 
     async def find_question(self, task_id: str) -> UserQuestion | None:
         """Return the open question of a task; None: there is none."""

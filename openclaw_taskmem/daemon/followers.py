@@ -16,10 +16,14 @@ from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.errors import DaemonUnavailable
 from openclaw_taskmem.engine import lookup, waits
 from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.waits import PolledWait
 from openclaw_taskmem.tools import views
+from taskmem_hookspecs import WaitStatus
 
 _LONG_POLL_SECONDS: Final = 25.0
 """Maximum time before a call that waits is answered."""
+_POLL_SECONDS: Final = 5.0
+"""The same for a host that asks for a wait: it shows its user what was seen last."""
 
 
 class ChangeCounter:
@@ -70,7 +74,7 @@ class ChangeCounter:
 
 
 class Followers:
-    """Answers `follow` and `wait` calls on the event loop.
+    """Answers calls that wait, on the event loop.
 
     A caller that gets no news calls again. Once the daemon is stopping, calls are answered at once
     instead of being cut off.
@@ -149,6 +153,23 @@ class Followers:
     def _list_counts(self) -> list[JsonValue]:
         """Return the process that counts, and its counts."""
         return [os.getpid(), self._changes.count, self._commits.count]
+
+    async def poll_wait(self, wait_id: str) -> PolledWait:
+        """Answer a host that asks for a wait: once it has ended, or after `_POLL_SECONDS`.
+
+        Raises:
+            WaitNotFound: No wait has that id.
+        """
+        until = asyncio.get_running_loop().time() + _POLL_SECONDS
+        with self._changes.watch_changes(wait_id) as changed, contextlib.suppress(TimeoutError):
+            while True:
+                changed.clear()
+                polled = await self._run_in_thread(waits.poll_wait, self._context, wait_id)
+                if polled.wait.status is not WaitStatus.WATCHING or self._context.stopping.is_set():
+                    return polled
+                async with asyncio.timeout_at(until):
+                    await changed.wait()
+        return await self._run_in_thread(waits.poll_wait, self._context, wait_id)
 
     async def wait(self, params: Mapping[str, object]) -> JsonValue:
         """Return how a wait ended, or after `_LONG_POLL_SECONDS` that it has not.

@@ -157,8 +157,12 @@ class _CallTool(Protocol):
 class _Questions(Protocol):
     """Finds questions to the user that agents ask, and polls their waits."""
 
+    def read_wait(self, wait_id: str) -> Awaitable[Wait]:
+        """Return a wait."""
+        ...
+
     def poll_wait(self, wait_id: str) -> Awaitable[PolledWait]:
-        """Return what a client that asks for a wait is answered."""
+        """Return what a client that asks for a wait is answered, once that has ended or later."""
         ...
 
     def find_question(self, task_id: str) -> Awaitable[UserQuestion | None]:
@@ -170,8 +174,9 @@ _OPEN_WAIT: Final = "smart_wait"
 """The tool that is answered as a task."""
 _ASK: Final = "task_update"
 """The tool by which an agent asks the user."""
-_POLL_MILLIS: Final = 1000
-"""How often a client is asked to ask for a wait."""
+_POLL_MILLIS: Final = 250
+"""How soon after an answer a client is asked to ask for a wait again; an answer comes when it ends,
+or after seconds."""
 
 
 SDK: Final = ("mcp.server.stdio", "mcp.server", "mcp_types")
@@ -252,9 +257,9 @@ def _build_server(
         except TaskmemError as error:
             return _build_result(_format_json(error.to_json()), failed=True)
         if takes_tasks:
-            polled = await questions.poll_wait(str(answer["wait_id"]))
+            wait = await questions.read_wait(str(answer["wait_id"]))
             seed = {"status": PolledState.WORKING, "statusMessage": answer["message"]}
-            return {"resultType": "task", **_build_task(polled.wait), **seed}
+            return {"resultType": "task", **_build_task(wait), **seed}
         if params.name == _ASK and given.get("ask") and _offers_forms(ctx):
             question = await questions.find_question(str(answer["task_id"]))
             return _build_form(question, answer) if question else _build_answer(answer)
