@@ -57,10 +57,10 @@ def find_command(environ: Mapping[str, str]) -> str:
 def find_control_socket(environ: Mapping[str, str]) -> Path:
     """Return where the app-server that serves the open threads of this user listens.
 
-    Codex 0.171.0 starts it with its first session.
+    Codex 0.171.0 starts it with its first session, and leaves a link to its socket here.
     """
     folder = environ.get("CODEX_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".codex"
-    return Path(folder) / "app-server-control" / "app-server-control.sock"
+    return (Path(folder) / "app-server-control" / "app-server-control.sock").resolve()
 
 
 class QueueTransport:

@@ -59,10 +59,11 @@ def make_transport(
 
 @contextmanager
 def serve_threads(folder: Path, handle: Callable[[ServerConnection], object]) -> Iterator[None]:
-    """Play the app-server that serves the open threads."""
-    path = folder / "app-server-control" / "app-server-control.sock"
-    path.parent.mkdir()
-    with unix_serve(handle, str(path)) as server:
+    """Play the app-server that serves the open threads: Codex leaves a link to its socket."""
+    link = folder / "app-server-control" / "app-server-control.sock"
+    link.parent.mkdir()
+    link.symlink_to(folder / "socket")
+    with unix_serve(handle, str(folder / "socket")) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         yield
