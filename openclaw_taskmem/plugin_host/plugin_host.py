@@ -508,11 +508,14 @@ class PluginHost:
     def find_calling_session(
         self, client: str | None, variables: Mapping[str, str], meta: Mapping[str, JsonValue]
     ) -> str | None:
-        """Return the key of the session that calls over MCP; None: no plug-in knows it."""
+        """Return the key of the session that calls over MCP; None: no plug-in knows it.
+
+        What its host tells may be no key; a plug-in that passes it on is not to blame.
+        """
         answers = self._iterate_answers(
-            "calling_session", str, _is_key, client=client, variables=variables, meta=meta
+            "calling_session", str, client=client, variables=variables, meta=meta
         )
-        return next(answers, None)
+        return next(filter(_is_key, answers), None)
 
     def find_agent_hosts(self) -> Sequence[AgentHost]:
         """Return the agent hosts of all plug-ins; those that reach some sessions only come first.

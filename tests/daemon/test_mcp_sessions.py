@@ -38,6 +38,13 @@ async def test_a_host_that_names_no_session_has_none(daemon: Daemon):
     assert await register(daemon, "other", {"threadId": "t-1"}, **{SESSION: "s-1"}) is None
 
 
+@pytest.mark.parametrize("key", ["x" * 10_000, "a\x1b[31mb", "a\nb", " ", ""])
+async def test_a_host_that_names_its_session_badly_has_none(daemon: Daemon, key: str):
+    assert await register(daemon, CODEX, {"threadId": key}) is None
+    assert await register(daemon, CLIENT, {}, **{SESSION: key}) is None
+    assert [each["last_error"] for each in daemon.ask("plugins") if each["last_error"]] == []
+
+
 async def test_an_agent_may_name_no_session_but_its_own(daemon: Daemon):
     async with agent(daemon.home, client=CLIENT, **{SESSION: "s-1"}) as speaking:
         given = {**TASK, "session_key": "s-2"}

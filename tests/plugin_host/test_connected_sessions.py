@@ -75,7 +75,8 @@ def test_a_key_that_is_none_is_left_out():
     for nonsense in ("", " ", 5, "x" * 2000, "a\0b", "\ud800"):
         plugin_host = seams_of(bad=make_answering_plugin("calling_session", nonsense))
         assert plugin_host.find_calling_session("ours", {}, {}) is None
-        assert row(plugin_host).last_error.startswith("calling_session: TypeError")
+        is_of_host = isinstance(nonsense, str)
+        assert (row(plugin_host).last_error is None) is is_of_host
 
 
 def test_the_variables_of_all_plugins_are_asked_for():
