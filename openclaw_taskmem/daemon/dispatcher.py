@@ -292,13 +292,17 @@ class Dispatcher:
         """
         return await self.call_threads(self._context.store.read_wait, wait_id)
 
-    async def poll_wait(self, wait_id: str) -> PolledWait:
+    async def poll_wait(self, wait_id: str, host: RelayHost) -> PolledWait:
         """Answer a host that asks for a wait: once it has ended, or after some seconds.
 
         Raises:
             WaitNotFound: No wait has that id.
+            NotAllowed: It is another's.
         """
-        return await self._followers.poll_wait(wait_id)
+        find_session = self._context.plugin_host.find_calling_session
+        key = await self.call_threads(find_session, host.client, host.variables, host.meta)
+        caller = _build_relay_caller(host, key, self._context.store.scope)
+        return await self._followers.poll_wait(wait_id, caller)
 
     async def find_question(self, task_id: str) -> UserQuestion | None:
         """Return the open question of a task; None: there is none."""

@@ -7,12 +7,14 @@ import contextlib
 import os
 import threading
 from collections.abc import Generator, Iterable, Mapping
+from functools import partial
 from typing import Final, cast
 
 from pydantic import JsonValue
 
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.domain import callers
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.errors import DaemonUnavailable
 from openclaw_taskmem.engine import lookup, waits
 from openclaw_taskmem.engine.context import Context
@@ -154,22 +156,24 @@ class Followers:
         """Return the process that counts, and its counts."""
         return [os.getpid(), self._changes.count, self._commits.count]
 
-    async def poll_wait(self, wait_id: str) -> PolledWait:
+    async def poll_wait(self, wait_id: str, caller: Caller) -> PolledWait:
         """Answer a host that asks for a wait: once it has ended, or after `_POLL_SECONDS`.
 
         Raises:
             WaitNotFound: No wait has that id.
+            NotAllowed: It is another's.
         """
+        poll = partial(waits.poll_wait, self._context, wait_id, caller)
         until = asyncio.get_running_loop().time() + _POLL_SECONDS
         with self._changes.watch_changes(wait_id) as changed, contextlib.suppress(TimeoutError):
             while True:
                 changed.clear()
-                polled = await self._run_in_thread(waits.poll_wait, self._context, wait_id)
+                polled = await self._run_in_thread(poll)
                 if polled.wait.status is not WaitStatus.WATCHING or self._context.stopping.is_set():
                     return polled
                 async with asyncio.timeout_at(until):
                     await changed.wait()
-        return await self._run_in_thread(waits.poll_wait, self._context, wait_id)
+        return await self._run_in_thread(poll)
 
     async def wait(self, params: Mapping[str, object]) -> JsonValue:
         """Return how a wait ended, or after `_LONG_POLL_SECONDS` that it has not.

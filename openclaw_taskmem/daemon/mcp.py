@@ -161,7 +161,9 @@ class _Questions(Protocol):
         """Return a wait."""
         ...
 
-    def poll_wait(self, wait_id: str) -> Awaitable[PolledWait]:
+    def poll_wait(
+        self, wait_id: str, client: str | None, meta: Mapping[str, JsonValue]
+    ) -> Awaitable[PolledWait]:
         """Return what a client that asks for a wait is answered, once that has ended or later."""
         ...
 
@@ -366,9 +368,10 @@ def _add_tasks(server: Server[dict[str, Any]], call_tool: _CallTool, questions: 
     class TaskParams(types.RequestParams):
         task_id: str
 
-    async def on_get(_ctx: object, params: TaskParams) -> dict[str, Any]:
+    async def on_get(ctx: ServerRequestContext[Any], params: TaskParams) -> dict[str, Any]:
         try:
-            polled = await questions.poll_wait(params.task_id)
+            asked = questions.poll_wait(params.task_id, _read_client(ctx), _read_meta(ctx))
+            polled = await asked
         except TaskmemError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from error
         task = {**_build_task(polled.wait), "status": polled.state}
@@ -399,9 +402,14 @@ def _call(
     form: tuple[str, str] | None = None,
 ) -> Awaitable[Answer]:
     """Call a tool for the client that asks."""
+    meta = _read_meta(ctx)
+    return call_tool(name, given, _read_client(ctx), meta, takes_tasks=takes_tasks, form=form)
+
+
+def _read_client(ctx: ServerRequestContext[Any]) -> str | None:
+    """Return the name that the client gives; None: none."""
     asking = ctx.session.client_params
-    client = asking.client_info.name if asking else None
-    return call_tool(name, given, client, _read_meta(ctx), takes_tasks=takes_tasks, form=form)
+    return asking.client_info.name if asking else None
 
 
 def _read_meta(ctx: ServerRequestContext[Any]) -> Mapping[str, JsonValue]:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -28,8 +28,9 @@ from openclaw_taskmem.daemon.mcp import MOST_BYTES, TOO_LONG, read_line
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.engine import run_recovery
 from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.waits import PolledWait
 from openclaw_taskmem.mcp_lines import TruncatedLine
-from taskmem_hookspecs import TaskmemError
+from taskmem_hookspecs import TaskmemError, UserQuestion, Wait
 
 log = logging.getLogger(__name__)
 
@@ -254,7 +255,9 @@ class SocketServer:
                 if self.lacks_mcp is not None:
                     await mcp.refuse_host(reader, writer, self.lacks_mcp)
                     return
-                await mcp.serve_host(reader, writer, call, self._dispatcher, tools)
+                await mcp.serve_host(
+                    reader, writer, call, _HostQuestions(self._dispatcher, host), tools
+                )
             finally:
                 noting.cancel()
                 self._dispatcher.forget_relay(host)
@@ -381,6 +384,27 @@ class SocketServer:
             return _encode_document(
                 {"id": number, "error": _log_unexpected_error(method).to_json()}
             )
+
+
+class _HostQuestions(NamedTuple):
+    """Answers what the client of one relay asks for besides tools."""
+
+    dispatcher: Dispatcher
+    host: RelayHost
+
+    def poll_wait(
+        self, wait_id: str, client: str | None, meta: Mapping[str, JsonValue]
+    ) -> Awaitable[PolledWait]:
+        """Answer a client that asks for a wait."""
+        return self.dispatcher.poll_wait(wait_id, self.host._replace(client=client, meta=meta))
+
+    def read_wait(self, wait_id: str) -> Awaitable[Wait]:
+        """Return a wait."""
+        return self.dispatcher.read_wait(wait_id)
+
+    def find_question(self, task_id: str) -> Awaitable[UserQuestion | None]:
+        """Return the open question of a task; None: there is none."""
+        return self.dispatcher.find_question(task_id)
 
 
 async def _read_variables(reader: asyncio.StreamReader, names: Sequence[str]) -> dict[str, str]:

@@ -327,15 +327,17 @@ def fetch_end(context: Context, wait_id: str) -> EndedWait | None:
     return _decide_on_wait(context, wait_id, fetch)
 
 
-def poll_wait(context: Context, wait_id: str) -> PolledWait:
-    """Return what a host that asks for a wait is answered; who knows the id may ask.
+def poll_wait(context: Context, wait_id: str, caller: Caller) -> PolledWait:
+    """Return what a host that asks for a wait is answered; who may cancel it may ask.
 
     Its wake is acknowledged if the answer tells the end.
 
     Raises:
         WaitNotFound: No wait has that id.
+        NotAllowed: It is another's.
     """
     wait = context.store.read_wait(wait_id)
+    _guard_wait(context, wait, caller)
     if wait.status is WaitStatus.WATCHING:
         _, state = waits.answer_poll(wait, (), context.clock.now())
         seen = context.wait_watcher.read_observation(wait_id) or wait.last_observation

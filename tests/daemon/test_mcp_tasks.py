@@ -95,6 +95,18 @@ def test_a_cancelled_task_is_a_cancelled_wait(daemon, tmp_path):
         assert daemon.ask("show", id=task_id)["status"] == "cancelled"
 
 
+def test_the_task_of_another_client_is_refused(daemon, tmp_path):
+    with (
+        Lines(daemon.home, protocol=NEWER) as client,
+        Lines(daemon.home, "other", protocol=NEWER) as other,
+    ):
+        client.offer(TASKS)
+        task_id = open_wait(client, tmp_path / "build.log")["taskId"]
+        for method in ("tasks/get", "tasks/cancel"):
+            assert "is a wait of" in other.ask(method, taskId=task_id)["error"]["message"]
+        assert poll(client, task_id)["status"] == "working"
+
+
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/cancel"])
 def test_an_unknown_task_is_refused(daemon, method):
     with Lines(daemon.home, protocol=NEWER) as client:

@@ -428,7 +428,7 @@ ASKS = CODEX.model_copy(update={"session_key": "thread-1", "polls": True})
 
 
 def poll(world: World, wait_id: str) -> PolledState:
-    return waits.poll_wait(world.context, wait_id).state
+    return waits.poll_wait(world.context, wait_id, ASKS).state
 
 
 def test_who_asks_is_promised_the_end_and_told_it_once(world: World) -> None:
@@ -441,13 +441,24 @@ def test_who_asks_is_promised_the_end_and_told_it_once(world: World) -> None:
     end(world, wait_id)
     assert world.deliver() == []
     [wake] = world.wakes()
-    ended = waits.poll_wait(world.context, wait_id)
+    ended = waits.poll_wait(world.context, wait_id, ASKS)
 
     assert (ended.state, ended.text) == (PolledState.COMPLETED, wake.text)
     assert states(world) == [WakeState.ACKNOWLEDGED]
-    assert waits.poll_wait(world.context, wait_id) == ended
+    assert waits.poll_wait(world.context, wait_id, ASKS) == ended
     world.clock.tick(POLL_PATIENCE.total_seconds())
     assert world.deliver() == []
+
+
+def test_another_session_that_asks_is_told_nothing(world: World) -> None:
+    wait_id = open_wait(world, ASKS)["wait_id"]
+    end(world, wait_id)
+    for changed in ({"session_key": "thread-2"}, {"host": "mcp:other", "session_key": None}):
+        with pytest.raises(NotAllowed):
+            waits.poll_wait(world.context, wait_id, ASKS.model_copy(update=changed))
+
+    assert states(world) == [WakeState.DUE]
+    assert poll(world, wait_id) is PolledState.COMPLETED
 
 
 def test_who_does_not_ask_any_more_is_sent_a_message(world: World) -> None:
@@ -458,7 +469,7 @@ def test_who_does_not_ask_any_more_is_sent_a_message(world: World) -> None:
 
     assert [wake.session_key for wake in world.deliver()] == [ASKS.session_key]
 
-    polled = waits.poll_wait(world.context, wait_id)
+    polled = waits.poll_wait(world.context, wait_id, ASKS)
     assert polled.state is PolledState.CANCELLED
     assert polled.text == "A message tells the agent how it ended."
 

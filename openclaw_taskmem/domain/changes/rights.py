@@ -184,7 +184,7 @@ def guard_act(
 def guard_wait(
     caller: Caller, wait: Wait, task: Task | None, held: TaskHolder, sessions: SessionKeys
 ) -> None:
-    """Refuse to change another agent's wait, unless the caller may wait for its task.
+    """Refuse to change another agent's wait or ask for it, unless the caller may wait for its task.
 
     Raises:
         NotAllowed: It is another agent's; the sentence says whose.
