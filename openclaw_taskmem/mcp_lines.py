@@ -15,6 +15,8 @@ from contextlib import suppress
 from typing import Any, Final, cast
 
 Id = int | float | str
+POST: Final = "taskmem/post"
+"""Method by which the daemon has a relay write into a socket; its ids begin with it."""
 
 
 _HEAD_BYTES: Final = 4096

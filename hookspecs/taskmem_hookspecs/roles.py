@@ -457,6 +457,20 @@ class LiveSessions(Protocol):
         """
         ...
 
+    async def post(
+        self, session_key: str | None, path: str, text: str, seconds: float
+    ) -> bool | None:
+        """Have the newest relay of a session, a child of its host, write into a Unix socket.
+
+        Some hosts trust what their own children send them, and nobody else. Returns whether the
+        other end closed the connection within `seconds`; None: nothing was written, as the session
+        is not connected, or its relay is of a version that cannot.
+
+        Raises:
+            OSError: The socket took no text, or the relay did not answer.
+        """
+        ...
+
 
 class QueryFacts(Value):
     """The facts from which a question about a task is answered."""

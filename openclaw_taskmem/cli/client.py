@@ -143,6 +143,7 @@ class Link:
                 "folder": _find_working_folder(),
                 "tools": os.environ.get("TASKMEM_TOOLS"),
                 "tells_variables": client_kind == "mcp",
+                "posts": client_kind == "mcp",
             }
             self.socket.sendall(_encode_line(opening))
             answer = self._read(due)

@@ -34,9 +34,11 @@ from openclaw_taskmem.cli.client import (
     connect_or_start,
     connect_running,
 )
+from openclaw_taskmem.cli.socket_posts import begin_post
 from openclaw_taskmem.home import Home, locate_home
 from openclaw_taskmem.mcp_answers import ListedTools, answer_hello, build_answer, find_protocol
 from openclaw_taskmem.mcp_lines import (
+    POST,
     Id,
     LineSplitter,
     McpMessage,
@@ -132,6 +134,8 @@ class Relay:
         """Protocol of the host's first request, if no daemon ran then; None: not known."""
         self._listed: ListedTools | None = None
         """The tools of daemons that start as this relay's does; None: its daemon is another's."""
+        self._posts: dict[socket.socket, socket.socket | None] = {}
+        """Ends with the answers to the daemon's own requests, and the daemon that asked."""
         self._hello: McpMessage | None = None
         self._ready: McpMessage | None = None
         self._replay: McpMessage | None = None
@@ -174,6 +178,7 @@ class Relay:
             if self._daemon in readable:
                 self._receive()
             self._end_revival(readable)
+            self._end_posts(readable)
             if stdin in readable and not self._read(stdin):
                 due = _now() + _DRAIN_SECONDS
 
@@ -185,7 +190,7 @@ class Relay:
         self, stdin: int, stdout: int, seconds: float | None, *, ended: bool = False
     ) -> tuple[list[int | socket.socket], list[int | socket.socket]]:
         """Wait until something can be read or written; `ended`: stdin has ended."""
-        readable: list[int | socket.socket] = []
+        readable: list[int | socket.socket] = [*self._posts]
         writable: list[int | socket.socket] = []
         if not ended and sum(len(one.line) for one in self._queue) < _QUEUE_BYTES:
             readable.append(stdin)
@@ -315,6 +320,9 @@ class Relay:
 
     def _pass_to_host(self, line: bytes) -> None:
         answer = read_message(line)
+        if answer.method == POST:
+            self._posts[begin_post(line)] = self._daemon
+            return
         asked = self._in_flight.pop(answer.id, None) if answer.is_answer else None
         if asked and asked is self._replay:
             self._replay = None
@@ -334,6 +342,15 @@ class Relay:
             protocol = find_protocol(asked, self._greeted)
             if protocol is not None:
                 self._listed.keep_answer(protocol, answer)
+
+    def _end_posts(self, readable: Sequence[int | socket.socket]) -> None:
+        """Pass on what has become of the daemon's own requests, unless it is gone."""
+        for end in [each for each in self._posts if each in readable]:
+            asker = self._posts.pop(end)
+            with end:
+                answer = end.recv(_CHUNK)
+            if answer and asker is self._daemon:
+                self._queue.append(read_message(answer))
 
     def _write(self, stdout: int) -> None:
         # A writable pipe accepts PIPE_BUF bytes without blocking.

@@ -40,6 +40,7 @@ from openclaw_taskmem.engine import (
 )
 from openclaw_taskmem.engine.context import Context, DueWork
 from openclaw_taskmem.engine.waits import PolledWait
+from openclaw_taskmem.plugin_host.connected_sessions import Post
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.tool import Answer, Tool, add_targets
 from taskmem_hookspecs import (
@@ -320,9 +321,9 @@ class Dispatcher:
             gateway_reports.take_answer(self._context, *host.form, caller)
         return catalog.answer_call(self._context, name, given, caller, host.tools)
 
-    def add_relay(self, host: RelayHost) -> None:
-        """Note that a relay has connected."""
-        self._context.plugin_host.sessions.add_connection(host.connection, host.variables)
+    def add_relay(self, host: RelayHost, post: Post | None) -> None:
+        """Note that a relay has connected; `post` has it write into sockets, if it can."""
+        self._context.plugin_host.sessions.add_connection(host.connection, host.variables, post)
 
     async def note_session(self, host: RelayHost) -> None:
         """Note the session that a relay's host names at its start; a busy store may delay it."""

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import importlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from pydantic import JsonValue
@@ -78,10 +78,19 @@ async def read_line(reader: asyncio.StreamReader, most: int = MOST_BYTES) -> byt
 class _LinesIn:
     """Lines that a socket receives, as the SDK reads them."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Read from `reader`, and refuse what is no request on `writer`."""
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        take_answer: Callable[[bytes], bool] = lambda _: False,
+    ) -> None:
+        """Read from `reader`, and refuse what is no request on `writer`.
+
+        `take_answer` takes a line by which the relay answers the daemon, and returns whether it is.
+        """
         self._reader = reader
         self._writer = writer
+        self._take_answer = take_answer
 
     async def __aiter__(self) -> AsyncIterator[str]:
         """Yield lines until the other end closes or is killed."""
@@ -94,6 +103,8 @@ class _LinesIn:
             try:
                 if isinstance(line, TruncatedLine):
                     await self._refuse(find_request_id(line), TOO_LONG)
+                    continue
+                if self._take_answer(line):
                     continue
                 if len(line) > _LONG_LINE_BYTES:
                     fitted = await asyncio.to_thread(fit_for_parser, line)
@@ -171,6 +182,10 @@ class _Questions(Protocol):
         """Return the open question of a task; None: there is none."""
         ...
 
+    def take_answer(self, line: bytes) -> bool:
+        """Take a line if the relay answers the daemon by it; return whether it does."""
+        ...
+
 
 _OPEN_WAIT: Final = "smart_wait"
 """The tool that is answered as a task."""
@@ -225,7 +240,7 @@ async def serve_host(
     from mcp.server.stdio import stdio_server
 
     server = _build_server(call_tool, questions, tools)
-    lines_in = cast("anyio.AsyncFile[str]", _LinesIn(reader, writer))
+    lines_in = cast("anyio.AsyncFile[str]", _LinesIn(reader, writer, questions.take_answer))
     lines_out = cast("anyio.AsyncFile[str]", _LinesOut(writer))
     async with stdio_server(stdin=lines_in, stdout=lines_out) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())

@@ -25,6 +25,7 @@ from openclaw_taskmem.daemon import mcp, processes
 from openclaw_taskmem.daemon.dispatcher import Dispatcher, RelayHost
 from openclaw_taskmem.daemon.lock import read_file_identity
 from openclaw_taskmem.daemon.mcp import MOST_BYTES, TOO_LONG, read_line
+from openclaw_taskmem.daemon.relay_posts import RelayPosts
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.engine import run_recovery
 from openclaw_taskmem.engine.context import Context
@@ -218,11 +219,8 @@ class SocketServer:
             async with asyncio.timeout(_OPENING_SECONDS):
                 opening = json.loads(await reader.readline())
             client_kind = opening["face"] if opening["taskmem"] == PROTOCOL else None
-            folder, profile = opening.get("folder"), opening.get("tools")
-            tells_variables = opening.get("tells_variables") is True
         except (ValueError, TypeError, KeyError, RecursionError, TimeoutError):
-            client_kind = folder = profile = None
-            tells_variables = False
+            client_kind, opening = None, dict[str, object]()
         if client_kind not in ("mcp", "client", "gateway"):
             _send_document(writer, _build_refusal("protocol", _OTHER_VERSION))
             return
@@ -234,34 +232,7 @@ class SocketServer:
             return
         greeting = {"taskmem": PROTOCOL, "pid": os.getpid(), "version": __version__}
         if client_kind == "mcp":
-            self.wants_mcp.set()
-            names = self._dispatcher.session_variables
-            _send_document(writer, {**greeting, "variables": names})
-            variables = await _read_variables(reader, names) if tells_variables else {}
-            process = await _identify_peer(writer.get_extra_info("socket"))
-            tools = await self._dispatcher.list_tools(profile)
-            host = RelayHost(
-                process,
-                folder if isinstance(folder, str) else None,
-                tools=frozenset(tool.name for tool in tools),
-                connection=object(),
-                variables=variables,
-            )
-            call = partial(self._dispatch_tool_call, host)
-            self._dispatcher.add_relay(host)
-            noting = asyncio.create_task(self._dispatcher.note_session(host))
-            try:
-                await self.speaks_mcp.wait()
-                if self.lacks_mcp is not None:
-                    await mcp.refuse_host(reader, writer, self.lacks_mcp)
-                    return
-                await mcp.serve_host(
-                    reader, writer, call, _HostQuestions(self._dispatcher, host), tools
-                )
-            finally:
-                noting.cancel()
-                self._dispatcher.forget_relay(host)
-                self._on_relay_exit(process)
+            await self._serve_relay(reader, writer, opening, greeting)
             return
         _send_document(writer, greeting)
         if client_kind == "client":
@@ -276,6 +247,44 @@ class SocketServer:
                 await self._serve_calls(reader, writer, answer)
             finally:
                 self._dispatcher.forget_gateway(connection)
+
+    async def _serve_relay(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        opening: Mapping[str, object],
+        greeting: Mapping[str, object],
+    ) -> None:
+        self.wants_mcp.set()
+        names = self._dispatcher.session_variables
+        _send_document(writer, {**greeting, "variables": names})
+        tells_variables = opening.get("tells_variables") is True
+        variables = await _read_variables(reader, names) if tells_variables else {}
+        process = await _identify_peer(writer.get_extra_info("socket"))
+        tools = await self._dispatcher.list_tools(opening.get("tools"))
+        folder = opening.get("folder")
+        host = RelayHost(
+            process,
+            folder if isinstance(folder, str) else None,
+            tools=frozenset(tool.name for tool in tools),
+            connection=object(),
+            variables=variables,
+        )
+        call, posts = partial(self._dispatch_tool_call, host), RelayPosts(writer)
+        self._dispatcher.add_relay(host, posts.post if opening.get("posts") is True else None)
+        noting = asyncio.create_task(self._dispatcher.note_session(host))
+        try:
+            await self.speaks_mcp.wait()
+            if self.lacks_mcp is not None:
+                await mcp.refuse_host(reader, writer, self.lacks_mcp)
+                return
+            questions = _HostQuestions(self._dispatcher, host, posts)
+            await mcp.serve_host(reader, writer, call, questions, tools)
+        finally:
+            noting.cancel()
+            posts.close()
+            self._dispatcher.forget_relay(host)
+            self._on_relay_exit(process)
 
     def _build_full_refusal(self) -> dict[str, object]:
         """Return the refusal of a connection beyond the maximum number."""
@@ -391,6 +400,7 @@ class _HostQuestions(NamedTuple):
 
     dispatcher: Dispatcher
     host: RelayHost
+    posts: RelayPosts
 
     def poll_wait(
         self, wait_id: str, client: str | None, meta: Mapping[str, JsonValue]
@@ -405,6 +415,10 @@ class _HostQuestions(NamedTuple):
     def find_question(self, task_id: str) -> Awaitable[UserQuestion | None]:
         """Return the open question of a task; None: there is none."""
         return self.dispatcher.find_question(task_id)
+
+    def take_answer(self, line: bytes) -> bool:
+        """Take a line if the relay answers the daemon by it; return whether it does."""
+        return self.posts.take_answer(line)
 
 
 async def _read_variables(reader: asyncio.StreamReader, names: Sequence[str]) -> dict[str, str]:

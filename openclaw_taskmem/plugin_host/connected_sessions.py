@@ -5,7 +5,10 @@ The values may be credentials, so they are in memory only, and gone with the con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+
+Post = Callable[[str, str, float], Awaitable[bool]]
+"""Has a relay write into a socket, as in `LiveSessions.post`."""
 
 
 class ConnectedSessions:
@@ -14,11 +17,18 @@ class ConnectedSessions:
     def __init__(self) -> None:
         self._variables: dict[object, Mapping[str, str]] = {}
         """By connection, the newest last."""
+        self._posts: dict[object, Post | None] = {}
         self._hosts: dict[object, dict[str, str | None]] = {}
         """Hosts of the sessions of each connection, by their keys."""
 
-    def add_connection(self, connection: object, variables: Mapping[str, str]) -> None:
-        """Note a connection, with the variables that its host told."""
+    def add_connection(
+        self, connection: object, variables: Mapping[str, str], post: Post | None = None
+    ) -> None:
+        """Note a connection, with the variables that its host told.
+
+        `post` has its relay write into sockets; None: the relay cannot.
+        """
+        self._posts[connection] = post
         self._hosts[connection] = {}
         self._variables[connection] = variables
 
@@ -40,15 +50,25 @@ class ConnectedSessions:
 
     def remove_connection(self, connection: object) -> None:
         """Forget a connection that was closed, and its sessions."""
-        self._hosts.pop(connection, None)
-        self._variables.pop(connection, None)
+        for noted in (self._hosts, self._variables, self._posts):
+            noted.pop(connection, None)
 
     def find_variables(self, session_key: str | None) -> Mapping[str, str] | None:
         """Return the variables of a session's newest connection; None: it is not connected."""
-        for connection, variables in reversed([*self._variables.items()]):
-            if session_key in self._hosts.get(connection, ()):
-                return variables
-        return None
+        connection = self._find_connection(session_key)
+        return None if connection is None else self._variables.get(connection)
+
+    async def post(
+        self, session_key: str | None, path: str, text: str, seconds: float
+    ) -> bool | None:
+        """Have the relay of a session's newest connection write into a socket."""
+        post = self._posts.get(self._find_connection(session_key))
+        return None if post is None else await post(path, text, seconds)
+
+    def _find_connection(self, session_key: str | None) -> object | None:
+        """Return a session's newest connection; None: it is not connected."""
+        newest_first = reversed([*self._variables])
+        return next((x for x in newest_first if session_key in self._hosts.get(x, ())), None)
 
     def list_hosts(self) -> Mapping[str, str | None]:
         """Return the host of each connected session, by its key; None: not known yet."""

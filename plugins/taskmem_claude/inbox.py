@@ -2,7 +2,8 @@
 
 Lines of JSON: the token, then the message. Claude Code answers nothing, and closes the connection
 once it has read the message. The session reads it as a message of another session, never as the
-user's words. Source: https://code.claude.com/docs/en/cross-session-messaging
+user's words. A session that asks for no permissions asks its user before it reads one, unless a
+child of its own sends it; so the relay does. Source: https://code.claude.com/docs/en/cross-session-messaging
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from taskmem_program.files import require_own_socket
 
 CLOSE_SECONDS: Final = 2.0
 """Seconds in which Claude Code usually closes the connection."""
-_TIMEOUT: Final = 10.0
+_TIMEOUT: Final = 20.0
 """Seconds in which it must accept the connection and the message."""
 
 
@@ -51,13 +52,17 @@ class InboxTransport:
         try:
             require_own_socket(Path(path))
             async with asyncio.timeout(_TIMEOUT):
-                note = await _send(path, token, wake.text)
+                text = _build_lines(token, wake.text)
+                read = await self._sessions.post(wake.session_key, path, text, CLOSE_SECONDS)
+                if read is None:
+                    read = await _send(path, text)
         except OSError as error:
             silent = isinstance(error, TimeoutError)
             why = "it does not answer" if silent else error.strerror or error
             raise WakeUndelivered(
                 f"The session's inbox took no message ({why}); is Claude Code still open?"
             ) from error
+        note = None if read else "Claude Code has not read it yet."
         return WakeReceipt(delivered_at=datetime.now(UTC), note=note)
 
     def _find_inbox(self, session_key: str | None) -> tuple[str, str] | None:
@@ -68,22 +73,24 @@ class InboxTransport:
         return (path, token) if path and token else None
 
 
-async def _send(path: str, token: str, text: str) -> str | None:
-    """Send a message; return a note if Claude Code did not show that it has read it."""
+def _build_lines(token: str, text: str) -> str:
+    auth = {"type": "auth", "token": token}
+    message = {"type": "user", "message": {"role": "user", "content": text}}
+    return f"{json.dumps(auth)}\n{json.dumps(message)}\n"
+
+
+async def _send(path: str, text: str) -> bool:
+    """Write a text; return whether Claude Code shows that it has read it."""
     reader, writer = await asyncio.open_unix_connection(path)
     try:
-        for line in (
-            {"type": "auth", "token": token},
-            {"type": "user", "message": {"role": "user", "content": text}},
-        ):
-            writer.write(json.dumps(line).encode() + b"\n")
+        writer.write(text.encode())
         await writer.drain()
         writer.write_eof()
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await reader.read()
         except TimeoutError:
-            return "Claude Code has not read it yet."
-        return None
+            return False
+        return True
     finally:
         writer.close()

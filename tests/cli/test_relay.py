@@ -13,7 +13,7 @@ from openclaw_taskmem.cli import daemon_process as start_module
 from openclaw_taskmem.cli import relay as relay_module
 from openclaw_taskmem.cli.client import MAX_LINE, Attempt, Link, LinkError
 from openclaw_taskmem.cli.relay import Relay
-from openclaw_taskmem.mcp_lines import McpMessage
+from openclaw_taskmem.mcp_lines import POST, McpMessage
 from tests.cli.fake_daemon import PATIENCE, answer
 from tests.cli.host import Host
 from tests.support.agents import PROTOCOLS
@@ -760,3 +760,44 @@ def test_a_daemon_is_started_for_the_first_request(home, tmp_path, monkeypatch):
     assert "could not be started" in host.hear()["error"]["message"]
     assert mark.read_text() == "no\n"
     host.close()
+
+
+# --- what the daemon has it write ---------------------------------------------------
+
+
+def ask_post(path):
+    params = {"path": str(path), "text": "hello\n", "seconds": PATIENCE}
+    return {"jsonrpc": "2.0", "id": f"{POST}/1", "method": POST, "params": params}
+
+
+@both_protocols
+def test_what_the_daemon_asks_for_is_written_and_answered(host, daemon, tmp_path, protocol):
+    fake = daemon(silent_but_for(*HELLOS, "tools/call"))
+    host.greet(protocol)
+    until_heard(fake, HELLOS[PROTOCOLS.index(protocol)])
+    asking = fake.next_connection()
+    with socket.socket(socket.AF_UNIX) as inbox:
+        inbox.bind(str(tmp_path / "inbox"))
+        inbox.listen()
+        inbox.settimeout(PATIENCE)
+        asking.say(ask_post(tmp_path / "inbox"))
+        connection, _ = inbox.accept()
+        host.ask(1)
+        assert host.hear()["id"] == 1, "nothing else waits for it"
+        with connection, connection.makefile() as lines:
+            assert [*lines] == ["hello\n"]
+    assert until_answered(fake) == {"closed": True}
+
+
+def test_why_nothing_was_written_is_told(host, daemon, tmp_path):
+    fake = daemon(silent_but_for(*HELLOS, "tools/call"))
+    host.greet()
+    fake.next_connection().say(ask_post(tmp_path / "gone"))
+    assert until_answered(fake)["message"] == "No such file or directory"
+
+
+def until_answered(fake):
+    """Wait until a daemon has heard what has become of its request."""
+    while (heard := fake.next_heard()).get("id") != f"{POST}/1":
+        pass
+    return heard.get("result") or heard["error"]

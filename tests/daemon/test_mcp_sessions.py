@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import socket
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,13 @@ from tests.support.waiting import PATIENCE, until
 SECRET = "3ba445b53e1c7ff6f6906ce4cb414f9d"  # noqa: S105 - no real token
 CODEX = "codex-mcp-client"
 TASK = {"name": "Deploy", "plan": ["Build"]}
+
+
+def read_peers_parent(connection: socket.socket) -> int:
+    """Return the parent of the process at the other end."""
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    status = Path(f"/proc/{struct.unpack('3i', raw)[0]}/stat").read_text()
+    return int(status.rpartition(") ")[2].split()[1])
 
 
 async def register(daemon: Daemon, client: str, meta: dict[str, str], **variables: str) -> str:
@@ -102,6 +112,30 @@ async def test_no_program_of_the_daemon_gets_a_token(start: Any, tmp_path: Path)
         environ = until(lambda: seen.exists() and seen.read_text(), "Codex is started")
     assert "TASKMEM_CODEX_BIN" in environ
     assert SECRET not in environ
+
+
+async def test_a_child_of_its_host_writes_into_its_inbox(start: Any, tmp_path: Path):
+    """Where Claude Code asks for no permissions, it asks its user before it takes another's."""
+    daemon, log, path = start(TASKMEM_WAKE_TRANSPORT="auto"), tmp_path / "log", tmp_path / "inbox"
+    log.touch()
+    variables = {SESSION: "s-1", SOCKET: str(path), TOKEN: SECRET}
+    given = {"target": f"pty:file:{log}", "wake_when": '"READY" appears'}
+    with socket.socket(socket.AF_UNIX) as inbox:
+        inbox.bind(str(path))
+        inbox.listen()
+        inbox.settimeout(PATIENCE)
+        async with agent(daemon.home, client=CLIENT, **variables) as speaking:
+            await speaking.call_tool("smart_wait", given)
+            log.write_text("READY\n")
+            connection, _ = await asyncio.to_thread(inbox.accept)
+            with connection, connection.makefile() as lines:
+                parent = read_peers_parent(connection)
+                auth, message = map(json.loads, lines)
+            await speaking.call_tool("task_list", {})
+            until(lambda: daemon.wakes()[0]["state"] == "sent", "it is sent")
+    assert parent == os.getpid()
+    assert auth == {"type": "auth", "token": SECRET}
+    assert "READY" in message["message"]["content"]
 
 
 @pytest.mark.parametrize("line", [b"{}\n", b"[]\n", b'{"variables": []}\n', b"nonsense\n"])

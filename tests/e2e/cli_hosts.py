@@ -155,6 +155,8 @@ class ClaudeCode(CliHost):
     shell = ("Bash", "command")
     transport: str | None = None
     session = "11111111-2222-4333-8444-555555555555"
+    mode = "acceptEdits"
+    """What it asks its user for."""
 
     def configure(self, model_url: str) -> None:
         self._url = model_url.removesuffix("/v1")
@@ -170,7 +172,8 @@ class ClaudeCode(CliHost):
         (self.room.home / ".claude.json").write_text(json.dumps(config))
         (self.room.home / ".claude").mkdir()
         allowed = [f"{self.prefix}*", "Bash", "Write"]
-        settings = {"permissions": {"defaultMode": "acceptEdits", "allow": allowed}}
+        permissions = {"defaultMode": self.mode, "allow": allowed}
+        settings = {"permissions": permissions, "skipDangerousModePermissionPrompt": True}
         (self.room.home / ".claude" / "settings.json").write_text(json.dumps(settings))
 
     def list_variables(self) -> dict[str, str]:
@@ -201,6 +204,12 @@ class ClaudeCodeWithoutTasks(ClaudeCode):
 
     def list_variables(self) -> dict[str, str]:
         return {**super().list_variables(), "CLAUDE_CODE_DISABLE_MCP_TASKS": "1"}
+
+
+class ClaudeCodeWithoutPrompts(ClaudeCodeWithoutTasks):
+    """The same, where it asks for no permissions."""
+
+    mode = "bypassPermissions"
 
 
 class Codex(CliHost):

@@ -14,6 +14,7 @@ import pytest
 
 from tests.e2e.cli_hosts import (
     ClaudeCode,
+    ClaudeCodeWithoutPrompts,
     ClaudeCodeWithoutTasks,
     ClaudeCodeWithPlugin,
     CliHost,
@@ -215,6 +216,16 @@ def test_a_killed_session_is_woken_again_and_proves_its_end(own_room: Room, kind
         assert script.receipts == ["acknowledged", "acknowledged"]
         for part in ("Part 1", "Part 2"):
             assert len([each for each in model.requests if opens_with(part)(each)]) == 1
+
+
+def test_a_session_that_asks_for_no_permissions_is_woken(own_room: Room):
+    with run_host(own_room, ClaudeCodeWithoutPrompts) as (host, taskmem, model, script):
+        begin_waiting(host, script, taskmem, model)
+        with (host.work / "build.log").open("a") as lines:
+            lines.write("Part 1 is ready\n")
+
+        assert script.is_at_work.wait(60), host.screen
+        script.is_killed.set()
 
 
 @pytest.mark.parametrize("kind", [ClaudeCode, Codex])

@@ -78,6 +78,9 @@ class Sessions:
     def find_variables(self, _session_key: str | None) -> dict[str, str] | None:
         return self._variables
 
+    async def post(self, *_: object) -> bool | None:
+        return None
+
 
 @pytest.fixture
 def session() -> Iterator[Session]:
