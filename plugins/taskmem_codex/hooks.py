@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from taskmem_hookspecs import DoctorCheck, WakeTransport, hookimpl
+from taskmem_codex import HOME
+from taskmem_hookspecs import DoctorCheck, LiveSessions, WakeTransport, hookimpl
+
+
+@hookimpl(trylast=True)
+def session_variables() -> Sequence[str]:
+    """Name the variable that says where Codex keeps a thread."""
+    return (HOME,)
 
 
 @hookimpl(trylast=True)
@@ -19,11 +26,12 @@ def calling_session(client: str | None, meta: Mapping[str, JsonValue]) -> str | 
 
 
 @hookimpl(trylast=True)
-def wake_transport(name: str) -> WakeTransport | None:
+def wake_transport(name: str, sessions: LiveSessions) -> WakeTransport | None:
     """Return the transport into the queues of threads."""
     from taskmem_codex.queue import QueueTransport
 
-    return QueueTransport() if name in ("auto", QueueTransport.name) else None
+    taken = name in ("auto", QueueTransport.name)
+    return QueueTransport(sessions=sessions) if taken else None
 
 
 @hookimpl

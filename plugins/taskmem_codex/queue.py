@@ -21,7 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from taskmem_hookspecs import Wake, WakeReceipt, WakeUndelivered
+from taskmem_codex import HOME
+from taskmem_hookspecs import LiveSessions, Wake, WakeReceipt, WakeUndelivered
 from taskmem_program.files import require_own_socket
 from taskmem_program.process_groups import start_in_group
 
@@ -59,8 +60,12 @@ def find_control_socket(environ: Mapping[str, str]) -> Path:
 
     Codex 0.171.0 starts it with its first session, and leaves a link to its socket here.
     """
-    folder = environ.get("CODEX_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".codex"
-    return (Path(folder) / "app-server-control" / "app-server-control.sock").resolve()
+    return (_find_home(environ) / "app-server-control" / "app-server-control.sock").resolve()
+
+
+def _find_home(environ: Mapping[str, str]) -> Path:
+    usual = Path(environ.get("HOME", "~")).expanduser() / ".codex"
+    return Path(environ.get(HOME) or usual)
 
 
 class QueueTransport:
@@ -68,9 +73,15 @@ class QueueTransport:
 
     name = "codex-queue"
 
-    def __init__(self, environ: Mapping[str, str] = os.environ, seconds: float = _TIMEOUT) -> None:
-        """Set the environment, and the time limit of a delivery in seconds."""
+    def __init__(
+        self,
+        environ: Mapping[str, str] = os.environ,
+        seconds: float = _TIMEOUT,
+        sessions: LiveSessions | None = None,
+    ) -> None:
+        """Set the environment, the time limit of a delivery in seconds, and the sessions."""
         self._environ = environ
+        self._sessions = sessions
         self._binary = find_command(environ)
         self._seconds = seconds
         self._is_found = False
@@ -91,9 +102,15 @@ class QueueTransport:
         """
         from websockets.exceptions import ConnectionClosed  # as in _connect
 
+        environ = self._find_environ(wake.session_key)
         try:
-            async with asyncio.timeout(self._seconds), self._open_server() as server:
+            async with asyncio.timeout(self._seconds), self._open_server(environ) as server:
                 await _add_message(server, wake)
+        except WakeUndelivered as refusal:
+            raise WakeUndelivered(
+                f"{refusal} Its home was {_find_home(environ)}; if the thread has another "
+                "CODEX_HOME, run there: taskmem setup codex"
+            ) from refusal
         except (KeyError, TypeError, AttributeError) as error:
             raise WakeUndelivered(f"Codex answered in another form ({error!r}).") from error
         except TimeoutError:
@@ -109,18 +126,24 @@ class QueueTransport:
             ) from error
         return WakeReceipt(delivered_at=datetime.now(UTC))
 
+    def _find_environ(self, session_key: str | None) -> Mapping[str, str]:
+        """Return the environment for a thread, whose home may be another than the daemon's."""
+        told = (self._sessions and self._sessions.find_variables(session_key)) or {}
+        return {**self._environ, HOME: told[HOME]} if told.get(HOME) else self._environ
+
     @asynccontextmanager
-    async def _open_server(self) -> AsyncGenerator[_AppServer]:
+    async def _open_server(self, environ: Mapping[str, str]) -> AsyncGenerator[_AppServer]:
         """Connect to the app-server that runs, or else start one for this delivery."""
-        connection = await _connect(find_control_socket(self._environ))
+        connection = await _connect(find_control_socket(environ))
         if connection is not None:
             async with connection:
                 yield _AppServer(connection.send, connection.recv)
             return
         command = (self._binary, "app-server")
-        async with start_in_group(
-            command, self._environ, stdin=PIPE, stdout=PIPE, limit=_LINE_BYTES
-        ) as (process, _):
+        async with start_in_group(command, environ, stdin=PIPE, stdout=PIPE, limit=_LINE_BYTES) as (
+            process,
+            _,
+        ):
             yield _AppServer(*_lines_of(process))
 
 
@@ -198,7 +221,7 @@ class _AppServer:
                 if answer.get("id") != self._calls or "method" in answer:
                     continue  # a notice, or a question to a person
                 if "error" in answer:
-                    raise WakeUndelivered(f"Codex refused {method}: {answer['error']['message']}")
+                    raise WakeUndelivered(f"Codex refused {method}: {answer['error']['message']}.")
                 return answer["result"]
         except ValueError as error:
             raise WakeUndelivered(f"Codex answered {method} in another form ({error}).") from error

@@ -38,7 +38,7 @@ from taskmem_setup import (
     write_file,
 )
 
-_OWN_VARIABLES: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS")
+_OWN_VARIABLES: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS", "CODEX_HOME")
 """Environment variables that we set in an entry."""
 
 
@@ -70,6 +70,8 @@ class McpHost(NamedTuple):
     """A clause on what becomes of a wake for a closed session."""
     consent: str
     """A sentence on what a person has yet to allow there; empty: nothing."""
+    variables: Mapping[str, str] = {}
+    """Variables that our server needs, and that the host does not pass on."""
     hooks_consent: str = ""
     """A sentence on how a person allows the hooks there; empty: nobody needs to."""
 
@@ -237,6 +239,7 @@ def build_codex_host(environ: Mapping[str, str], project: Path | None) -> McpHos
         consent=""
         if project is None
         else "It reads the server only once you trust this project there.",
+        variables={"CODEX_HOME": str(own.absolute())} if moved else {},
         hooks_consent="It runs the hooks only once you trust them: it asks at its next start, and "
         "/hooks shows them; until then it skips them without a word.",
     )
@@ -269,11 +272,13 @@ def describe_path(environ: Mapping[str, str]) -> str | None:
     )
 
 
-def make_entry(there: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return our entry; others' additions to the existing one stay."""
+def make_entry(
+    there: Mapping[str, Any] | None, variables: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return our entry, with a host's `variables`; others' additions to the existing one stay."""
     # Hosts may run in the environment of a project, or from an image with a Python of its own.
     program, *arguments = OWN_PROGRAM
-    env = {"TASKMEM_TOOLS": TOOLS, **to_object((there or {}).get("env"))}
+    env = {"TASKMEM_TOOLS": TOOLS, **to_object((there or {}).get("env")), **(variables or {})}
     if find_home() != find_usual_home():
         env["TASKMEM_HOME"] = str(find_home())
     elif _find_kept_home(there) is None:
@@ -318,7 +323,7 @@ def set_up_host(host: McpHost, environ: _Environ, *, dry_run: bool) -> list[str]
     """
     before, hooks_before = host.text, _read_text(host.hooks)
     there = host.find_own_server(before)
-    entry = make_entry(there)
+    entry = make_entry(there, host.variables)
     after, in_place = host.put(before, entry), host.skill.in_place
     command = _build_hook_command(entry)
     hooks_after = host.put_hooks(hooks_before, command)

@@ -17,6 +17,7 @@ from unittest.mock import patch
 import pytest
 from websockets.sync.server import ServerConnection, unix_serve
 
+from openclaw_taskmem.plugin_host.connected_sessions import ConnectedSessions
 from taskmem_codex import hooks, queue
 from taskmem_codex.queue import QueueTransport
 from taskmem_hookspecs import WakeUndelivered
@@ -167,7 +168,28 @@ def test_a_server_that_does_not_greet_is_passed_over(tmp_path: Path):
 
 def test_why_codex_refuses_is_told(tmp_path: Path):
     refused = make_transport(tmp_path, refused="thread/queue/list")
-    assert refuse(refused) == "Codex refused thread/queue/list: no rollout found"
+    told, home = refuse(refused).split(" Its home was ")
+    assert told == "Codex refused thread/queue/list: no rollout found."
+    assert home.startswith(f"{tmp_path}; if the thread has another CODEX_HOME, run there: ")
+
+
+def test_a_thread_is_woken_in_its_own_home(tmp_path: Path):
+    calls: list[str] = []
+
+    def answer(connection: ServerConnection) -> None:
+        for call in map(json.loads, connection):
+            calls.append(call["method"])
+            if "id" in call:
+                connection.send(json.dumps({"id": call["id"], "result": {"data": []}}))
+
+    sessions = ConnectedSessions()
+    sessions.add_connection(1, {"CODEX_HOME": str(tmp_path)})
+    sessions.add_session(1, THREAD)
+    environ = {"CODEX_HOME": "/nowhere", "TASKMEM_CODEX_BIN": "/bin/false"}
+    with serve_threads(tmp_path, answer):
+        transport = QueueTransport(environ, sessions=sessions)
+        asyncio.run(transport.deliver(a_wake(session_key=THREAD)))
+    assert calls[-1] == "thread/queue/add"
 
 
 @pytest.mark.parametrize(
@@ -225,4 +247,4 @@ def test_the_thread_stands_in_each_call(client, meta, thread):
 
 def test_the_plugin_keeps_to_the_contract():
     check_plugin(hooks)
-    assert hooks.wake_transport("openclaw-cli") is None
+    assert hooks.wake_transport("openclaw-cli", ConnectedSessions()) is None

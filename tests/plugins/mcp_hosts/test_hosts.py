@@ -56,7 +56,10 @@ def test_a_host_that_was_moved_is_found(setup, user, monkeypatch, place):
     host, variable, file, skills = place
     monkeypatch.setenv(variable, str(user / "own"))
     setup(host)
-    assert servers(user / file) == {"taskmem": ENTRY}
+    env = dict(ENTRY["env"])
+    if host == "codex":  # which passes it on to no MCP server
+        env[variable] = str(user / "own")
+    assert servers(user / file) == {"taskmem": {**ENTRY, "env": env}}
     assert (user / skills / "task-memory" / "SKILL.md").exists()
 
 
@@ -336,7 +339,7 @@ def test_setup_does_not_overwrite_a_file_the_host_just_changed(setup, user, monk
     file = user / ".claude.json"
     file.write_text("{}")
 
-    def meanwhile(_there):
+    def meanwhile(*_):
         file.write_text('{"news": 1}')
         return ENTRY
 
