@@ -73,8 +73,8 @@ def test_the_opening_says_which_kind_of_client_it_is(home, daemon, monkeypatch):
     with connect(home), connect(home, "mcp"):
         openings = [fake.next_connection().opening for _ in range(2)]
     here = {"taskmem": 1, "folder": str(Path.cwd()), "tools": "runs"}
-    assert {**here, "face": "client", "tells_variables": False} in openings
-    assert {**here, "face": "mcp", "tells_variables": True} in openings
+    for face, can in (("client", False), ("mcp", True)):
+        assert {**here, "face": face, "tells_variables": can, "posts": can} in openings
 
 
 def test_a_link_knows_whom_it_speaks_with(home, daemon):
