@@ -106,7 +106,7 @@ class QueueTransport:
         try:
             async with asyncio.timeout(self._seconds), self._open_server(environ) as server:
                 await _add_message(server, wake)
-        except WakeUndelivered as refusal:
+        except _Refused as refusal:
             raise WakeUndelivered(
                 f"{refusal} Its home was {_find_home(environ)}; if the thread has another "
                 "CODEX_HOME, run there: taskmem setup codex"
@@ -150,7 +150,7 @@ class QueueTransport:
 async def _connect(path: Path) -> ClientConnection | None:
     """Connect to the app-server at a control socket; None: none runs, or it does not greet."""
     from websockets.asyncio.client import unix_connect  # 25 ms, which each start would pay
-    from websockets.exceptions import InvalidHandshake
+    from websockets.exceptions import WebSocketException
 
     try:
         require_own_socket(path)
@@ -161,7 +161,7 @@ async def _connect(path: Path) -> ClientConnection | None:
             open_timeout=_GREETING_SECONDS,
             proxy=None,
         )
-    except (OSError, EOFError, InvalidHandshake):
+    except (OSError, EOFError, ValueError, WebSocketException):
         return None
 
 
@@ -194,6 +194,10 @@ async def _add_message(server: _AppServer, wake: Wake) -> None:
     await server.call("thread/queue/add", {**thread, **message})
 
 
+class _Refused(WakeUndelivered):
+    """A server refused a call."""
+
+
 class _AppServer:
     """An app-server of Codex: JSON-RPC, a document a message."""
 
@@ -221,7 +225,7 @@ class _AppServer:
                 if answer.get("id") != self._calls or "method" in answer:
                     continue  # a notice, or a question to a person
                 if "error" in answer:
-                    raise WakeUndelivered(f"Codex refused {method}: {answer['error']['message']}.")
+                    raise _Refused(f"Codex refused {method}: {answer['error']['message']}.")
                 return answer["result"]
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise WakeUndelivered(f"Codex answered {method} in another form ({error}).") from error

@@ -173,6 +173,38 @@ def test_why_codex_refuses_is_told(tmp_path: Path):
     assert home.startswith(f"{tmp_path}; if the thread has another CODEX_HOME, run there: ")
 
 
+@pytest.mark.parametrize("answer", ["nonsense", "7", "[" * 100_000, '{"id": 1, "error": null}'])
+def test_a_running_server_that_answers_nonsense_is_named(tmp_path: Path, answer: str):
+    def answer_all(connection: ServerConnection) -> None:
+        for _ in connection:
+            connection.send(answer)
+
+    with serve_threads(tmp_path, answer_all):
+        why = refuse(make_transport(tmp_path))
+    assert "in another form" in why
+    assert "CODEX_HOME" not in why
+
+
+def test_a_server_that_sends_elsewhere_is_passed_over(tmp_path: Path):
+    moved = b"HTTP/1.1 302 Found\r\nLocation: ws://elsewhere/\r\nContent-Length: 0\r\n\r\n"
+    (tmp_path / "app-server-control").mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "app-server-control" / "app-server-control.sock"))
+        listener.listen()
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(moved)
+
+        thread = Thread(target=answer)
+        thread.start()
+        asyncio.run(make_transport(tmp_path).deliver(a_wake(session_key=THREAD)))
+        thread.join()
+    assert len(read_calls(tmp_path, "thread/queue/add")) == 1
+
+
 def test_a_thread_is_woken_in_its_own_home(tmp_path: Path):
     calls: list[str] = []
 
