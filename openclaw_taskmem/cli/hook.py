@@ -2,6 +2,7 @@
 
 The host waits for it, so it is small: it passes the event to the daemon and prints the answer. It
 never fails, and never starts a daemon: without an answer the host goes on as if it had no hook.
+What tells the daemon which messages an agent has had, it is told once it answers again.
 """
 
 from __future__ import annotations
@@ -10,16 +11,23 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from openclaw_taskmem.cli.client import LinkError, connect
-from openclaw_taskmem.home import HomeRefused, locate_home
+from openclaw_taskmem.home import Home, HomeRefused, locate_home
 
 LIMIT_SECONDS: Final = 0.5
 """Time limit for the daemon's answer."""
+LATE_SECONDS: Final = 60
+"""Time in which a daemon that was killed is told what it missed."""
+_RETRY_SECONDS: Final = 0.25
+_NO_DAEMON: Final = "daemon_unavailable"
+_TOLD_LATE: Final = ("SessionStart", "UserPromptSubmit", "Stop")
+"""The events that are told later."""
 _LONGEST_TEXT: Final = 10_000
 """Characters of a text in a tool call that are passed on; those in a list share them."""
 _PATCH_MARK: Final = "*** "
@@ -35,6 +43,7 @@ class _OutOfTime(BaseException):
 
 def run_hook(environ: Mapping[str, str]) -> int:
     """Read an event from stdin and print what the daemon answers; return the exit status 0."""
+    home, event = None, None
     try:
         event = _shorten_call(json.loads(sys.stdin.buffer.read()))
         home = locate_home(environ)
@@ -47,7 +56,12 @@ def run_hook(environ: Mapping[str, str]) -> int:
         signal.setitimer(signal.ITIMER_REAL, 0)
     except _OutOfTime:
         _say(f"the daemon did not answer within {LIMIT_SECONDS:g} s.")
-    except (LinkError, HomeRefused) as error:
+        _tell_later(home, event)
+    except LinkError as error:
+        _say(str(error))
+        if error.name == _NO_DAEMON:
+            _tell_later(home, event)
+    except HomeRefused as error:
         _say(str(error))
     except (ValueError, RecursionError, OSError) as error:
         _say(f"the host's event cannot be read ({error}).")
@@ -55,6 +69,35 @@ def run_hook(environ: Mapping[str, str]) -> int:
         if answer is not None:
             sys.stdout.write(json.dumps(answer))
     return 0
+
+
+def _tell_later(home: Home | None, event: Any) -> None:  # noqa: ANN401 - of the host
+    """Have a process of its own tell the daemon an event, whose answer nobody waits for."""
+    fields = cast("dict[str, Any]", event) if isinstance(event, dict) else {}
+    if home is None or fields.get("hook_event_name") not in _TOLD_LATE or os.fork():
+        return
+    os.setsid()
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(LATE_SECONDS)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    # Nobody would hear that an end is refused.
+    late = {**fields, "stop_hook_active": None}
+    began = _monotonic()
+    while True:
+        time.sleep(_RETRY_SECONDS)
+        try:
+            with connect(home) as link:
+                link.call("hook", {"event": {**late, "seconds_late": _monotonic() - began}})
+        except LinkError as error:
+            if error.name == _NO_DAEMON:
+                continue
+        os._exit(0)
+
+
+def _monotonic() -> float:
+    return time.monotonic()  # noqa: TID251 (real waiting on another process)
 
 
 def _shorten_call(event: Any) -> object:  # noqa: ANN401 - of the host

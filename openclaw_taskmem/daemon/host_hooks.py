@@ -10,6 +10,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -46,8 +47,13 @@ def answer_hook(context: Context, params: Mapping[str, object]) -> JsonValue:
     return answer(context, session_key, fields)
 
 
-def _show_packet(context: Context, session_key: str, _: Mapping[str, object]) -> JsonValue:
-    """Add the packet of the session's open task to its context, which may have lost it."""
+def _show_packet(context: Context, session_key: str, fields: Mapping[str, object]) -> JsonValue:
+    """Add the packet of the session's open task to its context, which may have lost it.
+
+    If its host has started, it has also lost the messages of a turn that was cut.
+    """
+    if fields.get("source") in ("startup", "resume"):
+        gateway_reports.open_session(context, session_key, _read_late(fields))
     now = context.clock.now()
     found = gateway_reports.build_reminder(context, session_key, since=now, plain=True)
     if found is None:
@@ -62,8 +68,19 @@ def _take_receipt(context: Context, session_key: str, fields: Mapping[str, objec
     Claude Code says with `source` which prompts a person has typed; Codex does not.
     """
     prompt = fields.get("prompt")
-    if isinstance(prompt, str) and fields.get("source") != "user":
+    if not isinstance(prompt, str):
+        return
+    gateway_reports.close_turn(context, session_key, prompt)
+    if fields.get("source") != "user":
         gateway_reports.settle_prompt(context, session_key, prompt)
+    if _read_late(fields):  # its turn has gone on meanwhile
+        gateway_reports.close_turn(context, session_key)
+
+
+def _read_late(fields: Mapping[str, object]) -> timedelta:
+    """Return how long ago an event was that a daemon had missed; zero: it is now."""
+    seconds = fields.get("seconds_late")
+    return timedelta(seconds=seconds if isinstance(seconds, float) and 0 < seconds < 3600 else 0)  # noqa: PLR2004
 
 
 def _refuse_end(context: Context, session_key: str, fields: Mapping[str, object]) -> JsonValue:
@@ -73,6 +90,7 @@ def _refuse_end(context: Context, session_key: str, fields: Mapping[str, object]
     has carried on already, or where it plans, it may end. Both hosts call no hook if the user
     stops the turn.
     """
+    gateway_reports.close_turn(context, session_key)
     busy = any(fields.get(each) for each in ("background_tasks", "session_crons", "agent_id"))
     if fields.get("stop_hook_active") is not False or fields.get("permission_mode") == "plan":
         return None
@@ -121,6 +139,7 @@ def _record_call(context: Context, session_key: str, fields: Mapping[str, object
 
     Codex does not tell how a command ended, nor does Claude Code of one in the background.
     """
+    gateway_reports.close_turn(context, session_key)
     tool, given = fields.get("tool_name"), _read_object(fields.get("tool_input"))
     if not isinstance(tool, str) or ("taskmem" in tool and tool.rpartition("__")[2] in OWN_TOOLS):
         return

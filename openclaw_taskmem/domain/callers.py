@@ -307,8 +307,8 @@ def split_by_host(wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:
 
 
 def keep_wakes(wakes: Iterable[Wake]) -> Change:
-    """Build the change that keeps due wakes: they are not delivered any more."""
-    rest = {"due_at": None, "last_error": None}
+    """Build the change that keeps due wakes, also those sent before: they are not delivered now."""
+    rest = {"state": WakeState.DUE, "due_at": None, "last_error": None}
     return Change(wakes=tuple(wake.model_copy(update=rest) for wake in wakes))
 
 

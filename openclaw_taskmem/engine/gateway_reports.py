@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, islice
 from typing import Final
@@ -168,11 +168,15 @@ def handle_gateway_start(
 
 
 def settle_turn_wakes(
-    context: Context, session_key: str, deliveries: Collection[str], error: str | None
+    context: Context,
+    session_key: str,
+    deliveries: Collection[str],
+    error: str | None,
+    take: Callable[[Sequence[Wake], datetime], Change] = outbox.acknowledge_wakes,
 ) -> None:
     """Settle the wakes that a turn took; make the session's failed deliveries due.
 
-    `error`: why no model answered; None: one did.
+    `error`: why no model answered; None: one did. `take`: builds the change for those it took.
     """
     open_wakes = run_recovery.find_owed_wakes(context, *OWED_STATES)
     carried = [wake for wake in open_wakes if wake.delivery_id in deliveries]
@@ -185,7 +189,7 @@ def settle_turn_wakes(
             lambda w, now: outbox.requeue_lost_wakes(w, why, now, context.policies.outbox),
         )
         return
-    _update_by_subject(context, carried, outbox.acknowledge_wakes)
+    _update_by_subject(context, carried, take)
     waiting = [
         wake
         for wake in open_wakes
@@ -205,6 +209,7 @@ _NEWEST_EVENTS: Final = 200
 """Newest entries of a task's log that are searched for them."""
 _NEWEST_WAKES: Final = 200
 """Newest wakes of a session that are searched for those that a turn took."""
+_CUT: Final = "its session was closed before the turn had gone on"
 
 
 def settle_prompt(context: Context, session_key: str, prompt: str) -> None:
@@ -219,10 +224,51 @@ def settle_prompt(context: Context, session_key: str, prompt: str) -> None:
     settled = context.store.find_wakes(query) if owed else ()
     told = (*owed, *(wake for wake in settled if wake.delivery_id in names))
     received = outbox.find_received_deliveries(prompt, told)
-    context.live.received.pop(session_key, None)
     if received:
-        settle_turn_wakes(context, session_key, received, None)
-        context.live.remember(context.live.received, session_key, received)
+        settle_turn_wakes(context, session_key, received, None, outbox.receive_wakes)
+
+
+def close_turn(context: Context, session_key: str, prompt: str = "") -> None:
+    """Note that a session's turn has gone on or is over, so that its agent has its messages.
+
+    `prompt`: that of the next turn; what it tells is yet to be heard.
+    """
+    noted = [wake for wake in _find_noted(context, session_key) if wake.text not in prompt]
+    _update_by_subject(context, noted, lambda current, _: outbox.drop_notes(current))
+
+
+def open_session(context: Context, session_key: str, ago: timedelta) -> None:
+    """Make the wakes due again that a session's last process took, if their turn was cut.
+
+    `ago`: when the session was opened.
+    """
+    _withdraw_noted(context, session_key, _CUT, before=context.clock.now() - ago)
+
+
+def _withdraw_noted(
+    context: Context, session_key: str, why: str, before: datetime | None = None
+) -> None:
+    """Make the noted wakes of a session due again, but for tasks on which its agent has acted.
+
+    `before`: not those that were taken later; None: all.
+    """
+    lost = [
+        wake
+        for wake in _find_noted(context, session_key)
+        if not _has_acted(context, wake)
+        and (before is None or wake.acknowledged_at is None or wake.acknowledged_at <= before)
+    ]
+    policy = context.policies.outbox
+    _update_by_subject(
+        context, lost, lambda current, now: outbox.withdraw_receipts(current, why, now, policy)
+    )
+
+
+def _find_noted(context: Context, session_key: str) -> list[Wake]:
+    query = WakeQuery(
+        states=(WakeState.ACKNOWLEDGED,), session_key=session_key, limit=_NEWEST_WAKES
+    )
+    return [*filter(outbox.is_noted, context.store.find_wakes(query))]
 
 
 def list_unfinished_tasks(context: Context, session_key: str) -> Iterator[tuple[Task, str]]:
@@ -247,23 +293,10 @@ def list_unfinished_tasks(context: Context, session_key: str) -> Iterator[tuple[
 def record_halt(context: Context, session_key: str, kind: str, words: str) -> None:
     """Enter into a session's latest task why its host has ended the turn of its agent.
 
-    The wakes whose message began it are due again, unless the agent has acted since. Which began it
-    is in memory only, so after a restart of the daemon within the turn none is sent again.
+    The wakes whose message began it are due again, unless the agent has acted since.
     """
     why = lifecycle.shorten_halt(kind, words)
-    received = context.live.received.pop(session_key, frozenset())
-    query = WakeQuery(
-        states=(WakeState.ACKNOWLEDGED,), session_key=session_key, limit=_NEWEST_WAKES
-    )
-    lost = [
-        wake
-        for wake in (context.store.find_wakes(query) if received else ())
-        if wake.delivery_id in received and not _has_acted(context, wake)
-    ]
-    policy = context.policies.outbox
-    _update_by_subject(
-        context, lost, lambda current, now: outbox.withdraw_receipts(current, why, now, policy)
-    )
+    _withdraw_noted(context, session_key, why)
     own = list_own_tasks(context, session_key, None, (TaskStatus.ACTIVE,))
     task = continuation.find_open_task(own, session_key, None)
 

@@ -84,9 +84,6 @@ class LiveState:
 
     `engine/wakes.py` keeps it.
     """
-    received: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    """By session, of the newest `MOST_REMEMBERED`: the deliveries whose message began its turn, of
-    a host that tells no gateway's events. `engine/gateway_reports.py` keeps it."""
     refused_ends: dict[tuple[str, str], datetime] = field(
         default_factory=dict[tuple[str, str], datetime]
     )

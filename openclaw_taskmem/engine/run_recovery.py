@@ -490,9 +490,10 @@ def release_wakes(context: Context, session_key: str | None = None) -> None:
     `session_key`: a session that has connected, so what could not be delivered to it is due, too.
     A wake that was claimed when a daemon was killed may have arrived, or arrive yet: it waits for
     the end of its claim. Wakes that rest for another reason stay, and in a shared database those
-    without a home, which may be another's.
+    without a home, which may be another's. The oldest go first, for each may be sent at once.
     """
-    for wake in find_owed_wakes(context, *callers.OWED_STATES):
+    owed = find_owed_wakes(context, *callers.OWED_STATES)
+    for wake in sorted(owed, key=lambda wake: wake.created_at):
         alone = wake.home is not None or not context.store.is_shared
         moved = alone and _release_wake(context, session_key, wake) != wake
         if moved and context.reaches(wake.host, wake.session_key):

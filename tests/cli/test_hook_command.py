@@ -11,6 +11,7 @@ import pytest
 
 from openclaw_taskmem.cli import hook
 from tests.cli.test_mcp_command import NOT_FOR_THE_RELAY
+from tests.support.waiting import PATIENCE
 
 EVENT = b'{"hook_event_name": "SessionStart", "session_id": "s-1", "source": "compact"}'
 
@@ -93,6 +94,19 @@ def test_a_socket_that_a_killed_daemon_left_is_one_line(run, daemon, home):
     home.socket.touch()
     status, printed, complaint = run()
     assert (status, printed, complaint.count("\n")) == (0, "", 1)
+
+
+@pytest.mark.parametrize("kind", ["SessionStart", "UserPromptSubmit", "Stop"])
+def test_what_a_killed_daemon_missed_it_is_told_later(run, daemon, home, kind):
+    daemon().die()
+    home.socket.touch()
+    event = {"hook_event_name": kind, "session_id": "s-1", "stop_hook_active": False}
+    assert run(json.dumps(event).encode())[:2] == (0, "")
+    home.socket.unlink()
+    made = daemon(behaviour=make_answerer({"result": {"decision": "block"}}))
+    late = made.heard.get(timeout=PATIENCE)["params"]["event"]
+    assert 0 < late.pop("seconds_late") < hook.LATE_SECONDS
+    assert late == {**event, "stop_hook_active": None}
 
 
 def test_a_daemon_that_hangs_is_given_up_in_time(run, daemon):

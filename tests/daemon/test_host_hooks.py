@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.daemon import host_hooks
+from openclaw_taskmem.engine import wakes
 from taskmem_claude import CLIENT, SESSION
+from taskmem_hookspecs import WakeState
 from tests.plugins.claude.test_inbox import KEY, Session
 from tests.support.agents import agent, parse_result
 from tests.support.daemons import Daemon
@@ -77,6 +79,45 @@ async def test_a_prompt_is_a_receipt_unless_a_person_typed_it(
     (text,) = session.texts
     assert daemon.ask("hook", event=prompt(text, session_id=KEY, **more)) is None
     assert [each["state"] for each in daemon.wakes()] == [state]
+
+
+@pytest.mark.parametrize(
+    ("event", "source", "state"),
+    [
+        (None, "startup", WakeState.DUE),
+        (None, "resume", WakeState.DUE),
+        (None, "compact", WakeState.ACKNOWLEDGED),
+        ("Stop", "resume", WakeState.ACKNOWLEDGED),
+        ("PostToolUse", "resume", WakeState.ACKNOWLEDGED),
+        ("PostToolUseFailure", "resume", WakeState.ACKNOWLEDGED),
+        ("UserPromptSubmit", "resume", WakeState.ACKNOWLEDGED),
+    ],
+)
+def test_a_killed_host_is_told_again_what_no_turn_has_had(
+    world: World, event: str | None, source: str, state: WakeState
+):
+    world.end_wait(world.open_wait(world.register(session_key=MAIN)))
+    world.clock.tick(1)
+    (delivery,) = world.claim()
+    wakes.settle_delivered(world.context, delivery, "claude-inbox")
+    answer(world, prompt(delivery.message.text, session_id=MAIN))
+    if event is not None:
+        answer(world, prompt("Next", session_id=MAIN, hook_event_name=event, source="user"))
+    world.clock.tick(1)
+    answer(world, {**start(source, MAIN), "seconds_late": 2.0})  # it was before the prompt
+    assert [wake.state for wake in world.wakes()] == [WakeState.ACKNOWLEDGED]
+    answer(world, start(source, MAIN))
+    assert [wake.state for wake in world.wakes()] == [state]
+
+
+def test_a_prompt_that_is_told_late_begins_no_turn(world: World):
+    world.end_wait(world.open_wait(world.register(session_key=MAIN)))
+    world.clock.tick(1)
+    (delivery,) = world.claim()
+    wakes.settle_delivered(world.context, delivery, "claude-inbox")
+    answer(world, prompt(delivery.message.text, session_id=MAIN, seconds_late=2.0))
+    answer(world, start("resume", MAIN))
+    assert [wake.state for wake in world.wakes()] == [WakeState.ACKNOWLEDGED]
 
 
 def stop(**more: object) -> dict[str, object]:

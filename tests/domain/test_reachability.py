@@ -25,8 +25,9 @@ def test_a_host_is_called_as_its_mcp_client_calls_itself(name: str | None, host:
     assert callers.name_client_host(name) == host
 
 
-def test_a_wake_that_is_kept_is_owed_and_tried_no_more() -> None:
-    tried = a_wake(due_at=DAWN, attempts=3, last_error="It was away.")
+@pytest.mark.parametrize("state", callers.OWED_STATES)
+def test_a_wake_that_is_kept_is_owed_and_tried_no_more(state: WakeState) -> None:
+    tried = a_wake(state=state, due_at=DAWN, attempts=3, last_error="It was away.")
 
     (kept,) = callers.keep_wakes([tried]).wakes
 

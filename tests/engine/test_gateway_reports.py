@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from openclaw_taskmem.domain import callers
 from openclaw_taskmem.domain.callers import GatewayPresence
 from openclaw_taskmem.domain.policies import RunPolicy
 from openclaw_taskmem.domain.wakes.outbox import GATEWAY_RECOVERY_TIME, STARTING_TIME, Delivery
-from openclaw_taskmem.engine import gateway_reports, wakes
+from openclaw_taskmem.engine import gateway_reports, run_recovery, wakes
 from taskmem_hookspecs import Change, EventQuery, StoreBusy, Wake, WakeState
 from tests.support.gateways import MAIN, OTHER
 from tests.support.sessions import Session
@@ -171,7 +172,7 @@ def test_a_message_about_a_task_that_is_over_is_not(world: World) -> None:
 
 def test_the_failure_of_a_later_turn_concerns_no_message(world: World) -> None:
     receive_end(world)
-    gateway_reports.settle_prompt(world.context, MAIN, "How far is it?")
+    gateway_reports.close_turn(world.context, MAIN, "How far is it?")
     fail_turn(world)
     assert only_wake(world).state is WakeState.ACKNOWLEDGED
 
@@ -182,6 +183,62 @@ def test_an_alert_whose_turn_failed_is_left_to_the_next(world: World) -> None:
     gateway_reports.settle_prompt(world.context, MAIN, delivery.message.text)
     fail_turn(world)
     assert only_wake(world).state is WakeState.ACKNOWLEDGED
+
+
+# --- a host is killed, and its session is opened again -------------------------
+
+
+def take_message(world: World) -> str:
+    """Let a session take the end of a wait as the prompt of a turn; return its text."""
+    world.end_wait(world.open_wait(world.register(session_key=MAIN)))
+    world.clock.tick(1)
+    (delivery,) = send(world)
+    gateway_reports.settle_prompt(world.context, MAIN, delivery.message.text)
+    return delivery.message.text
+
+
+def test_a_message_whose_turn_was_killed_is_sent_again(world: World) -> None:
+    text = take_message(world)
+    gateway_reports.close_turn(world.context, MAIN, f"{text}\n")  # not heard yet
+    gateway_reports.open_session(world.context, OTHER, timedelta())
+    assert only_wake(world).state is WakeState.ACKNOWLEDGED
+    gateway_reports.open_session(world.context, MAIN, timedelta())
+    assert (only_wake(world).state, only_wake(world).note) == (WakeState.DUE, None)
+
+
+def test_a_receipt_before_the_delivery_is_withdrawn_too(world: World) -> None:
+    world.end_wait(world.open_wait(world.register(session_key=MAIN)))
+    world.clock.tick(1)
+    (delivery,) = world.claim()
+    gateway_reports.settle_prompt(world.context, MAIN, delivery.message.text)
+    wakes.settle_delivered(world.context, delivery, PLUGIN, "It is slow.")
+    gateway_reports.open_session(world.context, MAIN, timedelta())
+    assert only_wake(world).state is WakeState.DUE
+
+
+def test_a_message_whose_turn_went_on_is_not_sent_again(world: World) -> None:
+    take_message(world)
+    gateway_reports.close_turn(world.context, MAIN)
+    gateway_reports.open_session(world.context, MAIN, timedelta())
+    assert (only_wake(world).state, only_wake(world).note) == (WakeState.ACKNOWLEDGED, None)
+
+
+def test_what_was_kept_for_a_session_is_released_in_order(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        world.end_wait(world.open_wait(world.register(session_key=MAIN)))
+        world.clock.tick(1)
+    kept = [wake.wake_id for wake in sorted(world.wakes(), key=lambda wake: wake.created_at)]
+    world.context.commit(callers.keep_wakes(world.wakes()))
+    released: list[str] = []
+
+    def note(_: object, wake: Wake, __: object) -> None:
+        released.append(wake.wake_id)
+
+    monkeypatch.setattr(run_recovery, "_update_wake", note)
+    run_recovery.release_wakes(world.context, MAIN)
+    assert released == kept
 
 
 # --- a turn ends while its session's task is open --------------------------------

@@ -146,6 +146,8 @@ _KINDS: Final = {
 }
 
 
+TURN_BEGINS: Final = "its turn begins"
+"""Note of a wake that a host took."""
 STARTING_TIME: Final = timedelta(minutes=2)
 """How long after its start a gateway on a busy machine may not be able to begin turns yet."""
 
@@ -331,7 +333,7 @@ def record_delivery(
                 "sends": wake.sends + 1,
                 "sent_at": now,
                 "transport": transport,
-                "note": note,
+                "note": wake.note if is_noted(wake) else note,
                 "delivery_id": delivery.delivery_id,
                 "last_error": None,
             }
@@ -417,6 +419,31 @@ def acknowledge_wakes(current: Sequence[Wake], now: datetime, **data: str) -> Ch
         if wake.state in OWED_STATES
     )
     return Change(wakes=closed, events=build_settled_events(closed, now, **data))
+
+
+def receive_wakes(current: Sequence[Wake], now: datetime) -> Change:
+    """Build the change after a host took messages; a note says so until the turn is known to go on.
+
+    A host that is killed before may have lost them. Alerts have no note, as the next replaces them.
+    """
+    change = acknowledge_wakes(current, now)
+    noted = tuple(
+        wake if is_alert(wake) else wake.model_copy(update={"note": TURN_BEGINS})
+        for wake in change.wakes
+    )
+    return change.model_copy(update={"wakes": noted})
+
+
+def drop_notes(current: Sequence[Wake]) -> Change:
+    """Build the change after the turn of messages that a host took has gone on, or is over."""
+    return Change(
+        wakes=tuple(wake.model_copy(update={"note": None}) for wake in current if is_noted(wake))
+    )
+
+
+def is_noted(wake: Wake) -> bool:
+    """True if a host took a wake whose turn is not known to have gone on."""
+    return wake.state is WakeState.ACKNOWLEDGED and wake.note == TURN_BEGINS
 
 
 def find_received_deliveries(prompt: str, wakes: Iterable[Wake]) -> frozenset[str]:
