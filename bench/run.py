@@ -25,6 +25,7 @@ from figures import Figure, format_header, format_row
 from gateway import call_checkpoints, first_token, stop_gateway, turn_weight, wake_acceptance
 from homes import find_disk
 from hosts import wake_hosts, wake_idle_sessions
+from killed_hosts import kill_hosts
 from kills import kill_daemon, kill_role, run_resumes
 from look import look_at_pages
 from machine import describe_machine
@@ -91,6 +92,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         tell_notices,
         wake_hosts,
         wake_idle_sessions,
+        kill_hosts,
         tell_presence,
         kill_role,
         kill_daemon,
@@ -104,6 +106,7 @@ ONLY_WHEN_ASKED = tuple(
     for bench in (
         start_uncached,
         wake_idle_sessions,
+        kill_hosts,
         stop_gateway,
         tell_presence,
         compare_peers,

@@ -9,7 +9,9 @@ import signal
 import subprocess
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
+from typing import Self
 
 from tests.e2e.openclaw import cache_folder, obtain_package
 from tests.e2e.room import Room, until
@@ -57,8 +59,18 @@ class CliHost(ABC):
             self.set_up()
             # On a busy machine a cold start takes longer than Codex waits for a server.
             taskmem.run("daemon", "--detach")
+        self._open_terminal()
+
+    def _open_terminal(self, number: int = 0) -> None:
+        self._socket = self.room.root / f"{self.name}{number or ''}.tmux"
         keep = (";", "set-option", "-g", "remain-on-exit", "on")
         self._tmux("new-session", "-d", "-x", "200", "-y", "50", "sleep infinity", *keep)
+
+    def open_another(self) -> Self:
+        """Return the same host of the same user, with a second terminal."""
+        other = copy(self)
+        other._open_terminal(2)
+        return other
 
     def set_up(self) -> None:
         """Set it up for Task memory."""
@@ -98,8 +110,16 @@ class CliHost(ABC):
         environ = self.room.environment({**self._taskmem.environment, **self.list_variables()})
         given = [f"{name}={value}" for name, value in environ.items()]
         command = ["env", "-i", *given, "TERM=xterm-256color", str(self._binary), *args]
-        self._tmux("respawn-pane", "-k", "-c", str(self.work), *command)
-        until(lambda: self.prompt in self.screen, "it is ready", shown=lambda: self.screen)
+        respawn = ("respawn-pane", "-k", "-c", str(self.work), *command)
+        self._tmux(*respawn)
+
+        def is_ready() -> bool:
+            # Claude Code ends at times where another begins to start.
+            if "Pane is dead" in (screen := self.screen):
+                self._tmux(*respawn)
+            return self.prompt in screen
+
+        until(is_ready, "it is ready", shown=lambda: self.screen)
 
     @property
     def screen(self) -> str:
@@ -119,6 +139,11 @@ class CliHost(ABC):
         """Press a key."""
         self._tmux("send-keys", key)
 
+    def kill_terminal(self) -> None:
+        """Kill the process in this terminal alone."""
+        with suppress(ProcessLookupError):
+            os.kill(int(self._tmux("display-message", "-p", "#{pane_pid}")), signal.SIGKILL)
+
     def kill(self) -> None:
         """Kill it and its helpers; its relays end by themselves."""
         for process in self.room.processes():
@@ -134,7 +159,7 @@ class CliHost(ABC):
 
     def _tmux(self, *args: str) -> str:
         done = subprocess.run(
-            [_TMUX, "-f", "/dev/null", "-S", str(self.room.root / f"{self.name}.tmux"), *args],
+            [_TMUX, "-f", "/dev/null", "-S", str(self._socket), *args],
             env=self.room.environment(),
             capture_output=True,
             text=True,
