@@ -135,7 +135,7 @@ class EvidenceChecker:
     ) -> dict[str, LedgerEntry]:
         """Return the ledger with all changes found since, each with the call that made it.
 
-        What only changed in a folder is the agent's if a call of it ran then, or if it names it:
+        What only changed in a folder is the agent's if a command of it ran then, or if it names it:
         in the plan, its messages, what it says now (`words`), or what it claims to have made.
         """
         entries = {each.path: each for each in known if each.change}
@@ -167,15 +167,16 @@ class EvidenceChecker:
         return folder == self._folder and names is not None and name in names.own_files
 
     def _is_made_by_call(self, entry: LedgerEntry) -> bool:
-        """Tell whether a call of the agent ran when a file changed, as far as is known.
+        """Tell whether a command of the agent ran when a file changed, as far as is known.
 
-        When a file was removed is not known, nor what older calls and runs did.
+        A call that names its files changed no other. When a file was removed is not known, nor what
+        older calls and runs did.
         """
         spans, run = self._spans, self._run
         if run is None or not current_run.has_visible_calls(run):
             return False
         is_full = len(self._checkpoints) >= _SEARCHED_CALLS
-        oldest = spans[0][0] if is_full and spans else run.created_at
+        oldest = self._checkpoints[0].at if is_full else run.created_at
         if entry.at < oldest or (entry.change is FileChange.REMOVED and spans):
             return True
         return any(

@@ -137,14 +137,14 @@ class Session:
         if not turns.record_call_end(context, report, entry, deed, given=given, result=result):
             turns.note_call_end(context, report, entry)
 
-    def writes(self, path: Path, text: str = "All is well.") -> None:
-        """Write a file with the tool for it."""
+    def writes(self, path: Path, text: str = "All is well.", tool: str = "write") -> None:
+        """Write a file with a tool for it."""
         change = FileChange.CHANGED if path.exists() else FileChange.CREATED
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         touch = FileTouch(path=str(path), change=change)
         deed = FileActivity(touched=(touch,), folders=(str(path.parent),))
-        self.does(str(path), tool="write", deed=deed)
+        self.does(str(path), tool=tool, deed=deed)
 
     def runs_in(self, folder: Path, command: str, run: Callable[[], object] | None = None) -> None:
         """Run a command in a folder: really, or what stands for it."""

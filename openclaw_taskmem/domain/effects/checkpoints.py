@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
-from openclaw_taskmem.domain.effects.side_effects import Effect
+from openclaw_taskmem.domain.effects.side_effects import Effect, names_its_files
 from openclaw_taskmem.domain.text.redaction import scrub_json
 from openclaw_taskmem.domain.text.texts import clip
 from taskmem_hookspecs import Checkpoint, Value
@@ -248,12 +248,18 @@ def read_calls(checkpoints: Sequence[Checkpoint]) -> list[tuple[datetime, str, s
 
 
 def read_spans(checkpoints: Sequence[Checkpoint]) -> list[tuple[datetime, datetime | None]]:
-    """Read when each call began and ended, oldest first; None: it has not ended."""
+    """Read when each call that may change files it does not name began and ended, oldest first.
+
+    None: it has not ended.
+    """
     spans: list[tuple[datetime, datetime | None]] = []
     open_: dict[str, int] = {}
     for checkpoint in checkpoints:
         entry = _parse_entry(checkpoint)
         if isinstance(entry, CallStartEntry):
+            if names_its_files(entry.tool):
+                open_.pop(entry.call_id, None)
+                continue
             open_[entry.call_id] = len(spans)
             spans.append((checkpoint.at, None))
         elif entry is not None and (place := open_.pop(entry.call_id, None)) is not None:

@@ -255,7 +255,7 @@ _READING_TOOLS: Final = _to_set(
     "session_status agents_list conversations_list tool_search tool_describe get_goal "
     "update_plan progress_card"
 )
-_WRITING_TOOLS: Final = _to_set("write edit apply_patch")
+_WRITING_TOOLS: Final = _to_set("write edit multiedit notebookedit apply_patch")
 _SENDING_TOOLS: Final = _to_set("message sessions_send tts")
 _READING_ACTIONS: Final[Mapping[str, frozenset[str]]] = {
     "message": _to_set("read search list reactions thread-list"),
@@ -292,6 +292,11 @@ def judge_call(
 def is_shell(tool: str) -> bool:
     """Return True if a tool runs commands, which end with an exit status."""
     return tool.lower() in _SHELLS
+
+
+def names_its_files(tool: str) -> bool:
+    """Return True if a tool changes only the files that its call names, or none."""
+    return tool.lower() in _WRITING_TOOLS | _READING_TOOLS
 
 
 def _judge_tool(tool: str, method: str) -> Effect:

@@ -1,9 +1,9 @@
 """Keep the ledger of what a task made, and describe it.
 
 Entries of the ledger come from what tools report and from comparing folders, never from what an
-agent says. What only changed in a folder counts as made if a call of the agent ran then, or the
-agent names it. Task memory tests that a thing exists and changed during the task; it never judges
-the content.
+agent says. What only changed in a folder counts as made if a command of the agent ran then, or
+the agent names it. Task memory tests that a thing exists and changed during the task; it never
+judges the content.
 
 Source: docs/origins.md, "Proof of completion".
 """

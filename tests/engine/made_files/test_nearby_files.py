@@ -36,6 +36,22 @@ def test_what_somebody_else_changed_is_listed_apart(session: Session, project: P
     assert not any("today.md" in line for line in session.lines)
 
 
+@pytest.mark.parametrize("tool", ["write", "Edit", "apply_patch"])
+def test_a_call_that_names_its_file_made_no_other(
+    session: Session, project: Path, tool: str
+) -> None:
+    task, page, log = session.register(), project / "page.html", project / "build.log"
+    session.runs_in(project, "true")
+    session.world.clock.tick(1)
+    write_fresh(log)
+    session.writes(page, tool=tool)
+
+    answer = complete(session, task)
+
+    assert changes_by_path(answer, project) == {"page.html": ("created", "proved")}
+    assert [each["path"] for each in answer["also_changed"]] == [str(log)]
+
+
 @pytest.fixture(params=[700, -700])
 def session_apart(request: pytest.FixtureRequest, workspace: Path, project: Path) -> Session:
     """A session on a machine whose clock is ahead of, or behind, that of the database."""
