@@ -161,7 +161,7 @@ class EvidenceChecker:
         return {path: e for path, e in entries.items() if not (e.nearby and self._is_of_host(path))}
 
     def _is_of_host(self, path: str) -> bool:
-        """Tell whether a file is one that the gateway itself puts into its agent's folder."""
+        """Tell whether the gateway itself puts a file into its agent's folder, or removes it."""
         (folder, name), sessions = os.path.split(path), self._context.sessions
         names = sessions.find_names(self._task.session_key)
         return folder == self._folder and names is not None and name in names.own_files
@@ -174,6 +174,8 @@ class EvidenceChecker:
         """
         spans, run = self._spans, self._run
         if run is None or not current_run.has_visible_calls(run):
+            return False
+        if entry.change is not FileChange.CHANGED and self._is_of_host(entry.path):
             return False
         is_full = len(self._checkpoints) >= _SEARCHED_CALLS
         oldest = self._checkpoints[0].at if is_full else run.created_at

@@ -109,6 +109,19 @@ def test_what_the_host_puts_into_its_folder_is_not_told(session: Session, worksp
     assert told == [str(workspace / name) for name in ("docs/USER.md", "notes.md")]
 
 
+def test_what_the_host_removes_from_its_folder_is_not_told(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    for name in ("BOOTSTRAP.md", "old.md"):
+        write_fresh(workspace / name)
+    session = session_in(workspace)
+    task = session.takes_up()
+    session.runs_in(workspace, "true", run=lambda: write_fresh(workspace / "IDENTITY.md"))
+    for name in ("BOOTSTRAP.md", "old.md"):
+        (workspace / name).unlink()
+    answer = complete(session, task)
+    assert changes_by_path(answer, workspace) == {"old.md": ("removed", "proved")}
+
+
 @pytest.mark.parametrize("name", ["today.md", "./diary/today.md", "{project}/diary/today.md"])
 @pytest.mark.parametrize("where", ["now", "earlier", "artifacts"])
 def test_what_the_agent_names_is_its_own(
