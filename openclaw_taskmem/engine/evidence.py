@@ -336,6 +336,7 @@ def build_check_record(
 def add_late_entries(context: Context, task_id: str) -> None:
     """Add to a completed task's ledger the files of commands that have ended since.
 
+    What else changed since then is of no concern to the task.
     Nothing is added if the task is not completed any more, or if its session has begun another run,
     which may have made them.
     """
@@ -356,7 +357,8 @@ def add_late_entries(context: Context, task_id: str) -> None:
     known = {each.path: each for each in context.store.read_records(LedgerEntry, task_id)}
     looker = EvidenceChecker(context, facts.task, run, folders, run.agent.folder if run else None)
     found = looker.find_entries(known.values())
-    late = ledger.drop_summed_entries(found, known)
+    own = {path: each for path, each in found.items() if not each.nearby}
+    late = ledger.drop_summed_entries(own, known)
     entries = tuple(looker.judge(late).values())
     if not entries:
         return

@@ -165,7 +165,7 @@ def test_what_was_summed_up_is_not_added_later(
 ) -> None:
     task = register(world, project)
     install(project)
-    complete(world, project, task)
+    complete(world, project, task, "The build goes on, and makes late.md.")
     before = world.store.read_records(LedgerEntry, task)
     evidence.add_late_entries(world.context, task)
     assert world.store.read_records(LedgerEntry, task) == before

@@ -613,6 +613,22 @@ def test_what_ends_within_a_minute_is_added(home: Path, workspace: Path, project
     assert session.lines[-1] == "Deploy: made: ~/project/late.txt"
 
 
+def test_what_changes_after_the_completion_is_of_no_task(workspace: Path, project: Path) -> None:
+    session = session_in(workspace)
+    waiting: list[Callable[[], None]] = []
+    object.__setattr__(session.world.context, "run_later", lambda _, work: waiting.append(work))
+    task = session.takes_up()
+    session.runs_in(project, "make", run=lambda: write_fresh(project / "app.bin"))
+    complete(session, task)
+    before = session.world.store.read_records(LedgerEntry, task)
+
+    write_fresh(project / "next.txt")
+    session.world.clock.tick(MINUTE)
+    for work in waiting:
+        work()
+    assert session.world.store.read_records(LedgerEntry, task) == before
+
+
 def test_what_is_handed_to_the_user_is_checked(session: Session, project: Path) -> None:
     task = session.register()
     write_fresh(project / "src/new.py")
